@@ -1,0 +1,16 @@
+#pragma once
+
+#include "kernels/kernels.h"
+
+/// The SIMD kernels: every file is compiled once per target with a fused multiply-add (Highway's
+/// foreach_target), and enters its operations for one target into a table.
+namespace rlreplay::kernels::cpu {
+
+// `target`: the HWY_<name> bit of a target that these files were compiled for.
+void add_matmul(KernelSet& set, int64_t target);
+void add_rows(KernelSet& set, int64_t target);
+void add_attention(KernelSet& set, int64_t target);
+void add_vocab(KernelSet& set, int64_t target);
+void add_optimizer(KernelSet& set, int64_t target);
+
+}  // namespace rlreplay::kernels::cpu

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "kernels/kernels.h"
+
+/// One function a family, each enters its operations into the table.
+namespace rlreplay::kernels::reference {
+
+void add_matmul(KernelSet& set);
+void add_rows(KernelSet& set);
+void add_attention(KernelSet& set);
+void add_vocab(KernelSet& set);
+void add_optimizer(KernelSet& set);
+
+}  // namespace rlreplay::kernels::reference

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/token_sum.h"
+#include "kernels/view.h"
+
+/// Operations on rows: a token, or a head of a token, at a time.
+namespace rlreplay::kernels {
+
+/// out[t] = table[ids[t] - first_id]; rows of ids outside the table (another rank's) are left as
+/// they are. Bytes are copied.
+struct Embedding {
+  Matrix<const float> table;
+  const int32_t* ids = nullptr;
+  int32_t first_id = 0;
+  Matrix<float> out;
+};
+
+/// dtable[ids[t] - first_id] += dx[t], every element a contribution; ids outside the table (another
+/// rank's, or -1 for padding) are skipped.
+struct EmbeddingTokens {
+  Matrix<const float> dx;
+  const int32_t* ids = nullptr;
+  int32_t first_id = 0;
+  TokenSum dtable;
+};
+
+/// y = (x r) w with r = div(1, sqrt(row(x x) / n + eps)), per token and head.
+/// Shapes: x, y [T, H, n]; w [n]; r [T, H], tokens `heads` apart, kept for the backward.
+struct RmsNorm {
+  Heads<const float> x;
+  const float* w = nullptr;
+  float eps = 0;
+  Heads<float> y;
+  float* r = nullptr;
+};
+
+/// g = dy; s = row(g w x), dx = fma(-x, (r r r)(s / n), r (g w)) (+ residual); dw contribution per
+/// token and head g (x r).
+/// Shapes: as RmsNorm; residual [T, H, n] or no data (one rounded addition, last).
+/// Tokens for which `counts` is 0 (padding) contribute nothing to dw; null means all count.
+/// dw.sum has one row of n; no data means that this rank does not count the replicated dw of
+/// `heads`: heads [0, counted_heads) contribute.
+struct RmsNormBackward {
+  Heads<const float> x;
+  const float* w = nullptr;
+  const float* r = nullptr;
+  Heads<const float> dy;
+  Heads<const float> residual;
+  Heads<float> dx;
+  const uint8_t* counts = nullptr;
+  TokenSum dw;
+};
+
+/// dbias += dy[t], every element a contribution; rows with counts 0 contribute nothing.
+/// Shapes: dy [T, N], dbias.sum one row of N.
+struct BiasTokens {
+  Matrix<const float> dy;
+  const uint8_t* counts = nullptr;
+  TokenSum dbias;
+};
+
+/// Rotary embedding with half-split pairs (i, i + D/2): y_i = fma(a, cos, -(b sin)),
+/// y_{i+D/2} = fma(b, cos, a sin); `inverse` negates sin (the backward).
+/// Shapes: x, y [T, H, D], may be the same; positions [T]; cos, sin [positions, D/2].
+struct Rotary {
+  Heads<const float> x;
+  const int32_t* positions = nullptr;
+  Matrix<const float> cos;
+  Matrix<const float> sin;
+  bool inverse = false;
+  Heads<float> y;
+};
+
+/// out = silu(gate) up, silu(g) = g / (1 + exp(-g)). Shapes: all [T, F].
+struct SwiGlu {
+  Matrix<const float> gate;
+  Matrix<const float> up;
+  Matrix<float> out;
+};
+
+/// sig = sigmoid(gate); dup = dout (gate sig); dgate = (dout up) (sig fma(gate, 1 - sig, 1)).
+/// Shapes: all [T, F]; dgate, dup may be gate, up.
+struct SwiGluBackward {
+  Matrix<const float> gate;
+  Matrix<const float> up;
+  Matrix<const float> dout;
+  Matrix<float> dgate;
+  Matrix<float> dup;
+};
+
+/// y = a + b. Shapes: all [T, C]; y may be a or b.
+struct Add {
+  Matrix<const float> a;
+  Matrix<const float> b;
+  Matrix<float> y;
+};
+
+}  // namespace rlreplay::kernels

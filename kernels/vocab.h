@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/view.h"
+
+/// From logits to log-probabilities, entropy, their gradients and sampled tokens.
+namespace rlreplay::kernels {
+
+/// l = div(logit, temperature) in place, and max[t] = exact maximum over the local columns.
+/// Shapes: logits [T, V_local]; max [T]. temperature > 0 (temperature 0 scores at 1).
+struct VocabMax {
+  Matrix<float> logits;
+  float temperature = 1;
+  float* max = nullptr;
+};
+
+/// Per vocabulary segment: z = row(exp(l - m)), e = row fma(exp(l - m), l - m); the index of `row`
+/// restarts in every segment.
+/// Shapes: logits [T, V_local] after VocabMax; max [T] over the whole vocabulary; segments: ranges
+/// of local columns; z, e [T, segments].
+struct VocabSums {
+  Matrix<const float> logits;
+  const float* max = nullptr;
+  std::span<const Range> segments;
+  Matrix<float> z;
+  Matrix<float> e;
+};
+
+/// Z = tree(z), E = tree(e), log_prob = (label_logit - max) - log Z, entropy = log Z - E / Z.
+/// Shapes: z, e [T, segments of the whole vocabulary], a power of two; label_logit, max [T] (l of
+/// the label, after the temperature); outputs [T].
+struct LogProb {
+  Matrix<const float> z;
+  Matrix<const float> e;
+  const float* max = nullptr;
+  const float* label_logit = nullptr;
+  float* sum = nullptr;  // Z
+  float* log_sum = nullptr;
+  float* log_prob = nullptr;
+  float* entropy = nullptr;
+};
+
+/// p = exp(l - m) div(1, Z); dl = fma(ce p, ((l - m) - log Z) + H, (p - 1[y]) c) / temperature.
+/// Shapes: logits [T, V_local] after VocabMax, dlogits the same (may be the same memory); labels
+/// [T], local column or any value outside for another rank's; c = -dL/dlog_prob and ce =
+/// entropy_coef w_t, [T]. A row with c and ce both zero (masked, padding) gets +0.
+struct LogProbBackward {
+  Matrix<const float> logits;
+  const float* max = nullptr;
+  const float* sum = nullptr;
+  const float* log_sum = nullptr;
+  const float* entropy = nullptr;
+  const int32_t* labels = nullptr;
+  const float* c = nullptr;
+  const float* ce = nullptr;
+  float temperature = 1;
+  Matrix<float> dlogits;
+};
+
+/// What is drawn for one row.
+struct Draw {
+  uint64_t sample = 0;    // sample id, below 2^56
+  uint32_t position = 0;  // index in the sample of the token that is drawn
+};
+
+/// Draws a token a row: Gumbel noise of a counter-based Philox4x32-10 that belongs to the
+/// vocabulary id, top-k first, then top-p over integer masses (docs/numerics.md section 6).
+/// Shapes: logits [T, V] after VocabMax, the whole vocabulary; max, sum [T] (Z); draws, ids [T].
+/// greedy: argmax without noise, ties to the lowest id; top_k 0: all; top_p in (0, 1].
+struct Sample {
+  Matrix<const float> logits;
+  const float* max = nullptr;
+  const float* sum = nullptr;
+  std::span<const Draw> draws;
+  uint64_t seed = 0;
+  uint8_t stream = 0;
+  bool greedy = false;
+  int64_t top_k = 0;
+  double top_p = 1;
+  int32_t* ids = nullptr;
+};
+
+}  // namespace rlreplay::kernels

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace rlreplay {
+
+/// What went wrong, by kind. The values are pinned: they are printed in JSON.
+enum class ErrorCode : int {
+  kUsage = 10,        // the caller asked for something that makes no sense
+  kCorrupt = 20,      // input that breaks its own rules
+  kIncomplete = 21,   // input that ends too early or lacks a part
+  kUnsupported = 30,  // outside what this version supports
+  kEnvironment = 40,  // memory, disk, device, permission
+  kInternal = 50,     // a broken invariant of this program
+};
+
+std::string_view to_string(ErrorCode code);
+
+/// The exit code of the programs for an error of this kind.
+int exit_code(ErrorCode code);
+
+/// The one exception type: a kind, a sentence, and where (a path, dataset, byte or event).
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message, std::string where = {})
+      : std::runtime_error(message), code_(code), where_(std::move(where)) {}
+
+  ErrorCode code() const { return code_; }
+  const std::string& where() const { return where_; }
+
+ private:
+  ErrorCode code_;
+  std::string where_;
+};
+
+/// Throws kInternal unless `condition` holds. Stays in release builds.
+inline void check(bool condition, const char* message) {
+  if (!condition) throw Error(ErrorCode::kInternal, message);
+}
+
+}  // namespace rlreplay

@@ -1,0 +1,118 @@
+#include "src/base/thread_pool.h"
+
+#include "src/base/error.h"
+
+namespace rlreplay {
+namespace {
+
+// A job of a decode step lasts tens of microseconds, about as long as waking a thread does:
+// workers look for the next job for this many turns before they sleep.
+constexpr int kSpins = 4000;
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+template <class Ready>
+bool spin_until(Ready ready) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (ready()) return true;
+    pause_cpu();
+  }
+  return false;
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) {
+  if (threads < 1) {
+    throw Error(ErrorCode::kUsage,
+                "a thread pool needs at least 1 thread, got " + std::to_string(threads));
+  }
+  for (int i = 0; i < threads; ++i) scratch_.push_back(std::make_unique<Buffer<std::byte>>());
+  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    epoch_.fetch_add(1);
+  }
+  wake_.notify_all();
+  for (auto& worker : workers_) worker.join();
+}
+
+std::byte* ThreadPool::scratch(int worker, size_t bytes) {
+  auto& buffer = *scratch_[static_cast<size_t>(worker)];
+  buffer.resize(bytes);
+  return buffer.data();
+}
+
+std::byte* ThreadPool::shared_scratch(size_t bytes) {
+  shared_scratch_.resize(bytes);
+  return shared_scratch_.data();
+}
+
+void ThreadPool::run_erased(int64_t count, void* context, Call call) {
+  if (count <= 0) return;
+  if (workers_.empty() || count == 1) {
+    for (int64_t i = 0; i < count; ++i) call(context, i, 0);
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    count_ = count;
+    context_ = context;
+    call_ = call;
+    error_ = nullptr;
+    next_ = 0;
+    busy_ = static_cast<int>(workers_.size());
+    epoch_.fetch_add(1);
+  }
+  wake_.notify_all();
+  drain(0);
+  if (!spin_until([&] { return busy_.load() == 0; })) {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [&] { return busy_.load() == 0; });
+  }
+  std::exception_ptr error;
+  {
+    std::lock_guard lock(mutex_);
+    error = std::exchange(error_, nullptr);
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+void ThreadPool::work(int worker) {
+  uint64_t seen = 0;
+  for (;;) {
+    if (!spin_until([&] { return epoch_.load() != seen; })) {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return epoch_.load() != seen; });
+    }
+    seen = epoch_.load();
+    if (stop_) return;
+    drain(worker);
+    if (busy_.fetch_sub(1) == 1) {
+      std::lock_guard lock(mutex_);
+      idle_.notify_one();
+    }
+  }
+}
+
+void ThreadPool::drain(int worker) {
+  try {
+    for (int64_t item; (item = next_.fetch_add(1)) < count_;) call_(context_, item, worker);
+  } catch (...) {
+    next_ = count_;
+    std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+  }
+}
+
+}  // namespace rlreplay
