@@ -1,0 +1,25 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "src/engine/torch/array.h"
+
+/// For the files of this folder alone.
+namespace rlreplay::aten {
+
+at::ScalarType scalar_type(Precision precision);
+
+/// A tensor of its own; values are rounded to `precision`.
+/// Errors: kInternal where the shape does not hold the values.
+at::Tensor to_tensor(const Array& array, Precision precision);
+
+/// Like to_tensor, as a leaf of the autograd graph: `grad()` is filled by `backward`.
+at::Tensor to_parameter(const Array& array, Precision precision);
+
+/// For ids and positions. Errors: also where a value is no integer.
+at::Tensor to_integers(const Array& array);
+
+/// Any strides, any dtype that a double holds. An undefined tensor gives no shape and no values.
+Array to_array(const at::Tensor& tensor);
+
+}  // namespace rlreplay::aten
