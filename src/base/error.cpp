@@ -10,6 +10,8 @@ std::string_view to_string(ErrorCode code) {
       return "corrupt";
     case ErrorCode::kIncomplete:
       return "incomplete";
+    case ErrorCode::kUnsafe:
+      return "refuse-unsafe";
     case ErrorCode::kUnsupported:
       return "unsupported";
     case ErrorCode::kEnvironment:
@@ -26,6 +28,7 @@ int exit_code(ErrorCode code) {
       return 2;
     case ErrorCode::kCorrupt:
     case ErrorCode::kIncomplete:
+    case ErrorCode::kUnsafe:
       return 3;
     case ErrorCode::kUnsupported:
       return 4;

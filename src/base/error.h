@@ -12,6 +12,7 @@ enum class ErrorCode : int {
   kUsage = 10,        // the caller asked for something that makes no sense
   kCorrupt = 20,      // input that breaks its own rules
   kIncomplete = 21,   // input that ends too early or lacks a part
+  kUnsafe = 22,       // input that asks for code to be run
   kUnsupported = 30,  // outside what this version supports
   kEnvironment = 40,  // memory, disk, device, permission
   kInternal = 50,     // a broken invariant of this program
