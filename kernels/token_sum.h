@@ -1,7 +1,10 @@
 #pragma once
 
+#include <atomic>
+#include <cmath>
 #include <cstdint>
 
+#include "kernels/contract.h"
 #include "kernels/view.h"
 
 namespace rlreplay::kernels {
@@ -24,8 +27,42 @@ struct TokenSum {
 /// 62 - scale - ceil(log2 contributions): |a| must be below 2^limit_exponent.
 int limit_exponent(int scale, int64_t contributions);
 
+/// The rule of TokenSum on one contribution; host and device.
+struct TokenRounding {
+  float limit = 0;  // 2^limit_exponent, infinity if that is too large
+  double unit = 1;  // 2^scale
+
+  RLREPLAY_INLINE bool accepts(float a) const { return fabsf(a) < limit; }
+  /// `a` must have been accepted: the product is exact and below 2^62, so one rounding is left.
+  RLREPLAY_INLINE int64_t round(float a) const {
+    return static_cast<int64_t>(llrint(static_cast<double>(a) * unit));
+  }
+};
+
+TokenRounding token_rounding(const TokenSum& sum);
+
+/// a + b modulo 2^64.
+RLREPLAY_INLINE int64_t add_wrapping(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+
+/// Sets the flag of a rejected contribution; any worker may do so at any time.
+inline void raise_overflow(uint32_t* overflow) {
+  std::atomic_ref<uint32_t>(*overflow).store(1, std::memory_order_relaxed);
+}
+
+/// Adds one contribution to `sum`, or raises the flag.
+inline void contribute(const TokenRounding& rounding, float a, int64_t& sum, uint32_t* overflow) {
+  if (rounding.accepts(a)) {
+    sum = add_wrapping(sum, rounding.round(a));
+  } else {
+    raise_overflow(overflow);
+  }
+}
+
 /// The scale S of a step: min(126, 46 - ceil(log2 weight)), 0 counts as 1.
 /// Units: weight is the total loss weight in binary64 (docs/numerics.md section 2).
+/// Errors: kUsage unless it is finite and not negative.
 int token_scale(double weight);
 
 }  // namespace rlreplay::kernels

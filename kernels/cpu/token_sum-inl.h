@@ -1,0 +1,76 @@
+// TokenSum's rule on vectors: included after <hwy/highway.h>, once per target.
+#if defined(RLREPLAY_KERNELS_CPU_TOKEN_SUM_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RLREPLAY_KERNELS_CPU_TOKEN_SUM_INL_H_
+#undef RLREPLAY_KERNELS_CPU_TOKEN_SUM_INL_H_
+#else
+#define RLREPLAY_KERNELS_CPU_TOKEN_SUM_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "kernels/cpu/arithmetic-inl.h"
+#include "kernels/cpu/dispatch.h"
+#include "kernels/token_sum.h"
+
+#if HWY_TARGET & RLREPLAY_FUSED_TARGETS
+HWY_BEFORE_NAMESPACE();
+namespace rlreplay::kernels::cpu::HWY_NAMESPACE {
+
+/// Rounds vectors of contributions and remembers whether one was rejected.
+class TokenVector {
+ public:
+  using D = Simd::D;
+  using DI64 = hn::Repartition<int64_t, D>;
+  using DF64 = hn::Repartition<double, D>;
+  using I64 = hn::Vec<DI64>;
+
+  explicit HWY_INLINE TokenVector(const TokenRounding& rounding)
+      : limit_(Simd::set(rounding.limit)),
+        unit_(hn::Set(DF64(), rounding.unit)),
+        rejected_(hn::FirstN(D(), 0)) {}
+
+  /// sum[i] += a[i] for one vector of contributions; a rejected one adds nothing.
+  HWY_INLINE void add(Simd::F a, int64_t* HWY_RESTRICT sum) {
+    const DI64 di;
+    const auto half = hn::Lanes(di);
+    const auto magnitude = hn::Abs(a);
+    const auto accepted = hn::Lt(magnitude, limit_);
+    rejected_ = hn::Or(rejected_, hn::Not(accepted));
+    a = hn::IfThenElseZero(accepted, a);
+    hn::StoreU(hn::Add(hn::LoadU(di, sum), round(hn::LowerHalf(a))), di, sum);
+    hn::StoreU(hn::Add(hn::LoadU(di, sum + half), round(hn::UpperHalf(hn::Half<D>(), a))), di,
+               sum + half);
+  }
+
+  HWY_INLINE bool rejected() const { return !hn::AllFalse(D(), rejected_); }
+
+ private:
+  using Half = hn::Vec<hn::Half<D>>;
+
+  /// x = a 2^S is exact. It is split into a multiple of 2^32 and a rest of at most 2^31, exactly
+  /// (24 significant bits); each becomes an integer in the low bits of a sum with 1.5 2^52, where
+  /// the rest is rounded to nearest, ties to even. Conversions of double to int64 are slow or
+  /// missing on some targets.
+  HWY_INLINE I64 round(Half a) const {
+    const DF64 dd;
+    const DI64 di;
+    const auto shift = hn::Set(dd, 0x1.8p52);
+    const auto x = hn::Mul(hn::PromoteTo(dd, a), unit_);
+    const auto high = hn::MulAdd(x, hn::Set(dd, 0x1p-32), shift);
+    const auto rest = hn::NegMulAdd(hn::Sub(high, shift), hn::Set(dd, 0x1p32), x);
+    const auto low = hn::Add(rest, shift);
+    // The exponent bits of `high` leave at the top; those of `low` are subtracted.
+    return hn::Add(hn::ShiftLeft<32>(hn::BitCast(di, high)),
+                   hn::Sub(hn::BitCast(di, low), hn::BitCast(di, shift)));
+  }
+
+  Simd::F limit_;
+  hn::Vec<DF64> unit_;
+  Simd::M rejected_;
+};
+
+}  // namespace rlreplay::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif  // per-target guard
