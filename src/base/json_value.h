@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/base/error.h"
+
+namespace rlreplay {
+
+/// What a JSON text may cost its reader.
+struct JsonLimits {
+  size_t max_bytes = size_t{1} << 30;
+  int max_depth = 64;
+};
+
+class JsonDocument;
+
+/// One value of a JsonDocument, typed on demand. Cheap to copy; valid as long as its document.
+/// Errors: every getter throws kCorrupt with the value's place when the value is not what it asks.
+class JsonValue {
+ public:
+  bool is_null() const;
+  bool is_string() const;
+  bool is_array() const;
+  bool is_object() const;
+  bool is_integer() const;
+  bool is_number() const;
+
+  const std::string& string() const;
+  bool boolean() const;
+  double number() const;
+  /// An integer of [min, max].
+  int64_t integer(int64_t min, int64_t max) const;
+
+  /// Number of elements of an array.
+  size_t size() const;
+  JsonValue at(size_t index) const;
+
+  /// The member of an object, which must be there.
+  JsonValue operator[](std::string_view key) const;
+  /// The member of an object, or nothing when it is absent or null.
+  std::optional<JsonValue> find(std::string_view key) const;
+  /// All members of an object, sorted by key.
+  std::vector<std::pair<std::string_view, JsonValue>> members() const;
+
+  /// The value as compact JSON text.
+  std::string dump() const;
+
+  /// An error about this value: its place is `where` of the document and a JSON pointer.
+  Error error(ErrorCode code, const std::string& message) const;
+  Error error(const std::string& message) const { return error(ErrorCode::kCorrupt, message); }
+
+ private:
+  friend class JsonDocument;
+  JsonValue(const nlohmann::json* value, const JsonDocument* document)
+      : value_(value), document_(document) {}
+
+  const nlohmann::json* value_;
+  const JsonDocument* document_;
+};
+
+/// A parsed JSON text.
+class JsonDocument {
+ public:
+  /// `where` names the text in errors: a path, or `path:line`.
+  /// Errors: kCorrupt when the text breaks JSON's rules or the limits.
+  static JsonDocument parse(std::string_view text, std::string where,
+                            const JsonLimits& limits = {});
+  /// Errors: kIncomplete when there is no such file, else as `parse`.
+  static JsonDocument read(const std::string& path, const JsonLimits& limits = {});
+
+  JsonDocument(JsonDocument&&) noexcept;
+  JsonDocument& operator=(JsonDocument&&) noexcept;
+  ~JsonDocument();
+
+  JsonValue root() const { return {root_.get(), this}; }
+  const std::string& where() const { return where_; }
+
+ private:
+  friend class JsonValue;
+  explicit JsonDocument(std::string where);
+
+  std::unique_ptr<nlohmann::json> root_;
+  std::string where_;
+};
+
+}  // namespace rlreplay
