@@ -21,6 +21,7 @@ struct Scalar {
   using F = float;
   using I = int32_t;
   using M = bool;
+  static constexpr bool kHasScale = false;
 
   RLREPLAY_INLINE static F set(float x) { return x; }
   RLREPLAY_INLINE static I seti(int32_t x) { return x; }
@@ -30,6 +31,8 @@ struct Scalar {
   RLREPLAY_INLINE static F div(F a, F b) { return a / b; }
   RLREPLAY_INLINE static F sqrt(F a) { return sqrtf(a); }
   RLREPLAY_INLINE static F fma(F a, F b, F c) { return fmaf(a, b, c); }
+  RLREPLAY_INLINE static F min(F a, F b) { return a < b ? a : b; }
+  RLREPLAY_INLINE static F max(F a, F b) { return a > b ? a : b; }
   RLREPLAY_INLINE static M less(F a, F b) { return a < b; }
   RLREPLAY_INLINE static M equal(F a, F b) { return a == b; }
   RLREPLAY_INLINE static F select(M m, F yes, F no) { return m ? yes : no; }

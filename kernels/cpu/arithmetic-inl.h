@@ -24,6 +24,12 @@ struct Simd {
   using F = hn::Vec<D>;
   using I = hn::Vec<DI>;
   using M = hn::Mask<D>;
+#if HWY_TARGET == HWY_AVX3
+  static constexpr bool kHasScale = true;
+  static HWY_INLINE F scale(F y, F n) { return F{_mm512_scalef_ps(y.raw, n.raw)}; }
+#else
+  static constexpr bool kHasScale = false;
+#endif
 
   static HWY_INLINE F set(float x) { return hn::Set(D(), x); }
   static HWY_INLINE I seti(int32_t x) { return hn::Set(DI(), x); }
@@ -33,6 +39,9 @@ struct Simd {
   static HWY_INLINE F div(F a, F b) { return hn::Div(a, b); }
   static HWY_INLINE F sqrt(F a) { return hn::Sqrt(a); }
   static HWY_INLINE F fma(F a, F b, F c) { return hn::MulAdd(a, b, c); }
+  // The order of the operands keeps a NaN in b on x86, as the contract's a < b ? a : b does.
+  static HWY_INLINE F min(F a, F b) { return hn::Min(a, b); }
+  static HWY_INLINE F max(F a, F b) { return hn::Max(a, b); }
   static HWY_INLINE M less(F a, F b) { return hn::Lt(a, b); }
   static HWY_INLINE M equal(F a, F b) { return hn::Eq(a, b); }
   static HWY_INLINE F select(M m, F yes, F no) { return hn::IfThenElse(m, yes, no); }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include <hwy/highway.h>
 
@@ -18,9 +19,11 @@ inline constexpr int64_t kTargets = HWY_TARGETS & RLREPLAY_FUSED_TARGETS;
 /// Enters the operations of a family, compiled for one target, into a table.
 using Fill = void (*)(KernelSet& set);
 
-/// Of the versions of a `Fill`, the one of `target`; Highway's HWY_CHOOSE_<target>(fill) is null
-/// where a target is not compiled.
-constexpr Fill choose(int64_t target, Fill avx3, Fill avx2, Fill neon) {
+/// Of the versions of a function, the one of `target`; Highway's HWY_CHOOSE_<target>(function) is
+/// null where a target is not compiled.
+template <class T = Fill>
+constexpr T choose(int64_t target, std::type_identity_t<T> avx3, std::type_identity_t<T> avx2,
+                   std::type_identity_t<T> neon) {
   return target == HWY_AVX3 ? avx3 : target == HWY_AVX2 ? avx2 : neon;
 }
 

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+/// The functions of the contract over arrays, by name: for whoever measures or compares them.
+namespace rlreplay::kernels {
+
+enum class Function { kExp, kLog, kExpm1, kK3, kSigmoid, kSilu, kTanh, kRsqrt };
+
+inline constexpr Function kFunctions[] = {
+    Function::kExp,     Function::kLog,  Function::kExpm1, Function::kK3,
+    Function::kSigmoid, Function::kSilu, Function::kTanh,  Function::kRsqrt,
+};
+
+constexpr std::string_view to_string(Function function) {
+  constexpr std::string_view kNames[] = {"exp",     "log",  "expm1", "k3",
+                                         "sigmoid", "silu", "tanh",  "rsqrt"};
+  return kNames[static_cast<int>(function)];
+}
+
+/// One way to compute the functions; all of them give the same bits.
+struct FunctionSet {
+  std::string_view name;  // scalar, avx512, avx2, neon
+  /// y[i] = function(x[i]). Shapes: x [n], y [n]; y may be x.
+  void (*apply)(Function function, std::span<const float> x, float* y) = nullptr;
+};
+
+FunctionSet scalar_functions();
+
+/// One a SIMD target of this processor, fastest first.
+const std::vector<FunctionSet>& simd_functions();
+
+}  // namespace rlreplay::kernels
