@@ -10,6 +10,7 @@ namespace rlreplay::kernels {
 
 /// out[t] = table[ids[t] - first_id]; rows of ids outside the table (another rank's) are left as
 /// they are. Bytes are copied.
+/// Shapes: table [ids of this rank, C]; ids [T]; out [T, C].
 struct Embedding {
   Matrix<const float> table;
   const int32_t* ids = nullptr;
@@ -19,6 +20,7 @@ struct Embedding {
 
 /// dtable[ids[t] - first_id] += dx[t], every element a contribution; ids outside the table (another
 /// rank's, or -1 for padding) are skipped.
+/// Shapes: dx [T, C]; ids [T]; dtable.sum [ids of this rank, C].
 struct EmbeddingTokens {
   Matrix<const float> dx;
   const int32_t* ids = nullptr;
@@ -26,8 +28,9 @@ struct EmbeddingTokens {
   TokenSum dtable;
 };
 
-/// y = (x r) w with r = div(1, sqrt(row(x x) / n + eps)), per token and head.
-/// Shapes: x, y [T, H, n]; w [n]; r [T, H], tokens `heads` apart, kept for the backward.
+/// y = (x r) w with r = div(1, sqrt(div(row(x x), n) + eps)), per token and head.
+/// Shapes: x, y [T, H, n], may be the same; w [n]; r [T, H] without gaps, r[t H + h], kept for the
+/// backward.
 struct RmsNorm {
   Heads<const float> x;
   const float* w = nullptr;
@@ -36,12 +39,11 @@ struct RmsNorm {
   float* r = nullptr;
 };
 
-/// g = dy; s = row(g w x), dx = fma(-x, (r r r)(s / n), r (g w)) (+ residual); dw contribution per
-/// token and head g (x r).
-/// Shapes: as RmsNorm; residual [T, H, n] or no data (one rounded addition, last).
-/// Tokens for which `counts` is 0 (padding) contribute nothing to dw; null means all count.
-/// dw.sum has one row of n; no data means that this rank does not count the replicated dw of
-/// `heads`: heads [0, counted_heads) contribute.
+/// g = dy; s = row of fma(g w, x); dx = fma(-x, ((r r) r) div(s, n), r (g w)), then + residual
+/// where there is one; dw contribution per token and head g (x r). Shapes: as RmsNorm; residual [T,
+/// H, n] or no data; dx may be dy or residual. dw.sum has one row of n; no data means that another
+/// rank counts these tokens. Tokens for which `counts` is 0 (padding) contribute nothing to dw;
+/// null means that all do. Heads outside `dw_heads` are replicas that another rank counts.
 struct RmsNormBackward {
   Heads<const float> x;
   const float* w = nullptr;
@@ -50,11 +52,12 @@ struct RmsNormBackward {
   Heads<const float> residual;
   Heads<float> dx;
   const uint8_t* counts = nullptr;
+  Range dw_heads = {0, INT64_MAX};
   TokenSum dw;
 };
 
 /// dbias += dy[t], every element a contribution; rows with counts 0 contribute nothing.
-/// Shapes: dy [T, N], dbias.sum one row of N.
+/// Shapes: dy [T, N]; counts [T] or null; dbias.sum one row of N.
 struct BiasTokens {
   Matrix<const float> dy;
   const uint8_t* counts = nullptr;
@@ -63,7 +66,7 @@ struct BiasTokens {
 
 /// Rotary embedding with half-split pairs (i, i + D/2): y_i = fma(a, cos, -(b sin)),
 /// y_{i+D/2} = fma(b, cos, a sin); `inverse` negates sin (the backward).
-/// Shapes: x, y [T, H, D], may be the same; positions [T]; cos, sin [positions, D/2].
+/// Shapes: x, y [T, H, D], may be the same, D even; positions [T]; cos, sin [positions, D/2].
 struct Rotary {
   Heads<const float> x;
   const int32_t* positions = nullptr;
@@ -73,15 +76,16 @@ struct Rotary {
   Heads<float> y;
 };
 
-/// out = silu(gate) up, silu(g) = g / (1 + exp(-g)). Shapes: all [T, F].
+/// out = silu(gate) up, silu(g) = div(g, 1 + exp(-g)). Shapes: all [T, F]; out may be gate or up.
 struct SwiGlu {
   Matrix<const float> gate;
   Matrix<const float> up;
   Matrix<float> out;
 };
 
-/// sig = sigmoid(gate); dup = dout (gate sig); dgate = (dout up) (sig fma(gate, 1 - sig, 1)).
-/// Shapes: all [T, F]; dgate, dup may be gate, up.
+/// sig = div(1, 1 + exp(-gate)); dup = dout (gate sig);
+/// dgate = (dout up) (sig fma(gate, 1 - sig, 1)).
+/// Shapes: all [T, F]; dgate and dup may be any of the inputs.
 struct SwiGluBackward {
   Matrix<const float> gate;
   Matrix<const float> up;

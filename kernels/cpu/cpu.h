@@ -8,6 +8,8 @@ namespace rlreplay::kernels::cpu {
 
 // `target`: the HWY_<name> bit of a target that these files were compiled for.
 void add_matmul(KernelSet& set, int64_t target);
+void add_embedding(KernelSet& set, int64_t target);
+void add_norm(KernelSet& set, int64_t target);
 void add_rows(KernelSet& set, int64_t target);
 void add_attention(KernelSet& set, int64_t target);
 void add_vocab(KernelSet& set, int64_t target);
