@@ -8,7 +8,9 @@
 /// From logits to log-probabilities, entropy, their gradients and sampled tokens.
 namespace rlreplay::kernels {
 
-/// l = div(logit, temperature) in place, and max[t] = exact maximum over the local columns.
+/// l = div(logit, temperature) in place, and max[t] = exact maximum of l over the local columns, +0
+/// where it is a zero of either sign, -infinity without columns: the maxima of several ranks or
+/// column ranges may be combined in any order.
 /// Shapes: logits [T, V_local]; max [T]. temperature > 0 (temperature 0 scores at 1).
 struct VocabMax {
   Matrix<float> logits;
@@ -16,8 +18,8 @@ struct VocabMax {
   float* max = nullptr;
 };
 
-/// Per vocabulary segment: z = row(exp(l - m)), e = row fma(exp(l - m), l - m); the index of `row`
-/// restarts in every segment.
+/// Per vocabulary segment: z = row(exp(l - m)), e = row of fma(exp(l - m), l - m); the index of
+/// `row` restarts in every segment, an empty segment gives +0.
 /// Shapes: logits [T, V_local] after VocabMax; max [T] over the whole vocabulary; segments: ranges
 /// of local columns; z, e [T, segments].
 struct VocabSums {
@@ -28,7 +30,7 @@ struct VocabSums {
   Matrix<float> e;
 };
 
-/// Z = tree(z), E = tree(e), log_prob = (label_logit - max) - log Z, entropy = log Z - E / Z.
+/// Z = tree(z), E = tree(e), log_prob = (label_logit - max) - log Z, entropy = log Z - div(E, Z).
 /// Shapes: z, e [T, segments of the whole vocabulary], a power of two; label_logit, max [T] (l of
 /// the label, after the temperature); outputs [T].
 struct LogProb {
@@ -42,10 +44,12 @@ struct LogProb {
   float* entropy = nullptr;
 };
 
-/// p = exp(l - m) div(1, Z); dl = fma(ce p, ((l - m) - log Z) + H, (p - 1[y]) c) / temperature.
-/// Shapes: logits [T, V_local] after VocabMax, dlogits the same (may be the same memory); labels
-/// [T], local column or any value outside for another rank's; c = -dL/dlog_prob and ce =
-/// entropy_coef w_t, [T]. A row with c and ce both zero (masked, padding) gets +0.
+/// p = exp(l - m) div(1, Z); d = fma(ce p, ((l - m) - log Z) + H, (p - 1[y]) c);
+/// dlogit = div(d, temperature).
+/// Shapes: logits [T, V_local] after VocabMax, dlogits the same (may be the same memory); max, sum
+/// (Z), log_sum, entropy (H) [T]; labels [T], the local column, or any value outside of them where
+/// the label is another rank's; c = -dL/dlog_prob and ce = entropy_coef w_t, [T]. A row with c and
+/// ce both zero (masked, padding) gets +0 everywhere, whatever its other inputs are.
 struct LogProbBackward {
   Matrix<const float> logits;
   const float* max = nullptr;

@@ -36,10 +36,15 @@ void each_row(ThreadPool& pool, int64_t rows, int64_t cols, Body&& body) {
   });
 }
 
-/// Calls body(range of rows, range of columns, worker): long rows are cut too.
+/// How many tiles of `each_tile` a row of `cols` elements has; at least one.
+inline int64_t tile_columns(int64_t cols) {
+  return std::max<int64_t>(1, ceil_div(cols, kItemElements));
+}
+
+/// Calls body(range of rows, range of columns, worker): rows longer than kItemElements are cut.
 template <class Body>
 void each_tile(ThreadPool& pool, int64_t rows, int64_t cols, Body&& body) {
-  const int64_t chunks = std::max<int64_t>(1, ceil_div(cols, kItemElements));
+  const int64_t chunks = tile_columns(cols);
   const int64_t step = item_rows(std::min(cols, kItemElements));
   pool.run(ceil_div(rows, step) * chunks, [&](int64_t item, int worker) {
     const int64_t row = item / chunks * step, col = item % chunks * kItemElements;
