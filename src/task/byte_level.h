@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rlreplay {
+
+/// Byte-level vocabularies write each byte as one printable character: the printable bytes of
+/// Latin-1 as themselves, the others as U+0100 and on.
+
+/// The bytes that a vocabulary entry stands for; nothing when one of its characters is outside the
+/// table.
+std::optional<std::string> bytes_of_symbols(std::string_view symbols);
+
+/// How a vocabulary writes these bytes.
+std::string symbols_of_bytes(std::string_view bytes);
+
+}  // namespace rlreplay

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace rlreplay {
+
+/// Well-formed text in normalization form C, in time linear in its length (but for the sorting of
+/// long runs of combining marks).
+std::string normalize_nfc(std::string_view text);
+
+/// Unicode's White_Space.
+bool is_space(char32_t code_point);
+
+/// A character of a word as regular expressions mean it: letters, marks, decimal digits, connector
+/// punctuation, join controls.
+bool is_word_character(char32_t code_point);
+
+}  // namespace rlreplay

@@ -1,0 +1,80 @@
+#include "src/task/utf8.h"
+
+namespace rlreplay {
+namespace {
+
+struct Lead {
+  int length;         // bytes of the sequence, 0 where no sequence begins
+  uint8_t low, high;  // what the second byte may be: no overlong forms, surrogates, or planes > 16
+};
+
+Lead lead_of(uint8_t byte) {
+  if (byte < 0x80) return {1, 0, 0};
+  if (byte < 0xc2) return {0, 0, 0};
+  if (byte < 0xe0) return {2, 0x80, 0xbf};
+  if (byte == 0xe0) return {3, 0xa0, 0xbf};
+  if (byte == 0xed) return {3, 0x80, 0x9f};
+  if (byte < 0xf0) return {3, 0x80, 0xbf};
+  if (byte == 0xf0) return {4, 0x90, 0xbf};
+  if (byte < 0xf4) return {4, 0x80, 0xbf};
+  if (byte == 0xf4) return {4, 0x80, 0x8f};
+  return {0, 0, 0};
+}
+
+}  // namespace
+
+Utf8Fault find_utf8_fault(std::string_view bytes) {
+  size_t i = 0;
+  while (i < bytes.size()) {
+    const Lead lead = lead_of(static_cast<uint8_t>(bytes[i]));
+    if (lead.length == 0) return {i, 1, false};
+    for (int k = 1; k < lead.length; ++k) {
+      const size_t at = i + static_cast<size_t>(k);
+      if (at == bytes.size()) return {i, static_cast<size_t>(k), true};
+      const auto byte = static_cast<uint8_t>(bytes[at]);
+      const bool fits = k == 1 ? byte >= lead.low && byte <= lead.high : (byte & 0xc0) == 0x80;
+      if (!fits) return {i, static_cast<size_t>(k), false};
+    }
+    i += static_cast<size_t>(lead.length);
+  }
+  return {};
+}
+
+std::string utf8_lossy(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size());
+  for (;;) {
+    const Utf8Fault fault = find_utf8_fault(bytes);
+    if (fault.length == 0) return text.append(bytes);
+    text.append(bytes.substr(0, fault.offset)).append("\xef\xbf\xbd");
+    bytes.remove_prefix(fault.offset + fault.length);
+  }
+}
+
+char32_t next_code_point(std::string_view text, size_t& offset) {
+  const auto first = static_cast<uint8_t>(text[offset++]);
+  if (first < 0x80) return first;
+  const int more = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+  char32_t code = first & (0x3f >> more);
+  for (int k = 0; k < more; ++k) code = code << 6 | (static_cast<uint8_t>(text[offset++]) & 0x3f);
+  return code;
+}
+
+void append_utf8(std::string& text, char32_t code) {
+  const auto put = [&](char32_t byte) { text += static_cast<char>(byte); };
+  if (code < 0x80) return put(code);
+  if (code < 0x800) {
+    put(0xc0 | code >> 6);
+  } else {
+    if (code < 0x10000) {
+      put(0xe0 | code >> 12);
+    } else {
+      put(0xf0 | code >> 18);
+      put(0x80 | (code >> 12 & 0x3f));
+    }
+    put(0x80 | (code >> 6 & 0x3f));
+  }
+  put(0x80 | (code & 0x3f));
+}
+
+}  // namespace rlreplay
