@@ -33,8 +33,16 @@ struct PackWeight {
   Inner inner = Inner::kColumns;
 };
 
+/// The inner axis k and the outer axis n of what `op` packs.
+/// Errors: kInternal where the parts do not fit together; likewise the checks below.
+struct PackedShape {
+  int64_t k = 0;
+  int64_t n = 0;
+};
+PackedShape packed_shape(const PackWeight& op);
+
 /// y = x w (+ bias) (+ residual), w as packed.
-/// Shapes: x [M, K], w [K, N], y [M, N], bias [N] or null, residual [M, N] or no data.
+/// Shapes: x [M, K], w [K, N], y [M, N], bias [N] or null, residual [M, N] or no data (may be y).
 /// Order: `order` over K; then + bias, then + residual, each one rounded addition. A rank that
 /// holds a part of the segments gives neither, and finishes with CombineSegments.
 struct Matmul {
@@ -67,5 +75,9 @@ struct MatmulTokens {
   std::span<const Range> leaves;
   TokenSum dw;
 };
+
+void check_shapes(const Matmul& op);
+void check_shapes(const CombineSegments& op);
+void check_shapes(const MatmulTokens& op);
 
 }  // namespace rlreplay::kernels

@@ -16,6 +16,8 @@ const std::vector<KernelSet>& cpu_kernel_sets() {
       KernelSet& set = out.emplace_back();
       set.name = cpu::target_name(target);
       cpu::add_matmul(set, target);
+      cpu::add_matmul_pack(set, target);
+      cpu::add_matmul_tokens(set, target);
       cpu::add_embedding(set, target);
       cpu::add_norm(set, target);
       cpu::add_rows(set, target);

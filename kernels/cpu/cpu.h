@@ -8,6 +8,8 @@ namespace rlreplay::kernels::cpu {
 
 // `target`: the HWY_<name> bit of a target that these files were compiled for.
 void add_matmul(KernelSet& set, int64_t target);
+void add_matmul_pack(KernelSet& set, int64_t target);
+void add_matmul_tokens(KernelSet& set, int64_t target);
 void add_embedding(KernelSet& set, int64_t target);
 void add_norm(KernelSet& set, int64_t target);
 void add_rows(KernelSet& set, int64_t target);

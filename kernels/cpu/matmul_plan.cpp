@@ -1,0 +1,64 @@
+#include "kernels/cpu/matmul_plan.h"
+
+#include <bit>
+
+namespace rlreplay::kernels::cpu {
+namespace {
+
+constexpr int64_t kBlockFloats = int64_t{4} << 20;  // of packed x: less than a last-level cache
+constexpr int64_t kGroupFloats = 120 << 10;         // of a group of panels: half of an L2 cache
+constexpr int64_t kItems = 8;                       // a thread, so that none waits long at the end
+
+}  // namespace
+
+std::vector<LeafStep> leaf_steps(const DotOrder& order) {
+  std::vector<LeafStep> steps;
+  for (size_t s = 0; s < order.segments.size(); ++s) {
+    const size_t begin = steps.size();
+    for (const Range& range : order.segments[s]) {
+      for (int64_t k = range.begin; k < range.end; k += kLeaf) {
+        steps.push_back({{k, std::min(range.end, k + kLeaf)}, false, 0});
+      }
+    }
+    if (steps.size() == begin) steps.push_back({});
+    steps[begin].first = true;
+    // Segment s closes one subtree per trailing one of its number.
+    steps.back().merges = std::countr_one(s);
+  }
+  return steps;
+}
+
+int64_t stack_depth(const DotOrder& order) {
+  return static_cast<int64_t>(std::bit_width(order.segments.size()));
+}
+
+ProductPlan plan_product(int64_t rows, int64_t n, int64_t k, int64_t tile_rows, int64_t panel,
+                         int64_t step, int threads) {
+  ProductPlan plan;
+  if (rows == 0 || n == 0) return plan;
+  plan.panels = ceil_div(n, panel);
+  const int64_t block_rows = std::max(kBlockFloats / std::max<int64_t>(k, 1), 8 * tile_rows);
+  plan.blocks = ceil_div(rows, block_rows);
+  const int64_t tiles = ceil_div(ceil_div(rows, plan.blocks), tile_rows);
+  const int64_t reused = std::clamp<int64_t>(kGroupFloats / std::max<int64_t>(k * panel, 1), 1, 8);
+  plan.group = tiles == 1 ? step : reused;
+  plan.groups = ceil_div(plan.panels, plan.group);
+  if (threads > 1)
+    plan.chunks = std::clamp<int64_t>(ceil_div(kItems * threads, plan.groups), 1, tiles);
+  return plan;
+}
+
+TokenPlan plan_token_product(int64_t tokens, int64_t tiles, int64_t panels, int64_t tile_rows,
+                             int threads) {
+  const int64_t group = std::clamp<int64_t>(kGroupFloats / (tokens * tile_rows), 1, 32);
+  TokenPlan plan;
+  plan.groups = ceil_div(tiles, group);
+  if (threads > 1) {
+    // A run shorter than 8 panels would pack dy too often.
+    const int64_t most = std::max<int64_t>(panels / 8, 1);
+    plan.runs = std::clamp<int64_t>(ceil_div(kItems * threads, plan.groups), 1, most);
+  }
+  return plan;
+}
+
+}  // namespace rlreplay::kernels::cpu

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/order.h"
+
+/// How the SIMD products are cut into pieces of work; no choice made here can change a bit.
+namespace rlreplay::kernels::cpu {
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Piece i of n elements in `pieces` pieces that differ by at most one.
+inline Range piece(int64_t n, int64_t pieces, int64_t i) { return segment(n, pieces, i); }
+
+/// One leaf of a DotOrder, in the order of execution. Tiles of partial sums lie on a stack: a leaf
+/// with `first` pushes +0 before it is added to the top; then the top is added to the one below
+/// `merges` times. One tile is left: the sum.
+struct LeafStep {
+  Range k;  // empty for a segment without leaves
+  bool first = false;
+  int merges = 0;
+};
+
+std::vector<LeafStep> leaf_steps(const DotOrder& order);
+
+/// Tiles that are on the stack at most.
+int64_t stack_depth(const DotOrder& order);
+
+/// The work of y [M, N]: blocks of rows whose x is packed at once; in a block, an item of the pool
+/// is one of `chunks` runs of row tiles with one group of panels.
+struct ProductPlan {
+  int64_t blocks = 0;
+  int64_t panels = 0;
+  int64_t group = 1;  // panels of a group: they stay in the cache while the row tiles pass
+  int64_t groups = 0;
+  int64_t chunks = 1;
+};
+
+/// tile_rows: rows of the largest tile; panel: columns of a panel; step: panels that a tile of few
+/// rows takes at once.
+ProductPlan plan_product(int64_t rows, int64_t n, int64_t k, int64_t tile_rows, int64_t panel,
+                         int64_t step, int threads);
+
+/// The work of dw [N, K]: an item of the pool is a group of row tiles (of N), whose dy the worker
+/// packs, with one of `runs` runs of panels (of K).
+struct TokenPlan {
+  int64_t groups = 0;
+  int64_t runs = 1;
+};
+
+TokenPlan plan_token_product(int64_t tokens, int64_t tiles, int64_t panels, int64_t tile_rows,
+                             int threads);
+
+}  // namespace rlreplay::kernels::cpu

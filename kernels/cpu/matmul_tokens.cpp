@@ -1,0 +1,277 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/matmul_tokens.cpp"
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include <hwy/foreach_target.h>  // compiles this file once per target
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/matmul-inl.h"
+#include "kernels/cpu/matmul_plan.h"
+#include "kernels/cpu/token_sum-inl.h"
+#include "src/base/thread_pool.h"
+
+#if HWY_TARGET & RLREPLAY_FUSED_TARGETS
+HWY_BEFORE_NAMESPACE();
+namespace rlreplay::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+/// Below 2^51 a number is rounded to an integer by one fused multiply-add with this; its bits are
+/// those of kShift plus the integer.
+constexpr double kShift = 0x1.8p52;
+constexpr auto kShiftBits = std::bit_cast<uint64_t>(kShift);
+
+/// Adds the contributions of leaves to tiles of int64. Every leaf also adds kShiftBits to each sum,
+/// which is cheaper than to take them out of each contribution; `flush` takes them out.
+class LeafRounding {
+ public:
+  explicit LeafRounding(const TokenRounding& rounding)
+      : rounding_(rounding),
+        small_bits_(std::bit_cast<int32_t>(
+            std::min(rounding.limit, static_cast<float>(0x1p51 / rounding.unit)))) {}
+
+  /// acc: the values of one leaf; tile: [kRows][kPanel]. Returns false if one was rejected.
+  template <int kRows>
+  HWY_INLINE bool add(const Simd::F (&acc)[kRows][2], int64_t* HWY_RESTRICT tile) const {
+    const Simd::D d;
+    const hn::Half<Simd::D> dh;
+    const Simd::DI di;
+    const hn::Repartition<int64_t, Simd::D> di64;
+    const hn::Repartition<double, Simd::D> dd;
+    constexpr int64_t kHalf = kLanes / 2;
+
+    // As integers, NaN is above infinity and infinity above every number.
+    auto largest = hn::Zero(di);
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) {
+      for (int v = 0; v < 2; ++v) largest = hn::Max(largest, hn::BitCast(di, hn::Abs(acc[r][v])));
+    }
+    if (HWY_UNLIKELY(!hn::AllTrue(di, hn::Lt(largest, hn::Set(di, small_bits_))))) {
+      return add_large(&acc[0][0], 2 * kRows, tile);
+    }
+    const auto unit = hn::Set(dd, rounding_.unit);
+    const auto shift = hn::Set(dd, kShift);
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v, tile += kLanes) {
+        const auto low = hn::PromoteTo(dd, hn::LowerHalf(acc[r][v]));
+        const auto high = hn::PromoteTo(dd, hn::UpperHalf(dh, acc[r][v]));
+        const auto low_bits = hn::BitCast(di64, hn::MulAdd(low, unit, shift));
+        const auto high_bits = hn::BitCast(di64, hn::MulAdd(high, unit, shift));
+        hn::Store(hn::Add(hn::Load(di64, tile), low_bits), di64, tile);
+        hn::Store(hn::Add(hn::Load(di64, tile + kHalf), high_bits), di64, tile + kHalf);
+      }
+    }
+    return true;
+  }
+
+  /// sum[0..n) += tile[0..n), in which `leaves` leaves were added.
+  static HWY_INLINE void flush(const int64_t* HWY_RESTRICT tile, int64_t leaves, int64_t n,
+                               int64_t* HWY_RESTRICT sum) {
+    const hn::Repartition<int64_t, Simd::D> di64;
+    constexpr int64_t kHalf = kLanes / 2;
+    const auto extra = static_cast<int64_t>(kShiftBits * static_cast<uint64_t>(leaves));
+    int64_t i = 0;
+    for (; i + kHalf <= n; i += kHalf) {
+      const auto part = hn::Sub(hn::Load(di64, tile + i), hn::Set(di64, extra));
+      hn::StoreU(hn::Add(hn::LoadU(di64, sum + i), part), di64, sum + i);
+    }
+    for (; i < n; ++i) sum[i] = add_wrapping(sum[i], add_wrapping(tile[i], subtract(extra)));
+  }
+
+ private:
+  static int64_t subtract(int64_t x) { return static_cast<int64_t>(-static_cast<uint64_t>(x)); }
+
+  HWY_NOINLINE bool add_large(const Simd::F* acc, int vectors, int64_t* HWY_RESTRICT tile) const {
+    const hn::Repartition<int64_t, Simd::D> di64;
+    TokenVector rounding(rounding_);
+    for (int v = 0; v < vectors; ++v, tile += kLanes) rounding.add(acc[v], tile);
+    const auto shift = hn::Set(di64, static_cast<int64_t>(kShiftBits));
+    tile -= vectors * kLanes;
+    for (int64_t i = 0; i < vectors * kLanes; i += kLanes / 2) {
+      hn::Store(hn::Add(hn::Load(di64, tile + i), shift), di64, tile + i);
+    }
+    return !rounding.rejected();
+  }
+
+  TokenRounding rounding_;
+  int32_t small_bits_;  // magnitudes below need no split and are accepted
+};
+
+/// tile += one leaf of `tokens` tokens; false if a contribution was rejected.
+using Leaf = bool (*)(const float* a, const float* b, int64_t tokens, const LeafRounding& rounding,
+                      int64_t* tile);
+
+template <int kRows>
+HWY_NOINLINE bool leaf(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t tokens,
+                       const LeafRounding& rounding, int64_t* HWY_RESTRICT tile) {
+  Simd::F acc[kRows][2];
+  chain<kRows, 1>(a, b, 0, tokens, acc);
+  return rounding.add<kRows>(acc, tile);
+}
+
+template <int... kRow>
+constexpr std::array<Leaf, sizeof...(kRow)> all_leaves(std::integer_sequence<int, kRow...>) {
+  return {leaf<kRow + 1>...};
+}
+
+Leaf choose_leaf(int64_t rows) {
+  static constexpr auto kLeaves = all_leaves(std::make_integer_sequence<int, kTileRows>());
+  return kLeaves[static_cast<size_t>(rows - 1)];
+}
+
+/// to[i][0..width) = from[rows[i]][first .. first + count), the rest of the width +0.
+void copy_columns(const Matrix<const float>& from, std::span<const int64_t> rows, int64_t first,
+                  int64_t count, int64_t width, float* HWY_RESTRICT to) {
+  const hn::FixedTag<float, 4> d;
+  for (const int64_t row : rows) {
+    const float* HWY_RESTRICT src = from.row(row) + first;
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) hn::StoreU(hn::LoadU(d, src + i), d, to + i);
+    for (; i < count; ++i) to[i] = src[i];
+    for (; i < width; ++i) to[i] = 0;
+    to += width;
+  }
+}
+
+/// Leaves whose tokens are packed and summed together: dw is read and written once for them.
+struct Chunk {
+  std::vector<int64_t> rows;  // of dy and x, leaf after leaf
+  std::vector<Range> leaves;  // in `rows`
+};
+
+class TokenProduct {
+ public:
+  TokenProduct(const MatmulTokens& op, ThreadPool& pool)
+      : op_(op),
+        pool_(pool),
+        rounding_(token_rounding(op.dw)),
+        tiles_(ceil_div(op.dy.cols, kTileRows)),
+        panels_(ceil_div(op.x.cols, kPanel)) {}
+
+  void run(const Chunk& chunk) {
+    chunk_ = &chunk;
+    const auto rows = static_cast<int64_t>(chunk.rows.size());
+    plan_ = plan_token_product(rows, tiles_, panels_, kTileRows, pool_.threads());
+    x_ = reinterpret_cast<float*>(
+        pool_.shared_scratch(static_cast<size_t>(rows * panels_ * kPanel) * sizeof(float)));
+    pool_.run(ceil_div(rows, kPackRows), [this](int64_t item, int) { pack_x(item); });
+    pool_.run(plan_.groups * plan_.runs,
+              [this](int64_t item, int worker) { run_item(item, worker); });
+  }
+
+ private:
+  static constexpr int64_t kPackRows = 32;  // rows of an item that packs x
+
+  void pack_x(int64_t item) const {
+    const auto rows = static_cast<int64_t>(chunk_->rows.size());
+    const Range part = {item * kPackRows, std::min(rows, (item + 1) * kPackRows)};
+    const auto sources =
+        std::span(chunk_->rows)
+            .subspan(static_cast<size_t>(part.begin), static_cast<size_t>(part.size()));
+    for (int64_t panel = 0; panel < panels_; ++panel) {
+      const int64_t count = std::min(op_.x.cols - panel * kPanel, kPanel);
+      copy_columns(op_.x, sources, panel * kPanel, count, kPanel,
+                   x_ + (panel * rows + part.begin) * kPanel);
+    }
+  }
+
+  void run_item(int64_t item, int worker) const {
+    const Range tiles = piece(tiles_, plan_.groups, item / plan_.runs);
+    const Range panels = piece(panels_, plan_.runs, item % plan_.runs);
+    const auto rows = static_cast<int64_t>(chunk_->rows.size());
+    const Range cols = {piece(op_.dy.cols, tiles_, tiles.begin).begin,
+                        piece(op_.dy.cols, tiles_, tiles.end - 1).end};
+    auto* dy = reinterpret_cast<float*>(
+        pool_.scratch(worker, static_cast<size_t>(rows * cols.size()) * sizeof(float)));
+    for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+      const Range n = piece(op_.dy.cols, tiles_, tile);
+      copy_columns(op_.dy, chunk_->rows, n.begin, n.size(), n.size(),
+                   dy + (n.begin - cols.begin) * rows);
+    }
+    for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
+      for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+        const Range n = piece(op_.dy.cols, tiles_, tile);
+        run_tile(n, dy + (n.begin - cols.begin) * rows, panel);
+      }
+    }
+  }
+
+  void run_tile(Range n, const float* dy, int64_t panel) const {
+    HWY_ALIGN int64_t tile[kTileRows * kPanel];
+    std::memset(tile, 0, sizeof tile);
+    const int64_t col = panel * kPanel;
+    const int64_t cols = std::min(op_.x.cols - col, kPanel);
+    for (int64_t r = n.begin; r < n.end; ++r) {
+      for (int64_t i = 0; i < cols; i += 8) hwy::Prefetch(op_.dw.sum.row(r) + col + i);
+    }
+    const Leaf leaf = choose_leaf(n.size());
+    const float* x = x_ + panel * static_cast<int64_t>(chunk_->rows.size()) * kPanel;
+    bool accepted = true;
+    for (const Range& tokens : chunk_->leaves) {
+      accepted &= leaf(dy + tokens.begin * n.size(), x + tokens.begin * kPanel, tokens.size(),
+                       rounding_, tile);
+    }
+    if (!accepted) raise_overflow(op_.dw.overflow);
+    for (int64_t r = 0; r < n.size(); ++r) {
+      LeafRounding::flush(tile + r * kPanel, static_cast<int64_t>(chunk_->leaves.size()), cols,
+                          op_.dw.sum.row(n.begin + r) + col);
+    }
+  }
+
+  const MatmulTokens& op_;
+  ThreadPool& pool_;
+  const LeafRounding rounding_;
+  const int64_t tiles_;
+  const int64_t panels_;
+  TokenPlan plan_;
+  const Chunk* chunk_ = nullptr;
+  float* x_ = nullptr;
+};
+
+void matmul_tokens(const MatmulTokens& op, ThreadPool& pool) {
+  constexpr size_t kChunkRows = 1024;
+  check_shapes(op);
+  if (op.dw.sum.rows == 0 || op.dw.sum.cols == 0) return;
+  TokenProduct product(op, pool);
+  Chunk chunk;
+  const auto finish = [&] {
+    if (!chunk.leaves.empty()) product.run(chunk);
+    chunk = {};
+  };
+  for (const Range& leaf : op.leaves) {
+    if (leaf.size() == 0) continue;
+    const auto begin = static_cast<int64_t>(chunk.rows.size());
+    chunk.leaves.push_back({begin, begin + leaf.size()});
+    for (int64_t row = leaf.begin; row < leaf.end; ++row) chunk.rows.push_back(row);
+    if (chunk.rows.size() >= kChunkRows) finish();
+  }
+  finish();
+}
+
+}  // namespace
+
+void fill_matmul_tokens(KernelSet& set) { set.matmul_tokens = matmul_tokens; }
+
+}  // namespace rlreplay::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+namespace rlreplay::kernels::cpu {
+
+void add_matmul_tokens(KernelSet& set, int64_t target) {
+  choose(target, HWY_CHOOSE_AVX3(fill_matmul_tokens), HWY_CHOOSE_AVX2(fill_matmul_tokens),
+         HWY_CHOOSE_NEON(fill_matmul_tokens))(set);
+}
+
+}  // namespace rlreplay::kernels::cpu
+#endif
