@@ -69,6 +69,8 @@ struct Scalar {
   }
 };
 
+#define RLREPLAY_FUNCTION RLREPLAY_INLINE
 #include "kernels/functions.inc"
+#undef RLREPLAY_FUNCTION
 
 }  // namespace rlreplay::contract

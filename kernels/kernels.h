@@ -7,6 +7,7 @@
 #include "kernels/matmul.h"
 #include "kernels/optimizer.h"
 #include "kernels/rows.h"
+#include "kernels/sample.h"
 #include "kernels/vocab.h"
 
 namespace rlreplay {

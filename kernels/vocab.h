@@ -5,7 +5,7 @@
 
 #include "kernels/view.h"
 
-/// From logits to log-probabilities, entropy, their gradients and sampled tokens.
+/// From logits to log-probabilities, entropy and their gradients.
 namespace rlreplay::kernels {
 
 /// l = div(logit, temperature) in place, and max[t] = exact maximum of l over the local columns, +0
@@ -61,29 +61,6 @@ struct LogProbBackward {
   const float* ce = nullptr;
   float temperature = 1;
   Matrix<float> dlogits;
-};
-
-/// What is drawn for one row.
-struct Draw {
-  uint64_t sample = 0;    // sample id, below 2^56
-  uint32_t position = 0;  // index in the sample of the token that is drawn
-};
-
-/// Draws a token a row: Gumbel noise of a counter-based Philox4x32-10 that belongs to the
-/// vocabulary id, top-k first, then top-p over integer masses (docs/numerics.md section 6).
-/// Shapes: logits [T, V] after VocabMax, the whole vocabulary; max, sum [T] (Z); draws, ids [T].
-/// greedy: argmax without noise, ties to the lowest id; top_k 0: all; top_p in (0, 1].
-struct Sample {
-  Matrix<const float> logits;
-  const float* max = nullptr;
-  const float* sum = nullptr;
-  std::span<const Draw> draws;
-  uint64_t seed = 0;
-  uint8_t stream = 0;
-  bool greedy = false;
-  int64_t top_k = 0;
-  double top_p = 1;
-  int32_t* ids = nullptr;
 };
 
 }  // namespace rlreplay::kernels

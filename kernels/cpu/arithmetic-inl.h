@@ -9,10 +9,6 @@
 
 #include <hwy/highway.h>
 
-#ifndef RLREPLAY_INLINE
-#define RLREPLAY_INLINE HWY_INLINE
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace rlreplay::kernels::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -63,7 +59,9 @@ struct Simd {
   }
 };
 
+#define RLREPLAY_FUNCTION HWY_INLINE
 #include "kernels/functions.inc"
+#undef RLREPLAY_FUNCTION
 
 }  // namespace rlreplay::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -15,6 +15,7 @@ void add_norm(KernelSet& set, int64_t target);
 void add_rows(KernelSet& set, int64_t target);
 void add_attention(KernelSet& set, int64_t target);
 void add_vocab(KernelSet& set, int64_t target);
+void add_sample(KernelSet& set, int64_t target);
 void add_optimizer(KernelSet& set, int64_t target);
 
 }  // namespace rlreplay::kernels::cpu
