@@ -13,7 +13,9 @@ void add_matmul_tokens(KernelSet& set, int64_t target);
 void add_embedding(KernelSet& set, int64_t target);
 void add_norm(KernelSet& set, int64_t target);
 void add_rows(KernelSet& set, int64_t target);
-void add_attention(KernelSet& set, int64_t target);
+void add_attention(KernelSet& set, int64_t target);  // calls the next two
+void add_attention_forward(KernelSet& set, int64_t target);
+void add_attention_backward(KernelSet& set, int64_t target);
 void add_vocab(KernelSet& set, int64_t target);
 void add_sample(KernelSet& set, int64_t target);
 void add_optimizer(KernelSet& set, int64_t target);

@@ -1,0 +1,97 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <functional>
+
+#include "tests/kernels/attention_support.h"
+
+using namespace rlreplay::kernels;
+using namespace rlreplay::kernels::test;
+
+namespace {
+
+bool full() { return std::getenv("RLREPLAY_FULL") != nullptr; }
+
+/// Every set with every number of threads against the reference, forward and backward.
+void compare(const AttentionShape& shape, const std::function<float(Random&)>& draw) {
+  Random random(static_cast<uint64_t>(shape.size * 131 + shape.heads));
+  AttentionBatch want(shape);
+  want.fill([&] { return draw(random); });
+  Pools pools;
+  want.forward(reference_kernels(), pools.one);
+  want.backward(reference_kernels(), pools.one);
+  REQUIRE(want.intact());
+  for (const auto& set : cpu_kernel_sets()) {
+    for (auto* pool : pools.all()) {
+      CAPTURE(set.name, pool->threads(), shape.lengths, shape.heads, shape.group, shape.size,
+              shape.first_head, shape.position);
+      Random again(static_cast<uint64_t>(shape.size * 131 + shape.heads));
+      AttentionBatch got(shape);
+      got.fill([&] { return draw(again); });
+      got.forward(set, *pool);
+      REQUIRE(got.forward_bytes() == want.forward_bytes());
+      got.backward(set, *pool);
+      REQUIRE(got.delta.bytes() == want.delta.bytes());
+      REQUIRE(got.dq.bytes() == want.dq.bytes());
+      REQUIRE(got.dk.bytes() == want.dk.bytes());
+      REQUIRE(got.dv.bytes() == want.dv.bytes());
+      REQUIRE(got.intact());
+    }
+  }
+}
+
+float normal(Random& random) { return random.normal(); }
+
+}  // namespace
+
+TEST_CASE("attention: every set gives the reference's bits, lengths around blocks and splits") {
+  for (const int64_t n : {1, 2, 63, 64, 65, 127, 129}) {
+    compare({.lengths = {n}, .heads = 4, .group = 2, .size = 24}, normal);
+  }
+  for (const int64_t n : {511, 512, 513, 700}) {
+    compare({.lengths = {n}, .heads = 2, .group = 2, .size = 8}, normal);
+  }
+  compare({.lengths = {full() ? 1100 : 1030}, .heads = 1, .group = 1, .size = 7}, normal);
+}
+
+TEST_CASE("attention: every head size that a vector does not divide, and those that it does") {
+  for (const int64_t size : {1, 7, 24, 36, 48, 64, 80, 96, 128, 250, 256}) {
+    compare({.lengths = {70, 3}, .heads = 3, .group = 3, .size = size}, normal);
+  }
+}
+
+TEST_CASE("attention: groups of heads, whole and held in part") {
+  for (const auto& [heads, group, first] : std::vector<std::array<int64_t, 3>>{{1, 1, 0},
+                                                                               {4, 2, 0},
+                                                                               {16, 8, 0},
+                                                                               {6, 2, 0},
+                                                                               {3, 1, 0},
+                                                                               {14, 7, 0},
+                                                                               {2, 4, 2},
+                                                                               {3, 4, 3},
+                                                                               {5, 3, 7}}) {
+    compare({.lengths = {67, 9}, .heads = heads, .group = group, .size = 20, .first_head = first},
+            normal);
+  }
+}
+
+TEST_CASE("attention: ragged batches, with samples that have no token") {
+  compare({.lengths = {5, 0, 130, 1, 64, 0}, .heads = 4, .group = 2, .size = 16}, normal);
+  compare({.lengths = {0}, .heads = 2, .group = 1, .size = 16}, normal);
+  compare({.lengths = {}, .heads = 2, .group = 1, .size = 16}, normal);
+}
+
+TEST_CASE("attention: later queries of samples whose keys are there") {
+  for (const int64_t position : {1, 63, 500, 1023}) {
+    compare({.lengths = {1, 3}, .heads = 7, .group = 7, .size = 64, .position = position}, normal);
+    compare({.lengths = {17}, .heads = 2, .group = 1, .size = 12, .position = position}, normal);
+  }
+}
+
+TEST_CASE("attention: signed zeros, subnormals, tiny and huge numbers") {
+  compare({.lengths = {70, 140}, .heads = 2, .group = 2, .size = 12}, awkward);
+  compare({.lengths = {70}, .heads = 2, .group = 1, .size = 33}, awkward);
+  // Scores that are all zeros of either sign, values and gradients that underflow in products.
+  compare({.lengths = {90}, .heads = 2, .group = 1, .size = 5}, [](Random& random) {
+    return random.below(2) == 0 ? -0.0f : -1e-38f * static_cast<float>(random.uniform());
+  });
+}
