@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace rlreplay::format {
+
+/// Bytes that a compressed chunk of `bytes` bytes needs at most.
+size_t frame_bound(size_t bytes);
+
+/// Turns chunks into zstd frames, each with its content size and a checksum. One a thread.
+class ChunkEncoder {
+ public:
+  explicit ChunkEncoder(int level);
+  ~ChunkEncoder();
+  ChunkEncoder(ChunkEncoder&&) noexcept;
+
+  /// Compresses `chunk` into `frame` (of frame_bound bytes at least) and returns the frame's size.
+  /// The frame depends on the chunk and the level alone.
+  size_t encode(std::span<const std::byte> chunk, std::span<std::byte> frame);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Why a frame cannot be a chunk; kNone when it was decoded.
+enum class FrameFault { kNone, kNotOneFrame, kNoChecksum, kWrongSize, kDamaged };
+
+const char* to_string(FrameFault fault);
+
+/// Turns frames back into chunks. One a thread.
+class ChunkDecoder {
+ public:
+  ChunkDecoder();
+  ~ChunkDecoder();
+  ChunkDecoder(ChunkDecoder&&) noexcept;
+
+  /// Decodes `frame` into `chunk`, which it must fill exactly; no other memory is taken for it.
+  FrameFault decode(std::span<const std::byte> frame, std::span<std::byte> chunk);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rlreplay::format

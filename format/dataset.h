@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "format/h5.h"
+#include "src/base/dtype.h"
+#include "src/base/hash.h"
+
+namespace rlreplay::format {
+
+/// The tensor that a stored difference refers to: the dataset of the same path in another unit.
+struct Base {
+  std::string unit;
+  Hash hash;
+};
+
+/// A tensor to be stored.
+struct Dataset {
+  /// Below the unit's root: the group, then names, as `0-3/events/digest`.
+  std::string path;
+  DType dtype = DType::kU8;
+  /// 1 to 8 dimensions; a scalar is [1].
+  std::vector<uint64_t> shape;
+  /// Row-major, little-endian, exactly as many as dtype and shape say.
+  std::span<const std::byte> bytes;
+  /// Keeps `bytes` alive; null when the caller does.
+  std::shared_ptr<const void> owner;
+  /// What else belongs to the content: `columns` (names, one a line), `full_shape` and `start` of a
+  /// shard.
+  h5::Attributes attributes;
+  /// Store the difference to this tensor, whose bytes are `base_bytes`, instead.
+  std::optional<Base> base;
+  std::span<const std::byte> base_bytes;
+  std::shared_ptr<const void> base_owner;
+};
+
+/// A dataset that owns its values.
+template <class T>
+Dataset dataset_of(std::string path, DType dtype, std::vector<uint64_t> shape,
+                   std::vector<T> values) {
+  auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+  return {std::move(path), dtype, std::move(shape), std::as_bytes(std::span<const T>(*owner)),
+          owner,           {},    std::nullopt,     {},
+          nullptr};
+}
+
+/// A dataset as a unit holds it.
+struct StoredDataset {
+  std::string path;
+  DType dtype = DType::kU8;
+  std::vector<uint64_t> shape;
+  /// Of the decoded bytes.
+  Hash hash;
+  /// Set when a difference is stored.
+  std::optional<Base> base;
+  /// The attributes that belong to the content.
+  h5::Attributes attributes;
+  uint64_t bytes = 0;
+};
+
+/// The hash of a unit's content: paths, dtypes, shapes, attributes and hashes of its datasets, and
+/// nothing of how they are stored.
+Hash content_of(std::vector<StoredDataset> datasets);
+
+/// The number of elements, or nothing when the shape is outside 1 to 8 dimensions or overflows.
+std::optional<uint64_t> elements_of(std::span<const uint64_t> shape);
+
+h5::Element element_of(DType dtype);
+
+/// Whether the path of a dataset follows the grammar: 2 to 4 names joined by slashes.
+bool sound_dataset_path(std::string_view path);
+
+/// A name of any bytes as a link name: bytes outside [A-Za-z0-9._-] become %XX.
+std::string link_name(std::string_view name);
+
+}  // namespace rlreplay::format

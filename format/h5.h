@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+/// The only door to libhdf5: files are built and read in memory, chunks pass through as stored
+/// bytes, and no filter of libhdf5 ever runs. Calls from several threads take turns.
+namespace rlreplay::format::h5 {
+
+/// How an element is stored: a little-endian integer or IEEE number of 1, 2, 4 or 8 bytes.
+struct Element {
+  enum class Kind : uint8_t { kSigned, kUnsigned, kFloat };
+  Kind kind = Kind::kUnsigned;
+  size_t size = 1;
+  friend bool operator==(const Element&, const Element&) = default;
+};
+
+/// The storage of a one-dimensional dataset of fixed length.
+struct Layout {
+  Element element;
+  uint64_t count = 0;
+  /// Elements of a chunk; 0 for a contiguous dataset.
+  uint64_t chunk = 0;
+  /// Chunks only: HDF5's shuffle before zstd (filter 32015).
+  bool shuffled = false;
+
+  uint64_t bytes() const { return count * element.size; }
+  uint64_t chunks() const { return chunk == 0 ? 0 : (count + chunk - 1) / chunk; }
+};
+
+/// A text, or a list of non-negative integers.
+using Attribute = std::variant<std::string, std::vector<uint64_t>>;
+using Attributes = std::map<std::string, Attribute>;
+
+/// A finished file in memory.
+class Image {
+ public:
+  Image() = default;
+  Image(std::byte* owned, size_t size) : data_(owned), size_(size) {}
+  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const;
+  };
+  std::unique_ptr<std::byte[], Free> data_;
+  size_t size_ = 0;
+};
+
+/// Builds a file. The image depends on the calls alone: no times, versions pinned.
+class Builder {
+ public:
+  /// `level` is recorded as the parameter of the zstd filter.
+  explicit Builder(int level);
+  ~Builder();
+  Builder(Builder&&) noexcept;
+
+  void root_attribute(const std::string& name, const Attribute& value);
+  /// Makes the dataset (and the groups on its way) that the next calls write to.
+  void begin(const std::string& path, const Layout& layout, const Attributes& attributes);
+  /// All bytes of a contiguous dataset.
+  void write(std::span<const std::byte> bytes);
+  /// One chunk, shuffled and compressed already.
+  void write_chunk(uint64_t index, std::span<const std::byte> frame);
+  Image finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// What opening a file may cost.
+struct Limits {
+  size_t objects = 200'000;
+  size_t depth = 4;
+  size_t attribute_bytes = 64 * 1024;
+  uint64_t dataset_bytes = uint64_t{1} << 40;
+};
+
+struct DatasetEntry {
+  std::string path;  // without a slash at its front
+  Layout layout;
+  Attributes attributes;
+};
+
+/// A file opened over bytes in memory, which must have been checked against their hash and must
+/// outlive the view. Everything in it was seen and judged when `open` returns.
+class View {
+ public:
+  /// Errors: FormatError with kSignature, kContainer, kObject, kAttribute, kElement, kShape,
+  /// kLayout, kLimit or kChunk; `where` is its path.
+  static View open(std::span<const std::byte> image, const Limits& limits, std::string where);
+  ~View();
+  View(View&&) noexcept;
+  View& operator=(View&&) noexcept;
+
+  const Attributes& root_attributes() const;
+  /// Sorted by path.
+  const std::vector<DatasetEntry>& datasets() const;
+
+  /// All bytes of a contiguous dataset; `out` has exactly their size.
+  void read(size_t dataset, std::span<std::byte> out) const;
+  /// The stored frame of a chunk. `out` has room for the largest possible one; returns its size.
+  /// May be called by several threads at once.
+  size_t read_chunk(size_t dataset, uint64_t index, std::span<std::byte> out) const;
+
+ private:
+  struct State;
+  explicit View(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rlreplay::format::h5

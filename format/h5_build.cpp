@@ -1,0 +1,229 @@
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include "format/h5_ids.h"
+
+namespace rlreplay::format::h5 {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files are little-endian, uncopied");
+
+// The file driver of libhdf5 that keeps a file in memory takes its memory by these, so that the
+// finished image can be taken over when the file is closed instead of being copied.
+struct Memory {
+  void* image = nullptr;
+};
+
+void* image_malloc(size_t size, H5FD_file_image_op_t, void*) { return std::malloc(size); }
+void* image_memcpy(void* to, const void* from, size_t size, H5FD_file_image_op_t, void*) {
+  return std::memcpy(to, from, size);
+}
+void* image_realloc(void* old, size_t size, H5FD_file_image_op_t, void*) {
+  return std::realloc(old, size);
+}
+herr_t image_free(void* image, H5FD_file_image_op_t op, void* memory) {
+  if (op == H5FD_FILE_IMAGE_OP_FILE_CLOSE) {
+    static_cast<Memory*>(memory)->image = image;
+  } else {
+    std::free(image);
+  }
+  return 0;
+}
+void* keep_udata(void* memory) { return memory; }
+herr_t release_udata(void*) { return 0; }
+
+void require(bool done, const char* what) {
+  if (!done) throw Error(ErrorCode::kInternal, std::string("HDF5 could not ") + what);
+}
+
+Id access_in_memory(Memory* memory) {
+  Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  H5FD_file_image_callbacks_t callbacks = {image_malloc, image_memcpy,  image_realloc, image_free,
+                                           keep_udata,   release_udata, memory};
+  constexpr size_t kGrowth = 1 << 20;
+  require(access && H5Pset_fapl_core(access.get(), kGrowth, false) >= 0 &&
+              H5Pset_file_image_callbacks(access.get(), &callbacks) >= 0 &&
+              H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0 &&
+              H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG) >= 0,
+          "set up a file in memory");
+  return access;
+}
+
+Id timeless(hid_t kind) {
+  Id properties(H5Pcreate(kind), H5Pclose);
+  require(properties && H5Pset_obj_track_times(properties.get(), false) >= 0,
+          "turn object times off");
+  return properties;
+}
+
+/// The superblock says where the file ends; the memory driver rounds up.
+size_t end_of_file(const std::byte* image) {
+  constexpr size_t kEndAddress = 28;
+  uint64_t end = 0;
+  std::memcpy(&end, image + kEndAddress, sizeof end);
+  return static_cast<size_t>(end);
+}
+
+void put_text(hid_t object, const std::string& name, const std::string& text) {
+  Id type(H5Tcopy(H5T_C_S1), H5Tclose);
+  require(type && H5Tset_size(type.get(), std::max<size_t>(1, text.size())) >= 0 &&
+              H5Tset_strpad(type.get(), H5T_STR_NULLPAD) >= 0 &&
+              H5Tset_cset(type.get(), H5T_CSET_UTF8) >= 0,
+          "make the type of a text");
+  Id space(H5Screate(H5S_SCALAR), H5Sclose);
+  Id attribute(H5Acreate2(object, name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
+               H5Aclose);
+  require(attribute && H5Awrite(attribute.get(), type.get(), text.c_str()) >= 0,
+          "write an attribute");
+}
+
+void put_numbers(hid_t object, const std::string& name, const std::vector<uint64_t>& numbers) {
+  const hsize_t count = numbers.size();
+  Id space(count == 0 ? H5Screate(H5S_NULL) : H5Screate_simple(1, &count, nullptr), H5Sclose);
+  Id attribute(
+      H5Acreate2(object, name.c_str(), H5T_STD_U64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+      H5Aclose);
+  require(static_cast<bool>(attribute), "make an attribute");
+  require(count == 0 || H5Awrite(attribute.get(), H5T_STD_U64LE, numbers.data()) >= 0,
+          "write an attribute");
+}
+
+void put_attribute(hid_t object, const std::string& name, const Attribute& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    put_text(object, name, *text);
+  } else {
+    put_numbers(object, name, std::get<std::vector<uint64_t>>(value));
+  }
+}
+
+}  // namespace
+
+hid_t type_of(const Element& element) {
+  const auto pick = [&](hid_t one, hid_t two, hid_t four, hid_t eight) {
+    return element.size == 1 ? one : element.size == 2 ? two : element.size == 4 ? four : eight;
+  };
+  switch (element.kind) {
+    case Element::Kind::kSigned:
+      return pick(H5T_STD_I8LE, H5T_STD_I16LE, H5T_STD_I32LE, H5T_STD_I64LE);
+    case Element::Kind::kUnsigned:
+      return pick(H5T_STD_U8LE, H5T_STD_U16LE, H5T_STD_U32LE, H5T_STD_U64LE);
+    case Element::Kind::kFloat:
+      return pick(-1, -1, H5T_IEEE_F32LE, H5T_IEEE_F64LE);
+  }
+  return -1;
+}
+
+void prepare_library() {
+  const Turn turn;
+  H5open();
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  H5PLset_loading_state(0);
+}
+
+void Image::Free::operator()(std::byte* p) const { std::free(p); }
+
+struct Builder::State {
+  int level = 1;
+  Memory memory;
+  Id access;
+  Id group_properties;
+  std::set<std::string> groups;
+  Id file;
+  Id dataset;
+  Layout layout;
+
+  ~State() {
+    dataset.reset();
+    file.reset();
+    std::free(memory.image);
+  }
+
+  void make_groups(const std::string& path);
+};
+
+void Builder::State::make_groups(const std::string& path) {
+  for (size_t slash = path.find('/'); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    const std::string group = path.substr(0, slash);
+    if (!groups.insert(group).second) continue;
+    Id id(H5Gcreate2(file.get(), group.c_str(), H5P_DEFAULT, group_properties.get(), H5P_DEFAULT),
+          H5Gclose);
+    require(static_cast<bool>(id), "make a group");
+  }
+}
+
+Builder::Builder(int level) : state_(std::make_unique<State>()) {
+  prepare_library();
+  const Turn turn;
+  state_->level = level;
+  state_->access = access_in_memory(&state_->memory);
+  state_->group_properties = timeless(H5P_GROUP_CREATE);
+  const Id creation = timeless(H5P_FILE_CREATE);
+  state_->file =
+      Id(H5Fcreate("unit", H5F_ACC_TRUNC, creation.get(), state_->access.get()), H5Fclose);
+  require(static_cast<bool>(state_->file), "make a file in memory");
+}
+Builder::~Builder() = default;
+Builder::Builder(Builder&&) noexcept = default;
+
+void Builder::root_attribute(const std::string& name, const Attribute& value) {
+  const Turn turn;
+  Id root(H5Gopen2(state_->file.get(), "/", H5P_DEFAULT), H5Gclose);
+  require(static_cast<bool>(root), "open the root group");
+  put_attribute(root.get(), name, value);
+}
+
+void Builder::begin(const std::string& path, const Layout& layout, const Attributes& attributes) {
+  const Turn turn;
+  state_->make_groups(path);
+  Id creation = timeless(H5P_DATASET_CREATE);
+  require(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER) >= 0, "turn fill values off");
+  if (layout.chunk > 0) {
+    const hsize_t chunk = layout.chunk;
+    const unsigned level = static_cast<unsigned>(state_->level);
+    require(H5Pset_chunk(creation.get(), 1, &chunk) >= 0, "set the size of chunks");
+    if (layout.shuffled) require(H5Pset_shuffle(creation.get()) >= 0, "record the shuffle filter");
+    // Optional for libhdf5, which never runs it here and so need not have it.
+    require(H5Pset_filter(creation.get(), kZstdFilter, H5Z_FLAG_OPTIONAL, 1, &level) >= 0,
+            "record the zstd filter");
+  }
+  const hsize_t count = layout.count;
+  Id space(H5Screate_simple(1, &count, nullptr), H5Sclose);
+  state_->dataset = Id(H5Dcreate2(state_->file.get(), path.c_str(), type_of(layout.element),
+                                  space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+                       H5Dclose);
+  require(static_cast<bool>(state_->dataset), "make a dataset");
+  state_->layout = layout;
+  for (const auto& [name, value] : attributes) put_attribute(state_->dataset.get(), name, value);
+}
+
+void Builder::write(std::span<const std::byte> bytes) {
+  const Turn turn;
+  require(bytes.size() == state_->layout.bytes(), "write a part of a dataset");
+  if (bytes.empty()) return;
+  require(H5Dwrite(state_->dataset.get(), type_of(state_->layout.element), H5S_ALL, H5S_ALL,
+                   H5P_DEFAULT, bytes.data()) >= 0,
+          "write a dataset");
+}
+
+void Builder::write_chunk(uint64_t index, std::span<const std::byte> frame) {
+  const Turn turn;
+  const hsize_t offset = index * state_->layout.chunk;
+  require(H5Dwrite_chunk(state_->dataset.get(), H5P_DEFAULT, 0, &offset, frame.size(),
+                         frame.data()) >= 0,
+          "write a chunk");
+}
+
+Image Builder::finish() {
+  const Turn turn;
+  require(state_->dataset.reset(), "close a dataset");
+  require(state_->file.reset(), "close a file in memory");
+  require(state_->memory.image != nullptr, "hand over a file in memory");
+  auto* bytes = static_cast<std::byte*>(std::exchange(state_->memory.image, nullptr));
+  return {bytes, end_of_file(bytes)};
+}
+
+}  // namespace rlreplay::format::h5

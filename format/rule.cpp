@@ -1,0 +1,75 @@
+#include "format/rule.h"
+
+#include <utility>
+
+namespace rlreplay::format {
+namespace {
+
+struct Row {
+  Rule rule;
+  std::string_view name;
+};
+
+// In the order of the enumeration.
+constexpr Row kRows[] = {
+    {Rule::kNotADump, "not-a-dump"},
+    {Rule::kManifestMissing, "manifest-missing"},
+    {Rule::kPath, "path"},
+    {Rule::kFileType, "file-type"},
+    {Rule::kFileSize, "file-size"},
+    {Rule::kRecordSyntax, "record-syntax"},
+    {Rule::kRecordHash, "record-hash"},
+    {Rule::kFormatName, "format-name"},
+    {Rule::kVersion, "version"},
+    {Rule::kMustUnderstand, "must-understand"},
+    {Rule::kSchema, "schema"},
+    {Rule::kChain, "chain"},
+    {Rule::kDuplicate, "duplicate"},
+    {Rule::kJournal, "journal"},
+    {Rule::kRoot, "root"},
+    {Rule::kUnitMissing, "unit-missing"},
+    {Rule::kUnitHash, "unit-hash"},
+    {Rule::kSignature, "signature"},
+    {Rule::kContainer, "container"},
+    {Rule::kObject, "object"},
+    {Rule::kAttribute, "attribute"},
+    {Rule::kElement, "element"},
+    {Rule::kShape, "shape"},
+    {Rule::kLayout, "layout"},
+    {Rule::kLimit, "limit"},
+    {Rule::kChunk, "chunk"},
+    {Rule::kParent, "parent"},
+    {Rule::kDatasetHash, "dataset-hash"},
+    {Rule::kContent, "content"},
+    {Rule::kMeaning, "meaning"},
+    {Rule::kUnlisted, "unlisted"},
+};
+
+ErrorCode code_of(Rule rule) {
+  switch (rule) {
+    case Rule::kVersion:
+    case Rule::kMustUnderstand:
+      return ErrorCode::kUnsupported;
+    case Rule::kNotADump:
+    case Rule::kManifestMissing:
+    case Rule::kUnitMissing:
+      return ErrorCode::kIncomplete;
+    default:
+      return ErrorCode::kCorrupt;
+  }
+}
+
+std::string place(const std::string& path, const std::string& dataset) {
+  return dataset.empty() ? path : path + ":" + dataset;
+}
+
+}  // namespace
+
+std::string_view to_string(Rule rule) { return kRows[static_cast<size_t>(rule)].name; }
+
+FormatError::FormatError(Rule rule, const std::string& message, std::string path,
+                         std::string dataset)
+    : Error(code_of(rule), message, place(path, dataset)),
+      problem_{rule, std::move(path), std::move(dataset), message} {}
+
+}  // namespace rlreplay::format

@@ -1,0 +1,48 @@
+#include "format/unit.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace rlreplay::format {
+namespace {
+
+bool sound_name(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  };
+  return !name.empty() && name.size() <= 100 && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), allowed);
+}
+
+}  // namespace
+
+std::string_view kind_of(std::string_view unit_path) {
+  return unit_path.substr(0, unit_path.find('/'));
+}
+
+bool sound_unit_path(std::string_view path) {
+  const std::string_view kind = kind_of(path);
+  const bool known = kind == "rollout" || kind == "train" || kind == "weights" ||
+                     (kind.starts_with("x-") && sound_name(kind));
+  if (!known || kind.size() == path.size() || !path.ends_with(".h5")) return false;
+  std::string_view rest = path.substr(kind.size() + 1);
+  const size_t slash = rest.find('/');
+  if (slash != std::string_view::npos) {
+    if (!sound_name(rest.substr(0, slash))) return false;
+    rest.remove_prefix(slash + 1);
+  }
+  return sound_name(rest) && rest.size() > 3;
+}
+
+int64_t rank_of(std::string_view unit_path) {
+  constexpr std::string_view kPrefix = "rank";
+  const std::string_view name = unit_path.substr(unit_path.rfind('/') + 1);
+  if (!name.starts_with(kPrefix)) return 0;
+  int64_t rank = 0;
+  const char* begin = name.data() + kPrefix.size();
+  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), rank);
+  return error == std::errc() && end == name.data() + name.size() - 3 ? rank : 0;
+}
+
+}  // namespace rlreplay::format

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/h5.h"
+#include "src/base/hash.h"
+
+namespace rlreplay::format {
+
+inline constexpr char kFormat[] = "rlreplay";
+inline constexpr int kMajor = 0;
+inline constexpr int kMinor = 1;
+
+/// What the journal and the manifest say of one immutable file.
+struct UnitRecord {
+  std::string path;                 // below the dump, as `train/0-3/rank0.h5`
+  uint64_t size = 0;                // stored bytes
+  uint64_t logical = 0;             // bytes of all datasets, decoded
+  Hash hash;                        // of the stored bytes
+  Hash content;                     // of what they mean
+  std::vector<std::string> groups;  // rollouts or steps in it, sorted
+
+  friend bool operator==(const UnitRecord&, const UnitRecord&) = default;
+};
+
+/// A unit ready to be written.
+struct EncodedUnit {
+  UnitRecord record;
+  h5::Image image;
+};
+
+/// Whether a unit's path follows the grammar: KIND/NAME.h5 or KIND/NAME/NAME.h5, where KIND is
+/// rollout, train, weights or x-VENDOR.
+bool sound_unit_path(std::string_view path);
+
+/// The first name of a unit's path.
+std::string_view kind_of(std::string_view unit_path);
+
+/// The rank of `.../rank<r>.h5`, or 0.
+int64_t rank_of(std::string_view unit_path);
+
+}  // namespace rlreplay::format

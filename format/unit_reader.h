@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/dataset.h"
+#include "format/h5.h"
+#include "format/unit.h"
+#include "src/base/buffer.h"
+#include "src/base/thread_pool.h"
+
+namespace rlreplay::format {
+
+/// A unit in memory whose stored bytes have been checked.
+class UnitReader {
+ public:
+  /// Takes the bytes of a unit file, checks their hash before anything else looks at them, then
+  /// the container, every attribute and the hash of the content.
+  /// Errors: FormatError, from kUnitHash on.
+  static UnitReader open(Buffer<std::byte> image, const UnitRecord& record, ThreadPool& pool,
+                         const h5::Limits& limits = {});
+  ~UnitReader();
+  UnitReader(UnitReader&&) noexcept;
+
+  const UnitRecord& record() const;
+  /// Sorted by path.
+  const std::vector<StoredDataset>& datasets() const;
+  /// Null when there is none.
+  const StoredDataset* find(std::string_view path) const;
+
+  /// Decodes a whole dataset into `out`, of exactly its size, and checks its hash. `base` holds the
+  /// decoded bytes of the base where a difference is stored.
+  /// Errors: FormatError with kChunk, kParent or kDatasetHash.
+  void read(const StoredDataset& dataset, std::span<std::byte> out,
+            std::span<const std::byte> base = {}) const;
+
+  /// Decodes the elements [first, first + count) only, touching no other chunk. Not for
+  /// differences.
+  void read_part(const StoredDataset& dataset, uint64_t first, uint64_t count,
+                 std::span<std::byte> out) const;
+
+ private:
+  struct State;
+  explicit UnitReader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rlreplay::format

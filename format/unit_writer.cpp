@@ -1,0 +1,182 @@
+#include "format/unit_writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "format/codec.h"
+#include "format/shuffle.h"
+#include "src/base/buffer.h"
+#include "src/base/error.h"
+
+namespace rlreplay::format {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+Error misuse(const std::string& message, const std::string& where) {
+  return {ErrorCode::kUsage, message, where};
+}
+
+/// The part of `bytes` that chunk `index` holds; the last one may be short.
+Bytes part(Bytes bytes, size_t chunk, size_t index) {
+  const size_t begin = index * chunk;
+  return bytes.subspan(begin, std::min(chunk, bytes.size() - begin));
+}
+
+}  // namespace
+
+struct UnitWriter::State {
+  State(std::string unit_path, ThreadPool& threads, const Packing& how)
+      : path(std::move(unit_path)), pool(threads), packing(how), file(how.level) {
+    for (int i = 0; i < pool.threads(); ++i) encoders.emplace_back(packing.level);
+  }
+
+  std::string path;
+  ThreadPool& pool;
+  Packing packing;
+  h5::Builder file;
+  std::vector<ChunkEncoder> encoders;  // one a worker
+  std::vector<StoredDataset> stored;
+  std::set<std::string> paths;
+  Buffer<std::byte> frames;
+
+  void check_dataset(const Dataset& dataset) const;
+  h5::Layout layout_of(const Dataset& dataset) const;
+  void write_chunks(const Dataset& dataset, const h5::Layout& layout);
+  size_t encode(const Dataset& dataset, const h5::Layout& layout, size_t index, int worker,
+                std::span<std::byte> frame);
+};
+
+void UnitWriter::State::check_dataset(const Dataset& dataset) const {
+  const std::string where = path + ":" + dataset.path;
+  if (!sound_dataset_path(dataset.path)) {
+    throw misuse("a dataset's path has 2 to 4 names of [A-Za-z0-9._%-] joined by slashes", where);
+  }
+  const auto elements = elements_of(dataset.shape);
+  if (!elements || *elements > UINT64_MAX / 8 ||
+      *elements * size_of(dataset.dtype) != dataset.bytes.size()) {
+    throw misuse("the bytes of a dataset do not fit its dtype and shape", where);
+  }
+  if (dataset.base &&
+      (dataset.base_bytes.size() != dataset.bytes.size() || !sound_unit_path(dataset.base->unit))) {
+    throw misuse("the base of a difference must have the tensor's size and a unit's path", where);
+  }
+  for (const char* name : {"dtype", "shape", "hash", "encoding", "base_unit", "base_hash"}) {
+    if (dataset.attributes.contains(name)) {
+      throw misuse(std::string("the attribute \"") + name + "\" is the format's own", where);
+    }
+  }
+}
+
+h5::Layout UnitWriter::State::layout_of(const Dataset& dataset) const {
+  h5::Layout layout{element_of(dataset.dtype), *elements_of(dataset.shape), 0, false};
+  if (dataset.bytes.size() > packing.plain_bytes || (dataset.base && layout.count > 0)) {
+    layout.chunk = std::min<uint64_t>(layout.count, packing.chunk_bytes / layout.element.size);
+    layout.shuffled = layout.element.size > 1;
+  }
+  return layout;
+}
+
+size_t UnitWriter::State::encode(const Dataset& dataset, const h5::Layout& layout, size_t index,
+                                 int worker, std::span<std::byte> frame) {
+  const size_t size = layout.chunk * layout.element.size;
+  Bytes chunk = part(dataset.bytes, size, index);
+  std::byte* scratch = pool.scratch(worker, 2 * size);
+  if (chunk.size() < size || dataset.base) {
+    const std::span<std::byte> copy(scratch + size, size);
+    std::memcpy(copy.data(), chunk.data(), chunk.size());
+    std::memset(copy.data() + chunk.size(), 0, size - chunk.size());
+    if (dataset.base) {
+      xor_into(copy.first(chunk.size()), part(dataset.base_bytes, size, index));
+    }
+    chunk = copy;
+  }
+  if (layout.shuffled) {
+    shuffle(chunk, layout.element.size, {scratch, size});
+    chunk = {scratch, size};
+  }
+  return encoders[static_cast<size_t>(worker)].encode(chunk, frame);
+}
+
+/// Chunks are compressed by all threads, a batch at a time, and stored in order.
+void UnitWriter::State::write_chunks(const Dataset& dataset, const h5::Layout& layout) {
+  const size_t bound = frame_bound(layout.chunk * layout.element.size);
+  const size_t batch = std::min<size_t>(layout.chunks(), 8 * static_cast<size_t>(pool.threads()));
+  frames.resize(batch * bound);
+  std::vector<size_t> sizes(batch);
+  for (size_t first = 0; first < layout.chunks(); first += batch) {
+    const size_t count = std::min(batch, layout.chunks() - first);
+    pool.run(static_cast<int64_t>(count), [&](int64_t item, int worker) {
+      const auto i = static_cast<size_t>(item);
+      sizes[i] = encode(dataset, layout, first + i, worker, {&frames[i * bound], bound});
+    });
+    for (size_t i = 0; i < count; ++i) {
+      file.write_chunk(first + i, {&frames[i * bound], sizes[i]});
+    }
+  }
+}
+
+UnitWriter::UnitWriter(std::string path, ThreadPool& pool, const Packing& packing) {
+  if (!sound_unit_path(path)) {
+    throw misuse(
+        "a unit's path is KIND/NAME.h5 or KIND/NAME/NAME.h5, KIND rollout, train, "
+        "weights or x-VENDOR",
+        path);
+  }
+  if (packing.chunk_bytes < (64 << 10) || packing.chunk_bytes > (4 << 20)) {
+    throw misuse("chunks have 64 KiB to 4 MiB", path);
+  }
+  state_ = std::make_unique<State>(std::move(path), pool, packing);
+  state_->file.root_attribute("format", kFormat);
+  state_->file.root_attribute("version", std::to_string(kMajor) + "." + std::to_string(kMinor));
+  state_->file.root_attribute("unit", state_->path);
+}
+UnitWriter::~UnitWriter() = default;
+UnitWriter::UnitWriter(UnitWriter&&) noexcept = default;
+
+void UnitWriter::add(const Dataset& dataset) {
+  state_->check_dataset(dataset);
+  if (!state_->paths.insert(dataset.path).second) {
+    throw misuse("a dataset is added twice", state_->path + ":" + dataset.path);
+  }
+  StoredDataset stored{dataset.path,           dataset.dtype, dataset.shape,
+                       hash_of(dataset.bytes), dataset.base,  dataset.attributes,
+                       dataset.bytes.size()};
+  const h5::Layout layout = state_->layout_of(dataset);
+  h5::Attributes attributes = dataset.attributes;
+  attributes["dtype"] = std::string(to_string(dataset.dtype));
+  attributes["shape"] = dataset.shape;
+  attributes["hash"] = stored.hash.hex();
+  attributes["encoding"] = std::string(dataset.base ? "xor" : "plain");
+  if (dataset.base) {
+    attributes["base_unit"] = dataset.base->unit;
+    attributes["base_hash"] = dataset.base->hash.hex();
+  }
+  state_->file.begin(dataset.path, layout, attributes);
+  if (layout.chunk > 0) {
+    state_->write_chunks(dataset, layout);
+  } else {
+    state_->file.write(dataset.bytes);
+  }
+  state_->stored.push_back(std::move(stored));
+}
+
+EncodedUnit UnitWriter::finish() {
+  EncodedUnit unit;
+  unit.image = state_->file.finish();
+  unit.record.path = state_->path;
+  unit.record.size = unit.image.bytes().size();
+  unit.record.hash = hash_of(unit.image.bytes());
+  std::set<std::string> groups;
+  for (const StoredDataset& d : state_->stored) {
+    unit.record.logical += d.bytes;
+    groups.insert(d.path.substr(0, d.path.find('/')));
+  }
+  unit.record.groups.assign(groups.begin(), groups.end());
+  unit.record.content = content_of(std::move(state_->stored));
+  return unit;
+}
+
+}  // namespace rlreplay::format

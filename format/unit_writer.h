@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "format/dataset.h"
+#include "format/unit.h"
+#include "src/base/thread_pool.h"
+
+namespace rlreplay::format {
+
+/// How units are packed. It changes stored bytes and never the content.
+struct Packing {
+  int level = 1;
+  /// Bytes of a chunk: 64 KiB to 4 MiB.
+  size_t chunk_bytes = size_t{1} << 20;
+  /// Datasets up to this size are stored as they are.
+  size_t plain_bytes = 1024;
+};
+
+/// Encodes one unit in memory. The bytes depend on the calls and the packing alone, never on the
+/// number of threads.
+class UnitWriter {
+ public:
+  /// Errors: kUsage for a path outside the grammar.
+  UnitWriter(std::string path, ThreadPool& pool, const Packing& packing = {});
+  ~UnitWriter();
+  UnitWriter(UnitWriter&&) noexcept;
+
+  /// Errors: kUsage for a path outside the grammar or used twice, a shape that does not fit the
+  /// bytes, or a base of another size.
+  void add(const Dataset& dataset);
+  EncodedUnit finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rlreplay::format

@@ -1,0 +1,66 @@
+#include "src/base/hash.h"
+
+#define XXH_INLINE_ALL
+#include <charconv>
+#include <new>
+
+#include <xxhash.h>
+
+namespace rlreplay {
+namespace {
+
+Hash converted(XXH128_hash_t hash) { return {hash.high64, hash.low64}; }
+
+std::optional<uint64_t> from_hex16(std::string_view text) {
+  for (const char c : text) {
+    if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return std::nullopt;
+  }
+  uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  return value;
+}
+
+}  // namespace
+
+std::string Hash::hex() const {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text(32, '0');
+  for (int i = 0; i < 16; ++i) {
+    text[static_cast<size_t>(i)] = kDigits[(high >> (60 - 4 * i)) & 15];
+    text[static_cast<size_t>(i + 16)] = kDigits[(low >> (60 - 4 * i)) & 15];
+  }
+  return text;
+}
+
+std::optional<Hash> Hash::from_hex(std::string_view text) {
+  if (text.size() != 32) return std::nullopt;
+  const auto high = from_hex16(text.substr(0, 16));
+  const auto low = from_hex16(text.substr(16));
+  if (!high || !low) return std::nullopt;
+  return Hash{*high, *low};
+}
+
+Hash hash_of(std::span<const std::byte> bytes) {
+  return converted(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+Hash hash_of(std::string_view text) { return converted(XXH3_128bits(text.data(), text.size())); }
+
+struct alignas(64) Hasher::State {
+  XXH3_state_t xxh;
+};
+
+Hasher::Hasher() : state_(std::make_unique<State>()) {
+  if (XXH3_128bits_reset(&state_->xxh) != XXH_OK) throw std::bad_alloc();
+}
+Hasher::~Hasher() = default;
+Hasher::Hasher(Hasher&&) noexcept = default;
+Hasher& Hasher::operator=(Hasher&&) noexcept = default;
+
+void Hasher::update(std::span<const std::byte> bytes) {
+  XXH3_128bits_update(&state_->xxh, bytes.data(), bytes.size());
+}
+
+Hash Hasher::finish() const { return converted(XXH3_128bits_digest(&state_->xxh)); }
+
+}  // namespace rlreplay
