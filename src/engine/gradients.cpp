@@ -1,0 +1,70 @@
+#include "src/engine/gradients.h"
+
+#include <algorithm>
+
+#include "src/base/error.h"
+
+namespace rlreplay::engine {
+
+Gradients::Gradients(const ParameterTable& parameters)
+    : parameters_(&parameters),
+      sums_(static_cast<size_t>(parameters.elements)),
+      overflow_(parameters.list.size()) {}
+
+void Gradients::begin(int scale, const ContributionCounts& counts) {
+  scale_ = scale;
+  counts_ = counts;
+  std::fill_n(sums_.data(), sums_.size(), int64_t{0});
+  std::fill(overflow_.begin(), overflow_.end(), 0u);
+}
+
+kernels::Matrix<const int64_t> Gradients::sum(int parameter) const {
+  const Parameter& p = (*parameters_)[parameter];
+  return {sums_.data() + p.offset, p.rows, p.cols};
+}
+
+int64_t Gradients::contributions(const Parameter& p) const {
+  const bool tied = p.role == Role::kEmbedding && parameters_->head == parameters_->embedding;
+  switch (p.role) {
+    case Role::kMatrix:
+    case Role::kHead:
+      return counts_.leaves;
+    case Role::kEmbedding:
+      return tied ? counts_.leaves + counts_.tokens : counts_.tokens;
+    case Role::kBias:
+    case Role::kNorm:
+    case Role::kHeadNorm:
+      return counts_.tokens * p.heads;
+  }
+  return 0;
+}
+
+kernels::TokenSum Gradients::token_sum(std::initializer_list<int> parameters) {
+  const Parameter& first = (*parameters_)[*parameters.begin()];
+  kernels::TokenSum out;
+  out.sum = {sums_.data() + first.offset, first.rows, first.cols};
+  int64_t end = first.offset;
+  for (int i : parameters) {
+    const Parameter& p = (*parameters_)[i];
+    check(p.offset == end && p.role == first.role && (p.is_vector() || p.cols == first.cols),
+          "a fused gradient needs adjacent parameters of one kind");
+    end += p.size();
+  }
+  const int64_t elements = end - first.offset;
+  if (first.is_vector()) {
+    out.sum.cols = out.sum.stride = elements;
+  } else {
+    out.sum.rows = elements / first.cols;
+  }
+  out.scale = scale_;
+  out.contributions = std::max<int64_t>(1, contributions(first));
+  out.overflow = &overflow_[static_cast<size_t>(*parameters.begin())];
+  return out;
+}
+
+int Gradients::overflowed() const {
+  const auto it = std::find_if(overflow_.begin(), overflow_.end(), [](uint32_t f) { return f; });
+  return it == overflow_.end() ? -1 : static_cast<int>(it - overflow_.begin());
+}
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/matmul.h"
+#include "kernels/order.h"
+#include "src/base/buffer.h"
+#include "src/engine/parameters.h"
+#include "src/engine/runtime.h"
+
+namespace rlreplay::engine {
+
+/// Orders of summation of the products of a layer and of the head, fixed by the configuration.
+struct Orders {
+  kernels::DotOrder hidden;      // K = C: q, k, v, gate, up, head; dx of o and down
+  kernels::DotOrder output;      // K = H D
+  kernels::DotOrder down;        // K = F
+  kernels::DotOrder qkv_dx;      // K = (H + 2 G) D, fused
+  kernels::DotOrder gate_up_dx;  // K = 2 F, fused
+  kernels::DotOrder head_dx;     // K = V
+  std::vector<kernels::Range> vocab_segments;
+
+  explicit Orders(const ModelConfig& config);
+};
+
+/// The products of a layer, packed for forward and backward.
+struct PackedLayer {
+  kernels::PackedWeight qkv, qkv_dx, o, o_dx, gate_up, gate_up_dx, down, down_dx;
+};
+
+/// A model's weights with all that is derived from them.
+class Model {
+ public:
+  explicit Model(const ModelConfig& config);
+
+  const ModelConfig& config() const { return config_; }
+  const ParameterTable& parameters() const { return parameters_; }
+  const Orders& orders() const { return orders_; }
+  const PackedLayer& packed(int64_t layer) const { return packed_[static_cast<size_t>(layer)]; }
+  const kernels::PackedWeight& packed_head() const { return head_; }
+  const kernels::PackedWeight& packed_head_dx() const { return head_dx_; }
+
+  /// The flat storage; after it changed, `pack` must run before the next product.
+  Buffer<float>& weights() { return weights_; }
+  const float* weight(int parameter) const {
+    return weights_.data() + parameters_[parameter].offset;
+  }
+  /// Null where the architecture has no such parameter.
+  const float* weight_or_null(int parameter) const {
+    return parameter < 0 ? nullptr : weight(parameter);
+  }
+  kernels::Matrix<const float> matrix(int parameter) const {
+    const Parameter& p = parameters_[parameter];
+    return {weight(parameter), p.rows, p.cols};
+  }
+
+  /// Packs every product anew. Without `backward` only what a forward pass needs.
+  void pack(const Runtime& runtime, bool backward);
+
+ private:
+  ModelConfig config_;
+  ParameterTable parameters_;
+  Orders orders_;
+  Buffer<float> weights_;
+  std::vector<PackedLayer> packed_;
+  kernels::PackedWeight head_, head_dx_;
+};
+
+}  // namespace rlreplay::engine

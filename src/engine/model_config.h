@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace rlreplay::engine {
+
+enum class Architecture { kLlama, kQwen2, kQwen3 };
+
+/// How rotary frequencies are scaled: not at all, or as Llama 3.1 does.
+struct RopeScaling {
+  bool llama3 = false;
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_max_positions = 0;
+};
+
+/// The shape of a dense decoder, without any file behind it.
+struct ModelConfig {
+  Architecture architecture = Architecture::kQwen2;
+  int64_t hidden = 0;        // C
+  int64_t intermediate = 0;  // F
+  int64_t layers = 0;        // L
+  int64_t heads = 0;         // H, query heads
+  int64_t kv_heads = 0;      // G
+  int64_t head_dim = 0;      // D
+  int64_t vocab = 0;         // V
+  int64_t max_positions = 0;
+  float norm_eps = 1e-6f;
+  double rope_theta = 10000;
+  RopeScaling rope_scaling;
+  bool tied = false;      // the output head is the embedding
+  bool qkv_bias = false;  // Qwen2
+  bool qk_norm = false;   // Qwen3
+};
+
+}  // namespace rlreplay::engine
