@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "src/engine/vocab_pass.h"
+
+namespace rlreplay::engine {
+
+/// Rows of a batch whose next token is scored, in ascending order, and their leaves (as ranges of
+/// this list). Rows that no response token follows are left out: they would contribute zeros.
+struct ScoredRows {
+  std::vector<int64_t> rows;    // of the batch
+  std::vector<int32_t> labels;  // the token that follows
+  std::vector<kernels::Range> leaves;
+
+  int64_t size() const { return static_cast<int64_t>(rows.size()); }
+};
+
+/// Log-probabilities and entropies of scored rows.
+struct Scores {
+  std::vector<float> log_probs;
+  std::vector<float> entropy;
+};
+
+/// Asked for c = -dL/dlog_prob and ce = entropy_coef w of scored rows [begin, end), given the
+/// scores of all rows up to end.
+using LossGradient = std::function<void(kernels::Range rows, const Scores& scores,
+                                        std::span<float> c, std::span<float> ce)>;
+
+/// Scores of `scored`, given the final norm's output. Logits exist for a few leaves at a time.
+/// Shapes: hidden [T, C].
+Scores head_forward(const Runtime& runtime, const Model& model, kernels::Matrix<const float> hidden,
+                    const ScoredRows& scored, float temperature);
+
+/// The same with the backward: dhidden [T, C] (rows not scored get +0) and the head's gradient.
+Scores head_backward(const Runtime& runtime, const Model& model,
+                     kernels::Matrix<const float> hidden, const ScoredRows& scored,
+                     float temperature, const LossGradient& loss_gradient, Gradients& gradients,
+                     kernels::Matrix<float> dhidden);
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/view.h"
+#include "src/base/buffer.h"
+#include "src/engine/gradients.h"
+#include "src/engine/kv_cache.h"
+#include "src/engine/model.h"
+#include "src/engine/row_batch.h"
+#include "src/engine/runtime.h"
+
+namespace rlreplay::engine {
+
+/// cos and sin of every position, [positions, D / 2].
+struct RotaryView {
+  kernels::Matrix<const float> cos;
+  kernels::Matrix<const float> sin;
+};
+
+/// What a layer's backward needs of its forward. T rows each.
+struct LayerActivations {
+  Buffer<float> x;          // [T, C] input
+  Buffer<float> h, r;       // [T, C], [T]: input norm
+  Buffer<float> qkv;        // [T, (H + 2 G) D] after the bias
+  Buffer<float> q, k;       // [T, H D], [T, G D] after norm and rotary
+  Buffer<float> q_r, k_r;   // [T, H], [T, G]: query and key norm
+  Buffer<float> attention;  // [T, H D]
+  Buffer<float> lse;        // [T, H]
+  Buffer<float> middle;     // [T, C] after the attention's residual
+  Buffer<float> h2, r2;     // [T, C], [T]: post norm
+  Buffer<float> gate_up;    // [T, 2 F]
+  Buffer<float> act;        // [T, F]
+
+  // Both leave x as it is.
+  void resize(const ModelConfig& config, int64_t rows);
+  void release();
+};
+
+/// Buffers that the backward of every layer reuses.
+struct LayerScratch {
+  Buffer<float> dact, dgate_up, dh, dmiddle, dattention, delta, dqkv;
+
+  void resize(const ModelConfig& config, int64_t rows);
+};
+
+/// One decoder layer: out = layer(a.x). With caches (one a chunk) keys and values are appended to
+/// them and read from them, else every chunk is a whole sample.
+/// Shapes: a.x, out [T, C].
+void layer_forward(const Runtime& runtime, const Model& model, int64_t layer, const RowBatch& batch,
+                   const RotaryView& rotary, std::span<KvCache* const> caches, LayerActivations& a,
+                   kernels::Matrix<float> out);
+
+/// dx = d(loss)/d(a.x) from dout = d(loss)/d(out), and the layer's weight gradients.
+/// Shapes: dout, dx [T, C]; may be the same.
+void layer_backward(const Runtime& runtime, const Model& model, int64_t layer,
+                    const RowBatch& batch, const RotaryView& rotary, const LayerActivations& a,
+                    kernels::Matrix<const float> dout, LayerScratch& scratch, Gradients& gradients,
+                    kernels::Matrix<float> dx);
+
+}  // namespace rlreplay::engine

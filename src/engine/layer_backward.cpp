@@ -1,0 +1,141 @@
+#include <vector>
+
+#include "src/engine/layer.h"
+
+namespace rlreplay::engine {
+namespace {
+
+using kernels::Heads;
+using kernels::KernelSet;
+using kernels::Matrix;
+
+std::vector<kernels::AttentionBackwardSample> backward_samples(const RowBatch& batch,
+                                                               Heads<const float> k,
+                                                               Heads<const float> v) {
+  std::vector<kernels::AttentionBackwardSample> out;
+  for (const kernels::Range& rows : batch.chunks) {
+    if (rows.size() == 0) continue;
+    kernels::AttentionBackwardSample& s = out.emplace_back();
+    s.queries = rows;
+    s.k = {k.at(rows.begin, 0), rows.size(), k.heads, k.dim, k.stride};
+    s.v = {v.at(rows.begin, 0), rows.size(), v.heads, v.dim, v.stride};
+    s.keys = {0, rows.size()};
+    s.dk_row = rows.begin;
+  }
+  return out;
+}
+
+}  // namespace
+
+void LayerScratch::resize(const ModelConfig& c, int64_t rows) {
+  const auto n = [&](int64_t width) { return static_cast<size_t>(rows * width); };
+  dact.resize(n(c.intermediate));
+  dgate_up.resize(n(2 * c.intermediate));
+  dh.resize(n(c.hidden));
+  dmiddle.resize(n(c.hidden));
+  dattention.resize(n(c.heads * c.head_dim));
+  delta.resize(n(c.heads));
+  dqkv.resize(n((c.heads + 2 * c.kv_heads) * c.head_dim));
+}
+
+void layer_backward(const Runtime& run, const Model& model, int64_t layer, const RowBatch& batch,
+                    const RotaryView& rotary, const LayerActivations& a, Matrix<const float> dout,
+                    LayerScratch& s, Gradients& gradients, Matrix<float> dx) {
+  const ModelConfig& c = model.config();
+  const LayerParameters& p = model.parameters().layers[static_cast<size_t>(layer)];
+  const PackedLayer& packed = model.packed(layer);
+  const Orders& orders = model.orders();
+  const int64_t T = batch.rows(), C = c.hidden, F = c.intermediate;
+  const int64_t H = c.heads, G = c.kv_heads, D = c.head_dim, width = (H + 2 * G) * D;
+  const auto emit = [&](Op op, std::string_view tensor, Matrix<const float> values) {
+    run.emit({Phase::kBackward, static_cast<int>(layer), op, tensor}, values, batch.coordinates());
+  };
+  const auto product = [&](Matrix<const float> dy, const kernels::PackedWeight& w,
+                           const kernels::DotOrder& order, Matrix<float> result) {
+    run.run(&KernelSet::matmul, {dy, &w, &order, nullptr, {}, result});
+  };
+  const auto weight_gradient = [&](Matrix<const float> dy, Matrix<const float> x,
+                                   const kernels::TokenSum& sum) {
+    run.run(&KernelSet::matmul_tokens, {dy, x, batch.leaves, sum});
+  };
+
+  const Matrix<float> dact{s.dact.data(), T, F}, dgate_up{s.dgate_up.data(), T, 2 * F};
+  product(dout, packed.down_dx, orders.hidden, dact);
+  weight_gradient(dout, {a.act.data(), T, F}, gradients.token_sum({p.down}));
+  emit(Op::kDown, "dx", dact);
+  run.run(&KernelSet::swiglu_backward, {{a.gate_up.data(), T, F, 2 * F},
+                                        {a.gate_up.data() + F, T, F, 2 * F},
+                                        dact,
+                                        {dgate_up.data, T, F, 2 * F},
+                                        {dgate_up.data + F, T, F, 2 * F}});
+  emit(Op::kSwiGlu, "dx", dgate_up);
+  const Matrix<float> dh{s.dh.data(), T, C}, dmiddle{s.dmiddle.data(), T, C};
+  product(dgate_up, packed.gate_up_dx, orders.gate_up_dx, dh);
+  weight_gradient(dgate_up, {a.h2.data(), T, C}, gradients.token_sum({p.gate, p.up}));
+  emit(Op::kGateUp, "dx", dh);
+  run.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.middle.data(), T, C),
+                                          .w = model.weight(p.post_norm),
+                                          .r = a.r2.data(),
+                                          .dy = Matrix<const float>(dh),
+                                          .residual = dout,
+                                          .dx = dmiddle,
+                                          .dw = gradients.token_sum({p.post_norm})});
+  emit(Op::kPostNorm, "dx", dmiddle);
+
+  const Matrix<float> dattention{s.dattention.data(), T, H * D};
+  product(dmiddle, packed.o_dx, orders.hidden, dattention);
+  weight_gradient(dmiddle, {a.attention.data(), T, H * D}, gradients.token_sum({p.o}));
+  emit(Op::kOutput, "dx", dattention);
+
+  const Matrix<float> dqkv{s.dqkv.data(), T, width};
+  const Heads<float> dq{dqkv.data, T, H, D, width};
+  const Heads<float> dk{dqkv.data + H * D, T, G, D, width};
+  const Heads<float> dv{dqkv.data + (H + G) * D, T, G, D, width};
+  const Heads<const float> q{a.q.data(), T, H, D}, k{a.k.data(), T, G, D};
+  const Heads<const float> v{a.qkv.data() + (H + G) * D, T, G, D, width};
+  const Heads<const float> dmixed{dattention.data, T, H, D};
+  run.run(&KernelSet::attention_delta,
+          {dmixed, Heads<const float>{a.attention.data(), T, H, D}, s.delta.data()});
+  const auto samples = backward_samples(batch, k, v);
+  run.run(&KernelSet::attention_backward,
+          {samples, {0, H / G}, q, dmixed, a.lse.data(), s.delta.data(), dq, dk, dv});
+  emit(Op::kAttention, "dqkv", dqkv);
+
+  const auto rotate_back = [&](Heads<float> g) {
+    run.run(&KernelSet::rotary, {g, batch.positions.data(), rotary.cos, rotary.sin, true, g});
+  };
+  rotate_back(dq);
+  rotate_back(dk);
+  emit(Op::kRotary, "dqkv", dqkv);
+  if (c.qk_norm) {
+    const auto norm_back = [&](const float* raw, Heads<float> g, int weight, const float* r) {
+      run.run(&KernelSet::rms_norm_backward, {.x = {raw, T, g.heads, D, width},
+                                              .w = model.weight(weight),
+                                              .r = r,
+                                              .dy = g,
+                                              .residual = {},
+                                              .dx = g,
+                                              .dw = gradients.token_sum({weight})});
+    };
+    norm_back(a.qkv.data(), dq, p.q_norm, a.q_r.data());
+    norm_back(a.qkv.data() + H * D, dk, p.k_norm, a.k_r.data());
+    emit(Op::kQkNorm, "dqkv", dqkv);
+  }
+  if (c.qkv_bias) {
+    run.run(&KernelSet::bias_tokens,
+            {dqkv, nullptr, gradients.token_sum({p.q_bias, p.k_bias, p.v_bias})});
+  }
+  product(dqkv, packed.qkv_dx, orders.qkv_dx, dh);
+  weight_gradient(dqkv, {a.h.data(), T, C}, gradients.token_sum({p.q, p.k, p.v}));
+  emit(Op::kQkv, "dx", dh);
+  run.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.x.data(), T, C),
+                                          .w = model.weight(p.input_norm),
+                                          .r = a.r.data(),
+                                          .dy = Matrix<const float>(dh),
+                                          .residual = Matrix<const float>(dmiddle),
+                                          .dx = dx,
+                                          .dw = gradients.token_sum({p.input_norm})});
+  emit(Op::kInputNorm, "dx", dx);
+}
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,138 @@
+#include <cstring>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/engine/layer.h"
+
+namespace rlreplay::engine {
+namespace {
+
+using kernels::Heads;
+using kernels::KernelSet;
+using kernels::Matrix;
+
+/// Copies the chunk's new keys or values to their positions in the cache.
+void append(Heads<const float> rows, kernels::Range chunk, int64_t position, Heads<float> cache) {
+  const auto bytes = static_cast<size_t>(cache.heads * cache.dim) * sizeof(float);
+  for (int64_t i = 0; i < chunk.size(); ++i) {
+    std::memcpy(cache.at(position + i, 0), rows.at(chunk.begin + i, 0), bytes);
+  }
+}
+
+std::vector<kernels::AttentionSample> attention_samples(int64_t layer, const RowBatch& batch,
+                                                        Heads<const float> k, Heads<const float> v,
+                                                        std::span<KvCache* const> caches) {
+  std::vector<kernels::AttentionSample> out;
+  for (size_t i = 0; i < batch.chunks.size(); ++i) {
+    const kernels::Range rows = batch.chunks[i];
+    if (rows.size() == 0) continue;
+    kernels::AttentionSample& s = out.emplace_back();
+    s.queries = rows;
+    s.position = batch.positions[static_cast<size_t>(rows.begin)];
+    if (caches.empty()) {
+      check(s.position == 0, "without a cache a chunk must be a whole sample");
+      s.k = {k.at(rows.begin, 0), rows.size(), k.heads, k.dim, k.stride};
+      s.v = {v.at(rows.begin, 0), rows.size(), v.heads, v.dim, v.stride};
+    } else {
+      const Heads<float> keys = caches[i]->keys(layer), values = caches[i]->values(layer);
+      append(k, rows, s.position, keys);
+      append(v, rows, s.position, values);
+      s.k = keys;
+      s.v = values;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void LayerActivations::resize(const ModelConfig& c, int64_t rows) {
+  const auto n = [&](int64_t width) { return static_cast<size_t>(rows * width); };
+  h.resize(n(c.hidden));
+  r.resize(n(1));
+  qkv.resize(n((c.heads + 2 * c.kv_heads) * c.head_dim));
+  q.resize(n(c.heads * c.head_dim));
+  k.resize(n(c.kv_heads * c.head_dim));
+  q_r.resize(n(c.heads));
+  k_r.resize(n(c.kv_heads));
+  attention.resize(n(c.heads * c.head_dim));
+  lse.resize(n(c.heads));
+  middle.resize(n(c.hidden));
+  h2.resize(n(c.hidden));
+  r2.resize(n(1));
+  gate_up.resize(n(2 * c.intermediate));
+  act.resize(n(c.intermediate));
+}
+
+void LayerActivations::release() {
+  for (Buffer<float>* b :
+       {&h, &r, &qkv, &q, &k, &q_r, &k_r, &attention, &lse, &middle, &h2, &r2, &gate_up, &act}) {
+    *b = Buffer<float>();
+  }
+}
+
+void layer_forward(const Runtime& run, const Model& model, int64_t layer, const RowBatch& batch,
+                   const RotaryView& rotary, std::span<KvCache* const> caches, LayerActivations& a,
+                   Matrix<float> out) {
+  const ModelConfig& c = model.config();
+  const LayerParameters& p = model.parameters().layers[static_cast<size_t>(layer)];
+  const PackedLayer& packed = model.packed(layer);
+  const Orders& orders = model.orders();
+  const int64_t T = batch.rows(), C = c.hidden, F = c.intermediate;
+  const int64_t H = c.heads, G = c.kv_heads, D = c.head_dim, width = (H + 2 * G) * D;
+  const auto emit = [&](Op op, std::string_view tensor, Matrix<const float> values) {
+    run.emit({Phase::kForward, static_cast<int>(layer), op, tensor}, values, batch.coordinates());
+  };
+
+  const Matrix<float> x{a.x.data(), T, C}, h{a.h.data(), T, C};
+  run.run(&KernelSet::rms_norm,
+          {Matrix<const float>(x), model.weight(p.input_norm), c.norm_eps, h, a.r.data()});
+  emit(Op::kInputNorm, "y", h);
+
+  const Matrix<float> qkv{a.qkv.data(), T, width};
+  run.run(&KernelSet::matmul,
+          {h, &packed.qkv, &orders.hidden, model.weight_or_null(p.q_bias), {}, qkv});
+  const Heads<float> q_raw{a.qkv.data(), T, H, D, width};
+  const Heads<float> k_raw{a.qkv.data() + H * D, T, G, D, width};
+  const Heads<float> v{a.qkv.data() + (H + G) * D, T, G, D, width};
+  emit(Op::kQkv, "qkv", qkv);
+
+  const Heads<float> q{a.q.data(), T, H, D}, k{a.k.data(), T, G, D};
+  if (c.qk_norm) {
+    run.run(&KernelSet::rms_norm, {q_raw, model.weight(p.q_norm), c.norm_eps, q, a.q_r.data()});
+    run.run(&KernelSet::rms_norm, {k_raw, model.weight(p.k_norm), c.norm_eps, k, a.k_r.data()});
+    emit(Op::kQkNorm, "q", {a.q.data(), T, H * D});
+    emit(Op::kQkNorm, "k", {a.k.data(), T, G * D});
+  }
+  const auto rotate = [&](Heads<const float> from, Heads<float> to) {
+    run.run(&KernelSet::rotary, {from, batch.positions.data(), rotary.cos, rotary.sin, false, to});
+  };
+  rotate(c.qk_norm ? q : q_raw, q);
+  rotate(c.qk_norm ? k : k_raw, k);
+  emit(Op::kRotary, "q", {a.q.data(), T, H * D});
+  emit(Op::kRotary, "k", {a.k.data(), T, G * D});
+
+  const Matrix<float> mixed{a.attention.data(), T, H * D};
+  const auto samples = attention_samples(layer, batch, k, v, caches);
+  run.run(&KernelSet::attention,
+          {samples, {0, H / G}, q, Heads<float>{a.attention.data(), T, H, D}, a.lse.data()});
+  emit(Op::kAttention, "out", mixed);
+  emit(Op::kAttention, "lse", {a.lse.data(), T, H});
+
+  const Matrix<float> middle{a.middle.data(), T, C}, h2{a.h2.data(), T, C};
+  run.run(&KernelSet::matmul, {mixed, &packed.o, &orders.output, nullptr, x, middle});
+  emit(Op::kOutput, "y", middle);
+  run.run(&KernelSet::rms_norm,
+          {Matrix<const float>(middle), model.weight(p.post_norm), c.norm_eps, h2, a.r2.data()});
+  emit(Op::kPostNorm, "y", h2);
+
+  const Matrix<float> gate_up{a.gate_up.data(), T, 2 * F}, act{a.act.data(), T, F};
+  run.run(&KernelSet::matmul, {h2, &packed.gate_up, &orders.hidden, nullptr, {}, gate_up});
+  emit(Op::kGateUp, "gate_up", gate_up);
+  run.run(&KernelSet::swiglu, {{gate_up.data, T, F, 2 * F}, {gate_up.data + F, T, F, 2 * F}, act});
+  emit(Op::kSwiGlu, "y", act);
+  run.run(&KernelSet::matmul, {act, &packed.down, &orders.down, nullptr, middle, out});
+  emit(Op::kDown, "y", out);
+}
+
+}  // namespace rlreplay::engine

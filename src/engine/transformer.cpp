@@ -1,0 +1,142 @@
+#include "src/engine/transformer.h"
+
+#include <cstring>
+
+#include "src/base/error.h"
+
+namespace rlreplay::engine {
+namespace {
+
+using kernels::KernelSet;
+using kernels::Matrix;
+
+RowBatch batch_of(std::span<const Sample* const> samples, int64_t leaf) {
+  std::vector<Chunk> chunks;
+  for (const Sample* s : samples) chunks.push_back({s->id, 0, s->tokens});
+  return make_row_batch(chunks, leaf);
+}
+
+void embed(const Runtime& run, const Model& model, const RowBatch& batch, Buffer<float>& out) {
+  const int64_t C = model.config().hidden;
+  out.resize(static_cast<size_t>(batch.rows() * C));
+  const Matrix<float> x{out.data(), batch.rows(), C};
+  run.run(&KernelSet::embedding,
+          {model.matrix(model.parameters().embedding), batch.ids.data(), 0, x});
+  run.emit({Phase::kForward, -1, Op::kEmbedding, "y"}, x, batch.coordinates());
+}
+
+void final_norm(const Runtime& run, const Model& model, const RowBatch& batch,
+                Matrix<const float> x, Matrix<float> y, float* r) {
+  run.run(&KernelSet::rms_norm,
+          {x, model.weight(model.parameters().final_norm), model.config().norm_eps, y, r});
+  run.emit({Phase::kForward, -1, Op::kFinalNorm, "y"}, y, batch.coordinates());
+}
+
+/// A recomputed forward emits nothing: its events were seen once.
+Runtime silent(const Runtime& run) { return {run.kernels, run.pool, nullptr}; }
+
+}  // namespace
+
+void transformer_forward(const Runtime& run, const Model& model, const RowBatch& batch,
+                         const RotaryView& rotary, std::span<KvCache* const> caches,
+                         Buffer<float>& hidden) {
+  const ModelConfig& c = model.config();
+  const int64_t T = batch.rows();
+  LayerActivations a;
+  a.resize(c, T);
+  embed(run, model, batch, a.x);
+  Buffer<float> out(static_cast<size_t>(T * c.hidden)), r(static_cast<size_t>(T));
+  for (int64_t l = 0; l < c.layers; ++l) {
+    layer_forward(run, model, l, batch, rotary, caches, a, {out.data(), T, c.hidden});
+    a.x.swap(out);
+  }
+  hidden.resize(static_cast<size_t>(T * c.hidden));
+  final_norm(run, model, batch, Matrix<const float>(a.x.data(), T, c.hidden),
+             {hidden.data(), T, c.hidden}, r.data());
+}
+
+ScoredRows scored_rows(std::span<const Sample* const> samples, const RowBatch& batch,
+                       int64_t leaf) {
+  ScoredRows out;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Sample& s = *samples[i];
+    check(s.prompt_length > 0, "a sample needs a prompt of at least one token");
+    int64_t current = -1;
+    for (int64_t p = s.prompt_length - 1; p + 1 < static_cast<int64_t>(s.tokens.size()); ++p) {
+      if (p / leaf != current) {
+        out.leaves.push_back({out.size(), out.size()});
+        current = p / leaf;
+      }
+      out.rows.push_back(batch.chunks[i].begin + p);
+      out.labels.push_back(s.tokens[static_cast<size_t>(p + 1)]);
+      out.leaves.back().end = out.size();
+    }
+  }
+  return out;
+}
+
+Scores score(const Runtime& run, const Model& model, const RotaryView& rotary,
+             std::span<const Sample* const> samples, float temperature) {
+  const RowBatch batch = batch_of(samples, 0);
+  Buffer<float> hidden;
+  transformer_forward(run, model, batch, rotary, {}, hidden);
+  const ScoredRows scored = scored_rows(samples, batch, kernels::kLeaf);
+  return head_forward(run, model, {hidden.data(), batch.rows(), model.config().hidden}, scored,
+                      temperature);
+}
+
+Scores train_micro_batch(const Runtime& run, const Model& model, const RotaryView& rotary,
+                         std::span<const Sample* const> samples, const TrainOptions& options,
+                         const LossGradient& loss_gradient, Gradients& gradients) {
+  const ModelConfig& c = model.config();
+  const RowBatch batch = batch_of(samples, options.leaf);
+  const int64_t T = batch.rows(), C = c.hidden;
+  const size_t size = static_cast<size_t>(T * C), L = static_cast<size_t>(c.layers);
+
+  std::vector<LayerActivations> kept(L + 1);
+  Buffer<float> recomputed(options.recompute ? size : 0);
+  embed(run, model, batch, kept[0].x);
+  for (size_t l = 0; l < L; ++l) {
+    kept[l].resize(c, T);
+    kept[l + 1].x.resize(size);
+    layer_forward(run, model, static_cast<int64_t>(l), batch, rotary, {}, kept[l],
+                  {kept[l + 1].x.data(), T, C});
+    if (options.recompute) kept[l].release();
+  }
+  const Matrix<const float> last{kept[L].x.data(), T, C};
+  Buffer<float> hidden(size), r(static_cast<size_t>(T)), dhidden(size), dx(size);
+  final_norm(run, model, batch, last, {hidden.data(), T, C}, r.data());
+
+  const ScoredRows scored = scored_rows(samples, batch, options.leaf);
+  const Scores scores =
+      head_backward(run, model, {hidden.data(), T, C}, scored, options.temperature, loss_gradient,
+                    gradients, {dhidden.data(), T, C});
+  const Matrix<float> d{dx.data(), T, C};
+  const int norm = model.parameters().final_norm;
+  run.run(&KernelSet::rms_norm_backward, {.x = last,
+                                          .w = model.weight(norm),
+                                          .r = r.data(),
+                                          .dy = Matrix<const float>(dhidden.data(), T, C),
+                                          .residual = {},
+                                          .dx = d,
+                                          .dw = gradients.token_sum({norm})});
+  run.emit({Phase::kBackward, -1, Op::kFinalNorm, "dx"}, d, batch.coordinates());
+
+  LayerScratch scratch;
+  scratch.resize(c, T);
+  for (size_t l = L; l-- > 0;) {
+    if (options.recompute) {
+      kept[l].resize(c, T);
+      layer_forward(silent(run), model, static_cast<int64_t>(l), batch, rotary, {}, kept[l],
+                    {recomputed.data(), T, C});
+    }
+    layer_backward(run, model, static_cast<int64_t>(l), batch, rotary, kept[l], d, scratch,
+                   gradients, d);
+    kept[l].release();
+  }
+  run.run(&KernelSet::embedding_tokens,
+          {d, batch.ids.data(), 0, gradients.token_sum({model.parameters().embedding})});
+  return scores;
+}
+
+}  // namespace rlreplay::engine
