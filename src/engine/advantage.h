@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "src/engine/objective.h"
+#include "src/engine/sample.h"
+
+/// From rewards to per-token advantages, in binary64 on the host.
+namespace rlreplay::engine {
+
+enum class Estimator { kGrpo, kReinforcePlusPlusBaseline, kPolicyGradient };
+
+struct AdvantageConfig {
+  Estimator estimator = Estimator::kGrpo;
+  Dialect dialect = Dialect::kSlime;
+  bool normalize_rewards = true;      // subtract the group's mean
+  bool normalize_std = true;          // and, for GRPO, divide by its deviation (ddof 1) + 1e-6
+  bool normalize_advantages = false;  // whiten over the batch's unmasked tokens
+  float kl_coef = 0;                  // KL against the reference in the reward
+  KlType kl_type = KlType::kK1;
+};
+
+/// Sets targets[i].advantages from the samples' rewards; old and reference log-probabilities are
+/// read where kl_coef asks for them.
+/// Order: chains in binary64 over samples by ascending index, tokens ascending; each advantage is
+/// rounded to binary32 once.
+/// Errors: kUsage for an advantage that is not finite (a group of one under slime's deviation).
+void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
+                    std::span<SampleTargets> targets);
+
+}  // namespace rlreplay::engine
