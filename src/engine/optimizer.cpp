@@ -1,0 +1,47 @@
+#include "src/engine/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rlreplay::engine {
+
+using kernels::KernelSet;
+
+Moments::Moments(int64_t elements)
+    : first(static_cast<size_t>(elements)), second(static_cast<size_t>(elements)) {
+  std::fill_n(first.data(), first.size(), 0.0f);
+  std::fill_n(second.data(), second.size(), 0.0f);
+}
+
+double gradient_norm(const Runtime& run, const Gradients& gradients) {
+  kernels::SquareSum squares{};
+  run.run(&KernelSet::sum_squares, {{gradients.sums().data(), gradients.sums().size()}, &squares});
+  return kernels::norm(squares, gradients.scale());
+}
+
+float clip_scale(const OptimizerConfig& config, double norm) {
+  if (config.clip_grad == 0) return 1.0f;
+  return std::min(1.0f, config.clip_grad / (static_cast<float>(norm) + 1e-6f));
+}
+
+void optimizer_step(const Runtime& run, const OptimizerConfig& config, double lr, int64_t step,
+                    const Gradients& gradients, float clip, Model& model, Moments& moments) {
+  for (const Parameter& p : model.parameters().list) {
+    const auto part = [&](auto* data) {
+      return std::span(data + p.offset, static_cast<size_t>(p.size()));
+    };
+    const double decay = config.decay_vectors || !p.is_vector() ? config.weight_decay : 0.0;
+    kernels::AdamW op;
+    op.step = kernels::adamw_step({lr, config.beta1, config.beta2, config.eps, decay}, step);
+    op.scale = gradients.scale();
+    op.clip = clip;
+    op.sum = part(gradients.sums().data());
+    op.m = part(moments.first.data());
+    op.v = part(moments.second.data());
+    op.w = part(model.weights().data());
+    run.run(&KernelSet::adamw, op);
+  }
+  model.pack(run, true);
+}
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+
+#include "src/base/buffer.h"
+#include "src/engine/gradients.h"
+#include "src/engine/model.h"
+#include "src/engine/runtime.h"
+
+namespace rlreplay::engine {
+
+struct OptimizerConfig {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+  bool decay_vectors = false;  // Megatron leaves biases and norms alone
+  float clip_grad = 1.0f;      // 0: no clipping
+};
+
+/// AdamW's running means, in the flat storage's order.
+struct Moments {
+  Buffer<float> first, second;
+  explicit Moments(int64_t elements);
+};
+
+/// The norm of all gradients, in binary64: exact squares, one rounding (tied tensors once).
+double gradient_norm(const Runtime& runtime, const Gradients& gradients);
+
+/// min(1, div(c, norm + 1e-6)), norm rounded to binary32 once; 1 where clipping is off.
+float clip_scale(const OptimizerConfig& config, double norm);
+
+/// The update number `step` (from 1) of every parameter, then the weights are packed anew.
+void optimizer_step(const Runtime& runtime, const OptimizerConfig& config, double lr, int64_t step,
+                    const Gradients& gradients, float clip, Model& model, Moments& moments);
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,145 @@
+#include "src/engine/step.h"
+
+#include <algorithm>
+
+#include "src/base/error.h"
+
+namespace rlreplay::engine {
+namespace {
+
+constexpr int kScaleStep = 8;  // what an overflow takes off the scale
+constexpr int kScaleTries = 3;
+
+ContributionCounts count_contributions(std::span<const Sample> samples, int64_t leaf) {
+  ContributionCounts out;
+  for (const Sample& s : samples) {
+    const auto tokens = static_cast<int64_t>(s.tokens.size());
+    out.tokens += tokens;
+    out.leaves += (tokens + leaf - 1) / leaf;
+  }
+  return out;
+}
+
+TokenInput token_input(const Sample& s, const SampleTargets& targets, float weight, size_t t,
+                       float log_prob, float entropy) {
+  TokenInput in;
+  in.log_prob = log_prob;
+  in.entropy = entropy;
+  in.old_log_prob = targets.old_log_probs[t];
+  if (!targets.ref_log_probs.empty()) in.ref_log_prob = targets.ref_log_probs[t];
+  if (!s.rollout_log_probs.empty()) in.rollout_log_prob = s.rollout_log_probs[t];
+  in.advantage = targets.advantages[t];
+  in.masked = s.loss_mask[t] == 0;
+  in.weight = in.masked ? 0.0f : weight;
+  return in;
+}
+
+/// Samples [first, first + count) through forward, objective and backward.
+void run_micro_batch(const Runtime& run, const TrainState& state, Gradients& gradients,
+                     const RotaryView& rotary, std::span<const Sample> samples,
+                     std::span<const SampleTargets> targets, std::span<const float> weights,
+                     const StepConfig& config, size_t first, size_t count, StepResult& out) {
+  std::vector<const Sample*> batch;
+  std::vector<std::pair<size_t, size_t>> place;  // of each scored row: sample, response token
+  for (size_t i = first; i < first + count; ++i) {
+    batch.push_back(&samples[i]);
+    const auto response = static_cast<size_t>(samples[i].response_length());
+    for (size_t t = 0; t < response; ++t) place.emplace_back(i, t);
+    out.terms[i].resize(response);
+  }
+  const LossGradient objective = [&](kernels::Range rows, const Scores& scores, std::span<float> c,
+                                     std::span<float> ce) {
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const auto [i, t] = place[static_cast<size_t>(r)];
+      const TokenInput in = token_input(samples[i], targets[i], weights[i], t,
+                                        scores.log_probs[static_cast<size_t>(r)],
+                                        scores.entropy[static_cast<size_t>(r)]);
+      const TokenTerms terms = token_objective(config.objective, in);
+      out.terms[i][t] = terms;
+      c[static_cast<size_t>(r - rows.begin)] = terms.c;
+      ce[static_cast<size_t>(r - rows.begin)] = terms.ce;
+    }
+  };
+  const Scores all =
+      train_micro_batch(run, state.model, rotary, batch, config.train, objective, gradients);
+  for (size_t r = 0; r < place.size(); ++r) {
+    Scores& scores = out.scores[place[r].first];
+    scores.log_probs.push_back(all.log_probs[r]);
+    scores.entropy.push_back(all.entropy[r]);
+  }
+}
+
+void forward_backward(const Runtime& run, const TrainState& state, Gradients& gradients,
+                      const RotaryView& rotary, std::span<const Sample> samples,
+                      std::span<const SampleTargets> targets, std::span<const float> weights,
+                      const StepConfig& config, StepResult& out) {
+  out.scores.assign(samples.size(), {});
+  out.terms.assign(samples.size(), {});
+  const size_t size = config.micro_batch_samples > 0
+                          ? static_cast<size_t>(config.micro_batch_samples)
+                          : std::max<size_t>(1, samples.size());
+  for (size_t first = 0; first < samples.size(); first += size) {
+    run_micro_batch(run, state, gradients, rotary, samples, targets, weights, config, first,
+                    std::min(size, samples.size() - first), out);
+  }
+}
+
+/// Chains per sample over ascending tokens, then over samples by ascending id.
+Losses reduce(std::span<const Sample> samples, std::span<const float> weights,
+              const StepResult& step) {
+  Losses out;
+  int64_t clipped = 0, tokens = 0;
+  for (const size_t i : by_id(samples)) {
+    Losses sample;
+    for (size_t t = 0; t < step.terms[i].size(); ++t) {
+      if (samples[i].loss_mask[t] == 0) continue;
+      const TokenTerms& x = step.terms[i][t];
+      const double w = static_cast<double>(weights[i]);
+      sample.policy += w * static_cast<double>(x.policy);
+      sample.entropy += w * static_cast<double>(step.scores[i].entropy[t]);
+      sample.kl += w * static_cast<double>(x.kl);
+      sample.total += w * static_cast<double>(x.total);
+      clipped += x.clipped ? 1 : 0;
+      tokens += 1;
+    }
+    out.policy += sample.policy;
+    out.entropy += sample.entropy;
+    out.kl += sample.kl;
+    out.total += sample.total;
+  }
+  out.clip_fraction = tokens == 0 ? 0 : static_cast<double>(clipped) / static_cast<double>(tokens);
+  return out;
+}
+
+}  // namespace
+
+StepResult run_step(const Runtime& run, TrainState& state, Gradients& gradients,
+                    const RotaryView& rotary, std::span<const Sample> samples,
+                    std::span<const SampleTargets> targets, const StepConfig& config) {
+  StepResult out;
+  const std::vector<float> weights = sample_weights(config.objective.reducer, samples);
+  const ContributionCounts counts = count_contributions(samples, config.train.leaf);
+  const double weight = total_loss_weight(config.objective, samples, targets, weights);
+  int tries = kScaleTries;
+  for (out.scale = kernels::token_scale(weight);; out.scale -= kScaleStep) {
+    gradients.begin(out.scale, counts);
+    forward_backward(run, state, gradients, rotary, samples, targets, weights, config, out);
+    if (gradients.overflowed() < 0) break;
+    if (--tries == 0) {
+      const auto& name = state.model.parameters()[gradients.overflowed()].name;
+      throw Error(ErrorCode::kUnsupported,
+                  "the gradient of " + name + " does not fit its exact sum at scale 2^-" +
+                      std::to_string(out.scale) + ": a contribution is too large or not a number",
+                  name);
+    }
+  }
+  out.losses = reduce(samples, weights, out);
+  out.grad_norm = gradient_norm(run, gradients);
+  out.clip_scale = clip_scale(config.optimizer, out.grad_norm);
+  state.step += 1;
+  optimizer_step(run, config.optimizer, config.lr, state.step, gradients, out.clip_scale,
+                 state.model, state.moments);
+  return out;
+}
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/engine/objective.h"
+#include "src/engine/optimizer.h"
+#include "src/engine/transformer.h"
+
+namespace rlreplay::engine {
+
+/// Everything an optimizer step changes.
+struct TrainState {
+  Model model;
+  Moments moments;
+  int64_t step = 0;  // optimizer steps taken
+
+  explicit TrainState(const ModelConfig& config)
+      : model(config), moments(model.parameters().elements) {}
+};
+
+struct StepConfig {
+  ObjectiveConfig objective;
+  TrainOptions train;
+  OptimizerConfig optimizer;
+  double lr = 1e-6;
+  int64_t micro_batch_samples = 0;  // 0: all at once
+};
+
+/// The batch's losses, reduced: sums over tokens of w_t x_t in binary64.
+struct Losses {
+  double policy = 0;
+  double entropy = 0;
+  double kl = 0;
+  double total = 0;
+  double clip_fraction = 0;  // share of the unmasked tokens
+};
+
+struct StepResult {
+  Losses losses;
+  double grad_norm = 0;  // before clipping
+  float clip_scale = 1;
+  int scale = 0;               // S of the gradient sums
+  std::vector<Scores> scores;  // of every sample
+  std::vector<std::vector<TokenTerms>> terms;
+};
+
+/// One optimizer step on `samples` with their targets (advantages, old and reference
+/// log-probabilities, per response token).
+/// Errors: kUnsupported where the gradient sums of a tensor overflow at three scales, by name.
+StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradients,
+                    const RotaryView& rotary, std::span<const Sample> samples,
+                    std::span<const SampleTargets> targets, const StepConfig& config);
+
+}  // namespace rlreplay::engine
