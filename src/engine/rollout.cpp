@@ -1,0 +1,110 @@
+#include "src/engine/rollout.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "src/base/error.h"
+
+namespace rlreplay::engine {
+namespace {
+
+/// A sample that is being generated: `cached` tokens have been through the model.
+struct Slot {
+  size_t request = 0;
+  Sample sample;
+  std::unique_ptr<KvCache> cache;
+  int64_t cached = 0;
+  bool finished = false;
+};
+
+Slot make_slot(const ModelConfig& model, const Request& request, size_t index,
+               const RolloutConfig& config) {
+  const int64_t prompt = static_cast<int64_t>(request.prompt.size());
+  if (prompt == 0 || prompt >= model.max_positions) {
+    throw Error(ErrorCode::kUsage,
+                "the prompt of sample " + std::to_string(request.id) + " has " +
+                    std::to_string(prompt) + " tokens; it needs at least 1 and " +
+                    "fewer than the model's " + std::to_string(model.max_positions) + " positions");
+  }
+  Slot out;
+  out.request = index;
+  out.sample.id = request.id;
+  out.sample.group = request.group;
+  out.sample.tokens = request.prompt;
+  out.sample.prompt_length = prompt;
+  const int64_t capacity = std::min(prompt + config.max_response, model.max_positions);
+  out.cache = std::make_unique<KvCache>(model, capacity);
+  return out;
+}
+
+/// Appends a token; the sample ends at a stop id or where its cache is full.
+void append(Slot& slot, int32_t token, float log_prob, const RolloutConfig& config) {
+  Sample& s = slot.sample;
+  s.tokens.push_back(token);
+  s.loss_mask.push_back(1);
+  s.rollout_log_probs.push_back(log_prob);
+  const auto& stops = config.stop_ids;
+  slot.finished = std::find(stops.begin(), stops.end(), token) != stops.end() ||
+                  static_cast<int64_t>(s.tokens.size()) >= slot.cache->capacity();
+}
+
+/// One token for every slot: the tokens not yet cached go through the model together.
+void advance(const Runtime& run, const Model& model, const RotaryView& rotary,
+             std::vector<Slot>& slots, const RolloutConfig& config, VocabPass& vocab) {
+  std::vector<Chunk> chunks;
+  std::vector<KvCache*> caches;
+  std::vector<kernels::Draw> draws;
+  for (Slot& slot : slots) {
+    const std::span<const int32_t> tokens = slot.sample.tokens;
+    chunks.push_back(
+        {slot.sample.id, slot.cached, tokens.subspan(static_cast<size_t>(slot.cached))});
+    caches.push_back(slot.cache.get());
+    draws.push_back({slot.sample.id, static_cast<uint32_t>(tokens.size())});
+  }
+  const RowBatch batch = make_row_batch(chunks, 0);
+  Buffer<float> hidden;
+  transformer_forward(run, model, batch, rotary, caches, hidden);
+  std::vector<int64_t> last;
+  for (const kernels::Range& rows : batch.chunks) last.push_back(rows.end - 1);
+  vocab.forward({hidden.data(), batch.rows(), model.config().hidden}, last);
+  const std::vector<int32_t> ids = vocab.sample(draws, config.sampling);
+  vocab.score(ids);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    slots[i].cached = static_cast<int64_t>(slots[i].sample.tokens.size());
+    append(slots[i], ids[i], vocab.log_probs()[i], config);
+  }
+}
+
+}  // namespace
+
+std::vector<Sample> rollout(const Runtime& run, const Model& model, const RotaryView& rotary,
+                            std::span<const Request> requests, const RolloutConfig& config,
+                            const std::function<void(int64_t)>& progress) {
+  if (config.max_response < 1 || config.slots < 1) {
+    throw Error(ErrorCode::kUsage,
+                "a rollout needs a response length and a number of slots of at "
+                "least 1");
+  }
+  std::vector<Sample> out(requests.size());
+  VocabPass vocab(run, model, config.sampling.temperature);
+  std::vector<Slot> slots;
+  size_t next = 0;
+  int64_t finished = 0;
+  while (next < requests.size() || !slots.empty()) {
+    while (next < requests.size() && static_cast<int64_t>(slots.size()) < config.slots) {
+      slots.push_back(make_slot(model.config(), requests[next], next, config));
+      ++next;
+    }
+    advance(run, model, rotary, slots, config, vocab);
+    std::erase_if(slots, [&](Slot& slot) {
+      if (!slot.finished) return false;
+      out[slot.request] = std::move(slot.sample);
+      if (progress) progress(++finished);
+      return true;
+    });
+  }
+  return out;
+}
+
+}  // namespace rlreplay::engine
