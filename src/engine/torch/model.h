@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/engine/model_config.h"
+#include "src/engine/objective.h"
+#include "src/engine/parameters.h"
+#include "src/engine/sample.h"
+#include "src/engine/torch/array.h"
+
+/// The same model on stock ATen operators with autograd: an oracle in float64, a baseline and
+/// something to compare with in float32.
+namespace rlreplay::aten {
+
+/// How rotary angles are rounded: as transformers does (inverse frequency and angle to float32),
+/// or not before the cosine is taken.
+enum class Rope { kHf, kExact };
+
+struct ModelInput {
+  const engine::ModelConfig* config = nullptr;
+  const engine::ParameterTable* parameters = nullptr;
+  std::span<const float> weights;  // flat, in the table's order
+  std::span<const engine::Sample> samples;
+  std::span<const engine::SampleTargets> targets;  // empty: forward only
+  engine::ObjectiveConfig objective;
+  float temperature = 1;
+  Rope rope = Rope::kExact;
+};
+
+struct ModelOutput {
+  std::vector<double> hidden;     // [T, C] after the final norm, samples one after the other
+  std::vector<double> log_probs;  // per response token, samples one after the other
+  std::vector<double> entropy;
+  double policy = 0, entropy_mean = 0, kl = 0, total = 0;  // reduced
+  std::vector<double> gradients;                           // flat, in the table's order
+};
+
+ModelOutput run_model(const ModelInput& input, Precision precision);
+
+}  // namespace rlreplay::aten

@@ -1,0 +1,190 @@
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "src/engine/rollout.h"
+#include "src/engine/torch/model.h"
+#include "tests/engine/models.h"
+
+using namespace rlreplay;
+using namespace rlreplay::engine;
+using namespace rlreplay::engine::test;
+
+namespace {
+
+const std::vector<int64_t> kLengths{37, 1 + 64, 300, 5, 129, 2};
+
+StepConfig step_config() {
+  StepConfig out;
+  out.objective.eps_clip_high = 0.28f;
+  out.objective.kl_loss_coef = 0.05f;
+  out.objective.kl_loss_type = KlType::kLowVar;
+  out.objective.entropy_coef = 0.01f;
+  out.optimizer.weight_decay = 0.1;
+  out.lr = 1e-3;
+  return out;
+}
+
+/// The state of a model after some steps on one batch.
+struct Run {
+  std::string weights, sums, scores;
+  double norm = 0;
+  StepResult last;
+};
+
+Run run_steps(const ModelConfig& c, const Batch& batch, const StepConfig& config, int threads,
+              const kernels::KernelSet& set, int steps) {
+  ThreadPool pool(threads);
+  const Runtime runtime{set, pool};
+  TrainState state(c);
+  fill_weights(state.model.parameters(), state.model.weights(), 7);
+  state.model.pack(runtime, true);
+  Gradients gradients(state.model.parameters());
+  const Tables tables(c, 1024);
+  Run out;
+  for (int i = 0; i < steps; ++i) {
+    out.last =
+        run_step(runtime, state, gradients, tables.view(), batch.samples, batch.targets, config);
+  }
+  const auto bytes = [](const auto& v) {
+    return std::string(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(v[0]));
+  };
+  out.weights = bytes(state.model.weights());
+  out.sums = bytes(gradients.sums());
+  for (const Scores& s : out.last.scores) out.scores += bytes(s.log_probs) + bytes(s.entropy);
+  out.norm = out.last.grad_norm;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("forward, objective and every gradient are right to float64") {
+  for (const auto architecture :
+       {Architecture::kLlama, Architecture::kQwen2, Architecture::kQwen3}) {
+    const ModelConfig c = small_model(architecture);
+    const Batch batch = random_batch(c, kLengths, 3);
+    const StepConfig config = step_config();
+    ThreadPool pool(2);
+    const Runtime runtime{kernels::cpu_kernels(), pool};
+    TrainState state(c);
+    fill_weights(state.model.parameters(), state.model.weights(), 7);
+    state.model.pack(runtime, true);
+    aten::ModelInput in;
+    in.config = &c;
+    in.parameters = &state.model.parameters();
+    const std::vector<float> weights(state.model.weights().data(),
+                                     state.model.weights().data() + state.model.weights().size());
+    in.weights = weights;
+    in.samples = batch.samples;
+    in.targets = batch.targets;
+    in.objective = config.objective;
+    const aten::ModelOutput want = aten::run_model(in, aten::Precision::kFloat64);
+    const aten::ModelOutput stock = aten::run_model(in, aten::Precision::kFloat32);
+
+    Gradients gradients(state.model.parameters());
+    const Tables tables(c, 1024);
+    const StepResult got =
+        run_step(runtime, state, gradients, tables.view(), batch.samples, batch.targets, config);
+    std::vector<float> log_probs, entropy;
+    for (const Scores& s : got.scores) {
+      log_probs.insert(log_probs.end(), s.log_probs.begin(), s.log_probs.end());
+      entropy.insert(entropy.end(), s.entropy.begin(), s.entropy.end());
+    }
+    using kernels::test::allowed;
+    using kernels::test::relative_l2;
+    CAPTURE(static_cast<int>(architecture));
+    CHECK(relative_l2(log_probs, want.log_probs) <=
+          allowed(relative_l2(stock.log_probs, want.log_probs)));
+    CHECK(relative_l2(entropy, want.entropy) <= allowed(relative_l2(stock.entropy, want.entropy)));
+    CHECK(std::abs(got.losses.total - want.total) <= 1e-6 * std::abs(want.total) + 1e-6);
+    for (const Parameter& p : state.model.parameters().list) {
+      const auto part = [&](const std::vector<double>& all) {
+        return std::vector<double>(all.begin() + p.offset, all.begin() + p.offset + p.size());
+      };
+      std::vector<double> g;
+      for (int64_t i = 0; i < p.size(); ++i) {
+        g.push_back(
+            std::ldexp(static_cast<double>(gradients.sums()[static_cast<size_t>(p.offset + i)]),
+                       -gradients.scale()));
+      }
+      CAPTURE(p.name);
+      CHECK(relative_l2(g, part(want.gradients)) <=
+            allowed(relative_l2(part(stock.gradients), part(want.gradients))));
+    }
+  }
+}
+
+TEST_CASE("two steps have the same bits in every micro-batch, order, thread count and kernel set") {
+  for (const auto architecture : {Architecture::kQwen2, Architecture::kQwen3}) {
+    const ModelConfig c = small_model(architecture);
+    const Batch batch = random_batch(c, kLengths, 3);
+    const StepConfig config = step_config();
+    const Run want = run_steps(c, batch, config, 1, kernels::cpu_kernels(), 2);
+    const auto same = [&](const Run& got) {
+      CHECK(got.sums == want.sums);
+      CHECK(got.norm == want.norm);
+      CHECK(got.weights == want.weights);
+    };
+    for (int64_t micro_batch : {1, 2, 3}) {
+      CAPTURE(micro_batch);
+      StepConfig other = config;
+      other.micro_batch_samples = micro_batch;
+      same(run_steps(c, batch, other, 2, kernels::cpu_kernels(), 2));
+    }
+    StepConfig other = config;
+    other.train.recompute = true;
+    same(run_steps(c, batch, other, 4, kernels::cpu_kernels(), 2));
+    same(run_steps(c, batch, config, 2, kernels::reference_kernels(), 2));
+    for (const auto& set : kernels::cpu_kernel_sets()) {
+      CAPTURE(set.name);
+      same(run_steps(c, batch, config, 2, set, 2));
+    }
+    Batch reversed = batch;
+    std::reverse(reversed.samples.begin(), reversed.samples.end());
+    std::reverse(reversed.targets.begin(), reversed.targets.end());
+    same(run_steps(c, reversed, config, 2, kernels::cpu_kernels(), 2));
+  }
+}
+
+TEST_CASE("a rollout's log-probabilities are the training forward's, whatever the slots") {
+  for (const auto architecture :
+       {Architecture::kLlama, Architecture::kQwen2, Architecture::kQwen3}) {
+    const ModelConfig c = small_model(architecture);
+    ThreadPool pool(2);
+    const Runtime runtime{kernels::cpu_kernels(), pool};
+    Model model(c);
+    fill_weights(model.parameters(), model.weights(), 11);
+    model.pack(runtime, false);
+    const Tables tables(c, 1024);
+    Random random(5);
+    std::vector<Request> requests;
+    for (uint64_t i = 0; i < 7; ++i) {
+      Request r{i, i / 2, {}};
+      for (int64_t p = 0; p < 1 + random.below(90); ++p) {
+        r.prompt.push_back(static_cast<int32_t>(random.below(c.vocab)));
+      }
+      requests.push_back(r);
+    }
+    RolloutConfig config;
+    config.max_response = 40;
+    config.stop_ids = {3};
+    config.sampling.seed = 42;
+    config.slots = 7;
+    const auto want = rollout(runtime, model, tables.view(), requests, config);
+    for (int64_t slots : {1, 3}) {
+      config.slots = slots;
+      const auto got = rollout(runtime, model, tables.view(), requests, config);
+      for (size_t i = 0; i < want.size(); ++i) {
+        REQUIRE(got[i].tokens == want[i].tokens);
+        REQUIRE(got[i].rollout_log_probs == want[i].rollout_log_probs);
+      }
+    }
+    std::vector<const Sample*> all;
+    std::vector<float> rolled;
+    for (const Sample& s : want) {
+      all.push_back(&s);
+      rolled.insert(rolled.end(), s.rollout_log_probs.begin(), s.rollout_log_probs.end());
+    }
+    const Scores scores = score(runtime, model, tables.view(), all, config.sampling.temperature);
+    REQUIRE(scores.log_probs == rolled);
+  }
+}
