@@ -97,7 +97,8 @@ class Product {
         steps_(leaf_steps(*op.order)),
         depth_(stack_depth(*op.order)),
         plan_(plan_product(op.y.rows, op.y.cols, op.x.cols, kTileRows, kPanel,
-                           step_panels(op.y.rows), pool.threads())) {}
+                           step_panels(op.y.rows), pool.threads())),
+        blocks_(step_blocks(steps_, plan_.block_k)) {}
 
   void run() {
     for (int64_t block = 0; block < plan_.blocks; ++block) {
@@ -129,34 +130,52 @@ class Product {
     const Range tiles = piece(tiles_, plan_.chunks, item % plan_.chunks);
     const Range panels = {group * plan_.group, std::min(plan_.panels, (group + 1) * plan_.group)};
     const int64_t step = step_panels(op_.y.rows);
-    auto* stack = reinterpret_cast<float*>(pool_.scratch(
-        worker, static_cast<size_t>(depth_ * kTileRows * 4 * kPanel) * sizeof(float)));
-    for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
-      const Range rows = tile_rows(tile);
-      int64_t panel = panels.begin;
-      for (; panel + step <= panels.end; panel += step) run_tile(rows, panel, step, stack);
-      for (; panel < panels.end; ++panel) run_tile(rows, panel, 1, stack);
+    const bool one_block = blocks_.size() == 1;
+    // A stack of tiles for each tile that stays open between step blocks.
+    const int64_t stack_size = depth_ * kTileRows * step_panels(1) * kPanel;
+    const int64_t stacks = one_block ? 1 : tiles.size() * panels.size();
+    auto* const first = reinterpret_cast<float*>(
+        pool_.scratch(worker, static_cast<size_t>(stacks * stack_size) * sizeof(float)));
+    for (const StepBlock& block : blocks_) {
+      float* stack = first;
+      const auto run = [&](Range rows, int64_t panel, int64_t count) {
+        add_block(block, rows, panel, count, stack);
+        if (&block == &blocks_.back()) finish_tile(rows, panel, count, stack);
+        if (!one_block) stack += stack_size;
+      };
+      for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+        const Range rows = tile_rows(tile);
+        int64_t panel = panels.begin;
+        for (; panel + step <= panels.end; panel += step) run(rows, panel, step);
+        for (; panel < panels.end; ++panel) run(rows, panel, 1);
+      }
     }
   }
 
-  /// y of `rows` and `panels` panels.
-  void run_tile(Range rows, int64_t panel, int64_t panels, float* stack) const {
+  /// Does the steps of a block for `rows` and `panels` panels; a tile of the stack: [rows][panels]
+  /// [kPanel].
+  void add_block(const StepBlock& block, Range rows, int64_t panel, int64_t panels,
+                 float* stack) const {
     const int64_t stride = op_.w->k * kPanel;
     const Leaf leaf = choose_leaf(rows.size(), panels);
     const float* a = packed_tile(rows);
     const float* b = op_.w->data.data() + panel * stride;
     const int64_t size = rows.size() * panels * kPanel;
-    float* top = stack - size;
-    for (const LeafStep& step : steps_) {
+    float* top = stack + (block.open - 1) * size;
+    for (int64_t s = block.steps.begin; s < block.steps.end; ++s) {
+      const LeafStep& step = steps_[static_cast<size_t>(s)];
       if (step.first) top += size;
       leaf(a + step.k.begin * rows.size(), b + step.k.begin * kPanel, stride, step.k.size(),
            step.first, top);
       for (int i = 0; i < step.merges; ++i, top -= size) add_tile(top - size, top, size);
     }
+  }
+
+  void finish_tile(Range rows, int64_t panel, int64_t panels, const float* sum) const {
     const int64_t col = panel * kPanel;
     const int64_t n = std::min(op_.y.cols - col, panels * kPanel);
-    for (int64_t r = rows.begin; r < rows.end; ++r, stack += panels * kPanel) {
-      finish_row(stack, op_.bias == nullptr ? nullptr : op_.bias + col,
+    for (int64_t r = rows.begin; r < rows.end; ++r, sum += panels * kPanel) {
+      finish_row(sum, op_.bias == nullptr ? nullptr : op_.bias + col,
                  op_.residual.data == nullptr ? nullptr : op_.residual.row(r) + col, n,
                  op_.y.row(r) + col);
     }
@@ -167,6 +186,7 @@ class Product {
   const std::vector<LeafStep> steps_;
   const int64_t depth_;
   const ProductPlan plan_;
+  const std::vector<StepBlock> blocks_;
   Range rows_;  // of the current block
   int64_t tiles_ = 0;
   float* packed_ = nullptr;

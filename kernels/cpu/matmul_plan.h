@@ -28,14 +28,25 @@ std::vector<LeafStep> leaf_steps(const DotOrder& order);
 /// Tiles that are on the stack at most.
 int64_t stack_depth(const DotOrder& order);
 
+/// Consecutive steps whose part of a panel and of a row tile stays in the cache, and the number of
+/// tiles that are on the stack before them.
+struct StepBlock {
+  Range steps;
+  int64_t open = 0;
+};
+
+std::vector<StepBlock> step_blocks(const std::vector<LeafStep>& steps, int64_t most_k);
+
 /// The work of y [M, N]: blocks of rows whose x is packed at once; in a block, an item of the pool
-/// is one of `chunks` runs of row tiles with one group of panels.
+/// is one of `chunks` runs of row tiles with one group of panels. An item does its step blocks one
+/// after the other, each for all of its tiles and panels.
 struct ProductPlan {
   int64_t blocks = 0;
   int64_t panels = 0;
   int64_t group = 1;  // panels of a group: they stay in the cache while the row tiles pass
   int64_t groups = 0;
   int64_t chunks = 1;
+  int64_t block_k = 0;  // k of a step block at most
 };
 
 /// tile_rows: rows of the largest tile; panel: columns of a panel; step: panels that a tile of few
@@ -48,9 +59,10 @@ ProductPlan plan_product(int64_t rows, int64_t n, int64_t k, int64_t tile_rows, 
 struct TokenPlan {
   int64_t groups = 0;
   int64_t runs = 1;
+  int64_t cached_panels = 1;  // of x, that stay in the cache while the tiles pass
 };
 
 TokenPlan plan_token_product(int64_t tokens, int64_t tiles, int64_t panels, int64_t tile_rows,
-                             int threads);
+                             int64_t panel, int threads);
 
 }  // namespace rlreplay::kernels::cpu

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <hwy/foreach_target.h>  // compiles this file once per target
 #include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // compiles this file once per target
 #include <hwy/highway.h>
 
 #include "kernels/cpu/cpu.h"
@@ -26,10 +26,8 @@ namespace {
 /// Below 2^51 a number is rounded to an integer by one fused multiply-add with this; its bits are
 /// those of kShift plus the integer.
 constexpr double kShift = 0x1.8p52;
-constexpr auto kShiftBits = std::bit_cast<uint64_t>(kShift);
 
-/// Adds the contributions of leaves to tiles of int64. Every leaf also adds kShiftBits to each sum,
-/// which is cheaper than to take them out of each contribution; `flush` takes them out.
+/// Adds the contributions of leaves to sums of int64.
 class LeafRounding {
  public:
   explicit LeafRounding(const TokenRounding& rounding)
@@ -37,9 +35,11 @@ class LeafRounding {
         small_bits_(std::bit_cast<int32_t>(
             std::min(rounding.limit, static_cast<float>(0x1p51 / rounding.unit)))) {}
 
-  /// acc: the values of one leaf; tile: [kRows][kPanel]. Returns false if one was rejected.
+  /// acc: the values of one leaf; sum: kRows rows of kPanel, `stride` apart. Returns false if one
+  /// was rejected.
   template <int kRows>
-  HWY_INLINE bool add(const Simd::F (&acc)[kRows][2], int64_t* HWY_RESTRICT tile) const {
+  HWY_INLINE bool add(const Simd::F (&acc)[kRows][2], int64_t* HWY_RESTRICT sum,
+                      int64_t stride) const {
     const Simd::D d;
     const hn::Half<Simd::D> dh;
     const Simd::DI di;
@@ -51,53 +51,44 @@ class LeafRounding {
     auto largest = hn::Zero(di);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
       for (int v = 0; v < 2; ++v) largest = hn::Max(largest, hn::BitCast(di, hn::Abs(acc[r][v])));
     }
     if (HWY_UNLIKELY(!hn::AllTrue(di, hn::Lt(largest, hn::Set(di, small_bits_))))) {
-      return add_large(&acc[0][0], 2 * kRows, tile);
+      HWY_ALIGN float values[kRows * kPanel];
+      for (int r = 0; r < kRows; ++r) {
+        for (int v = 0; v < 2; ++v) hn::Store(acc[r][v], d, values + r * kPanel + v * kLanes);
+      }
+      return add_large(values, kRows, sum, stride);
     }
     const auto unit = hn::Set(dd, rounding_.unit);
     const auto shift = hn::Set(dd, kShift);
+    const auto shift_bits = hn::BitCast(di64, shift);
 #pragma GCC unroll 12
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kRows; ++r, sum += stride) {
 #pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v, tile += kLanes) {
+      for (int v = 0; v < 2; ++v) {
+        int64_t* to = sum + v * kLanes;
         const auto low = hn::PromoteTo(dd, hn::LowerHalf(acc[r][v]));
         const auto high = hn::PromoteTo(dd, hn::UpperHalf(dh, acc[r][v]));
         const auto low_bits = hn::BitCast(di64, hn::MulAdd(low, unit, shift));
         const auto high_bits = hn::BitCast(di64, hn::MulAdd(high, unit, shift));
-        hn::Store(hn::Add(hn::Load(di64, tile), low_bits), di64, tile);
-        hn::Store(hn::Add(hn::Load(di64, tile + kHalf), high_bits), di64, tile + kHalf);
+        const auto low_sum = hn::Sub(hn::LoadU(di64, to), shift_bits);
+        const auto high_sum = hn::Sub(hn::LoadU(di64, to + kHalf), shift_bits);
+        hn::StoreU(hn::Add(low_sum, low_bits), di64, to);
+        hn::StoreU(hn::Add(high_sum, high_bits), di64, to + kHalf);
       }
     }
     return true;
   }
 
-  /// sum[0..n) += tile[0..n), in which `leaves` leaves were added.
-  static HWY_INLINE void flush(const int64_t* HWY_RESTRICT tile, int64_t leaves, int64_t n,
-                               int64_t* HWY_RESTRICT sum) {
-    const hn::Repartition<int64_t, Simd::D> di64;
-    constexpr int64_t kHalf = kLanes / 2;
-    const auto extra = static_cast<int64_t>(kShiftBits * static_cast<uint64_t>(leaves));
-    int64_t i = 0;
-    for (; i + kHalf <= n; i += kHalf) {
-      const auto part = hn::Sub(hn::Load(di64, tile + i), hn::Set(di64, extra));
-      hn::StoreU(hn::Add(hn::LoadU(di64, sum + i), part), di64, sum + i);
-    }
-    for (; i < n; ++i) sum[i] = add_wrapping(sum[i], add_wrapping(tile[i], subtract(extra)));
-  }
-
  private:
-  static int64_t subtract(int64_t x) { return static_cast<int64_t>(-static_cast<uint64_t>(x)); }
-
-  HWY_NOINLINE bool add_large(const Simd::F* acc, int vectors, int64_t* HWY_RESTRICT tile) const {
-    const hn::Repartition<int64_t, Simd::D> di64;
+  HWY_NOINLINE bool add_large(const float* values, int rows, int64_t* sum, int64_t stride) const {
     TokenVector rounding(rounding_);
-    for (int v = 0; v < vectors; ++v, tile += kLanes) rounding.add(acc[v], tile);
-    const auto shift = hn::Set(di64, static_cast<int64_t>(kShiftBits));
-    tile -= vectors * kLanes;
-    for (int64_t i = 0; i < vectors * kLanes; i += kLanes / 2) {
-      hn::Store(hn::Add(hn::Load(di64, tile + i), shift), di64, tile + i);
+    for (int r = 0; r < rows; ++r, sum += stride) {
+      for (int64_t i = 0; i < kPanel; i += kLanes, values += kLanes) {
+        rounding.add(hn::Load(Simd::D(), values), sum + i);
+      }
     }
     return !rounding.rejected();
   }
@@ -106,16 +97,16 @@ class LeafRounding {
   int32_t small_bits_;  // magnitudes below need no split and are accepted
 };
 
-/// tile += one leaf of `tokens` tokens; false if a contribution was rejected.
+/// sum += one leaf of `tokens` tokens; false if a contribution was rejected.
 using Leaf = bool (*)(const float* a, const float* b, int64_t tokens, const LeafRounding& rounding,
-                      int64_t* tile);
+                      int64_t* sum, int64_t stride);
 
 template <int kRows>
 HWY_NOINLINE bool leaf(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t tokens,
-                       const LeafRounding& rounding, int64_t* HWY_RESTRICT tile) {
+                       const LeafRounding& rounding, int64_t* HWY_RESTRICT sum, int64_t stride) {
   Simd::F acc[kRows][2];
   chain<kRows, 1>(a, b, 0, tokens, acc);
-  return rounding.add<kRows>(acc, tile);
+  return rounding.add<kRows>(acc, sum, stride);
 }
 
 template <int... kRow>
@@ -160,7 +151,7 @@ class TokenProduct {
   void run(const Chunk& chunk) {
     chunk_ = &chunk;
     const auto rows = static_cast<int64_t>(chunk.rows.size());
-    plan_ = plan_token_product(rows, tiles_, panels_, kTileRows, pool_.threads());
+    plan_ = plan_token_product(rows, tiles_, panels_, kTileRows, kPanel, pool_.threads());
     x_ = reinterpret_cast<float*>(
         pool_.shared_scratch(static_cast<size_t>(rows * panels_ * kPanel) * sizeof(float)));
     pool_.run(ceil_div(rows, kPackRows), [this](int64_t item, int) { pack_x(item); });
@@ -197,34 +188,51 @@ class TokenProduct {
       copy_columns(op_.dy, chunk_->rows, n.begin, n.size(), n.size(),
                    dy + (n.begin - cols.begin) * rows);
     }
-    for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
+    for (int64_t first = panels.begin; first < panels.end; first += plan_.cached_panels) {
+      const int64_t last = std::min(panels.end, first + plan_.cached_panels);
       for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
         const Range n = piece(op_.dy.cols, tiles_, tile);
-        run_tile(n, dy + (n.begin - cols.begin) * rows, panel);
+        for (int64_t panel = first; panel < last; ++panel) {
+          run_tile(n, dy + (n.begin - cols.begin) * rows, panel);
+        }
       }
     }
   }
 
   void run_tile(Range n, const float* dy, int64_t panel) const {
-    HWY_ALIGN int64_t tile[kTileRows * kPanel];
-    std::memset(tile, 0, sizeof tile);
     const int64_t col = panel * kPanel;
     const int64_t cols = std::min(op_.x.cols - col, kPanel);
-    for (int64_t r = n.begin; r < n.end; ++r) {
-      for (int64_t i = 0; i < cols; i += 8) hwy::Prefetch(op_.dw.sum.row(r) + col + i);
-    }
-    const Leaf leaf = choose_leaf(n.size());
     const float* x = x_ + panel * static_cast<int64_t>(chunk_->rows.size()) * kPanel;
+    if (cols == kPanel) {
+      int64_t* sum = op_.dw.sum.row(n.begin) + col;
+      prefetch(sum + kPanel, n.size());
+      add_leaves(n.size(), dy, x, sum, op_.dw.sum.stride);
+      return;
+    }
+    HWY_ALIGN int64_t tile[kTileRows * kPanel] = {};
+    add_leaves(n.size(), dy, x, tile, kPanel);
+    for (int64_t r = 0; r < n.size(); ++r) {
+      int64_t* sum = op_.dw.sum.row(n.begin + r) + col;
+      for (int64_t i = 0; i < cols; ++i) sum[i] = add_wrapping(sum[i], tile[r * kPanel + i]);
+    }
+  }
+
+  /// The next panel's sums, while this panel is computed.
+  void prefetch(const int64_t* sum, int64_t rows) const {
+    for (int64_t r = 0; r < rows; ++r, sum += op_.dw.sum.stride) {
+      for (int64_t i = 0; i < kPanel; i += 8) hwy::Prefetch(sum + i);
+    }
+  }
+
+  void add_leaves(int64_t rows, const float* dy, const float* x, int64_t* sum,
+                  int64_t stride) const {
+    const Leaf leaf = choose_leaf(rows);
     bool accepted = true;
     for (const Range& tokens : chunk_->leaves) {
-      accepted &= leaf(dy + tokens.begin * n.size(), x + tokens.begin * kPanel, tokens.size(),
-                       rounding_, tile);
+      accepted &= leaf(dy + tokens.begin * rows, x + tokens.begin * kPanel, tokens.size(),
+                       rounding_, sum, stride);
     }
     if (!accepted) raise_overflow(op_.dw.overflow);
-    for (int64_t r = 0; r < n.size(); ++r) {
-      LeafRounding::flush(tile + r * kPanel, static_cast<int64_t>(chunk_->leaves.size()), cols,
-                          op_.dw.sum.row(n.begin + r) + col);
-    }
   }
 
   const MatmulTokens& op_;
