@@ -195,4 +195,8 @@ JsonDocument JsonDocument::read(const std::string& path, const JsonLimits& limit
   return parse(text, path, limits);
 }
 
+std::string json_quoted(std::string_view text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace rlreplay

@@ -91,4 +91,7 @@ class JsonDocument {
   std::string where_;
 };
 
+/// Text as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
+std::string json_quoted(std::string_view text);
+
 }  // namespace rlreplay

@@ -78,3 +78,8 @@ TEST_CASE("a missing file and a folder are refused") {
   REQUIRE(missing.where() == "/nonexistent/file.json");
   REQUIRE_THROWS_AS(JsonDocument::read("/"), Error);
 }
+
+TEST_CASE("text is quoted") {
+  REQUIRE(rlreplay::json_quoted("a\"\\\n\x01\xc3\xa9") == "\"a\\\"\\\\\\n\\u0001\xc3\xa9\"");
+  REQUIRE(rlreplay::json_quoted("\xff") == "\"\xef\xbf\xbd\"");
+}

@@ -7,6 +7,8 @@
 #include <map>
 #include <regex>
 
+#include <unistd.h>
+
 #include "src/task/tokenizer.h"
 #include "tests/task/support.h"
 
@@ -35,7 +37,8 @@ std::vector<Message> messages_of(const JsonValue& list) {
 }
 
 std::string temporary_folder(const std::string& name) {
-  const auto folder = std::filesystem::temp_directory_path() / ("rlreplay_chat_" + name);
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("rlreplay_chat_" + name + std::to_string(::getpid()));
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   return folder.string();

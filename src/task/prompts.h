@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/task/chat.h"
+#include "src/task/tokenizer.h"
+
+namespace rlreplay {
+
+struct PromptOptions {
+  std::string input_key;  // empty: the first of prompt_token_ids, messages, prompt, text, input,
+                          // question that a line has
+  std::string label_key;  // empty: the first of label, answer that a line has
+  size_t max_line_bytes = size_t{64} << 20;
+};
+
+/// One line of a prompts file. The type of its input decides what it is.
+struct Prompt {
+  std::variant<std::string, std::vector<Message>, std::vector<TokenId>> input;
+  std::optional<std::string> label;
+  std::string where;  // path:line
+};
+
+/// Reads prompts line by line: JSONL, blank lines skipped.
+class PromptReader {
+ public:
+  /// Errors: kIncomplete when the file cannot be opened.
+  PromptReader(std::string path, PromptOptions options);
+
+  /// The next prompt, or nothing at the end.
+  /// Errors: kCorrupt with path:line when a line is too long, no JSON object, or lacks its input.
+  std::optional<Prompt> next();
+
+ private:
+  bool read_line();
+
+  std::string path_;
+  PromptOptions options_;
+  std::ifstream file_;
+  std::vector<char> block_;
+  size_t used_ = 0, filled_ = 0;  // of block_
+  std::string line_;
+  int64_t number_ = 0;
+};
+
+/// All prompts of a file.
+/// Errors: as PromptReader, and kIncomplete when there are none.
+std::vector<Prompt> read_prompts(const std::string& path, const PromptOptions& options = {});
+
+struct PromptEncoding {
+  const Tokenizer* tokenizer = nullptr;
+  const ChatTemplate* chat = nullptr;  // needed for messages only
+  ChatOptions chat_options;
+  bool apply_chat_template = false;          // text is rendered as one message of the user
+  AddSpecial add_special = AddSpecial::kNo;  // for text that is not rendered
+};
+
+/// The ids of a prompt.
+/// Errors: kUsage when messages come without a template; kCorrupt when there are no ids.
+std::vector<TokenId> encode_prompt(const Prompt& prompt, const PromptEncoding& encoding);
+
+}  // namespace rlreplay
