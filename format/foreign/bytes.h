@@ -1,0 +1,55 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/base/error.h"
+
+namespace rlreplay::foreign {
+
+static_assert(std::endian::native == std::endian::little);
+
+/// Bytes that somebody else owns.
+using Bytes = std::span<const uint8_t>;
+
+inline std::string_view as_text(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+inline Bytes as_bytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+/// A little-endian number at `data`, which need not be aligned.
+template <class T>
+T load(const uint8_t* data) {
+  T value;
+  std::memcpy(&value, data, sizeof(T));
+  return value;
+}
+
+/// The range [offset, offset + size) of `bytes`.
+/// Errors: kCorrupt, naming `what`, where the range leaves the bytes.
+inline Bytes slice(Bytes bytes, uint64_t offset, uint64_t size, const char* what) {
+  if (offset > bytes.size() || size > bytes.size() - offset) {
+    throw Error(ErrorCode::kCorrupt,
+                std::string(what) + " reaches past the end (" + std::to_string(size) +
+                    " bytes wanted, " +
+                    std::to_string(offset > bytes.size() ? 0 : bytes.size() - offset) + " left)",
+                "byte " + std::to_string(offset));
+  }
+  return bytes.subspan(offset, size);
+}
+
+/// A little-endian number at `offset`. Errors: as slice.
+template <class T>
+T get(Bytes bytes, uint64_t offset, const char* what) {
+  return load<T>(slice(bytes, offset, sizeof(T), what).data());
+}
+
+}  // namespace rlreplay::foreign

@@ -1,0 +1,291 @@
+#include "format/foreign/dump_check.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "format/foreign/numbers.h"
+#include "format/foreign/text.h"
+
+namespace rlreplay::foreign {
+namespace {
+
+constexpr size_t kMaxProblems = 100;
+constexpr int64_t kMaxToken = INT32_MAX;
+// A log-probability that was computed or stored in bf16 may round to just above zero.
+constexpr double kRounding = 0x1p-6;
+
+constexpr auto kStatuses =
+    std::to_array<std::string_view>({"pending", "completed", "truncated", "aborted", "failed"});
+// Columns of numbers, one of a response's length for each sample.
+constexpr auto kLogProbs =
+    std::to_array<std::string_view>({"rollout_log_probs", "log_probs", "ref_log_probs"});
+constexpr auto kResponseColumns = std::to_array<std::string_view>(
+    {"rollout_log_probs", "log_probs", "ref_log_probs", "entropy", "advantages", "returns", "kl"});
+constexpr auto kSampleColumns = std::to_array<std::string_view>(
+    {"total_lengths", "response_lengths", "loss_masks", "rewards", "truncated", "sample_indices",
+     "rollout_ids", "rollout_log_probs", "log_probs", "ref_log_probs", "teacher_log_probs",
+     "entropy", "ref_entropy", "values", "advantages", "returns", "kl"});
+
+class Checker {
+ public:
+  explicit Checker(const Tree& tree) : tree_(tree) {}
+
+  std::vector<Problem> run(Value root) {
+    switch (dump_kind(tree_, root)) {
+      case DumpKind::kNone:
+        report("not-a-dump", "this is no dump of a rollout or of training data", "");
+        break;
+      case DumpKind::kRollout:
+        rollout(*tree_.find(root, "samples"));
+        break;
+      case DumpKind::kTrainRank:
+        train_rank(*tree_.find(root, "rollout_data"));
+        break;
+      case DumpKind::kTrainSamples:
+        train_samples(root);
+        break;
+      case DumpKind::kPolicyLoss:
+        break;
+    }
+    if (unlisted_ > 0) {
+      problems_.push_back(
+          {"more-problems", std::to_string(unlisted_) + " more problems are not listed", ""});
+    }
+    return std::move(problems_);
+  }
+
+ private:
+  void report(const char* code, const std::string& message, const std::string& where) {
+    if (problems_.size() < kMaxProblems) {
+      problems_.push_back({code, message, where});
+    } else {
+      ++unlisted_;
+    }
+  }
+
+  const Value* present(Value dict, std::string_view key) const {
+    const Value* value = tree_.find(dict, key);
+    return value == nullptr || value->kind == Kind::kNone ? nullptr : value;
+  }
+
+  /// The length of a list, tensor or array; nothing for other values. A bf16 slice of one element
+  /// may have lost its dimension, so a 0-d tensor has length one.
+  std::optional<size_t> length(Value value) const {
+    if (value.kind == Kind::kList) return tree_.sequence(value).size();
+    const std::optional<Numbers> numbers = Numbers::of(tree_, value);
+    return numbers ? std::optional<size_t>(numbers->size()) : std::nullopt;
+  }
+
+  /// A stated length: an integer of at least 0.
+  std::optional<size_t> stated(const Value* value, const char* name, const std::string& where) {
+    if (value == nullptr) return std::nullopt;
+    if (value->kind != Kind::kInt || value->integer < 0) {
+      report("length-mismatch", std::string(name) + " is not a length", where);
+      return std::nullopt;
+    }
+    return static_cast<size_t>(value->integer);
+  }
+
+  void equal_length(const Value* value, std::optional<size_t> wanted, std::string_view name,
+                    const std::string& where) {
+    if (value == nullptr || !wanted) return;
+    const std::optional<size_t> found = length(*value);
+    if (found == wanted) return;
+    report("length-mismatch",
+           std::string(name) +
+               (found ? " has " + std::to_string(*found) + " entries, "
+                      : std::string(" is no list, ")) +
+               std::to_string(*wanted) + " are expected",
+           where);
+  }
+
+  void tokens(Value value, const std::string& where) {
+    const std::optional<Numbers> ids = Numbers::of(tree_, value);
+    if (!ids || !ids->is_integer()) {
+      return report("bad-token", "tokens holds something else than integers", where);
+    }
+    for (size_t i = 0; i < ids->size(); ++i) {
+      const int64_t id = ids->integer(i);
+      if (id < 0 || id > kMaxToken) {
+        return report("bad-token", "token " + std::to_string(i) + " is " + std::to_string(id),
+                      where);
+      }
+    }
+  }
+
+  void mask(const Value* value, std::string_view name, const std::string& where) {
+    if (value == nullptr) return;
+    const std::optional<Numbers> mask = Numbers::of(tree_, *value);
+    for (size_t i = 0; mask && i < mask->size(); ++i) {
+      const double m = mask->real(i);
+      if (m != 0 && m != 1) {
+        return report("bad-mask",
+                      std::string(name) + " is neither 0 nor 1 at token " + std::to_string(i),
+                      where);
+      }
+    }
+    if (!mask) report("bad-mask", std::string(name) + " holds something else than numbers", where);
+  }
+
+  void log_probs(const Value* value, std::string_view name, const std::string& where) {
+    if (value == nullptr) return;
+    const std::optional<Numbers> column = Numbers::of(tree_, *value);
+    if (!column) {
+      return report("bad-log-prob", std::string(name) + " holds something else than numbers",
+                    where);
+    }
+    for (size_t i = 0; i < column->size(); ++i) {
+      const double x = column->real(i);
+      const std::string place = std::string(name) + " of token " + std::to_string(i);
+      if (!std::isfinite(x)) return report("non-finite", place + " is not finite", where);
+      if (x > kRounding) {
+        return report("bad-log-prob", place + " is " + std::to_string(x) + ", above zero", where);
+      }
+    }
+  }
+
+  void status(const Value* value, const std::string& where) {
+    if (value == nullptr) return;
+    const Value name = value->kind == Kind::kEnum ? tree_.sequence(*value)[1] : *value;
+    const bool known = name.kind == Kind::kText && std::find(kStatuses.begin(), kStatuses.end(),
+                                                             tree_.text(name)) != kStatuses.end();
+    if (known) return;
+    const std::string text = name.kind == Kind::kText ? printable(tree_.text(name)) : "no text";
+    report("unknown-status", "the status is " + text, where);
+  }
+
+  void rollout(Value samples) {
+    std::set<int64_t> indices;
+    for (size_t i = 0; i < tree_.sequence(samples).size(); ++i) {
+      const Value sample = tree_.sequence(samples)[i];
+      const std::string where = "sample " + std::to_string(i);
+      rollout_sample(sample, where);
+      const Value* index = present(sample, "index");
+      if (index != nullptr && index->kind == Kind::kInt && !indices.insert(index->integer).second) {
+        report("duplicate-index", "two samples have the index " + std::to_string(index->integer),
+               where);
+      }
+    }
+  }
+
+  void rollout_sample(Value sample, const std::string& where) {
+    const Value* ids = present(sample, "tokens");
+    if (ids != nullptr) tokens(*ids, where);
+    const std::optional<size_t> response =
+        stated(present(sample, "response_length"), "response_length", where);
+    if (ids != nullptr && response && *response > length(*ids).value_or(*response)) {
+      report("length-mismatch",
+             "response_length is " + std::to_string(*response) + ", there are only " +
+                 std::to_string(*length(*ids)) + " tokens",
+             where);
+    }
+    equal_length(present(sample, "loss_mask"), response, "loss_mask", where);
+    mask(present(sample, "loss_mask"), "loss_mask", where);
+    equal_length(present(sample, "rollout_log_probs"), response, "rollout_log_probs", where);
+    log_probs(present(sample, "rollout_log_probs"), "rollout_log_probs", where);
+    status(present(sample, "status"), where);
+  }
+
+  /// The row of one sample of training data. Under context parallelism a rank holds a slice of the
+  /// response, so a column may be shorter unless `whole`.
+  template <class Column>
+  void train_row(Column column, bool whole, const std::string& where) {
+    const Value* ids = column("tokens");
+    if (ids != nullptr) tokens(*ids, where);
+    const std::optional<size_t> total = stated(column("total_lengths"), "total_lengths", where);
+    const std::optional<size_t> response =
+        stated(column("response_lengths"), "response_lengths", where);
+    equal_length(ids, total, "tokens", where);
+    equal_length(column("loss_masks"), response, "loss_masks", where);
+    mask(column("loss_masks"), "loss_masks", where);
+    if (total && response && *response > *total) {
+      report("length-mismatch", "the response is longer than the whole sample", where);
+    }
+    for (const std::string_view name : kResponseColumns) {
+      const Value* value = column(name);
+      if (value == nullptr || !response) continue;
+      const bool slice = !whole && length(*value).value_or(0) <= *response;
+      if (!slice) equal_length(value, response, name, where);
+    }
+    for (const std::string_view name : kLogProbs) log_probs(column(name), name, where);
+  }
+
+  void train_rank(Value data) {
+    const Value* ids = tree_.find(data, "tokens");
+    if (ids == nullptr || ids->kind != Kind::kList) {
+      return report("length-mismatch", "rollout_data has no list of tokens", "rollout_data");
+    }
+    const size_t rows = tree_.sequence(*ids).size();
+    const size_t before = problems_.size();
+    for (const std::string_view name : kSampleColumns) {
+      equal_length(present(data, name), rows, name, "rollout_data");
+    }
+    if (problems_.size() != before) return;
+    for (size_t i = 0; i < rows; ++i) {
+      std::deque<Value> cells;  // lists of numbers are packed: their elements have no address
+      const auto column = [&](std::string_view name) -> const Value* {
+        const Value* values = present(data, name);
+        if (values == nullptr || values->kind != Kind::kList) return nullptr;
+        const Value cell = tree_.sequence(*values)[i];
+        return cell.kind == Kind::kNone ? nullptr : &cells.emplace_back(cell);
+      };
+      train_row(column, false, "sample " + std::to_string(i));
+    }
+  }
+
+  void train_samples(Value root) {
+    const Value* version = tree_.find(root, "format_version");
+    if (version != nullptr && (version->kind != Kind::kInt || version->integer != 2)) {
+      const std::string number =
+          version->kind == Kind::kInt ? std::to_string(version->integer) : "no number";
+      return report("unknown-version", "format_version is " + number + "; 2 is known", "");
+    }
+    const Value samples = *tree_.find(root, "samples");
+    for (size_t i = 0; i < tree_.sequence(samples).size(); ++i) {
+      const Value sample = tree_.sequence(samples)[i];
+      const auto column = [&](std::string_view name) { return present(sample, name); };
+      train_row(column, version != nullptr, "sample " + std::to_string(i));
+    }
+  }
+
+  const Tree& tree_;
+  std::vector<Problem> problems_;
+  size_t unlisted_ = 0;
+};
+
+bool is_record(Value value) {
+  return value.kind == Kind::kDict || value.kind == Kind::kObject ||
+         value.kind == Kind::kOrderedDict;
+}
+
+bool has_records(const Tree& tree, const Value* samples) {
+  if (samples == nullptr || samples->kind != Kind::kList) return false;
+  const Sequence& list = tree.sequence(*samples);
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!is_record(list[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+DumpKind dump_kind(const Tree& tree, Value root) {
+  if (root.kind != Kind::kDict) return DumpKind::kNone;
+  const auto has = [&](std::string_view key) { return tree.find(root, key) != nullptr; };
+  if (has("rollout_data")) {
+    return is_record(*tree.find(root, "rollout_data")) ? DumpKind::kTrainRank : DumpKind::kNone;
+  }
+  if (!has_records(tree, tree.find(root, "samples"))) return DumpKind::kNone;
+  if (has("call")) return DumpKind::kPolicyLoss;
+  if (has("format_version") || has("rank")) return DumpKind::kTrainSamples;
+  return has("rollout_id") ? DumpKind::kRollout : DumpKind::kNone;
+}
+
+std::vector<Problem> check_dump(const Tree& tree, Value root) { return Checker(tree).run(root); }
+
+}  // namespace rlreplay::foreign

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "format/foreign/tree_check.h"
+
+namespace rlreplay::foreign {
+
+/// What a file of torch.save is to a trainer, judged by its content.
+enum class DumpKind {
+  kNone,          // something else
+  kRollout,       // {rollout_id, samples: [{tokens, response_length, ...}]}
+  kTrainRank,     // {rollout_id, rank, rollout_data: {column: [value of each sample]}}
+  kTrainSamples,  // {rollout_id, rank, samples: [{tokens, response_lengths, ...}]}
+  kPolicyLoss,    // {rank, call, samples, ppo_kl, pg_loss}
+};
+
+DumpKind dump_kind(const Tree& tree, Value root);
+
+/// Contradictions inside one dump, each with its sample: not-a-dump, unknown-version,
+/// length-mismatch, bad-token, bad-mask, non-finite, bad-log-prob, unknown-status,
+/// duplicate-index. At most 100; one of code `more-problems` counts the others.
+std::vector<Problem> check_dump(const Tree& tree, Value root);
+
+}  // namespace rlreplay::foreign

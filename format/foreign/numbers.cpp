@@ -1,0 +1,128 @@
+#include "format/foreign/numbers.h"
+
+#include <string>
+
+#include "format/foreign/half.h"
+#include "format/foreign/tensor_content.h"
+
+namespace rlreplay::foreign {
+namespace {
+
+enum class Family { kInteger, kReal, kOther };
+
+Family family(TorchDType dtype) {
+  switch (dtype) {
+    case TorchDType::kInt64:
+    case TorchDType::kInt32:
+    case TorchDType::kInt16:
+    case TorchDType::kInt8:
+    case TorchDType::kUint64:
+    case TorchDType::kUint32:
+    case TorchDType::kUint16:
+    case TorchDType::kUint8:
+    case TorchDType::kBool:
+      return Family::kInteger;
+    case TorchDType::kFloat64:
+    case TorchDType::kFloat32:
+    case TorchDType::kFloat16:
+    case TorchDType::kBFloat16:
+      return Family::kReal;
+    default:
+      return Family::kOther;
+  }
+}
+
+/// torch's type for a little-endian numpy type.
+std::optional<TorchDType> torch_type(const ArrayDType& dtype) {
+  if (dtype.order == '>') return std::nullopt;
+  const std::string bits = std::to_string(dtype.size * 8);
+  if (dtype.kind == 'b') return TorchDType::kBool;
+  if (dtype.kind == 'i') return dtype_named("int" + bits);
+  if (dtype.kind == 'u') return dtype_named("uint" + bits);
+  if (dtype.kind == 'f') return dtype_named("float" + bits);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Numbers> Numbers::of(const Tree& tree, Value value) {
+  if (value.kind == Kind::kTensor) return of_tensor(tree, tree.tensor(value));
+  if (value.kind == Kind::kArray) return of_array(tree.array(value));
+  if (value.kind != Kind::kList) return std::nullopt;
+  const Sequence& list = tree.sequence(value);
+  if (list.size() != 0 && !list.is_integers() && !list.is_floats()) return std::nullopt;
+  Numbers made;
+  made.list_ = &list;
+  made.size_ = list.size();
+  made.integer_ = !list.is_floats();
+  return made;
+}
+
+std::optional<Numbers> Numbers::of_tensor(const Tree& tree, const Tensor& tensor) {
+  if (family(tensor.dtype) == Family::kOther) return std::nullopt;
+  Numbers made;
+  made.size_ = static_cast<size_t>(tensor.count);
+  made.dtype_ = tensor.dtype;
+  made.integer_ = family(tensor.dtype) == Family::kInteger;
+  made.item_ = static_cast<size_t>(item_size(tensor.dtype));
+  made.view_ = contiguous_content(tree, tensor, made.copy_);
+  return made;
+}
+
+std::optional<Numbers> Numbers::of_array(const Array& array) {
+  const std::optional<TorchDType> dtype = torch_type(array.dtype);
+  if (!dtype) return std::nullopt;
+  Numbers made;
+  made.dtype_ = *dtype;
+  made.integer_ = family(*dtype) == Family::kInteger;
+  made.item_ = static_cast<size_t>(array.dtype.size);
+  made.size_ = array.data.size() / made.item_;
+  made.view_ = array.data;
+  return made;
+}
+
+int64_t Numbers::integer(size_t i) const {
+  if (list_ != nullptr) return list_->integer(i);
+  const uint8_t* p = at(i);
+  switch (dtype_) {
+    case TorchDType::kInt64:
+      return load<int64_t>(p);
+    case TorchDType::kInt32:
+      return load<int32_t>(p);
+    case TorchDType::kInt16:
+      return load<int16_t>(p);
+    case TorchDType::kInt8:
+      return load<int8_t>(p);
+    case TorchDType::kUint32:
+      return load<uint32_t>(p);
+    case TorchDType::kUint16:
+      return load<uint16_t>(p);
+    case TorchDType::kUint8:
+      return *p;
+    case TorchDType::kBool:
+      return *p != 0 ? 1 : 0;
+    case TorchDType::kUint64:
+      if (load<uint64_t>(p) <= INT64_MAX) return load<int64_t>(p);
+      throw Error(ErrorCode::kUnsupported, "an unsigned integer beyond 63 bits");
+    default:
+      throw Error(ErrorCode::kInternal, "a column of floats is read as integers");
+  }
+}
+
+double Numbers::real(size_t i) const {
+  if (integer_) return static_cast<double>(integer(i));
+  if (list_ != nullptr) return list_->real(i);
+  const uint8_t* p = at(i);
+  switch (dtype_) {
+    case TorchDType::kFloat64:
+      return load<double>(p);
+    case TorchDType::kFloat32:
+      return static_cast<double>(load<float>(p));
+    case TorchDType::kFloat16:
+      return static_cast<double>(float16_to_float(load<uint16_t>(p)));
+    default:
+      return static_cast<double>(bfloat16_to_float(load<uint16_t>(p)));
+  }
+}
+
+}  // namespace rlreplay::foreign

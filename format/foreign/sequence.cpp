@@ -1,0 +1,140 @@
+#include "format/foreign/sequence.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+
+namespace rlreplay::foreign {
+namespace {
+
+using Packing = Sequence::Packing;
+
+size_t item_size(Packing packing) {
+  switch (packing) {
+    case Packing::kEmpty:
+      return 0;
+    case Packing::kU8:
+      return 1;
+    case Packing::kI32:
+    case Packing::kF32:
+      return 4;
+    case Packing::kI64:
+    case Packing::kF64:
+      return 8;
+    case Packing::kValues:
+      return sizeof(Value);
+  }
+  return sizeof(Value);
+}
+
+bool fits_float(double value) {
+  const auto narrow = static_cast<double>(static_cast<float>(value));
+  return std::bit_cast<uint64_t>(narrow) == std::bit_cast<uint64_t>(value);
+}
+
+Packing packing_of(Value value) {
+  if (value.kind == Kind::kInt) {
+    const int64_t v = value.integer;
+    if (v >= 0 && v <= UINT8_MAX) return Packing::kU8;
+    return v >= INT32_MIN && v <= INT32_MAX ? Packing::kI32 : Packing::kI64;
+  }
+  if (value.kind == Kind::kFloat) return fits_float(value.real) ? Packing::kF32 : Packing::kF64;
+  return Packing::kValues;
+}
+
+Packing join(Packing a, Packing b) {
+  if (a == Packing::kEmpty || b == Packing::kEmpty) return std::max(a, b);
+  const bool integers = a <= Packing::kI64 && b <= Packing::kI64;
+  const bool floats = a >= Packing::kF32 && b >= Packing::kF32;
+  return integers || floats ? std::max(a, b) : Packing::kValues;
+}
+
+}  // namespace
+
+Value Sequence::operator[](size_t i) const {
+  if (packing_ == Packing::kValues) return static_cast<const Value*>(data_)[i];
+  return is_integers() ? Value::of_int(integer(i)) : Value::of_float(real(i));
+}
+
+int64_t Sequence::integer(size_t i) const {
+  if (packing_ == Packing::kU8) return static_cast<const uint8_t*>(data_)[i];
+  if (packing_ == Packing::kI32) return static_cast<const int32_t*>(data_)[i];
+  check(packing_ == Packing::kI64, "a list of integers");
+  return static_cast<const int64_t*>(data_)[i];
+}
+
+double Sequence::real(size_t i) const {
+  if (packing_ == Packing::kF32) {
+    return static_cast<double>(static_cast<const float*>(data_)[i]);
+  }
+  check(packing_ == Packing::kF64, "a list of floats");
+  return static_cast<const double*>(data_)[i];
+}
+
+void Sequence::append(std::span<const Value> values, bool packed) {
+  if (values.empty()) return;
+  Packing wanted = packed ? packing_ : Packing::kValues;
+  for (size_t i = 0; i < values.size() && wanted != Packing::kValues; ++i) {
+    wanted = join(wanted, packing_of(values[i]));
+  }
+  if (wanted != packing_) repack(wanted);
+  reserve(size_ + values.size(), item_size(packing_));
+  store(values);
+  size_ += values.size();
+}
+
+void Sequence::reserve(size_t size, size_t item) {
+  if (size > SIZE_MAX / 2 / item) throw std::bad_alloc();
+  const size_t bytes = size * item;
+  if (bytes <= capacity_) return;
+  // A quarter more at a time: the lists of a large dump would waste a third when doubled.
+  const size_t grown = capacity_ == 0 ? bytes : std::max(bytes, capacity_ + capacity_ / 4);
+  void* data = std::realloc(data_, grown);
+  if (data == nullptr) throw std::bad_alloc();
+  data_ = data;
+  capacity_ = grown;
+}
+
+void Sequence::repack(Packing packing) {
+  Sequence old;
+  swap(old);
+  packing_ = packing;
+  if (old.size_ == 0) return;
+  reserve(old.size_, item_size(packing));
+  for (size_t i = 0; i < old.size_; ++i) {
+    const Value value = old[i];
+    store({&value, 1});
+    ++size_;
+  }
+}
+
+void Sequence::store(std::span<const Value> values) {
+  const auto write = [&](auto* out, auto get) {
+    out += size_;
+    for (size_t i = 0; i < values.size(); ++i) {
+      out[i] = static_cast<std::remove_reference_t<decltype(*out)>>(get(values[i]));
+    }
+  };
+  const auto integer = [](const Value& v) { return v.integer; };
+  const auto real = [](const Value& v) { return v.real; };
+  switch (packing_) {
+    case Packing::kEmpty:
+      return;
+    case Packing::kU8:
+      return write(static_cast<uint8_t*>(data_), integer);
+    case Packing::kI32:
+      return write(static_cast<int32_t*>(data_), integer);
+    case Packing::kI64:
+      return write(static_cast<int64_t*>(data_), integer);
+    case Packing::kF32:
+      return write(static_cast<float*>(data_), real);
+    case Packing::kF64:
+      return write(static_cast<double*>(data_), real);
+    case Packing::kValues:
+      std::memcpy(static_cast<Value*>(data_) + size_, values.data(), values.size_bytes());
+      return;
+  }
+}
+
+}  // namespace rlreplay::foreign

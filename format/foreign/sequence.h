@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <utility>
+
+#include "format/foreign/value.h"
+#include "src/base/error.h"
+
+namespace rlreplay::foreign {
+
+/// A growing list of values. Integers only, or floats only, are kept in the narrowest type that
+/// holds all of them exactly: rollouts are mostly lists of token ids and log-probabilities, and 16
+/// bytes a value would be four times what they need.
+class Sequence {
+ public:
+  enum class Packing : uint8_t { kEmpty, kU8, kI32, kI64, kF32, kF64, kValues };
+
+  Sequence() = default;
+  Sequence(Sequence&& other) noexcept { swap(other); }
+  Sequence& operator=(Sequence&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Sequence() { std::free(data_); }
+
+  size_t size() const { return size_; }
+  Packing packing() const { return packing_; }
+  bool is_integers() const { return packing_ >= Packing::kU8 && packing_ <= Packing::kI64; }
+  bool is_floats() const { return packing_ == Packing::kF32 || packing_ == Packing::kF64; }
+
+  Value operator[](size_t i) const;
+
+  /// The element i < size() of a list of integers or floats.
+  int64_t integer(size_t i) const;
+  double real(size_t i) const;
+
+  /// The elements where packing() is kValues.
+  std::span<const Value> values() const { return {static_cast<const Value*>(data_), size_}; }
+
+  /// Appends and repacks where needed. `packed` false keeps 16 bytes a value (for dicts, tuples).
+  void append(std::span<const Value> values, bool packed);
+
+  /// Replaces the value i of an unpacked sequence.
+  void set(size_t i, Value value) { static_cast<Value*>(data_)[i] = value; }
+
+  /// Drops the values from `size` on.
+  void truncate(size_t size) { size_ = size < size_ ? size : size_; }
+
+ private:
+  void reserve(size_t size, size_t item);
+  void repack(Packing packing);
+  void store(std::span<const Value> values);
+
+  void swap(Sequence& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    std::swap(packing_, other.packing_);
+  }
+
+  void* data_ = nullptr;
+  size_t size_ = 0;
+  size_t capacity_ = 0;  // in bytes
+  Packing packing_ = Packing::kEmpty;
+};
+
+}  // namespace rlreplay::foreign

@@ -1,0 +1,186 @@
+#include "format/foreign/text.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rlreplay::foreign {
+namespace {
+
+bool continues(uint8_t byte) { return (byte & 0xC0) == 0x80; }
+
+/// The length of the character at `p`, 0 where it is broken. `end` is behind the text.
+size_t character(const uint8_t* p, const uint8_t* end, Surrogates surrogates) {
+  const uint8_t lead = *p;
+  if (lead < 0x80) return 1;
+  const size_t left = static_cast<size_t>(end - p);
+  if (lead < 0xC2) return 0;
+  if (lead < 0xE0) return left >= 2 && continues(p[1]) ? 2 : 0;
+  if (lead < 0xF0) {
+    if (left < 3 || !continues(p[1]) || !continues(p[2])) return 0;
+    if (lead == 0xE0 && p[1] < 0xA0) return 0;
+    if (lead == 0xED && p[1] >= 0xA0 && surrogates == Surrogates::kRefused) return 0;
+    return 3;
+  }
+  if (lead > 0xF4 || left < 4 || !continues(p[1]) || !continues(p[2]) || !continues(p[3])) return 0;
+  if (lead == 0xF0 && p[1] < 0x90) return 0;
+  if (lead == 0xF4 && p[1] >= 0x90) return 0;
+  return 4;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+/// The value of `count` hexadecimal digits at `at`, -1 where there are fewer.
+int64_t hex_number(std::string_view text, size_t at, size_t count) {
+  if (at > text.size() || count > text.size() - at) return -1;
+  int64_t value = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const int digit = hex_digit(text[at + i]);
+    if (digit < 0) return -1;
+    value = value * 16 + digit;
+  }
+  return value;
+}
+
+/// Appends what the escape at `text[at]` (behind the backslash) means and moves `at` behind it.
+bool append_escape(std::string& out, std::string_view text, size_t& at) {
+  const char c = text[at++];
+  const std::string_view from = "\\'\"abfnrtv";
+  const std::string_view to = "\\'\"\a\b\f\n\r\t\v";
+  if (const size_t found = from.find(c); found != from.npos) {
+    out += to[found];
+  } else if (c == 'x') {
+    const int64_t value = hex_number(text, at, 2);
+    if (value < 0) return false;
+    out += static_cast<char>(value);
+    at += 2;
+  } else if (c >= '0' && c <= '7') {
+    int value = c - '0';
+    for (int i = 0; i < 2 && at < text.size() && text[at] >= '0' && text[at] <= '7'; ++i) {
+      value = value * 8 + (text[at++] - '0');
+    }
+    out += static_cast<char>(value);
+  } else {
+    out += '\\';
+    out += c;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view text, Surrogates surrogates) {
+  const auto* p = reinterpret_cast<const uint8_t*>(text.data());
+  const uint8_t* end = p + text.size();
+  while (p < end) {
+    if (end - p >= 8 && (load<uint64_t>(p) & 0x8080808080808080) == 0) {
+      p += 8;
+      continue;
+    }
+    const size_t length = character(p, end, surrogates);
+    if (length == 0) return false;
+    p += length;
+  }
+  return true;
+}
+
+bool has_surrogates(std::string_view text) { return !is_utf8(text, Surrogates::kRefused); }
+
+std::string printable(std::string_view name) {
+  constexpr size_t kLimit = 80;
+  std::string out = "'";
+  for (const char c : name.substr(0, kLimit)) {
+    const auto byte = static_cast<uint8_t>(c);
+    if (byte >= 0x20 && byte < 0x7F && c != '\'' && c != '\\') {
+      out += c;
+    } else {
+      out += "\\x" + to_hex({&byte, 1});
+    }
+  }
+  return out + (name.size() > kLimit ? "...'" : "'");
+}
+
+void append_utf8(std::string& text, uint32_t code_point) {
+  const auto put = [&](uint32_t byte) { text += static_cast<char>(byte); };
+  if (code_point < 0x80) {
+    put(code_point);
+  } else if (code_point < 0x800) {
+    put(0xC0 | code_point >> 6);
+    put(0x80 | (code_point & 0x3F));
+  } else if (code_point < 0x10000) {
+    put(0xE0 | code_point >> 12);
+    put(0x80 | (code_point >> 6 & 0x3F));
+    put(0x80 | (code_point & 0x3F));
+  } else {
+    put(0xF0 | code_point >> 18);
+    put(0x80 | (code_point >> 12 & 0x3F));
+    put(0x80 | (code_point >> 6 & 0x3F));
+    put(0x80 | (code_point & 0x3F));
+  }
+}
+
+std::optional<std::string> utf8_to_latin1(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto lead = static_cast<uint8_t>(text[i]);
+    if (lead < 0x80) {
+      out += text[i];
+    } else if (lead == 0xC2 || lead == 0xC3) {
+      out += static_cast<char>((lead & 3) << 6 | (static_cast<uint8_t>(text[++i]) & 0x3F));
+    } else {
+      return std::nullopt;
+    }
+  }
+  return out;
+}
+
+std::optional<std::string> decode_raw_unicode_escape(std::string_view raw) {
+  std::string out;
+  out.reserve(raw.size());
+  for (size_t i = 0; i < raw.size();) {
+    const bool pair = raw[i] == '\\' && i + 1 < raw.size();
+    if (!pair || (raw[i + 1] != 'u' && raw[i + 1] != 'U')) {
+      append_utf8(out, static_cast<uint8_t>(raw[i++]));
+      if (pair) append_utf8(out, static_cast<uint8_t>(raw[i++]));
+      continue;
+    }
+    const size_t digits = raw[i + 1] == 'u' ? 4 : 8;
+    const int64_t value = hex_number(raw, i + 2, digits);
+    if (value < 0 || value > 0x10FFFF) return std::nullopt;
+    append_utf8(out, static_cast<uint32_t>(value));
+    i += 2 + digits;
+  }
+  return out;
+}
+
+std::optional<std::string> decode_quoted(std::string_view quoted) {
+  if (quoted.size() < 2 || quoted.front() != quoted.back()) return std::nullopt;
+  if (quoted.front() != '\'' && quoted.front() != '"') return std::nullopt;
+  const std::string_view body = quoted.substr(1, quoted.size() - 2);
+  std::string out;
+  for (size_t i = 0; i < body.size();) {
+    if (body[i] != '\\') {
+      out += body[i++];
+      continue;
+    }
+    if (++i == body.size() || !append_escape(out, body, i)) return std::nullopt;
+  }
+  return out;
+}
+
+std::string to_hex(Bytes bytes) {
+  static constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out(bytes.size() * 2, '0');
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    out[2 * i] = kDigits[bytes[i] >> 4];
+    out[2 * i + 1] = kDigits[bytes[i] & 15];
+  }
+  return out;
+}
+
+}  // namespace rlreplay::foreign

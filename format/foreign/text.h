@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "format/foreign/bytes.h"
+
+namespace rlreplay::foreign {
+
+/// Whether surrogates, encoded one by one in three bytes as Python's `surrogatepass` does, count
+/// as text.
+enum class Surrogates { kRefused, kAllowed };
+
+bool is_utf8(std::string_view text, Surrogates surrogates);
+
+/// Whether valid text (surrogates allowed) holds a surrogate.
+bool has_surrogates(std::string_view text);
+
+/// The name in quotes for a message: at most 80 bytes, control and non-ASCII bytes as \xHH.
+std::string printable(std::string_view name);
+
+/// Appends a code point in UTF-8 (a surrogate in three bytes).
+void append_utf8(std::string& text, uint32_t code_point);
+
+/// The characters U+0000 to U+00FF of `text` as bytes; nothing where another one occurs.
+/// `text` must be valid.
+std::optional<std::string> utf8_to_latin1(std::string_view text);
+
+/// Python's raw-unicode-escape: Latin-1 bytes with \uXXXX and \UXXXXXXXX. Nothing where an escape
+/// is broken.
+std::optional<std::string> decode_raw_unicode_escape(std::string_view raw);
+
+/// The content of a quoted string of Python 2 (`'a\n\x00'`). Nothing where it is broken.
+std::optional<std::string> decode_quoted(std::string_view quoted);
+
+std::string to_hex(Bytes bytes);
+
+}  // namespace rlreplay::foreign

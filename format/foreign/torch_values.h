@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+
+#include "format/foreign/tree.h"
+
+namespace rlreplay::foreign {
+
+/// The raw records of a torch archive, by key. Nothing where there is no such record.
+class RecordSource {
+ public:
+  virtual ~RecordSource() = default;
+  virtual std::optional<Bytes> record(std::string_view key) const = 0;
+};
+
+/// Turns the persistent ids and rebuild calls of torch into storages and tensors.
+class TorchValues {
+ public:
+  TorchValues(Tree& tree, const RecordSource& records) : tree_(tree), records_(records) {}
+
+  /// The storage of a persistent id ("storage", class, key, location, count).
+  /// Errors: kCorrupt where the id or its record is wrong, kUnsupported for other kinds.
+  Value storage(Value id);
+
+  /// torch._utils._rebuild_tensor_v2 (version 2) or _rebuild_tensor_v3 (3).
+  /// Errors: kCorrupt where the window leaves the storage or an argument has the wrong type.
+  Value tensor(std::span<const Value> args, int version);
+
+  /// torch._utils._rebuild_parameter.
+  Value parameter(std::span<const Value> args);
+
+ private:
+  Tree& tree_;
+  const RecordSource& records_;
+  std::unordered_map<std::string_view, uint32_t> known_;  // key to storage
+};
+
+}  // namespace rlreplay::foreign

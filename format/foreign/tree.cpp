@@ -1,0 +1,63 @@
+#include "format/foreign/tree.h"
+
+#include <utility>
+
+namespace rlreplay::foreign {
+namespace {
+
+template <class Container, class Item>
+Value add(Container& container, Item&& item, Kind kind) {
+  if (container.size() >= UINT32_MAX) {
+    throw Error(ErrorCode::kUnsupported, "the pickle holds more than four thousand million parts");
+  }
+  container.push_back(std::forward<Item>(item));
+  return Value::node(kind, static_cast<uint32_t>(container.size() - 1));
+}
+
+}  // namespace
+
+const Value* Tree::find(Value dict, std::string_view key) const {
+  size_t i = 0;
+  if (dict.kind == Kind::kObject) {
+    i = 1;
+  } else if (dict.kind != Kind::kDict && dict.kind != Kind::kOrderedDict) {
+    return nullptr;
+  }
+  const Value* found = nullptr;
+  const std::span<const Value> items = sequence(dict).values();
+  for (; i + 1 < items.size(); i += 2) {
+    if (items[i].kind == Kind::kText && text(items[i]) == key) found = &items[i + 1];
+  }
+  return found;
+}
+
+Value Tree::add_sequence(Kind kind) { return add(sequences_, Sequence(), kind); }
+
+Value Tree::add_sequence(Kind kind, std::span<const Value> values) {
+  const Value made = add_sequence(kind);
+  sequence(made).append(values, kind == Kind::kList);
+  return made;
+}
+
+Value Tree::add_text(Kind kind, std::string_view text) { return add(texts_, text, kind); }
+
+Value Tree::own_text(Kind kind, std::string text) {
+  owned_.push_back(std::move(text));
+  return add_text(kind, owned_.back());
+}
+
+Value Tree::add_global(Global global) { return add(globals_, std::move(global), Kind::kGlobal); }
+Value Tree::add_storage(const Storage& storage) { return add(storages_, storage, Kind::kStorage); }
+Value Tree::add_tensor(Tensor tensor) { return add(tensors_, std::move(tensor), Kind::kTensor); }
+Value Tree::add_array(Kind kind, Array array) { return add(arrays_, std::move(array), kind); }
+
+Value Tree::add_array_dtype(const ArrayDType& dtype) {
+  return add(array_dtypes_, dtype, Kind::kArrayDType);
+}
+
+Bytes Tree::own_bytes(std::string bytes) {
+  owned_.push_back(std::move(bytes));
+  return as_bytes(owned_.back());
+}
+
+}  // namespace rlreplay::foreign

@@ -1,0 +1,153 @@
+#include "format/foreign/zip_archive.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "format/foreign/text.h"
+#include "format/foreign/zlib_codec.h"
+
+namespace rlreplay::foreign {
+namespace {
+
+constexpr uint32_t kLocalSignature = 0x04034b50;
+constexpr uint32_t kDescriptorSignature = 0x08074b50;
+constexpr size_t kLocalSize = 30;
+constexpr uint64_t kMaxRatio = 100;
+constexpr uint64_t kSmall = uint64_t{16} << 20;
+
+[[noreturn]] void corrupt(const ZipEntry& entry, const std::string& message) {
+  throw Error(ErrorCode::kCorrupt, message, "member " + printable(entry.name));
+}
+
+/// Sizes and CRC of the local header, which a data descriptor may leave zero.
+void check_local_sizes(const ZipEntry& entry, Bytes local, Bytes extra) {
+  const uint32_t crc = load<uint32_t>(&local[14]);
+  uint64_t stored_size = load<uint32_t>(&local[18]);
+  uint64_t size = load<uint32_t>(&local[22]);
+  std::vector<uint64_t*> marked;
+  if (size == 0xFFFFFFFF) marked.push_back(&size);
+  if (stored_size == 0xFFFFFFFF) marked.push_back(&stored_size);
+  read_zip64_extra(extra, marked);
+  const bool deferred = entry.flags & kZipDescriptorFlag;
+  if (deferred && crc == 0 && stored_size == 0 && size == 0) return;
+  if (crc != entry.crc) corrupt(entry, "the CRC of the local header is not the directory's");
+  if (size != entry.size || stored_size != entry.stored_size) {
+    corrupt(entry, "the size in the local header is not the directory's");
+  }
+}
+
+/// The stored bytes of the member whose local header stands at entry.header; `limit` is where the
+/// next member or the directory begins.
+Bytes stored_bytes(Bytes file, const ZipEntry& entry, uint64_t limit) {
+  const Bytes room = file.first(limit);
+  const Bytes local = slice(room, entry.header, kLocalSize, "the local header");
+  if (load<uint32_t>(&local[0]) != kLocalSignature) corrupt(entry, "there is no local header");
+  const uint64_t name_size = load<uint16_t>(&local[26]);
+  const uint64_t extra_size = load<uint16_t>(&local[28]);
+  const uint64_t name_at = entry.header + kLocalSize;
+  if (as_text(slice(room, name_at, name_size, "the local header")) != entry.name) {
+    corrupt(entry, "the local header names another member");
+  }
+  if (load<uint16_t>(&local[6]) != entry.flags || load<uint16_t>(&local[8]) != entry.method) {
+    corrupt(entry, "flags or compression method of the local header are not the directory's");
+  }
+  check_local_sizes(entry, local, slice(room, name_at + name_size, extra_size, "an extra field"));
+  return slice(room, name_at + name_size + extra_size, entry.stored_size, "the member");
+}
+
+/// What stands between a member and the next header: nothing, or a data descriptor that agrees.
+void check_tail(const ZipEntry& entry, Bytes tail) {
+  if (tail.empty()) return;
+  const bool deferred = entry.flags & kZipDescriptorFlag;
+  Bytes fields = tail;
+  if (tail.size() == 16 || tail.size() == 24) {
+    if (load<uint32_t>(&tail[0]) != kDescriptorSignature) {
+      corrupt(entry, "bytes that belong to no member follow");
+    }
+    fields = tail.subspan(4);
+  }
+  if (!deferred || (fields.size() != 12 && fields.size() != 20)) {
+    corrupt(entry, "bytes that belong to no member follow");
+  }
+  const bool wide = fields.size() == 20;
+  const uint64_t stored = wide ? load<uint64_t>(&fields[4]) : load<uint32_t>(&fields[4]);
+  const uint64_t size = wide ? load<uint64_t>(&fields[12]) : load<uint32_t>(&fields[8]);
+  if (load<uint32_t>(&fields[0]) != entry.crc || stored != entry.stored_size ||
+      size != entry.size) {
+    corrupt(entry, "the data descriptor disagrees with the directory");
+  }
+}
+
+void check_bomb(const ZipEntry& entry) {
+  const uint64_t allowed =
+      std::max(kSmall, entry.stored_size > UINT64_MAX / kMaxRatio ? UINT64_MAX
+                                                                  : entry.stored_size * kMaxRatio);
+  if (entry.size > allowed) {
+    corrupt(entry, "the member claims to inflate from " + std::to_string(entry.stored_size) +
+                       " to " + std::to_string(entry.size) + " bytes; at most " +
+                       std::to_string(kMaxRatio) + " times is accepted");
+  }
+}
+
+}  // namespace
+
+ZipArchive::ZipArchive(Bytes file) {
+  const ZipDirectory directory = read_zip_directory(file);
+  const std::vector<ZipEntry>& entries = directory.entries;
+  std::vector<size_t> order(entries.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return entries[a].header < entries[b].header; });
+  for (const ZipEntry& entry : entries) {
+    if (entry.header >= directory.begin) corrupt(entry, "the member begins past the end");
+  }
+  const uint64_t first = order.empty() ? directory.begin : entries[order[0]].header;
+  if (first != 0) {
+    throw Error(ErrorCode::kCorrupt, "bytes that belong to no member stand before the first one",
+                "byte 0");
+  }
+  members_.resize(entries.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    const ZipEntry& entry = entries[order[i]];
+    const uint64_t limit = i + 1 < order.size() ? entries[order[i + 1]].header : directory.begin;
+    if (limit == entry.header) corrupt(entry, "two members begin at the same byte");
+    try {
+      const Bytes stored = stored_bytes(file, entry, limit);
+      check_tail(entry, file.first(limit).subspan(stored.data() + stored.size() - file.data()));
+      members_[order[i]] = {entry.name, stored};
+    } catch (const Error& error) {
+      throw Error(error.code(), error.what(), "member " + printable(entry.name));
+    }
+  }
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (!index_.emplace(entries[i].name, i).second) corrupt(entries[i], "two members of this name");
+    read_content(entries[i], members_[i]);
+  }
+}
+
+void ZipArchive::read_content(const ZipEntry& entry, Member& member) {
+  if (entry.method == kZipStored) {
+    if (entry.size != entry.stored_size) corrupt(entry, "a stored member has two sizes");
+  } else {
+    check_bomb(entry);
+    Buffer<uint8_t> content(entry.size);
+    try {
+      inflate_exactly(member.content, {content.data(), content.size()});
+    } catch (const Error& error) {
+      throw Error(error.code(), error.what(), "member " + printable(entry.name));
+    }
+    member.content = {content.data(), content.size()};
+    inflated_.push_back(std::move(content));
+  }
+  if (crc32(member.content) != entry.crc) {
+    corrupt(entry, "the content does not have the CRC of the directory");
+  }
+}
+
+const ZipArchive::Member* ZipArchive::find(std::string_view name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &members_[found->second];
+}
+
+}  // namespace rlreplay::foreign

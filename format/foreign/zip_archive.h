@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "format/foreign/bytes.h"
+#include "format/foreign/zip_directory.h"
+#include "src/base/buffer.h"
+
+namespace rlreplay::foreign {
+
+/// A zip archive, checked as hostile input: the directory and the local headers agree, members lie
+/// one behind the other from byte 0 to the directory without overlap or hole, names are unique
+/// relative paths, and every member's CRC is right.
+class ZipArchive {
+ public:
+  struct Member {
+    std::string_view name;
+    Bytes content;
+  };
+
+  /// The archive keeps views into `file`, and holds itself what had to be inflated: at most
+  /// 100 times the member's stored size (16 MiB for small ones).
+  /// Errors: kCorrupt, kUnsupported (see read_zip_directory).
+  explicit ZipArchive(Bytes file);
+
+  const std::vector<Member>& members() const { return members_; }
+
+  /// The member of this name or null.
+  const Member* find(std::string_view name) const;
+
+ private:
+  /// Replaces the stored bytes of `member` by its content, and checks the CRC.
+  void read_content(const ZipEntry& entry, Member& member);
+
+  std::vector<Member> members_;
+  std::vector<Buffer<uint8_t>> inflated_;
+  std::unordered_map<std::string_view, size_t> index_;
+};
+
+}  // namespace rlreplay::foreign

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "format/foreign/bytes.h"
+
+namespace rlreplay::foreign {
+
+/// CRC-32 as zip defines it.
+uint32_t crc32(Bytes bytes);
+
+/// Inflates a raw deflate stream that must fill `out` exactly.
+/// Errors: kCorrupt where the stream is broken, ends early, holds more, or leaves input unread.
+void inflate_exactly(Bytes deflated, std::span<uint8_t> out);
+
+}  // namespace rlreplay::foreign
