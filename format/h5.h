@@ -81,7 +81,7 @@ struct Limits {
   size_t objects = 200'000;
   size_t depth = 4;
   size_t attribute_bytes = 64 * 1024;
-  uint64_t dataset_bytes = uint64_t{1} << 40;
+  uint64_t dataset_bytes = uint64_t{1} << 36;
 };
 
 struct DatasetEntry {

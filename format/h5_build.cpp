@@ -162,8 +162,9 @@ Builder::Builder(int level) : state_(std::make_unique<State>()) {
   state_->access = access_in_memory(&state_->memory);
   state_->group_properties = timeless(H5P_GROUP_CREATE);
   const Id creation = timeless(H5P_FILE_CREATE);
-  state_->file =
-      Id(H5Fcreate("unit", H5F_ACC_TRUNC, creation.get(), state_->access.get()), H5Fclose);
+  state_->file = Id(
+      H5Fcreate(name_of(state_.get()).c_str(), H5F_ACC_TRUNC, creation.get(), state_->access.get()),
+      H5Fclose);
   require(static_cast<bool>(state_->file), "make a file in memory");
 }
 Builder::~Builder() = default;

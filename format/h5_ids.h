@@ -60,6 +60,12 @@ class Id {
 /// The predefined type of an element.
 hid_t type_of(const Element& element);
 
+/// A name for a file in memory. libhdf5 takes two open files of one name for the same file, so each
+/// has the address of what owns it.
+inline std::string name_of(const void* owner) {
+  return "memory-" + std::to_string(reinterpret_cast<uintptr_t>(owner));
+}
+
 /// libhdf5 prints its errors, searches folders for plugins and unregisters itself at exit unless
 /// it is told otherwise. Called before any other call; takes effect once.
 void prepare_library();

@@ -35,7 +35,7 @@ Id open_in_place(Borrowed* borrowed, size_t size) {
                    H5Pset_file_image(access.get(), borrowed->image, size) >= 0 &&
                    H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG) >= 0;
   check(set, "HDF5 could not set up a file in memory");
-  return {H5Fopen("unit", H5F_ACC_RDONLY, access.get()), H5Fclose};
+  return {H5Fopen(name_of(borrowed).c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose};
 }
 
 std::optional<Element> element_of(hid_t type) {

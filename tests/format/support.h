@@ -61,7 +61,8 @@ inline std::vector<std::byte> values(Random& random, size_t bytes) {
   return out;
 }
 
-[[gnu::noinline]] inline Dataset dataset(std::string path, DType dtype, std::vector<uint64_t> shape, Random& random) {
+[[gnu::noinline]] inline Dataset dataset(std::string path, DType dtype, std::vector<uint64_t> shape,
+                                         Random& random) {
   const uint64_t bytes = *elements_of(shape) * size_of(dtype);
   return dataset_of(std::move(path), dtype, std::move(shape), values(random, bytes));
 }

@@ -1,0 +1,150 @@
+#include "format/canonical.h"
+
+#include "format/rule.h"
+#include "src/base/error.h"
+#include "src/base/json_value.h"
+
+namespace rlreplay::format {
+namespace {
+
+constexpr int kDepth = 16;
+
+std::string quoted(std::string_view text) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    switch (c) {
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      default:
+        if (byte < 0x20) {
+          out += {'\\', 'u', '0', '0', kDigits[byte >> 4], kDigits[byte & 15]};
+        } else {
+          out += c;
+        }
+    }
+  }
+  out += '"';
+  // The reader proves that the text is UTF-8, as it will have to when the record is read.
+  try {
+    JsonDocument::parse(out, "text");
+  } catch (const Error&) {
+    throw Error(ErrorCode::kUsage, "a text of a record is not UTF-8");
+  }
+  return out;
+}
+
+void refuse_fractions(const JsonValue& value, const std::string& what) {
+  if (value.is_array()) {
+    for (size_t i = 0; i < value.size(); ++i) refuse_fractions(value.at(i), what);
+  } else if (value.is_object()) {
+    for (const auto& [key, member] : value.members()) refuse_fractions(member, what);
+  } else if (value.is_number() && !value.is_integer()) {
+    throw Error(ErrorCode::kUsage, "a number with a fraction must be written as a string", what);
+  }
+}
+
+}  // namespace
+
+JsonObject& JsonObject::text(const std::string& key, std::string_view value) {
+  return json(key, quoted(value));
+}
+JsonObject& JsonObject::number(const std::string& key, uint64_t value) {
+  return json(key, std::to_string(value));
+}
+JsonObject& JsonObject::boolean(const std::string& key, bool value) {
+  return json(key, value ? "true" : "false");
+}
+JsonObject& JsonObject::texts(const std::string& key, const std::vector<std::string>& values) {
+  std::vector<std::string> all;
+  for (const std::string& value : values) all.push_back(quoted(value));
+  return json(key, json_array(all));
+}
+JsonObject& JsonObject::json(const std::string& key, std::string value) {
+  members_[key] = std::move(value);
+  return *this;
+}
+
+std::string JsonObject::str() const {
+  std::string out = "{";
+  for (const auto& [key, value] : members_) {
+    if (out.size() > 1) out += ',';
+    out += quoted(key) + ":" + value;
+  }
+  return out + "}";
+}
+
+std::string json_array(const std::vector<std::string>& values) {
+  std::string out = "[";
+  for (const std::string& value : values) {
+    if (out.size() > 1) out += ',';
+    out += value;
+  }
+  return out + "]";
+}
+
+std::string canonical_object(std::string_view json, const std::string& what) {
+  try {
+    const JsonDocument document = JsonDocument::parse(json, what, {.max_depth = kDepth - 4});
+    if (!document.root().is_object()) throw Error(ErrorCode::kUsage, "not a JSON object", what);
+    refuse_fractions(document.root(), what);
+    return document.root().dump();
+  } catch (const Error& e) {
+    throw Error(ErrorCode::kUsage, e.what(), what);
+  }
+}
+
+std::string record_line(std::string_view body) {
+  return R"({"body":)" + std::string(body) + R"(,"hash":")" + hash_of(body).hex() + "\"}\n";
+}
+
+RecordBody open_record(std::string_view line, const std::string& path) {
+  constexpr std::string_view kFront = R"({"body":)", kMiddle = R"(,"hash":")", kEnd = R"("})";
+  constexpr size_t kTail = kMiddle.size() + 32 + kEnd.size();
+  const auto broken = [&](const std::string& why) {
+    return FormatError(Rule::kRecordSyntax, "not a record in canonical form: " + why, path);
+  };
+  if (line.size() < kFront.size() + kTail || !line.starts_with(kFront) || !line.ends_with(kEnd)) {
+    throw broken("the envelope is damaged");
+  }
+  const std::string_view body = line.substr(kFront.size(), line.size() - kFront.size() - kTail);
+  const std::string_view tail = line.substr(line.size() - kTail);
+  const auto hash = Hash::from_hex(tail.substr(kMiddle.size(), 32));
+  if (!tail.starts_with(kMiddle) || !hash) throw broken("the envelope is damaged");
+  if (hash_of(body) != *hash) {
+    throw FormatError(Rule::kRecordHash, "a record's body does not have its hash", path);
+  }
+  // One spelling a value: keys twice, other spacing and fractions all fail here.
+  try {
+    const JsonDocument document = JsonDocument::parse(body, path, {.max_depth = kDepth});
+    refuse_fractions(document.root(), path);
+    if (document.root().dump() != body) throw broken("the same values are spelled otherwise");
+  } catch (const FormatError&) {
+    throw;
+  } catch (const Error& e) {
+    throw broken(e.what());
+  }
+  return {body, *hash};
+}
+
+}  // namespace rlreplay::format

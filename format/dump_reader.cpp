@@ -1,0 +1,175 @@
+#include "format/dump_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "format/folder.h"
+#include "format/journal.h"
+#include "format/rule.h"
+
+namespace rlreplay::format {
+namespace {
+
+constexpr char kIncompleteName[] = "INCOMPLETE";
+
+std::span<const std::byte> bytes_of(const Buffer<std::byte>& buffer) {
+  return {buffer.data(), buffer.size()};
+}
+
+/// The journal of a finished dump is not needed to read it, but a damaged one is a finding.
+void check_journal(const Folder& folder, const Manifest& manifest) {
+  const auto journal = folder.read(kJournalName, kMaxJournalBytes);
+  if (!journal || journal->size() != manifest.journal_size ||
+      hash_of(bytes_of(*journal)) != manifest.journal_hash) {
+    throw FormatError(Rule::kJournal, "the journal is not the one that the manifest names",
+                      kJournalName);
+  }
+}
+
+/// What is whole of a dump without manifest, in the form of one.
+Manifest from_journal(const Folder& folder) {
+  if (!folder.exists(kJournalName)) {
+    throw FormatError(Rule::kNotADump, "the folder holds no dump", folder.path());
+  }
+  if (!folder.exists(kIncompleteName)) {
+    throw FormatError(Rule::kManifestMissing, "the dump was finished, but its manifest is missing",
+                      kManifestName);
+  }
+  const auto bytes = folder.read(kJournalName, kMaxJournalBytes);
+  if (!bytes) throw FormatError(Rule::kNotADump, "the journal vanished", kJournalName);
+  Journal journal = parse_journal(bytes_of(*bytes));
+  if (journal.meta.empty()) {
+    throw FormatError(Rule::kNotADump, "the dump ended before it began", kJournalName);
+  }
+  Manifest manifest;
+  manifest.complete = false;
+  manifest.meta = std::move(journal.meta);
+  manifest.units = std::move(journal.units);
+  std::sort(manifest.units.begin(), manifest.units.end(),
+            [](const auto& a, const auto& b) { return a.path < b.path; });
+  manifest.root = root_of(manifest.meta, manifest.units);
+  return manifest;
+}
+
+}  // namespace
+
+struct DumpReader::State {
+  State(Folder where, const ReaderOptions& how)
+      : folder(std::move(where)), options(how), pool(how.threads) {}
+
+  Folder folder;
+  ReaderOptions options;
+  mutable ThreadPool pool;
+  Manifest manifest;
+  bool sealed = false;
+};
+
+DumpReader::DumpReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+DumpReader::~DumpReader() = default;
+DumpReader::DumpReader(DumpReader&&) noexcept = default;
+
+DumpReader DumpReader::open(const std::string& path, const ReaderOptions& options) {
+  auto state = std::make_unique<State>(Folder::open(path), options);
+  const auto bytes = state->folder.read(kManifestName, kMaxManifestBytes);
+  state->sealed = bytes.has_value();
+  if (state->sealed) {
+    state->manifest = parse_manifest(bytes_of(*bytes));
+    check_journal(state->folder, state->manifest);
+  } else {
+    state->manifest = from_journal(state->folder);
+  }
+  return DumpReader(std::move(state));
+}
+
+bool DumpReader::sealed() const { return state_->sealed; }
+bool DumpReader::complete() const { return state_->sealed && state_->manifest.complete; }
+const std::string& DumpReader::meta() const { return state_->manifest.meta; }
+Hash DumpReader::root() const { return state_->manifest.root; }
+const std::vector<UnitRecord>& DumpReader::units() const { return state_->manifest.units; }
+
+const UnitRecord* DumpReader::find(std::string_view path) const {
+  for (const UnitRecord& unit : units()) {
+    if (unit.path == path) return &unit;
+  }
+  return nullptr;
+}
+
+std::vector<const UnitRecord*> DumpReader::find(std::string_view kind,
+                                                std::string_view group) const {
+  std::vector<const UnitRecord*> found;
+  for (const UnitRecord& unit : units()) {
+    if (kind_of(unit.path) == kind &&
+        std::find(unit.groups.begin(), unit.groups.end(), group) != unit.groups.end()) {
+      found.push_back(&unit);
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const auto* a, const auto* b) {
+    return rank_of(a->path) < rank_of(b->path);
+  });
+  return found;
+}
+
+Buffer<std::byte> DumpReader::read_unit(const UnitRecord& unit) const {
+  if (unit.size > state_->options.unit_bytes) {
+    throw FormatError(Rule::kLimit, "the unit is larger than this reader may take", unit.path);
+  }
+  const auto size = state_->folder.size(unit.path);
+  if (!size) throw FormatError(Rule::kUnitMissing, "a unit is missing", unit.path);
+  if (*size != unit.size) {
+    throw FormatError(
+        Rule::kFileSize,
+        "the file has " + std::to_string(*size) + " bytes, not " + std::to_string(unit.size),
+        unit.path);
+  }
+  auto bytes = state_->folder.read(unit.path, unit.size);
+  if (!bytes) throw FormatError(Rule::kUnitMissing, "a unit is missing", unit.path);
+  return std::move(*bytes);
+}
+
+void DumpReader::check_unit(const UnitRecord& unit) const {
+  const Buffer<std::byte> bytes = read_unit(unit);
+  if (hash_of(bytes_of(bytes)) != unit.hash) {
+    throw FormatError(Rule::kUnitHash, "the stored bytes are not those that were written",
+                      unit.path);
+  }
+}
+
+UnitReader DumpReader::open_unit(const UnitRecord& unit) const {
+  return UnitReader::open(read_unit(unit), unit, state_->pool, state_->options.limits);
+}
+
+Buffer<std::byte> DumpReader::read(const UnitReader& unit, const StoredDataset& dataset) const {
+  return read(unit, dataset, state_->options.base_depth);
+}
+
+Buffer<std::byte> DumpReader::read(const UnitReader& unit, const StoredDataset& dataset,
+                                   int depth) const {
+  Buffer<std::byte> out(dataset.bytes);
+  const std::span<std::byte> place(out.data(), out.size());
+  if (!dataset.base) {
+    unit.read(dataset, place);
+    return out;
+  }
+  const auto wrong = [&](const std::string& what) {
+    return FormatError(Rule::kParent, what, unit.record().path, dataset.path);
+  };
+  if (depth == 0) throw wrong("too many differences lie between the tensor and its full copy");
+  const UnitRecord* parent = find(dataset.base->unit);
+  if (parent == nullptr) throw wrong("the unit of the base is not in the dump");
+  const UnitReader parent_unit = open_unit(*parent);
+  const size_t slash = dataset.path.find('/');
+  const StoredDataset* base = nullptr;
+  for (const StoredDataset& d : parent_unit.datasets()) {
+    // The same name in whatever group the base was recorded under.
+    const bool same_name = d.path.substr(d.path.find('/')) == dataset.path.substr(slash);
+    if (same_name && d.hash == dataset.base->hash) base = &d;
+  }
+  if (base == nullptr || base->dtype != dataset.dtype || base->shape != dataset.shape) {
+    throw wrong("the base is not in the unit that was named");
+  }
+  const Buffer<std::byte> base_bytes = read(parent_unit, *base, depth - 1);
+  unit.read(dataset, place, bytes_of(base_bytes));
+  return out;
+}
+
+}  // namespace rlreplay::format

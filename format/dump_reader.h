@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/h5.h"
+#include "format/manifest.h"
+#include "format/unit_reader.h"
+
+namespace rlreplay::format {
+
+struct ReaderOptions {
+  int threads = 2;
+  h5::Limits limits;
+  /// The largest unit that is taken into memory.
+  uint64_t unit_bytes = uint64_t{16} << 30;
+  /// How many differences may lie between a tensor and its full copy.
+  int base_depth = 16;
+};
+
+/// Reads a dump, finished or not.
+class DumpReader {
+ public:
+  /// Checks the manifest and the journal, in the order of SPEC.md; no unit is touched yet.
+  /// Errors: FormatError.
+  static DumpReader open(const std::string& path, const ReaderOptions& options = {});
+  ~DumpReader();
+  DumpReader(DumpReader&&) noexcept;
+
+  /// Whether there is a manifest; without one the journal says what is whole.
+  bool sealed() const;
+  /// Whether the writer itself ended the dump.
+  bool complete() const;
+  /// `meta`, as canonical JSON.
+  const std::string& meta() const;
+  /// The identity of all that the dump means; for an unfinished one, of what is whole.
+  Hash root() const;
+  /// Sorted by path.
+  const std::vector<UnitRecord>& units() const;
+  /// Null when there is none.
+  const UnitRecord* find(std::string_view path) const;
+  /// The units of a kind that hold a group: all ranks of `train`, `0-3`, in the order of ranks.
+  std::vector<const UnitRecord*> find(std::string_view kind, std::string_view group) const;
+
+  /// Checks the stored bytes of a unit, and nothing of what is in them.
+  /// Errors: FormatError kUnitMissing, kPath, kFileType, kFileSize or kUnitHash.
+  void check_unit(const UnitRecord& unit) const;
+
+  /// Errors: FormatError from kUnitMissing on.
+  UnitReader open_unit(const UnitRecord& unit) const;
+
+  /// A whole dataset, decoded and checked, its bases too.
+  Buffer<std::byte> read(const UnitReader& unit, const StoredDataset& dataset) const;
+
+ private:
+  struct State;
+  explicit DumpReader(std::unique_ptr<State> state);
+  Buffer<std::byte> read_unit(const UnitRecord& unit) const;
+  Buffer<std::byte> read(const UnitReader& unit, const StoredDataset& dataset, int depth) const;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rlreplay::format

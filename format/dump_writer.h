@@ -1,0 +1,70 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/dataset.h"
+#include "format/system.h"
+#include "format/unit.h"
+#include "format/unit_writer.h"
+
+namespace rlreplay::format {
+
+struct WriterOptions {
+  int threads = 2;
+  Packing packing;
+  /// Null for the real system calls.
+  std::shared_ptr<System> system;
+};
+
+/// Writes one dump. A unit is *acknowledged* when `append` returns: from then on no death of the
+/// process, no full disk and no later error can lose it. One writer at a time: the folder is locked
+/// from `create` or `resume` until the writer is destroyed, however that happens.
+class DumpWriter {
+ public:
+  /// Begins a dump in a folder that is absent or empty. `meta` is a JSON object without fractions
+  /// that has at least `ranks`.
+  /// Errors: kUsage when the folder holds something or another process writes to it.
+  static DumpWriter create(const std::string& path, std::string_view meta,
+                           const WriterOptions& options = {});
+
+  /// Goes on with a dump whose writer died: checks every acknowledged unit and removes what was
+  /// not acknowledged.
+  /// Errors: kUsage when it is sealed or another process writes to it; FormatError when an
+  /// acknowledged unit is not whole.
+  static DumpWriter resume(const std::string& path, const WriterOptions& options = {});
+
+  ~DumpWriter();
+  DumpWriter(DumpWriter&&) noexcept;
+
+  const std::string& meta() const;
+  /// The acknowledged units, in the order of their journal lines.
+  const std::vector<UnitRecord>& units() const;
+  const UnitRecord* find(std::string_view path) const;
+
+  /// Encodes, stores and acknowledges one unit.
+  /// Errors: kUsage for a path that is there already or a bad dataset; kEnvironment when it could
+  /// not be stored: then nothing has changed, and it may be tried again.
+  UnitRecord append(const std::string& path, std::span<const Dataset> datasets);
+
+  /// Stores and acknowledges a unit that was encoded before.
+  UnitRecord append(const EncodedUnit& unit);
+
+  /// Ends the dump and returns its root. `unstable` is a JSON object of what may differ between
+  /// equal runs. Nothing can be appended afterwards.
+  Hash seal(bool complete = true, std::string_view unstable = "{}");
+
+ private:
+  struct State;
+  explicit DumpWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Removes a dump that nobody is writing to, and nothing else: a folder without journal and
+/// manifest is refused, and files that no dump has are left.
+void remove_dump(const std::string& path);
+
+}  // namespace rlreplay::format

@@ -1,0 +1,223 @@
+#include "format/folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/rule.h"
+#include "src/base/error.h"
+
+namespace rlreplay::format {
+namespace {
+
+constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+Error failed(const std::string& what, const std::string& where, int reason = errno) {
+  const bool full = reason == ENOSPC || reason == EDQUOT;
+  return {ErrorCode::kEnvironment,
+          "could not " + what + ": " + std::strerror(reason) +
+              (full ? "; what was acknowledged before is whole: free some space and resume" : ""),
+          where};
+}
+
+bool is_link_or_loop(int reason) {
+  return reason == ELOOP || reason == ENOTDIR || reason == EMLINK;
+}
+
+File open_at(int folder, const std::string& name, int flags, int mode = 0) {
+  int descriptor;
+  do {
+    descriptor = ::openat(folder, name.c_str(), flags, mode);
+  } while (descriptor < 0 && errno == EINTR);
+  return File(descriptor);
+}
+
+void list_into(int folder, const std::string& prefix, size_t most, int depth,
+               std::vector<std::string>& out) {
+  constexpr int kMaxDepth = 6;
+  std::unique_ptr<DIR, int (*)(DIR*)> entries(fdopendir(dup(folder)), closedir);
+  if (!entries) throw failed("list a folder", prefix);
+  rewinddir(entries.get());
+  while (const dirent* entry = readdir(entries.get())) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == ".." || out.size() >= most) continue;
+    const File inner = depth < kMaxDepth ? open_at(folder, name, kFolderFlags) : File();
+    if (inner) {
+      list_into(inner.get(), prefix + name + "/", most, depth + 1, out);
+    } else {
+      out.push_back(prefix + name);
+    }
+  }
+}
+
+}  // namespace
+
+File::~File() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void write_all(int file, std::span<const std::byte> bytes, System& system,
+               const std::string& where) {
+  constexpr size_t kMost = size_t{1} << 30;
+  while (!bytes.empty()) {
+    const ssize_t n = system.write(file, bytes.data(), std::min(bytes.size(), kMost));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw failed("write", where);
+    if (n == 0) throw failed("write", where, ENOSPC);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+}
+
+void make_durable(int file, System& system, const std::string& where) {
+  // Some file systems cannot sync a folder and say EINVAL: there is nothing more to be done there.
+  if (system.fsync(file) != 0 && errno != EINVAL) throw failed("make durable", where);
+}
+
+Folder Folder::open(const std::string& path) {
+  File file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!file && (errno == ENOENT || errno == ENOTDIR)) {
+    throw Error(ErrorCode::kIncomplete, "there is no such folder", path);
+  }
+  if (!file) throw failed("open the folder", path);
+  return {path, std::move(file)};
+}
+
+Folder Folder::create(const std::string& path, System& system) {
+  if (system.make_folder(AT_FDCWD, path.c_str()) != 0 && errno != EEXIST) {
+    throw failed("make the folder", path);
+  }
+  return open(path);
+}
+
+File Folder::open_parent(std::string_view path, std::string& name, System* maker) const {
+  File parent(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!parent) throw failed("open the folder", path_);
+  while (true) {
+    const size_t slash = path.find('/');
+    name = std::string(path.substr(0, slash));
+    if (name.empty() || name == "." || name == "..") {
+      throw FormatError(Rule::kPath, "a path outside the dump", std::string(path));
+    }
+    if (slash == std::string_view::npos) return parent;
+    if (maker != nullptr) {
+      if (maker->make_folder(parent.get(), name.c_str()) == 0) {
+        make_durable(parent.get(), *maker, path_);
+      } else if (errno != EEXIST) {
+        throw failed("make a folder", path_ + "/" + name);
+      }
+    }
+    File next = open_at(parent.get(), name, kFolderFlags);
+    if (!next) {
+      if (is_link_or_loop(errno)) {
+        throw FormatError(Rule::kPath, "not a folder, or a link, on the way to a file", name);
+      }
+      return next;  // absent: errno tells
+    }
+    parent = std::move(next);
+    path.remove_prefix(slash + 1);
+  }
+}
+
+bool Folder::exists(std::string_view name) const {
+  struct stat status {};
+  return ::fstatat(file_.get(), std::string(name).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+std::vector<std::string> Folder::list(size_t most) const {
+  std::vector<std::string> out;
+  list_into(file_.get(), "", most, 0, out);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::optional<Buffer<std::byte>> Folder::read(std::string_view path, uint64_t most) const {
+  const std::string where(path);
+  std::string name;
+  const File parent = open_parent(path, name, nullptr);
+  const File file =
+      parent ? open_at(parent.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : File();
+  if (!file) {
+    if (errno == ENOENT) return std::nullopt;
+    if (is_link_or_loop(errno)) throw FormatError(Rule::kFileType, "a link, not a file", where);
+    throw failed("open", where);
+  }
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw failed("look at", where);
+  if (!S_ISREG(status.st_mode)) throw FormatError(Rule::kFileType, "not a regular file", where);
+  if (static_cast<uint64_t>(status.st_size) > most) {
+    throw FormatError(Rule::kFileSize, "the file is larger than it may be", where);
+  }
+  Buffer<std::byte> bytes(static_cast<size_t>(status.st_size));
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw failed("read", where);
+    if (n == 0) throw FormatError(Rule::kFileSize, "the file shrank while it was read", where);
+    done += static_cast<size_t>(n);
+  }
+  return bytes;
+}
+
+std::optional<uint64_t> Folder::size(std::string_view path) const {
+  std::string name;
+  const File parent = open_parent(path, name, nullptr);
+  struct stat status {};
+  if (!parent || ::fstatat(parent.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (errno == ENOENT) return std::nullopt;
+    throw failed("look at", std::string(path));
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw FormatError(Rule::kFileType, "not a regular file", std::string(path));
+  }
+  return static_cast<uint64_t>(status.st_size);
+}
+
+void Folder::write_whole(std::string_view path, std::span<const std::byte> bytes,
+                         System& system) const {
+  const std::string where = path_ + "/" + std::string(path);
+  std::string name;
+  const File parent = open_parent(path, name, &system);
+  if (!parent) throw failed("open the folder of", where);
+  const std::string temporary = name + std::string(kTemporarySuffix);
+  try {
+    const File file = open_at(parent.get(), temporary,
+                              O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (!file) throw failed("make", where);
+    write_all(file.get(), bytes, system, where);
+    make_durable(file.get(), system, where);
+    if (system.rename(parent.get(), temporary.c_str(), parent.get(), name.c_str()) != 0) {
+      throw failed("name", where);
+    }
+  } catch (...) {
+    system.remove(parent.get(), temporary.c_str());
+    throw;
+  }
+  make_durable(parent.get(), system, where);
+}
+
+File Folder::open_append(std::string_view name, System& system) const {
+  File file = open_at(file_.get(), std::string(name),
+                      O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (!file) throw failed("open", path_ + "/" + std::string(name));
+  make_durable(file_.get(), system, path_);
+  return file;
+}
+
+void Folder::remove(std::string_view path, System& system) const {
+  std::string name;
+  const File parent = open_parent(path, name, nullptr);
+  if (!parent) return;
+  if (system.remove(parent.get(), name.c_str()) != 0 && errno != ENOENT) {
+    throw failed("remove", path_ + "/" + std::string(path));
+  }
+  make_durable(parent.get(), system, path_);
+}
+
+}  // namespace rlreplay::format

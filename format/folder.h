@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "format/system.h"
+#include "src/base/buffer.h"
+
+namespace rlreplay::format {
+
+/// One owner of one descriptor.
+class File {
+ public:
+  File() = default;
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+  File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~File();
+  int get() const { return descriptor_; }
+  explicit operator bool() const { return descriptor_ >= 0; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// The folder of a dump. What lies below is reached name by name from its descriptor and never
+/// through a link, so that no path can lead out of it.
+class Folder {
+ public:
+  /// Errors: kIncomplete when there is no such folder, kEnvironment when it cannot be opened.
+  static Folder open(const std::string& path);
+  /// Makes the folder where it is missing; the folder above must be there.
+  static Folder create(const std::string& path, System& system);
+
+  const std::string& path() const { return path_; }
+
+  bool exists(std::string_view name) const;
+  /// All files below, as paths, sorted; links and other things that are not folders are listed too.
+  /// Stops at `most`.
+  std::vector<std::string> list(size_t most = 1'000'000) const;
+
+  /// The bytes of a regular file; nothing when it is absent.
+  /// Errors: FormatError kPath, kFileType or kFileSize (more than `most` bytes).
+  std::optional<Buffer<std::byte>> read(std::string_view path, uint64_t most) const;
+
+  /// The size of a regular file; nothing when it is absent.
+  std::optional<uint64_t> size(std::string_view path) const;
+
+  /// Writes a file under a temporary name, makes it durable, and gives it its name in one step:
+  /// whoever looks sees all of it or none.
+  /// Errors: kEnvironment; then the file is as it was before.
+  void write_whole(std::string_view path, std::span<const std::byte> bytes, System& system) const;
+
+  /// A file opened for appending, made where missing.
+  File open_append(std::string_view name, System& system) const;
+
+  void remove(std::string_view path, System& system) const;
+
+ private:
+  Folder(std::string path, File file) : path_(std::move(path)), file_(std::move(file)) {}
+  File open_parent(std::string_view path, std::string& name, System* maker) const;
+
+  std::string path_;
+  File file_;
+};
+
+/// The name under which a file is written before it gets its own.
+inline constexpr std::string_view kTemporarySuffix = ".tmp";
+
+/// Writes all bytes. Errors: kEnvironment; `where` names the file.
+void write_all(int file, std::span<const std::byte> bytes, System& system,
+               const std::string& where);
+
+/// Makes what was written to a file or folder durable.
+void make_durable(int file, System& system, const std::string& where);
+
+}  // namespace rlreplay::format

@@ -1,0 +1,91 @@
+#include "format/journal.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <unistd.h>
+
+#include "format/record.h"
+
+namespace rlreplay::format {
+namespace {
+
+void parse_line(std::string_view line, uint64_t number, Journal& journal) {
+  const std::string where = std::string(kJournalName) + ":" + std::to_string(number + 1);
+  const RecordBody record = open_record(line, where);
+  const JsonDocument document = JsonDocument::parse(record.body, where);
+  const JsonValue body = document.root();
+  if (number == 0) check_header(body, where);
+  schema_of(where, [&] {
+    const bool follows = number == 0 || hash_from_json(body["previous"], where) == journal.last;
+    if (!follows || body["line"].integer(0, INT64_MAX) != static_cast<int64_t>(number)) {
+      throw FormatError(Rule::kChain, "the line does not follow the one before it", where);
+    }
+    if (number == 0) {
+      journal.meta = meta_from_json(body["meta"], where);
+    } else {
+      journal.units.push_back(unit_from_json(body["unit"], where));
+    }
+  });
+  journal.last = record.hash;
+}
+
+}  // namespace
+
+Journal parse_journal(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  Journal journal;
+  uint64_t number = 0;
+  while (true) {
+    const size_t end = text.find('\n', journal.whole_bytes);
+    if (end == std::string_view::npos) break;
+    parse_line(text.substr(journal.whole_bytes, end - journal.whole_bytes), number++, journal);
+    journal.whole_bytes = end + 1;
+  }
+  refuse_duplicates(journal.units, kJournalName);
+  return journal;
+}
+
+JournalWriter::JournalWriter(File file, const Journal& journal, System& system, std::string where)
+    : file_(std::move(file)),
+      system_(&system),
+      where_(std::move(where)),
+      size_(journal.whole_bytes),
+      lines_(journal.meta.empty() ? 0 : 1 + journal.units.size()),
+      last_(journal.last) {
+  if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) {
+    throw Error(ErrorCode::kEnvironment, "could not cut off an unfinished line", where_);
+  }
+  make_durable(file_.get(), *system_, where_);
+}
+
+void JournalWriter::begin(const std::string& meta) {
+  JsonObject body;
+  put_header(body);
+  write_line(body.number("line", 0).json("meta", meta).str());
+}
+
+void JournalWriter::append(const UnitRecord& unit) {
+  write_line(JsonObject()
+                 .number("line", lines_)
+                 .text("previous", last_.hex())
+                 .json("unit", unit_json(unit))
+                 .str());
+}
+
+void JournalWriter::write_line(const std::string& body) {
+  const std::string line = record_line(body);
+  try {
+    write_all(file_.get(), std::as_bytes(std::span<const char>(line)), *system_, where_);
+    make_durable(file_.get(), *system_, where_);
+  } catch (...) {
+    // A later line must not be glued to a torn one. If this fails too, so will whoever reads on.
+    if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) file_ = File();
+    throw;
+  }
+  size_ += line.size();
+  ++lines_;
+  last_ = hash_of(body);
+}
+
+}  // namespace rlreplay::format

@@ -1,0 +1,75 @@
+#include "format/manifest.h"
+
+#include <algorithm>
+
+#include "format/record.h"
+
+namespace rlreplay::format {
+
+Hash root_of(const std::string& meta, const std::vector<UnitRecord>& sorted_units) {
+  std::string text = "rlreplay root\n" + meta + "\n";
+  for (const UnitRecord& unit : sorted_units) text += unit.path + " " + unit.content.hex() + "\n";
+  return hash_of(text);
+}
+
+std::string manifest_text(const Manifest& manifest) {
+  std::vector<std::string> units;
+  for (const UnitRecord& unit : manifest.units) units.push_back(unit_json(unit));
+  JsonObject body;
+  put_header(body);
+  body.boolean("complete", manifest.complete)
+      .json("journal", JsonObject()
+                           .number("size", manifest.journal_size)
+                           .text("hash", manifest.journal_hash.hex())
+                           .str())
+      .json("meta", manifest.meta)
+      .text("root", manifest.root.hex())
+      .json("units", json_array(units))
+      .json("unstable", manifest.unstable);
+  return record_line(body.str());
+}
+
+namespace {
+
+Manifest manifest_from_json(const JsonValue& body) {
+  Manifest manifest;
+  manifest.complete = body["complete"].boolean();
+  manifest.journal_size = static_cast<uint64_t>(body["journal"]["size"].integer(0, INT64_MAX));
+  manifest.journal_hash = hash_from_json(body["journal"]["hash"], kManifestName);
+  manifest.meta = meta_from_json(body["meta"], kManifestName);
+  manifest.root = hash_from_json(body["root"], kManifestName);
+  body["unstable"].members();
+  manifest.unstable = body["unstable"].dump();
+  const JsonValue units = body["units"];
+  if (units.size() > kMaxUnits) {
+    throw FormatError(Rule::kLimit, "more units than a dump may have", kManifestName);
+  }
+  for (size_t i = 0; i < units.size(); ++i) {
+    manifest.units.push_back(unit_from_json(units.at(i), kManifestName));
+  }
+  return manifest;
+}
+
+}  // namespace
+
+Manifest parse_manifest(std::span<const std::byte> bytes) {
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!text.ends_with('\n')) {
+    throw FormatError(Rule::kRecordSyntax, "the manifest is cut off", kManifestName);
+  }
+  text.remove_suffix(1);
+  const RecordBody record = open_record(text, kManifestName);
+  const JsonDocument document = JsonDocument::parse(record.body, kManifestName);
+  check_header(document.root(), kManifestName);
+  Manifest manifest = schema_of(kManifestName, [&] { return manifest_from_json(document.root()); });
+  refuse_duplicates(manifest.units, kManifestName);
+  const bool sorted = std::is_sorted(manifest.units.begin(), manifest.units.end(),
+                                     [](const auto& a, const auto& b) { return a.path < b.path; });
+  if (!sorted) throw FormatError(Rule::kSchema, "the units are not sorted", kManifestName);
+  if (root_of(manifest.meta, manifest.units) != manifest.root) {
+    throw FormatError(Rule::kRoot, "the root does not follow from the units", kManifestName);
+  }
+  return manifest;
+}
+
+}  // namespace rlreplay::format

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "format/unit.h"
+
+namespace rlreplay::format {
+
+inline constexpr char kManifestName[] = "manifest.json";
+inline constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 20;
+inline constexpr size_t kMaxUnits = 1'000'000;
+
+/// The last file of a dump to be written: what it consists of.
+struct Manifest {
+  /// False when the dump was closed after its writer had died.
+  bool complete = true;
+  /// Canonical JSON; part of the root.
+  std::string meta = "{}";
+  /// Canonical JSON of what differs from run to run: times, host names. Not part of the root.
+  std::string unstable = "{}";
+  /// Sorted by path.
+  std::vector<UnitRecord> units;
+  Hash root;
+  uint64_t journal_size = 0;
+  Hash journal_hash;
+};
+
+/// The hash of everything that a dump means: `meta`, and each unit's path and content.
+Hash root_of(const std::string& meta, const std::vector<UnitRecord>& sorted_units);
+
+std::string manifest_text(const Manifest& manifest);
+
+/// Errors: FormatError kRecordSyntax, kRecordHash, kFormatName, kVersion, kMustUnderstand, kSchema,
+/// kPath, kDuplicate, kLimit or kRoot, in this order.
+Manifest parse_manifest(std::span<const std::byte> bytes);
+
+}  // namespace rlreplay::format

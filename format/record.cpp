@@ -1,0 +1,94 @@
+#include "format/record.h"
+
+#include <set>
+
+namespace rlreplay::format {
+
+void put_header(JsonObject& object) {
+  object.text("format", kFormat)
+      .number("major", kMajor)
+      .number("minor", kMinor)
+      .texts("must_understand", {});
+}
+
+void check_header(const JsonValue& body, const std::string& path) {
+  schema_of(path, [&] {
+    if (body["format"].string() != kFormat) {
+      throw FormatError(Rule::kFormatName,
+                        "the record is of the format \"" + body["format"].string() + "\"", path);
+    }
+    const int64_t major = body["major"].integer(0, INT32_MAX);
+    const int64_t minor = body["minor"].integer(0, INT32_MAX);
+    if (major != kMajor || minor > kMinor) {
+      throw FormatError(Rule::kVersion,
+                        "version " + std::to_string(major) + "." + std::to_string(minor) +
+                            " of the format is newer than this program, which reads up to " +
+                            std::to_string(kMajor) + "." + std::to_string(kMinor) +
+                            ": use a newer one",
+                        path);
+    }
+    const JsonValue features = body["must_understand"];
+    for (size_t i = 0; i < features.size(); ++i) {
+      throw FormatError(Rule::kMustUnderstand,
+                        "the dump needs the feature \"" + features.at(i).string() +
+                            "\", which this program does not know: use a newer one",
+                        path);
+    }
+  });
+}
+
+std::string unit_json(const UnitRecord& unit) {
+  return JsonObject()
+      .text("path", unit.path)
+      .number("size", unit.size)
+      .number("logical", unit.logical)
+      .text("hash", unit.hash.hex())
+      .text("content", unit.content.hex())
+      .texts("groups", unit.groups)
+      .str();
+}
+
+Hash hash_from_json(const JsonValue& value, const std::string& path) {
+  const auto hash = Hash::from_hex(value.string());
+  if (!hash) throw FormatError(Rule::kSchema, "not a hash of 32 hexadecimal digits", path);
+  return *hash;
+}
+
+UnitRecord unit_from_json(const JsonValue& value, const std::string& path) {
+  constexpr int64_t kMost = int64_t{1} << 50;
+  UnitRecord unit;
+  unit.path = value["path"].string();
+  if (!sound_unit_path(unit.path)) {
+    throw FormatError(Rule::kPath, "the path of a unit lies outside the grammar", path);
+  }
+  unit.size = static_cast<uint64_t>(value["size"].integer(0, kMost));
+  unit.logical = static_cast<uint64_t>(value["logical"].integer(0, kMost));
+  unit.hash = hash_from_json(value["hash"], path);
+  unit.content = hash_from_json(value["content"], path);
+  const JsonValue groups = value["groups"];
+  for (size_t i = 0; i < groups.size(); ++i) unit.groups.push_back(groups.at(i).string());
+  return unit;
+}
+
+std::string meta_from_json(const JsonValue& value, const std::string& path) {
+  return schema_of(path, [&] {
+    value["ranks"].integer(1, 1 << 20);
+    return value.dump();
+  });
+}
+
+int64_t ranks_of(const std::string& meta) {
+  const JsonDocument document = JsonDocument::parse(meta, "meta");
+  return document.root()["ranks"].integer(1, 1 << 20);
+}
+
+void refuse_duplicates(const std::vector<UnitRecord>& units, const std::string& path) {
+  std::set<std::string_view> seen;
+  for (const UnitRecord& unit : units) {
+    if (!seen.insert(unit.path).second) {
+      throw FormatError(Rule::kDuplicate, "the unit " + unit.path + " is recorded twice", path);
+    }
+  }
+}
+
+}  // namespace rlreplay::format

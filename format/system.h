@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+
+#include <sys/types.h>
+
+namespace rlreplay::format {
+
+/// The system calls that write a dump, one to one. Tests replace them to make a disk full, short
+/// of breath or broken at a chosen call.
+class System {
+ public:
+  virtual ~System() = default;
+  virtual ssize_t write(int file, const void* bytes, size_t size);
+  virtual int fsync(int file);
+  virtual int rename(int folder, const char* from, int to_folder, const char* to);
+  virtual int make_folder(int folder, const char* name);
+  virtual int remove(int folder, const char* name);
+};
+
+}  // namespace rlreplay::format

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "format/dump_reader.h"
+#include "format/rule.h"
+
+namespace rlreplay::format {
+
+/// What is known of a dump after it was checked.
+struct VerifyReport {
+  /// Whether its own writer ended it.
+  bool complete = false;
+  bool sealed = false;
+  Hash root;
+  uint64_t units = 0;
+  /// Of these, the ones without a problem.
+  uint64_t whole_units = 0;
+  /// Steps of which every rank's unit is whole.
+  uint64_t whole_steps = 0;
+  /// In the order in which they were found; empty when all is well.
+  std::vector<Problem> problems;
+};
+
+/// Checks a dump and goes on after a problem where it can. Every stored byte is checked against its
+/// hash; `deep` also opens every unit, decodes all of it, and checks its meaning.
+/// Errors: kEnvironment only; everything else is in the report.
+VerifyReport verify(const std::string& path, bool deep, const ReaderOptions& options = {});
+
+}  // namespace rlreplay::format

@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "format/canonical.h"
+#include "format/rule.h"
+#include "format/verify.h"
+#include "tests/format/dumps.h"
+
+using namespace rlreplay;
+using namespace rlreplay::format;
+using namespace rlreplay::format::test;
+
+namespace {
+
+std::string rule_of(const std::string& path, bool deep) {
+  const VerifyReport report = verify(path, deep);
+  std::string rules;
+  for (const Problem& problem : report.problems) {
+    if (!rules.empty()) rules += ' ';
+    rules += to_string(problem.rule);
+  }
+  return rules;
+}
+
+void check_values(const DumpReader& dump, uint64_t unit) {
+  const UnitRecord* record = dump.find(unit_path(unit));
+  REQUIRE(record != nullptr);
+  const UnitReader reader = dump.open_unit(*record);
+  const auto datasets = unit_datasets(unit);
+  CHECK(reader.datasets().size() == datasets.size());
+  for (const Dataset& d : datasets) {
+    const Buffer<std::byte> bytes = dump.read(reader, *reader.find(d.path));
+    CHECK(std::equal(d.bytes.begin(), d.bytes.end(), bytes.data(), bytes.data() + bytes.size()));
+  }
+}
+
+void expect_usage(const std::string& part, const std::function<void()>& act) {
+  try {
+    act();
+    FAIL("accepted, but expected: " + part);
+  } catch (const Error& e) {
+    CHECK(e.code() == ErrorCode::kUsage);
+    CHECK_THAT(e.what(), Catch::Contains(part));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a dump comes back whole") {
+  TemporaryFolder folder;
+  const Hash root = write_dump(folder / "a", 9);
+  const DumpReader dump = DumpReader::open(folder / "a");
+  CHECK(dump.sealed());
+  CHECK(dump.complete());
+  CHECK(dump.root() == root);
+  CHECK(dump.meta() == R"({"lr":"0.001","model":{"hidden":48},"ranks":2})");
+  REQUIRE(dump.units().size() == 9);
+  for (uint64_t unit = 0; unit < 9; ++unit) check_values(dump, unit);
+  const auto ranks = dump.find("train", "1-0");
+  REQUIRE(ranks.size() == 2);
+  CHECK(ranks[1]->path == "train/1-0/rank1.h5");
+  CHECK(dump.find("train", "7-0").empty());
+
+  const VerifyReport report = verify(folder / "a", true);
+  CHECK(report.problems.empty());
+  CHECK(report.complete);
+  CHECK(report.whole_units == 9);
+  CHECK(report.whole_steps == 3);
+}
+
+TEST_CASE("equal runs leave equal bytes in every file") {
+  TemporaryFolder folder;
+  write_dump(folder / "a", 6);
+  write_dump(folder / "b", 6);
+  CHECK(snapshot(folder / "a") == snapshot(folder / "b"));
+  write_dump(folder / "c", 5);
+  CHECK(DumpReader::open(folder / "a").root() != DumpReader::open(folder / "c").root());
+}
+
+TEST_CASE("a dump whose writer went away can be read, resumed and sealed") {
+  TemporaryFolder folder;
+  write_dump(folder / "whole", 7);
+  {
+    DumpWriter writer = DumpWriter::create(folder / "a", kMeta);
+    append_units(writer, 0, 4);
+  }
+  write_text(folder / "a/rollout/9.h5.tmp", "torn");
+  write_text(folder / "a/journal.jsonl", read_text(folder / "a/journal.jsonl") + R"({"body":{"li)");
+  {
+    const DumpReader dump = DumpReader::open(folder / "a");
+    CHECK_FALSE(dump.sealed());
+    CHECK_FALSE(dump.complete());
+    REQUIRE(dump.units().size() == 4);
+    check_values(dump, 3);
+    CHECK(rule_of(folder / "a", true).empty());
+    CHECK(verify(folder / "a", false).whole_steps == 1);
+  }
+  {
+    DumpWriter writer = DumpWriter::resume(folder / "a");
+    CHECK(writer.units().size() == 4);
+    append_units(writer, 4, 7);
+    writer.seal();
+  }
+  CHECK(snapshot(folder / "a") == snapshot(folder / "whole"));
+
+  { append_units(*std::make_unique<DumpWriter>(DumpWriter::create(folder / "b", kMeta)), 0, 2); }
+  DumpWriter::resume(folder / "b").seal(false, R"({"sealed_by":"recovery"})");
+  const DumpReader recovered = DumpReader::open(folder / "b");
+  CHECK(recovered.sealed());
+  CHECK_FALSE(recovered.complete());
+}
+
+TEST_CASE("one writer at a time, and only where there is room") {
+  TemporaryFolder folder;
+  {
+    DumpWriter writer = DumpWriter::create(folder / "a", kMeta);
+    expect_usage("another process", [&] { DumpWriter::resume(folder / "a"); });
+    expect_usage("unfinished dump", [&] { DumpWriter::create(folder / "a", kMeta); });
+    append_units(writer, 0, 1);
+    expect_usage("has this unit", [&] { append_units(writer, 0, 1); });
+    writer.seal();
+    expect_usage("sealed", [&] { append_units(writer, 1, 2); });
+  }
+  expect_usage("finished dump", [&] { DumpWriter::create(folder / "a", kMeta); });
+  expect_usage("nothing to resume", [&] { DumpWriter::resume(folder / "a"); });
+  std::filesystem::create_directory(folder / "mine");
+  write_text(folder / "mine/thesis.txt", "text");
+  expect_usage("not empty", [&] { DumpWriter::create(folder / "mine", kMeta); });
+  expect_usage("holds no dump", [&] { remove_dump(folder / "mine"); });
+  CHECK(snapshot(folder / "mine").size() == 1);
+  CHECK_THROWS_AS(DumpWriter::resume(folder / "mine"), FormatError);
+  CHECK_THROWS_AS(DumpReader::open(folder / "absent"), Error);
+  CHECK_THROWS_AS(DumpWriter::create(folder / "absent/a", kMeta), Error);
+  for (const char* meta : {"", "[]", "{}", R"({"ranks":0})", R"({"ranks":1,"lr":0.5})"}) {
+    CAPTURE(meta);
+    CHECK_THROWS_AS(DumpWriter::create(folder / "b", meta), Error);
+  }
+  write_text(folder / "a/notes.txt", "mine");
+  remove_dump(folder / "a");
+  REQUIRE(snapshot(folder / "a").size() == 1);
+  CHECK(snapshot(folder / "a")[0].first == "notes.txt");
+}
+
+TEST_CASE("differences between steps lead back to a full copy") {
+  TemporaryFolder folder;
+  Random random(8);
+  std::vector<Dataset> steps = {dataset("0-0/parameters/w", DType::kBF16, {50'000}, random)};
+  DumpWriter writer = DumpWriter::create(folder / "a", R"({"ranks":1})");
+  writer.append("weights/0-0/rank0.h5", steps);
+  for (uint64_t i = 1; i < 20; ++i) {
+    std::vector<std::byte> next(steps.back().bytes.begin(), steps.back().bytes.end());
+    for (int flips = 0; flips < 50; ++flips) next[random.below(next.size())] ^= std::byte{3};
+    const std::string step = std::to_string(i) + "-0";
+    Dataset d = dataset_of(step + "/parameters/w", DType::kBF16, {50'000}, next);
+    d.base = Base{"weights/" + std::to_string(i - 1) + "-0/rank0.h5", hash_of(steps.back().bytes)};
+    d.base_bytes = steps.back().bytes;
+    writer.append("weights/" + step + "/rank0.h5", {&d, 1});
+    steps.push_back(d);
+  }
+  writer.seal();
+  const DumpReader dump = DumpReader::open(folder / "a");
+  for (const uint64_t i : {0, 1, 16}) {
+    const UnitReader unit =
+        dump.open_unit(*dump.find("weights/" + std::to_string(i) + "-0/rank0.h5"));
+    const Buffer<std::byte> bytes = dump.read(unit, unit.datasets()[0]);
+    CHECK(std::equal(bytes.data(), bytes.data() + bytes.size(), steps[i].bytes.begin()));
+  }
+  const UnitReader deep = dump.open_unit(*dump.find("weights/17-0/rank0.h5"));
+  CHECK_THROWS_AS(dump.read(deep, deep.datasets()[0]), FormatError);
+  CHECK(rule_of(folder / "a", true) == "parent parent parent");
+}
+
+TEST_CASE("values that break the tables are reported") {
+  const auto rules = [](const std::function<void(std::vector<Dataset>&)>& change) {
+    TemporaryFolder folder;
+    DumpWriter writer = DumpWriter::create(folder / "a", kMeta);
+    std::vector<Dataset> datasets = unit_datasets(0);
+    change(datasets);
+    writer.append(unit_path(0), datasets);
+    writer.seal();
+    return rule_of(folder / "a", true);
+  };
+  using U64 = std::vector<uint64_t>;
+  CHECK(rules([](auto&) {}).empty());
+  CHECK(rules([](auto& d) {
+          d[1] = dataset_of("0/offsets", DType::kU64, {4}, U64{0, 9, 5, 9});
+        }) == "meaning");
+  CHECK(rules([](auto& d) {
+          d[1] = dataset_of("0/offsets", DType::kU64, {4}, U64{1, 2, 3, 9});
+        }) == "meaning");
+  CHECK(rules([](auto& d) {
+          d[1] = dataset_of("0/offsets", DType::kU64, {3}, U64{0, 2, 3});
+        }).find("meaning") == 0);
+  CHECK(rules([](auto& d) {
+          d[2] = dataset_of("0/loss_mask", DType::kU8, d[2].shape,
+                            std::vector<uint8_t>(d[2].shape[0], 2));
+        }) == "meaning");
+  CHECK(rules([](auto& d) { d[2].dtype = DType::kI8; }) == "meaning");
+}
+
+TEST_CASE("canonical text is one text, and fractions are refused") {
+  CHECK(canonical_object(R"({"b" : 1, "a":"\u00e9\n"})", "x") == "{\"a\":\"\u00e9\\n\",\"b\":1}");
+  CHECK(JsonObject().text("a", "\x01\"\\/\x7f").str() == "{\"a\":\"\\u0001\\\"\\\\/\x7f\"}");
+  CHECK_THROWS_AS(canonical_object(R"({"a":[1.5]})", "x"), Error);
+  CHECK_THROWS_AS(JsonObject().text("a", "\xff"), Error);
+  const std::string line = record_line(R"({"a":1})");
+  CHECK(open_record(std::string_view(line).substr(0, line.size() - 1), "x").body == R"({"a":1})");
+  for (const char* body : {R"({"a":1,"a":1})", R"({"a": 1})", R"({"b":1,"a":1})", R"({"a":1.0})",
+                           R"({"a":"\u0041"})", R"({"a":1)", ""}) {
+    CAPTURE(body);
+    const std::string bad = record_line(body);
+    try {
+      open_record(std::string_view(bad).substr(0, bad.size() - 1), "x");
+      FAIL("accepted");
+    } catch (const FormatError& e) {
+      CHECK(e.rule() == Rule::kRecordSyntax);
+    } catch (const Error& e) {
+      CHECK(e.code() == ErrorCode::kUsage);  // a fraction
+    }
+  }
+}
