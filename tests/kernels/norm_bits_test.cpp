@@ -31,7 +31,8 @@ std::vector<uint8_t> some_count(Random& random, int64_t tokens) {
 
 TEST_CASE("rms_norm: every set gives the reference's bits on heads inside fused rows") {
   Random random(11);
-  for (const auto [tokens, heads, dim] : shapes()) {
+  for (const Shape& shape : shapes()) {
+    const int64_t tokens = shape.tokens, heads = shape.heads, dim = shape.dim;
     CAPTURE(tokens, heads, dim);
     auto x = awkward_matrix(random, tokens, (heads + 2) * dim);
     const auto w = awkward_vector(random, dim);
@@ -63,7 +64,8 @@ TEST_CASE("rms_norm: every set gives the reference's bits on heads inside fused 
 
 TEST_CASE("rms_norm_backward: every set gives the reference's bits and integers") {
   Random random(12);
-  for (const auto [tokens, heads, dim] : shapes()) {
+  for (const Shape& shape : shapes()) {
+    const int64_t tokens = shape.tokens, heads = shape.heads, dim = shape.dim;
     CAPTURE(tokens, heads, dim);
     const auto x = awkward_matrix(random, tokens, heads * dim);
     const auto dy = awkward_matrix(random, tokens, (heads + 1) * dim);

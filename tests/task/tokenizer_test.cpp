@@ -116,6 +116,6 @@ TEST_CASE("long texts of one kind cost no more than their length") {
         std::string(count, '=') + "x", std::string(count, ' ') + "x", marks}) {
     const auto ids = tokenizer.encode(text);
     CHECK(ids.size() > 1000);
-    if (&text[0] && text[0] != '\xcc') CHECK(tokenizer.decode(ids) == text);
+    if (text[0] != '\xcc') CHECK(tokenizer.decode(ids) == text);
   }
 }
