@@ -75,8 +75,8 @@ void run(const std::vector<Item>& items, int threads, const Options& options) {
   }
   for (const Item& item : items) {
     const auto outcome = measure(item, item.make(context), options.repetitions, options.seconds);
-    const auto line = options.json ? json_line(item, outcome, peaks, threads)
-                                   : table_line(item, outcome, peaks, threads);
+    const auto line =
+        options.json ? json_line(item, outcome, peaks, threads) : table_line(item, outcome, peaks);
     std::puts(line.c_str());
     std::fflush(stdout);
   }

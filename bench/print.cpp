@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "src/base/json_line.h"
+
 namespace rlreplay::bench {
 namespace {
 
@@ -22,6 +24,10 @@ std::optional<double> best_of(const std::optional<Rate>& rate) {
   return rate ? std::optional(rate->best) : std::nullopt;
 }
 
+double peak_of(const Item& item, const Peaks& peaks) {
+  return item.unit == Unit::kGflops ? peaks.fma_gflops : peaks.read_gbytes;
+}
+
 std::optional<double> share_of_peak(const Item& item, const Outcome& outcome, const Peaks& peaks) {
   if (!outcome.ours) return {};
   return outcome.ours->median / (item.unit == Unit::kGflops ? peaks.fma_gflops : peaks.read_gbytes);
@@ -30,8 +36,6 @@ std::optional<double> share_of_peak(const Item& item, const Outcome& outcome, co
 std::string cell(std::optional<double> value, int width, int digits) {
   return value ? format("%*.*f", width, digits, *value) : format("%*s", width, "-");
 }
-
-std::string number(std::optional<double> value) { return value ? format("%.6g", *value) : "null"; }
 
 }  // namespace
 
@@ -43,7 +47,7 @@ std::string table_head(const Peaks& peaks, int threads, std::string_view kernels
                 "ratio", "best", "of peak");
 }
 
-std::string table_line(const Item& item, const Outcome& outcome, const Peaks& peaks, int) {
+std::string table_line(const Item& item, const Outcome& outcome, const Peaks& peaks) {
   std::optional<double> best_ratio;
   if (outcome.ours && outcome.torch) best_ratio = outcome.ours->best / outcome.torch->best;
   return format("%-48s ", item.name.c_str()) + cell(median_of(outcome.ours), 9, 1) + " " +
@@ -53,14 +57,18 @@ std::string table_line(const Item& item, const Outcome& outcome, const Peaks& pe
 }
 
 std::string json_line(const Item& item, const Outcome& outcome, const Peaks& peaks, int threads) {
-  return "{\"name\":\"" + item.name + "\",\"ours\":" + number(median_of(outcome.ours)) +
-         ",\"torch\":" + number(median_of(outcome.torch)) + ",\"ratio\":" + number(outcome.ratio) +
-         ",\"ours_best\":" + number(best_of(outcome.ours)) +
-         ",\"torch_best\":" + number(best_of(outcome.torch)) + ",\"unit\":\"" +
-         unit_name(item.unit) +
-         "\",\"share_of_peak\":" + number(share_of_peak(item, outcome, peaks)) +
-         ",\"peak\":" + number(item.unit == Unit::kGflops ? peaks.fma_gflops : peaks.read_gbytes) +
-         ",\"threads\":" + std::to_string(threads) + "}";
+  return JsonLine()
+      .text("name", item.name)
+      .number("ours", median_of(outcome.ours))
+      .number("torch", median_of(outcome.torch))
+      .number("ratio", outcome.ratio)
+      .number("ours_best", best_of(outcome.ours))
+      .number("torch_best", best_of(outcome.torch))
+      .text("unit", unit_name(item.unit))
+      .number("share_of_peak", share_of_peak(item, outcome, peaks))
+      .number("peak", peak_of(item, peaks))
+      .integer("threads", threads)
+      .str();
 }
 
 }  // namespace rlreplay::bench

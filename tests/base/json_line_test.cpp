@@ -1,0 +1,51 @@
+#include "src/base/json_line.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "src/base/json_value.h"
+
+using rlreplay::hex_float;
+using rlreplay::JsonDocument;
+using rlreplay::JsonLine;
+
+TEST_CASE("a line holds its members in order and reads back") {
+  const auto line = JsonLine()
+                        .text("name", "a \"b\"\n\xff")
+                        .integer("step", -3)
+                        .boolean("identical", true)
+                        .number("loss", 0.1)
+                        .number("record", {})
+                        .json("where", "[1,2]")
+                        .str();
+  CHECK(line ==
+        "{\"name\":\"a \\\"b\\\"\\n\xef\xbf\xbd\",\"step\":-3,\"identical\":true,\"loss\":0.1,"
+        "\"record\":null,\"where\":[1,2]}");
+  const auto document = JsonDocument::parse(line, "line");
+  CHECK(document.root()["step"].integer(-10, 0) == -3);
+  CHECK(JsonLine().str() == "{}");
+}
+
+TEST_CASE("numbers read back to the bit, in decimal and in hex") {
+  for (const double value :
+       {0.1, 1.0 / 3, -0.0, 3.0, 1e300, 5e-324, -1.25e-310, static_cast<double>(0.1f)}) {
+    const auto line = JsonLine().exact("loss", value).str();
+    const auto document = JsonDocument::parse(line, "line");
+    const double decimal = document.root()["loss"].number();
+    const auto& hex = document.root()["loss_hex"].string();
+    CAPTURE(line);
+    CHECK(decimal == value);
+    CHECK(std::signbit(decimal) == std::signbit(value));
+    CHECK(std::strtod(hex.c_str(), nullptr) == value);
+  }
+  CHECK(hex_float(3) == "0x1.8p+1");
+  CHECK(hex_float(-0.0) == "-0x0p+0");
+}
+
+TEST_CASE("what is no number in JSON is null, and told apart in hex") {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  CHECK(JsonLine().exact("x", -kInfinity).str() == "{\"x\":null,\"x_hex\":\"-inf\"}");
+  CHECK(JsonLine().exact("x", std::nan("")).str() == "{\"x\":null,\"x_hex\":\"nan\"}");
+}
