@@ -5,7 +5,11 @@ usage: digest_golden.py [--write]    without --write: fails unless the file hold
 import pathlib
 import sys
 
-import xxhash
+try:
+    import xxhash
+except ImportError:
+    print("skipped: needs the Python package xxhash (scripts/requirements.txt)")
+    sys.exit(77)
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden/digest.txt"
 SIZES = {"bool": 1, "u8": 1, "bf16": 2, "f16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
