@@ -69,6 +69,12 @@ void run(const std::vector<Item>& items, int threads, const Options& options) {
   ThreadPool pool(threads);
   aten::set_threads(threads);
   const Peaks peaks = measure_peaks(pool);
+  if (peaks.cpu_share < 0.9) {
+    std::fprintf(stderr,
+                 "kernels: the machine is busy with other work (%d%% of %d processors were ours): "
+                 "ratios are noise\n",
+                 static_cast<int>(100 * peaks.cpu_share), threads);
+  }
   const Context context{kernels::cpu_kernels(), pool};
   if (!options.json) {
     std::puts(table_head(peaks, threads, context.kernels.name).c_str());

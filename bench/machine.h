@@ -8,6 +8,7 @@ namespace rlreplay::bench {
 struct Peaks {
   double fma_gflops = 0;   // independent fused multiply-adds on registers, widest SIMD target
   double read_gbytes = 0;  // reading memory far larger than the caches
+  double cpu_share = 0;    // of the time of as many processors as threads; 1 where nothing else ran
 };
 
 /// The best of several runs; takes about half a second.
