@@ -92,9 +92,11 @@ HWY_INLINE float fold_lanes(std::array<V, kRowLanes / kLanes> lanes) {
 void pack_transposed(Heads<const float> x, int64_t first, int64_t count, int64_t head, float* out);
 
 /// Copies n floats and fills the rest of the padded row with +0.
-inline void copy_padded(const float* x, int64_t n, float* out) {
-  std::memcpy(out, x, static_cast<size_t>(n) * sizeof(float));
-  std::fill(out + n, out + padded(n), 0.0f);
+HWY_INLINE void copy_padded(const float* x, int64_t n, float* out) {
+  const D d;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) hn::StoreU(hn::LoadU(d, x + i), d, out + i);
+  if (i < n) std::fill(std::copy(x + i, x + n, out + i), out + padded(n), 0.0f);
 }
 
 /// Rows first .. first + count of one head, padded.

@@ -15,21 +15,34 @@ template <int rows, int vectors>
 void tile(const Product& p) {
   const D d;
   V sum[rows][vectors];
-  const float* a[rows];
+  const int64_t a_row = p.a_row, c_row = p.c_row;
+  float* const c = p.c;
+  if (p.into == Into::kContinued) {
 #pragma GCC unroll 8
-  for (int r = 0; r < rows; ++r) {
-    a[r] = p.a + r * p.a_row;
-    float* c = p.c + r * p.c_row;
-    const V factor = hn::Set(d, p.into == Into::kContinued ? p.factors[r] : 0.0f);
+    for (int r = 0; r < rows; ++r) {
+      const V factor = hn::Set(d, p.factors[r]);
 #pragma GCC unroll 8
-    for (int n = 0; n < vectors; ++n) {
-      sum[r][n] =
-          p.into == Into::kContinued ? hn::Mul(hn::LoadU(d, c + n * kLanes), factor) : hn::Zero(d);
+      for (int n = 0; n < vectors; ++n) {
+        sum[r][n] = hn::Mul(hn::LoadU(d, c + r * c_row + n * kLanes), factor);
+      }
+    }
+  } else {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
+      for (int n = 0; n < vectors; ++n) sum[r][n] = hn::Zero(d);
     }
   }
+
+  const float* a[rows];
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; ++r) a[r] = p.a + r * a_row;
   const float* b = p.b;
+  const int64_t a_step = p.a_step, b_step = p.b_step;
   int64_t at = 0;
-  for (int64_t k = 0; k < p.steps; ++k, b += p.b_step, at += p.a_step) {
+  // Unrolled so that the end of 64 steps is predicted.
+#pragma GCC unroll 4
+  for (int64_t k = p.steps; k > 0; --k, b += b_step, at += a_step) {
     V bv[vectors];
 #pragma GCC unroll 8
     for (int n = 0; n < vectors; ++n) bv[n] = hn::LoadU(d, b + n * kLanes);
@@ -40,17 +53,25 @@ void tile(const Product& p) {
       for (int n = 0; n < vectors; ++n) sum[r][n] = hn::MulAdd(av, bv[n], sum[r][n]);
     }
   }
-  const V scale = hn::Set(d, p.scale);
+
+  // One test for all the sums: a branch for each costs as much as its addition.
+  const auto store = [&](auto finish) {
 #pragma GCC unroll 8
-  for (int r = 0; r < rows; ++r) {
-    float* c = p.c + r * p.c_row;
+    for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 8
-    for (int n = 0; n < vectors; ++n) {
-      V out = sum[r][n];
-      if (p.into == Into::kScaled) out = hn::Mul(out, scale);
-      if (p.into == Into::kFolded) out = hn::Add(hn::LoadU(d, c + n * kLanes), out);
-      hn::StoreU(out, d, c + n * kLanes);
+      for (int n = 0; n < vectors; ++n) {
+        float* to = c + r * c_row + n * kLanes;
+        hn::StoreU(finish(sum[r][n], to), d, to);
+      }
     }
+  };
+  if (p.into == Into::kFolded) {
+    store([d](V x, const float* to) { return hn::Add(hn::LoadU(d, to), x); });
+  } else if (p.into == Into::kScaled) {
+    const V scale = hn::Set(d, p.scale);
+    store([scale](V x, const float*) { return hn::Mul(x, scale); });
+  } else {
+    store([](V x, const float*) { return x; });
   }
 }
 
