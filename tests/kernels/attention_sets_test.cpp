@@ -1,8 +1,10 @@
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <functional>
 
 #include "tests/kernels/attention_support.h"
+#include "tests/kernels/sets.h"
 
 using namespace rlreplay::kernels;
 using namespace rlreplay::kernels::test;
@@ -11,32 +13,24 @@ namespace {
 
 bool full() { return std::getenv("RLREPLAY_FULL") != nullptr; }
 
+AttentionBatch drawn(const AttentionShape& shape, const std::function<float(Random&)>& draw) {
+  Random random(static_cast<uint64_t>(shape.size * 131 + shape.heads));
+  AttentionBatch batch(shape);
+  batch.fill([&] { return draw(random); });
+  return batch;
+}
+
 /// Every set with every number of threads against the reference, forward and backward.
 void compare(const AttentionShape& shape, const std::function<float(Random&)>& draw) {
-  Random random(static_cast<uint64_t>(shape.size * 131 + shape.heads));
-  AttentionBatch want(shape);
-  want.fill([&] { return draw(random); });
-  Pools pools;
-  want.forward(reference_kernels(), pools.one);
-  want.backward(reference_kernels(), pools.one);
-  REQUIRE(want.intact());
-  for (const auto& set : cpu_kernel_sets()) {
-    for (auto* pool : pools.all()) {
-      CAPTURE(set.name, pool->threads(), shape.lengths, shape.heads, shape.group, shape.size,
-              shape.first_head, shape.position);
-      Random again(static_cast<uint64_t>(shape.size * 131 + shape.heads));
-      AttentionBatch got(shape);
-      got.fill([&] { return draw(again); });
-      got.forward(set, *pool);
-      REQUIRE(got.forward_bytes() == want.forward_bytes());
-      got.backward(set, *pool);
-      REQUIRE(got.delta.bytes() == want.delta.bytes());
-      REQUIRE(got.dq.bytes() == want.dq.bytes());
-      REQUIRE(got.dk.bytes() == want.dk.bytes());
-      REQUIRE(got.dv.bytes() == want.dv.bytes());
-      REQUIRE(got.intact());
-    }
-  }
+  CAPTURE(shape.lengths, shape.heads, shape.group, shape.size, shape.first_head, shape.position);
+  require_equal_sets([&](const KernelSet& set, rlreplay::ThreadPool& pool) {
+    AttentionBatch batch = drawn(shape, draw);
+    batch.forward(set, pool);
+    batch.backward(set, pool);
+    CAPTURE(set.name, pool.threads());
+    REQUIRE(batch.intact());
+    return batch.forward_bytes() + batch.backward_bytes();
+  });
 }
 
 float normal(Random& random) { return random.normal(); }

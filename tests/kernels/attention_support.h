@@ -128,11 +128,4 @@ class AttentionBatch {
   }
 };
 
-/// 1 to 4 threads, made once.
-class Pools {
- public:
-  ThreadPool one{1}, two{2}, four{4};
-  std::vector<ThreadPool*> all() { return {&one, &two, &four}; }
-};
-
 }  // namespace rlreplay::kernels::test
