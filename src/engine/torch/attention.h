@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include "src/engine/torch/array.h"
+
+namespace rlreplay::aten {
+
+struct AttentionResult {
+  Array out;
+  Array lse;
+  Array dq;
+  Array dk;
+  Array dv;
+};
+
+/// Causal attention of one sample by separate stock operators, and its gradients by autograd.
+/// Shapes: q, dout, out, dq [T, H, D]; k, v, dk, dv [position + T, G, D]; lse [T, H]. Query t sees
+/// the keys 0 .. position + t; query head h uses kv head h / (H / G).
+AttentionResult attention(const Array& q, const Array& k, const Array& v, const Array& dout,
+                          int64_t position, Precision precision);
+
+}  // namespace rlreplay::aten
