@@ -19,6 +19,7 @@ namespace attn {
 namespace {
 
 constexpr int64_t kMaxRows = 512;    // query rows (queries times heads) of an item
+constexpr int64_t kMaxBlocks = 4;    // query blocks of an item: more of them pack keys less often
 constexpr int64_t kFewQueries = 8;   // up to here a sample's splits are items of their own
 constexpr int64_t kCopyValues = 32;  // from here on copied values pay
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
@@ -36,8 +37,8 @@ struct States {
       : m(arena.take(rows + kLanes)), l(arena.take(rows + kLanes)), o(arena.take(rows * width)) {}
 };
 
-/// Query rows of one kv head that are computed together: the queries of one query block (or part
-/// of it) times some heads; row r is query r / heads, head r % heads.
+/// Query rows of one kv head that are computed together: queries inside one split times some heads;
+/// row r is query r / heads, head r % heads.
 struct Item {
   const AttentionSample* sample;
   int64_t kv_head;
@@ -54,6 +55,10 @@ struct Item {
   }
   int64_t query(int64_t r) const { return queries.begin + r / heads.size(); }
   int64_t head(int64_t r) const { return heads.begin + r % heads.size(); }
+  /// The first row that sees the key at `first`.
+  int64_t first_row(int64_t first) const {
+    return std::max<int64_t>(0, first - position) * heads.size();
+  }
   /// How many keys of the block that begins at `first` row r sees.
   int64_t count(int64_t r, int64_t first) const {
     return std::min(kKeyBlock, position + r / heads.size() + 1 - first);
@@ -203,7 +208,7 @@ void run_split(const Item& item, int64_t split, const Workspace& work, States& s
       block.values = work.values;
       block.value_step = width;
     }
-    for (int64_t row = 0, n; row < rows; row += n) {
+    for (int64_t row = item.first_row(first), n; row < rows; row += n) {
       n = tile_rows(rows - row);
       tile_block(item, block, first, row, n, work.q, size, scale, states);
     }
@@ -308,18 +313,26 @@ struct Plan {
   }
 };
 
-/// Items are cut by the problem: a query block of a kv head, and not too many rows.
+/// Query blocks of an item: a power of two, so that an item never crosses the border of a split.
+int64_t blocks_of_item(int64_t heads) {
+  int64_t blocks = kMaxBlocks;
+  while (blocks > 1 && blocks * kQueryBlock * heads > kMaxRows) blocks /= 2;
+  return blocks;
+}
+
+/// Items are cut by the problem: some query blocks of a kv head, and not too many rows.
 Plan make_plan(const Attention& op) {
   Plan plan;
   const int64_t kv_heads = op.groups.kv_heads(op.q.heads);
   for (const auto& sample : op.samples) {
     const int64_t end = sample.position + sample.queries.size();
-    for (int64_t at = sample.position, next; at < end; at = next) {
-      next = std::min(end, (at / kQueryBlock + 1) * kQueryBlock);
-      const int64_t row = sample.queries.begin + at - sample.position;
-      const int64_t step = std::max<int64_t>(1, kMaxRows / (next - at));
-      for (int64_t g = 0; g < kv_heads; ++g) {
-        const Range heads = op.groups.query_heads(g, op.q.heads);
+    for (int64_t g = 0; g < kv_heads; ++g) {
+      const Range heads = op.groups.query_heads(g, op.q.heads);
+      const int64_t size = blocks_of_item(heads.size()) * kQueryBlock;
+      for (int64_t at = sample.position, next; at < end; at = next) {
+        next = std::min(end, (at / size + 1) * size);
+        const int64_t row = sample.queries.begin + at - sample.position;
+        const int64_t step = std::max<int64_t>(1, kMaxRows / (next - at));
         for (int64_t h = heads.begin; h < heads.end; h += step) {
           plan.add({&sample,
                     g,

@@ -14,7 +14,8 @@ struct AttentionResult {
   Array dv;
 };
 
-/// Causal attention of one sample by separate stock operators, and its gradients by autograd.
+/// Causal attention of one sample and its gradients, by the flash kernel that
+/// `scaled_dot_product_attention` runs on CPUs; lse by separate operators.
 /// Shapes: q, dout, out, dq [T, H, D]; k, v, dk, dv [position + T, G, D]; lse [T, H]. Query t sees
 /// the keys 0 .. position + t; query head h uses kv head h / (H / G).
 AttentionResult attention(const Array& q, const Array& k, const Array& v, const Array& dout,
