@@ -23,6 +23,7 @@ struct Case {
 
 }  // namespace
 
+// Tens of rows at least: the errors of a few sharp rows are too few to compare.
 TEST_CASE("attention and its gradients against float64") {
   Random random(7);
   for (const auto& c : {Case{300, 0, 4, 2, 64, 1},
@@ -30,7 +31,7 @@ TEST_CASE("attention and its gradients against float64") {
                         {700, 0, 1, 1, 24, 1},
                         {130, 0, 2, 1, 128, 3},
                         {40, 1100, 2, 2, 48, 1},
-                        {1, 600, 4, 4, 36, 2},
+                        {20, 600, 4, 4, 36, 2},
                         {200, 0, 3, 3, 7, 4},
                         {33, 0, 2, 2, 256, 0.01}}) {
     CAPTURE(c.tokens, c.position, c.heads, c.group, c.size, c.scale);
