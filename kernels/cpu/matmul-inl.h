@@ -8,6 +8,7 @@
 
 #include <utility>
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "kernels/cpu/arithmetic-inl.h"
@@ -25,23 +26,34 @@ inline constexpr int64_t kPanel = 2 * kLanes;  // columns of a panel
 /// broadcast element fill the registers (AVX2 has 16, the others 32).
 inline constexpr int kTileRows = HWY_TARGET == HWY_AVX2 ? 6 : 12;
 
-/// acc[r][v] = fma chain from +0 over ascending k of a[k][r] b[k][v], for `kPanels` panels that lie
-/// `panel_stride` floats apart. a: [k][kRows], b: [k][kPanel].
+/// Rows of a panel between the one that is prefetched and the one that is read.
+inline constexpr int64_t kAhead = 32;
+
+template <int kRows, int kPanels>
+HWY_INLINE void clear(Simd::F (&acc)[kRows][2 * kPanels]) {
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < 2 * kPanels; ++v) acc[r][v] = hn::Zero(Simd::D());
+  }
+}
+
+/// Continues the fma chains acc[r][v] over ascending k with a[k][r] b[k][v], for `kPanels` panels
+/// that lie `panel_stride` floats apart. a: [k][kRows], b: [k][kPanel].
 template <int kRows, int kPanels>
 HWY_INLINE void chain(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                       int64_t panel_stride, int64_t k, Simd::F (&acc)[kRows][2 * kPanels]) {
   const Simd::D d;
-#pragma GCC unroll 12
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < 2 * kPanels; ++v) acc[r][v] = hn::Zero(d);
-  }
   for (; k > 0; --k, a += kRows, b += kPanel) {
     Simd::F row[2 * kPanels];
 #pragma GCC unroll 4
     for (int p = 0; p < kPanels; ++p) {
       row[2 * p] = hn::LoadU(d, b + p * panel_stride);
       row[2 * p + 1] = hn::LoadU(d, b + p * panel_stride + kLanes);
+    }
+    if constexpr (kPanels == 1) {  // several streams keep the hardware's own prefetcher busy
+      hwy::Prefetch(b + kAhead * kPanel);
+      hwy::Prefetch(b + kAhead * kPanel + kLanes);
     }
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {

@@ -28,6 +28,7 @@ HWY_NOINLINE void leaf(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                        int64_t panel_stride, int64_t k, bool first, float* HWY_RESTRICT tile) {
   const Simd::D d;
   Simd::F acc[kRows][2 * kPanels];
+  clear<kRows, kPanels>(acc);
   chain<kRows, kPanels>(a, b, panel_stride, k, acc);
   if (first) {
 #pragma GCC unroll 12

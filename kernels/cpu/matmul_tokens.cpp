@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // compiles this file once per target
 #include <hwy/highway.h>
 
@@ -73,10 +72,10 @@ class LeafRounding {
         const auto high = hn::PromoteTo(dd, hn::UpperHalf(dh, acc[r][v]));
         const auto low_bits = hn::BitCast(di64, hn::MulAdd(low, unit, shift));
         const auto high_bits = hn::BitCast(di64, hn::MulAdd(high, unit, shift));
-        const auto low_sum = hn::Sub(hn::LoadU(di64, to), shift_bits);
-        const auto high_sum = hn::Sub(hn::LoadU(di64, to + kHalf), shift_bits);
-        hn::StoreU(hn::Add(low_sum, low_bits), di64, to);
-        hn::StoreU(hn::Add(high_sum, high_bits), di64, to + kHalf);
+        const auto low_part = hn::Sub(low_bits, shift_bits);
+        const auto high_part = hn::Sub(high_bits, shift_bits);
+        hn::StoreU(hn::Add(hn::LoadU(di64, to), low_part), di64, to);
+        hn::StoreU(hn::Add(hn::LoadU(di64, to + kHalf), high_part), di64, to + kHalf);
       }
     }
     return true;
@@ -97,14 +96,26 @@ class LeafRounding {
   int32_t small_bits_;  // magnitudes below need no split and are accepted
 };
 
-/// sum += one leaf of `tokens` tokens; false if a contribution was rejected.
+/// sum += one leaf of `tokens` tokens; false if a contribution was rejected. `next`: the sums that
+/// will be needed after these, or null.
 using Leaf = bool (*)(const float* a, const float* b, int64_t tokens, const LeafRounding& rounding,
-                      int64_t* sum, int64_t stride);
+                      int64_t* sum, int64_t stride, const int64_t* next);
 
 template <int kRows>
 HWY_NOINLINE bool leaf(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t tokens,
-                       const LeafRounding& rounding, int64_t* HWY_RESTRICT sum, int64_t stride) {
+                       const LeafRounding& rounding, int64_t* HWY_RESTRICT sum, int64_t stride,
+                       const int64_t* next) {
   Simd::F acc[kRows][2];
+  clear<kRows, 1>(acc);
+  if (next != nullptr) {
+    // A row of sums at a time, spread over the chain: at once they would hold up its own loads.
+    const int64_t run = tokens / kRows;
+    for (int r = 0; r < kRows; ++r, next += stride, a += run * kRows, b += run * kPanel) {
+      for (int64_t i = 0; i < kPanel; i += 8) hwy::Prefetch(next + i);
+      chain<kRows, 1>(a, b, 0, run, acc);
+    }
+    tokens -= run * kRows;
+  }
   chain<kRows, 1>(a, b, 0, tokens, acc);
   return rounding.add<kRows>(acc, sum, stride);
 }
@@ -160,18 +171,22 @@ class TokenProduct {
   }
 
  private:
-  static constexpr int64_t kPackRows = 32;  // rows of an item that packs x
+  static constexpr int64_t kPackRows = 32;  // rows of dy or x that are packed at a time
+
+  /// Rows of the batch that are packed as rows first .. first + kPackRows.
+  std::span<const int64_t> rows_from(int64_t first) const {
+    const auto all = std::span(chunk_->rows);
+    const auto begin = static_cast<size_t>(first);
+    return all.subspan(begin, std::min<size_t>(kPackRows, all.size() - begin));
+  }
 
   void pack_x(int64_t item) const {
     const auto rows = static_cast<int64_t>(chunk_->rows.size());
-    const Range part = {item * kPackRows, std::min(rows, (item + 1) * kPackRows)};
-    const auto sources =
-        std::span(chunk_->rows)
-            .subspan(static_cast<size_t>(part.begin), static_cast<size_t>(part.size()));
+    const int64_t first = item * kPackRows;
     for (int64_t panel = 0; panel < panels_; ++panel) {
       const int64_t count = std::min(op_.x.cols - panel * kPanel, kPanel);
-      copy_columns(op_.x, sources, panel * kPanel, count, kPanel,
-                   x_ + (panel * rows + part.begin) * kPanel);
+      copy_columns(op_.x, rows_from(first), panel * kPanel, count, kPanel,
+                   x_ + (panel * rows + first) * kPanel);
     }
   }
 
@@ -183,10 +198,13 @@ class TokenProduct {
                         piece(op_.dy.cols, tiles_, tiles.end - 1).end};
     auto* dy = reinterpret_cast<float*>(
         pool_.scratch(worker, static_cast<size_t>(rows * cols.size()) * sizeof(float)));
-    for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
-      const Range n = piece(op_.dy.cols, tiles_, tile);
-      copy_columns(op_.dy, chunk_->rows, n.begin, n.size(), n.size(),
-                   dy + (n.begin - cols.begin) * rows);
+    for (int64_t first = 0; first < rows; first += kPackRows) {
+      const auto sources = rows_from(first);
+      for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+        const Range n = piece(op_.dy.cols, tiles_, tile);
+        copy_columns(op_.dy, sources, n.begin, n.size(), n.size(),
+                     dy + (n.begin - cols.begin) * rows + first * n.size());
+      }
     }
     for (int64_t first = panels.begin; first < panels.end; first += plan_.cached_panels) {
       const int64_t last = std::min(panels.end, first + plan_.cached_panels);
@@ -205,32 +223,26 @@ class TokenProduct {
     const float* x = x_ + panel * static_cast<int64_t>(chunk_->rows.size()) * kPanel;
     if (cols == kPanel) {
       int64_t* sum = op_.dw.sum.row(n.begin) + col;
-      prefetch(sum + kPanel, n.size());
-      add_leaves(n.size(), dy, x, sum, op_.dw.sum.stride);
+      add_leaves(n.size(), dy, x, sum, op_.dw.sum.stride,
+                 panel + 1 < panels_ ? sum + kPanel : nullptr);
       return;
     }
     HWY_ALIGN int64_t tile[kTileRows * kPanel] = {};
-    add_leaves(n.size(), dy, x, tile, kPanel);
+    add_leaves(n.size(), dy, x, tile, kPanel, nullptr);
     for (int64_t r = 0; r < n.size(); ++r) {
       int64_t* sum = op_.dw.sum.row(n.begin + r) + col;
       for (int64_t i = 0; i < cols; ++i) sum[i] = add_wrapping(sum[i], tile[r * kPanel + i]);
     }
   }
 
-  /// The next panel's sums, while this panel is computed.
-  void prefetch(const int64_t* sum, int64_t rows) const {
-    for (int64_t r = 0; r < rows; ++r, sum += op_.dw.sum.stride) {
-      for (int64_t i = 0; i < kPanel; i += 8) hwy::Prefetch(sum + i);
-    }
-  }
-
-  void add_leaves(int64_t rows, const float* dy, const float* x, int64_t* sum,
-                  int64_t stride) const {
+  void add_leaves(int64_t rows, const float* dy, const float* x, int64_t* sum, int64_t stride,
+                  const int64_t* next) const {
     const Leaf leaf = choose_leaf(rows);
     bool accepted = true;
     for (const Range& tokens : chunk_->leaves) {
       accepted &= leaf(dy + tokens.begin * rows, x + tokens.begin * kPanel, tokens.size(),
-                       rounding_, sum, stride);
+                       rounding_, sum, stride, next);
+      next = nullptr;
     }
     if (!accepted) raise_overflow(op_.dw.overflow);
   }
