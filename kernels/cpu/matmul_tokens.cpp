@@ -133,10 +133,12 @@ Leaf choose_leaf(int64_t rows) {
 /// to[i][0..width) = from[rows[i]][first .. first + count), the rest of the width +0.
 void copy_columns(const Matrix<const float>& from, std::span<const int64_t> rows, int64_t first,
                   int64_t count, int64_t width, float* HWY_RESTRICT to) {
+  const Simd::D wide;
   const hn::FixedTag<float, 4> d;
   for (const int64_t row : rows) {
     const float* HWY_RESTRICT src = from.row(row) + first;
     int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) hn::StoreU(hn::LoadU(wide, src + i), wide, to + i);
     for (; i + 4 <= count; i += 4) hn::StoreU(hn::LoadU(d, src + i), d, to + i);
     for (; i < count; ++i) to[i] = src[i];
     for (; i < width; ++i) to[i] = 0;
