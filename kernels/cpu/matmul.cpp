@@ -133,7 +133,7 @@ class Product {
     const int64_t step = step_panels(op_.y.rows);
     const bool one_block = blocks_.size() == 1;
     // A stack of tiles for each tile that stays open between step blocks.
-    const int64_t stack_size = depth_ * kTileRows * step_panels(1) * kPanel;
+    const int64_t stack_size = depth_ * kTileRows * step * kPanel;
     const int64_t stacks = one_block ? 1 : tiles.size() * panels.size();
     auto* const first = reinterpret_cast<float*>(
         pool_.scratch(worker, static_cast<size_t>(stacks * stack_size) * sizeof(float)));

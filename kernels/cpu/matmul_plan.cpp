@@ -6,9 +6,9 @@ namespace rlreplay::kernels::cpu {
 namespace {
 
 constexpr int64_t kBlockFloats = int64_t{4} << 20;  // of packed x: less than a last-level cache
-constexpr int64_t kGroupFloats = 120 << 10;         // of a group of panels: half of an L2 cache
+constexpr int64_t kGroupFloats = 130 << 10;         // of a group of panels: half of an L2 cache
 constexpr int64_t kBlockK = 512;                    // k of a step block at most
-constexpr int64_t kChunkTiles = 32;                 // of an item that leaves sums of tiles open
+constexpr int64_t kChunkTiles = 64;                 // of an item that leaves sums of tiles open
 constexpr int64_t kItems = 8;                       // a thread, so that none waits long at the end
 
 }  // namespace
@@ -63,7 +63,7 @@ ProductPlan plan_product(int64_t rows, int64_t n, int64_t k, int64_t tile_rows, 
     plan.block_k = k;
   } else {
     plan.block_k = std::clamp<int64_t>(k, 1, kBlockK);
-    plan.group = std::clamp<int64_t>(kGroupFloats / (plan.block_k * panel), 1, 8);
+    plan.group = std::clamp<int64_t>(kGroupFloats / (plan.block_k * panel), 1, 16);
   }
   plan.groups = ceil_div(plan.panels, plan.group);
   plan.chunks = k > plan.block_k ? ceil_div(tiles, kChunkTiles) : 1;
