@@ -79,9 +79,11 @@ TokenPlan plan_token_product(int64_t tokens, int64_t tiles, int64_t panels, int6
   plan.groups = ceil_div(tiles, group);
   plan.cached_panels = std::max<int64_t>(kGroupFloats / 2 / (tokens * panel), 1);
   if (threads > 1) {
-    // A run shorter than 8 panels would pack dy too often.
+    // More groups first: every run of a group packs its dy again, so one has 8 panels at least.
+    const int64_t items = kItems * threads;
+    plan.groups = std::max(plan.groups, std::min(tiles, items));
     const int64_t most = std::max<int64_t>(panels / 8, 1);
-    plan.runs = std::clamp<int64_t>(ceil_div(kItems * threads, plan.groups), 1, most);
+    plan.runs = std::clamp<int64_t>(ceil_div(items, plan.groups), 1, most);
   }
   return plan;
 }
