@@ -38,6 +38,7 @@ struct Item {
 // One function a family, each in its own file.
 void add_attention(std::vector<Item>& items);
 void add_gemm(std::vector<Item>& items);
+void add_rows(std::vector<Item>& items);
 
 /// Numbers between -1 and 1, the same on every machine.
 Buffer<float> numbers(int64_t count, uint64_t seed);

@@ -61,6 +61,7 @@ std::vector<Item> selected_items(const std::string& filter) {
   std::vector<Item> items;
   add_gemm(items);
   add_attention(items);
+  add_rows(items);
   const std::regex wanted(filter);
   std::erase_if(items, [&](const Item& item) { return !std::regex_search(item.name, wanted); });
   return items;
