@@ -35,56 +35,47 @@ void each_range(ThreadPool& pool, size_t size, Body&& body) {
 
 // ---- the norm
 
-/// Limbs of squares, each lane of each below 2^34 times the number of vectors added.
-class SquareLanes {
- public:
-  HWY_INLINE SquareLanes() {
-    for (auto& limb : limbs_) limb = hn::Zero(DU());
+using DU = hn::Rebind<uint64_t, D>;
+using U = hn::Vec<DU>;
+
+/// limbs[k] += limb k of x^2 for a vector of x; every lane grows by less than 2^34.
+HWY_INLINE void add_squares(I x, U& limb0, U& limb1, U& limb2, U& limb3) {
+  const DU du;
+  const hn::Repartition<uint32_t, DU> d32;
+  const I sign = hn::BroadcastSignBit(x);
+  const U low = hn::BitCast(du, hn::Sub(hn::Xor(x, sign), sign));  // |x|; its low half counts
+  const auto l = hn::BitCast(d32, low), h = hn::BitCast(d32, hn::ShiftRight<32>(low));
+  const U ll = hn::MulEven(l, l), hh = hn::MulEven(h, h);
+  const U lh = hn::ShiftLeft<1>(hn::MulEven(l, h));  // h is below 2^31
+  const U mask = hn::Set(du, 0xffffffffu);
+  limb0 = hn::Add(limb0, hn::And(ll, mask));
+  limb1 = hn::Add(limb1, hn::Add(hn::ShiftRight<32>(ll), hn::And(lh, mask)));
+  limb2 = hn::Add(limb2, hn::Add(hn::ShiftRight<32>(lh), hn::And(hh, mask)));
+  limb3 = hn::Add(limb3, hn::ShiftRight<32>(hh));
+}
+
+int64_t sum_of_lanes(U x) {
+  HWY_ALIGN uint64_t lanes[kWide];
+  hn::Store(x, DU(), lanes);
+  int64_t out = 0;
+  for (const uint64_t lane : lanes) out += static_cast<int64_t>(lane);
+  return out;
+}
+
+/// The limbs of the sum of squares of one item, carries not propagated.
+SquareSum item_squares(const int64_t* x, int64_t n) {
+  U limb0 = hn::Zero(DU()), limb1 = limb0, limb2 = limb0, limb3 = limb0;
+  int64_t i = 0;
+  for (; i + kWide <= n; i += kWide) {
+    add_squares(hn::LoadU(DI(), x + i), limb0, limb1, limb2, limb3);
   }
-
-  void add(const int64_t* x, int64_t n) {
-    int64_t i = 0;
-    for (; i + kWide <= n; i += kWide) add(hn::LoadU(DI(), x + i));
-    if (i < n) {
-      HWY_ALIGN int64_t rest[kWide] = {};
-      std::memcpy(rest, x + i, static_cast<size_t>(n - i) * sizeof(int64_t));
-      add(hn::Load(DI(), rest));
-    }
+  if (i < n) {
+    HWY_ALIGN int64_t rest[kWide] = {};
+    std::memcpy(rest, x + i, static_cast<size_t>(n - i) * sizeof(int64_t));
+    add_squares(hn::Load(DI(), rest), limb0, limb1, limb2, limb3);
   }
-
-  /// The sum with carries propagated.
-  SquareSum limbs() const {
-    SquareSum out = {};
-    for (size_t k = 0; k < 4; ++k) {
-      HWY_ALIGN uint64_t lanes[kWide];
-      hn::Store(limbs_[k], DU(), lanes);
-      for (const uint64_t lane : lanes) out[k] += static_cast<int64_t>(lane);
-    }
-    return out;
-  }
-
- private:
-  using DU = hn::Rebind<uint64_t, D>;
-  using U = hn::Vec<DU>;
-
-  HWY_INLINE void add(I x) {
-    const DU du;
-    const hn::Repartition<uint32_t, DU> d32;
-    const I sign = hn::BroadcastSignBit(x);
-    const U low = hn::BitCast(du, hn::Sub(hn::Xor(x, sign), sign));  // |x|; its low half counts
-    const U high = hn::ShiftRight<32>(low);
-    const auto l = hn::BitCast(d32, low), h = hn::BitCast(d32, high);
-    const U ll = hn::MulEven(l, l), hh = hn::MulEven(h, h);
-    const U lh = hn::ShiftLeft<1>(hn::MulEven(l, h));  // high is below 2^31
-    const U mask = hn::Set(du, 0xffffffffu);
-    limbs_[0] = hn::Add(limbs_[0], hn::And(ll, mask));
-    limbs_[1] = hn::Add(limbs_[1], hn::Add(hn::ShiftRight<32>(ll), hn::And(lh, mask)));
-    limbs_[2] = hn::Add(limbs_[2], hn::Add(hn::ShiftRight<32>(lh), hn::And(hh, mask)));
-    limbs_[3] = hn::Add(limbs_[3], hn::ShiftRight<32>(hh));
-  }
-
-  U limbs_[4];
-};
+  return {sum_of_lanes(limb0), sum_of_lanes(limb1), sum_of_lanes(limb2), sum_of_lanes(limb3), 0};
+}
 
 void propagate_carries(SquareSum& sum) {
   for (size_t k = 0; k + 1 < sum.size(); ++k) {
@@ -101,9 +92,7 @@ void sum_squares(const SumSquares& op, ThreadPool& pool) {
   auto* partials = reinterpret_cast<Partial*>(pool.shared_scratch(workers * sizeof(Partial)));
   std::fill_n(partials, workers, Partial{});
   each_range(pool, op.grad.size(), [&](Range range, int worker) {
-    SquareLanes lanes;
-    lanes.add(op.grad.data() + range.begin, range.size());
-    SquareSum item = lanes.limbs();
+    SquareSum item = item_squares(op.grad.data() + range.begin, range.size());
     propagate_carries(item);
     for (size_t k = 0; k < item.size(); ++k) partials[worker].sum[k] += item[k];
   });

@@ -25,9 +25,7 @@ class TokenVector {
   using I64 = hn::Vec<DI64>;
 
   explicit HWY_INLINE TokenVector(const TokenRounding& rounding)
-      : limit_(Simd::set(rounding.limit)),
-        unit_(hn::Set(DF64(), rounding.unit)),
-        rejected_(hn::FirstN(D(), 0)) {}
+      : limit_(Simd::set(rounding.limit)), unit_(unit(rounding)), rejected_(hn::FirstN(D(), 0)) {}
 
   /// sum[i] += a[i] for one vector of contributions; a rejected one adds nothing.
   HWY_INLINE void add(Simd::F a, int64_t* HWY_RESTRICT sum) {
@@ -47,6 +45,26 @@ class TokenVector {
  private:
   using Half = hn::Vec<hn::Half<D>>;
 
+#if HWY_TARGET == HWY_AVX3
+  using Unit = Simd::F;
+
+  /// 2^S is a float: S is between -126 and 126.
+  static HWY_INLINE Unit unit(const TokenRounding& rounding) {
+    return Simd::set(static_cast<float>(rounding.unit));
+  }
+
+  /// a 2^S is below 2^62 and exact, or so small that it rounds to 0; the conversion rounds to
+  /// nearest, ties to even.
+  HWY_INLINE I64 round(Half a) const {
+    return I64{_mm512_cvtps_epi64(hn::Mul(a, hn::LowerHalf(unit_)).raw)};
+  }
+#else
+  using Unit = hn::Vec<DF64>;
+
+  static HWY_INLINE Unit unit(const TokenRounding& rounding) {
+    return hn::Set(DF64(), rounding.unit);
+  }
+
   /// x = a 2^S is exact. It is split into a multiple of 2^32 and a rest of at most 2^31, exactly
   /// (24 significant bits); each becomes an integer in the low bits of a sum with 1.5 2^52, where
   /// the rest is rounded to nearest, ties to even. Conversions of double to int64 are slow or
@@ -63,9 +81,10 @@ class TokenVector {
     return hn::Add(hn::ShiftLeft<32>(hn::BitCast(di, high)),
                    hn::Sub(hn::BitCast(di, low), hn::BitCast(di, shift)));
   }
+#endif
 
   Simd::F limit_;
-  hn::Vec<DF64> unit_;
+  Unit unit_;
   Simd::M rejected_;
 };
 

@@ -106,7 +106,7 @@ struct LogitGradient {
   typename A::F max, inverse, log_sum, entropy, c, ce, temperature;
   bool divides;
 
-  LogitGradient(const LogProbBackward& op, int64_t t)
+  HWY_INLINE LogitGradient(const LogProbBackward& op, int64_t t)
       : max(A::set(op.max[t])),
         inverse(A::set(1.0f / op.sum[t])),
         log_sum(A::set(op.log_sum[t])),
