@@ -37,7 +37,7 @@ void contribute_part(const float* a, int64_t n, const TokenRounding& rounding, T
 
 /// Tokens with one id add to one row, so work is cut by columns.
 void embedding_tokens(const EmbeddingTokens& op, ThreadPool& pool) {
-  constexpr int64_t kColumns = 128;
+  constexpr int64_t kColumns = 512;  // shorter pieces of rows waste the prefetcher
   const auto rounding = token_rounding(op.dtable);
   pool.run((op.dx.cols + kColumns - 1) / kColumns, [&](int64_t item, int) HWY_ATTR {
     TokenVector tokens(rounding);
