@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 
 #include "src/base/error.h"
@@ -67,21 +68,29 @@ auto read_input(const JsonValue& value) -> decltype(Prompt::input) {
   return ids;
 }
 
+std::unique_ptr<std::istream> open(const std::string& path) {
+  errno = 0;
+  auto file = std::make_unique<std::ifstream>(path, std::ios::binary);
+  file->peek();  // a folder opens, but cannot be read
+  if (!file->is_open() || file->bad()) {
+    throw Error(ErrorCode::kIncomplete,
+                std::string("cannot read the prompts: ") + std::strerror(errno), path);
+  }
+  file->clear();  // an empty file is no error yet
+  return file;
+}
+
 }  // namespace
 
-PromptReader::PromptReader(std::string path, PromptOptions options)
-    : path_(std::move(path)), options_(std::move(options)), block_(kBlock) {
-  errno = 0;
-  file_.open(path_, std::ios::binary);
-  if (!file_ || file_.peek() == std::ifstream::traits_type::eof()) {
-    if (file_.is_open() && errno == 0) {  // an empty file
-      file_.clear();
-      return;
-    }
-    throw Error(ErrorCode::kIncomplete,
-                std::string("cannot read the prompts: ") + std::strerror(errno), path_);
-  }
-}
+PromptReader::PromptReader(std::unique_ptr<std::istream> stream, std::string name,
+                           PromptOptions options)
+    : stream_(std::move(stream)),
+      name_(std::move(name)),
+      options_(std::move(options)),
+      block_(kBlock) {}
+
+PromptReader::PromptReader(const std::string& path, PromptOptions options)
+    : PromptReader(open(path), path, std::move(options)) {}
 
 /// False at the end of the file. A line that is too long is not read to its end.
 bool PromptReader::read_line() {
@@ -89,11 +98,11 @@ bool PromptReader::read_line() {
   bool any = false;
   for (;;) {
     if (used_ == filled_) {
-      file_.read(block_.data(), static_cast<std::streamsize>(block_.size()));
+      stream_->read(block_.data(), static_cast<std::streamsize>(block_.size()));
       used_ = 0;
-      filled_ = static_cast<size_t>(file_.gcount());
+      filled_ = static_cast<size_t>(stream_->gcount());
       if (filled_ == 0) {
-        if (file_.bad()) throw Error(ErrorCode::kEnvironment, "reading the file failed", path_);
+        if (stream_->bad()) throw Error(ErrorCode::kEnvironment, "reading the file failed", name_);
         number_ += any ? 1 : 0;
         return any;
       }
@@ -106,7 +115,7 @@ bool PromptReader::read_line() {
     if (line_.size() > options_.max_line_bytes) {
       throw Error(ErrorCode::kCorrupt,
                   "the line has more than " + std::to_string(options_.max_line_bytes) + " bytes",
-                  path_ + ":" + std::to_string(number_ + 1));
+                  name_ + ":" + std::to_string(number_ + 1));
     }
     if (end != rest.npos) {
       ++number_;
@@ -121,7 +130,7 @@ std::optional<Prompt> PromptReader::next() {
     std::string_view text = line_;
     if (number_ == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
     if (text.find_first_not_of(" \t\r") == text.npos) continue;
-    const auto document = JsonDocument::parse(text, path_ + ":" + std::to_string(number_));
+    const auto document = JsonDocument::parse(text, name_ + ":" + std::to_string(number_));
     const JsonValue root = document.root();
     if (!root.is_object()) throw root.error("each line must be a JSON object");
     return Prompt{read_input(find_input(root, options_.input_key)),

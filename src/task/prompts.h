@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
+#include <istream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -30,7 +31,9 @@ struct Prompt {
 class PromptReader {
  public:
   /// Errors: kIncomplete when the file cannot be opened.
-  PromptReader(std::string path, PromptOptions options);
+  PromptReader(const std::string& path, PromptOptions options);
+  /// `name` stands for the path in errors.
+  PromptReader(std::unique_ptr<std::istream> stream, std::string name, PromptOptions options);
 
   /// The next prompt, or nothing at the end.
   /// Errors: kCorrupt with path:line when a line is too long, no JSON object, or lacks its input.
@@ -39,9 +42,9 @@ class PromptReader {
  private:
   bool read_line();
 
-  std::string path_;
+  std::unique_ptr<std::istream> stream_;
+  std::string name_;
   PromptOptions options_;
-  std::ifstream file_;
   std::vector<char> block_;
   size_t used_ = 0, filled_ = 0;  // of block_
   std::string line_;
