@@ -4,7 +4,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace rlreplay {
 namespace {
@@ -59,6 +61,29 @@ bool find_pointer(const Json& value, const Json* target, std::string& pointer) {
   }
   return false;
 }
+
+/// Watches a parse and refuses a key that occurs twice in one object.
+class UniqueKeys {
+ public:
+  explicit UniqueKeys(const std::string& where) : where_(where) {}
+
+  bool operator()(int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) open_.emplace_back();
+    if (event == Json::parse_event_t::object_end) open_.pop_back();
+    if (event == Json::parse_event_t::key) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (!open_.back().insert(key).second) {
+        throw Error(ErrorCode::kCorrupt,
+                    "the key \"" + key.substr(0, 80) + "\" occurs twice in one object", where_);
+      }
+    }
+    return true;
+  }
+
+ private:
+  const std::string& where_;
+  std::vector<std::set<std::string>> open_;
+};
 
 std::string expected(const char* what, const Json& got) {
   return std::string("expected ") + what + ", found " + got.type_name();
@@ -163,7 +188,8 @@ JsonDocument JsonDocument::parse(std::string_view text, std::string where,
   }
   JsonDocument document(where);
   try {
-    *document.root_ = Json::parse(text);
+    UniqueKeys unique(where);
+    *document.root_ = limits.unique_keys ? Json::parse(text, std::ref(unique)) : Json::parse(text);
   } catch (const Json::parse_error& e) {
     throw Error(ErrorCode::kCorrupt,
                 "not valid JSON at byte " + std::to_string(e.byte) + ": " + reason(e), where);

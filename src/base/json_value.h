@@ -18,6 +18,7 @@ namespace rlreplay {
 struct JsonLimits {
   size_t max_bytes = size_t{1} << 30;
   int max_depth = 64;
+  bool unique_keys = false;  // whether a key that occurs twice in an object is an error
 };
 
 class JsonDocument;

@@ -72,6 +72,15 @@ TEST_CASE("size and depth are bounded") {
   REQUIRE_THROWS_AS(JsonDocument::parse("[1, 2, 3]", "d", {5, 64}), Error);
 }
 
+TEST_CASE("a key that occurs twice is refused where keys must be unique") {
+  const JsonLimits unique{1000, 8, true};
+  const char* twice = R"({"a": {"k": 1, "b": {"k": 1}, "\u006b": 2}})";
+  REQUIRE_NOTHROW(JsonDocument::parse(twice, "d"));
+  REQUIRE_THAT(error_of([&] { JsonDocument::parse(twice, "d", unique); }).what(),
+               Contains("\"k\" occurs twice"));
+  REQUIRE_NOTHROW(JsonDocument::parse(R"([{"k": 1}, {"k": {"k": 1}}])", "d", unique));
+}
+
 TEST_CASE("a missing file and a folder are refused") {
   const auto missing = error_of([] { JsonDocument::read("/nonexistent/file.json"); });
   REQUIRE(missing.code() == ErrorCode::kIncomplete);
