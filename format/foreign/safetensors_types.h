@@ -1,0 +1,16 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "src/base/dtype.h"
+
+namespace rlreplay::foreign {
+
+/// The element type that safetensors calls `name` ("BF16").
+std::optional<DType> safetensors_dtype(std::string_view name);
+
+/// The name of safetensors for an element type.
+std::string_view safetensors_name(DType dtype);
+
+}  // namespace rlreplay::foreign
