@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "format/h5.h"
+#include "format/hdf5_file.h"
 #include "src/base/dtype.h"
 #include "src/base/hash.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "format/h5.h"
+#include "format/hdf5_file.h"
 #include "format/manifest.h"
 #include "format/unit_reader.h"
 

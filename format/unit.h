@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "format/h5.h"
+#include "format/hdf5_file.h"
 #include "src/base/hash.h"
 
 namespace rlreplay::format {

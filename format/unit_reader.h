@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "format/dataset.h"
-#include "format/h5.h"
+#include "format/hdf5_file.h"
 #include "format/unit.h"
 #include "src/base/buffer.h"
 #include "src/base/thread_pool.h"

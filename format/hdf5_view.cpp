@@ -3,7 +3,7 @@
 #include <optional>
 #include <set>
 
-#include "format/h5_ids.h"
+#include "format/hdf5_ids.h"
 #include "format/rule.h"
 
 namespace rlreplay::format::h5 {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <set>
 
-#include "format/h5_ids.h"
+#include "format/hdf5_ids.h"
 
 namespace rlreplay::format::h5 {
 namespace {

@@ -6,10 +6,10 @@
 
 #include <hdf5.h>
 
-#include "format/h5.h"
+#include "format/hdf5_file.h"
 #include "src/base/error.h"
 
-/// What the two halves of the wrapper share. Included by h5_*.cpp only.
+/// What the two halves of the wrapper share. Included by hdf5_*.cpp only.
 namespace rlreplay::format::h5 {
 
 inline constexpr H5Z_filter_t kZstdFilter = 32015;  // registered by the HDF Group
