@@ -37,6 +37,13 @@ size_t ChunkEncoder::encode(std::span<const std::byte> chunk, std::span<std::byt
   return size;
 }
 
+size_t announced_size(std::span<const std::byte> frame) {
+  const auto size = ZSTD_getFrameContentSize(frame.data(), frame.size());
+  return size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN
+             ? 0
+             : static_cast<size_t>(size);
+}
+
 const char* to_string(FrameFault fault) {
   switch (fault) {
     case FrameFault::kNone:

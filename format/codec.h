@@ -25,6 +25,9 @@ class ChunkEncoder {
   std::unique_ptr<State> state_;
 };
 
+/// The size that a frame announces for its chunk; 0 when it announces none.
+size_t announced_size(std::span<const std::byte> frame);
+
 /// Why a frame cannot be a chunk; kNone when it was decoded.
 enum class FrameFault { kNone, kNotOneFrame, kNoChecksum, kWrongSize, kDamaged };
 

@@ -1,0 +1,46 @@
+#include <catch2/catch.hpp>
+
+#include "format/dump_reader.h"
+#include "tests/format/dumps.h"
+
+/// The worked example of SPEC.md, done by the code.
+using namespace rlreplay;
+using namespace rlreplay::format;
+using namespace rlreplay::format::test;
+
+TEST_CASE("the example of SPEC.md is what the writer writes") {
+  TemporaryFolder folder;
+  using std::vector;
+  const vector<Dataset> datasets = {
+      dataset_of("0/sample_id", DType::kU64, {1}, vector<uint64_t>{7}),
+      dataset_of("0/offsets", DType::kU64, {2}, vector<uint64_t>{0, 3}),
+      dataset_of("0/tokens", DType::kI32, {3}, vector<int32_t>{11, 22, 33}),
+  };
+  {
+    DumpWriter writer = DumpWriter::create(folder / "a", R"({"ranks": 1})");
+    writer.append("rollout/0.h5", datasets);
+    writer.seal();
+  }
+  const std::string spec = read_text(RLREPLAY_SOURCE "/format/SPEC.md");
+  const auto quoted = [&](const std::string& text) {
+    INFO(text);
+    CHECK(spec.find(text) != std::string::npos);
+  };
+  const std::string journal = read_text(folder / "a/journal.jsonl");
+  quoted(journal.substr(0, journal.find('\n') + 1));
+  const DumpReader dump = DumpReader::open(folder / "a");
+  const UnitReader unit = dump.open_unit(dump.units()[0]);
+  std::string content = "rlreplay content\n";
+  for (const StoredDataset& d : unit.datasets()) {
+    content += d.path + " " + std::string(to_string(d.dtype)) + " " + std::to_string(d.shape[0]) +
+               " " + d.hash.hex() + "\n";
+  }
+  CHECK(hash_of(content) == dump.units()[0].content);
+  quoted(content);
+  quoted(dump.units()[0].content.hex());
+  const std::string root =
+      "rlreplay root\n{\"ranks\":1}\nrollout/0.h5 " + dump.units()[0].content.hex() + "\n";
+  CHECK(hash_of(root) == dump.root());
+  quoted(root);
+  quoted(dump.root().hex());
+}
