@@ -34,8 +34,9 @@ std::vector<float> run_rms_norm_backward(const Heads<const float>& x, const floa
 
 TEST_CASE("rms_norm and its gradients against float64") {
   Random random(81);
-  for (const auto [tokens, heads, dim] :
+  for (const auto& shape :
        {std::array<int64_t, 3>{64, 1, 896}, {64, 14, 64}, {5, 1, 4096}, {33, 3, 100}}) {
+    const int64_t tokens = shape[0], heads = shape[1], dim = shape[2];
     for (const double size : {1e-4, 1.0, 300.0}) {
       CAPTURE(tokens, heads, dim, size);
       const int64_t rows = tokens * heads;
