@@ -1,4 +1,4 @@
-#include "bench/sweep/truth.h"
+#include "tests/sweep/truth.h"
 
 #include <cmath>
 

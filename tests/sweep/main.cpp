@@ -11,7 +11,7 @@
 
 #include <unistd.h>
 
-#include "bench/sweep/sweep.h"
+#include "tests/sweep/sweep.h"
 #include "src/base/error.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "bench/sweep/sweep.h"
+#include "tests/sweep/sweep.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,8 +8,9 @@
 #include <mutex>
 #include <span>
 
-#include "bench/sweep/truth.h"
+#include "tests/sweep/truth.h"
 #include "kernels/mix.h"
+#include "kernels/sweep_input.h"
 #include "src/base/thread_pool.h"
 
 namespace rlreplay::sweep {
@@ -18,25 +19,7 @@ namespace {
 using kernels::Function;
 using kernels::FunctionSet;
 
-constexpr uint64_t kInputs = uint64_t{1} << 32;
 constexpr uint64_t kBlock = uint64_t{1} << 16;  // inputs of a work item
-
-// What a stratum may miss: zeros, the ends of the subnormals and of everything, where the
-// functions saturate, and their neighbours.
-constexpr uint32_t kEdges[] = {
-    0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x807fffff, 0x00800000, 0x80800000,
-    0x3f800000, 0xbf800000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000,
-    0x7f800001, 0xffffffff, 0x42b17217, 0x42b17218, 0x42b20000, 0xc2aeac50, 0xc2cff1b4, 0xc2cff1b5,
-    0xc2dc0000, 0xc18aa123, 0xc18aa124, 0x3eb17218, 0xbeb17218, 0x3f3504f3, 0x3f3504f4, 0x43000000,
-};
-
-uint32_t input(uint64_t i, const Options& options) {
-  if (options.samples == 0) return static_cast<uint32_t>(i);
-  if (i >= options.samples) return kEdges[i - options.samples];
-  const uint64_t width = kInputs / options.samples;
-  const uint64_t drawn = kernels::mix(options.seed * kInputs + i) & (width - 1);
-  return static_cast<uint32_t>(i * width + drawn);
-}
 
 /// The spacing of floats in the binade of t.
 double ulp(double t) {
@@ -85,7 +68,7 @@ bool Result::equal() const {
 Result run(Function function, const Options& options) {
   std::vector<FunctionSet> sets = {kernels::scalar_functions()};
   for (const auto& set : kernels::simd_functions()) sets.push_back(set);
-  const uint64_t total = options.samples == 0 ? kInputs : options.samples + std::size(kEdges);
+  const uint64_t total = kernels::sweep_size(options.samples);
   const uint64_t blocks = (total + kBlock - 1) / kBlock;
 
   std::vector<uint64_t> digests(sets.size());
@@ -98,7 +81,10 @@ Result run(Function function, const Options& options) {
     const size_t n = std::min(kBlock, total - begin);
     float* x = reinterpret_cast<float*>(pool.scratch(worker, 2 * kBlock * sizeof(float)));
     float* y = x + kBlock;
-    for (size_t i = 0; i < n; ++i) x[i] = std::bit_cast<float>(input(begin + i, options));
+    for (size_t i = 0; i < n; ++i) {
+      const uint32_t bits = kernels::sweep_input(begin + i, options.samples, options.seed);
+      x[i] = std::bit_cast<float>(bits);
+    }
     Errors mine;
     std::vector<uint64_t> sums(sets.size());
     for (size_t s = 0; s < sets.size(); ++s) {

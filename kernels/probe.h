@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+/// A process proves its arithmetic before a run: another library may have switched on
+/// flush-to-zero, a compiler may have been asked to be fast rather than right.
+namespace rlreplay {
+class ThreadPool;
+}
+
+namespace rlreplay::kernels {
+
+/// Digests of the calling thread's arithmetic: a few thousand primitive operations and functions,
+/// a product in the contract's order, exact sums.
+struct ProbeDigests {
+  uint64_t operations = 0;
+  uint64_t product = 0;
+  uint64_t sums = 0;
+  friend bool operator==(const ProbeDigests&, const ProbeDigests&) = default;
+};
+
+ProbeDigests probe_arithmetic();
+
+/// What they are wherever the contract holds.
+inline constexpr ProbeDigests kProbeDigests = {0xbf34cfdb49091776, 0x9440607cb7458d4e,
+                                               0xdf00c8c38ecc36bb};
+
+/// Compares the probe's digests, and the functions of every SIMD target with the scalar ones, on
+/// the calling thread.
+/// Errors: kEnvironment, with what is likely wrong.
+void prove_arithmetic();
+
+/// The same on every thread of a pool: rounding and flush-to-zero belong to a thread.
+void prove_arithmetic(ThreadPool& pool);
+
+}  // namespace rlreplay::kernels
