@@ -1,0 +1,145 @@
+#include "format/foreign/rollout_batch.h"
+
+#include <string>
+
+#include "format/foreign/dump_check.h"
+#include "format/foreign/text.h"
+
+namespace rlreplay::foreign {
+namespace {
+
+/// Reads samples one by one into a batch.
+class Reader {
+ public:
+  Reader(const Tree& tree, std::string_view reward_key) : tree_(tree), reward_key_(reward_key) {}
+
+  RolloutBatch read(Value root) {
+    const Value* id = tree_.find(root, "rollout_id");
+    if (id->kind != Kind::kInt) throw Error(ErrorCode::kCorrupt, "rollout_id is not an integer");
+    batch_.rollout_id = id->integer;
+    const Sequence& samples = tree_.sequence(*tree_.find(root, "samples"));
+    for (size_t i = 0; i < samples.size(); ++i) {
+      sample_ = samples[i];
+      where_ = "sample " + std::to_string(i);
+      read_sample();
+    }
+    return std::move(batch_);
+  }
+
+ private:
+  [[noreturn]] void corrupt(const std::string& message) const {
+    throw Error(ErrorCode::kCorrupt, message, where_);
+  }
+
+  const Value* field(std::string_view key) const {
+    const Value* value = tree_.find(sample_, key);
+    return value == nullptr || value->kind == Kind::kNone ? nullptr : value;
+  }
+
+  std::optional<Numbers> numbers(std::string_view key) const {
+    const Value* value = field(key);
+    if (value == nullptr) return std::nullopt;
+    std::optional<Numbers> found = Numbers::of(tree_, *value);
+    if (!found) corrupt(std::string(key) + " holds something else than numbers");
+    return found;
+  }
+
+  void read_sample() {
+    const std::optional<Numbers> tokens = numbers("tokens");
+    if (!tokens || !tokens->is_integer()) corrupt("tokens are missing or no integers");
+    for (size_t i = 0; i < tokens->size(); ++i) {
+      const int64_t id = tokens->integer(i);
+      if (id < 0 || id > INT32_MAX) corrupt("token " + std::to_string(id) + " is no token id");
+      batch_.tokens.push_back(static_cast<int32_t>(id));
+    }
+    batch_.offsets.push_back(batch_.tokens.size());
+    const std::optional<int64_t> length = integer("response_length");
+    const auto total = static_cast<int64_t>(tokens->size());
+    if (!length || *length < 0 || *length > total) corrupt("response_length fits no response");
+    batch_.response_lengths.push_back(*length);
+    read_mask(static_cast<size_t>(*length));
+    read_log_probs(static_cast<size_t>(*length));
+    batch_.index.push_back(integer("index"));
+    batch_.group_index.push_back(integer("group_index"));
+    batch_.reward.push_back(reward());
+    batch_.status.push_back(status());
+    read_versions();
+  }
+
+  std::optional<int64_t> integer(std::string_view key) const {
+    const Value* value = field(key);
+    if (value == nullptr) return std::nullopt;
+    if (value->kind != Kind::kInt) corrupt(std::string(key) + " is not an integer");
+    return value->integer;
+  }
+
+  void read_mask(size_t length) {
+    const std::optional<Numbers> mask = numbers("loss_mask");
+    if (mask && mask->size() != length) corrupt("loss_mask has another length than the response");
+    for (size_t i = 0; mask && i < length; ++i) {
+      const double m = mask->real(i);
+      if (m != 0 && m != 1) corrupt("loss_mask is neither 0 nor 1");
+      batch_.loss_mask.push_back(m == 1 ? 1 : 0);
+    }
+    batch_.mask_offsets.push_back(batch_.loss_mask.size());
+  }
+
+  void read_log_probs(size_t length) {
+    const std::optional<Numbers> column = numbers("rollout_log_probs");
+    if (column && column->size() != length) {
+      corrupt("rollout_log_probs have another length than the response");
+    }
+    std::vector<double> row;
+    for (size_t i = 0; column && i < length; ++i) row.push_back(column->real(i));
+    batch_.log_probs.add_row(row);
+  }
+
+  std::optional<double> reward() const {
+    const Value* value = field("reward");
+    if (value != nullptr && value->kind == Kind::kDict) {
+      value = reward_key_.empty() ? nullptr : tree_.find(*value, reward_key_);
+    }
+    if (value == nullptr) return std::nullopt;
+    if (value->kind == Kind::kFloat) return value->real;
+    if (value->kind == Kind::kInt) return static_cast<double>(value->integer);
+    if (value->kind == Kind::kBool) return value->boolean ? 1 : 0;
+    return std::nullopt;
+  }
+
+  std::string_view status() const {
+    const Value* value = field("status");
+    if (value == nullptr) return {};
+    const Value name = value->kind == Kind::kEnum ? tree_.sequence(*value)[1] : *value;
+    if (name.kind != Kind::kText) corrupt("the status is no text");
+    return tree_.text(name);
+  }
+
+  void read_versions() {
+    const Value* versions = field("weight_versions");
+    if (versions != nullptr && versions->kind == Kind::kList) {
+      const Sequence& list = tree_.sequence(*versions);
+      for (size_t i = 0; i < list.size(); ++i) {
+        if (list[i].kind != Kind::kText) corrupt("a weight version is no text");
+        batch_.weight_versions.push_back(tree_.text(list[i]));
+      }
+    }
+    batch_.version_offsets.push_back(batch_.weight_versions.size());
+  }
+
+  const Tree& tree_;
+  std::string_view reward_key_;
+  RolloutBatch batch_;
+  Value sample_;
+  std::string where_;
+};
+
+}  // namespace
+
+RolloutBatch read_rollout(const Tree& tree, Value root, std::string_view reward_key) {
+  if (dump_kind(tree, root) != DumpKind::kRollout) {
+    throw Error(ErrorCode::kUnsupported, "this is no rollout dump");
+  }
+  return Reader(tree, reward_key).read(root);
+}
+
+}  // namespace rlreplay::foreign

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "format/foreign/token_column.h"
+#include "format/foreign/tree.h"
+
+namespace rlreplay::foreign {
+
+/// The samples of one rollout dump, in the order of the file. Texts view the file's tree.
+struct RolloutBatch {
+  int64_t rollout_id = 0;
+  std::vector<uint64_t> offsets = {0};  // [S + 1], of tokens
+  std::vector<int32_t> tokens;
+  std::vector<int64_t> response_lengths;     // [S]
+  std::vector<uint64_t> mask_offsets = {0};  // [S + 1]
+  std::vector<uint8_t> loss_mask;            // empty rows where none was recorded
+  TokenColumn log_probs{"rollout_log_probs"};
+  std::vector<std::optional<int64_t>> index;        // [S]
+  std::vector<std::optional<int64_t>> group_index;  // [S]
+  std::vector<std::optional<double>> reward;        // [S], raw
+  std::vector<std::string_view> status;             // [S]
+  std::vector<uint64_t> version_offsets = {0};      // [S + 1]
+  std::vector<std::string_view> weight_versions;    // one a call of the engine
+
+  size_t size() const { return response_lengths.size(); }
+};
+
+/// The batch of a rollout dump of slime, Miles or Relax. `reward_key` picks a number where a reward
+/// is a dict. Run check_dump first: it names what is wrong with a sample.
+/// Errors: kUnsupported where the file is no rollout dump; kCorrupt, naming the sample.
+RolloutBatch read_rollout(const Tree& tree, Value root, std::string_view reward_key = {});
+
+}  // namespace rlreplay::foreign

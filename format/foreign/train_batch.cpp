@@ -1,0 +1,345 @@
+#include "format/foreign/train_batch.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <optional>
+
+#include "format/foreign/context_slices.h"
+#include "format/foreign/train_shard.h"
+
+namespace rlreplay::foreign {
+namespace {
+
+// What is cut along the response under context parallelism.
+constexpr auto kColumns = std::to_array<std::string_view>(
+    {"rollout_log_probs", "log_probs", "ref_log_probs", "teacher_log_probs", "entropy",
+     "ref_entropy", "values", "returns", "advantages", "kl", "opd_reverse_kl"});
+
+constexpr int64_t kMaxRanks = 1 << 20;
+constexpr int64_t kMaxLength = int64_t{1} << 40;  // tokens of a sample
+
+/// The files that hold the same samples: slices of context parallelism and their replicas.
+struct Group {
+  std::vector<const TrainShard*> shards;  // by rank
+  int64_t cp_size = 1;
+  std::vector<int64_t> cp_rank;  // of each shard
+
+  size_t rows() const { return shards[0]->indices().size(); }
+};
+
+bool same(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
+
+/// The elements of a slice that a rank should hold.
+std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row, int64_t cp_size,
+                                    int64_t cp_rank) {
+  const int64_t total = shard.length(row, "total_lengths");
+  const int64_t response = shard.length(row, "response_lengths");
+  const auto corrupt = [&](const char* message) {
+    throw Error(ErrorCode::kCorrupt, message, shard.path() + ": sample " + std::to_string(row));
+  };
+  if (response >= total) corrupt("the response is not shorter than the whole sample");
+  if (cp_size == 1) return {ResponseRange{0, response}, ResponseRange{response, response}};
+  const std::optional<double> padded = shard.scalar(row, "max_seq_lens");
+  const double cut = padded.value_or(static_cast<double>(total));
+  const bool sound = cut >= static_cast<double>(total) && cut <= static_cast<double>(kMaxLength);
+  if (!sound) corrupt("max_seq_lens or total_lengths makes no sense");
+  return response_slices(total, response, static_cast<int64_t>(cut), cp_size, cp_rank);
+}
+
+/// Whether every recorded column of the shard has the lengths of this place.
+bool fits(const TrainShard& shard, int64_t cp_size, int64_t cp_rank) {
+  for (size_t row = 0; row < shard.indices().size(); ++row) {
+    const auto [head, tail] = slices(shard, row, cp_size, cp_rank);
+    const auto wanted = static_cast<size_t>(head.size() + tail.size());
+    for (const std::string_view column : kColumns) {
+      const std::optional<Numbers> cell = shard.cell(row, column);
+      if (cell && cell->size() != wanted) return false;
+    }
+  }
+  return true;
+}
+
+/// Ranks count tensor parallelism first, then context parallelism, then the rest.
+std::vector<int64_t> places(size_t shards, int64_t cp_size, int64_t tp_size) {
+  std::vector<int64_t> ranks;
+  for (size_t i = 0; i < shards; ++i) {
+    ranks.push_back(static_cast<int64_t>(i) / tp_size % cp_size);
+  }
+  return ranks;
+}
+
+/// Whether files at the same place hold the same slices.
+bool replicas_agree(const Group& group, const std::vector<int64_t>& ranks) {
+  std::map<int64_t, const TrainShard*> first;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const TrainShard& a = *first.emplace(ranks[i], group.shards[i]).first->second;
+    const TrainShard& b = *group.shards[i];
+    for (size_t row = 0; &a != &b && row < group.rows(); ++row) {
+      for (const std::string_view column : kColumns) {
+        const std::optional<Numbers> x = a.cell(row, column);
+        const std::optional<Numbers> y = b.cell(row, column);
+        for (size_t t = 0; x && y && t < x->size(); ++t) {
+          if (!same(x->real(t), y->real(t))) return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+bool all_fit(const Group& group, int64_t cp_size, const std::vector<int64_t>& ranks) {
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (!fits(*group.shards[i], cp_size, ranks[i])) return false;
+  }
+  return true;
+}
+
+/// Finds how the responses of a group are cut.
+void find_cut(Group& group) {
+  const TrainShard& first = *group.shards[0];
+  if (first.cp_size()) {
+    group.cp_size = *first.cp_size();
+    for (const TrainShard* shard : group.shards) {
+      const int64_t rank = shard->cp_rank().value_or(-1);
+      const bool sound = shard->cp_size() == first.cp_size() && group.cp_size <= kMaxRanks;
+      if (!sound || rank < 0 || rank >= group.cp_size) {
+        throw Error(ErrorCode::kCorrupt, "cp_rank and cp_size make no sense together",
+                    shard->path());
+      }
+      group.cp_rank.push_back(*shard->cp_rank());
+    }
+    return;
+  }
+  group.cp_rank.assign(group.shards.size(), 0);
+  if (first.is_whole()) return;
+  const auto count = static_cast<int64_t>(group.shards.size());
+  bool found = false;
+  for (int64_t cp_size = 1; cp_size <= count; ++cp_size) {
+    for (int64_t tp_size = 1; tp_size <= count / cp_size; ++tp_size) {
+      if (count % (cp_size * tp_size) != 0) continue;
+      const std::vector<int64_t> ranks = places(group.shards.size(), cp_size, tp_size);
+      if (!all_fit(group, cp_size, ranks)) continue;
+      // Several places may have slices of these lengths: the true one's replicas are equal.
+      const bool agree = replicas_agree(group, ranks);
+      if (!found || agree) {
+        group.cp_size = cp_size;
+        group.cp_rank = ranks;
+      }
+      found = true;
+      if (agree) return;
+    }
+  }
+  if (found) return;
+  throw Error(
+      ErrorCode::kIncomplete,
+      "the slices of the responses do not add up over these files: a rank's file is missing",
+      first.path());
+}
+
+std::vector<Group> make_groups(const std::vector<TrainShard>& shards) {
+  std::map<std::vector<int64_t>, Group> by_samples;
+  for (const TrainShard& shard : shards) by_samples[shard.indices()].shards.push_back(&shard);
+  std::vector<Group> groups;
+  for (auto& [indices, group] : by_samples) {
+    std::sort(group.shards.begin(), group.shards.end(),
+              [](const TrainShard* a, const TrainShard* b) { return a->rank() < b->rank(); });
+    find_cut(group);
+    for (int64_t rank = 0; rank < group.cp_size; ++rank) {
+      if (std::find(group.cp_rank.begin(), group.cp_rank.end(), rank) != group.cp_rank.end()) {
+        continue;
+      }
+      throw Error(ErrorCode::kIncomplete,
+                  "the file of context-parallel rank " + std::to_string(rank) + " is missing",
+                  group.shards[0]->path());
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+/// Puts groups together, sample by sample in the order of their indices.
+class Assembler {
+ public:
+  TrainBatch run(const std::vector<TrainShard>& shards) {
+    batch_.rollout_id = shards[0].rollout_id();
+    for (const TrainShard& shard : shards) {
+      if (shard.rollout_id() != batch_.rollout_id) {
+        throw Error(ErrorCode::kCorrupt, "the files belong to different rollouts", shard.path());
+      }
+    }
+    const std::vector<Group> groups = make_groups(shards);
+    for (const std::string_view name : kColumns) batch_.columns.emplace_back(std::string(name));
+    add_samples(groups);
+    // A column that no sample has was not recorded.
+    std::erase_if(batch_.columns, [](const TokenColumn& c) { return c.offsets().back() == 0; });
+    if (const auto raw = shards[0].batch_column("raw_reward")) {
+      for (size_t i = 0; i < raw->size(); ++i) batch_.raw_reward.push_back(raw->real(i));
+    }
+    describe(groups);
+    return std::move(batch_);
+  }
+
+ private:
+  void describe(const std::vector<Group>& groups) {
+    batch_.shards = static_cast<int64_t>(groups.size());
+    batch_.cp_size = groups[0].cp_size;
+    batch_.replicas = static_cast<int64_t>(groups[0].shards.size()) / batch_.cp_size;
+  }
+
+  void add_samples(const std::vector<Group>& groups) {
+    std::map<int64_t, std::pair<const Group*, size_t>> order;
+    for (const Group& group : groups) {
+      for (size_t row = 0; row < group.rows(); ++row) {
+        const int64_t index = group.shards[0]->indices()[row];
+        if (order.emplace(index, std::pair(&group, row)).second) continue;
+        throw Error(ErrorCode::kCorrupt, "sample " + std::to_string(index) + " lies in two shards",
+                    group.shards[0]->path());
+      }
+    }
+    for (const auto& [index, place] : order) {
+      where_ = "sample " + std::to_string(index);
+      add_sample(*place.first, place.second);
+    }
+  }
+
+  void report(const char* code, const std::string& message) {
+    batch_.findings.push_back({code, message, where_});
+  }
+
+  [[noreturn]] void corrupt(const std::string& message) const {
+    throw Error(ErrorCode::kCorrupt, message, where_);
+  }
+
+  void add_sample(const Group& group, size_t row) {
+    const TrainShard& first = *group.shards[0];
+    batch_.sample_index.push_back(first.indices()[row]);
+    const int64_t response = first.length(row, "response_lengths");
+    batch_.response_lengths.push_back(response);
+    add_tokens(group, row);
+    if (response > first.length(row, "total_lengths")) {
+      corrupt("the response is longer than the whole sample");
+    }
+    add_mask(group, row, static_cast<size_t>(response));
+    const std::optional<double> reward = first.scalar(row, "rewards");
+    if (!reward) corrupt("there is no reward");
+    batch_.rewards.push_back(*reward);
+    for (TokenColumn& column : batch_.columns) add_cell(group, row, column);
+  }
+
+  /// A column that every file holds whole, from the first one; the others must agree.
+  std::optional<Numbers> agreed(const Group& group, size_t row, std::string_view name) {
+    std::optional<Numbers> kept = group.shards[0]->cell(row, name);
+    for (const TrainShard* shard : group.shards) {
+      const std::optional<Numbers> other = shard->cell(row, name);
+      bool equal =
+          kept.has_value() == other.has_value() && (!kept || kept->size() == other->size());
+      for (size_t i = 0; equal && kept && i < kept->size(); ++i) {
+        equal = same(kept->real(i), other->real(i));
+      }
+      if (equal) continue;
+      report("replica-mismatch", std::string(name) + " of rank " + std::to_string(shard->rank()) +
+                                     " differs from that of rank " +
+                                     std::to_string(group.shards[0]->rank()));
+    }
+    return kept;
+  }
+
+  void add_tokens(const Group& group, size_t row) {
+    const std::optional<Numbers> ids = agreed(group, row, "tokens");
+    if (!ids || !ids->is_integer()) corrupt("tokens are missing or no integers");
+    const auto total = static_cast<size_t>(group.shards[0]->length(row, "total_lengths"));
+    if (ids->size() < total) corrupt("there are fewer tokens than total_lengths says");
+    for (size_t i = total; i < ids->size(); ++i) {
+      if (ids->integer(i) != 0) corrupt("there are more tokens than total_lengths says");
+    }
+    if (ids->size() > total) {
+      report("padding-removed", std::to_string(ids->size() - total) + " zeros behind the tokens");
+    }
+    for (size_t i = 0; i < total; ++i) {
+      const int64_t id = ids->integer(i);
+      if (id < 0 || id > INT32_MAX) corrupt("token " + std::to_string(id) + " is no token id");
+      batch_.tokens.push_back(static_cast<int32_t>(id));
+    }
+    batch_.offsets.push_back(batch_.tokens.size());
+  }
+
+  void add_mask(const Group& group, size_t row, size_t response) {
+    const std::optional<Numbers> mask = agreed(group, row, "loss_masks");
+    if (mask && mask->size() != response)
+      corrupt("loss_masks has another length than the response");
+    for (size_t i = 0; mask && i < response; ++i) {
+      batch_.loss_mask.push_back(mask->real(i) != 0 ? 1 : 0);
+    }
+    batch_.mask_offsets.push_back(batch_.loss_mask.size());
+  }
+
+  /// Joins the slices of one column and compares replicas.
+  void add_cell(const Group& group, size_t row, TokenColumn& column) {
+    const auto response = static_cast<size_t>(batch_.response_lengths.back());
+    std::vector<double> values(response, 0);
+    std::vector<const TrainShard*> owner(static_cast<size_t>(group.cp_size), nullptr);
+    for (size_t i = 0; i < group.shards.size(); ++i) {
+      const TrainShard& shard = *group.shards[i];
+      const std::optional<Numbers> cell = shard.cell(row, column.name());
+      if (!cell) continue;  // a stage of a pipeline that does not compute it
+      const auto [head, tail] = slices(shard, row, group.cp_size, group.cp_rank[i]);
+      if (cell->size() != static_cast<size_t>(head.size() + tail.size())) {
+        if (!shard.is_whole()) corrupt(column.name() + " does not have the length of its slice");
+        report("partial-column", column.name() + " holds only a slice of the response");
+        return column.add_row({});
+      }
+      const TrainShard*& known = owner[static_cast<size_t>(group.cp_rank[i])];
+      const bool equal = place(*cell, head, tail, known != nullptr, values);
+      if (known == nullptr) known = &shard;
+      if (equal) continue;
+      report("replica-mismatch", column.name() + " of rank " + std::to_string(shard.rank()) +
+                                     " differs from that of rank " + std::to_string(known->rank()));
+    }
+    const auto missing = std::count(owner.begin(), owner.end(), nullptr);
+    if (missing == group.cp_size) return column.add_row({});
+    if (missing != 0) corrupt(column.name() + " is missing on a context-parallel rank");
+    column.add_row(values);
+  }
+
+  /// Writes a slice to its positions, or compares it with what is there.
+  static bool place(const Numbers& cell, ResponseRange head, ResponseRange tail, bool compare,
+                    std::vector<double>& values) {
+    size_t i = 0;
+    bool equal = true;
+    for (const ResponseRange range : {head, tail}) {
+      for (int64_t t = range.begin; t < range.end; ++t, ++i) {
+        double& value = values[static_cast<size_t>(t)];
+        if (compare) {
+          equal = equal && same(value, cell.real(i));
+        } else {
+          value = cell.real(i);
+        }
+      }
+    }
+    return equal;
+  }
+
+  TrainBatch batch_;
+  std::string where_;
+};
+
+}  // namespace
+
+const TokenColumn* TrainBatch::column(std::string_view name) const {
+  for (const TokenColumn& column : columns) {
+    if (column.name() == name) return &column;
+  }
+  return nullptr;
+}
+
+TrainBatch assemble_train(std::span<const TorchFile* const> files) {
+  if (files.empty()) throw Error(ErrorCode::kUsage, "there are no train dumps to put together");
+  std::vector<TrainShard> shards;
+  shards.reserve(files.size());
+  for (const TorchFile* file : files) shards.emplace_back(*file);
+  return Assembler().run(shards);
+}
+
+}  // namespace rlreplay::foreign

@@ -1,0 +1,90 @@
+#include "format/foreign/train_shard.h"
+
+#include "format/foreign/dump_check.h"
+
+namespace rlreplay::foreign {
+
+TrainShard::TrainShard(const TorchFile& file) : file_(&file) {
+  const Tree& tree = file.tree();
+  const DumpKind kind = dump_kind(tree, file.root());
+  if (kind != DumpKind::kTrainRank && kind != DumpKind::kTrainSamples) {
+    throw Error(ErrorCode::kUnsupported, "this is no dump of training data", file.path());
+  }
+  by_row_ = kind == DumpKind::kTrainSamples;
+  data_ = *tree.find(file.root(), by_row_ ? "samples" : "rollout_data");
+  rollout_id_ = integer("rollout_id").value_or(0);
+  rank_ = integer("rank").value_or(0);
+  cp_rank_ = integer("cp_rank");
+  cp_size_ = integer("cp_size");
+  const std::optional<int64_t> version = integer("format_version");
+  if (version && *version != 2) {
+    throw Error(ErrorCode::kUnsupported,
+                "format_version " + std::to_string(*version) + "; 2 is known", file.path());
+  }
+  whole_ = version.has_value();
+  size_t rows = 0;
+  if (by_row_) {
+    rows = tree.sequence(data_).size();
+  } else if (const Value* tokens = tree.find(data_, "tokens")) {
+    rows = tokens->kind == Kind::kList ? tree.sequence(*tokens).size() : 0;
+  }
+  // Where slime stores the index of a sample, Relax stores the row under the same name.
+  const char* key = whole_ ? "sample_index" : "sample_indices";
+  for (size_t i = 0; i < rows; ++i) indices_.push_back(length(i, key));
+}
+
+std::optional<int64_t> TrainShard::integer(std::string_view key) const {
+  const Value* value = file_->tree().find(file_->root(), key);
+  if (value == nullptr || value->kind == Kind::kNone) return std::nullopt;
+  if (value->kind == Kind::kInt) return value->integer;
+  throw Error(ErrorCode::kCorrupt, std::string(key) + " is not an integer", path());
+}
+
+std::optional<Value> TrainShard::find(size_t row, std::string_view column) const {
+  const Tree& tree = file_->tree();
+  if (by_row_) {
+    const Value* cell = tree.find(tree.sequence(data_)[row], column);
+    return cell == nullptr ? std::nullopt : std::optional<Value>(*cell);
+  }
+  const Value* values = tree.find(data_, column);
+  if (values == nullptr || values->kind != Kind::kList) return std::nullopt;
+  const Sequence& list = tree.sequence(*values);
+  if (row >= list.size()) {
+    throw Error(ErrorCode::kCorrupt,
+                std::string(column) + " has " + std::to_string(list.size()) +
+                    " entries, there are more samples",
+                path());
+  }
+  return list[row];
+}
+
+std::optional<Numbers> TrainShard::cell(size_t row, std::string_view column) const {
+  const std::optional<Value> value = find(row, column);
+  return value ? Numbers::of(file_->tree(), *value) : std::nullopt;
+}
+
+std::optional<double> TrainShard::scalar(size_t row, std::string_view column) const {
+  const std::optional<Value> value = find(row, column);
+  if (!value || value->kind == Kind::kNone) return std::nullopt;
+  if (value->kind == Kind::kInt) return static_cast<double>(value->integer);
+  if (value->kind == Kind::kFloat) return value->real;
+  const std::optional<Numbers> numbers = Numbers::of(file_->tree(), *value);
+  if (numbers && numbers->size() == 1) return numbers->real(0);
+  throw Error(ErrorCode::kCorrupt, std::string(column) + " is not a number",
+              path() + ": sample " + std::to_string(row));
+}
+
+int64_t TrainShard::length(size_t row, std::string_view column) const {
+  const std::optional<Value> value = find(row, column);
+  if (value && value->kind == Kind::kInt && value->integer >= 0) return value->integer;
+  throw Error(ErrorCode::kCorrupt,
+              std::string(column) + " is missing or not an integer of 0 or more",
+              path() + ": sample " + std::to_string(row));
+}
+
+std::optional<Numbers> TrainShard::batch_column(std::string_view name) const {
+  const Value* value = file_->tree().find(by_row_ ? file_->root() : data_, name);
+  return value == nullptr ? std::nullopt : Numbers::of(file_->tree(), *value);
+}
+
+}  // namespace rlreplay::foreign

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/foreign/numbers.h"
+#include "format/foreign/torch_file.h"
+
+namespace rlreplay::foreign {
+
+/// One train dump as rows of samples, whichever way round the file holds them.
+class TrainShard {
+ public:
+  /// Errors: kUnsupported where the file is no train dump, kCorrupt.
+  explicit TrainShard(const TorchFile& file);
+
+  const std::string& path() const { return file_->path(); }
+  int64_t rollout_id() const { return rollout_id_; }
+  int64_t rank() const { return rank_; }
+
+  /// What the file says of its place in context parallelism, if it does.
+  std::optional<int64_t> cp_rank() const { return cp_rank_; }
+  std::optional<int64_t> cp_size() const { return cp_size_; }
+
+  /// Whether the framework has put context-parallel slices together already.
+  bool is_whole() const { return whole_; }
+
+  /// The indices of the samples, in the order of the file.
+  const std::vector<int64_t>& indices() const { return indices_; }
+
+  /// The cell of a row as numbers; nothing where the column is absent or holds something else.
+  std::optional<Numbers> cell(size_t row, std::string_view column) const;
+
+  /// The cell as one number. Errors: kCorrupt where it is something else.
+  std::optional<double> scalar(size_t row, std::string_view column) const;
+
+  /// The same, for lengths. Errors: kCorrupt where absent or negative.
+  int64_t length(size_t row, std::string_view column) const;
+
+  /// A list beside the columns ("raw_reward").
+  std::optional<Numbers> batch_column(std::string_view name) const;
+
+ private:
+  std::optional<Value> find(size_t row, std::string_view column) const;
+  std::optional<int64_t> integer(std::string_view key) const;
+
+  const TorchFile* file_;
+  Value data_;           // dict of columns, or list of rows
+  bool by_row_ = false;  // data_ is a list of rows
+  bool whole_ = false;
+  int64_t rollout_id_ = 0;
+  int64_t rank_ = 0;
+  std::optional<int64_t> cp_rank_;
+  std::optional<int64_t> cp_size_;
+  std::vector<int64_t> indices_;
+};
+
+}  // namespace rlreplay::foreign
