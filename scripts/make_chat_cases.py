@@ -19,7 +19,8 @@ ANSWERS = WORDS + [
     "<think>\nSix sevens.\n</think>\n\n42", "<think>\n\n</think>\n\n42", "a<think>b</think>c</think>\n\nd",
     "</think>", "<think>never closed", "x</think>y", "<think><think>twice</think>\nz\n", "\n</think>\n",
 ]
-QUESTIONS = WORDS + ["<tool_response>3</tool_response>", "<tool_response>", "<tool_response>3</tool_response> ok?"]
+RESULT = "<tool_response>3</tool_response>"
+QUESTIONS = WORDS + [RESULT, RESULT, RESULT, "<tool_response>", RESULT + " ok?"]
 
 
 def conversation(rng):
@@ -38,7 +39,7 @@ def main():
         style, path = argument.split("=", 1)
         with open(path, encoding="utf-8") as file:
             template = environment.from_string(file.read())
-        for _ in range(60):
+        for _ in range(150 if style == "qwen3" else 30):
             case = {"style": style, "messages": conversation(rng), "add_generation_prompt": rng.random() < 0.7}
             if style == "qwen3" and rng.random() < 0.5:
                 case["enable_thinking"] = rng.random() < 0.5

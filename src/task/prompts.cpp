@@ -125,12 +125,9 @@ bool PromptReader::read_line() {
 }
 
 std::optional<Prompt> PromptReader::next() {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   while (read_line()) {
-    std::string_view text = line_;
-    if (number_ == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-    if (text.find_first_not_of(" \t\r") == text.npos) continue;
-    const auto document = JsonDocument::parse(text, name_ + ":" + std::to_string(number_));
+    if (line_.find_first_not_of(" \t\r") == line_.npos) continue;
+    const auto document = JsonDocument::parse(line_, name_ + ":" + std::to_string(number_));
     const JsonValue root = document.root();
     if (!root.is_object()) throw root.error("each line must be a JSON object");
     return Prompt{read_input(find_input(root, options_.input_key)),

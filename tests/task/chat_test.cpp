@@ -51,7 +51,7 @@ TEST_CASE("messages are rendered as Jinja renders them by the published template
       {"qwen2", ChatTemplate(Style::kQwen2, kQwen25System)},
       {"qwen3", ChatTemplate(Style::kQwen3)}};
   const auto lines = read_lines(data_path("chat.cases.jsonl"));
-  REQUIRE(lines.size() == 180);
+  REQUIRE(lines.size() == 210);
   for (const auto& line : lines) {
     INFO(line);
     const auto document = JsonDocument::parse(line, "chat");
