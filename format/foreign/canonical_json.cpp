@@ -50,7 +50,7 @@ class Writer {
       case Kind::kArrayDType:
         return wrap("$np.dtype", [&] { array_dtype(tree_.array_dtype(value)); });
       case Kind::kStorage:
-        throw Error(ErrorCode::kUnsupported, "a storage without a tensor");
+        throw Error(ErrorCode::kInternal, "check_tree refuses bare storages");
       default:
         return sequence(value, tree_.sequence(value));
     }

@@ -66,7 +66,7 @@ std::optional<Numbers> Numbers::of_tensor(const Tree& tree, const Tensor& tensor
   made.integer_ = family(tensor.dtype) == Family::kInteger;
   made.item_ = static_cast<size_t>(item_size(tensor.dtype));
   made.view_ = contiguous_content(tree, tensor, made.copy_);
-  return made;
+  return made.fits() ? std::optional<Numbers>(std::move(made)) : std::nullopt;
 }
 
 std::optional<Numbers> Numbers::of_array(const Array& array) {
@@ -78,7 +78,14 @@ std::optional<Numbers> Numbers::of_array(const Array& array) {
   made.item_ = static_cast<size_t>(array.dtype.size);
   made.size_ = array.data.size() / made.item_;
   made.view_ = array.data;
-  return made;
+  return made.fits() ? std::optional<Numbers>(std::move(made)) : std::nullopt;
+}
+
+bool Numbers::fits() const {
+  for (size_t i = 0; dtype_ == TorchDType::kUint64 && i < size_; ++i) {
+    if (load<uint64_t>(at(i)) > INT64_MAX) return false;
+  }
+  return true;
 }
 
 int64_t Numbers::integer(size_t i) const {
@@ -102,8 +109,7 @@ int64_t Numbers::integer(size_t i) const {
     case TorchDType::kBool:
       return *p != 0 ? 1 : 0;
     case TorchDType::kUint64:
-      if (load<uint64_t>(p) <= INT64_MAX) return load<int64_t>(p);
-      throw Error(ErrorCode::kUnsupported, "an unsigned integer beyond 63 bits");
+      return load<int64_t>(p);
     default:
       throw Error(ErrorCode::kInternal, "a column of floats is read as integers");
   }

@@ -12,14 +12,13 @@ namespace rlreplay::foreign {
 class Numbers {
  public:
   /// Nothing where the value is no list of integers or floats only, and no tensor or array of
-  /// integers, bools or real floats. An empty list is an empty list of integers.
+  /// integers of int64 range, bools or real floats. An empty list is one of integers.
   static std::optional<Numbers> of(const Tree& tree, Value value);
 
   size_t size() const { return size_; }
   bool is_integer() const { return integer_; }
 
   /// The element i < size(); `integer` where is_integer(), `real` always.
-  /// Errors: kUnsupported for a uint64 beyond int64.
   int64_t integer(size_t i) const;
   double real(size_t i) const;
 
@@ -27,6 +26,7 @@ class Numbers {
   Numbers() = default;
   static std::optional<Numbers> of_tensor(const Tree& tree, const Tensor& tensor);
   static std::optional<Numbers> of_array(const Array& array);
+  bool fits() const;
   const uint8_t* at(size_t i) const { return data().data() + i * item_; }
   Bytes data() const { return copy_.empty() ? view_ : Bytes(copy_); }
 

@@ -29,6 +29,7 @@ class Walk {
 
   /// The sequences below `root`, each once, children first.
   std::vector<Value> run(Value root) {
+    weigh(root);
     enter(root);
     while (!open_.empty()) step();
     return std::move(order_);
@@ -96,6 +97,8 @@ class Walk {
       case Kind::kArray:
       case Kind::kScalar:
         return 1 + tree_.array(value).data.size() / 8;
+      case Kind::kStorage:
+        throw Error(ErrorCode::kUnsupported, "a storage stands alone, without a tensor");
       case Kind::kTensor: {
         const Tensor& tensor = tree_.tensor(value);
         return 1 + static_cast<uint64_t>(tensor.count * item_size(tensor.dtype)) / 8;

@@ -102,6 +102,8 @@ TEST_CASE("data that has no place here is refused as unsupported") {
   unsupported("outside the file", "\x97.");
   unsupported("protocol 6", "\x80\x06N.");
   unsupported("dtype 'O8'", "cnumpy\ndtype\n" + text("O8") + "\x85R.");
+  unsupported("without a tensor", storage() + ".");
+  unsupported("without a tensor", "(" + storage() + "l.");
   unsupported("cyclic", "]q\0h\0a."s);
   unsupported("cyclic", "]q\0(h\0ta."s);
   unsupported("cyclic", "}q\0"s + text("a") + "h\0s."s);
