@@ -1,0 +1,79 @@
+#include "format/background_writer.h"
+
+#include <utility>
+
+#include "src/base/error.h"
+
+namespace rlreplay::format {
+
+BackgroundWriter::BackgroundWriter(DumpWriter writer, uint64_t queued_bytes)
+    : writer_(std::move(writer)), limit_(queued_bytes), thread_([this] { work(); }) {}
+
+BackgroundWriter::~BackgroundWriter() { stop(); }
+
+void BackgroundWriter::append(std::string path, std::vector<Dataset> datasets) {
+  Job job{std::move(path), std::move(datasets), 0};
+  for (const Dataset& d : job.datasets) {
+    check(d.bytes.empty() || d.owner != nullptr, "a queued dataset must own its bytes");
+    check(d.base_bytes.empty() || d.base_owner != nullptr, "a queued base must own its bytes");
+    job.bytes += d.bytes.size() + d.base_bytes.size();
+  }
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return error_ || queued_ == 0 || queued_ + job.bytes <= limit_; });
+  rethrow();
+  queued_ += job.bytes;
+  jobs_.push_back(std::move(job));
+  changed_.notify_all();
+}
+
+void BackgroundWriter::flush() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return error_ || jobs_.empty(); });
+  rethrow();
+}
+
+DumpWriter BackgroundWriter::finish() {
+  flush();
+  stop();
+  return std::move(writer_);
+}
+
+void BackgroundWriter::rethrow() {
+  if (error_) std::rethrow_exception(error_);
+}
+
+void BackgroundWriter::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void BackgroundWriter::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
+    if (jobs_.empty() || error_) return;
+    const Job& job = jobs_.front();  // stays in place: others only append behind it
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      writer_.append(job.path, job.datasets);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    queued_ -= job.bytes;
+    jobs_.pop_front();
+    if (error) {
+      error_ = error;
+      jobs_.clear();
+      queued_ = 0;
+    }
+    changed_.notify_all();
+  }
+}
+
+}  // namespace rlreplay::format
