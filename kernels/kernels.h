@@ -21,34 +21,37 @@ class ThreadPool;
 /// writes an operation (profile `fp32`). A profile that rounds to bf16 would do so at the points
 /// of the last column.
 ///
-/// | operation                 | descriptor's header | sums           | bf16 rounding points
-/// (reserved) |
-/// |---------------------------|---------------------|----------------|---------------------------------|
-/// | pack_weight               | matmul.h            | -              | weights | | matmul,
-/// combine_segments  | matmul.h            | dot            | y                               | |
-/// matmul_tokens             | matmul.h            | tokens         | - | | embedding | rows.h | -
-/// | -                               | | embedding_tokens          | rows.h              | tokens
-/// | -                               | | rms_norm                  | rows.h              | row | y
-/// | | rms_norm_backward         | rows.h              | row, tokens    | dx | | bias_tokens |
-/// rows.h              | tokens         | -                               | | rotary | rows.h | -
-/// | y                               | | swiglu, swiglu_backward   | rows.h              | - | out,
-/// dgate, dup                 | | add                       | rows.h              | - | y | |
-/// attention                 | attention.h         | dot, row       | out | | attention_delta |
-/// attention.h         | row            | -                               | | attention_backward |
-/// attention.h         | dot, blocks    | dq, dk, dv                      | | vocab_max | vocab.h
-/// | -              | -                               | | vocab_sums, log_prob      | vocab.h |
-/// row, tree      | -                               | | log_prob_backward         | vocab.h | - |
-/// dlogits                         | | sample                    | vocab.h             | integers
-/// | -                               | | sum_squares               | optimizer.h         | exact |
-/// -                               | | token_gradient, adamw     | optimizer.h         | - |
-/// weights (copy)                  |
+// clang-format off
+/// | operation                | header      | sums        | bf16 rounding points (reserved) |
+/// |--------------------------|-------------|-------------|---------------------------------|
+/// | pack_weight              | matmul.h    | -           | weights                         |
+/// | matmul, combine_segments | matmul.h    | dot         | y                               |
+/// | matmul_tokens            | matmul.h    | tokens      | -                               |
+/// | embedding                | rows.h      | -           | -                               |
+/// | embedding_tokens         | rows.h      | tokens      | -                               |
+/// | rms_norm                 | rows.h      | row         | y                               |
+/// | rms_norm_backward        | rows.h      | row, tokens | dx                              |
+/// | bias_tokens              | rows.h      | tokens      | -                               |
+/// | rotary                   | rows.h      | -           | y                               |
+/// | swiglu, swiglu_backward  | rows.h      | -           | out, dgate, dup                 |
+/// | add                      | rows.h      | -           | y                               |
+/// | attention                | attention.h | dot, row    | out                             |
+/// | attention_delta          | attention.h | row         | -                               |
+/// | attention_backward       | attention.h | dot, blocks | dq, dk, dv                      |
+/// | vocab_max                | vocab.h     | -           | -                               |
+/// | vocab_sums, log_prob     | vocab.h     | row, tree   | -                               |
+/// | log_prob_backward        | vocab.h     | -           | dlogits                         |
+/// | sample                   | sample.h    | integers    | -                               |
+/// | sum_squares              | optimizer.h | exact       | -                               |
+/// | token_gradient, adamw    | optimizer.h | -           | weights (copy)                  |
+// clang-format on
 namespace rlreplay::kernels {
 
 template <class Op>
 using Kernel = void (*)(const Op& op, ThreadPool& pool);
 
 struct KernelSet {
-  std::string_view name;  // reference, avx2, avx3, neon
+  std::string_view name;  // reference, avx2, avx512, neon
 
   void (*pack_weight)(const PackWeight& op, PackedWeight& out, ThreadPool& pool) = nullptr;
   Kernel<Matmul> matmul = nullptr;

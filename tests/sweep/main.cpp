@@ -11,8 +11,8 @@
 
 #include <unistd.h>
 
-#include "tests/sweep/sweep.h"
 #include "src/base/error.h"
+#include "tests/sweep/sweep.h"
 
 namespace {
 

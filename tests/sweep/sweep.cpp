@@ -8,10 +8,10 @@
 #include <mutex>
 #include <span>
 
-#include "tests/sweep/truth.h"
 #include "kernels/mix.h"
 #include "kernels/sweep_input.h"
 #include "src/base/thread_pool.h"
+#include "tests/sweep/truth.h"
 
 namespace rlreplay::sweep {
 namespace {
