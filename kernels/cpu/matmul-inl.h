@@ -6,6 +6,7 @@
 #define RLREPLAY_KERNELS_CPU_MATMUL_INL_H_
 #endif
 
+#include <algorithm>
 #include <utility>
 
 #include <hwy/cache_control.h>
@@ -64,9 +65,9 @@ HWY_INLINE void chain(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
   }
 }
 
-/// dst[k][r] = src[r][k] for `rows` rows and `k` columns.
-HWY_INLINE void transpose(const float* HWY_RESTRICT src, int64_t src_stride, int64_t rows,
-                          int64_t k, float* HWY_RESTRICT dst, int64_t dst_stride) {
+/// dst[k][r] = src[r][k] for `rows` rows and `k` columns, few enough for dst to stay in the cache.
+HWY_INLINE void transpose_block(const float* HWY_RESTRICT src, int64_t src_stride, int64_t rows,
+                                int64_t k, float* HWY_RESTRICT dst, int64_t dst_stride) {
   const hn::FixedTag<float, 4> d;
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
@@ -93,6 +94,16 @@ HWY_INLINE void transpose(const float* HWY_RESTRICT src, int64_t src_stride, int
   }
   for (; r < rows; ++r) {
     for (int64_t i = 0; i < k; ++i) dst[i * dst_stride + r] = src[r * src_stride + i];
+  }
+}
+
+/// dst[k][r] = src[r][k] for `rows` rows and `k` columns.
+HWY_INLINE void transpose(const float* HWY_RESTRICT src, int64_t src_stride, int64_t rows,
+                          int64_t k, float* HWY_RESTRICT dst, int64_t dst_stride) {
+  constexpr int64_t kBlock = 64;
+  for (int64_t i = 0; i < k; i += kBlock) {
+    transpose_block(src + i, src_stride, rows, std::min(kBlock, k - i), dst + i * dst_stride,
+                    dst_stride);
   }
 }
 
