@@ -54,6 +54,28 @@ RLREPLAY_INLINE float to_bf16(float x) {
   return float_of((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u);
 }
 
+/// A binary64 result; every NaN counts alike.
+RLREPLAY_INLINE uint64_t mix_double(uint64_t name, double value) {
+  uint64_t bits = 0x7ff8000000000000u;
+  if (value == value) memcpy(&bits, &value, sizeof bits);
+  return mix_integer(name, bits);
+}
+
+/// The digest of the binary64 operations that AdamW runs, on three hard numbers.
+RLREPLAY_INLINE uint64_t binary64_operations(uint32_t i, double a, double b, double c) {
+  uint64_t name = uint64_t{1} << 40 | uint64_t{i} << 3;
+  uint64_t sum = 0;
+  const auto see = [&](double result) { sum += mix_double(name++, result); };
+  see(a + b);
+  see(a * b);
+  see(a / 3 * b + c / 3);  // not fused
+  see(a / b);
+  see(sqrt(a < 0 ? -a : a));
+  see(fma(a, b / 3, c));
+  see(static_cast<double>(static_cast<float>(a / b)));
+  return sum;
+}
+
 /// The digest of every primitive operation on three hard numbers.
 RLREPLAY_INLINE uint64_t operations(uint32_t i) {
   const float a = hard_number(mix(3 * uint64_t{i})), b = hard_number(mix(3 * uint64_t{i} + 1)),
@@ -94,7 +116,8 @@ RLREPLAY_INLINE uint64_t operations(uint32_t i) {
     const bool accepted = rounding.accepts(a);
     sum += mix_integer(name++, accepted ? static_cast<uint64_t>(rounding.round(a)) : 1);
   }
-  return sum;
+  return sum + binary64_operations(i, static_cast<double>(a), static_cast<double>(b),
+                                   static_cast<double>(c));
 }
 
 inline constexpr int64_t kProductRows = 16;
