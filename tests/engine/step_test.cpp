@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "src/base/error.h"
 #include "src/engine/rollout.h"
 #include "src/engine/torch/model.h"
 #include "tests/engine/models.h"
@@ -143,6 +144,49 @@ TEST_CASE("two steps have the same bits in every micro-batch, order, thread coun
     std::reverse(reversed.targets.begin(), reversed.targets.end());
     same(run_steps(c, reversed, config, 2, kernels::cpu_kernels(), 2));
   }
+}
+
+TEST_CASE("an overflow of the exact sums is seen, redone at a coarser scale and recorded") {
+  const ModelConfig c = small_model(Architecture::kLlama);
+  const Batch batch = random_batch(c, kLengths, 3);
+  // The larger the head's weights, the larger the gradients that flow back from it.
+  const auto step = [&](float factor, int64_t micro_batch) {
+    ThreadPool pool(2);
+    const Runtime runtime{kernels::cpu_kernels(), pool};
+    TrainState state(c);
+    fill_weights(state.model.parameters(), state.model.weights(), 7);
+    const Parameter& head = state.model.parameters()[state.model.parameters().head];
+    for (int64_t i = 0; i < head.size(); ++i) {
+      state.model.weights()[static_cast<size_t>(head.offset + i)] *= factor;
+    }
+    state.model.pack(runtime, true);
+    StepConfig config = step_config();
+    config.objective = {};
+    config.objective.policy_loss = PolicyLoss::kPlain;  // its gradient never vanishes
+    config.micro_batch_samples = micro_batch;
+    Gradients gradients(state.model.parameters());
+    const Tables tables(c, 1024);
+    const StepResult result =
+        run_step(runtime, state, gradients, tables.view(), batch.samples, batch.targets, config);
+    const auto* sums = reinterpret_cast<const char*>(gradients.sums().data());
+    return std::pair(result.scale, std::string(sums, gradients.sums().size() * sizeof(int64_t)));
+  };
+  std::vector<int> seen;
+  float factor = 1;
+  try {
+    for (; factor < 1e30f; factor *= 4) {
+      const auto whole = step(factor, 0);
+      if (!seen.empty() && seen.back() == whole.first) continue;
+      seen.push_back(whole.first);
+      for (const int64_t micro_batch : {1, 2}) REQUIRE((step(factor, micro_batch) == whole));
+    }
+    FAIL("gradients that fit no scale were accepted");
+  } catch (const Error& error) {
+    REQUIRE(error.code() == ErrorCode::kUnsupported);
+    REQUIRE(error.where().rfind("model.", 0) == 0);
+  }
+  REQUIRE(seen.size() == 3);
+  REQUIRE(seen == std::vector<int>{seen[0], seen[0] - 8, seen[0] - 16});
 }
 
 TEST_CASE("a rollout's log-probabilities are the training forward's, whatever the slots") {
