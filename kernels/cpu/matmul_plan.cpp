@@ -8,7 +8,7 @@ namespace {
 constexpr int64_t kBlockFloats = int64_t{4} << 20;  // of packed x: less than a last-level cache
 constexpr int64_t kGroupFloats = 130 << 10;         // of a group of panels: half of an L2 cache
 constexpr int64_t kBlockK = 512;                    // k of a step block at most
-constexpr int64_t kChunkTiles = 64;                 // of an item that leaves sums of tiles open
+constexpr int64_t kChunkTiles = 22;                 // of an item that leaves sums of tiles open
 constexpr int64_t kItems = 8;                       // a thread, so that none waits long at the end
 
 }  // namespace

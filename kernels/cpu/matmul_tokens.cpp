@@ -22,9 +22,26 @@ HWY_BEFORE_NAMESPACE();
 namespace rlreplay::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// Below 2^51 a number is rounded to an integer by one fused multiply-add with this; its bits are
-/// those of kShift plus the integer.
-constexpr double kShift = 0x1.8p52;
+/// Whether the target converts float to int64 by itself.
+constexpr bool kDirect = HWY_TARGET == HWY_AVX3;
+
+using Half = hn::Vec<hn::Half<Simd::D>>;
+using DI64 = hn::Repartition<int64_t, Simd::D>;
+
+/// a 2^S, rounded to nearest, ties to even; below 2^51 where the target does not convert.
+HWY_INLINE hn::Vec<DI64> round_small(Half a, double unit) {
+#if HWY_TARGET == HWY_AVX3
+  // The product is exact, or so small that it rounds to 0.
+  const auto scaled = hn::Mul(a, hn::Set(hn::Half<Simd::D>(), static_cast<float>(unit)));
+  return hn::Vec<DI64>{_mm512_cvtps_epi64(scaled.raw)};
+#else
+  // One fused multiply-add with 1.5 2^52 rounds; its bits are those of 1.5 2^52 plus the integer.
+  const hn::Repartition<double, Simd::D> dd;
+  const auto shift = hn::Set(dd, 0x1.8p52);
+  const auto sum = hn::MulAdd(hn::PromoteTo(dd, a), hn::Set(dd, unit), shift);
+  return hn::Sub(hn::BitCast(DI64(), sum), hn::BitCast(DI64(), shift));
+#endif
+}
 
 /// Adds the contributions of leaves to sums of int64.
 class LeafRounding {
@@ -32,7 +49,8 @@ class LeafRounding {
   explicit LeafRounding(const TokenRounding& rounding)
       : rounding_(rounding),
         small_bits_(std::bit_cast<int32_t>(
-            std::min(rounding.limit, static_cast<float>(0x1p51 / rounding.unit)))) {}
+            kDirect ? rounding.limit
+                    : std::min(rounding.limit, static_cast<float>(0x1p51 / rounding.unit)))) {}
 
   /// acc: the values of one leaf; sum: kRows rows of kPanel, `stride` apart. Returns false if one
   /// was rejected.
@@ -42,8 +60,7 @@ class LeafRounding {
     const Simd::D d;
     const hn::Half<Simd::D> dh;
     const Simd::DI di;
-    const hn::Repartition<int64_t, Simd::D> di64;
-    const hn::Repartition<double, Simd::D> dd;
+    const DI64 di64;
     constexpr int64_t kHalf = kLanes / 2;
 
     // As integers, NaN is above infinity and infinity above every number.
@@ -60,22 +77,15 @@ class LeafRounding {
       }
       return add_large(values, kRows, sum, stride);
     }
-    const auto unit = hn::Set(dd, rounding_.unit);
-    const auto shift = hn::Set(dd, kShift);
-    const auto shift_bits = hn::BitCast(di64, shift);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r, sum += stride) {
 #pragma GCC unroll 2
       for (int v = 0; v < 2; ++v) {
         int64_t* to = sum + v * kLanes;
-        const auto low = hn::PromoteTo(dd, hn::LowerHalf(acc[r][v]));
-        const auto high = hn::PromoteTo(dd, hn::UpperHalf(dh, acc[r][v]));
-        const auto low_bits = hn::BitCast(di64, hn::MulAdd(low, unit, shift));
-        const auto high_bits = hn::BitCast(di64, hn::MulAdd(high, unit, shift));
-        const auto low_part = hn::Sub(low_bits, shift_bits);
-        const auto high_part = hn::Sub(high_bits, shift_bits);
-        hn::StoreU(hn::Add(hn::LoadU(di64, to), low_part), di64, to);
-        hn::StoreU(hn::Add(hn::LoadU(di64, to + kHalf), high_part), di64, to + kHalf);
+        const auto low = round_small(hn::LowerHalf(acc[r][v]), rounding_.unit);
+        const auto high = round_small(hn::UpperHalf(dh, acc[r][v]), rounding_.unit);
+        hn::StoreU(hn::Add(hn::LoadU(di64, to), low), di64, to);
+        hn::StoreU(hn::Add(hn::LoadU(di64, to + kHalf), high), di64, to + kHalf);
       }
     }
     return true;
@@ -93,7 +103,7 @@ class LeafRounding {
   }
 
   TokenRounding rounding_;
-  int32_t small_bits_;  // magnitudes below need no split and are accepted
+  int32_t small_bits_;  // magnitudes below are accepted, and small enough for round_small
 };
 
 /// sum += one leaf of `tokens` tokens; false if a contribution was rejected. `next`: the sums that
