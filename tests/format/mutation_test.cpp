@@ -98,7 +98,10 @@ TEST_CASE("every mutation is refused before libhdf5 sees a byte, or changes noth
       }
       if (report.problems.empty()) {
         ++harmless;
-        if (dump == "sealed" && text != original) CHECK(report.root != sealed_root);
+        // The root holds what a dump means; a resealed manifest may differ in what it leaves out
+        // (a newer minor, `unstable`).
+        const bool covered = dump == "sealed" && file != "manifest.json";
+        if (covered && text != original) CHECK(report.root != sealed_root);
       } else {
         ++refused;
       }
