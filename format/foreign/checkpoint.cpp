@@ -138,7 +138,7 @@ void Checkpoint::check_others() const {
       throw Error(ErrorCode::kCorrupt,
                   head ? "lm_head.weight differs from the embedding that config.json ties it to"
                        : "tensor " + printable(tensor.name) + " has no place in a " +
-                             std::string(to_string(config_.family)) + " model",
+                             std::string(name(config_.architecture)) + " model",
                   file->path());
     }
   }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <optional>
 
 #include "format/foreign/text.h"
@@ -14,14 +15,13 @@ constexpr int64_t kMaxSize = int64_t{1} << 31;  // of one dimension
 constexpr int64_t kMaxLayers = 10000;
 
 struct Known {
-  std::string_view type;
-  std::string_view architecture;
-  ModelFamily family;
+  std::string_view class_name;
+  Architecture architecture;
 };
 
-constexpr Known kKnown[] = {{"llama", "LlamaForCausalLM", ModelFamily::kLlama},
-                            {"qwen2", "Qwen2ForCausalLM", ModelFamily::kQwen2},
-                            {"qwen3", "Qwen3ForCausalLM", ModelFamily::kQwen3}};
+constexpr Known kKnown[] = {{"LlamaForCausalLM", Architecture::kLlama},
+                            {"Qwen2ForCausalLM", Architecture::kQwen2},
+                            {"Qwen3ForCausalLM", Architecture::kQwen3}};
 
 [[noreturn]] void unsupported(const JsonValue& value, const std::string& message) {
   throw value.error(ErrorCode::kUnsupported, message);
@@ -37,17 +37,17 @@ double number(const JsonValue& root, std::string_view key, double fallback) {
   return value ? value->number() : fallback;
 }
 
-const Known& find_family(const JsonValue& root) {
+Architecture find_architecture(const JsonValue& root) {
   const JsonValue type = root["model_type"];
   for (const Known& known : kKnown) {
-    if (known.type != type.string()) continue;
+    if (name(known.architecture) != type.string()) continue;
     const std::optional<JsonValue> architectures = root.find("architectures");
-    if (!architectures) return known;
-    if (architectures->size() == 1 && architectures->at(0).string() == known.architecture) {
-      return known;
+    if (!architectures) return known.architecture;
+    if (architectures->size() == 1 && architectures->at(0).string() == known.class_name) {
+      return known.architecture;
     }
     unsupported(*architectures, "architectures " + architectures->dump() + "; " +
-                                    std::string(known.architecture) + " is supported");
+                                    std::string(known.class_name) + " is supported");
   }
   unsupported(type, "model type " + printable(type.string()) +
                         " is not supported; llama, qwen2 and qwen3 are");
@@ -130,7 +130,7 @@ void read_sizes(const JsonValue& root, ModelConfig& config) {
   config.max_positions = size("max_position_embeddings");
   if (root.find("head_dim")) {
     config.head_dim = size("head_dim");
-  } else if (config.family == ModelFamily::kQwen3) {
+  } else if (config.architecture == Architecture::kQwen3) {
     config.head_dim = 128;  // transformers' default, whatever the hidden size
   } else if (config.hidden % config.heads != 0) {
     throw root["num_attention_heads"].error("hidden_size is not a multiple of it");
@@ -144,12 +144,15 @@ void read_sizes(const JsonValue& root, ModelConfig& config) {
 }
 
 /// An id, a list of ids, or nothing.
-std::vector<int64_t> read_ids(const JsonValue& root, std::string_view key) {
-  std::vector<int64_t> ids;
+std::vector<int32_t> read_ids(const JsonValue& root, std::string_view key) {
+  std::vector<int32_t> ids;
   const std::optional<JsonValue> value = root.find(key);
   if (!value) return ids;
-  if (!value->is_array()) return {value->integer(0, kMaxSize)};
-  for (size_t i = 0; i < value->size(); ++i) ids.push_back(value->at(i).integer(0, kMaxSize));
+  const auto id = [](const JsonValue& v) {
+    return static_cast<int32_t>(v.integer(0, std::numeric_limits<int32_t>::max()));
+  };
+  if (!value->is_array()) return {id(*value)};
+  for (size_t i = 0; i < value->size(); ++i) ids.push_back(id(value->at(i)));
   return ids;
 }
 
@@ -159,20 +162,13 @@ JsonDocument read_json(const std::string& path) {
 
 }  // namespace
 
-std::string_view to_string(ModelFamily family) {
-  for (const Known& known : kKnown) {
-    if (known.family == family) return known.type;
-  }
-  return {};
-}
-
 ModelConfig read_model_config(const std::string& folder) {
   const JsonDocument document = read_json(folder + "/config.json");
   const JsonValue root = document.root();
   ModelConfig config;
-  config.family = find_family(root).family;
-  config.qkv_bias = config.family == ModelFamily::kQwen2;
-  config.qk_norm = config.family == ModelFamily::kQwen3;
+  config.architecture = find_architecture(root);
+  config.qkv_bias = config.architecture == Architecture::kQwen2;
+  config.qk_norm = config.architecture == Architecture::kQwen3;
   refuse_options(root);
   read_sizes(root, config);
   read_rope(root, config);
@@ -183,7 +179,7 @@ ModelConfig read_model_config(const std::string& folder) {
   const std::string generation = folder + "/generation_config.json";
   if (std::filesystem::exists(generation)) {
     const JsonDocument options = read_json(generation);
-    const std::vector<int64_t> ids = read_ids(options.root(), "eos_token_id");
+    const std::vector<int32_t> ids = read_ids(options.root(), "eos_token_id");
     if (!ids.empty()) config.stop_ids = ids;
   }
   return config;

@@ -5,7 +5,7 @@
 
 #include "kernels/view.h"
 #include "src/base/buffer.h"
-#include "src/engine/model_config.h"
+#include "src/base/model_config.h"
 
 namespace rlreplay::engine {
 

@@ -8,16 +8,11 @@
 #include "src/engine/gradients.h"
 #include "src/engine/kv_cache.h"
 #include "src/engine/model.h"
+#include "src/engine/rotary.h"
 #include "src/engine/row_batch.h"
 #include "src/engine/runtime.h"
 
 namespace rlreplay::engine {
-
-/// cos and sin of every position, [positions, D / 2].
-struct RotaryView {
-  kernels::Matrix<const float> cos;
-  kernels::Matrix<const float> sin;
-};
 
 /// What a layer's backward needs of its forward. T rows each.
 struct LayerActivations {

@@ -80,13 +80,14 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
   const Orders& orders = model.orders();
   const int64_t T = batch.rows(), C = c.hidden, F = c.intermediate;
   const int64_t H = c.heads, G = c.kv_heads, D = c.head_dim, width = (H + 2 * G) * D;
+  const auto eps = static_cast<float>(c.norm_eps);
   const auto emit = [&](Op op, std::string_view tensor, Matrix<const float> values) {
     run.emit({Phase::kForward, static_cast<int>(layer), op, tensor}, values, batch.coordinates());
   };
 
   const Matrix<float> x{a.x.data(), T, C}, h{a.h.data(), T, C};
   run.run(&KernelSet::rms_norm,
-          {Matrix<const float>(x), model.weight(p.input_norm), c.norm_eps, h, a.r.data()});
+          {Matrix<const float>(x), model.weight(p.input_norm), eps, h, a.r.data()});
   emit(Op::kInputNorm, "y", h);
 
   const Matrix<float> qkv{a.qkv.data(), T, width};
@@ -99,8 +100,8 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
 
   const Heads<float> q{a.q.data(), T, H, D}, k{a.k.data(), T, G, D};
   if (c.qk_norm) {
-    run.run(&KernelSet::rms_norm, {q_raw, model.weight(p.q_norm), c.norm_eps, q, a.q_r.data()});
-    run.run(&KernelSet::rms_norm, {k_raw, model.weight(p.k_norm), c.norm_eps, k, a.k_r.data()});
+    run.run(&KernelSet::rms_norm, {q_raw, model.weight(p.q_norm), eps, q, a.q_r.data()});
+    run.run(&KernelSet::rms_norm, {k_raw, model.weight(p.k_norm), eps, k, a.k_r.data()});
     emit(Op::kQkNorm, "q", {a.q.data(), T, H * D});
     emit(Op::kQkNorm, "k", {a.k.data(), T, G * D});
   }
@@ -123,7 +124,7 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
   run.run(&KernelSet::matmul, {mixed, &packed.o, &orders.output, nullptr, x, middle});
   emit(Op::kOutput, "y", middle);
   run.run(&KernelSet::rms_norm,
-          {Matrix<const float>(middle), model.weight(p.post_norm), c.norm_eps, h2, a.r2.data()});
+          {Matrix<const float>(middle), model.weight(p.post_norm), eps, h2, a.r2.data()});
   emit(Op::kPostNorm, "y", h2);
 
   const Matrix<float> gate_up{a.gate_up.data(), T, 2 * F}, act{a.act.data(), T, F};

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/engine/model_config.h"
+#include "src/base/model_config.h"
 
 namespace rlreplay::engine {
 

@@ -27,8 +27,8 @@ void embed(const Runtime& run, const Model& model, const RowBatch& batch, Buffer
 
 void final_norm(const Runtime& run, const Model& model, const RowBatch& batch,
                 Matrix<const float> x, Matrix<float> y, float* r) {
-  run.run(&KernelSet::rms_norm,
-          {x, model.weight(model.parameters().final_norm), model.config().norm_eps, y, r});
+  run.run(&KernelSet::rms_norm, {x, model.weight(model.parameters().final_norm),
+                                 static_cast<float>(model.config().norm_eps), y, r});
   run.emit({Phase::kForward, -1, Op::kFinalNorm, "y"}, y, batch.coordinates());
 }
 

@@ -8,7 +8,6 @@
 
 #include "format/foreign/checkpoint.h"
 #include "format/foreign/float_values.h"
-#include "kernels/rotary_table.h"
 #include "src/base/json_value.h"
 #include "src/engine/rollout.h"
 #include "src/engine/step.h"
@@ -60,41 +59,6 @@ class Reference {
   foreign::SafetensorsFile tensors_;
   JsonDocument document_;
 };
-
-ModelConfig engine_config(const foreign::ModelConfig& c) {
-  ModelConfig out;
-  out.architecture = static_cast<Architecture>(c.family);
-  out.hidden = c.hidden;
-  out.intermediate = c.intermediate;
-  out.layers = c.layers;
-  out.heads = c.heads;
-  out.kv_heads = c.kv_heads;
-  out.head_dim = c.head_dim;
-  out.vocab = c.vocab;
-  out.max_positions = c.max_positions;
-  out.norm_eps = static_cast<float>(c.norm_eps);
-  out.tied = c.tied;
-  out.qkv_bias = c.qkv_bias;
-  out.qk_norm = c.qk_norm;
-  return out;
-}
-
-kernels::RotaryTable rotary_table(const foreign::ModelConfig& c, kernels::Rope rope,
-                                  ThreadPool& pool) {
-  kernels::RopeConfig out;
-  out.head_size = c.head_dim;
-  out.theta = c.rope_theta;
-  out.rope = rope;
-  if (c.rope_scaling.llama3) {
-    out.scaling = kernels::RopeScaling::kLlama3;
-    out.factor = c.rope_scaling.factor;
-    out.low_freq_factor = c.rope_scaling.low_freq_factor;
-    out.high_freq_factor = c.rope_scaling.high_freq_factor;
-    out.original_max_position_embeddings =
-        static_cast<double>(c.rope_scaling.original_max_positions);
-  }
-  return kernels::RotaryTable(out, 1024, pool);
-}
 
 struct Loaded {
   std::vector<Sample> samples;
@@ -173,15 +137,15 @@ struct Case {
       : reference(folder),
         checkpoint(foreign::Checkpoint::open(folder)),
         rope(r),
-        table(rotary_table(checkpoint.config(), r, pool)),
-        state(engine_config(checkpoint.config())) {
+        table(make_rotary_table(checkpoint.config(), r, 1024, pool)),
+        state(checkpoint.config()) {
     for (const Parameter& p : state.model.parameters().list) {
       foreign::to_float(checkpoint.tensor(p.name),
                         {state.model.weights().data() + p.offset, static_cast<size_t>(p.size())});
     }
     state.model.pack(runtime, true);
   }
-  RotaryView rotary() const { return {table.cos(), table.sin()}; }
+  RotaryView rotary() const { return view(table); }
   double limit(const std::string& name) const { return allowed(reference.stock_error(name, rope)); }
 };
 

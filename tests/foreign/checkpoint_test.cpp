@@ -36,7 +36,7 @@ TEST_CASE("both styles of config.json mean the same") {
   const ModelConfig now =
       parse(config_text(R"("rope_parameters":{"rope_theta":5e5,)" + scaling + "}"));
   for (const ModelConfig& config : {old, now}) {
-    CHECK(config.family == ModelFamily::kLlama);
+    CHECK(config.architecture == Architecture::kLlama);
     CHECK(config.rope_theta == 5e5);
     CHECK(config.rope_scaling.llama3);
     CHECK(config.rope_scaling.factor == 8);
@@ -50,7 +50,7 @@ TEST_CASE("both styles of config.json mean the same") {
   CHECK(parse(config_text("", "qwen2")).qkv_bias);
   CHECK(parse(config_text("", "qwen3")).qk_norm);
   CHECK(parse(config_text("", "qwen3")).head_dim == 128);
-  CHECK(parse(config_text(R"("eos_token_id":[3,4])")).stop_ids == std::vector<int64_t>{3, 4});
+  CHECK(parse(config_text(R"("eos_token_id":[3,4])")).stop_ids == std::vector<int32_t>{3, 4});
 }
 
 TEST_CASE("what the engine cannot compute is refused by name") {
@@ -242,7 +242,7 @@ TEST_CASE("reference checkpoints open, or are refused by name") {
   const Checkpoint qwen2 = Checkpoint::open((models / "tiny-qwen2").string());
   CHECK(qwen2.config().tied);
   CHECK(qwen2.config().rope_theta == 1e6);
-  CHECK(qwen2.config().stop_ids == std::vector<int64_t>{639, 637});
+  CHECK(qwen2.config().stop_ids == std::vector<int32_t>{639, 637});
   const Checkpoint qwen3 = Checkpoint::open((models / "tiny-qwen3").string());
   CHECK(qwen3.config().head_dim == 48);
   CHECK(qwen3.tensor("lm_head.weight").dtype == DType::kBF16);

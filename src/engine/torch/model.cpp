@@ -8,13 +8,11 @@
 namespace rlreplay::aten {
 namespace {
 
-using engine::ModelConfig;
-
 at::Tensor inverse_frequencies(const ModelConfig& c, Rope rope) {
   const auto exponent = at::arange(0, c.head_dim, 2, at::kDouble) / static_cast<double>(c.head_dim);
   auto inverse = 1.0 / at::pow(c.rope_theta, exponent);
   if (rope == Rope::kHf) inverse = inverse.to(at::kFloat).to(at::kDouble);
-  const engine::RopeScaling& s = c.rope_scaling;
+  const RopeScaling& s = c.rope_scaling;
   if (s.llama3) {
     const auto wavelength = 2 * M_PI / inverse;
     const double original = static_cast<double>(s.original_max_positions);
@@ -80,7 +78,7 @@ class Graph {
     return x * cos_ + at::cat({-halves[1], halves[0]}, -1) * sin_;
   }
   at::Tensor norm(const at::Tensor& x, int w) const {
-    const auto mean = x.pow(2).mean(-1, true) + static_cast<double>(c_.norm_eps);
+    const auto mean = x.pow(2).mean(-1, true) + c_.norm_eps;
     return x * mean.rsqrt() * weight(w);
   }
   at::Tensor project(const at::Tensor& x, int w, int bias) const {

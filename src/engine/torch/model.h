@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "src/engine/model_config.h"
+#include "src/base/model_config.h"
 #include "src/engine/objective.h"
 #include "src/engine/parameters.h"
 #include "src/engine/sample.h"
@@ -19,7 +19,7 @@ namespace rlreplay::aten {
 enum class Rope { kHf, kExact };
 
 struct ModelInput {
-  const engine::ModelConfig* config = nullptr;
+  const ModelConfig* config = nullptr;
   const engine::ParameterTable* parameters = nullptr;
   std::span<const float> weights;  // flat, in the table's order
   std::span<const engine::Sample> samples;

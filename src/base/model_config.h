@@ -1,11 +1,25 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <string_view>
+#include <vector>
 
-namespace rlreplay::engine {
+namespace rlreplay {
 
 enum class Architecture { kLlama, kQwen2, kQwen3 };
+
+/// The name that config.json gives it: "qwen2".
+constexpr std::string_view name(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kLlama:
+      return "llama";
+    case Architecture::kQwen2:
+      return "qwen2";
+    case Architecture::kQwen3:
+      return "qwen3";
+  }
+  return "?";
+}
 
 /// How rotary frequencies are scaled: not at all, or as Llama 3.1 does.
 struct RopeScaling {
@@ -27,12 +41,13 @@ struct ModelConfig {
   int64_t head_dim = 0;      // D
   int64_t vocab = 0;         // V
   int64_t max_positions = 0;
-  float norm_eps = 1e-6f;
+  double norm_eps = 1e-6;  // rounded to binary32 where it is used
   double rope_theta = 10000;
   RopeScaling rope_scaling;
-  bool tied = false;      // the output head is the embedding
-  bool qkv_bias = false;  // Qwen2
-  bool qk_norm = false;   // Qwen3
+  bool tied = false;              // the output head is the embedding
+  bool qkv_bias = false;          // Qwen2
+  bool qk_norm = false;           // Qwen3
+  std::vector<int32_t> stop_ids;  // tokens that end a response
 };
 
-}  // namespace rlreplay::engine
+}  // namespace rlreplay
