@@ -1,9 +1,6 @@
 #include "src/task/prompts.h"
 
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <string_view>
 
 #include "src/base/error.h"
@@ -12,7 +9,6 @@
 namespace rlreplay {
 namespace {
 
-constexpr size_t kBlock = 1 << 16;
 constexpr std::array<std::string_view, 6> kInputKeys = {
     "prompt_token_ids", "messages", "prompt", "text", "input", "question"};
 constexpr std::array<std::string_view, 2> kLabelKeys = {"label", "answer"};
@@ -68,72 +64,22 @@ auto read_input(const JsonValue& value) -> decltype(Prompt::input) {
   return ids;
 }
 
-std::unique_ptr<std::istream> open(const std::string& path) {
-  errno = 0;
-  auto file = std::make_unique<std::ifstream>(path, std::ios::binary);
-  file->peek();  // a folder opens, but cannot be read
-  if (!file->is_open() || file->bad()) {
-    throw Error(ErrorCode::kIncomplete,
-                std::string("cannot read the prompts: ") + std::strerror(errno), path);
-  }
-  file->clear();  // an empty file is no error yet
-  return file;
-}
-
 }  // namespace
 
 PromptReader::PromptReader(std::unique_ptr<std::istream> stream, std::string name,
                            PromptOptions options)
-    : stream_(std::move(stream)),
-      name_(std::move(name)),
-      options_(std::move(options)),
-      block_(kBlock) {}
+    : lines_(std::move(stream), std::move(name), options.max_line_bytes),
+      options_(std::move(options)) {}
 
 PromptReader::PromptReader(const std::string& path, PromptOptions options)
-    : PromptReader(open(path), path, std::move(options)) {}
-
-/// False at the end of the file. A line that is too long is not read to its end.
-bool PromptReader::read_line() {
-  line_.clear();
-  bool any = false;
-  for (;;) {
-    if (used_ == filled_) {
-      stream_->read(block_.data(), static_cast<std::streamsize>(block_.size()));
-      used_ = 0;
-      filled_ = static_cast<size_t>(stream_->gcount());
-      if (filled_ == 0) {
-        if (stream_->bad()) throw Error(ErrorCode::kEnvironment, "reading the file failed", name_);
-        number_ += any ? 1 : 0;
-        return any;
-      }
-    }
-    any = true;
-    const std::string_view rest(block_.data() + used_, filled_ - used_);
-    const size_t end = rest.find('\n');
-    line_.append(rest.substr(0, end));
-    used_ += end == rest.npos ? rest.size() : end + 1;
-    if (line_.size() > options_.max_line_bytes) {
-      throw Error(ErrorCode::kCorrupt,
-                  "the line has more than " + std::to_string(options_.max_line_bytes) + " bytes",
-                  name_ + ":" + std::to_string(number_ + 1));
-    }
-    if (end != rest.npos) {
-      ++number_;
-      return true;
-    }
-  }
-}
+    : lines_(path, options.max_line_bytes), options_(std::move(options)) {}
 
 std::optional<Prompt> PromptReader::next() {
-  while (read_line()) {
-    if (line_.find_first_not_of(" \t\r") == line_.npos) continue;
-    const auto document = JsonDocument::parse(line_, name_ + ":" + std::to_string(number_));
-    const JsonValue root = document.root();
-    if (!root.is_object()) throw root.error("each line must be a JSON object");
-    return Prompt{read_input(find_input(root, options_.input_key)),
-                  find_label(root, options_.label_key), document.where()};
-  }
-  return std::nullopt;
+  const std::optional<JsonDocument> line = lines_.next();
+  if (!line) return std::nullopt;
+  const JsonValue root = line->root();
+  return Prompt{read_input(find_input(root, options_.input_key)),
+                find_label(root, options_.label_key), line->where()};
 }
 
 std::vector<Prompt> read_prompts(const std::string& path, const PromptOptions& options) {

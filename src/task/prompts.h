@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/base/json_lines.h"
 #include "src/task/chat.h"
 #include "src/task/tokenizer.h"
 
@@ -17,7 +18,7 @@ struct PromptOptions {
   std::string input_key;  // empty: the first of prompt_token_ids, messages, prompt, text, input,
                           // question that a line has
   std::string label_key;  // empty: the first of label, answer that a line has
-  size_t max_line_bytes = size_t{64} << 20;
+  size_t max_line_bytes = JsonLines::kMaxLine;
 };
 
 /// One line of a prompts file. The type of its input decides what it is.
@@ -40,15 +41,8 @@ class PromptReader {
   std::optional<Prompt> next();
 
  private:
-  bool read_line();
-
-  std::unique_ptr<std::istream> stream_;
-  std::string name_;
+  JsonLines lines_;
   PromptOptions options_;
-  std::vector<char> block_;
-  size_t used_ = 0, filled_ = 0;  // of block_
-  std::string line_;
-  int64_t number_ = 0;
 };
 
 /// All prompts of a file.

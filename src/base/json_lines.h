@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <istream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/json_value.h"
+
+namespace rlreplay {
+
+/// Reads JSONL: an object a line, blank lines skipped.
+class JsonLines {
+ public:
+  static constexpr size_t kMaxLine = size_t{64} << 20;
+
+  /// Errors: kIncomplete when the file cannot be opened.
+  explicit JsonLines(const std::string& path, size_t max_line_bytes = kMaxLine);
+  /// `name` stands for the path in errors.
+  JsonLines(std::unique_ptr<std::istream> stream, std::string name,
+            size_t max_line_bytes = kMaxLine);
+
+  /// The next object, whose place is path:line, or nothing at the end.
+  /// Errors: kCorrupt with path:line when a line is too long or no JSON object.
+  std::optional<JsonDocument> next();
+
+ private:
+  bool read_line();
+
+  std::unique_ptr<std::istream> stream_;
+  std::string name_;
+  size_t max_line_bytes_;
+  std::vector<char> block_;
+  size_t used_ = 0, filled_ = 0;  // of block_
+  std::string line_;
+  int64_t number_ = 0;
+};
+
+}  // namespace rlreplay

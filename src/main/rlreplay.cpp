@@ -1,0 +1,42 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <iostream>
+#include <string_view>
+
+#include "src/base/report_error.h"
+#include "src/replay/verbs/verb.h"
+
+namespace {
+
+constexpr int kUsageExit = 2;
+
+constexpr const char* kFooter =
+    "`rlreplay VERB --help` explains a verb and shows an example.\n"
+    "Exit codes: 0 done or identical, 1 a difference or finding, 2 usage, 3 corrupt or incomplete\n"
+    "input, 4 unsupported, 5 environment (memory, disk, device), 70 internal error.";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace rlreplay;
+  const bool json = std::any_of(
+      argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
+  return run_reporting_errors("rlreplay", json, [&] {
+    CLI::App program(
+        "Deterministic replay and bisection of reinforcement learning runs of language models",
+        "rlreplay");
+    program.set_version_flag("--version", "rlreplay " RLREPLAY_VERSION);
+    program.require_subcommand(1);
+    program.footer(kFooter);
+    replay::Command chosen;
+    replay::add_verbs(program, chosen);
+    try {
+      program.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      return program.exit(error) == 0 ? 0 : kUsageExit;
+    }
+    return chosen();
+  });
+}

@@ -1,0 +1,62 @@
+#include <filesystem>
+#include <vector>
+
+#include "format/foreign/checkpoint.h"
+#include "format/foreign/float_values.h"
+#include "src/base/error.h"
+#include "src/replay/model_source.h"
+
+namespace rlreplay::replay {
+namespace {
+
+class CheckpointSource : public ModelSource {
+ public:
+  explicit CheckpointSource(const std::string& folder)
+      : checkpoint_(foreign::Checkpoint::open(folder)) {}
+
+  const ModelConfig& config() const override { return checkpoint_.config(); }
+
+  void load(const engine::Runtime&, engine::Model& model) const override {
+    checkpoint_.check_finite();
+    for (const engine::Parameter& p : model.parameters().list) {
+      foreign::to_float(checkpoint_.tensor(p.name),
+                        {model.weights().data() + p.offset, static_cast<size_t>(p.size())});
+    }
+  }
+
+  Tokenizer tokenizer() const override {
+    const std::string path = checkpoint_.folder() + "/tokenizer.json";
+    if (!std::filesystem::exists(path)) {
+      throw Error(ErrorCode::kIncomplete, "the checkpoint has no tokenizer.json", path);
+    }
+    return Tokenizer::read(path);
+  }
+
+  ChatTemplate chat_template() const override { return ChatTemplate::read(checkpoint_.folder()); }
+
+  void save(const engine::Model& model, const std::string& folder) const override {
+    std::vector<foreign::StoredTensor> tensors;
+    int index = 0;
+    for (const engine::Parameter& p : model.parameters().list) {
+      foreign::StoredTensor& tensor = tensors.emplace_back();
+      tensor.name = p.name;
+      tensor.dtype = DType::kF32;
+      tensor.shape = checkpoint_.tensor(p.name).shape;
+      const auto* data = reinterpret_cast<const unsigned char*>(model.weight(index));
+      tensor.data = {data, static_cast<size_t>(p.size()) * sizeof(float)};
+      ++index;
+    }
+    foreign::write_checkpoint(folder, checkpoint_.folder(), tensors);
+  }
+
+ private:
+  foreign::Checkpoint checkpoint_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelSource> open_checkpoint(const std::string& folder) {
+  return std::make_unique<CheckpointSource>(folder);
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/base/model_config.h"
+#include "src/engine/model.h"
+#include "src/engine/runtime.h"
+#include "src/task/chat.h"
+#include "src/task/tokenizer.h"
+
+namespace rlreplay::replay {
+
+/// Where a model comes from: a checkpoint's folder, or the program itself ("demo").
+class ModelSource {
+ public:
+  virtual ~ModelSource() = default;
+
+  virtual const ModelConfig& config() const = 0;
+  /// Fills the model's weights; they are packed by whoever runs it.
+  /// Errors: kCorrupt for a NaN or an infinity, naming tensor and index.
+  virtual void load(const engine::Runtime& runtime, engine::Model& model) const = 0;
+  virtual Tokenizer tokenizer() const = 0;
+  /// Errors: kIncomplete where there is no chat template, kUnsupported where it is not known.
+  virtual ChatTemplate chat_template() const = 0;
+  /// Writes `model`'s weights as a checkpoint with this source's configuration and tokenizer.
+  virtual void save(const engine::Model& model, const std::string& folder) const = 0;
+};
+
+/// A checkpoint's folder. Errors: those of foreign::Checkpoint::open.
+std::unique_ptr<ModelSource> open_checkpoint(const std::string& folder);
+
+}  // namespace rlreplay::replay

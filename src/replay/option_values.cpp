@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "src/base/error.h"
+#include "src/replay/options.h"
+
+namespace rlreplay::replay {
+namespace {
+
+[[noreturn]] void refuse(const Option& option, std::string_view text, const std::string& expected) {
+  throw Error(ErrorCode::kUsage, "--" + std::string(option.name) + " takes " + expected +
+                                     ", not \"" + std::string(text) + "\"");
+}
+
+template <class Number>
+std::string shortest(Number value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return {text, end};
+}
+
+template <class Number>
+Number parse(const Option& option, std::string_view text, const std::string& kind) {
+  Number value = 0;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (text.empty() || result.ec != std::errc() || result.ptr != end ||
+      !std::isfinite(static_cast<double>(value))) {
+    refuse(option, text, kind);
+  }
+  if (static_cast<double>(value) < option.min) {
+    const bool positive = option.min > 0 && option.min < 1;
+    refuse(option, text,
+           positive ? kind + " above 0" : kind + " of at least " + shortest(option.min));
+  }
+  return value;
+}
+
+int64_t parse_integer(const Option& option, std::string_view text) {
+  return parse<int64_t>(option, text, "a whole number");
+}
+
+double parse_number(const Option& option, std::string_view text) {
+  return parse<double>(option, text, "a number");
+}
+
+bool is_choice(std::string_view choices, std::string_view text) {
+  while (!choices.empty()) {
+    const size_t end = std::min(choices.find('|'), choices.size());
+    if (choices.substr(0, end) == text) return true;
+    choices.remove_prefix(std::min(end + 1, choices.size()));
+  }
+  return false;
+}
+
+std::vector<int64_t> parse_list(const Option& option, std::string_view text) {
+  std::vector<int64_t> out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of(", "), text.size());
+    if (end > 0) out.push_back(parse_integer(option, text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+struct Setter {
+  RunOptions& options;
+  const Option& option;
+  std::string_view text;
+
+  void operator()(bool RunOptions::*field) const {
+    if (text != "true" && text != "false") refuse(option, text, "true or false");
+    options.*field = text == "true";
+  }
+  void operator()(int64_t RunOptions::*field) const {
+    options.*field = parse_integer(option, text);
+  }
+  void operator()(double RunOptions::*field) const { options.*field = parse_number(option, text); }
+  void operator()(std::string RunOptions::*field) const {
+    if (!option.choices.empty() && !is_choice(option.choices, text)) {
+      refuse(option, text, "one of " + std::string(option.choices));
+    }
+    options.*field = std::string(text);
+  }
+  void operator()(std::optional<int64_t> RunOptions::*field) const {
+    options.*field = text == "none" ? std::nullopt : std::optional(parse_integer(option, text));
+  }
+  void operator()(std::optional<double> RunOptions::*field) const {
+    options.*field = text == "none" ? std::nullopt : std::optional(parse_number(option, text));
+  }
+  void operator()(std::vector<int64_t> RunOptions::*field) const {
+    options.*field = parse_list(option, text);
+  }
+};
+
+struct Printer {
+  const RunOptions& options;
+
+  std::string operator()(bool RunOptions::*field) const {
+    return options.*field ? "true" : "false";
+  }
+  std::string operator()(int64_t RunOptions::*field) const { return shortest(options.*field); }
+  std::string operator()(double RunOptions::*field) const { return shortest(options.*field); }
+  std::string operator()(std::string RunOptions::*field) const { return options.*field; }
+  std::string operator()(std::optional<int64_t> RunOptions::*field) const {
+    return options.*field ? shortest(*(options.*field)) : "none";
+  }
+  std::string operator()(std::optional<double> RunOptions::*field) const {
+    return options.*field ? shortest(*(options.*field)) : "none";
+  }
+  std::string operator()(std::vector<int64_t> RunOptions::*field) const {
+    std::string out;
+    for (const int64_t id : options.*field) out += (out.empty() ? "" : ",") + shortest(id);
+    return out;
+  }
+};
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest_option(std::string_view name) {
+  const auto table = option_table();
+  const auto nearest =
+      std::min_element(table.begin(), table.end(), [&](const auto& a, const auto& b) {
+        return edit_distance(a.name, name) < edit_distance(b.name, name);
+      });
+  return std::string(nearest->name);
+}
+
+}  // namespace
+
+void set_option(RunOptions& options, const Option& option, std::string_view text) {
+  std::visit(Setter{options, option, text}, option.field);
+}
+
+std::string option_text(const RunOptions& options, const Option& option) {
+  return std::visit(Printer{options}, option.field);
+}
+
+std::vector<Setting> settings(const RunOptions& options) {
+  std::vector<Setting> out;
+  for (const Option& option : option_table()) {
+    out.emplace_back(option.name, option_text(options, option));
+  }
+  return out;
+}
+
+void apply(RunOptions& options, std::span<const Setting> settings) {
+  for (const auto& [name, text] : settings) {
+    const Option* option = find_option(name);
+    if (option == nullptr) {
+      throw Error(ErrorCode::kUsage,
+                  "there is no option " + name + "; the nearest is " + nearest_option(name));
+    }
+    set_option(options, *option, text);
+  }
+}
+
+}  // namespace rlreplay::replay

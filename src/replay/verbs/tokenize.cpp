@@ -1,0 +1,66 @@
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <iostream>
+
+#include "src/base/json_line.h"
+#include "src/base/json_lines.h"
+#include "src/replay/models.h"
+#include "src/replay/verbs/verb.h"
+
+namespace rlreplay::replay {
+namespace {
+
+struct TokenizeArguments {
+  std::string model;
+  std::string input = "-";
+  bool decode = false;
+  bool add_special = false;
+};
+
+std::string ids_json(std::span<const TokenId> ids) {
+  std::string out = "[";
+  for (const TokenId id : ids) out += (out.size() > 1 ? "," : "") + std::to_string(id);
+  return out + "]";
+}
+
+std::vector<TokenId> read_ids(const JsonValue& list) {
+  std::vector<TokenId> ids;
+  for (size_t i = 0; i < list.size(); ++i) {
+    ids.push_back(static_cast<TokenId>(list.at(i).integer(0, INT32_MAX)));
+  }
+  return ids;
+}
+
+int tokenize(const TokenizeArguments& arguments) {
+  const Tokenizer tokenizer = find_model(arguments.model)->tokenizer();
+  JsonLines lines = open_lines(arguments.input);
+  while (const auto line = lines.next()) {
+    JsonLine out;
+    if (arguments.decode) {
+      out.text("text", tokenizer.decode(read_ids(line->root()["ids"])));
+    } else {
+      const auto add = arguments.add_special ? AddSpecial::kYes : AddSpecial::kNo;
+      out.json("ids", ids_json(tokenizer.encode(line->root()["text"].string(), add)));
+    }
+    std::cout << out.str() << '\n';
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& program, Command& chosen) {
+  auto arguments = std::make_shared<TokenizeArguments>();
+  CLI::App* verb = program.add_subcommand("tokenize", "Text to token ids and back");
+  verb->add_option("--model", arguments->model, "checkpoint folder, or demo")->required();
+  verb->add_option("input", arguments->input, "JSONL file, - for standard input");
+  verb->add_flag("--decode", arguments->decode, "lines {\"ids\": [...]} in, {\"text\": ...} out");
+  verb->add_flag("--add-special", arguments->add_special,
+                 "put the tokenizer's own special tokens around the text");
+  verb->footer(
+      "Reads lines {\"text\": ...} and prints a line {\"ids\": [...]} for each, in their order.\n\n"
+      "Example:\n  echo '{\"text\": \"12+34=\"}' | rlreplay tokenize --model demo");
+  verb->callback([=, &chosen] { chosen = [=] { return tokenize(*arguments); }; });
+}
+
+}  // namespace rlreplay::replay

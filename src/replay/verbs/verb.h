@@ -1,0 +1,17 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <functional>
+
+/// The verbs of `rlreplay`, a file each. Each adds its subcommand to the program and, where it is
+/// the one that was asked for, leaves in `chosen` what is to be run; that returns the exit code.
+namespace rlreplay::replay {
+
+using Command = std::function<int()>;
+
+void add_tokenize(CLI::App& program, Command& chosen);
+
+/// All of them, in the order of --help.
+void add_verbs(CLI::App& program, Command& chosen);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,7 @@
+#include "src/replay/verbs/verb.h"
+
+namespace rlreplay::replay {
+
+void add_verbs(CLI::App& program, Command& chosen) { add_tokenize(program, chosen); }
+
+}  // namespace rlreplay::replay
