@@ -17,7 +17,7 @@ constexpr KnownDataset kTable[] = {
     {"rollout", "offsets", "u64", "S+1", Values::kOffsets, 'T'},
     {"rollout", "prompt_length", "u32", "S"},
     {"rollout", "tokens", "i32 i64", "T"},
-    {"rollout", "log_probs", "f32", "T"},
+    {"rollout", "log_probs", "f32 f64", "T"},
     {"rollout", "loss_mask", "u8", "T", Values::kMask},
     {"rollout", "rewards", "f64", "S"},
     {"rollout", "reward_components", "f64", "S K"},
@@ -34,16 +34,24 @@ constexpr KnownDataset kTable[] = {
     {"rollout", "experts", "u8 u16", "T M E"},
     {"train", "sample_id", "u64", "S"},
     {"train", "offsets", "u64", "S+1", Values::kOffsets, 'T'},
+    {"train", "tokens", "i32", "T"},
+    {"train", "prompt_length", "u32", "S"},
     {"train", "micro_batch", "u32", "S"},
     {"train", "loss_mask", "u8", "T", Values::kMask},
+    {"train", "rewards", "f64", "S"},
     {"train", "token_weights", "f64", "T"},
-    {"train", "log_probs", "f32", "T"},
-    {"train", "old_log_probs", "f32", "T"},
-    {"train", "ref_log_probs", "f32", "T"},
-    {"train", "entropy", "f32", "T"},
-    {"train", "advantages", "f32", "T"},
-    {"train", "returns", "f32", "T"},
-    {"train", "values", "f32", "T"},
+    {"train", "log_probs", "f32 f64", "T"},
+    {"train", "old_log_probs", "f32 f64", "T"},
+    {"train", "ref_log_probs", "f32 f64", "T"},
+    {"train", "teacher_log_probs", "f32 f64", "T"},
+    {"train", "rollout_log_probs", "f32 f64", "T"},
+    {"train", "entropy", "f32 f64", "T"},
+    {"train", "ref_entropy", "f32 f64", "T"},
+    {"train", "advantages", "f32 f64", "T"},
+    {"train", "returns", "f32 f64", "T"},
+    {"train", "values", "f32 f64", "T"},
+    {"train", "kl", "f32 f64", "T"},
+    {"train", "reverse_kl", "f32 f64", "T"},
     {"train", "scalars", "f64", "N"},
     {"train", "events/event", "u32", "E"},
     {"train", "events/tensor", "u32", "E"},
@@ -68,6 +76,9 @@ std::vector<std::string_view> words(std::string_view text) {
   return out;
 }
 
+/// Which samples have a value: NAME_present of any column NAME.
+constexpr KnownDataset kPresence = {"", "", "u8", "S", Values::kMask};
+
 /// The events of the rollout phase have the same tables in a rollout unit.
 bool applies(const KnownDataset& known, std::string_view kind, std::string_view name) {
   const bool events = name.starts_with("events/") && (kind == "rollout" || kind == "train");
@@ -75,6 +86,8 @@ bool applies(const KnownDataset& known, std::string_view kind, std::string_view 
 }
 
 const KnownDataset* known(std::string_view kind, std::string_view name) {
+  const bool samples = kind == "rollout" || kind == "train";
+  if (samples && name.ends_with("_present")) return &kPresence;
   const auto it = std::find_if(std::begin(kTable), std::end(kTable),
                                [&](const auto& k) { return applies(k, kind, name); });
   return it == std::end(kTable) ? nullptr : it;

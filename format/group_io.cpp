@@ -1,0 +1,138 @@
+#include "format/group_io.h"
+
+#include <algorithm>
+
+namespace rlreplay::format {
+
+bool sound_offsets(const std::vector<uint64_t>& offsets, size_t size, size_t total) {
+  return offsets.size() == size + 1 && offsets.front() == 0 && offsets.back() == total &&
+         std::is_sorted(offsets.begin(), offsets.end());
+}
+
+void GroupWriter::expect(bool condition, std::string_view name) const {
+  if (condition) return;
+  throw Error(ErrorCode::kUsage, "the values do not agree with the samples and tokens", path(name));
+}
+
+void GroupWriter::add(std::string_view name, DType dtype, std::vector<uint64_t> shape,
+                      std::span<const std::byte> bytes) {
+  datasets_.push_back(
+      {path(name), dtype, std::move(shape), bytes, owner_, {}, std::nullopt, {}, nullptr});
+}
+
+void GroupWriter::presence(std::string_view name, const Presence& presence) {
+  if (presence.empty()) return;
+  expect(presence.size() == extents_.samples, presence_name(name));
+  add(presence_name(name), DType::kU8, {presence.size()}, std::as_bytes(std::span(presence)));
+}
+
+void GroupWriter::operator()(std::string_view name, const TokenFloats& column, Axis axis) {
+  expect(column.narrow.empty() || column.wide.empty(), name);
+  if (column.is_wide()) {
+    (*this)(name, column.wide, axis);
+  } else {
+    (*this)(name, column.narrow, axis);
+  }
+  presence(name, column.presence);
+}
+
+void GroupWriter::operator()(std::string_view name, const Texts& texts, Axis) {
+  offsets(offsets_name(name), texts.offsets, texts.bytes.size());
+  add(name, DType::kU8, {texts.bytes.size()}, std::as_bytes(std::span(texts.bytes)));
+  presence(name, texts.presence);
+}
+
+void GroupWriter::offsets(std::string_view name, const std::vector<uint64_t>& offsets,
+                          size_t total) {
+  expect(sound_offsets(offsets, extents_.samples, total), name);
+  add(name, DType::kU64, {offsets.size()}, std::as_bytes(std::span(offsets)));
+}
+
+void GroupWriter::named(std::string_view name, const NamedColumns& columns, size_t rows) {
+  expect(columns.values.size() == columns.names.size() * std::max<size_t>(rows, 1), name);
+  std::vector<uint64_t> shape = {columns.names.size()};
+  if (rows != 0) shape.insert(shape.begin(), rows);
+  add(name, DType::kF64, std::move(shape), std::as_bytes(std::span(columns.values)));
+  std::string names;
+  for (const std::string& column : columns.names) {
+    expect(column.find('\n') == column.npos, name);
+    names += (names.empty() ? "" : "\n") + column;
+  }
+  datasets_.back().attributes["columns"] = names;
+  presence(name, columns.presence);
+}
+
+const StoredDataset* GroupReader::find(std::string_view name) const {
+  return unit_.find(group_ + "/" + std::string(name));
+}
+
+void GroupReader::expect(bool condition, std::string_view name, const char* message) const {
+  if (condition) return;
+  throw FormatError(Rule::kMeaning, message, unit_.record().path, group_ + "/" + std::string(name));
+}
+
+void GroupReader::check_dtype(const StoredDataset& dataset, DType dtype) const {
+  if (dataset.dtype == dtype) return;
+  throw FormatError(Rule::kMeaning,
+                    "its dtype is " + std::string(to_string(dataset.dtype)) + ", not " +
+                        std::string(to_string(dtype)),
+                    unit_.record().path, dataset.path);
+}
+
+void GroupReader::presence(std::string_view name, Presence& presence) {
+  const std::string own = presence_name(name);
+  const StoredDataset* dataset = find(own);
+  if (dataset == nullptr) return;
+  presence = read<uint8_t>(*dataset);
+  expect(presence.size() == extents_.samples, own, "its length does not agree with the others");
+  const bool mask = std::all_of(presence.begin(), presence.end(), [](auto p) { return p < 2; });
+  expect(mask, own, "a mask holds values other than 0 and 1");
+}
+
+void GroupReader::operator()(std::string_view name, TokenFloats& column, Axis axis) {
+  const StoredDataset* dataset = find(name);
+  if (dataset != nullptr && dataset->dtype == DType::kF64) {
+    (*this)(name, column.wide, axis);
+  } else {
+    (*this)(name, column.narrow, axis);
+  }
+  presence(name, column.presence);
+}
+
+void GroupReader::operator()(std::string_view name, Texts& texts, Axis) {
+  const StoredDataset* dataset = find(name);
+  expect(dataset != nullptr, name, "it is missing");
+  const std::vector<uint8_t> bytes = read<uint8_t>(*dataset);
+  texts.bytes.assign(bytes.begin(), bytes.end());
+  texts.offsets = offsets(offsets_name(name), extents_.samples, bytes.size());
+  presence(name, texts.presence);
+}
+
+std::vector<uint64_t> GroupReader::offsets(std::string_view name, size_t size, size_t total) {
+  const StoredDataset* dataset = find(name);
+  expect(dataset != nullptr, name, "it is missing");
+  std::vector<uint64_t> values = read<uint64_t>(*dataset);
+  expect(sound_offsets(values, size, total), name, "offsets do not ascend from 0 to their total");
+  return values;
+}
+
+void GroupReader::named(std::string_view name, std::optional<NamedColumns>& columns, size_t rows) {
+  const StoredDataset* dataset = find(name);
+  if (dataset == nullptr) return;
+  NamedColumns& made = columns.emplace();
+  const auto it = dataset->attributes.find("columns");
+  const auto* names =
+      it == dataset->attributes.end() ? nullptr : std::get_if<std::string>(&it->second);
+  expect(names != nullptr, name, "its columns have no names");
+  for (size_t at = 0; !names->empty() && at <= names->size();) {
+    const size_t end = std::min(names->find('\n', at), names->size());
+    made.names.push_back(names->substr(at, end - at));
+    at = end + 1;
+  }
+  made.values = read<double>(*dataset);
+  expect(made.values.size() == made.names.size() * std::max<size_t>(rows, 1), name,
+         "its length does not agree with the names of its columns");
+  presence(name, made.presence);
+}
+
+}  // namespace rlreplay::format

@@ -1,0 +1,143 @@
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "format/dataset.h"
+#include "format/dump_reader.h"
+#include "format/rule.h"
+#include "format/sample_columns.h"
+
+/// Writes and reads the fields of RolloutData and TrainData: one visitor each, so that a field is
+/// named once for both ways.
+namespace rlreplay::format {
+
+template <class T>
+constexpr DType dtype_for() {
+  if constexpr (std::is_same_v<T, float>) return DType::kF32;
+  if constexpr (std::is_same_v<T, double>) return DType::kF64;
+  if constexpr (std::is_same_v<T, int32_t>) return DType::kI32;
+  if constexpr (std::is_same_v<T, int64_t>) return DType::kI64;
+  if constexpr (std::is_same_v<T, uint16_t>) return DType::kU16;
+  if constexpr (std::is_same_v<T, uint32_t>) return DType::kU32;
+  if constexpr (std::is_same_v<T, uint64_t>) return DType::kU64;
+  if constexpr (sizeof(T) == 1) return DType::kU8;
+}
+
+/// What a column has one value for.
+enum class Axis { kSample, kToken };
+
+/// The numbers of samples and tokens that every column must fit.
+struct Extents {
+  size_t samples = 0;
+  size_t tokens = 0;
+  size_t of(Axis axis) const { return axis == Axis::kSample ? samples : tokens; }
+};
+
+inline std::string presence_name(std::string_view name) { return std::string(name) + "_present"; }
+inline std::string offsets_name(std::string_view name) { return std::string(name) + "_offsets"; }
+
+/// Whether offsets begin with 0, ascend, are `size` + 1 and end with `total`.
+bool sound_offsets(const std::vector<uint64_t>& offsets, size_t size, size_t total);
+
+/// Collects the datasets of a group; they view the data that `owner` keeps alive.
+class GroupWriter {
+ public:
+  GroupWriter(std::string group, std::shared_ptr<const void> owner, Extents extents)
+      : group_(std::move(group)), owner_(std::move(owner)), extents_(extents) {}
+
+  template <class T>
+  void operator()(std::string_view name, const std::vector<T>& values, Axis axis) {
+    expect(values.size() == extents_.of(axis), name);
+    add(name, dtype_for<T>(), {values.size()}, std::as_bytes(std::span(values)));
+  }
+  template <class T>
+  void operator()(std::string_view name, const std::optional<T>& field, Axis axis) {
+    if (field) (*this)(name, *field, axis);
+  }
+  template <class T>
+  void operator()(std::string_view name, const Column<T>& column, Axis axis) {
+    (*this)(name, column.values, axis);
+    presence(name, column.presence);
+  }
+  void operator()(std::string_view name, const TokenFloats& column, Axis axis);
+  void operator()(std::string_view name, const Texts& texts, Axis axis);
+  void offsets(std::string_view name, const std::vector<uint64_t>& offsets, size_t total);
+  /// Shapes: [rows, names], or [names] for `rows` 0.
+  void named(std::string_view name, const NamedColumns& columns, size_t rows);
+
+  void add(std::string_view name, DType dtype, std::vector<uint64_t> shape,
+           std::span<const std::byte> bytes);
+  void add(Dataset dataset) { datasets_.push_back(std::move(dataset)); }
+  void expect(bool condition, std::string_view name) const;
+  std::string path(std::string_view name) const { return group_ + "/" + std::string(name); }
+
+  std::vector<Dataset> finish() { return std::move(datasets_); }
+
+ private:
+  void presence(std::string_view name, const Presence& presence);
+
+  std::string group_;
+  std::shared_ptr<const void> owner_;
+  Extents extents_;
+  std::vector<Dataset> datasets_;
+};
+
+/// Fills fields from the datasets of a group; a field without its dataset stays absent.
+class GroupReader {
+ public:
+  GroupReader(const DumpReader& dump, const UnitReader& unit, std::string group)
+      : dump_(dump), unit_(unit), group_(std::move(group)) {}
+
+  void set_extents(Extents extents) { extents_ = extents; }
+
+  template <class T>
+  void operator()(std::string_view name, std::vector<T>& values, Axis axis) {
+    const StoredDataset* dataset = find(name);
+    expect(dataset != nullptr, name, "it is missing");
+    values = read<T>(*dataset);
+    expect(values.size() == extents_.of(axis), name, "its length does not agree with the others");
+  }
+  template <class T>
+  void operator()(std::string_view name, std::optional<T>& field, Axis axis) {
+    if (find(name) != nullptr) (*this)(name, field.emplace(), axis);
+  }
+  template <class T>
+  void operator()(std::string_view name, Column<T>& column, Axis axis) {
+    (*this)(name, column.values, axis);
+    presence(name, column.presence);
+  }
+  void operator()(std::string_view name, TokenFloats& column, Axis axis);
+  void operator()(std::string_view name, Texts& texts, Axis axis);
+  /// `size` rows up to `total`.
+  std::vector<uint64_t> offsets(std::string_view name, size_t size, size_t total);
+  void named(std::string_view name, std::optional<NamedColumns>& columns, size_t rows);
+
+  const StoredDataset* find(std::string_view name) const;
+  template <class T>
+  std::vector<T> read(const StoredDataset& dataset) const {
+    check_dtype(dataset, dtype_for<T>());
+    const Buffer<std::byte> bytes = dump_.read(unit_, dataset);
+    std::vector<T> values(bytes.size() / sizeof(T));
+    if (bytes.size() != 0) std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  /// Errors: FormatError kMeaning unless `condition`.
+  void expect(bool condition, std::string_view name, const char* message) const;
+
+ private:
+  void check_dtype(const StoredDataset& dataset, DType dtype) const;
+  void presence(std::string_view name, Presence& presence);
+
+  const DumpReader& dump_;
+  const UnitReader& unit_;
+  std::string group_;
+  Extents extents_;
+};
+
+}  // namespace rlreplay::format

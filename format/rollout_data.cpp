@@ -1,0 +1,148 @@
+#include "format/rollout_data.h"
+
+#include <algorithm>
+
+#include "format/group_io.h"
+
+namespace rlreplay::format {
+namespace {
+
+/// The fields that are one dataset, or one with its companions.
+template <class Data, class Visitor>
+void visit(Data& data, Visitor& visitor) {
+  visitor("sample_id", data.sample_id, Axis::kSample);
+  visitor("group_id", data.group_id, Axis::kSample);
+  visitor("prompt_length", data.prompt_length, Axis::kSample);
+  visitor("log_probs", data.log_probs, Axis::kToken);
+  visitor("loss_mask", data.loss_mask, Axis::kToken);
+  visitor("rewards", data.rewards, Axis::kSample);
+  visitor("finish", data.finish, Axis::kSample);
+  visitor("prompt_text", data.prompt_text, Axis::kSample);
+  visitor("response_text", data.response_text, Axis::kSample);
+  visitor("label_text", data.label_text, Axis::kSample);
+}
+
+/// Every rule of the fields beyond their lengths. Returns what is wrong, or null.
+const char* contradiction(const RolloutData& data) {
+  for (size_t s = 0; s + 1 < data.size(); ++s) {
+    if (data.sample_id[s] >= data.sample_id[s + 1]) return "the ids of samples do not ascend";
+  }
+  for (size_t s = 0; data.prompt_length && s < data.size(); ++s) {
+    const uint64_t length = data.offsets[s + 1] - data.offsets[s];
+    if ((*data.prompt_length)[s] > length) return "a prompt is longer than its sample";
+  }
+  if (data.loss_mask) {
+    const auto& mask = data.loss_mask->values;
+    if (std::any_of(mask.begin(), mask.end(), [](uint8_t m) { return m > 1; })) {
+      return "the loss mask holds values other than 0 and 1";
+    }
+  }
+  return nullptr;
+}
+
+void add_versions(GroupWriter& writer, const Versions& versions) {
+  const size_t count = versions.versions.size();
+  writer.offsets("version_offsets", versions.offsets, count);
+  writer.add("versions", DType::kI64, {count}, std::as_bytes(std::span(versions.versions)));
+  if (!versions.starts) return;
+  writer.expect(versions.starts->size() == count, "version_starts");
+  writer.add("version_starts", DType::kU32, {count}, std::as_bytes(std::span(*versions.starts)));
+}
+
+/// Stored in the narrowest type that holds them.
+void add_experts(GroupWriter& writer, const Experts& experts, size_t tokens) {
+  const std::vector<uint64_t> shape = {tokens, experts.layers, experts.slots};
+  writer.expect(elements_of(shape) == experts.experts.size(), "experts");
+  const bool wide = std::any_of(experts.experts.begin(), experts.experts.end(),
+                                [](uint16_t expert) { return expert > UINT8_MAX; });
+  if (wide) {
+    return writer.add("experts", DType::kU16, shape, std::as_bytes(std::span(experts.experts)));
+  }
+  std::vector<uint8_t> narrow(experts.experts.begin(), experts.experts.end());
+  writer.add(dataset_of(writer.path("experts"), DType::kU8, shape, std::move(narrow)));
+}
+
+void read_versions(GroupReader& reader, RolloutData& data) {
+  const StoredDataset* dataset = reader.find("versions");
+  if (dataset == nullptr) return;
+  Versions& versions = data.versions.emplace();
+  versions.versions = reader.read<int64_t>(*dataset);
+  versions.offsets = reader.offsets("version_offsets", data.size(), versions.versions.size());
+  if (const StoredDataset* starts = reader.find("version_starts")) {
+    versions.starts = reader.read<uint32_t>(*starts);
+    reader.expect(versions.starts->size() == versions.versions.size(), "version_starts",
+                  "its length does not agree with the versions");
+  }
+}
+
+void read_experts(GroupReader& reader, RolloutData& data) {
+  const StoredDataset* dataset = reader.find("experts");
+  if (dataset == nullptr) return;
+  const bool shaped = dataset->shape.size() == 3 && dataset->shape[0] == data.tokens.size();
+  reader.expect(shaped, "experts", "its shape is not [T, M, E]");
+  Experts& experts = data.experts.emplace();
+  experts.layers = dataset->shape[1];
+  experts.slots = dataset->shape[2];
+  if (dataset->dtype == DType::kU16) {
+    experts.experts = reader.read<uint16_t>(*dataset);
+  } else {
+    const std::vector<uint8_t> narrow = reader.read<uint8_t>(*dataset);
+    experts.experts.assign(narrow.begin(), narrow.end());
+  }
+}
+
+std::vector<int32_t> read_tokens(GroupReader& reader) {
+  const StoredDataset* dataset = reader.find("tokens");
+  reader.expect(dataset != nullptr, "tokens", "it is missing");
+  if (dataset->dtype != DType::kI64) return reader.read<int32_t>(*dataset);
+  const std::vector<int64_t> wide = reader.read<int64_t>(*dataset);
+  const bool fits =
+      std::all_of(wide.begin(), wide.end(), [](int64_t id) { return id >= 0 && id <= INT32_MAX; });
+  reader.expect(fits, "tokens", "a token is no token id");
+  return {wide.begin(), wide.end()};
+}
+
+}  // namespace
+
+std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data,
+                                 const std::string& group) {
+  GroupWriter writer(group, data, {data->size(), data->tokens.size()});
+  writer.offsets("offsets", data->offsets, data->tokens.size());
+  writer("tokens", data->tokens, Axis::kToken);
+  visit(*data, writer);
+  if (const char* message = contradiction(*data)) throw Error(ErrorCode::kUsage, message, group);
+  if (data->reward_components) {
+    writer.expect(data->size() > 0, "reward_components");
+    writer.named("reward_components", *data->reward_components, data->size());
+  }
+  if (data->versions) add_versions(writer, *data->versions);
+  if (data->experts) add_experts(writer, *data->experts, data->tokens.size());
+  return writer.finish();
+}
+
+RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
+                              const std::string& group) {
+  RolloutData data;
+  GroupReader reader(dump, unit, group);
+  data.tokens = read_tokens(reader);
+  const StoredDataset* ids = reader.find("sample_id");
+  reader.expect(ids != nullptr && ids->shape.size() == 1, "sample_id", "it is missing");
+  reader.set_extents({ids->shape[0], data.tokens.size()});
+  data.offsets = reader.offsets("offsets", ids->shape[0], data.tokens.size());
+  visit(data, reader);
+  if (data.size() > 0) reader.named("reward_components", data.reward_components, data.size());
+  read_versions(reader, data);
+  read_experts(reader, data);
+  const char* message = contradiction(data);
+  reader.expect(message == nullptr, "sample_id", message);
+  return data;
+}
+
+std::optional<RolloutData> find_rollout_data(const DumpReader& dump, int64_t id) {
+  const std::string group = std::to_string(id);
+  const std::vector<const UnitRecord*> units = dump.find("rollout", group);
+  if (units.empty()) return std::nullopt;
+  return read_rollout_data(dump, dump.open_unit(*units.front()), group);
+}
+
+}  // namespace rlreplay::format

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "format/dataset.h"
+#include "format/dump_reader.h"
+#include "format/sample_columns.h"
+
+namespace rlreplay::format {
+
+/// How a response ended; the values are those of SPEC.md.
+enum class Finish : uint8_t { kStop = 0, kLength = 1, kAborted = 2, kFailed = 3, kUnknown = 255 };
+
+/// The versions of the weights that wrote a response, in their order.
+struct Versions {
+  std::vector<uint64_t> offsets = {0};          // [S + 1], of versions
+  std::vector<int64_t> versions;                // [V]
+  std::optional<std::vector<uint32_t>> starts;  // [V]: the first token of each in its sample
+  friend bool operator==(const Versions&, const Versions&) = default;
+};
+
+/// The experts that a router chose for each token.
+struct Experts {
+  uint64_t layers = 0;
+  uint64_t slots = 0;
+  std::vector<uint16_t> experts;  // [T, layers, slots]
+  friend bool operator==(const Experts&, const Experts&) = default;
+};
+
+/// What was generated in one rollout: S samples by ascending id, T tokens of all of them, prompts
+/// included. What was not recorded is absent, never zero.
+struct RolloutData {
+  std::vector<uint64_t> sample_id;      // [S], ascending
+  std::vector<uint64_t> offsets = {0};  // [S + 1]: sample s is tokens [offsets[s], offsets[s + 1])
+  std::vector<int32_t> tokens;          // [T]
+  std::optional<Column<uint64_t>> group_id;
+  std::optional<std::vector<uint32_t>> prompt_length;  // [S]
+  std::optional<TokenFloats> log_probs;                // the sampler's; +0 for the prompt
+  std::optional<Column<uint8_t>> loss_mask;            // [T]; 0 for the prompt
+  std::optional<Column<double>> rewards;               // [S], as the reward function gave them
+  std::optional<NamedColumns> reward_components;       // [S, K]
+  std::optional<std::vector<Finish>> finish;           // [S]
+  std::optional<Versions> versions;
+  std::optional<Texts> prompt_text;
+  std::optional<Texts> response_text;
+  std::optional<Texts> label_text;
+  std::optional<Experts> experts;
+
+  size_t size() const { return sample_id.size(); }
+  friend bool operator==(const RolloutData&, const RolloutData&) = default;
+};
+
+/// The datasets of a rollout unit's group (`3`). They share `data`.
+/// Errors: kUsage where lengths do not agree or ids do not ascend.
+std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data, const std::string& group);
+
+/// Reads one group of a rollout unit.
+/// Errors: FormatError, kMeaning where the datasets do not agree with one another.
+RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
+                              const std::string& group);
+
+/// The rollout `id` of a dump, whichever unit holds it; nothing where none does.
+std::optional<RolloutData> find_rollout_data(const DumpReader& dump, int64_t id);
+
+}  // namespace rlreplay::format

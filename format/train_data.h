@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "format/dataset.h"
+#include "format/dump_reader.h"
+#include "format/sample_columns.h"
+
+namespace rlreplay::format {
+
+/// What one rank trained on in one step, and what it computed: S samples in the order in which they
+/// were packed, T tokens of theirs, prompts included. What was not recorded is absent, never zero.
+struct TrainData {
+  std::vector<uint64_t> sample_id;                     // [S], joins the rollout
+  std::vector<uint64_t> offsets = {0};                 // [S + 1]
+  std::optional<std::vector<int32_t>> tokens;          // [T], where no rollout unit holds them
+  std::optional<std::vector<uint32_t>> prompt_length;  // [S], likewise
+  std::optional<std::vector<uint32_t>> micro_batch;    // [S]
+  std::optional<Column<uint8_t>> loss_mask;            // [T]
+  std::optional<Column<double>> rewards;               // [S], as the trainer shaped them
+  std::optional<std::vector<double>> token_weights;    // [T], in the loss
+  std::optional<TokenFloats> log_probs;                // of the policy in this step's forward pass
+  std::optional<TokenFloats> old_log_probs;            // of the policy before the rollout's updates
+  std::optional<TokenFloats> ref_log_probs;
+  std::optional<TokenFloats> teacher_log_probs;
+  std::optional<TokenFloats> rollout_log_probs;  // the sampler's, as the trainer got them
+  std::optional<TokenFloats> entropy;
+  std::optional<TokenFloats> ref_entropy;
+  std::optional<TokenFloats> advantages;
+  std::optional<TokenFloats> returns;
+  std::optional<TokenFloats> values;
+  std::optional<TokenFloats> kl;
+  std::optional<TokenFloats> reverse_kl;  // of on-policy distillation
+  std::optional<NamedColumns> scalars;    // one row: loss, grad_norm, lr, ...
+
+  size_t size() const { return sample_id.size(); }
+  friend bool operator==(const TrainData&, const TrainData&) = default;
+};
+
+/// The columns of floats by their names in the dump.
+struct TokenColumnField {
+  std::string_view name;
+  std::optional<TokenFloats> TrainData::*column;
+};
+inline constexpr auto kTokenColumnFields = std::to_array<TokenColumnField>({
+    {"log_probs", &TrainData::log_probs},
+    {"old_log_probs", &TrainData::old_log_probs},
+    {"ref_log_probs", &TrainData::ref_log_probs},
+    {"teacher_log_probs", &TrainData::teacher_log_probs},
+    {"rollout_log_probs", &TrainData::rollout_log_probs},
+    {"entropy", &TrainData::entropy},
+    {"ref_entropy", &TrainData::ref_entropy},
+    {"advantages", &TrainData::advantages},
+    {"returns", &TrainData::returns},
+    {"values", &TrainData::values},
+    {"kl", &TrainData::kl},
+    {"reverse_kl", &TrainData::reverse_kl},
+});
+
+/// The datasets of a train unit's group (`3-0`). They share `data`.
+/// Errors: kUsage where lengths do not agree.
+std::vector<Dataset> to_datasets(std::shared_ptr<const TrainData> data, const std::string& group);
+
+/// Reads one group of a train unit.
+/// Errors: FormatError, kMeaning where the datasets do not agree with one another.
+TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const std::string& group);
+
+}  // namespace rlreplay::format

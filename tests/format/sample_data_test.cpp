@@ -1,0 +1,252 @@
+// The content of rollouts and of training data: what is written is read, what is absent stays
+// absent, and what does not fit together is refused.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "format/dump_writer.h"
+#include "format/rollout_data.h"
+#include "format/tables.h"
+#include "format/train_data.h"
+#include "tests/format/support.h"
+
+namespace rlreplay::format::test {
+namespace {
+
+/// Lengths that no chunk divides, an empty response and an empty sample among them.
+std::vector<uint64_t> odd_offsets(size_t samples, Random& random) {
+  std::vector<uint64_t> offsets = {0};
+  for (size_t s = 0; s < samples; ++s) {
+    offsets.push_back(offsets.back() + (s % 5 == 3 ? 0 : 1 + random.below(97)));
+  }
+  return offsets;
+}
+
+std::vector<float> floats(size_t count, Random& random) {
+  std::vector<float> values(count);
+  for (float& v : values) v = -static_cast<float>(random.below(1000)) / 128.0f;
+  return values;
+}
+
+std::vector<uint8_t> mask(size_t count, Random& random) {
+  std::vector<uint8_t> values(count);
+  for (uint8_t& v : values) v = static_cast<uint8_t>(random.below(2));
+  return values;
+}
+
+Texts texts(size_t samples, const std::string& prefix) {
+  Texts made;
+  for (size_t s = 0; s < samples; ++s) made.add(s % 4 == 1 ? "" : prefix + std::to_string(s) + "é");
+  return made;
+}
+
+RolloutData full_rollout(size_t samples) {
+  Random random(samples);
+  RolloutData data;
+  data.offsets = odd_offsets(samples, random);
+  const size_t tokens = data.offsets.back();
+  for (size_t s = 0; s < samples; ++s) data.sample_id.push_back(3 * s + 1);
+  for (size_t t = 0; t < tokens; ++t) data.tokens.push_back(static_cast<int32_t>(random.below(99)));
+  data.group_id.emplace().values.assign(samples, 7);
+  data.group_id->presence = mask(samples, random);
+  data.prompt_length.emplace(samples, 0);
+  data.log_probs.emplace().narrow = floats(tokens, random);
+  data.loss_mask.emplace().values = mask(tokens, random);
+  data.rewards.emplace().values.assign(samples, 0.1);
+  if (samples > 0) {
+    data.reward_components = NamedColumns{{"exact", "form at"}, {}, mask(samples, random)};
+    data.reward_components->values.assign(samples * 2, -0.0);
+  }
+  data.finish.emplace(samples, Finish::kLength);
+  Versions& versions = data.versions.emplace();
+  for (size_t s = 0; s < samples; ++s) {
+    versions.versions.push_back(-static_cast<int64_t>(s));
+    versions.offsets.push_back(versions.versions.size());
+  }
+  versions.starts.emplace(samples, 2);
+  data.prompt_text = texts(samples, "prompt ");
+  data.response_text = texts(samples, "");
+  data.label_text = texts(samples, "label");
+  data.label_text->presence = mask(samples, random);
+  data.experts = Experts{2, 3, std::vector<uint16_t>(tokens * 6, 255)};
+  return data;
+}
+
+TrainData full_train(size_t samples) {
+  Random random(samples + 1000);
+  TrainData data;
+  data.offsets = odd_offsets(samples, random);
+  const size_t tokens = data.offsets.back();
+  for (size_t s = 0; s < samples; ++s) data.sample_id.push_back(1000 - s);
+  data.tokens.emplace(tokens, 5);
+  data.prompt_length.emplace(samples, 0);
+  data.micro_batch.emplace(samples, 1);
+  data.loss_mask.emplace().values = mask(tokens, random);
+  data.rewards.emplace().values.assign(samples, 0.25);
+  data.token_weights.emplace(tokens, 1.0 / 3);
+  for (const TokenColumnField& field : kTokenColumnFields) {
+    TokenFloats& column = (data.*field.column).emplace();
+    column.narrow = floats(tokens, random);
+    column.presence = mask(samples, random);
+  }
+  data.scalars = NamedColumns{{"loss", "grad_norm"}, {0.5, 1e300}, {}};
+  return data;
+}
+
+/// Writes one unit of data and hands its reader on.
+template <class Data, class Use>
+void with_unit(const Data& data, const std::string& path, const std::string& group, Use use) {
+  const TemporaryFolder folder;
+  DumpWriter writer = DumpWriter::create(folder / "dump", R"({"ranks":1})");
+  writer.append(path, to_datasets(std::make_shared<const Data>(data), group));
+  writer.seal();
+  const DumpReader dump = DumpReader::open(folder / "dump");
+  const UnitReader unit = dump.open_unit(dump.units()[0]);
+  std::vector<Problem> problems;
+  check_meaning(unit, problems);
+  CHECK(problems.empty());
+  use(dump, unit);
+}
+
+RolloutData written_and_read(const RolloutData& data) {
+  RolloutData back;
+  with_unit(data, "rollout/3.h5", "3", [&](const DumpReader& dump, const UnitReader& unit) {
+    back = read_rollout_data(dump, unit, "3");
+    CHECK(find_rollout_data(dump, 3) == back);
+    CHECK_FALSE(find_rollout_data(dump, 4));
+  });
+  return back;
+}
+
+TrainData written_and_read(const TrainData& data) {
+  TrainData back;
+  with_unit(data, "train/3-0/rank0.h5", "3-0", [&](const DumpReader& dump, const UnitReader& unit) {
+    back = read_train_data(dump, unit, "3-0");
+  });
+  return back;
+}
+
+TEST_CASE("a rollout is read as it was written") {
+  for (const size_t samples : {size_t{0}, size_t{1}, size_t{2}, size_t{7}, size_t{65}}) {
+    INFO(samples << " samples");
+    const RolloutData data = full_rollout(samples);
+    CHECK(written_and_read(data) == data);
+  }
+}
+
+TEST_CASE("training data is read as it was written") {
+  for (const size_t samples : {size_t{0}, size_t{1}, size_t{2}, size_t{7}, size_t{65}}) {
+    INFO(samples << " samples");
+    const TrainData data = full_train(samples);
+    CHECK(written_and_read(data) == data);
+  }
+}
+
+TEST_CASE("what was not recorded stays absent") {
+  RolloutData rollout;
+  rollout.sample_id = {4, 9};
+  rollout.offsets = {0, 1, 3};
+  rollout.tokens = {1, 2, 3};
+  const RolloutData back = written_and_read(rollout);
+  CHECK(back == rollout);
+  CHECK_FALSE(back.log_probs);
+  CHECK_FALSE(back.rewards);
+  CHECK_FALSE(back.versions);
+  TrainData train;
+  train.sample_id = {9, 4};
+  train.offsets = {0, 2, 3};
+  CHECK(written_and_read(train) == train);
+  CHECK_FALSE(written_and_read(train).advantages);
+}
+
+TEST_CASE("floats that only binary64 holds stay what they are") {
+  RolloutData data = full_rollout(4);
+  data.log_probs->narrow.clear();
+  data.log_probs->wide.assign(data.tokens.size(), -0.1);
+  const RolloutData back = written_and_read(data);
+  CHECK(back.log_probs->is_wide());
+  CHECK(back.log_probs->at(0) == -0.1);
+}
+
+TEST_CASE("experts are stored in the narrowest type that holds them") {
+  RolloutData data = full_rollout(2);
+  with_unit(data, "rollout/3.h5", "3", [](const DumpReader&, const UnitReader& unit) {
+    CHECK(unit.find("3/experts")->dtype == DType::kU8);
+  });
+  data.experts->experts[1] = 256;
+  with_unit(data, "rollout/3.h5", "3", [](const DumpReader&, const UnitReader& unit) {
+    CHECK(unit.find("3/experts")->dtype == DType::kU16);
+  });
+  CHECK(written_and_read(data) == data);
+}
+
+template <class Data, class Change>
+void check_refused(Data data, Change change) {
+  change(data);
+  try {
+    to_datasets(std::make_shared<const Data>(data), "3");
+    FAIL("was accepted");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::kUsage);
+  }
+}
+
+TEST_CASE("data that does not fit together is not written") {
+  const RolloutData rollout = full_rollout(7);
+  check_refused(rollout, [](RolloutData& d) { d.sample_id[1] = d.sample_id[0]; });
+  check_refused(rollout, [](RolloutData& d) { d.offsets.back() += 1; });
+  check_refused(rollout, [](RolloutData& d) { d.offsets.pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.log_probs->narrow.pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.log_probs->wide = {1}; });
+  check_refused(rollout, [](RolloutData& d) { d.loss_mask->values[0] = 2; });
+  check_refused(rollout, [](RolloutData& d) { (*d.prompt_length)[0] = 1000; });
+  check_refused(rollout, [](RolloutData& d) { d.prompt_length->pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.group_id->presence.pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.label_text->bytes.pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.versions->starts->pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.reward_components->names.pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.experts->slots = 2; });
+  const TrainData train = full_train(7);
+  check_refused(train, [](TrainData& d) { d.offsets[1] = 1 << 20; });
+  check_refused(train, [](TrainData& d) { d.advantages->presence.pop_back(); });
+  check_refused(train, [](TrainData& d) { d.scalars->names.push_back("lr"); });
+  check_refused(train, [](TrainData& d) { d.loss_mask->values[0] = 2; });
+}
+
+TEST_CASE("stored data that does not fit together is refused") {
+  const auto check = [](auto change) {
+    auto data = std::make_shared<RolloutData>(full_rollout(7));
+    std::vector<Dataset> datasets = to_datasets(data, "3");
+    change(*data, datasets);
+    const TemporaryFolder folder;
+    DumpWriter writer = DumpWriter::create(folder / "dump", R"({"ranks":1})");
+    writer.append("rollout/3.h5", datasets);
+    const DumpReader dump = DumpReader::open(folder / "dump");
+    const UnitReader unit = dump.open_unit(dump.units()[0]);
+    try {
+      read_rollout_data(dump, unit, "3");
+      FAIL("was accepted");
+    } catch (const FormatError& error) {
+      CHECK(error.rule() == Rule::kMeaning);
+    }
+  };
+  const auto erase = [](std::vector<Dataset>& datasets, const std::string& path) {
+    std::erase_if(datasets, [&](const Dataset& d) { return d.path == path; });
+  };
+  check([](RolloutData& d, auto&) { std::swap(d.sample_id[0], d.sample_id[1]); });
+  check([](RolloutData& d, auto&) { d.offsets[1] = 1 << 20; });
+  check([](RolloutData& d, auto&) { d.loss_mask->values[0] = 2; });
+  check([](RolloutData& d, auto&) { d.group_id->presence[0] = 3; });
+  check([](RolloutData& d, auto&) { (*d.prompt_length)[0] = 1000; });
+  check([&](RolloutData&, auto& all) { erase(all, "3/tokens"); });
+  check([&](RolloutData&, auto& all) { erase(all, "3/offsets"); });
+  check([&](RolloutData&, auto& all) { erase(all, "3/sample_id"); });
+  check([&](RolloutData&, auto& all) { erase(all, "3/label_text_offsets"); });
+  check([](RolloutData&, auto& all) {
+    for (Dataset& d : all) d.attributes.erase("columns");
+  });
+}
+
+}  // namespace
+}  // namespace rlreplay::format::test
