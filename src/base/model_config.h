@@ -50,4 +50,12 @@ struct ModelConfig {
   std::vector<int32_t> stop_ids;  // tokens that end a response
 };
 
+/// Whether two models have the same tensors.
+inline bool same_shape(const ModelConfig& a, const ModelConfig& b) {
+  return a.architecture == b.architecture && a.hidden == b.hidden &&
+         a.intermediate == b.intermediate && a.layers == b.layers && a.heads == b.heads &&
+         a.kv_heads == b.kv_heads && a.head_dim == b.head_dim && a.vocab == b.vocab &&
+         a.tied == b.tied;
+}
+
 }  // namespace rlreplay

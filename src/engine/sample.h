@@ -24,7 +24,7 @@ struct Sample {
 /// What the objective needs of a sample besides its tokens; per response token.
 struct SampleTargets {
   std::vector<float> advantages;
-  std::vector<float> old_log_probs;
+  std::vector<float> old_log_probs;  // empty: those of the step's own forward pass
   std::vector<float> ref_log_probs;  // empty without a reference model
 };
 

@@ -25,7 +25,7 @@ TokenInput token_input(const Sample& s, const SampleTargets& targets, float weig
   TokenInput in;
   in.log_prob = log_prob;
   in.entropy = entropy;
-  in.old_log_prob = targets.old_log_probs[t];
+  in.old_log_prob = targets.old_log_probs.empty() ? log_prob : targets.old_log_probs[t];
   if (!targets.ref_log_probs.empty()) in.ref_log_prob = targets.ref_log_probs[t];
   if (!s.rollout_log_probs.empty()) in.rollout_log_prob = s.rollout_log_probs[t];
   in.advantage = targets.advantages[t];

@@ -5,6 +5,7 @@
 #include "format/foreign/float_values.h"
 #include "src/base/error.h"
 #include "src/replay/model_source.h"
+#include "src/replay/prompt_source.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -33,6 +34,11 @@ class CheckpointSource : public ModelSource {
   }
 
   ChatTemplate chat_template() const override { return ChatTemplate::read(checkpoint_.folder()); }
+
+  std::unique_ptr<PromptSource> prompts(const RunOptions& options,
+                                        const Tokenizer& tokenizer) const override {
+    return read_prompt_source(options, *this, tokenizer);
+  }
 
   void save(const engine::Model& model, const std::string& folder) const override {
     std::vector<foreign::StoredTensor> tensors;

@@ -11,6 +11,9 @@
 
 namespace rlreplay::replay {
 
+class PromptSource;
+struct RunOptions;
+
 /// Where a model comes from: a checkpoint's folder, or the program itself ("demo").
 class ModelSource {
  public:
@@ -23,6 +26,9 @@ class ModelSource {
   virtual Tokenizer tokenizer() const = 0;
   /// Errors: kIncomplete where there is no chat template, kUnsupported where it is not known.
   virtual ChatTemplate chat_template() const = 0;
+  /// The prompts of a run: those of --prompts unless the model brings its own.
+  virtual std::unique_ptr<PromptSource> prompts(const RunOptions& options,
+                                                const Tokenizer& tokenizer) const = 0;
   /// Writes `model`'s weights as a checkpoint with this source's configuration and tokenizer.
   virtual void save(const engine::Model& model, const std::string& folder) const = 0;
 };

@@ -1,0 +1,102 @@
+#include "src/replay/run_config.h"
+
+#include "src/base/error.h"
+
+namespace rlreplay::replay {
+namespace {
+
+engine::Dialect dialect(const RunOptions& options) {
+  return options.dialect == "miles" ? engine::Dialect::kMiles : engine::Dialect::kSlime;
+}
+
+engine::KlType kl_type(const RunOptions& options) {
+  if (options.kl_loss_type == "k2") return engine::KlType::kK2;
+  if (options.kl_loss_type == "k3") return engine::KlType::kK3;
+  if (options.kl_loss_type == "low_var_kl") return engine::KlType::kLowVar;
+  check(options.kl_loss_type == "k1", "an unknown KL type passed the options' table");
+  return engine::KlType::kK1;
+}
+
+engine::Estimator estimator(const RunOptions& options) {
+  if (options.advantage_estimator == "reinforce_plus_plus_baseline") {
+    return engine::Estimator::kReinforcePlusPlusBaseline;
+  }
+  if (options.advantage_estimator == "policy_gradient") return engine::Estimator::kPolicyGradient;
+  check(options.advantage_estimator == "grpo", "an unknown estimator passed the options' table");
+  return engine::Estimator::kGrpo;
+}
+
+engine::ObjectiveConfig objective_config(const RunOptions& options) {
+  engine::ObjectiveConfig out;
+  out.dialect = dialect(options);
+  out.policy_loss = estimator(options) == engine::Estimator::kPolicyGradient
+                        ? engine::PolicyLoss::kPlain
+                        : engine::PolicyLoss::kClip;
+  out.reducer =
+      options.calculate_per_token_loss ? engine::Reducer::kTokenMean : engine::Reducer::kSampleMean;
+  out.eps_clip = static_cast<float>(options.eps_clip);
+  out.eps_clip_high = static_cast<float>(options.eps_clip_high.value_or(options.eps_clip));
+  if (options.eps_clip_c) out.eps_clip_c = static_cast<float>(*options.eps_clip_c);
+  out.kl_loss_coef = static_cast<float>(options.kl_loss_coef);
+  out.kl_loss_type = kl_type(options);
+  out.entropy_coef = static_cast<float>(options.entropy_coef);
+  if (options.use_tis) {
+    out.tis =
+        engine::Tis{static_cast<float>(options.tis_clip_low), static_cast<float>(options.tis_clip)};
+  }
+  return out;
+}
+
+}  // namespace
+
+kernels::Rope rope(const RunOptions& options) {
+  return options.rope == "exact" ? kernels::Rope::kExact : kernels::Rope::kHf;
+}
+
+engine::AdvantageConfig advantage_config(const RunOptions& options) {
+  engine::AdvantageConfig out;
+  out.estimator = estimator(options);
+  out.dialect = dialect(options);
+  out.normalize_rewards = !options.disable_rewards_normalization;
+  out.normalize_std = !options.disable_grpo_std_normalization;
+  out.normalize_advantages = options.normalize_advantages;
+  out.kl_coef = static_cast<float>(options.kl_coef);
+  out.kl_type = kl_type(options);
+  return out;
+}
+
+engine::RolloutConfig rollout_config(const RunOptions& options, const ModelConfig& model) {
+  engine::RolloutConfig out;
+  out.sampling.temperature = static_cast<float>(options.rollout_temperature);
+  out.sampling.top_k = options.rollout_top_k < 0 ? 0 : options.rollout_top_k;
+  out.sampling.top_p = options.rollout_top_p;
+  out.sampling.seed = static_cast<uint64_t>(options.rollout_seed);
+  out.max_response = options.rollout_max_response_len;
+  out.stop_ids = model.stop_ids;
+  for (const int64_t id : options.rollout_stop_token_ids) {
+    out.stop_ids.push_back(static_cast<int32_t>(id));
+  }
+  out.slots = options.rollout_slots;
+  return out;
+}
+
+engine::StepConfig step_config(const RunOptions& options) {
+  engine::StepConfig out;
+  out.objective = objective_config(options);
+  out.train.temperature = static_cast<float>(options.rollout_temperature);
+  out.train.recompute = options.recompute;
+  out.optimizer.beta1 = options.adam_beta1;
+  out.optimizer.beta2 = options.adam_beta2;
+  out.optimizer.eps = options.adam_eps;
+  out.optimizer.weight_decay = options.weight_decay;
+  out.optimizer.decay_vectors = options.decay_vectors;
+  out.optimizer.clip_grad = static_cast<float>(options.clip_grad);
+  out.micro_batch_samples = options.micro_batch_size;
+  return out;
+}
+
+bool needs_reference(const RunOptions& options) {
+  return options.kl_coef != 0 || options.use_kl_loss;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/engine/rollout.h"
+#include "src/replay/model_source.h"
+#include "src/replay/options.h"
+#include "src/replay/prompt_source.h"
+#include "src/task/reward.h"
+
+namespace rlreplay::replay {
+
+/// One rollout: the samples, and what people and rewards read of each.
+struct RolloutBatch {
+  int64_t id = 0;
+  std::vector<engine::Sample> samples;
+  struct Text {
+    std::string prompt, response;
+    std::optional<std::string> label;
+    std::string where;  // of the prompt
+  };
+  std::vector<Text> texts;
+};
+
+/// What a run is about: prompts in, texts and rewards out.
+class Task {
+ public:
+  /// Errors: those of ModelSource::tokenizer, read_prompt_source and make_reward.
+  Task(const RunOptions& options, const ModelSource& model);
+
+  /// A request for every sample of rollout `id`; sample and group ids ascend over the whole run.
+  std::vector<engine::Request> requests(int64_t id) const;
+
+  /// Texts and rewards of generated samples. Errors: those of Reward::score.
+  RolloutBatch judge(int64_t id, std::vector<engine::Sample> samples) const;
+
+ private:
+  uint64_t groups_;  // of a rollout
+  uint64_t samples_per_group_;
+  Tokenizer tokenizer_;
+  std::unique_ptr<PromptSource> prompts_;
+  std::unique_ptr<Reward> reward_;
+};
+
+}  // namespace rlreplay::replay

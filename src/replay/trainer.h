@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/engine/learning_rate.h"
+#include "src/engine/rollout.h"
+#include "src/engine/rotary.h"
+#include "src/engine/step.h"
+#include "src/replay/log_prob_difference.h"
+#include "src/replay/model_source.h"
+#include "src/replay/options.h"
+
+namespace rlreplay::replay {
+
+/// One optimizer step, as reports and dumps see it.
+struct StepOutcome {
+  int64_t rollout_id = 0;
+  int64_t step_id = 0;
+  double lr = 0;
+  engine::StepResult result;
+  std::optional<LogProbDifference> train_vs_rollout;     // where the rollout has log-probabilities
+  std::optional<LogProbDifference> policy_vs_reference;  // where there is a reference
+  double reward = 0;                                     // mean of the step's samples
+  int64_t tokens = 0;                                    // of the step's samples, prompts included
+  double seconds = 0;
+};
+
+/// A model in training: weights, moments, the reference, and the step that changes them.
+class Trainer {
+ public:
+  /// Loads and packs the weights. Errors: those of ModelSource::load.
+  Trainer(const engine::Runtime& runtime, const RunOptions& options, const ModelSource& model);
+
+  const ModelConfig& config() const { return state_.model.config(); }
+  engine::TrainState& state() { return state_; }
+  const engine::Gradients& gradients() const { return gradients_; }
+
+  /// Responses to the requests by the weights as they are.
+  std::vector<engine::Sample> generate(std::span<const engine::Request> requests,
+                                       const std::function<void(int64_t)>& progress);
+
+  /// Old and reference log-probabilities and advantages of a rollout, before its first update.
+  std::vector<engine::SampleTargets> targets(std::span<const engine::Sample> samples);
+
+  /// One optimizer step on samples of one rollout.
+  StepOutcome step(std::span<const engine::Sample> samples,
+                   std::span<const engine::SampleTargets> targets);
+
+ private:
+  engine::RotaryView rotary(int64_t positions);
+  std::vector<std::vector<float>> log_probs(const engine::Model& model,
+                                            std::span<const engine::Sample> samples);
+
+  const engine::Runtime& run_;
+  const RunOptions& options_;
+  engine::LearningRate schedule_;
+  engine::TrainState state_;
+  engine::Gradients gradients_;
+  std::unique_ptr<engine::Model> reference_;
+  std::optional<kernels::RotaryTable> rotary_;
+};
+
+}  // namespace rlreplay::replay
