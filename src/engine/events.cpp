@@ -1,67 +1,22 @@
 #include "src/engine/events.h"
 
+#include <array>
+
 namespace rlreplay::engine {
 
 std::string_view name(Phase phase) {
-  switch (phase) {
-    case Phase::kRollout:
-      return "rollout";
-    case Phase::kForward:
-      return "forward";
-    case Phase::kObjective:
-      return "objective";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kReduce:
-      return "reduce";
-    case Phase::kClip:
-      return "clip";
-    case Phase::kOptimizer:
-      return "optimizer";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 7> kNames{"rollout", "forward", "objective", "backward",
+                                                   "reduce",  "clip",    "optimizer"};
+  return kNames[static_cast<size_t>(phase)];
 }
 
 std::string_view name(Op op) {
-  switch (op) {
-    case Op::kEmbedding:
-      return "embedding";
-    case Op::kInputNorm:
-      return "input_norm";
-    case Op::kQkv:
-      return "qkv";
-    case Op::kQkNorm:
-      return "qk_norm";
-    case Op::kRotary:
-      return "rotary";
-    case Op::kAttention:
-      return "attention";
-    case Op::kOutput:
-      return "o";
-    case Op::kPostNorm:
-      return "post_norm";
-    case Op::kGateUp:
-      return "gate_up";
-    case Op::kSwiGlu:
-      return "swiglu";
-    case Op::kDown:
-      return "down";
-    case Op::kFinalNorm:
-      return "final_norm";
-    case Op::kLogits:
-      return "logits";
-    case Op::kLogProb:
-      return "log_prob";
-    case Op::kLoss:
-      return "loss";
-    case Op::kGradient:
-      return "gradient";
-    case Op::kNorm:
-      return "norm";
-    case Op::kAdamW:
-      return "adamw";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 24> kNames{
+      "batch",      "embedding", "input_norm", "qkv",     "qk_norm",    "rotary",
+      "attention",  "o",         "post_norm",  "gate_up", "swiglu",     "down",
+      "final_norm", "log_prob",  "sample",     "targets", "scale",      "terms",
+      "loss",       "gradient",  "clip",       "exp_avg", "exp_avg_sq", "weight"};
+  return kNames[static_cast<size_t>(op)];
 }
 
 }  // namespace rlreplay::engine

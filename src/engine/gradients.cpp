@@ -18,7 +18,7 @@ void Gradients::begin(int scale, const ContributionCounts& counts) {
   std::fill(overflow_.begin(), overflow_.end(), 0u);
 }
 
-kernels::Matrix<const int64_t> Gradients::sum(int parameter) const {
+kernels::Matrix<int64_t> Gradients::sum(int parameter) {
   const Parameter& p = (*parameters_)[parameter];
   return {sums_.data() + p.offset, p.rows, p.cols};
 }

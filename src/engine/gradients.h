@@ -26,7 +26,7 @@ class Gradients {
 
   int scale() const { return scale_; }
   const Buffer<int64_t>& sums() const { return sums_; }
-  kernels::Matrix<const int64_t> sum(int parameter) const;
+  kernels::Matrix<int64_t> sum(int parameter);
 
   /// The sum that contributions to adjacent parameters go to: `{q, k, v}` are one matrix of stacked
   /// rows, biases one vector.

@@ -29,11 +29,17 @@ std::span<const T> part(const std::vector<T>& all, Range rows) {
 }
 
 /// Runs the forward of one group of leaves and appends its scores. Returns the group's rows.
-Range score_group(VocabPass& pass, Matrix<const float> hidden, const ScoredRows& scored,
-                  std::span<const Range> leaves, Scores& out) {
+Range score_group(const Runtime& run, VocabPass& pass, Matrix<const float> hidden,
+                  const ScoredRows& scored, std::span<const Range> leaves, Scores& out) {
   const Range rows{leaves.front().begin, leaves.back().end};
   pass.forward(hidden, part(scored.rows, rows));
   pass.score(part(scored.labels, rows));
+  const auto emit = [&](std::string_view tensor, std::span<float> values) {
+    run.emit({Phase::kForward, -1, Op::kLogProb, tensor},
+             Matrix<float>(values.data(), rows.size(), 1), scored.coordinates(rows.begin));
+  };
+  emit("log_prob", pass.log_probs());
+  emit("entropy", pass.entropy());
   out.log_probs.insert(out.log_probs.end(), pass.log_probs().begin(), pass.log_probs().end());
   out.entropy.insert(out.entropy.end(), pass.entropy().begin(), pass.entropy().end());
   return rows;
@@ -45,7 +51,8 @@ Scores head_forward(const Runtime& run, const Model& model, Matrix<const float> 
                     const ScoredRows& scored, float temperature) {
   Scores out;
   VocabPass pass(run, model, temperature);
-  for (const auto leaves : groups(scored.leaves)) score_group(pass, hidden, scored, leaves, out);
+  for (const auto leaves : groups(scored.leaves))
+    score_group(run, pass, hidden, scored, leaves, out);
   return out;
 }
 
@@ -56,7 +63,7 @@ Scores head_backward(const Runtime& run, const Model& model, Matrix<const float>
   Scores out;
   VocabPass pass(run, model, temperature);
   for (const auto leaves : groups(scored.leaves)) {
-    const Range rows = score_group(pass, hidden, scored, leaves, out);
+    const Range rows = score_group(run, pass, hidden, scored, leaves, out);
     std::vector<float> c(static_cast<size_t>(rows.size())), ce(c.size());
     loss_gradient(rows, out, c, ce);
     std::vector<Range> local;

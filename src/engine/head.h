@@ -12,11 +12,17 @@ namespace rlreplay::engine {
 /// Rows of a batch whose next token is scored, in ascending order, and their leaves (as ranges of
 /// this list). Rows that no response token follows are left out: they would contribute zeros.
 struct ScoredRows {
-  std::vector<int64_t> rows;    // of the batch
-  std::vector<int32_t> labels;  // the token that follows
+  std::vector<int64_t> rows;       // of the batch
+  std::vector<int32_t> labels;     // the token that follows
+  std::vector<uint64_t> samples;   // of that token
+  std::vector<int32_t> positions;  // its place in the sample
   std::vector<kernels::Range> leaves;
 
   int64_t size() const { return static_cast<int64_t>(rows.size()); }
+  /// Of the tokens that are scored, from one on.
+  RowCoordinates coordinates(int64_t first) const {
+    return {samples.data() + first, positions.data() + first};
+  }
 };
 
 /// Log-probabilities and entropies of scored rows.

@@ -47,7 +47,7 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
   const Orders& orders = model.orders();
   const int64_t T = batch.rows(), C = c.hidden, F = c.intermediate;
   const int64_t H = c.heads, G = c.kv_heads, D = c.head_dim, width = (H + 2 * G) * D;
-  const auto emit = [&](Op op, std::string_view tensor, Matrix<const float> values) {
+  const auto emit = [&](Op op, std::string_view tensor, Matrix<float> values) {
     run.emit({Phase::kBackward, static_cast<int>(layer), op, tensor}, values, batch.coordinates());
   };
   const auto product = [&](Matrix<const float> dy, const kernels::PackedWeight& w,
@@ -68,7 +68,8 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
                                         dact,
                                         {dgate_up.data, T, F, 2 * F},
                                         {dgate_up.data + F, T, F, 2 * F}});
-  emit(Op::kSwiGlu, "dx", dgate_up);
+  emit(Op::kSwiGlu, "dgate", {dgate_up.data, T, F, 2 * F});
+  emit(Op::kSwiGlu, "dup", {dgate_up.data + F, T, F, 2 * F});
   const Matrix<float> dh{s.dh.data(), T, C}, dmiddle{s.dmiddle.data(), T, C};
   product(dgate_up, packed.gate_up_dx, orders.gate_up_dx, dh);
   weight_gradient(dgate_up, {a.h2.data(), T, C}, gradients.token_sum({p.gate, p.up}));
@@ -96,17 +97,22 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
   const Heads<const float> dmixed{dattention.data, T, H, D};
   run.run(&KernelSet::attention_delta,
           {dmixed, Heads<const float>{a.attention.data(), T, H, D}, s.delta.data()});
+  emit(Op::kAttention, "delta", {s.delta.data(), T, H});
   const auto samples = backward_samples(batch, k, v);
   run.run(&KernelSet::attention_backward,
           {samples, {0, H / G}, q, dmixed, a.lse.data(), s.delta.data(), dq, dk, dv});
-  emit(Op::kAttention, "dqkv", dqkv);
+  const Matrix<float> dq_rows{dq.data, T, H * D, width}, dk_rows{dk.data, T, G * D, width};
+  emit(Op::kAttention, "dq", dq_rows);
+  emit(Op::kAttention, "dk", dk_rows);
+  emit(Op::kAttention, "dv", {dv.data, T, G * D, width});
 
   const auto rotate_back = [&](Heads<float> g) {
     run.run(&KernelSet::rotary, {g, batch.positions.data(), rotary.cos, rotary.sin, true, g});
   };
   rotate_back(dq);
   rotate_back(dk);
-  emit(Op::kRotary, "dqkv", dqkv);
+  emit(Op::kRotary, "dq", dq_rows);
+  emit(Op::kRotary, "dk", dk_rows);
   if (c.qk_norm) {
     const auto norm_back = [&](const float* raw, Heads<float> g, int weight, const float* r) {
       run.run(&KernelSet::rms_norm_backward, {.x = {raw, T, g.heads, D, width},
@@ -119,7 +125,8 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
     };
     norm_back(a.qkv.data(), dq, p.q_norm, a.q_r.data());
     norm_back(a.qkv.data() + H * D, dk, p.k_norm, a.k_r.data());
-    emit(Op::kQkNorm, "dqkv", dqkv);
+    emit(Op::kQkNorm, "dq", dq_rows);
+    emit(Op::kQkNorm, "dk", dk_rows);
   }
   if (c.qkv_bias) {
     run.run(&KernelSet::bias_tokens,

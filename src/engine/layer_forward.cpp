@@ -81,14 +81,15 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
   const int64_t T = batch.rows(), C = c.hidden, F = c.intermediate;
   const int64_t H = c.heads, G = c.kv_heads, D = c.head_dim, width = (H + 2 * G) * D;
   const auto eps = static_cast<float>(c.norm_eps);
-  const auto emit = [&](Op op, std::string_view tensor, Matrix<const float> values) {
-    run.emit({Phase::kForward, static_cast<int>(layer), op, tensor}, values, batch.coordinates());
+  const auto emit = [&](Op op, std::string_view tensor, Matrix<float> values) {
+    run.emit({batch.phase, static_cast<int>(layer), op, tensor}, values, batch.coordinates());
   };
 
   const Matrix<float> x{a.x.data(), T, C}, h{a.h.data(), T, C};
   run.run(&KernelSet::rms_norm,
           {Matrix<const float>(x), model.weight(p.input_norm), eps, h, a.r.data()});
   emit(Op::kInputNorm, "y", h);
+  emit(Op::kInputNorm, "r", {a.r.data(), T, 1});
 
   const Matrix<float> qkv{a.qkv.data(), T, width};
   run.run(&KernelSet::matmul,
@@ -96,7 +97,9 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
   const Heads<float> q_raw{a.qkv.data(), T, H, D, width};
   const Heads<float> k_raw{a.qkv.data() + H * D, T, G, D, width};
   const Heads<float> v{a.qkv.data() + (H + G) * D, T, G, D, width};
-  emit(Op::kQkv, "qkv", qkv);
+  emit(Op::kQkv, "q", {a.qkv.data(), T, H * D, width});
+  emit(Op::kQkv, "k", {a.qkv.data() + H * D, T, G * D, width});
+  emit(Op::kQkv, "v", {a.qkv.data() + (H + G) * D, T, G * D, width});
 
   const Heads<float> q{a.q.data(), T, H, D}, k{a.k.data(), T, G, D};
   if (c.qk_norm) {
@@ -104,6 +107,8 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
     run.run(&KernelSet::rms_norm, {k_raw, model.weight(p.k_norm), eps, k, a.k_r.data()});
     emit(Op::kQkNorm, "q", {a.q.data(), T, H * D});
     emit(Op::kQkNorm, "k", {a.k.data(), T, G * D});
+    emit(Op::kQkNorm, "q_r", {a.q_r.data(), T, H});
+    emit(Op::kQkNorm, "k_r", {a.k_r.data(), T, G});
   }
   const auto rotate = [&](Heads<const float> from, Heads<float> to) {
     run.run(&KernelSet::rotary, {from, batch.positions.data(), rotary.cos, rotary.sin, false, to});
@@ -126,10 +131,12 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
   run.run(&KernelSet::rms_norm,
           {Matrix<const float>(middle), model.weight(p.post_norm), eps, h2, a.r2.data()});
   emit(Op::kPostNorm, "y", h2);
+  emit(Op::kPostNorm, "r", {a.r2.data(), T, 1});
 
   const Matrix<float> gate_up{a.gate_up.data(), T, 2 * F}, act{a.act.data(), T, F};
   run.run(&KernelSet::matmul, {h2, &packed.gate_up, &orders.hidden, nullptr, {}, gate_up});
-  emit(Op::kGateUp, "gate_up", gate_up);
+  emit(Op::kGateUp, "gate", {gate_up.data, T, F, 2 * F});
+  emit(Op::kGateUp, "up", {gate_up.data + F, T, F, 2 * F});
   run.run(&KernelSet::swiglu, {{gate_up.data, T, F, 2 * F}, {gate_up.data + F, T, F, 2 * F}, act});
   emit(Op::kSwiGlu, "y", act);
   run.run(&KernelSet::matmul, {act, &packed.down, &orders.down, nullptr, middle, out});

@@ -40,6 +40,13 @@ void optimizer_step(const Runtime& run, const OptimizerConfig& config, double lr
     op.v = part(moments.second.data());
     op.w = part(model.weights().data());
     run.run(&KernelSet::adamw, op);
+    const auto emit = [&](Op what, float* values) {
+      run.emit_whole({Phase::kOptimizer, p.layer, what, p.name},
+                     kernels::Matrix<float>(values, p.rows, p.cols));
+    };
+    emit(Op::kExpAvg, op.m.data());
+    emit(Op::kExpAvgSq, op.v.data());
+    emit(Op::kWeight, op.w.data());
   }
   model.pack(run, true);
 }

@@ -7,14 +7,18 @@ class Builder {
  public:
   explicit Builder(ParameterTable& table) : table_(table) {}
 
+  /// Parameters that follow belong to this layer, -1 for none.
+  void set_layer(int64_t layer) { layer_ = static_cast<int>(layer); }
+
   int add(std::string name, Role role, int64_t rows, int64_t cols, int64_t heads = 1) {
-    table_.list.push_back({std::move(name), role, rows, cols, table_.elements, heads});
+    table_.list.push_back({std::move(name), layer_, role, rows, cols, table_.elements, heads});
     table_.elements += rows * cols;
     return static_cast<int>(table_.list.size()) - 1;
   }
 
  private:
   ParameterTable& table_;
+  int layer_ = -1;
 };
 
 LayerParameters add_layer(Builder& b, const ModelConfig& c, int64_t index) {
@@ -23,6 +27,7 @@ LayerParameters add_layer(Builder& b, const ModelConfig& c, int64_t index) {
   const int64_t q_width = c.heads * c.head_dim;
   const int64_t kv_width = c.kv_heads * c.head_dim;
   LayerParameters p;
+  b.set_layer(index);
   p.input_norm = b.add(layer + "input_layernorm.weight", Role::kNorm, 1, c.hidden);
   p.q = b.add(attention + "q_proj.weight", Role::kMatrix, q_width, c.hidden);
   p.k = b.add(attention + "k_proj.weight", Role::kMatrix, kv_width, c.hidden);
@@ -52,6 +57,7 @@ ParameterTable make_parameters(const ModelConfig& config) {
   table.embedding =
       builder.add("model.embed_tokens.weight", Role::kEmbedding, config.vocab, config.hidden);
   for (int64_t l = 0; l < config.layers; ++l) table.layers.push_back(add_layer(builder, config, l));
+  builder.set_layer(-1);
   table.final_norm = builder.add("model.norm.weight", Role::kNorm, 1, config.hidden);
   table.head = config.tied
                    ? table.embedding

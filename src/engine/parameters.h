@@ -15,6 +15,7 @@ enum class Role { kEmbedding, kHead, kMatrix, kBias, kNorm, kHeadNorm };
 /// moments share.
 struct Parameter {
   std::string name;  // as on disk
+  int layer = -1;    // -1 for the embedding, the final norm and the head
   Role role = Role::kMatrix;
   int64_t rows = 1;  // 1 for a vector
   int64_t cols = 0;

@@ -49,6 +49,34 @@ void append(Slot& slot, int32_t token, float log_prob, const RolloutConfig& conf
                   static_cast<int64_t>(s.tokens.size()) >= slot.cache->capacity();
 }
 
+/// A token for every row of `vocab`, and its log-probability.
+struct Drawn {
+  std::vector<int32_t> ids;
+  std::span<const float> log_probs;
+};
+
+Drawn draw(const Runtime& run, VocabPass& vocab, std::span<const kernels::Draw> draws,
+           const SamplingConfig& config) {
+  Drawn out;
+  out.ids = vocab.sample(draws, config);
+  std::vector<uint64_t> samples;
+  std::vector<int32_t> positions;
+  for (const kernels::Draw& d : draws) {
+    samples.push_back(d.sample);
+    positions.push_back(static_cast<int32_t>(d.position));
+  }
+  const auto rows = static_cast<int64_t>(draws.size());
+  const auto emit = [&](std::string_view tensor, auto* values) {
+    run.emit({Phase::kRollout, -1, Op::kSample, tensor}, kernels::Matrix(values, rows, 1),
+             {samples.data(), positions.data()});
+  };
+  emit("token", out.ids.data());
+  vocab.score(out.ids);
+  emit("log_prob", vocab.log_probs().data());
+  out.log_probs = vocab.log_probs();
+  return out;
+}
+
 /// One token for every slot: the tokens not yet cached go through the model together.
 void advance(const Runtime& run, const Model& model, const RotaryView& rotary,
              std::vector<Slot>& slots, const RolloutConfig& config, VocabPass& vocab) {
@@ -62,17 +90,17 @@ void advance(const Runtime& run, const Model& model, const RotaryView& rotary,
     caches.push_back(slot.cache.get());
     draws.push_back({slot.sample.id, static_cast<uint32_t>(tokens.size())});
   }
-  const RowBatch batch = make_row_batch(chunks, 0);
+  RowBatch batch = make_row_batch(chunks, 0);
+  batch.phase = Phase::kRollout;
   Buffer<float> hidden;
   transformer_forward(run, model, batch, rotary, caches, hidden);
   std::vector<int64_t> last;
   for (const kernels::Range& rows : batch.chunks) last.push_back(rows.end - 1);
   vocab.forward({hidden.data(), batch.rows(), model.config().hidden}, last);
-  const std::vector<int32_t> ids = vocab.sample(draws, config.sampling);
-  vocab.score(ids);
+  const Drawn drawn = draw(run, vocab, draws, config.sampling);
   for (size_t i = 0; i < slots.size(); ++i) {
     slots[i].cached = static_cast<int64_t>(slots[i].sample.tokens.size());
-    append(slots[i], ids[i], vocab.log_probs()[i], config);
+    append(slots[i], drawn.ids[i], drawn.log_probs[i], config);
   }
 }
 

@@ -18,6 +18,7 @@ struct Chunk {
 
 /// Rows of one forward pass: the chunks, one after the other.
 struct RowBatch {
+  Phase phase = Phase::kForward;  // in which the rows' forward is emitted
   std::vector<int32_t> ids;
   std::vector<int32_t> positions;
   std::vector<uint64_t> samples;

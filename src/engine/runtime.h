@@ -6,6 +6,16 @@
 
 namespace rlreplay::engine {
 
+/// An event that is named only where somebody listens.
+struct EventKey {
+  Phase phase;
+  int layer;
+  Op op;
+  std::string_view tensor;
+
+  Event event() const { return {phase, layer, op, std::string(tensor)}; }
+};
+
 /// Where a step runs and who watches it.
 struct Runtime {
   const kernels::KernelSet& kernels;
@@ -17,9 +27,20 @@ struct Runtime {
   void run(kernels::Kernel<Op> kernels::KernelSet::*kernel, const Op& op) const {
     (kernels.*kernel)(op, pool);
   }
-  void emit(const Event& event, kernels::Matrix<const float> values,
+  /// Shows the rows of a per-token tensor to the sink, which may change them.
+  template <class T>
+  void emit(const EventKey& key, kernels::Matrix<T> values,
             const RowCoordinates& coordinates) const {
-    if (sink != nullptr) sink->rows(event, values, coordinates);
+    if (sink == nullptr) return;
+    const Event event = key.event();
+    if (sink->wants(event)) sink->rows(event, EventView::of(values), coordinates);
+  }
+  /// The same of a parameter's tensor or a scalar.
+  template <class T>
+  void emit_whole(const EventKey& key, kernels::Matrix<T> values) const {
+    if (sink == nullptr) return;
+    const Event event = key.event();
+    if (sink->wants(event)) sink->whole(event, EventView::of(values));
   }
 };
 

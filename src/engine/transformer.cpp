@@ -16,23 +16,34 @@ RowBatch batch_of(std::span<const Sample* const> samples, int64_t leaf) {
   return make_row_batch(chunks, leaf);
 }
 
+/// The tokens are given: a sink that changes them changes a copy.
+void show_tokens(const Runtime& run, const RowBatch& batch) {
+  if (run.sink == nullptr) return;
+  std::vector<int32_t> ids = batch.ids;
+  run.emit({batch.phase, -1, Op::kBatch, "token"}, Matrix<int32_t>(ids.data(), batch.rows(), 1),
+           batch.coordinates());
+}
+
 void embed(const Runtime& run, const Model& model, const RowBatch& batch, Buffer<float>& out) {
   const int64_t C = model.config().hidden;
   out.resize(static_cast<size_t>(batch.rows() * C));
   const Matrix<float> x{out.data(), batch.rows(), C};
+  show_tokens(run, batch);
   run.run(&KernelSet::embedding,
           {model.matrix(model.parameters().embedding), batch.ids.data(), 0, x});
-  run.emit({Phase::kForward, -1, Op::kEmbedding, "y"}, x, batch.coordinates());
+  run.emit({batch.phase, -1, Op::kEmbedding, "y"}, x, batch.coordinates());
 }
 
 void final_norm(const Runtime& run, const Model& model, const RowBatch& batch,
                 Matrix<const float> x, Matrix<float> y, float* r) {
   run.run(&KernelSet::rms_norm, {x, model.weight(model.parameters().final_norm),
                                  static_cast<float>(model.config().norm_eps), y, r});
-  run.emit({Phase::kForward, -1, Op::kFinalNorm, "y"}, y, batch.coordinates());
+  run.emit({batch.phase, -1, Op::kFinalNorm, "y"}, y, batch.coordinates());
+  run.emit({batch.phase, -1, Op::kFinalNorm, "r"}, Matrix<float>(r, batch.rows(), 1),
+           batch.coordinates());
 }
 
-/// A recomputed forward emits nothing: its events were seen once.
+/// For a forward whose events were seen once, or that is no part of a step.
 Runtime silent(const Runtime& run) { return {run.kernels, run.pool, nullptr}; }
 
 }  // namespace
@@ -68,6 +79,8 @@ ScoredRows scored_rows(std::span<const Sample* const> samples, const RowBatch& b
         current = p / leaf;
       }
       out.rows.push_back(batch.chunks[i].begin + p);
+      out.samples.push_back(s.id);
+      out.positions.push_back(static_cast<int32_t>(p + 1));
       out.labels.push_back(s.tokens[static_cast<size_t>(p + 1)]);
       out.leaves.back().end = out.size();
     }
@@ -75,8 +88,9 @@ ScoredRows scored_rows(std::span<const Sample* const> samples, const RowBatch& b
   return out;
 }
 
-Scores score(const Runtime& run, const Model& model, const RotaryView& rotary,
+Scores score(const Runtime& runtime, const Model& model, const RotaryView& rotary,
              std::span<const Sample* const> samples, float temperature) {
+  const Runtime run = silent(runtime);
   const RowBatch batch = batch_of(samples, 0);
   Buffer<float> hidden;
   transformer_forward(run, model, batch, rotary, {}, hidden);
@@ -111,6 +125,8 @@ Scores train_micro_batch(const Runtime& run, const Model& model, const RotaryVie
   const Scores scores =
       head_backward(run, model, {hidden.data(), T, C}, scored, options.temperature, loss_gradient,
                     gradients, {dhidden.data(), T, C});
+  run.emit({Phase::kBackward, -1, Op::kLogProb, "dx"}, Matrix<float>(dhidden.data(), T, C),
+           batch.coordinates());
   const Matrix<float> d{dx.data(), T, C};
   const int norm = model.parameters().final_norm;
   run.run(&KernelSet::rms_norm_backward, {.x = last,

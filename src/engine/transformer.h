@@ -19,7 +19,8 @@ void transformer_forward(const Runtime& runtime, const Model& model, const RowBa
 /// chunks in order.
 ScoredRows scored_rows(std::span<const Sample* const> samples, const RowBatch& batch, int64_t leaf);
 
-/// Log-probabilities and entropies of the response tokens of `samples`, one after the other.
+/// Log-probabilities and entropies of the response tokens of `samples`, one after the other. Emits
+/// nothing: it is no part of a step.
 Scores score(const Runtime& runtime, const Model& model, const RotaryView& rotary,
              std::span<const Sample* const> samples, float temperature);
 

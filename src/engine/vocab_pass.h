@@ -35,8 +35,8 @@ class VocabPass {
 
   /// Log-probabilities of `labels` and entropies of the rows; valid until the next forward.
   void score(std::span<const int32_t> labels);
-  std::span<const float> log_probs() const { return {log_prob_.data(), log_prob_.size()}; }
-  std::span<const float> entropy() const { return {entropy_.data(), entropy_.size()}; }
+  std::span<float> log_probs() { return {log_prob_.data(), log_prob_.size()}; }
+  std::span<float> entropy() { return {entropy_.data(), entropy_.size()}; }
 
   /// Adds the head's gradient, and writes the hidden rows' gradient to the same rows of dhidden;
   /// c, ce as in kernels::LogProbBackward. The logits are used up.

@@ -1,0 +1,55 @@
+#include "src/engine/step_events.h"
+
+#include <vector>
+
+namespace rlreplay::engine {
+namespace {
+
+/// Shows one field of every item as a scalar per token.
+template <class Item>
+void emit_field(const Runtime& run, Op op, std::string_view tensor, std::span<Item> items,
+                float Item::*field, const RowCoordinates& coordinates) {
+  if (run.sink == nullptr) return;
+  std::vector<float> values;
+  for (const Item& item : items) values.push_back(item.*field);
+  const kernels::Matrix<float> rows(values.data(), static_cast<int64_t>(values.size()), 1);
+  run.emit({Phase::kObjective, -1, op, tensor}, rows, coordinates);
+  for (size_t i = 0; i < items.size(); ++i) items[i].*field = values[i];
+}
+
+}  // namespace
+
+void emit_targets(const Runtime& run, std::span<TokenInput> tokens, bool reference,
+                  bool rollout_log_probs, const RowCoordinates& coordinates) {
+  const auto emit = [&](std::string_view tensor, float TokenInput::*field) {
+    emit_field(run, Op::kTargets, tensor, tokens, field, coordinates);
+  };
+  emit("advantage", &TokenInput::advantage);
+  emit("old_log_prob", &TokenInput::old_log_prob);
+  if (reference) emit("ref_log_prob", &TokenInput::ref_log_prob);
+  if (rollout_log_probs) emit("rollout_log_prob", &TokenInput::rollout_log_prob);
+  emit("weight", &TokenInput::weight);
+}
+
+void emit_terms(const Runtime& run, std::span<TokenTerms> terms,
+                const RowCoordinates& coordinates) {
+  const auto emit = [&](std::string_view tensor, float TokenTerms::*field) {
+    emit_field(run, Op::kTerms, tensor, terms, field, coordinates);
+  };
+  emit("ratio", &TokenTerms::ratio);
+  emit("policy", &TokenTerms::policy);
+  emit("kl", &TokenTerms::kl);
+  emit("total", &TokenTerms::total);
+  emit("c", &TokenTerms::c);
+  emit("ce", &TokenTerms::ce);
+}
+
+void emit_gradients(const Runtime& run, const ParameterTable& parameters, Gradients& gradients) {
+  for (size_t i = 0; i < parameters.list.size(); ++i) {
+    const Parameter& p = parameters.list[i];
+    run.emit_whole({Phase::kReduce, p.layer, Op::kGradient, p.name},
+                   gradients.sum(static_cast<int>(i)));
+  }
+}
+
+}  // namespace rlreplay::engine
