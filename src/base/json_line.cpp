@@ -1,7 +1,10 @@
 #include "src/base/json_line.h"
 
+#include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <cstdio>
 
 #include "src/base/json_value.h"
 
@@ -49,9 +52,12 @@ JsonLine& JsonLine::number(std::string_view key, std::optional<double> value) {
   return value && std::isfinite(*value) ? json(key, decimal(*value)) : null(key);
 }
 
-JsonLine& JsonLine::exact(std::string_view key, double value) {
+JsonLine& JsonLine::bits(std::string_view key, double value) {
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx",
+                static_cast<unsigned long long>(std::bit_cast<uint64_t>(value)));
   number(key, value);
-  return text(std::string(key) + "_hex", hex_float(value));
+  return text(std::string(key) + "_bits", digits);
 }
 
 JsonLine& JsonLine::null(std::string_view key) { return json(key, "null"); }

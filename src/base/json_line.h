@@ -17,9 +17,9 @@ class JsonLine {
   JsonLine& boolean(std::string_view key, bool value);
   /// The shortest decimal that reads back as `value`; null where there is none or it is not finite.
   JsonLine& number(std::string_view key, std::optional<double> value);
-  /// A number whose bits matter: `key` as above, and `key`_hex as a text (`0x1.8p+1`, `-inf`,
-  /// `nan`) from which the value reads back whatever the reader's decimal conversion.
-  JsonLine& exact(std::string_view key, double value);
+  /// A number whose bits matter: `key` as above, and `key`_bits, its binary64 as 16 digits of
+  /// hexadecimal, which also tell infinities and NaNs apart.
+  JsonLine& bits(std::string_view key, double value);
   JsonLine& null(std::string_view key);
   /// `value` is JSON already.
   JsonLine& json(std::string_view key, std::string_view value);

@@ -160,13 +160,15 @@ std::vector<Setting> settings(const RunOptions& options) {
   return out;
 }
 
-void apply(RunOptions& options, std::span<const Setting> settings) {
+void refuse_option(std::string_view name) {
+  throw Error(ErrorCode::kUsage, "there is no option " + std::string(name) + "; the nearest is " +
+                                     nearest_option(name));
+}
+
+void apply_settings(RunOptions& options, std::span<const Setting> settings) {
   for (const auto& [name, text] : settings) {
     const Option* option = find_option(name);
-    if (option == nullptr) {
-      throw Error(ErrorCode::kUsage,
-                  "there is no option " + name + "; the nearest is " + nearest_option(name));
-    }
+    if (option == nullptr) refuse_option(name);
     set_option(options, *option, text);
   }
 }

@@ -141,7 +141,10 @@ using Setting = std::pair<std::string, std::string>;
 std::vector<Setting> settings(const RunOptions& options);
 
 /// Errors: kUsage for a name that is no option (the nearest one is proposed).
-void apply(RunOptions& options, std::span<const Setting> settings);
+void apply_settings(RunOptions& options, std::span<const Setting> settings);
+
+/// Throws kUsage: there is no such option, and which is the nearest.
+[[noreturn]] void refuse_option(std::string_view name);
 
 /// What no single option can see: contradictions and products that do not divide.
 /// Errors: kUsage, kUnsupported.

@@ -90,13 +90,15 @@ engine::RotaryView Trainer::rotary(int64_t positions) {
 }
 
 std::vector<engine::Sample> Trainer::generate(std::span<const engine::Request> requests,
+                                              engine::EventSink* sink,
                                               const std::function<void(int64_t)>& progress) {
   size_t prompt = 0;
   for (const engine::Request& r : requests) prompt = std::max(prompt, r.prompt.size());
   const engine::RolloutConfig rollout = rollout_config(options_, config());
   const int64_t positions =
       std::min(config().max_positions, static_cast<int64_t>(prompt) + rollout.max_response);
-  return engine::rollout(run_, state_.model, rotary(positions), requests, rollout, progress);
+  return engine::rollout(watched(sink), state_.model, rotary(positions), requests, rollout,
+                         progress);
 }
 
 std::vector<std::vector<float>> Trainer::log_probs(const engine::Model& model,
@@ -137,14 +139,14 @@ std::vector<engine::SampleTargets> Trainer::targets(std::span<const engine::Samp
 }
 
 StepOutcome Trainer::step(std::span<const engine::Sample> samples,
-                          std::span<const engine::SampleTargets> targets) {
+                          std::span<const engine::SampleTargets> targets, engine::EventSink* sink) {
   const auto start = std::chrono::steady_clock::now();
   engine::StepConfig config = step_config(options_);
   config.lr = engine::learning_rate(schedule_, state_.step);
   StepOutcome out;
   out.lr = config.lr;
-  out.result = engine::run_step(run_, state_, gradients_, rotary(longest(samples)), samples,
-                                targets, config);
+  out.result = engine::run_step(watched(sink), state_, gradients_, rotary(longest(samples)),
+                                samples, targets, config);
   const std::vector<std::vector<float>> trained = train_log_probs(out.result);
   if (has_rollout_log_probs(samples)) {
     out.train_vs_rollout = compare_log_probs(samples, trained, rollout_log_probs(samples));

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "src/base/digest.h"
 #include "src/engine/learning_rate.h"
 #include "src/engine/rollout.h"
 #include "src/engine/rotary.h"
@@ -17,6 +18,12 @@
 
 namespace rlreplay::replay {
 
+/// Digests of the whole state after a step, each the sum of its tensors' digests: no layout and no
+/// order of the tensors can matter.
+struct StateDigests {
+  Digest weights, gradients, optimizer;
+};
+
 /// One optimizer step, as reports and dumps see it.
 struct StepOutcome {
   int64_t rollout_id = 0;
@@ -25,8 +32,11 @@ struct StepOutcome {
   engine::StepResult result;
   std::optional<LogProbDifference> train_vs_rollout;     // where the rollout has log-probabilities
   std::optional<LogProbDifference> policy_vs_reference;  // where there is a reference
-  double reward = 0;                                     // mean of the step's samples
-  int64_t tokens = 0;                                    // of the step's samples, prompts included
+  std::optional<LogProbDifference> replay_vs_record;     // where there is a record
+  std::optional<bool> identical;                         // to the record
+  std::optional<StateDigests> digests;
+  double reward = 0;   // mean of the step's samples
+  int64_t tokens = 0;  // of the step's samples, prompts included
   double seconds = 0;
 };
 
@@ -42,6 +52,7 @@ class Trainer {
 
   /// Responses to the requests by the weights as they are.
   std::vector<engine::Sample> generate(std::span<const engine::Request> requests,
+                                       engine::EventSink* sink,
                                        const std::function<void(int64_t)>& progress);
 
   /// Old and reference log-probabilities and advantages of a rollout, before its first update.
@@ -49,14 +60,16 @@ class Trainer {
 
   /// One optimizer step on samples of one rollout.
   StepOutcome step(std::span<const engine::Sample> samples,
-                   std::span<const engine::SampleTargets> targets);
+                   std::span<const engine::SampleTargets> targets, engine::EventSink* sink);
 
  private:
   engine::RotaryView rotary(int64_t positions);
   std::vector<std::vector<float>> log_probs(const engine::Model& model,
                                             std::span<const engine::Sample> samples);
 
-  const engine::Runtime& run_;
+  engine::Runtime watched(engine::EventSink* sink) const { return {run_.kernels, run_.pool, sink}; }
+
+  const engine::Runtime run_;
   const RunOptions& options_;
   engine::LearningRate schedule_;
   engine::TrainState state_;

@@ -9,7 +9,9 @@ namespace rlreplay::replay {
 
 using Command = std::function<int()>;
 
+void add_score(CLI::App& program, Command& chosen);
 void add_tokenize(CLI::App& program, Command& chosen);
+void add_train(CLI::App& program, Command& chosen);
 
 /// All of them, in the order of --help.
 void add_verbs(CLI::App& program, Command& chosen);

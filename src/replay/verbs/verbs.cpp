@@ -2,6 +2,10 @@
 
 namespace rlreplay::replay {
 
-void add_verbs(CLI::App& program, Command& chosen) { add_tokenize(program, chosen); }
+void add_verbs(CLI::App& program, Command& chosen) {
+  add_train(program, chosen);
+  add_score(program, chosen);
+  add_tokenize(program, chosen);
+}
 
 }  // namespace rlreplay::replay

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "kernels/kernels.h"
+#include "src/base/thread_pool.h"
+#include "src/engine/runtime.h"
+#include "src/replay/options.h"
+
+namespace rlreplay::replay {
+
+/// The processors and kernels that a run uses.
+class Machine {
+ public:
+  /// Proves the arithmetic before anything is computed.
+  /// Errors: kEnvironment where the processor does not give the contract's bits.
+  explicit Machine(const RunOptions& options);
+
+  const engine::Runtime& runtime() const { return runtime_; }
+
+ private:
+  ThreadPool pool_;
+  engine::Runtime runtime_;
+};
+
+}  // namespace rlreplay::replay

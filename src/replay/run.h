@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+
+#include "src/replay/task.h"
+#include "src/replay/trainer.h"
+
+namespace rlreplay::replay {
+
+/// Sees a run as it goes. Every call may be left empty.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  /// Where the events of a rollout and of a step go; null: nowhere.
+  virtual engine::EventSink* rollout_sink(int64_t /*rollout_id*/) { return nullptr; }
+  virtual engine::EventSink* step_sink(int64_t /*rollout_id*/, int64_t /*step_id*/,
+                                       std::span<const engine::Sample> /*samples*/) {
+    return nullptr;
+  }
+  virtual void rollout(const RolloutBatch& /*batch*/) {}
+  /// `outcome` may be completed: digests, comparison with a record.
+  virtual void step(StepOutcome& /*outcome*/, std::span<const engine::Sample> /*samples*/,
+                    std::span<const engine::SampleTargets> /*targets*/) {}
+};
+
+/// Trains on one rollout: targets, then its steps.
+void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBatch& batch,
+                   int64_t max_steps, RunObserver& observer);
+
+/// On-policy training: rollout, rewards, steps, until the planned steps are done. With
+/// `rollout_only` no step is taken.
+void run_training(Trainer& trainer, const Task& task, const RunOptions& options, bool rollout_only,
+                  RunObserver& observer);
+
+}  // namespace rlreplay::replay

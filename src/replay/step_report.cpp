@@ -1,0 +1,79 @@
+#include "src/replay/step_report.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <ostream>
+
+#include "src/base/json_line.h"
+
+namespace rlreplay::replay {
+namespace {
+
+std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
+
+std::string format(const char* pattern, ...) {
+  char text[160];
+  va_list arguments;
+  va_start(arguments, pattern);
+  std::vsnprintf(text, sizeof text, pattern, arguments);
+  va_end(arguments);
+  return text;
+}
+
+std::string difference_text(const std::optional<LogProbDifference>& difference) {
+  return difference ? format("%.3g", difference->max) : "-";
+}
+
+std::string difference_json(const std::optional<LogProbDifference>& difference) {
+  return difference ? to_json(*difference) : "null";
+}
+
+std::string identical_text(const StepOutcome& step) {
+  if (!step.identical) return "-";
+  return *step.identical ? "yes" : "NO";
+}
+
+}  // namespace
+
+void StepTable::add(const StepOutcome& step) {
+  if (!begun_) {
+    out_ << "  step     reward         loss    grad_norm        lr   logp_diff  tokens  seconds  "
+            "weights   same\n";
+    begun_ = true;
+  }
+  const std::string name = std::to_string(step.rollout_id) + "." + std::to_string(step.step_id);
+  const engine::StepResult& r = step.result;
+  out_ << format("%6s  %9.4f  %+.4e  %.4e  %.2e  %10s  %6lld  %7.2f  %-8s  %4s\n", name.c_str(),
+                 step.reward, r.losses.total, r.grad_norm, step.lr,
+                 difference_text(step.train_vs_rollout).c_str(),
+                 static_cast<long long>(step.tokens), step.seconds,
+                 step.digests ? step.digests->weights.hex().substr(0, 8).c_str() : "-",
+                 identical_text(step).c_str());
+  out_.flush();
+}
+
+std::string to_json(const StepOutcome& step) {
+  const engine::StepResult& r = step.result;
+  JsonLine out, differences;
+  out.text("schema", "rlreplay.step/1");
+  out.integer("rollout_id", step.rollout_id).integer("step_id", step.step_id);
+  out.bits("loss", r.losses.total).bits("pg_loss", r.losses.policy);
+  out.bits("entropy", r.losses.entropy).bits("kl", r.losses.kl);
+  out.bits("clip_fraction", r.losses.clip_fraction);
+  out.bits("grad_norm", r.grad_norm).bits("lr", step.lr);
+  out.bits("reward", step.reward);
+  if (step.digests) {
+    out.text("weights_digest", step.digests->weights.hex());
+    out.text("gradients_digest", step.digests->gradients.hex());
+    out.text("optimizer_digest", step.digests->optimizer.hex());
+  }
+  step.identical ? out.boolean("identical", *step.identical) : out.null("identical");
+  differences.json("train_vs_rollout", difference_json(step.train_vs_rollout));
+  differences.json("replay_vs_record", difference_json(step.replay_vs_record));
+  differences.json("policy_vs_reference", difference_json(step.policy_vs_reference));
+  out.json("forward_logp_max_diff", differences.str());
+  out.number("seconds", step.seconds).integer("tokens", step.tokens);
+  return out.str();
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,76 @@
+#include "src/replay/verbs/run_flags.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <iostream>
+
+#include "src/base/error.h"
+#include "src/replay/config_file.h"
+#include "src/replay/ignored_options.h"
+
+namespace rlreplay::replay {
+namespace {
+
+std::string flag_names(const Option& option) {
+  std::string out = "--" + std::string(option.name);
+  if (!option.alias.empty()) out += ",--" + std::string(option.alias);
+  return out;
+}
+
+std::string help_text(const Option& option) {
+  const std::string text = option_text(RunOptions{}, option);
+  std::string out(option.help);
+  if (!option.choices.empty()) out += ": " + std::string(option.choices);
+  if (!text.empty() && text != "none" && text != "false") out += " [" + text + "]";
+  return out;
+}
+
+/// What CLI11 left over: slime's options with their values, or a mistake.
+void check_extras(const std::vector<std::string>& extras) {
+  std::string ignored;
+  for (size_t i = 0; i < extras.size(); ++i) {
+    const std::string name = extras[i].substr(0, extras[i].find('='));
+    if (!name.starts_with("--")) {
+      throw Error(ErrorCode::kUsage, "unexpected argument \"" + extras[i] + "\"");
+    }
+    if (!is_ignored_option(std::string_view(name).substr(2))) refuse_option(name.substr(2));
+    ignored += (ignored.empty() ? "" : ", ") + name;
+    while (i + 1 < extras.size() && !extras[i + 1].starts_with("--")) ++i;
+  }
+  if (!ignored.empty()) std::cerr << "rlreplay: without effect here, ignored: " << ignored << '\n';
+}
+
+}  // namespace
+
+void RunFlags::add(CLI::App& verb, std::span<const Section> sections) {
+  verb_ = &verb;
+  verb.allow_extras();
+  for (const Option& option : option_table()) {
+    if (std::find(sections.begin(), sections.end(), option.section) == sections.end()) continue;
+    const std::string name(option.name);
+    const bool flag = std::holds_alternative<bool RunOptions::*>(option.field);
+    CLI::Option* added =
+        flag ? verb.add_flag_callback(
+                   flag_names(option), [this, name] { given_.emplace_back(name, "true"); },
+                   help_text(option))
+             : verb.add_option_function<std::string>(
+                   flag_names(option),
+                   [this, name](const std::string& text) { given_.emplace_back(name, text); },
+                   help_text(option));
+    added->group(std::string(title(option.section)));
+    if (!flag) added->type_name("");
+  }
+  verb.add_option("--config", config_, "YAML or JSON file with the same names");
+  verb.add_flag("--print-config", print_config_, "print every option as YAML and stop");
+}
+
+RunOptions RunFlags::resolve(RunOptions base) const {
+  check_extras(verb_->remaining());
+  if (!config_.empty()) apply_settings(base, read_config_file(config_));
+  apply_settings(base, given_);
+  check_options(base);
+  return base;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,95 @@
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <charconv>
+#include <iostream>
+
+#include "src/base/error.h"
+#include "src/base/json_line.h"
+#include "src/replay/machine.h"
+#include "src/replay/models.h"
+#include "src/replay/run_config.h"
+#include "src/replay/verbs/verb.h"
+
+namespace rlreplay::replay {
+namespace {
+
+struct ScoreArguments {
+  RunOptions options;
+  std::string tokens = "-";
+};
+
+std::string floats_json(std::span<const float> values) {
+  std::string out = "[";
+  for (const float value : values) {
+    char text[32];
+    const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+    out += (out.size() > 1 ? "," : "") + std::string(text, end);
+  }
+  return out + "]";
+}
+
+engine::Sample read_sample(const JsonValue& root, const ModelConfig& config) {
+  engine::Sample sample;
+  const JsonValue tokens = root["tokens"];
+  if (tokens.size() == 0) throw tokens.error("a sequence needs at least one token");
+  if (static_cast<int64_t>(tokens.size()) > config.max_positions) {
+    throw tokens.error(ErrorCode::kUnsupported,
+                       "the sequence has " + std::to_string(tokens.size()) +
+                           " tokens, the model allows " + std::to_string(config.max_positions));
+  }
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    sample.tokens.push_back(static_cast<int32_t>(tokens.at(i).integer(0, config.vocab - 1)));
+  }
+  sample.prompt_length = root["prompt_len"].integer(1, static_cast<int64_t>(tokens.size()));
+  return sample;
+}
+
+int score(const ScoreArguments& arguments) {
+  const Machine machine(arguments.options);
+  const auto source = find_model(arguments.options.model);
+  engine::Model model(source->config());
+  source->load(machine.runtime(), model);
+  model.pack(machine.runtime(), /*backward=*/false);
+  JsonLines lines = open_lines(arguments.tokens);
+  std::optional<kernels::RotaryTable> table;
+  while (const auto line = lines.next()) {
+    const engine::Sample sample = read_sample(line->root(), source->config());
+    const auto length = static_cast<int64_t>(sample.tokens.size());
+    if (!table || table->cos().rows < length) {
+      table.emplace(engine::make_rotary_table(source->config(), rope(arguments.options), 2 * length,
+                                              machine.runtime().pool));
+    }
+    const engine::Sample* const batch[] = {&sample};
+    const engine::Scores scores =
+        engine::score(machine.runtime(), model, engine::view(*table), batch,
+                      static_cast<float>(arguments.options.rollout_temperature));
+    std::cout << JsonLine()
+                     .json("log_probs", floats_json(scores.log_probs))
+                     .json("entropy", floats_json(scores.entropy))
+                     .str()
+              << '\n';
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_score(CLI::App& program, Command& chosen) {
+  auto arguments = std::make_shared<ScoreArguments>();
+  CLI::App* verb = program.add_subcommand("score", "Log-probabilities of given sequences");
+  RunOptions& options = arguments->options;
+  verb->add_option("--model", options.model, "checkpoint folder, or demo")->required();
+  verb->add_option("--tokens,tokens", arguments->tokens, "JSONL file, - for standard input");
+  verb->add_option("--temperature", options.rollout_temperature, "logits are divided by it");
+  verb->add_option("--rope", options.rope, "hf or exact")->check(CLI::IsMember({"hf", "exact"}));
+  verb->add_option("--threads", options.threads, "0: one a processor")
+      ->check(CLI::NonNegativeNumber);
+  verb->footer(
+      "Reads lines {\"tokens\": [...], \"prompt_len\": n} and prints, in their order, a line\n"
+      "{\"log_probs\": [...], \"entropy\": [...]} of each one's response tokens.\n\n"
+      "Example:\n  echo '{\"tokens\": [3, 1, 4, 1, 5], \"prompt_len\": 2}' | "
+      "rlreplay score --model demo");
+  verb->callback([=, &chosen] { chosen = [=] { return score(*arguments); }; });
+}
+
+}  // namespace rlreplay::replay
