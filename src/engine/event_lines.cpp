@@ -241,6 +241,7 @@ std::vector<EventSpec> backward_lines() {
 struct GradientLine {
   std::string_view tensor;
   bool layered;
+  Width width;  // the axis along which its rows are cut; kHidden where they never are
   When when;
   Inputs inputs;
 };
@@ -269,38 +270,47 @@ std::vector<GradientLine> gradient_lines() {
   }
   const Inputs dv{each(b, kAttention, "dv")};
   return {
-      {"model.embed_tokens.weight", false, kAlways, embedding},
-      {"input_layernorm.weight", true, kAlways, {each(b, kQkv, "dx"), x, each(f, kInputNorm, "r")}},
-      {"self_attn.q_proj.weight", true, kAlways, times(fused("dq"), y)},
-      {"self_attn.k_proj.weight", true, kAlways, times(fused("dk"), y)},
-      {"self_attn.v_proj.weight", true, kAlways, times(dv, y)},
-      {"self_attn.q_proj.bias", true, kBias, fused("dq")},
-      {"self_attn.k_proj.bias", true, kBias, fused("dk")},
-      {"self_attn.v_proj.bias", true, kBias, dv},
+      {"model.embed_tokens.weight", false, kHidden, kAlways, embedding},
+      {"input_layernorm.weight",
+       true,
+       kHidden,
+       kAlways,
+       {each(b, kQkv, "dx"), x, each(f, kInputNorm, "r")}},
+      {"self_attn.q_proj.weight", true, kHidden, kAlways, times(fused("dq"), y)},
+      {"self_attn.k_proj.weight", true, kHidden, kAlways, times(fused("dk"), y)},
+      {"self_attn.v_proj.weight", true, kHidden, kAlways, times(dv, y)},
+      {"self_attn.q_proj.bias", true, kQueries, kBias, fused("dq")},
+      {"self_attn.k_proj.bias", true, kKeys, kBias, fused("dk")},
+      {"self_attn.v_proj.bias", true, kKeys, kBias, dv},
       {"self_attn.q_norm.weight",
        true,
+       kHidden,
        kHeadNorms,
        {each(b, kRotary, "dq"), each(f, kQkv, "q"), each(f, kQkNorm, "q_r")}},
       {"self_attn.k_norm.weight",
        true,
+       kHidden,
        kHeadNorms,
        {each(b, kRotary, "dk"), each(f, kQkv, "k"), each(f, kQkNorm, "k_r")}},
       {"self_attn.o_proj.weight",
        true,
+       kQueries,
        kAlways,
        {each(b, kPostNorm, "dx"), each(f, kAttention, "out")}},
       {"post_attention_layernorm.weight",
        true,
+       kHidden,
        kAlways,
        {each(b, kGateUp, "dx"), each(f, kOutput, "y"), each(f, kPostNorm, "r")}},
-      {"mlp.gate_proj.weight", true, kAlways, {each(b, kSwiGlu, "dgate"), y2}},
-      {"mlp.up_proj.weight", true, kAlways, {each(b, kSwiGlu, "dup"), y2}},
-      {"mlp.down_proj.weight", true, kAlways, {dout, each(f, kSwiGlu, "y")}},
+      {"mlp.gate_proj.weight", true, kHidden, kAlways, {each(b, kSwiGlu, "dgate"), y2}},
+      {"mlp.up_proj.weight", true, kHidden, kAlways, {each(b, kSwiGlu, "dup"), y2}},
+      {"mlp.down_proj.weight", true, kIntermediate, kAlways, {dout, each(f, kSwiGlu, "y")}},
       {"model.norm.weight",
        false,
+       kHidden,
        kAlways,
        {each(b, kLogProb, "dx"), each(f, kDown, "y", At::kLast), each(f, kFinalNorm, "r")}},
-      {"lm_head.weight", false, kUntied, head},
+      {"lm_head.weight", false, kHidden, kUntied, head},
   };
 }
 
@@ -311,7 +321,7 @@ std::vector<EventSpec> reduce_lines(const std::vector<GradientLine>& gradients) 
     Inputs inputs = g.inputs;
     inputs.push_back(scale);
     to.layers(g.layered);
-    to.add(kGradient, g.tensor, kParameterSum, kOne, kSteps, inputs, g.when);
+    to.add(kGradient, g.tensor, kParameterSum, g.width, kSteps, inputs, g.when);
   }
   return to.take();
 }
@@ -336,7 +346,7 @@ std::vector<EventSpec> optimizer_lines(const std::vector<GradientLine>& gradient
     const auto add = [&](Op op, const Inputs& state) {
       Inputs inputs = step;
       inputs.insert(inputs.end(), state.begin(), state.end());
-      to.add(op, g.tensor, kParameter, kOne, kSteps, inputs, g.when);
+      to.add(op, g.tensor, kParameter, g.width, kSteps, inputs, g.when);
     };
     to.layers(g.layered);
     add(kExpAvg, {before(kExpAvg)});

@@ -27,7 +27,7 @@ enum class Kind : uint8_t {
   kInteger,       // i64
 };
 
-/// The length of a row.
+/// The length of a row; of a parameter, the axis along which its rows may be cut (kHidden: none).
 enum class Width : uint8_t { kOne, kHidden, kQueries, kKeys, kHeads, kKvHeads, kIntermediate };
 
 /// How much is recorded; each includes the one before.

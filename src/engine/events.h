@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -61,7 +62,7 @@ struct Event {
   Op op = Op::kEmbedding;
   std::string tensor;  // of a parameter: its name on disk
 
-  friend bool operator==(const Event&, const Event&) = default;
+  friend auto operator<=>(const Event&, const Event&) = default;
 };
 
 /// The coordinates of the rows of a per-token tensor: sample id and position of each. What is told
