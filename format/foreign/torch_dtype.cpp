@@ -47,6 +47,9 @@ std::optional<TorchDType> find(std::string_view wanted, Column column) {
 }  // namespace
 
 std::string_view name(TorchDType dtype) { return kRows[static_cast<size_t>(dtype)].name; }
+std::string_view storage_class(TorchDType dtype) {
+  return kRows[static_cast<size_t>(dtype)].storage;
+}
 int64_t item_size(TorchDType dtype) { return kRows[static_cast<size_t>(dtype)].size; }
 std::optional<TorchDType> dtype_named(std::string_view name) { return find(name, &Row::name); }
 std::optional<TorchDType> dtype_of_storage(std::string_view name) {
