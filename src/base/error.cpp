@@ -16,6 +16,8 @@ std::string_view to_string(ErrorCode code) {
       return "unsupported";
     case ErrorCode::kEnvironment:
       return "environment";
+    case ErrorCode::kInterrupted:
+      return "interrupted";
     case ErrorCode::kInternal:
       return "internal";
   }
@@ -34,6 +36,8 @@ int exit_code(ErrorCode code) {
       return 4;
     case ErrorCode::kEnvironment:
       return 5;
+    case ErrorCode::kInterrupted:
+      return 130;
     case ErrorCode::kInternal:
       return 70;
   }

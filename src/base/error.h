@@ -15,6 +15,7 @@ enum class ErrorCode : int {
   kUnsafe = 22,       // input that asks for code to be run
   kUnsupported = 30,  // outside what this version supports
   kEnvironment = 40,  // memory, disk, device, permission
+  kInterrupted = 45,  // the user's signal
   kInternal = 50,     // a broken invariant of this program
 };
 

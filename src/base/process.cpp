@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include <fcntl.h>
@@ -50,14 +51,33 @@ class Descriptor {
 };
 
 struct Pipe {
-  Pipe() {
-    std::array<int, 2> fds;
-    if (::pipe2(fds.data(), O_CLOEXEC) != 0) throw environment_error("cannot make a pipe", errno);
-    read = Descriptor(fds[0]);
-    write = Descriptor(fds[1]);
-  }
   Descriptor read, write;
 };
+
+Pipe make_pipe() {
+  std::array<int, 2> fds;
+  if (::pipe2(fds.data(), O_CLOEXEC) != 0) throw environment_error("cannot make a pipe", errno);
+  return {Descriptor(fds[0]), Descriptor(fds[1])};
+}
+
+/// A log's writing end: what is written to two of them stays in the order of the writes.
+Pipe open_log(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0) {
+    throw Error(ErrorCode::kEnvironment,
+                std::string("cannot write a command's log: ") + std::strerror(errno), path);
+  }
+  return {Descriptor(), Descriptor(fd)};
+}
+
+std::string tail_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const auto size = static_cast<size_t>(std::max<std::streamoff>(0, file.tellg()));
+  std::string tail(std::min(size, kErrorTail), '\0');
+  file.seekg(static_cast<std::streamoff>(size - tail.size()));
+  file.read(tail.data(), static_cast<std::streamsize>(tail.size()));
+  return tail;
+}
 
 void set_nonblocking(const Descriptor& fd) {
   ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
@@ -87,17 +107,64 @@ class PipeSignalGuard {
   bool was_pending_ = false;
 };
 
-/// A shell command that leads a process group of its own; killed and reaped at the end.
+/// This process's environment with the changes of a command.
+std::vector<std::string> environment_of(const Command& command) {
+  std::vector<std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto is_it = [&](const auto& change) {
+      return text.size() > change.first.size() && text.starts_with(change.first) &&
+             text[change.first.size()] == '=';
+    };
+    if (std::none_of(command.environment.begin(), command.environment.end(), is_it)) {
+      variables.emplace_back(text);
+    }
+  }
+  for (const auto& [name, value] : command.environment) {
+    if (value) variables.push_back(name + "=" + *value);
+  }
+  return variables;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+/// The standard streams and the folder of a child.
+class FileActions {
+ public:
+  FileActions() { posix_spawn_file_actions_init(&actions_); }
+  ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
+  FileActions(const FileActions&) = delete;
+  FileActions& operator=(const FileActions&) = delete;
+
+  void use(const Descriptor& from, int as) {
+    posix_spawn_file_actions_adddup2(&actions_, from.get(), as);
+  }
+  void go_to(const std::string& folder) {
+    if (!folder.empty()) posix_spawn_file_actions_addchdir_np(&actions_, folder.c_str());
+  }
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+/// A program that leads a process group of its own; killed and reaped at the end.
 class Child {
  public:
-  Child(const std::string& command, const Pipe& in, const Pipe& out, const Pipe& err) {
-    posix_spawn_file_actions_t actions;
+  Child(const Command& command, const Descriptor& in, const Descriptor& out,
+        const Descriptor& err) {
+    FileActions actions;
+    actions.use(in, STDIN_FILENO);
+    actions.use(out, STDOUT_FILENO);
+    actions.use(err, STDERR_FILENO);
+    actions.go_to(command.folder);
     posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_adddup2(&actions, in.read.get(), STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out.write.get(), STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, err.write.get(), STDERR_FILENO);
     sigset_t none, pipe;
     sigemptyset(&none);
     sigemptyset(&pipe);
@@ -107,13 +174,15 @@ class Child {
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(
         &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    std::string shell = "sh", option = "-c", text = command;
-    std::array<char*, 4> arguments = {shell.data(), option.data(), text.data(), nullptr};
-    const int status =
-        ::posix_spawn(&id_, "/bin/sh", &actions, &attributes, arguments.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
+    std::vector<std::string> arguments = command.arguments, variables = environment_of(command);
+    const int status = ::posix_spawnp(&id_, arguments.at(0).c_str(), actions.get(), &attributes,
+                                      pointers(arguments).data(), pointers(variables).data());
     posix_spawnattr_destroy(&attributes);
-    if (status != 0) throw environment_error("cannot start a shell", status);
+    if (status != 0) {
+      throw Error(ErrorCode::kEnvironment,
+                  "cannot start " + command.arguments[0] + ": " + std::strerror(status),
+                  command.folder);
+    }
   }
   ~Child() { end(); }
   Child(const Child&) = delete;
@@ -176,15 +245,16 @@ struct Streams {
 ProcessResult::End exchange(Streams& s, Child& child, const ProcessLimits& limits,
                             ProcessResult& result) {
   const auto deadline = Clock::now() + limits.time;
+  const bool has_pipes = s.out.get() >= 0;
   bool ended = false;
   while (!ended || s.out.get() >= 0 || s.err.get() >= 0) {
     if (!ended && (ended = child.has_ended())) {
       child.kill_group();  // what it left behind would hold the pipes open
       s.in.close();
     }
-    std::array<pollfd, 3> fds = {pollfd{s.in.get(), POLLOUT, 0}, pollfd{s.out.get(), POLLIN, 0},
-                                 pollfd{s.err.get(), POLLIN, 0}};
-    const bool closed = s.out.get() < 0 && s.err.get() < 0;
+    std::array<pollfd, 4> fds = {pollfd{s.in.get(), POLLOUT, 0}, pollfd{s.out.get(), POLLIN, 0},
+                                 pollfd{s.err.get(), POLLIN, 0}, pollfd{limits.stop_fd, POLLIN, 0}};
+    const bool closed = has_pipes && s.out.get() < 0 && s.err.get() < 0;
     ::poll(fds.data(), fds.size(), closed ? 1 : kPollMs);
     if (fds[0].revents != 0) write_some(s.in, s.input);
     if (fds[1].revents != 0) read_some(s.out, result.output);
@@ -193,6 +263,7 @@ ProcessResult::End exchange(Streams& s, Child& child, const ProcessLimits& limit
       result.error_tail.erase(0, result.error_tail.size() - kErrorTail);
     }
     if (result.output.size() > limits.max_output) return ProcessResult::End::kTooMuchOutput;
+    if (fds[3].revents != 0) return ProcessResult::End::kStopped;
     if (Clock::now() >= deadline) return ProcessResult::End::kTimeout;
   }
   return ProcessResult::End::kExit;
@@ -215,6 +286,9 @@ std::string ProcessResult::describe() const {
     case End::kTooMuchOutput:
       text = "was stopped: it wrote more than it may";
       break;
+    case End::kStopped:
+      text = "was stopped by the user";
+      break;
   }
   std::string last =
       error_tail.substr(error_tail.size() - std::min<size_t>(error_tail.size(), 300));
@@ -226,20 +300,23 @@ std::string ProcessResult::describe() const {
   return last.empty() ? text : text + ": " + last;
 }
 
-ProcessResult run_process(const std::string& command, std::string_view input,
+Command shell_command(std::string text) { return {{"/bin/sh", "-c", std::move(text)}}; }
+
+ProcessResult run_process(const Command& command, std::string_view input,
                           const ProcessLimits& limits) {
+  check(!command.arguments.empty(), "a command has no program");
   const PipeSignalGuard guard;
-  Pipe in, out, err;
-  Child child(command, in, out, err);
+  const auto sink = [&] { return command.log.empty() ? make_pipe() : open_log(command.log); };
+  Pipe in = make_pipe(), out = sink(), err = sink();
+  Child child(command, in.read, out.write, err.write);
   Streams streams{std::move(in.write), std::move(out.read), std::move(err.read), input};
-  in.read.close();
-  out.write.close();
-  err.write.close();
+  for (auto* fd : {&in.read, &out.write, &err.write}) fd->close();
   for (const auto* fd : {&streams.in, &streams.out, &streams.err}) set_nonblocking(*fd);
   if (input.empty()) streams.in.close();
   ProcessResult result;
   result.end = exchange(streams, child, limits, result);
   const int status = child.end();
+  if (!command.log.empty()) result.error_tail = tail_of(command.log);
   if (result.end != ProcessResult::End::kExit) return result;
   if (WIFSIGNALED(status)) result.end = ProcessResult::End::kSignal;
   result.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);

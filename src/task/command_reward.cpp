@@ -65,7 +65,8 @@ std::vector<double> CommandReward::score(std::span<const RewardQuery> queries) c
   if (queries.empty()) return {};
   std::string input;
   for (const auto& query : queries) input += line_of(query);
-  const auto result = run_process(command_, input, {time_limit_, kMaxLine * (queries.size() + 16)});
+  const ProcessLimits limits{time_limit_, kMaxLine * (queries.size() + 16)};
+  const auto result = run_process(shell_command(command_), input, limits);
   if (result.end == ProcessResult::End::kTooMuchOutput) {
     throw Error(ErrorCode::kCorrupt,
                 "the reward command must answer a number a line, and wrote far more", command_);

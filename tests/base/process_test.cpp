@@ -2,9 +2,14 @@
 
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <cstdlib>
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "src/base/error.h"
+#include "src/base/interrupt.h"
 
 using namespace rlreplay;
 using End = ProcessResult::End;
@@ -12,24 +17,29 @@ using Catch::Matchers::Contains;
 
 namespace {
 
+ProcessResult run_shell(const std::string& text, std::string_view input,
+                        const ProcessLimits& limits = {}) {
+  return run_process(shell_command(text), input, limits);
+}
+
 bool no_child_is_left() { return ::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD; }
 
 }  // namespace
 
 TEST_CASE("a command reads its input and says its part") {
-  const auto result = run_process("tr a-z A-Z; echo warning >&2; exit 3", "abc\n");
+  const auto result = run_shell("tr a-z A-Z; echo warning >&2; exit 3", "abc\n");
   CHECK(result.end == End::kExit);
   CHECK(result.code == 3);
   CHECK(result.output == "ABC\n");
   CHECK(result.describe() == "exited with code 3: warning");
-  CHECK(run_process("cat", "").output.empty());
+  CHECK(run_shell("cat", "").output.empty());
   CHECK(no_child_is_left());
 }
 
 TEST_CASE("more than the pipes hold goes both ways at once") {
   std::string input;
   for (int i = 0; i < 1'000'000; ++i) input += std::to_string(i) + "\n";
-  const auto result = run_process("tee /dev/stderr", input);
+  const auto result = run_shell("tee /dev/stderr", input);
   CHECK(result.end == End::kExit);
   CHECK(result.output == input);
   CHECK(result.error_tail.size() <= 2 * 4096 + (1 << 16));
@@ -37,15 +47,15 @@ TEST_CASE("more than the pipes hold goes both ways at once") {
 
 TEST_CASE("a command need not read its input") {
   const std::string input(10'000'000, 'x');
-  CHECK(run_process("echo 1", input).output == "1\n");
-  CHECK(run_process("exec <&-; echo 2", input).output == "2\n");
+  CHECK(run_shell("echo 1", input).output == "1\n");
+  CHECK(run_shell("exec <&-; echo 2", input).output == "2\n");
 }
 
 TEST_CASE("a command that hangs is killed with all it has started") {
   const ProcessLimits limits{std::chrono::milliseconds(200), 1 << 20};
   for (const char* command : {"sleep 1000", "sleep 1000 & sleep 1000", "exec >&- 2>&-; sleep 1000",
                               "trap '' TERM; while :; do sleep 1; done"}) {
-    const auto result = run_process(command, "input", limits);
+    const auto result = run_shell(command, "input", limits);
     CHECK(result.end == End::kTimeout);
     CHECK_THAT(result.describe(), Contains("time limit"));
     CHECK(no_child_is_left());
@@ -53,24 +63,80 @@ TEST_CASE("a command that hangs is killed with all it has started") {
 }
 
 TEST_CASE("what a command leaves behind neither delays nor outlives it") {
-  const auto result = run_process("sleep 1000 & echo $!", "");
+  const auto result = run_shell("sleep 1000 & echo $!", "");
   CHECK(result.end == End::kExit);
   CHECK(result.code == 0);
   // A killed orphan is gone when the system comes to it, and a zombie until its adopter reaps it.
   const std::string state = "/proc/" + std::to_string(std::stoi(result.output)) + "/status";
-  const auto probe = run_process("for i in $(seq 200); do grep State " + state +
-                                     " | grep -qv Z || exit 0; sleep 0.1; done; exit 1",
-                                 "");
+  const auto probe = run_shell("for i in $(seq 200); do grep State " + state +
+                                   " | grep -qv Z || exit 0; sleep 0.1; done; exit 1",
+                               "");
   CHECK(probe.code == 0);
 }
 
 TEST_CASE("too much output, signals and commands that do not exist") {
   const ProcessLimits limits{std::chrono::milliseconds(60000), 1 << 20};
-  CHECK(run_process("yes", "", limits).end == End::kTooMuchOutput);
-  const auto killed = run_process("kill -SEGV $$", "");
+  CHECK(run_shell("yes", "", limits).end == End::kTooMuchOutput);
+  const auto killed = run_shell("kill -SEGV $$", "");
   CHECK(killed.end == End::kSignal);
   CHECK(killed.code == SIGSEGV);
-  CHECK(run_process("rlreplay-no-such-command", "").code == 127);
-  CHECK_THAT(run_process("printf 'a\\033\\377b' >&2; exit 1", "").describe(), Contains("a??b"));
+  CHECK(run_shell("rlreplay-no-such-command", "").code == 127);
+  CHECK_THAT(run_shell("printf 'a\\033\\377b' >&2; exit 1", "").describe(), Contains("a??b"));
   CHECK(no_child_is_left());
+}
+
+TEST_CASE("a program gets its arguments, folder and environment as they are") {
+  ::setenv("RLREPLAY_TEST_KEPT", "kept", 1);
+  ::setenv("RLREPLAY_TEST_GONE", "gone", 1);
+  ::setenv("RLREPLAY_TEST_NEW", "old", 1);
+  Command command{{"sh", "-c", "pwd; echo \"$1\"; env | grep RLREPLAY_TEST | sort", "sh", "a  $b"}};
+  command.folder = "/";
+  command.environment = {{"RLREPLAY_TEST_GONE", std::nullopt}, {"RLREPLAY_TEST_NEW", "new=1"}};
+  CHECK(run_process(command, "").output ==
+        "/\na  $b\nRLREPLAY_TEST_KEPT=kept\nRLREPLAY_TEST_NEW=new=1\n");
+  CHECK_THROWS_AS(run_process(Command{{"rlreplay-no-such-program"}}, ""), Error);
+  command.folder = "/no/such/folder";
+  CHECK_THROWS_AS(run_process(command, ""), Error);
+}
+
+TEST_CASE("a log takes both streams in the order of their writes") {
+  char log[] = "/tmp/rlreplay-process-test-XXXXXX";
+  ::close(::mkstemp(log));
+  Command command = shell_command("echo one; echo two >&2; echo three; exit 4");
+  command.log = log;
+  const auto result = run_process(command, "");
+  CHECK(result.code == 4);
+  CHECK(result.output.empty());
+  CHECK(result.error_tail == "one\ntwo\nthree\n");
+  command = shell_command("yes | head -c 100000; printf end");
+  command.log = log;
+  const auto tail = run_process(command, "").error_tail;
+  CHECK(tail.size() == 4096);
+  CHECK(tail.substr(4089) == "y\ny\nend");
+  ::unlink(log);
+  command.log = "/no/such/folder/log";
+  CHECK_THROWS_AS(run_process(command, ""), Error);
+}
+
+TEST_CASE("a program is stopped, with all it has started, when it is told to") {
+  Interrupt interrupt;
+  CHECK(interrupt.signal() == 0);
+  ProcessLimits limits;
+  limits.stop_fd = interrupt.fd();
+  CHECK(run_shell("true", "", limits).end == End::kExit);
+  const std::string kill = "kill -TERM " + std::to_string(::getpid());
+  CHECK(run_shell(kill + "; sleep 1000 & sleep 1000", "", limits).end == End::kStopped);
+  CHECK(no_child_is_left());
+  CHECK(interrupt.signal() == SIGTERM);
+  CHECK(run_shell("sleep 1000", "", limits).end == End::kStopped);  // it stays told
+  CHECK(run_shell("true", "").end == End::kExit);  // what is still to be done can be done
+}
+
+TEST_CASE("an interrupt of the past is not one of the future") {
+  {
+    const Interrupt first;
+    ::kill(::getpid(), SIGINT);
+    CHECK(first.signal() == SIGINT);
+  }
+  CHECK(Interrupt().signal() == 0);
 }

@@ -1,0 +1,58 @@
+#include "src/base/interrupt.h"
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/base/error.h"
+
+namespace rlreplay {
+
+namespace {
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
+/// Whether who started this process wants it to be deaf to a signal, as nohup does.
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  sigemptyset(&signals_);
+  for (const int signal : kSignals) {
+    if (!is_ignored(signal)) sigaddset(&signals_, signal);
+  }
+  fd_ = ::signalfd(-1, &signals_, SFD_CLOEXEC);
+  if (fd_ < 0) {
+    throw Error(ErrorCode::kEnvironment,
+                std::string("cannot wait for signals: ") + std::strerror(errno));
+  }
+  pthread_sigmask(SIG_BLOCK, &signals_, &old_);
+}
+
+Interrupt::~Interrupt() {
+  const timespec now{};
+  while (sigtimedwait(&signals_, nullptr, &now) > 0) {
+  }
+  pthread_sigmask(SIG_SETMASK, &old_, nullptr);
+  ::close(fd_);
+}
+
+int Interrupt::signal() const {
+  // Nobody reads the descriptor, so what has come stays pending.
+  sigset_t pending;
+  sigpending(&pending);
+  for (const int signal : kSignals) {
+    if (sigismember(&signals_, signal) == 1 && sigismember(&pending, signal) == 1) return signal;
+  }
+  return 0;
+}
+
+}  // namespace rlreplay

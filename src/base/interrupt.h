@@ -1,0 +1,29 @@
+#pragma once
+
+#include <signal.h>
+
+namespace rlreplay {
+
+/// While it lives, SIGINT, SIGTERM and SIGHUP do not end the process: they are kept until somebody
+/// asks. One that was ignored before stays ignored. Made before the first thread, so that no thread
+/// takes them.
+class Interrupt {
+ public:
+  /// Errors: kEnvironment.
+  Interrupt();
+  /// Drops the signals that came.
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  /// Readable as soon as there is a signal, and from then on.
+  int fd() const { return fd_; }
+  /// The signal that came, or 0.
+  int signal() const;
+
+ private:
+  sigset_t signals_, old_;
+  int fd_ = -1;
+};
+
+}  // namespace rlreplay
