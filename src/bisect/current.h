@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/base/interrupt.h"
+#include "src/bisect/runner.h"
+#include "src/bisect/verdict.h"
+
+namespace rlreplay::bisect {
+
+/// The current checkout, to be built and run where it lies, and what it is compared with.
+struct CurrentQuestion {
+  Recipe recipe;
+  Criterion criterion;
+  std::optional<std::string> reference;  // what `read_recorded` reads
+};
+
+/// Errors: kInterrupted, kIncomplete and kUsage for the reference, those of a run.
+Judgement judge_current(const CurrentQuestion& question, const Interrupt& interrupt);
+
+/// Compares what two runs left, without running anything.
+Judgement judge_recorded(const Criterion& criterion, const std::string& reference,
+                         const std::string& path);
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,65 @@
+#include "src/bisect/ends.h"
+
+#include <filesystem>
+#include <optional>
+
+#include "src/base/error.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+/// `A/..B/` at the dots that leave a folder on both sides: their paths may have dots of their own.
+std::optional<Ends> split_folders(const std::string& word) {
+  for (size_t dots = word.find(".."); dots != word.npos; dots = word.find("..", dots + 1)) {
+    Ends ends{Axis::kDumps, word.substr(0, dots), word.substr(dots + 2)};
+    if (is_folder(ends.good) && is_folder(ends.bad)) return ends;
+  }
+  return std::nullopt;
+}
+
+Ends split_names(const std::string& word) {
+  const size_t dots = word.find("..");
+  if (dots == word.npos) {
+    throw Error(ErrorCode::kUsage, "there is one end only: write GOOD..BAD or GOOD BAD", word);
+  }
+  if (word.find("...", dots) == dots) {
+    throw Error(ErrorCode::kUsage,
+                "three dots name no range with a good and a bad end: write GOOD..BAD", word);
+  }
+  return {Axis::kRevisions, word.substr(0, dots), word.substr(dots + 2)};
+}
+
+Axis axis_of(const Ends& ends) {
+  if (is_folder(ends.good) && is_folder(ends.bad)) return Axis::kDumps;
+  const bool good = ends.good.find('=') != ends.good.npos;
+  const bool bad = ends.bad.find('=') != ends.bad.npos;
+  if (good != bad) {
+    throw Error(ErrorCode::kUsage, "one end is a configuration, KEY=VALUE, and the other is not",
+                ends.good + ".." + ends.bad);
+  }
+  return good ? Axis::kConfigurations : Axis::kRevisions;
+}
+
+}  // namespace
+
+Ends parse_ends(std::span<const std::string> words) {
+  if (words.empty() || words.size() > 2) {
+    throw Error(ErrorCode::kUsage, "the two ends are missing: write GOOD..BAD or GOOD BAD");
+  }
+  if (words.size() == 1) {
+    if (auto folders = split_folders(words[0])) return *folders;
+  }
+  Ends ends =
+      words.size() == 1 ? split_names(words[0]) : Ends{Axis::kRevisions, words[0], words[1]};
+  if (ends.good.empty()) ends.good = "HEAD";
+  if (ends.bad.empty()) ends.bad = "HEAD";
+  ends.axis = axis_of(ends);
+  return ends;
+}
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/bisect/git.h"
+#include "src/bisect/verdict.h"
+
+namespace rlreplay::bisect {
+
+/// One revision that was judged, by a run or by that of another revision with the same content.
+struct Trial {
+  Revision revision;
+  Judgement judgement;
+  double seconds = 0;
+  bool cached = false;
+};
+
+/// What a search over revisions found.
+struct Finding {
+  enum class Result { kFound, kNothing, kCannotJudge };
+  Result result = Result::kCannotJudge;
+  std::string reason;  // why, unless found
+
+  Revision good, bad;                // the ends
+  size_t revisions = 0;              // from the first after the good end to the bad end
+  std::vector<Trial> trials;         // in their order, confirmations last
+  std::vector<Revision> suspects;    // oldest first: the culprit, or those that skips cannot part
+  std::optional<Revision> parent;    // of the first suspect: the last good one
+  bool confirmed = false;            // the last suspect and the parent were run again
+  std::string evidence;              // what was compared: metrics.json, an exit code, ...
+  std::optional<Judgement> culprit;  // the last suspect's, in the last of its runs
+};
+
+}  // namespace rlreplay::bisect

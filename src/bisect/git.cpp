@@ -1,0 +1,139 @@
+#include "src/bisect/git.h"
+
+#include <filesystem>
+
+#include "src/base/error.h"
+#include "src/base/process.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+constexpr size_t kFields = 6;
+constexpr const char* kFormat = "--format=tformat:%H%x00%T%x00%P%x00%an%x00%ad%x00%s";
+
+ProcessResult run_git(const std::string& folder, std::vector<std::string> arguments) {
+  Command command{{"git", "--no-optional-locks", "-c", "core.hooksPath=/dev/null"}, folder};
+  command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
+  for (const auto& name : git_variables()) command.environment.emplace_back(name, std::nullopt);
+  command.environment.emplace_back("LC_ALL", "C");
+  ProcessLimits limits;
+  limits.time = ProcessLimits::kNoTime;
+  limits.max_output = size_t{1} << 30;
+  return run_process(command, "", limits);
+}
+
+bool succeeded(const ProcessResult& result) {
+  return result.end == ProcessResult::End::kExit && result.code == 0;
+}
+
+/// The fields of records, each of which ends with a NUL.
+std::vector<std::string> split_fields(const std::string& text) {
+  std::vector<std::string> fields;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = text.find('\0', begin);
+    fields.push_back(text.substr(begin, end - begin));
+    if (end == text.npos) break;
+    begin = end + 1;
+  }
+  return fields;
+}
+
+}  // namespace
+
+const std::vector<std::string>& git_variables() {
+  static const std::vector<std::string> names = {"GIT_DIR",
+                                                 "GIT_WORK_TREE",
+                                                 "GIT_INDEX_FILE",
+                                                 "GIT_COMMON_DIR",
+                                                 "GIT_OBJECT_DIRECTORY",
+                                                 "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+                                                 "GIT_NAMESPACE",
+                                                 "GIT_PREFIX"};
+  return names;
+}
+
+Repository Repository::open(const std::string& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    throw Error(ErrorCode::kUsage, "there is no such folder: name a repository by --repo", folder);
+  }
+  const ProcessResult result = run_git(folder, {"rev-parse", "--absolute-git-dir"});
+  if (!succeeded(result)) {
+    throw Error(ErrorCode::kUsage,
+                "this is no git repository: name one by --repo (git " + result.describe() + ")",
+                folder);
+  }
+  return Repository(std::filesystem::absolute(folder));
+}
+
+std::vector<Revision> Repository::log(std::vector<std::string> arguments) const {
+  std::vector<std::string> all = {"log",        "-z",           "--no-show-signature",
+                                  "--no-color", "--date=short", "--encoding=UTF-8",
+                                  kFormat,      "--no-patch"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  all.emplace_back("--");
+  const ProcessResult result = run_git(folder_, all);
+  const auto fields = split_fields(result.output);
+  if (!succeeded(result) || fields.size() % kFields != 0) {
+    throw Error(ErrorCode::kEnvironment, "git log " + result.describe(), folder_);
+  }
+  std::vector<Revision> revisions;
+  for (size_t i = 0; i < fields.size(); i += kFields) {
+    revisions.push_back({fields[i], fields[i + 1], fields[i + 2].substr(0, fields[i + 2].find(' ')),
+                         fields[i + 3], fields[i + 4], fields[i + 5]});
+  }
+  return revisions;
+}
+
+Revision Repository::resolve(const std::string& name) const {
+  const ProcessResult result = run_git(
+      folder_, {"rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"});
+  if (!succeeded(result) || result.output.empty()) {
+    throw Error(ErrorCode::kUsage, "`" + name + "` names no commit of this repository", folder_);
+  }
+  return log({"-1", result.output.substr(0, result.output.find('\n'))}).at(0);
+}
+
+std::vector<Revision> Repository::history(const Revision& good, const Revision& bad) const {
+  auto revisions = log({"--first-parent", "--reverse", good.id + ".." + bad.id});
+  if (!revisions.empty() && revisions[0].parent == good.id) {
+    revisions.insert(revisions.begin(), good);
+    return revisions;
+  }
+  if (good.id == bad.id) {
+    throw Error(ErrorCode::kUsage, "both ends are the same commit, " + good.short_id(), folder_);
+  }
+  if (revisions.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "the good end " + good.short_id() + " comes after the bad end " + bad.short_id() +
+                    ": to find what changed it back, swap the ends",
+                folder_);
+  }
+  const std::string& fork = revisions[0].parent;
+  throw Error(ErrorCode::kUsage,
+              "the good end " + good.short_id() + " is not on the first-parent history of " +
+                  bad.short_id() +
+                  (fork.empty() ? ", as far as this clone has it"
+                                : "; try " + fork.substr(0, 12) + ", which is and comes before it"),
+              folder_);
+}
+
+void Repository::add_worktree(const std::string& path, const Revision& revision) const {
+  const ProcessResult result =
+      run_git(folder_, {"worktree", "add", "--quiet", "--detach", "--force", path, revision.id});
+  if (!succeeded(result)) {
+    throw Error(ErrorCode::kEnvironment,
+                "git cannot check out " + revision.short_id() + ": it " + result.describe(), path);
+  }
+}
+
+void Repository::forget_worktree(const std::string& path) const {
+  const ProcessResult result = run_git(folder_, {"worktree", "remove", "--force", "--force", path});
+  if (!succeeded(result)) {
+    throw Error(ErrorCode::kEnvironment,
+                "git cannot remove a worktree (`git worktree prune` will): it " + result.describe(),
+                path);
+  }
+}
+
+}  // namespace rlreplay::bisect

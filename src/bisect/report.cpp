@@ -1,0 +1,171 @@
+#include "src/bisect/report.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+std::string quoted(const std::string& text) {
+  constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
+  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+std::string decimal(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+/// The search between two revisions, with everything else as it was.
+std::string command_of(const RevisionQuestion& question, const std::string& good,
+                       const std::string& bad) {
+  std::string command = "rlbisect " + good + ".." + bad + " --repo " + quoted(question.repository);
+  if (!question.recipe.build.empty()) command += " --build " + quoted(question.recipe.build);
+  command += " --run " + quoted(question.recipe.run);
+  const Criterion& criterion = question.criterion;
+  if (criterion.metric) command += " --metric " + quoted(*criterion.metric);
+  if (criterion.tolerance > 0) command += " --tolerance " + decimal(criterion.tolerance);
+  if (question.recipe.time_limit != ProcessLimits::kNoTime) {
+    command +=
+        " --timeout " + decimal(std::chrono::duration<double>(question.recipe.time_limit).count());
+  }
+  return command;
+}
+
+/// A finding is seen again by the search between its two sides, which takes the fewest runs.
+std::string reproduce(const RevisionQuestion& question, const Finding& finding) {
+  const bool narrowed = finding.confirmed && finding.parent && !finding.suspects.empty();
+  return narrowed ? command_of(question, finding.parent->id, finding.suspects.back().id)
+                  : command_of(question, finding.good.id, finding.bad.id);
+}
+
+std::string criterion_text(const RevisionQuestion& question, const Finding& finding) {
+  std::string text = question.criterion.metric.value_or("everything");
+  text += question.criterion.tolerance > 0 ? " within " + decimal(question.criterion.tolerance)
+                                           : std::string(", exactly");
+  return finding.evidence.empty() ? text : text + ", in " + finding.evidence;
+}
+
+std::string revision_line(const Revision& revision) {
+  return revision.short_id() + " " + revision.subject + " (" + revision.author + ", " +
+         revision.date + ")\n";
+}
+
+size_t count_cached(const Finding& finding) {
+  return static_cast<size_t>(std::count_if(finding.trials.begin(), finding.trials.end(),
+                                           [](const Trial& trial) { return trial.cached; }));
+}
+
+std::string found_text(const Finding& finding) {
+  std::string text;
+  if (finding.suspects.size() == 1) {
+    text += "culprit    " + revision_line(finding.suspects[0]);
+  } else {
+    text += "culprit    one of these " + std::to_string(finding.suspects.size()) +
+            ", of which only the last could be judged:\n";
+    for (const Revision& revision : finding.suspects)
+      text += "           " + revision_line(revision);
+  }
+  if (finding.culprit) text += "           bad: " + finding.culprit->reason + "\n";
+  text += "parent     " + revision_line(*finding.parent);
+  return text + "confirmed  both were run again in fresh worktrees: bad, good\n";
+}
+
+std::string headline(const Finding& finding) {
+  switch (finding.result) {
+    case Finding::Result::kFound:
+      return "found\n\n" + found_text(finding);
+    case Finding::Result::kNothing:
+      return "nothing found\n\nreason     " + finding.reason + "\n";
+    case Finding::Result::kCannotJudge:
+      return "cannot judge\n\nreason     " + finding.reason + "\n";
+  }
+  return {};
+}
+
+std::string skips_json(const Finding& finding) {
+  std::string out;
+  for (const Trial& trial : finding.trials) {
+    if (trial.judgement.verdict != Verdict::kSkip) continue;
+    JsonLine skip;
+    skip.text("revision", trial.revision.id).text("reason", trial.judgement.reason);
+    out += (out.empty() ? "" : ",") + skip.str();
+  }
+  return "[" + out + "]";
+}
+
+std::string interval_json(const Finding& finding) {
+  std::string out;
+  for (const Revision& revision : finding.suspects) {
+    out += (out.empty() ? "\"" : ",\"") + revision.id + "\"";
+  }
+  return "[" + out + "]";
+}
+
+void add_difference(JsonLine& line, const Judgement* judgement) {
+  if (judgement == nullptr || !judgement->difference) {
+    line.null("difference");
+    return;
+  }
+  const Difference& difference = *judgement->difference;
+  JsonLine out;
+  out.text("metric", difference.metric);
+  difference.step ? out.integer("step", static_cast<int64_t>(*difference.step)) : out.null("step");
+  out.exact("good", difference.good).exact("bad", difference.bad);
+  out.integer("different", static_cast<int64_t>(difference.different));
+  out.integer("compared", static_cast<int64_t>(difference.compared));
+  line.json("difference", out.str());
+}
+
+}  // namespace
+
+std::string report_text(const RevisionQuestion& question, const Finding& finding) {
+  std::string text = "rlbisect: " + headline(finding);
+  text += "good       " + revision_line(finding.good);
+  text += "bad        " + revision_line(finding.bad);
+  text += "compared   " + criterion_text(question, finding) + "\n";
+  const size_t cached = count_cached(finding);
+  text += "runs       " + std::to_string(finding.trials.size() - cached) + " for " +
+          std::to_string(finding.revisions) + " revisions";
+  text += cached == 0 ? "\n" : ", " + std::to_string(cached) + " of equal content not run again\n";
+  for (const Trial& trial : finding.trials) {
+    if (trial.judgement.verdict == Verdict::kSkip) {
+      text += "skipped    " + trial.revision.short_id() + " " + trial.judgement.reason + "\n";
+    }
+  }
+  return text + "reproduce  " + reproduce(question, finding) + "\n";
+}
+
+std::string report_json(const RevisionQuestion& question, const Finding& finding) {
+  JsonLine line;
+  line.text("schema", "rlreplay.bisect/1");
+  const bool single = finding.confirmed && finding.suspects.size() == 1;
+  single ? line.text("culprit", finding.suspects[0].id) : line.null("culprit");
+  line.json("interval", interval_json(finding)).boolean("confirmed", finding.confirmed);
+  const size_t cached = count_cached(finding);
+  line.integer("runs", static_cast<int64_t>(finding.trials.size() - cached));
+  line.integer("cached", static_cast<int64_t>(cached)).json("skipped", skips_json(finding));
+  question.criterion.metric ? line.text("metric", *question.criterion.metric) : line.null("metric");
+  line.number("tolerance", question.criterion.tolerance);
+  line.text("good", finding.good.id).text("bad", finding.bad.id);
+  add_difference(line, finding.culprit ? &*finding.culprit : nullptr);
+  finding.reason.empty() ? line.null("reason") : line.text("reason", finding.reason);
+  return line.text("reproduce", reproduce(question, finding)).str();
+}
+
+std::string verdict_json(const Judgement& judgement) {
+  JsonLine line;
+  line.text("schema", "rlreplay.verdict/1").text("verdict", to_string(judgement.verdict));
+  line.text("reason", judgement.reason);
+  add_difference(line, &judgement);
+  return line.str();
+}
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,144 @@
+#include "src/bisect/revisions.h"
+
+#include <chrono>
+#include <map>
+
+#include "src/base/error.h"
+#include "src/bisect/search.h"
+#include "src/bisect/worktree.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+using Result = Finding::Result;
+
+class RevisionSearch {
+ public:
+  RevisionSearch(const RevisionQuestion& question, const Interrupt& interrupt,
+                 const Progress& progress)
+      : question_(question),
+        interrupt_(interrupt),
+        progress_(progress),
+        repository_(Repository::open(question.repository)),
+        history_(repository_.history(repository_.resolve(question.good),
+                                     repository_.resolve(question.bad))),
+        search_(history_.size() - 1),
+        workspace_(question.output, interrupt) {
+    finding_.good = history_.front();
+    finding_.bad = history_.back();
+    finding_.revisions = history_.size() - 1;
+  }
+
+  Finding find() {
+    if (!run_ends()) return finding_;
+    while (const auto place = search_.next()) {
+      search_.add(*place, judge_place(*place).verdict);
+    }
+    finding_.suspects.assign(history_.begin() + static_cast<ptrdiff_t>(search_.good()) + 1,
+                             history_.begin() + static_cast<ptrdiff_t>(search_.bad()) + 1);
+    finding_.parent = history_[search_.good()];
+    confirm();
+    return finding_;
+  }
+
+ private:
+  /// Both ends; false, with the reason, where they are no two ends of a search.
+  bool run_ends() {
+    const Judgement good = judge_place(0, 2);
+    if (reference_) finding_.evidence = to_string(reference_->kind);
+    if (good.verdict != Verdict::kGood) return refuse("good", good);
+    const Judgement bad = judge_place(history_.size() - 1, 1);
+    if (bad.verdict == Verdict::kBad) return true;
+    return refuse("bad", bad);
+  }
+
+  bool refuse(const std::string& end, const Judgement& judgement) {
+    const std::string which =
+        "the " + end + " end, " + (end == "good" ? finding_.good : finding_.bad).short_id() + ", ";
+    if (judgement.verdict == Verdict::kSkip) {
+      finding_.result = Result::kCannotJudge;
+      finding_.reason = which + "cannot be judged: " + judgement.reason;
+    } else {
+      finding_.result = Result::kNothing;
+      finding_.reason = which + "is " + std::string(to_string(judgement.verdict)) + " (" +
+                        judgement.reason + "): the ends do not differ as they should";
+    }
+    return false;
+  }
+
+  /// Judges a revision of the history. Equal trees are run once.
+  Judgement judge_place(size_t place, size_t ends_left = 0) {
+    const Revision& revision = history_[place];
+    const auto known = judged_.find(revision.tree);
+    if (known != judged_.end()) {
+      Trial trial{revision, known->second, 0, true};
+      progress_.end(finding_.trials.emplace_back(trial));
+      return trial.judgement;
+    }
+    const Judgement judgement = run(revision, ends_left + search_.left() + 2);
+    judged_[revision.tree] = judgement;
+    return judgement;
+  }
+
+  /// Runs a revision in a fresh worktree and judges what it leaves.
+  Judgement run(const Revision& revision, size_t left) {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    progress_.begin(revision, left);
+    const RunFolder folder = workspace_.add_run(revision.short_id());
+    const Worktree worktree(repository_, revision, workspace_.worktree());
+    const RunPlace place{worktree.path(), revision.id, reference_folder_, folder};
+    const Outcome outcome = run_recipe(question_.recipe, place, workspace_, interrupt_);
+    Trial trial{revision, judge(question_.criterion, reference(), outcome)};
+    if (!reference_) {
+      reference_ = outcome;
+      reference_folder_ = folder.output();
+    } else {
+      workspace_.drop_output(folder);
+    }
+    trial.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    progress_.end(finding_.trials.emplace_back(trial));
+    return trial.judgement;
+  }
+
+  /// Runs the two sides of the finding again: what a build left behind or a run that is not
+  /// repeatable must not name a culprit.
+  void confirm() {
+    const Judgement bad = run(finding_.suspects.back(), 2);
+    const Judgement good = run(*finding_.parent, 1);
+    finding_.culprit = bad;
+    finding_.confirmed = bad.verdict == Verdict::kBad && good.verdict == Verdict::kGood;
+    finding_.result = finding_.confirmed ? Result::kFound : Result::kCannotJudge;
+    if (finding_.confirmed) return;
+    const bool bad_changed = bad.verdict != Verdict::kBad;
+    const Revision& changed = bad_changed ? finding_.suspects.back() : *finding_.parent;
+    const Judgement& again = bad_changed ? bad : good;
+    finding_.reason = changed.short_id() + " was " + (bad_changed ? "bad" : "good") +
+                      " at first and is " + std::string(to_string(again.verdict)) +
+                      " when it is run again (" + again.reason +
+                      "): its run is not repeatable, so no revision can be blamed";
+  }
+
+  const Outcome* reference() const { return reference_ ? &*reference_ : nullptr; }
+
+  const RevisionQuestion& question_;
+  const Interrupt& interrupt_;
+  const Progress& progress_;
+  Repository repository_;
+  std::vector<Revision> history_;  // the good end first
+  Search search_;
+  Workspace workspace_;
+  std::optional<Outcome> reference_;  // what the good end's first run left
+  std::string reference_folder_;
+  std::map<std::string, Judgement> judged_;  // by tree
+  Finding finding_;
+};
+
+}  // namespace
+
+Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
+                      const Progress& progress) {
+  return RevisionSearch(question, interrupt, progress).find();
+}
+
+}  // namespace rlreplay::bisect

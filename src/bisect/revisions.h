@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "src/base/interrupt.h"
+#include "src/bisect/finding.h"
+#include "src/bisect/runner.h"
+#include "src/bisect/verdict.h"
+
+namespace rlreplay::bisect {
+
+/// Between which revisions of which repository, how they are run, and what decides.
+struct RevisionQuestion {
+  std::string repository;
+  std::string good, bad;  // names of commits
+  Recipe recipe;
+  Criterion criterion;
+  std::optional<std::string> output;  // a folder that keeps what the runs wrote
+};
+
+/// Told what goes on: that a run begins, with the number of runs that are left if none is skipped,
+/// and that a revision is judged.
+struct Progress {
+  std::function<void(const Revision&, size_t left)> begin;
+  std::function<void(const Trial&)> end;
+};
+
+/// Finds the first bad revision on the first-parent history. Both ends are run first; the culprit
+/// and its parent are run again before it is named.
+/// Errors: kUsage for ends that are no range, kInterrupted, and those of git and of runs.
+Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
+                      const Progress& progress);
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,50 @@
+#include "src/bisect/runner.h"
+
+#include "src/base/error.h"
+#include "src/bisect/git.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+std::optional<std::string> if_any(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional<std::string>(text);
+}
+
+ProcessResult run_command(const std::string& text, const std::string& log, const RunPlace& place,
+                          const Recipe& recipe, const Interrupt& interrupt) {
+  Command command = shell_command(text);
+  command.folder = place.checkout;
+  command.log = log;
+  for (const auto& name : git_variables()) command.environment.emplace_back(name, std::nullopt);
+  command.environment.emplace_back("RLBISECT_OUT", place.folder.output());
+  command.environment.emplace_back("RLBISECT_REVISION", if_any(place.revision));
+  command.environment.emplace_back("RLBISECT_REFERENCE", if_any(place.reference));
+  ProcessLimits limits;
+  limits.time = recipe.time_limit;
+  limits.stop_fd = interrupt.fd();
+  const ProcessResult result = run_process(command, "", limits);
+  if (result.end == ProcessResult::End::kStopped) {
+    throw Error(ErrorCode::kInterrupted, "interrupted; what it had begun is removed");
+  }
+  return result;
+}
+
+}  // namespace
+
+Outcome run_recipe(const Recipe& recipe, const RunPlace& place, Workspace& workspace,
+                   const Interrupt& interrupt) {
+  if (!recipe.build.empty()) {
+    const std::string log = place.folder.build_log();
+    const ProcessResult build = run_command(recipe.build, log, place, recipe, interrupt);
+    if (build.end != ProcessResult::End::kExit || build.code != 0) {
+      return {Outcome::Kind::kNothing, "the build " + build.describe() + workspace.name_log(log)};
+    }
+  }
+  const std::string log = place.folder.run_log();
+  const ProcessResult run = run_command(recipe.run, log, place, recipe, interrupt);
+  Outcome outcome = read_outcome(run, place.folder.output());
+  if (outcome.kind == Outcome::Kind::kNothing) outcome.problem += workspace.name_log(log);
+  return outcome;
+}
+
+}  // namespace rlreplay::bisect

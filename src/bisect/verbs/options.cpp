@@ -1,0 +1,38 @@
+#include "src/bisect/verbs/options.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cmath>
+
+#include "src/base/error.h"
+
+namespace rlreplay::bisect {
+
+void add_common_options(CLI::App& app, CommonOptions& options) {
+  app.add_option("--build", options.recipe.build, "shell command that builds a checkout");
+  app.add_option("--run", options.recipe.run, "shell command that runs it (see below)");
+  app.add_option("--metric", options.criterion.metric,
+                 "what decides: weights, forward_logp_max_diff, grad_norm or another recorded "
+                 "number; default: weights of a dump, every number of metrics.json, or else the "
+                 "exit code");
+  app.add_option("--tolerance", options.criterion.tolerance,
+                 "how far a number may lie from the reference's (default: 0, the same bits)");
+  app.add_option("--timeout", options.timeout,
+                 "seconds after which a build or run is stopped and skipped (default: none)");
+  app.add_flag("--json", options.json, "one JSON object on standard output");
+}
+
+void settle(CommonOptions& options) {
+  if (!(options.criterion.tolerance >= 0)) {
+    throw Error(ErrorCode::kUsage, "--tolerance must be a number from 0 on");
+  }
+  if (!(options.timeout >= 0) || options.timeout > 1e9) {
+    throw Error(ErrorCode::kUsage, "--timeout must be a number of seconds from 0 on");
+  }
+  if (options.timeout > 0) {
+    options.recipe.time_limit =
+        std::chrono::milliseconds(static_cast<int64_t>(std::ceil(options.timeout * 1000)));
+  }
+}
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+
+#include "src/bisect/runner.h"
+#include "src/bisect/verdict.h"
+
+/// Options that both verbs have.
+namespace rlreplay::bisect {
+
+struct CommonOptions {
+  Recipe recipe;
+  Criterion criterion;
+  double timeout = 0;  // seconds; 0: none
+  bool json = false;
+};
+
+void add_common_options(CLI::App& app, CommonOptions& options);
+
+/// What CLI11 leaves to be done once the command line is read.
+/// Errors: kUsage.
+void settle(CommonOptions& options);
+
+}  // namespace rlreplay::bisect

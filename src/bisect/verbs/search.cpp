@@ -1,0 +1,118 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdio>
+#include <iostream>
+
+#include "src/base/error.h"
+#include "src/bisect/ends.h"
+#include "src/bisect/report.h"
+#include "src/bisect/verbs/options.h"
+#include "src/bisect/verbs/verb.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+constexpr const char* kFooter =
+    R"(GOOD..BAD are git revisions: each is checked out in a fresh worktree, built and run; the checkout
+of the repository is not touched. The search follows first parents and skips what cannot be built
+or run.
+
+The --run command is run in the worktree, with RLBISECT_OUT set to an empty folder, and leaves
+there a metrics.json, {"loss": [0.5, 0.25], "reward": 1}, or only its exit code: 0 good, 1 bad, 125
+cannot judge. RLBISECT_REVISION is the commit, RLBISECT_REFERENCE what the good end left.
+
+Example:
+  rlbisect v1.2..HEAD --repo ~/trainer --build 'make -j8' \
+    --run './train --steps 3 --metrics $RLBISECT_OUT/metrics.json' --metric grad_norm
+
+`rlbisect verdict --help` explains the verdict on a single checkout, for `git bisect run`.
+Exit codes: 0 found, 1 nothing found, 125 cannot judge, 128 and above error or interrupted.)";
+
+struct SearchOptions {
+  CommonOptions common;
+  std::vector<std::string> ends;
+  std::string repository = ".";
+  std::optional<std::string> output;
+};
+
+Progress print_progress() {
+  return {[](const Revision& revision, size_t left) {
+            std::fprintf(stderr, "%s %s (%zu to go)\n", revision.short_id().c_str(),
+                         revision.subject.c_str(), left);
+          },
+          [](const Trial& trial) {
+            const std::string verdict(to_string(trial.judgement.verdict));
+            const char* how = trial.cached ? ", as another of the same content" : "";
+            std::fprintf(stderr, "%s %s%s: %s [%.1f s]\n", trial.revision.short_id().c_str(),
+                         verdict.c_str(), how, trial.judgement.reason.c_str(), trial.seconds);
+          }};
+}
+
+int exit_code_of(Finding::Result result) {
+  switch (result) {
+    case Finding::Result::kFound:
+      return kGoodExit;
+    case Finding::Result::kNothing:
+      return kBadExit;
+    case Finding::Result::kCannotJudge:
+      return kCannotJudgeExit;
+  }
+  return kErrorExit;
+}
+
+int search_revisions(const SearchOptions& options, const Ends& ends) {
+  if (options.common.recipe.run.empty()) {
+    throw Error(ErrorCode::kUsage, "a search over revisions needs --run, the command to judge by");
+  }
+  const RevisionQuestion question{
+      options.repository,       ends.good,     ends.bad, options.common.recipe,
+      options.common.criterion, options.output};
+  const Interrupt interrupt;
+  const Finding finding = find_revision(question, interrupt, print_progress());
+  std::cout << (options.common.json ? report_json(question, finding) + "\n"
+                                    : report_text(question, finding));
+  return exit_code_of(finding.result);
+}
+
+int search(const SearchOptions& options) {
+  const Ends ends = parse_ends(options.ends);
+  switch (ends.axis) {
+    case Axis::kRevisions:
+      return search_revisions(options, ends);
+    case Axis::kDumps:
+      throw Error(ErrorCode::kUnsupported,
+                  "two folders are dumps: what can be searched is "
+                  "revisions of a git repository",
+                  ends.good + ".." + ends.bad);
+    case Axis::kConfigurations:
+      throw Error(ErrorCode::kUnsupported,
+                  "two ends with `=` are configurations: what can be "
+                  "searched is revisions of a git repository",
+                  ends.good + ".." + ends.bad);
+  }
+  return kErrorExit;
+}
+
+}  // namespace
+
+int run_search(int argc, char** argv) {
+  CLI::App app("Finds the first revision that differs", "rlbisect");
+  SearchOptions options;
+  app.set_version_flag("--version", "rlbisect " RLREPLAY_VERSION);
+  app.add_option("ends", options.ends, "GOOD..BAD, or GOOD BAD")->required()->expected(1, 2);
+  app.add_option("--repo", options.repository, "the git repository (default: here)");
+  add_common_options(app, options.common);
+  app.add_option("-o,--out", options.output,
+                 "new folder that keeps the logs and outputs of all runs");
+  app.footer(kFooter);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageExit;
+  }
+  settle(options.common);
+  return search(options);
+}
+
+}  // namespace rlreplay::bisect

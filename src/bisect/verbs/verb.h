@@ -1,0 +1,17 @@
+#pragma once
+
+namespace rlreplay::bisect {
+
+/// `rlbisect GOOD..BAD` and `rlbisect verdict`: each reads its command line, prints its result and
+/// returns the exit code: of what was found 0, 1 or 125; for a wrong command line kUsageExit.
+int run_search(int argc, char** argv);
+int run_verdict(int argc, char** argv);
+
+inline constexpr int kGoodExit = 0;
+inline constexpr int kBadExit = 1;
+inline constexpr int kCannotJudgeExit = 125;
+/// Where git reads the exit code, everything below 128 is a verdict.
+inline constexpr int kErrorExit = 128;
+inline constexpr int kUsageExit = 129;
+
+}  // namespace rlreplay::bisect

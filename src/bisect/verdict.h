@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rlreplay::bisect {
+
+struct Outcome;
+
+/// What is said of one run; a run that nothing can be said of is skipped.
+enum class Verdict { kGood, kBad, kSkip };
+
+std::string_view to_string(Verdict verdict);
+
+/// What decides between good and bad.
+struct Criterion {
+  /// `weights`, or a number that is recorded. Without one: the weights of a dump, every number of
+  /// metrics.json, or else the exit code.
+  std::optional<std::string> metric;
+  /// How far a number may lie from the good end's.
+  double tolerance = 0;
+};
+
+/// The first number that differs.
+struct Difference {
+  std::string metric;
+  std::optional<size_t> step;
+  double good = 0, bad = 0;
+  size_t different = 0;  // how many numbers differ
+  size_t compared = 0;
+
+  /// `loss at step 3: 0.25 where the reference has 0.5 (1 of 20 numbers differ)`
+  std::string describe() const;
+};
+
+struct Judgement {
+  Verdict verdict = Verdict::kSkip;
+  std::string reason;
+  std::optional<Difference> difference = {};
+};
+
+/// Judges what a run left against what the good end left. The good end itself has no reference: it
+/// is good if it can be one.
+/// Errors: kUnsupported.
+Judgement judge(const Criterion& criterion, const Outcome* reference, const Outcome& outcome);
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "src/base/interrupt.h"
+
+namespace rlreplay::bisect {
+
+/// Where one run leaves what it writes.
+struct RunFolder {
+  std::string path;
+
+  std::string output() const { return path + "/out"; }
+  std::string build_log() const { return path + "/build.log"; }
+  std::string run_log() const { return path + "/run.log"; }
+};
+
+/// The folder of a search: the worktree, and a folder a run.
+class Workspace {
+ public:
+  /// `kept`: a new or empty folder that stays with all that the runs wrote. Without one a temporary
+  /// folder is made, of which only logs that a message named stay; none when the user interrupts.
+  /// Errors: kUsage when `kept` holds something, kEnvironment.
+  Workspace(const std::optional<std::string>& kept, const Interrupt& interrupt);
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  /// The same for every revision, so that no path can make a difference between two.
+  std::string worktree() const { return path_ + "/worktree"; }
+
+  /// Makes the next run's folder, with an empty output folder.
+  RunFolder add_run(const std::string& name);
+
+  /// Nobody will read a run's output any more.
+  void drop_output(const RunFolder& run) const;
+
+  /// ` (log: PATH)`, where there is such a log: it will stay.
+  std::string name_log(const std::string& path);
+
+ private:
+  std::string path_;
+  bool keep_all_;
+  const Interrupt& interrupt_;
+  std::set<std::string> named_;
+  int runs_ = 0;
+};
+
+}  // namespace rlreplay::bisect

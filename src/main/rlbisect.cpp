@@ -1,0 +1,28 @@
+#include <algorithm>
+#include <string_view>
+
+#include "src/base/error.h"
+#include "src/base/report_error.h"
+#include "src/bisect/verbs/verb.h"
+
+namespace {
+
+using namespace rlreplay::bisect;
+
+/// git takes an exit code below 128 for a verdict: errors are told from it.
+int exit_code_for_git(int code) {
+  if (code == kGoodExit || code == kBadExit || code == kCannotJudgeExit) return code;
+  if (code >= kErrorExit) return code;
+  return code == rlreplay::exit_code(rlreplay::ErrorCode::kUsage) ? kUsageExit : kErrorExit;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool json = std::any_of(
+      argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
+  return exit_code_for_git(rlreplay::run_reporting_errors("rlbisect", json, [&] {
+    const bool verdict = argc > 1 && std::string_view(argv[1]) == "verdict";
+    return verdict ? run_verdict(argc - 1, argv + 1) : run_search(argc, argv);
+  }));
+}

@@ -1,0 +1,406 @@
+"""rlbisect finds the commit that a user looks for. usage: rlbisect_test.py PROGRAM"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from histories import GIT_ENVIRONMENT, RUN_SHELL, History, git, make_repository
+
+PROGRAM = os.path.abspath(sys.argv.pop(1))
+FULL = os.environ.get("RLREPLAY_FULL") == "1"
+SEED = int(os.environ.get("RLREPLAY_SEED", random.randrange(1 << 30)))
+WRITE = "echo '{\"loss\": %s}' > \"$RLBISECT_OUT/metrics.json\""
+
+
+def snapshot(folder):
+    """Every file of a checkout, the index and HEAD with it, byte for byte."""
+    checkout = {path.relative_to(folder): path.read_bytes()
+                for path in sorted(folder.rglob("*"))
+                if path.is_file() and ".git" not in path.relative_to(folder).parts}
+    state = {name: (folder / ".git" / name).read_bytes() for name in ("HEAD", "index")}
+    return checkout, state, git(folder, "worktree", "list"), git(folder, "for-each-ref")
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rlbisect test "))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.temporary = self.folder / "tmp dir"
+        self.temporary.mkdir()
+        self.environment = {**GIT_ENVIRONMENT, "TMPDIR": str(self.temporary)}
+
+    def repository(self, *revisions):
+        """Commits that differ in run.sh, a line of shell each; returns path and hashes."""
+        path = self.folder / "my repo"
+        return path, make_repository(path, [{"run.sh": "#!/bin/sh\n" + text + "\n",
+                                             "n.txt": str(i)} for i, text in enumerate(revisions)])
+
+    def bisect(self, *arguments, folder=None):
+        return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True,
+                              env=self.environment, cwd=folder)
+
+    def search(self, path, good, bad, *arguments, run="./run.sh"):
+        result = self.bisect(f"{good}..{bad}", "--repo", path, "--run", run, "--json", *arguments)
+        lines = result.stdout.splitlines()
+        return result, json.loads(lines[0]) if lines else {}
+
+    def assert_nothing_left(self):
+        self.assertEqual(list(self.temporary.iterdir()), [])
+
+
+class Histories(Case):
+    def test_random_histories(self):
+        seeds = range(20) if FULL else random.Random(SEED).sample(range(19), 1) + [19]
+        for number in seeds:
+            compiled = number >= 18
+            with self.subTest(seed=SEED, number=number):
+                history = History(self.folder / f"history {number}", SEED + number, compiled)
+                self.judge(history)
+
+    def judge(self, history):
+        before = snapshot(history.path)
+        good, bad = history.commits[0], history.commits[-1]
+        result, found = self.search(history.path, good, bad, "--build", "./build.sh")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(found["interval"], history.suspects)
+        self.assertEqual(found["culprit"],
+                         history.suspects[0] if len(history.suspects) == 1 else None)
+        self.assertTrue(found["confirmed"])
+        self.assertEqual(found["difference"]["metric"], "loss")
+        self.assertEqual(found["difference"]["step"], 1)
+        self.assertLessEqual(found["runs"] - len(found["skipped"]),
+                             4 + (history.count - 1).bit_length() + len(found["skipped"]))
+        self.assertEqual(snapshot(history.path), before)
+        self.assertEqual(self.git_bisect(history, good, bad), set(history.suspects))
+
+    def git_bisect(self, history, good, bad):
+        """The answer of the real git bisect, with our verdict."""
+        clone = self.folder / (history.path.name + " clone")
+        git(self.folder, "clone", "-q", str(history.path), str(clone))
+        git(clone, "checkout", "-q", "--detach", good)
+        reference = self.folder / (history.path.name + " reference")
+        reference.mkdir()
+        subprocess.run("./build.sh && ./run.sh", shell=True, cwd=clone, check=True,
+                       env={**self.environment, "RLBISECT_OUT": str(reference)})
+        git(clone, "bisect", "start", bad, good)
+        result = subprocess.run(
+            ["git", "-C", str(clone), "bisect", "run", PROGRAM, "verdict", "--build", "./build.sh",
+             "--run", "./run.sh", "--reference", str(reference)],
+            capture_output=True, text=True, env=self.environment)
+        log = git(clone, "bisect", "log").splitlines()
+        possible = [line.split("[")[1][:40] for line in log if "possible first bad" in line]
+        single = [line.split("[")[1][:40] for line in log if "# first bad commit" in line]
+        self.assertTrue(single or possible, result.stdout + result.stderr)
+        return set(single or possible)
+
+
+class Searches(Case):
+    def test_exit_codes_decide_where_nothing_else_is_left(self):
+        path, commits = self.repository("exit 0", "exit 0", "exit 125", "exit 1", "exit 1")
+        result, found = self.search(path, commits[0], "main")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(found["interval"], commits[2:4])
+        self.assertIsNone(found["culprit"])
+        self.assertIn("exit code 125", found["skipped"][0]["reason"])
+
+    def test_a_text_report_ends_with_the_command_that_shows_it_again(self):
+        path, commits = self.repository("exit 0", "exit 0", "exit 1", "exit 1")
+        result = self.bisect(commits[0], commits[3], "--repo", path, "--run", "sh -c './run.sh'",
+                             "--timeout", "60")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"culprit    {commits[2][:12]} Change 3", result.stdout)
+        command = result.stdout.splitlines()[-1]
+        self.assertTrue(command.startswith("reproduce  rlbisect "), command)
+        again = subprocess.run(command.replace("reproduce  rlbisect", f"'{PROGRAM}'"), shell=True,
+                               capture_output=True, text=True, env=self.environment)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn(f"culprit    {commits[2][:12]}", again.stdout)
+        self.assert_nothing_left()
+
+    def test_a_metric_and_a_tolerance(self):
+        values = ["[1, 2]", "[1, 2.01]", "[1, 2.02]", "[1, 3]", "[1, 3]"]
+        path, commits = self.repository(*[WRITE % value for value in values])
+        for tolerance, culprit in (("0", 1), ("0.015", 2), ("0.5", 3)):
+            result, found = self.search(path, commits[0], commits[4], "--metric", "loss",
+                                        "--tolerance", tolerance)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(found["culprit"], commits[culprit])
+        result, found = self.search(path, commits[0], commits[4], "--metric", "grad_norm")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("no grad_norm; it has loss", found["reason"])
+
+    def test_a_number_that_is_none_differs(self):
+        path, commits = self.repository(*[WRITE % v for v in ("[1, 1]", "[1, NaN]", "[1, NaN]")])
+        _, found = self.search(path, commits[0], commits[2], "--tolerance", "1e9")
+        self.assertEqual(found["culprit"], commits[1])
+        self.assertEqual(found["difference"]["bad_hex"], "nan")
+
+    def test_equal_ends_are_refused(self):
+        path, commits = self.repository(*[WRITE % "1"] * 5)
+        result, found = self.search(path, commits[0], commits[4])
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(found["runs"], 2)
+        self.assertIsNone(found["culprit"])
+        self.assertIn("the ends do not differ", found["reason"])
+        self.assertEqual(found["interval"], [])
+        self.assert_nothing_left()
+
+    def test_swapped_ends_are_refused(self):
+        path, commits = self.repository("exit 1", "exit 1", "exit 0")
+        result, found = self.search(path, commits[0], commits[2])
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the good end", found["reason"])
+
+    def test_an_end_that_cannot_be_judged_names_its_log(self):
+        for end in (0, 2):
+            runs = [WRITE % "1", WRITE % "2", WRITE % "2"]
+            runs[end] = "echo out of luck >&2; kill -SEGV $$"
+            path, commits = self.repository(*runs)
+            result, found = self.search(path, commits[0], commits[2])
+            self.assertEqual(result.returncode, 125)
+            self.assertIn("exited with code 139", found["reason"])
+            self.assertIn("out of luck", found["reason"])
+            log = found["reason"].split("(log: ")[1].rstrip(")")
+            self.assertIn("out of luck\n", pathlib.Path(log).read_text())
+            shutil.rmtree(path)
+
+    def test_a_build_that_fails_at_an_end(self):
+        path, commits = self.repository(*["exit 0"] * 3)
+        result, found = self.search(path, commits[0], commits[2], "--build", "echo no make; exit 3")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("the build exited with code 3: no make", found["reason"])
+        self.assertEqual(found["runs"], 1)
+
+    def test_runs_that_die_or_hang_are_not_blamed(self):
+        path, commits = self.repository(WRITE % "1", "exit 7", WRITE % "1", "sleep 1000",
+                                        "exit 1", WRITE % "1", WRITE % "2", WRITE % "2")
+        result, found = self.search(path, commits[0], commits[7], "--timeout", "1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(found["culprit"], commits[6])
+
+    def test_a_run_that_is_not_repeatable_blames_nobody(self):
+        path, commits = self.repository(*["date +'{\"t\": %s%N}' > $RLBISECT_OUT/metrics.json"] * 9)
+        result, found = self.search(path, commits[0], commits[8])
+        self.assertEqual(result.returncode, 125)
+        self.assertIsNone(found["culprit"])
+        self.assertFalse(found["confirmed"])
+        self.assertIn("not repeatable", found["reason"])
+
+    def test_equal_content_is_run_once(self):
+        path = self.folder / "reverts"
+        texts = ["exit 0", "exit 0; # odd"] * 8 + ["exit 1", "exit 1; # odd"] * 8
+        commits = make_repository(path, [{"run.sh": "#!/bin/sh\n" + text + "\n"} for text in texts])
+        result, found = self.search(path, commits[0], commits[-1])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(found["culprit"], commits[16])
+        self.assertGreater(found["cached"], 0)
+        self.assertLessEqual(found["runs"], 6)
+
+    def test_the_contract_of_a_run(self):
+        check = """[ -d "$RLBISECT_OUT" ] && [ -z "$(ls -A "$RLBISECT_OUT")" ] || exit 9
+[ "$RLBISECT_REVISION" = "$(git rev-parse HEAD)" ] || exit 8
+[ "$(git rev-parse --show-toplevel)" = "$(pwd -P)" ] || exit 7
+[ -z "$(git status --porcelain)" ] || exit 6
+[ -z "$RLBISECT_REFERENCE" ] || grep -q 1 "$RLBISECT_REFERENCE/metrics.json" || exit 5
+[ -z "$(cat)" ] || exit 4
+"""
+        path, commits = self.repository(*[check + WRITE % value for value in (1, 1, 2)])
+        result, found = self.search(path, commits[0], commits[2])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual((found["culprit"], found["skipped"]), (commits[2], []))
+
+    def test_every_worktree_is_fresh_and_at_the_same_place(self):
+        trap = "[ ! -e built ] || exit 3; pwd > built; cp built \"$RLBISECT_OUT/place\"; exit %d"
+        path, commits = self.repository(trap % 0, trap % 0, trap % 1)
+        result, found = self.search(path, commits[0], commits[2], "-o", self.folder / "kept")
+        self.assertEqual((found["culprit"], found["skipped"]), (commits[2], []), result.stderr)
+        places = {file.read_text() for file in (self.folder / "kept").glob("*/out/place")}
+        self.assertEqual(len(places), 1)
+        self.assertEqual(len(list((self.folder / "kept").glob("*/run.log"))), found["runs"])
+        self.assert_nothing_left()
+        result, _ = self.search(path, commits[0], commits[2], "-o", self.folder / "kept")
+        self.assertEqual(result.returncode, 129)
+
+    def test_torch_files_are_refused_with_a_sentence(self):
+        path, commits = self.repository(*["touch \"$RLBISECT_OUT/rollout_0.pt\""] * 2)
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual(result.returncode, 128)
+        self.assertEqual(found["error"]["code"], "unsupported")
+        self.assertIn("rollout_0.pt", found["error"]["where"])
+        self.assert_nothing_left()
+
+
+class Safety(Case):
+    def test_the_users_checkout_is_untouched(self):
+        path, commits = self.repository(*[WRITE % v + "; touch junk; echo x > n.txt"
+                                          for v in (1, 1, 2, 2)])
+        (path / ".git" / "hooks" / "post-checkout").write_text(f"#!/bin/sh\ntouch '{path}/hooked'\n")
+        (path / ".git" / "hooks" / "post-checkout").chmod(0o755)
+        (path / "n.txt").write_text("dirty\n")
+        (path / "staged.txt").write_text("staged\n")
+        git(path, "add", "staged.txt")
+        (path / "untracked.txt").write_text("untracked\n")
+        os.utime(path / "run.sh", (1, 1))  # a refresh of the index would write it down
+        before = snapshot(path)
+        result = self.bisect(commits[0] + "..", "--run", "./run.sh", "--json", folder=path)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(json.loads(result.stdout)["culprit"], commits[2])
+        self.assertEqual(snapshot(path), before)
+        self.assertFalse((path / ".git" / "worktrees").exists())
+        self.assert_nothing_left()
+
+    def test_an_interrupt_leaves_nothing_behind(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            started = self.folder / f"started {number}"
+            path, commits = self.repository("exit 0", "exit 0", "exit 1")
+            before = snapshot(path)
+            # What it starts in the background ignores the usual signals.
+            command = (f"(trap '' INT TERM HUP; echo $$ > '{started}.'; mv '{started}.' '{started}';"
+                       " sleep 1000) & mkdir locked; touch locked/x; chmod 500 locked; sleep 1000")
+            process = subprocess.Popen(
+                [PROGRAM, f"{commits[0]}..main", "--repo", path, "--build", "true", "--run", command],
+                env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            while not started.exists():
+                self.assertIsNone(process.poll(), "it ended by itself")
+                time.sleep(0.01)
+            process.send_signal(number)
+            output, error = process.communicate()
+            self.assertEqual(process.returncode, 130)
+            self.assertEqual(output, "")
+            self.assertIn("interrupted", error)
+            self.assert_nothing_left()
+            self.assertEqual(snapshot(path), before)
+            group = int(started.read_text())
+            self.assertTrue(self.has_ended(group), "the run is still there")
+            shutil.rmtree(path)
+
+    @staticmethod
+    def has_ended(process):
+        for _ in range(500):
+            state = pathlib.Path(f"/proc/{process}/stat")
+            if not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+            time.sleep(0.01)
+        return False
+
+    def test_a_git_environment_of_another_repository_is_not_followed(self):
+        path, commits = self.repository(*[WRITE % v for v in (1, 2)])
+        self.environment["GIT_DIR"] = str(self.folder / "nowhere")
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(found["culprit"], commits[1])
+
+
+class Usage(Case):
+    def test_errors_are_no_verdict(self):
+        path, commits = self.repository("exit 0", "exit 1", "exit 1")
+        git(path, "checkout", "-q", "--orphan", "other")
+        git(path, "commit", "-q", "-m", "Unrelated")
+        run = ("--repo", path, "--run", "./run.sh")
+        for arguments, sentence in (
+                ([], "ends"), (["HEAD", *run], "one end only"), (["a", "b", "c"], "ends"),
+                (["HEAD..HEAD", *run], "both ends are the same"),
+                ([f"{commits[0]}...{commits[1]}", *run], "three dots"),
+                ([f"{commits[2]}..{commits[0]}", *run], "swap the ends"),
+                ([f"{commits[0]}..other", *run], "first-parent"),
+                (["nothing..main", *run], "`nothing` names no commit"),
+                ([*run, "--", "--all", "main"], "`--all` names no commit"),
+                ([f"{commits[0]}..main", "--repo", path], "--run"),
+                ([f"{commits[0]}..main", "--repo", self.folder / "no", "--run", "x"], "--repo"),
+                ([f"{commits[0]}..main", "--repo", self.temporary, "--run", "x"], "no git"),
+                ([f"{commits[0]}..main", *run, "--tolerance", "-1"], "--tolerance"),
+                ([f"{commits[0]}..main", *run, "--tolerance", "nan"], "--tolerance"),
+                ([f"{commits[0]}..main", *run, "--speed"], "--speed"),
+                (["tp=1..main", *run], "configuration")):
+            with self.subTest(arguments=arguments):
+                result = self.bisect(*arguments)
+                self.assertEqual(result.returncode, 129, result.stderr)
+                self.assertEqual(result.stdout, "")
+                self.assertIn(sentence, result.stderr)
+        result = self.bisect("tp=1..tp=4,dp=2", "--from", "dump")
+        self.assertGreaterEqual(result.returncode, 128)
+        self.assert_nothing_left()
+
+    def test_a_good_end_beside_the_first_parents(self):
+        path, commits = self.repository("exit 0", "exit 0", "exit 1")
+        git(path, "checkout", "-q", "-b", "side", commits[1])
+        git(path, "commit", "-q", "--allow-empty", "-m", "Side")
+        side = git(path, "rev-parse", "HEAD")
+        git(path, "checkout", "-q", "main")
+        git(path, "merge", "-q", "--no-ff", "-m", "Merge", "side")
+        result = self.bisect(f"{side}..main", "--repo", path, "--run", "./run.sh")
+        self.assertEqual(result.returncode, 129)
+        self.assertIn(f"try {commits[1][:12]}", result.stderr)
+        result, found = self.search(path, commits[1], "main")
+        self.assertEqual(found["culprit"], commits[2])
+
+    def test_help_shows_an_example(self):
+        for arguments in (["--help"], ["verdict", "--help"]):
+            result = self.bisect(*arguments)
+            self.assertEqual(result.returncode, 0)
+            self.assertIn("Example:", result.stdout)
+            self.assertIn("Exit codes:", result.stdout)
+
+
+class Verdicts(Case):
+    def files(self, *texts):
+        paths = []
+        for number, text in enumerate(texts):
+            paths.append(self.folder / f"metrics {number}.json")
+            paths[-1].write_text(text)
+        return paths
+
+    def test_two_files(self):
+        for texts, code, sentence in (
+                (('{"a": 1, "b": [1, 2]}', '{"b": [1, 2], "a": 1.0, "c": 5}'), 0, "3 numbers agree"),
+                (('{"a": 1, "b": [1, 2]}', '{"a": 2, "b": [1, 3]}'), 1,
+                 "b at step 1: 3 where the reference has 2 (2 of 3 numbers differ)"),
+                (('{"a": 0.0}', '{"a": -0.0}'), 1, "a: -0 where the reference has 0"),
+                (('{"a": NaN}', '{"a": "nan"}'), 0, "agree"),
+                (('{"a": Infinity}', '{"a": -Infinity}'), 1, "-inf"),
+                (('{"a": 0.5}', '{"a": "0x1p-1"}'), 0, "agree"),
+                (('{"a": [1, 2]}', '{"a": [1]}'), 125, "1 numbers where the reference has 2"),
+                (('{"a": 1}', '{"b": 1}'), 125, "lacks a"),
+                (('{"a": 1}', '{"a": 1'), 125, "cannot be read"),
+                (('{"a": 1}', '{"a": "much"}'), 125, "not a text"),
+                (('{"a": []}', '{"a": []}'), 125, "no number to compare"),
+                (('{"a": 1', '{"a": 1}'), 128, "no reference")):
+            with self.subTest(texts=texts):
+                result = self.bisect("verdict", *self.files(*texts))
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertIn(sentence, result.stdout + result.stderr)
+
+    def test_json(self):
+        result = self.bisect("verdict", *self.files('{"a": 1}', '{"a": 1.5}'), "--json")
+        self.assertEqual(json.loads(result.stdout), {
+            "schema": "rlreplay.verdict/1", "verdict": "bad",
+            "reason": "a: 1.5 where the reference has 1 (1 of 1 numbers differ)",
+            "difference": {"metric": "a", "step": None, "good": 1, "good_hex": "0x1p+0", "bad": 1.5,
+                           "bad_hex": "0x1.8p+0", "different": 1, "compared": 1}})
+
+    def test_a_run_of_this_folder(self):
+        reference, = self.files('{"loss": 1}')
+        for run, arguments, code in (
+                ("exit 0", [], 0), ("exit 1", [], 1), ("exit 125", [], 125), ("exit 2", [], 125),
+                ("kill -9 $$", [], 125), (WRITE % "1", ["--reference", reference], 0),
+                (WRITE % "2", ["--reference", reference], 1),
+                ((WRITE % "1") + "; exit 1", ["--reference", reference], 125),
+                ((WRITE % "2") + "; exit 1", ["--reference", reference], 1),
+                (WRITE % "2", [], 129), ("exit 0", ["--reference", reference], 125),
+                ("exit 0", ["--build", "false"], 125),
+                ("exit 0", ["--reference", self.folder / "missing"], 128), ("", [], 129)):
+            with self.subTest(run=run, arguments=arguments):
+                result = self.bisect("verdict", "--run", run, *arguments, folder=self.temporary)
+                self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+
+
+if __name__ == "__main__":
+    print(f"RLREPLAY_SEED={SEED}", file=sys.stderr)
+    unittest.main()
