@@ -52,17 +52,10 @@ class LeafRounding {
             kDirect ? rounding.limit
                     : std::min(rounding.limit, static_cast<float>(0x1p51 / rounding.unit)))) {}
 
-  /// acc: the values of one leaf; sum: kRows rows of kPanel, `stride` apart. Returns false if one
-  /// was rejected.
+  /// Whether `add_row` may take the values of this leaf.
   template <int kRows>
-  HWY_INLINE bool add(const Simd::F (&acc)[kRows][2], int64_t* HWY_RESTRICT sum,
-                      int64_t stride) const {
-    const Simd::D d;
-    const hn::Half<Simd::D> dh;
+  HWY_INLINE bool small(const Simd::F (&acc)[kRows][2]) const {
     const Simd::DI di;
-    const DI64 di64;
-    constexpr int64_t kHalf = kLanes / 2;
-
     // As integers, NaN is above infinity and infinity above every number.
     auto largest = hn::Zero(di);
 #pragma GCC unroll 12
@@ -70,31 +63,26 @@ class LeafRounding {
 #pragma GCC unroll 2
       for (int v = 0; v < 2; ++v) largest = hn::Max(largest, hn::BitCast(di, hn::Abs(acc[r][v])));
     }
-    if (HWY_UNLIKELY(!hn::AllTrue(di, hn::Lt(largest, hn::Set(di, small_bits_))))) {
-      HWY_ALIGN float values[kRows * kPanel];
-      for (int r = 0; r < kRows; ++r) {
-        for (int v = 0; v < 2; ++v) hn::Store(acc[r][v], d, values + r * kPanel + v * kLanes);
-      }
-      return add_large(values, kRows, sum, stride);
-    }
-#pragma GCC unroll 12
-    for (int r = 0; r < kRows; ++r, sum += stride) {
-#pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v) {
-        int64_t* to = sum + v * kLanes;
-        const auto low = round_small(hn::LowerHalf(acc[r][v]), rounding_.unit);
-        const auto high = round_small(hn::UpperHalf(dh, acc[r][v]), rounding_.unit);
-        hn::StoreU(hn::Add(hn::LoadU(di64, to), low), di64, to);
-        hn::StoreU(hn::Add(hn::LoadU(di64, to + kHalf), high), di64, to + kHalf);
-      }
-    }
-    return true;
+    return hn::AllTrue(di, hn::Lt(largest, hn::Set(di, small_bits_)));
   }
 
- private:
-  HWY_NOINLINE bool add_large(const float* values, int rows, int64_t* sum, int64_t stride) const {
+  /// sum[0..kPanel) += values[0..kPanel), which are small.
+  HWY_INLINE void add_row(const float* HWY_RESTRICT values, int64_t* HWY_RESTRICT sum) const {
+    const hn::Half<Simd::D> d;
+    const DI64 di64;
+    constexpr int64_t kHalf = kLanes / 2;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kPanel; i += kHalf) {
+      const auto rounded = round_small(hn::Load(d, values + i), rounding_.unit);
+      hn::StoreU(hn::Add(hn::LoadU(di64, sum + i), rounded), di64, sum + i);
+    }
+  }
+
+  /// Adds `rows` rows of any values; false if one was rejected.
+  HWY_NOINLINE bool add_large(const float* values, int64_t rows, int64_t* sum,
+                              int64_t stride) const {
     TokenVector rounding(rounding_);
-    for (int r = 0; r < rows; ++r, sum += stride) {
+    for (int64_t r = 0; r < rows; ++r, sum += stride) {
       for (int64_t i = 0; i < kPanel; i += kLanes, values += kLanes) {
         rounding.add(hn::Load(Simd::D(), values), sum + i);
       }
@@ -102,32 +90,65 @@ class LeafRounding {
     return !rounding.rejected();
   }
 
+ private:
   TokenRounding rounding_;
   int32_t small_bits_;  // magnitudes below are accepted, and small enough for round_small
 };
 
-/// sum += one leaf of `tokens` tokens; false if a contribution was rejected. `next`: the sums that
-/// will be needed after these, or null.
+/// The values of a leaf that are not yet in its sums: the next leaf's chain hides their addition.
+struct Pending {
+  HWY_ALIGN float values[kTileRows * kPanel];
+  int64_t* sum = nullptr;
+  int64_t stride = 0;
+  int64_t rows = 0;
+
+  void add(int64_t first, const LeafRounding& rounding) {
+    for (int64_t r = first; r < rows; ++r) rounding.add_row(values + r * kPanel, sum + r * stride);
+  }
+  void finish(const LeafRounding& rounding) {
+    add(0, rounding);
+    rows = 0;
+  }
+};
+
+/// Adds what is pending, and leaves one leaf of `tokens` tokens pending for `sum`; false if a
+/// contribution was rejected. fetch: whether the sums are not yet in the cache.
 using Leaf = bool (*)(const float* a, const float* b, int64_t tokens, const LeafRounding& rounding,
-                      int64_t* sum, int64_t stride, const int64_t* next);
+                      int64_t* sum, int64_t stride, bool fetch, Pending& pending);
 
 template <int kRows>
 HWY_NOINLINE bool leaf(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t tokens,
-                       const LeafRounding& rounding, int64_t* HWY_RESTRICT sum, int64_t stride,
-                       const int64_t* next) {
+                       const LeafRounding& rounding, int64_t* sum, int64_t stride, bool fetch,
+                       Pending& pending) {
+  const Simd::D d;
   Simd::F acc[kRows][2];
   clear<kRows, 1>(acc);
-  if (next != nullptr) {
-    // A row of sums at a time, spread over the chain: at once they would hold up its own loads.
-    const int64_t run = tokens / kRows;
-    for (int r = 0; r < kRows; ++r, next += stride, a += run * kRows, b += run * kPanel) {
-      for (int64_t i = 0; i < kPanel; i += 8) hwy::Prefetch(next + i);
-      chain<kRows, 1>(a, b, 0, run, acc);
+  // A row at a time, spread over the chain: at once they would hold up its own loads.
+  const int64_t run = tokens / kRows;
+  for (int r = 0; r < kRows; ++r, a += run * kRows, b += run * kPanel) {
+    if (fetch) {
+      for (int64_t i = 0; i < kPanel; i += 8) hwy::Prefetch(sum + r * stride + i);
     }
-    tokens -= run * kRows;
+    if (r < pending.rows) {
+      rounding.add_row(pending.values + r * kPanel, pending.sum + r * pending.stride);
+    }
+    chain<kRows, 1>(a, b, 0, run, acc);
   }
-  chain<kRows, 1>(a, b, 0, tokens, acc);
-  return rounding.add<kRows>(acc, sum, stride);
+  pending.add(kRows, rounding);
+  chain<kRows, 1>(a, b, 0, tokens - run * kRows, acc);
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) hn::Store(acc[r][v], d, pending.values + r * kPanel + v * kLanes);
+  }
+  if (HWY_UNLIKELY(!rounding.small<kRows>(acc))) {
+    pending.rows = 0;
+    return rounding.add_large(pending.values, kRows, sum, stride);
+  }
+  pending.sum = sum;
+  pending.stride = stride;
+  pending.rows = kRows;
+  return true;
 }
 
 template <int... kRow>
@@ -218,29 +239,31 @@ class TokenProduct {
                      dy + (n.begin - cols.begin) * rows + first * n.size());
       }
     }
+    Pending pending;
     for (int64_t first = panels.begin; first < panels.end; first += plan_.cached_panels) {
       const int64_t last = std::min(panels.end, first + plan_.cached_panels);
       for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
         const Range n = piece(op_.dy.cols, tiles_, tile);
         for (int64_t panel = first; panel < last; ++panel) {
-          run_tile(n, dy + (n.begin - cols.begin) * rows, panel);
+          run_tile(n, dy + (n.begin - cols.begin) * rows, panel, pending);
         }
       }
     }
+    pending.finish(rounding_);
   }
 
-  void run_tile(Range n, const float* dy, int64_t panel) const {
+  void run_tile(Range n, const float* dy, int64_t panel, Pending& pending) const {
     const int64_t col = panel * kPanel;
     const int64_t cols = std::min(op_.x.cols - col, kPanel);
     const float* x = x_ + panel * static_cast<int64_t>(chunk_->rows.size()) * kPanel;
     if (cols == kPanel) {
       int64_t* sum = op_.dw.sum.row(n.begin) + col;
-      add_leaves(n.size(), dy, x, sum, op_.dw.sum.stride,
-                 panel + 1 < panels_ ? sum + kPanel : nullptr);
+      add_leaves(n.size(), dy, x, sum, op_.dw.sum.stride, true, pending);
       return;
     }
     HWY_ALIGN int64_t tile[kTileRows * kPanel] = {};
-    add_leaves(n.size(), dy, x, tile, kPanel, nullptr);
+    add_leaves(n.size(), dy, x, tile, kPanel, false, pending);
+    pending.finish(rounding_);
     for (int64_t r = 0; r < n.size(); ++r) {
       int64_t* sum = op_.dw.sum.row(n.begin + r) + col;
       for (int64_t i = 0; i < cols; ++i) sum[i] = add_wrapping(sum[i], tile[r * kPanel + i]);
@@ -248,13 +271,13 @@ class TokenProduct {
   }
 
   void add_leaves(int64_t rows, const float* dy, const float* x, int64_t* sum, int64_t stride,
-                  const int64_t* next) const {
+                  bool fetch, Pending& pending) const {
     const Leaf leaf = choose_leaf(rows);
     bool accepted = true;
     for (const Range& tokens : chunk_->leaves) {
       accepted &= leaf(dy + tokens.begin * rows, x + tokens.begin * kPanel, tokens.size(),
-                       rounding_, sum, stride, next);
-      next = nullptr;
+                       rounding_, sum, stride, fetch, pending);
+      fetch = false;
     }
     if (!accepted) raise_overflow(op_.dw.overflow);
   }
