@@ -85,6 +85,30 @@ double cos_near_zero(const Angle& a) {
   return one + (lost + std::fma(z * z, polynomial(kTaylor, z), -a.high * a.low));
 }
 
+/// (exp(x) - 1 - x) / x^2 for |x| <= 1.
+double exp_tail(double x) {
+  constexpr double kTaylor[] = {1.0 / 2,
+                                1.0 / 6,
+                                1.0 / 24,
+                                1.0 / 120,
+                                1.0 / 720,
+                                1.0 / 5040,
+                                1.0 / 40320,
+                                1.0 / 362880,
+                                1.0 / 3628800,
+                                1.0 / 39916800,
+                                1.0 / 479001600,
+                                1.0 / 6227020800.0,
+                                1.0 / 87178291200.0,
+                                1.0 / 1307674368000.0,
+                                1.0 / 20922789888000.0,
+                                1.0 / 355687428096000.0,
+                                1.0 / 6402373705728000.0,
+                                1.0 / 121645100408832000.0,
+                                1.0 / 2432902008176640000.0};
+  return polynomial(kTaylor, x);
+}
+
 }  // namespace
 
 double exp(double x) {
@@ -113,6 +137,17 @@ double exp(double x) {
   // 2^1024 does not exist, so the scaling takes two steps.
   const int k = static_cast<int>(n);
   return y * power_of_two(k / 2) * power_of_two(k - k / 2);
+}
+
+double expm1(double x) {
+  if (std::fabs(x) <= 1) return std::fma(x * x, exp_tail(x), x);
+  return exp(x) - 1;
+}
+
+double k3(double x) {
+  if (std::fabs(x) <= 1) return x * x * exp_tail(x);
+  const double large = exp(x) - 1;
+  return std::isfinite(large) ? large - x : std::fabs(large);  // of infinities: infinity
 }
 
 double log(double x) {

@@ -1,12 +1,16 @@
 #pragma once
 
 /// Elementary functions in binary64 from + - * / and fma alone, so that tables and rates which the
-/// host computes have the same bits on every machine. Errors stay below 1 ulp (exp, log, sin, cos)
-/// and 16 ulp (pow).
+/// host computes have the same bits on every machine. Errors stay below 1 ulp (exp, log, sin, cos),
+/// 6 ulp (expm1, k3) and 16 ulp (pow).
 namespace rlreplay::kernels::binary64 {
 
 /// 0 below -708 (no subnormals), infinity above 709.78.
 double exp(double x);
+
+/// exp(x) - 1 and exp(x) - 1 - x, with all their digits near 0.
+double expm1(double x);
+double k3(double x);
 
 /// x positive, normal and finite.
 double log(double x);

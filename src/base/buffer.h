@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "src/base/allocate.h"
+
 namespace rlreplay {
 
 /// Move-only array of trivially copyable elements, aligned to a cache line; its elements start
@@ -13,8 +15,6 @@ namespace rlreplay {
 template <class T>
 class Buffer {
  public:
-  static constexpr size_t kAlignment = 64;
-
   Buffer() = default;
   explicit Buffer(size_t size) { resize(size); }
   Buffer(Buffer&& other) noexcept { swap(other); }
@@ -28,10 +28,8 @@ class Buffer {
     if (size > capacity_) {
       std::free(std::exchange(data_, nullptr));
       capacity_ = 0;
-      if (size > (SIZE_MAX - kAlignment) / sizeof(T)) throw std::bad_alloc();
-      const size_t bytes = (size * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-      data_ = static_cast<T*>(std::aligned_alloc(kAlignment, bytes));
-      if (data_ == nullptr) throw std::bad_alloc();
+      if (size > SIZE_MAX / sizeof(T)) throw std::bad_alloc();
+      data_ = static_cast<T*>(allocate(size * sizeof(T)));
       capacity_ = size;
     }
     size_ = size;

@@ -118,7 +118,7 @@ void add_difference(JsonLine& line, const Judgement* judgement) {
   JsonLine out;
   out.text("metric", difference.metric);
   difference.step ? out.integer("step", static_cast<int64_t>(*difference.step)) : out.null("step");
-  out.exact("good", difference.good).exact("bad", difference.bad);
+  out.bits("good", difference.good).bits("bad", difference.bad);
   out.integer("different", static_cast<int64_t>(difference.different));
   out.integer("compared", static_cast<int64_t>(difference.compared));
   line.json("difference", out.str());

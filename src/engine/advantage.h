@@ -17,15 +17,16 @@ struct AdvantageConfig {
   bool normalize_rewards = true;      // subtract the group's mean
   bool normalize_std = true;          // and, for GRPO, divide by its deviation (ddof 1) + 1e-6
   bool normalize_advantages = false;  // whiten over the batch's unmasked tokens
-  float kl_coef = 0;                  // KL against the reference in the reward
+  double kl_coef = 0;                 // KL against the reference in the reward; not read by GRPO
   KlType kl_type = KlType::kK1;
 };
 
 /// Sets targets[i].advantages from the samples' rewards; old and reference log-probabilities are
 /// read where kl_coef asks for them.
-/// Order: chains in binary64 over samples by ascending index, tokens ascending; each advantage is
-/// rounded to binary32 once.
-/// Errors: kUsage for an advantage that is not finite (a group of one under slime's deviation).
+/// Order: chains in binary64 over samples by ascending id, tokens ascending; a mean is the first
+/// value plus the mean distance from it; each advantage is rounded to binary32 once.
+/// Errors: kUsage for an advantage that is not finite (a group of one under slime's deviation), for
+/// whitening where every token is masked, and where kl_coef lacks log-probabilities.
 void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
                     std::span<SampleTargets> targets);
 

@@ -55,6 +55,10 @@ class Lines {
   void stream(Op op, std::string_view tensor, Width width, Inputs inputs, When when = kAlways) {
     add(op, tensor, kRows, width, kTensors, std::move(inputs), when);
   }
+  /// The same in binary64.
+  void stream64(Op op, std::string_view tensor, Inputs inputs) {
+    add(op, tensor, kRows64, kOne, kTensors, std::move(inputs));
+  }
   std::vector<EventSpec> take() { return std::move(lines_); }
 
  private:
@@ -141,7 +145,7 @@ std::vector<EventSpec> objective_lines() {
   to.stream(kTargets, "old_log_prob", kOne, {});
   to.stream(kTargets, "ref_log_prob", kOne, {}, kReference);
   to.stream(kTargets, "rollout_log_prob", kOne, {}, kRolloutLogProbs);
-  to.stream(kTargets, "weight", kOne, {});
+  to.stream64(kTargets, "weight", {});
   to.add(kScale, "total_weight", kScalar, kOne, kSteps,
          {target("advantage", kAll), target("weight", kAll)});
   to.add(kScale, "scale", kInteger, kOne, kSteps, {in(f, kScale, "total_weight", kAll)});
@@ -155,10 +159,10 @@ std::vector<EventSpec> objective_lines() {
     inputs.insert(inputs.end(), more.begin(), more.end());
     return inputs;
   };
-  to.stream(kTerms, "ratio", kOne, {log_prob, target("old_log_prob")});
-  to.stream(kTerms, "policy", kOne, policy);
-  to.stream(kTerms, "kl", kOne, {log_prob, ref});
-  to.stream(kTerms, "total", kOne, and_also(policy, {ref, entropy}));
+  to.stream64(kTerms, "ratio", {log_prob, target("old_log_prob")});
+  to.stream64(kTerms, "policy", policy);
+  to.stream64(kTerms, "kl", {log_prob, ref});
+  to.stream64(kTerms, "total", and_also(policy, {ref, entropy}));
   to.stream(kTerms, "c", kOne, and_also(policy, {ref, target("weight")}));
   to.stream(kTerms, "ce", kOne, {target("weight")});
 

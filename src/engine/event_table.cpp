@@ -71,7 +71,9 @@ const EventSpec* find_event(const Event& event) {
 
 bool is_parameter(Kind kind) { return kind == Kind::kParameterSum || kind == Kind::kParameter; }
 
-bool is_per_token(Kind kind) { return kind == Kind::kRows || kind == Kind::kTokens; }
+bool is_per_token(Kind kind) {
+  return kind == Kind::kRows || kind == Kind::kRows64 || kind == Kind::kTokens;
+}
 
 DType dtype_of(Kind kind) {
   switch (kind) {
@@ -84,6 +86,7 @@ DType dtype_of(Kind kind) {
     case Kind::kParameterSum:
     case Kind::kInteger:
       return DType::kI64;
+    case Kind::kRows64:
     case Kind::kScalar:
       return DType::kF64;
   }

@@ -19,6 +19,7 @@ namespace rlreplay::engine {
 /// of a parameter, or one value.
 enum class Kind : uint8_t {
   kRows,          // f32, a row per token
+  kRows64,        // f64, a row per token
   kTokens,        // i32, one per token
   kParameterSum,  // i64, the shape of a parameter
   kParameter,     // f32, the shape of a parameter

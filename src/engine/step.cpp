@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/error.h"
+#include "src/engine/check_batch.h"
 #include "src/engine/step_events.h"
 
 namespace rlreplay::engine {
@@ -21,7 +22,7 @@ ContributionCounts count_contributions(std::span<const Sample> samples, int64_t 
   return out;
 }
 
-TokenInput token_input(const Sample& s, const SampleTargets& targets, float weight, size_t t,
+TokenInput token_input(const Sample& s, const SampleTargets& targets, double weight, size_t t,
                        float log_prob, float entropy) {
   TokenInput in;
   in.log_prob = log_prob;
@@ -31,7 +32,7 @@ TokenInput token_input(const Sample& s, const SampleTargets& targets, float weig
   if (!s.rollout_log_probs.empty()) in.rollout_log_prob = s.rollout_log_probs[t];
   in.advantage = targets.advantages[t];
   in.masked = s.loss_mask[t] == 0;
-  in.weight = in.masked ? 0.0f : weight;
+  in.weight = in.masked ? 0.0 : weight;
   return in;
 }
 
@@ -59,7 +60,7 @@ Place places(std::span<const Sample> samples, size_t first, size_t count) {
 /// Samples [first, first + count) through forward, objective and backward.
 void run_micro_batch(const Runtime& run, const TrainState& state, Gradients& gradients,
                      const RotaryView& rotary, std::span<const Sample> samples,
-                     std::span<const SampleTargets> targets, std::span<const float> weights,
+                     std::span<const SampleTargets> targets, std::span<const double> weights,
                      const StepConfig& config, size_t first, size_t count, StepResult& out) {
   std::vector<const Sample*> batch;
   for (size_t i = first; i < first + count; ++i) {
@@ -103,7 +104,7 @@ void run_micro_batch(const Runtime& run, const TrainState& state, Gradients& gra
 
 void forward_backward(const Runtime& run, const TrainState& state, Gradients& gradients,
                       const RotaryView& rotary, std::span<const Sample> samples,
-                      std::span<const SampleTargets> targets, std::span<const float> weights,
+                      std::span<const SampleTargets> targets, std::span<const double> weights,
                       const StepConfig& config, StepResult& out) {
   out.scores.assign(samples.size(), {});
   out.terms.assign(samples.size(), {});
@@ -117,7 +118,7 @@ void forward_backward(const Runtime& run, const TrainState& state, Gradients& gr
 }
 
 /// Chains per sample over ascending tokens, then over samples by ascending id.
-Losses reduce(std::span<const Sample> samples, std::span<const float> weights,
+Losses reduce(std::span<const Sample> samples, std::span<const double> weights,
               const StepResult& step) {
   Losses out;
   int64_t clipped = 0, tokens = 0;
@@ -126,11 +127,11 @@ Losses reduce(std::span<const Sample> samples, std::span<const float> weights,
     for (size_t t = 0; t < step.terms[i].size(); ++t) {
       if (samples[i].loss_mask[t] == 0) continue;
       const TokenTerms& x = step.terms[i][t];
-      const double w = static_cast<double>(weights[i]);
-      sample.policy += w * static_cast<double>(x.policy);
+      const double w = weights[i];
+      sample.policy += w * x.policy;
       sample.entropy += w * static_cast<double>(step.scores[i].entropy[t]);
-      sample.kl += w * static_cast<double>(x.kl);
-      sample.total += w * static_cast<double>(x.total);
+      sample.kl += w * x.kl;
+      sample.total += w * x.total;
       clipped += x.clipped ? 1 : 0;
       tokens += 1;
     }
@@ -167,8 +168,9 @@ int step_scale(const Runtime& run, double weight, int redone) {
 StepResult run_step(const Runtime& run, TrainState& state, Gradients& gradients,
                     const RotaryView& rotary, std::span<const Sample> samples,
                     std::span<const SampleTargets> targets, const StepConfig& config) {
+  check_batch(config.objective, samples, targets);
   StepResult out;
-  const std::vector<float> weights = sample_weights(config.objective.reducer, samples);
+  const std::vector<double> weights = sample_weights(config.objective.reducer, samples);
   const ContributionCounts counts = count_contributions(samples, config.train.leaf);
   const double weight = total_loss_weight(config.objective, samples, targets, weights);
   for (int redone = 0;; ++redone) {
@@ -184,6 +186,9 @@ StepResult run_step(const Runtime& run, TrainState& state, Gradients& gradients,
                   name);
     }
     if (run.sink != nullptr) run.sink->restart();
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    check_scores(samples[i], out.scores[i].log_probs, out.scores[i].entropy);
   }
   out.losses = reduce(samples, weights, out);
   emit_losses(run, out.losses);

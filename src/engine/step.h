@@ -50,7 +50,8 @@ struct StepResult {
 
 /// One optimizer step on `samples` with their targets (advantages, old and reference
 /// log-probabilities, per response token).
-/// Errors: kUnsupported where the gradient sums of a tensor overflow at three scales, by name.
+/// Errors: as check_batch and check_scores; kUnsupported where the gradient sums of a tensor
+/// overflow at three scales, by name.
 StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradients,
                     const RotaryView& rotary, std::span<const Sample> samples,
                     std::span<const SampleTargets> targets, const StepConfig& config);

@@ -6,13 +6,13 @@ namespace rlreplay::engine {
 namespace {
 
 /// Shows one field of every item as a scalar per token.
-template <class Item>
+template <class Item, class T>
 void emit_field(const Runtime& run, Op op, std::string_view tensor, std::span<Item> items,
-                float Item::*field, const RowCoordinates& coordinates) {
+                T Item::*field, const RowCoordinates& coordinates) {
   if (run.sink == nullptr) return;
-  std::vector<float> values;
+  std::vector<T> values;
   for (const Item& item : items) values.push_back(item.*field);
-  const kernels::Matrix<float> rows(values.data(), static_cast<int64_t>(values.size()), 1);
+  const kernels::Matrix<T> rows(values.data(), static_cast<int64_t>(values.size()), 1);
   run.emit({Phase::kObjective, -1, op, tensor}, rows, coordinates);
   for (size_t i = 0; i < items.size(); ++i) items[i].*field = values[i];
 }
@@ -21,7 +21,7 @@ void emit_field(const Runtime& run, Op op, std::string_view tensor, std::span<It
 
 void emit_targets(const Runtime& run, std::span<TokenInput> tokens, bool reference,
                   bool rollout_log_probs, const RowCoordinates& coordinates) {
-  const auto emit = [&](std::string_view tensor, float TokenInput::*field) {
+  const auto emit = [&](std::string_view tensor, auto field) {
     emit_field(run, Op::kTargets, tensor, tokens, field, coordinates);
   };
   emit("advantage", &TokenInput::advantage);
@@ -33,7 +33,7 @@ void emit_targets(const Runtime& run, std::span<TokenInput> tokens, bool referen
 
 void emit_terms(const Runtime& run, std::span<TokenTerms> terms,
                 const RowCoordinates& coordinates) {
-  const auto emit = [&](std::string_view tensor, float TokenTerms::*field) {
+  const auto emit = [&](std::string_view tensor, auto field) {
     emit_field(run, Op::kTerms, tensor, terms, field, coordinates);
   };
   emit("ratio", &TokenTerms::ratio);

@@ -16,10 +16,10 @@ const std::vector<int64_t> kLengths{37, 1 + 64, 300, 5, 129, 2};
 
 StepConfig step_config() {
   StepConfig out;
-  out.objective.eps_clip_high = 0.28f;
-  out.objective.kl_loss_coef = 0.05f;
+  out.objective.eps_clip_high = 0.28;
+  out.objective.kl_loss_coef = 0.05;
   out.objective.kl_loss_type = KlType::kLowVar;
-  out.objective.entropy_coef = 0.01f;
+  out.objective.entropy_coef = 0.01;
   out.optimizer.weight_decay = 0.1;
   out.lr = 1e-3;
   return out;

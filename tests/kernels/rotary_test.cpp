@@ -89,6 +89,15 @@ TEST_CASE("binary64: errors against extended precision") {
     CHECK(worst(-range, range, kCount, binary64::sin, [](Real x) { return std::sin(x); }) < 1);
     CHECK(worst(-range, range, kCount, binary64::cos, [](Real x) { return std::cos(x); }) < 1);
   }
+  const auto k3 = [](Real x) { return std::expm1(x) - x; };
+  for (const auto& [low, high] :
+       {std::pair(-1.5, -0.01), {0.01, 1.5}, {-50.0, 1.5}, {1.0, 700.0}}) {
+    CHECK(worst(low, high, kCount, binary64::expm1, [](Real x) { return std::expm1(x); }) < 6);
+    CHECK(worst(low, high, kCount, binary64::k3, k3) < 6);
+  }
+  const auto series = [](Real x) { return x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5))); };
+  CHECK(worst(-1e-4, 1e-4, kCount, binary64::k3, series) < 6);
+  CHECK(worst(-1e-4, 1e-4, kCount, binary64::expm1, [&](Real x) { return x + series(x); }) < 6);
   const auto power = [](double x) { return binary64::pow(1e6, x); };
   CHECK(worst(0, 1, kCount, power, [](Real x) { return std::pow(Real{1e6}, x); }) < 16);
 }
@@ -97,6 +106,11 @@ TEST_CASE("binary64: exact places and limits") {
   CHECK(binary64::exp(0) == 1);
   CHECK(binary64::exp(-1000) == 0);
   CHECK(binary64::exp(1000) == HUGE_VAL);
+  CHECK(binary64::expm1(0) == 0);
+  CHECK(binary64::expm1(-1000) == -1);
+  CHECK(binary64::k3(0) == 0);
+  CHECK(binary64::k3(HUGE_VAL) == HUGE_VAL);
+  CHECK(binary64::k3(-HUGE_VAL) == HUGE_VAL);
   CHECK(binary64::log(1) == 0);
   CHECK(binary64::cos(0) == 1);
   CHECK(binary64::sin(0) == 0);

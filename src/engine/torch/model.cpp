@@ -135,7 +135,7 @@ struct Targets {
 };
 
 Targets make_targets(const ModelInput& in, at::ScalarType type) {
-  const std::vector<float> weights = engine::sample_weights(in.objective.reducer, in.samples);
+  const std::vector<double> weights = engine::sample_weights(in.objective.reducer, in.samples);
   std::vector<double> columns[6];
   for (size_t i = 0; i < in.samples.size(); ++i) {
     const engine::Sample& s = in.samples[i];
@@ -147,7 +147,7 @@ Targets make_targets(const ModelInput& in, at::ScalarType type) {
       columns[2].push_back(t.ref_log_probs.empty() ? 0 : static_cast<double>(t.ref_log_probs[j]));
       columns[3].push_back(
           s.rollout_log_probs.empty() ? 0 : static_cast<double>(s.rollout_log_probs[j]));
-      columns[4].push_back(masked ? 0 : static_cast<double>(weights[i]));
+      columns[4].push_back(masked ? 0 : weights[i]);
       columns[5].push_back(masked ? 1 : 0);
     }
   }
@@ -170,17 +170,15 @@ at::Tensor policy_loss(const engine::ObjectiveConfig& o, const Targets& t,
     loss = -advantage * log_prob;
   } else {
     const auto ratio = log_ratio.exp();
-    const auto bounded = at::clamp(ratio, 1.0 - static_cast<double>(o.eps_clip),
-                                   1.0 + static_cast<double>(o.eps_clip_high));
+    const auto bounded = at::clamp(ratio, 1.0 - o.eps_clip, 1.0 + o.eps_clip_high);
     loss = at::maximum(-ratio * advantage, -bounded * advantage);
     if (o.eps_clip_c) {
-      const auto limit = -static_cast<double>(*o.eps_clip_c) * advantage;
+      const auto limit = -*o.eps_clip_c * advantage;
       loss = at::where(advantage < 0, at::minimum(loss, limit), loss);
     }
   }
   if (!o.tis) return loss;
-  return loss * at::clamp((t.old - t.rollout).exp(), static_cast<double>(o.tis->low),
-                          static_cast<double>(o.tis->high));
+  return loss * at::clamp((t.old - t.rollout).exp(), o.tis->low, o.tis->high);
 }
 
 at::Tensor kl_loss(const engine::ObjectiveConfig& o, const Targets& t, const at::Tensor& log_prob) {
@@ -232,8 +230,7 @@ ModelOutput run_model(const ModelInput& in, Precision precision) {
   const auto policy = reduce(policy_loss(o, t, log_prob));
   const auto mean_entropy = reduce(entropy);
   const auto kl = reduce(kl_loss(o, t, log_prob));
-  const auto total = policy - static_cast<double>(o.entropy_coef) * mean_entropy +
-                     static_cast<double>(o.kl_loss_coef) * kl;
+  const auto total = policy - o.entropy_coef * mean_entropy + o.kl_loss_coef * kl;
   total.backward();
   out.policy = policy.item<double>();
   out.entropy_mean = mean_entropy.item<double>();
