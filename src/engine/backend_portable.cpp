@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <optional>
+
+#include "src/base/error.h"
+#include "src/engine/backend.h"
+#include "src/engine/rotary.h"
+
+namespace rlreplay::engine {
+namespace {
+
+constexpr int64_t kTableRows = 256;  // the rotary table grows by so many positions
+
+int64_t longest(std::span<const Sample> samples) {
+  size_t out = 0;
+  for (const Sample& s : samples) out = std::max(out, s.tokens.size());
+  return static_cast<int64_t>(out);
+}
+
+template <class T>
+std::span<T> all(Buffer<T>& buffer) {
+  return {buffer.data(), buffer.size()};
+}
+
+class PortableBackend : public Backend {
+ public:
+  PortableBackend(const Runtime& runtime, const BackendConfig& config)
+      : run_(runtime), rope_(config.rope) {
+    if (config.float64) {
+      throw Error(ErrorCode::kUnsupported, "the portable kernel set computes in float32 alone");
+    }
+    if (config.training) {
+      state_.emplace(config.model);
+      gradients_.emplace(state_->model.parameters());
+    } else {
+      frozen_.emplace(config.model);
+    }
+  }
+
+  std::string_view name() const override { return "portable"; }
+  const ModelConfig& config() const override { return model().config(); }
+  const ParameterTable& parameters() const override { return model().parameters(); }
+  int64_t steps() const override { return state_ ? state_->step : 0; }
+  const Gradients* exact_gradients() const override { return gradients_ ? &*gradients_ : nullptr; }
+
+  std::vector<Sample> generate(std::span<const Request> requests, const RolloutConfig& config,
+                               const std::function<void(int64_t)>& progress) override {
+    size_t prompt = 0;
+    for (const Request& r : requests) prompt = std::max(prompt, r.prompt.size());
+    const int64_t positions = static_cast<int64_t>(prompt) + config.max_response;
+    return rollout(run_, model(), rotary(std::min(positions, model().config().max_positions)),
+                   requests, config, progress);
+  }
+
+  std::vector<Scores> score(std::span<const Sample> samples, float temperature,
+                            int64_t micro_batch_samples) override {
+    const RotaryView table = rotary(longest(samples));
+    const size_t size = micro_batch_samples > 0 ? static_cast<size_t>(micro_batch_samples)
+                                                : std::max<size_t>(1, samples.size());
+    std::vector<Scores> out;
+    for (size_t first = 0; first < samples.size(); first += size) {
+      std::vector<const Sample*> batch;
+      const size_t end = std::min(first + size, samples.size());
+      for (size_t i = first; i < end; ++i) batch.push_back(&samples[i]);
+      const Scores scores = engine::score(run_, model(), table, batch, temperature);
+      int64_t begin = 0;
+      for (const Sample* s : batch) {
+        const int64_t response_end = begin + s->response_length();
+        const auto part = [&](const std::vector<float>& v) {
+          return std::vector<float>(v.begin() + begin, v.begin() + response_end);
+        };
+        out.push_back({part(scores.log_probs), part(scores.entropy)});
+        begin = response_end;
+      }
+    }
+    return out;
+  }
+
+  StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
+                  const StepConfig& config) override {
+    if (!state_) throw Error(ErrorCode::kUsage, "a model that only scores takes no steps");
+    return run_step(run_, *state_, *gradients_, rotary(longest(samples)), samples, targets, config);
+  }
+
+  StateSpans<const float> state() override {
+    const StateSpans<float> spans = mutable_state();
+    return {spans.weights, spans.first_moments, spans.second_moments};
+  }
+
+  void write_state(int64_t steps, const StateWriter& write) override {
+    write(mutable_state());
+    if (state_) state_->step = steps;
+    model().pack(run_, state_.has_value());
+  }
+
+ private:
+  Model& model() { return state_ ? state_->model : *frozen_; }
+  const Model& model() const { return state_ ? state_->model : *frozen_; }
+
+  StateSpans<float> mutable_state() {
+    if (!state_) return {all(frozen_->weights()), {}, {}};
+    return {all(state_->model.weights()), all(state_->moments.first), all(state_->moments.second)};
+  }
+
+  RotaryView rotary(int64_t positions) {
+    if (!rotary_ || rotary_->cos().rows < positions) {
+      const int64_t rows = (positions + kTableRows - 1) / kTableRows * kTableRows;
+      rotary_.emplace(make_rotary_table(config(), rope_, rows, run_.pool));
+    }
+    return view(*rotary_);
+  }
+
+  const Runtime& run_;
+  kernels::Rope rope_;
+  std::optional<TrainState> state_;  // in training
+  std::optional<Gradients> gradients_;
+  std::optional<Model> frozen_;  // else
+  std::optional<kernels::RotaryTable> rotary_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_portable_backend(const Runtime& runtime,
+                                               const BackendConfig& config) {
+  return std::make_unique<PortableBackend>(runtime, config);
+}
+
+}  // namespace rlreplay::engine

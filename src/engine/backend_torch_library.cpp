@@ -1,0 +1,74 @@
+#include "src/engine/backend_torch_library.h"
+
+#include <array>
+#include <climits>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "src/base/error.h"
+
+namespace rlreplay::engine {
+namespace {
+
+constexpr const char* kFile = "librlreplay_torch.so";
+
+std::string program_folder() {
+  std::array<char, PATH_MAX> path;
+  const ssize_t n = readlink("/proc/self/exe", path.data(), path.size());
+  const std::string whole(path.data(), n > 0 ? static_cast<size_t>(n) : 0);
+  return whole.substr(0, whole.rfind('/') + 1);
+}
+
+[[noreturn]] void refuse(const std::string& why, const std::string& path) {
+  throw Error(ErrorCode::kEnvironment, "the torch kernel set cannot be used: " + why, path);
+}
+
+template <class Function>
+Function symbol(void* library, const char* name, const std::string& path) {
+  void* const found = dlsym(library, name);
+  if (found == nullptr) refuse("the library has no " + std::string(name), path);
+  return reinterpret_cast<Function>(found);
+}
+
+}  // namespace
+
+std::string find_torch_library() {
+  const std::string folder = program_folder();
+  for (const char* place : {"", "../lib/", "../lib64/"}) {
+    std::string path = folder + place + kFile;
+    if (access(path.c_str(), R_OK) == 0) return path;
+  }
+  refuse(std::string("there is no ") + kFile +
+             " beside the program or in ../lib: it was built without libtorch "
+             "(-DRLREPLAY_TORCH=ON builds it); --kernels portable needs none",
+         folder);
+}
+
+std::unique_ptr<Backend> load_torch_backend(const std::string& path, const Runtime& runtime,
+                                            const BackendConfig& config) {
+  // libtorch cannot be unloaded: the handle is kept for the life of the process.
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) {
+    const char* const why = dlerror();
+    refuse(why == nullptr ? "the library does not load" : why, path);
+  }
+  const int interface = symbol<TorchInterface>(library, kTorchInterfaceSymbol, path)();
+  if (interface != kTorchInterface) {
+    refuse("the library has interface " + std::to_string(interface) + ", this program needs " +
+               std::to_string(kTorchInterface) + ": build both from one source",
+           path);
+  }
+  const auto make = symbol<MakeTorchBackend>(library, kMakeTorchBackendSymbol, path);
+  return std::unique_ptr<Backend>(make(&runtime, &config));
+}
+
+std::unique_ptr<Backend> make_backend(std::string_view name, const Runtime& runtime,
+                                      const BackendConfig& config) {
+  if (name == "portable") return make_portable_backend(runtime, config);
+  if (name == "torch") return load_torch_backend(find_torch_library(), runtime, config);
+  throw Error(ErrorCode::kUsage,
+              "there is no kernel set '" + std::string(name) + "': there are portable and torch");
+}
+
+}  // namespace rlreplay::engine
