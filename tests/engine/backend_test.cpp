@@ -100,6 +100,10 @@ TEST_CASE("a backend that cannot be made says why") {
     return ErrorCode::kInternal;
   };
   CHECK(code_of([&] { make_backend("cuda", runtime, config); }) == ErrorCode::kUsage);
+  // No program of the tests has the library beside it.
+  CHECK_THROWS_WITH(make_backend("torch", runtime, config),
+                    Catch::Contains("it was built without libtorch"));
+  CHECK(code_of([&] { make_backend("torch", runtime, config); }) == ErrorCode::kEnvironment);
   CHECK_THROWS_WITH(load_torch_backend("/nowhere/librlreplay_torch.so", runtime, config),
                     Catch::Contains("the torch kernel set cannot be used"));
   CHECK(code_of([&] { load_torch_backend("/nowhere/librlreplay_torch.so", runtime, config); }) ==

@@ -1,0 +1,102 @@
+#include "src/engine/backend.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+
+#include "src/base/error.h"
+#include "src/engine/backend_torch_library.h"
+#include "src/engine/torch/convert.h"
+#include "src/engine/torch/flat_state.h"
+#include "src/engine/torch/generation.h"
+#include "src/engine/torch/training.h"
+
+namespace rlreplay::aten {
+namespace {
+
+using engine::Sample;
+
+class TorchBackend : public engine::Backend {
+ public:
+  TorchBackend(const engine::Runtime& runtime, const engine::BackendConfig& config)
+      : run_(runtime),
+        config_(config),
+        precision_(config.float64 ? Precision::kFloat64 : Precision::kFloat32),
+        parameters_(engine::make_parameters(config.model)),
+        state_(parameters_, precision_, config.training),
+        network_(config_.model, parameters_, state_.weights(),
+                 config.rope == kernels::Rope::kHf ? Rope::kHf : Rope::kExact) {
+    at::set_num_threads(runtime.pool.threads());
+  }
+
+  std::string_view name() const override { return "torch"; }
+  const ModelConfig& config() const override { return config_.model; }
+  const engine::ParameterTable& parameters() const override { return parameters_; }
+  int64_t steps() const override { return steps_; }
+  const engine::Gradients* exact_gradients() const override { return nullptr; }
+
+  std::vector<Sample> generate(std::span<const engine::Request> requests,
+                               const engine::RolloutConfig& config,
+                               const std::function<void(int64_t)>& progress) override {
+    return aten::generate(run_, config_.model, network_, scalar_type(precision_), requests, config,
+                          progress);
+  }
+
+  std::vector<engine::Scores> score(std::span<const Sample> samples, float temperature,
+                                    int64_t micro_batch_samples) override {
+    const c10::NoGradGuard constant;
+    std::vector<engine::Scores> out;
+    for (const MicroBatch& part : micro_batches(samples.size(), micro_batch_samples)) {
+      const auto some = samples.subspan(part.first, part.count);
+      append_scores(some,
+                    score_rows(network_, hidden_of(network_, some), some,
+                               static_cast<double>(temperature), false),
+                    out);
+    }
+    return out;
+  }
+
+  engine::StepResult step(std::span<const Sample> samples,
+                          std::span<const engine::SampleTargets> targets,
+                          const engine::StepConfig& config) override {
+    if (!config_.training) {
+      throw Error(ErrorCode::kUsage, "a model that only scores takes no steps");
+    }
+    return train_step({run_, parameters_, network_, state_, steps_}, samples, targets, config);
+  }
+
+  engine::StateSpans<const float> state() override {
+    const auto spans = state_.spans();
+    return {spans.weights, spans.first_moments, spans.second_moments};
+  }
+
+  void write_state(int64_t steps, const StateWriter& write) override {
+    write(state_.spans());
+    state_.adopt();
+    steps_ = steps;
+  }
+
+ private:
+  const engine::Runtime& run_;
+  engine::BackendConfig config_;
+  Precision precision_;
+  engine::ParameterTable parameters_;
+  FlatState state_;
+  Network network_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace
+}  // namespace rlreplay::aten
+
+extern "C" {
+
+int rlreplay_torch_interface() { return rlreplay::engine::kTorchInterface; }
+
+rlreplay::engine::Backend* rlreplay_make_torch_backend(
+    const rlreplay::engine::Runtime* runtime, const rlreplay::engine::BackendConfig* config) {
+  return new rlreplay::aten::TorchBackend(*runtime, *config);
+}
+}

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+
+#include <ATen/ATen.h>
+
+#include "src/engine/objective.h"
+#include "src/engine/sample.h"
+
+/// For the files of this folder alone.
+namespace rlreplay::aten {
+
+/// What the objective makes of log-probabilities and entropies [N] of response tokens.
+struct Objective {
+  at::Tensor ratio, policy, kl, token_total, clipped;    // [N]; constants but for their sums below
+  at::Tensor policy_loss, entropy_loss, kl_loss, total;  // weighted sums
+};
+
+/// `weights`: of each sample's tokens. The tokens are those of `samples`, one after the other; they
+/// may be a part of the batch that the weights belong to.
+Objective make_objective(const engine::ObjectiveConfig& config,
+                         std::span<const engine::Sample> samples,
+                         std::span<const engine::SampleTargets> targets,
+                         std::span<const double> weights, const at::Tensor& log_prob,
+                         const at::Tensor& entropy);
+
+}  // namespace rlreplay::aten

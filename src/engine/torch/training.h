@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/engine/step.h"
+#include "src/engine/torch/flat_state.h"
+#include "src/engine/torch/scores.h"
+
+/// For the files of this folder alone.
+namespace rlreplay::aten {
+
+/// Samples [first, first + count) of a batch.
+struct MicroBatch {
+  size_t first = 0;
+  size_t count = 0;
+};
+
+/// `size` samples each, 0: all at once.
+std::vector<MicroBatch> micro_batches(size_t samples, int64_t size);
+
+/// Appends the scores of every sample.
+void append_scores(std::span<const engine::Sample> samples, const RowScores& scores,
+                   std::vector<engine::Scores>& out);
+
+/// What a step reads and changes.
+struct Training {
+  const engine::Runtime& runtime;
+  const engine::ParameterTable& parameters;
+  Network& network;
+  FlatState& state;
+  int64_t& steps;
+};
+
+/// engine::run_step by autograd, clip_grad_norm_'s formula and fused AdamW. In float32 it shows the
+/// sink what both kernel sets have: log-probabilities and entropies, losses, gradients (as floats),
+/// the norm, the clip scale, moments and weights.
+engine::StepResult train_step(const Training& training, std::span<const engine::Sample> samples,
+                              std::span<const engine::SampleTargets> targets,
+                              const engine::StepConfig& config);
+
+}  // namespace rlreplay::aten
