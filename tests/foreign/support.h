@@ -14,6 +14,7 @@
 #include "format/foreign/canonical_json.h"
 #include "format/foreign/torch_file.h"
 #include "format/foreign/zlib_codec.h"
+#include "tests/temporary_folder.h"
 
 namespace rlreplay::foreign {
 
@@ -23,31 +24,17 @@ inline std::string read_text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// A folder of its own that goes away with the object.
-class TempFolder {
+/// A temporary folder for files of given bytes.
+class TempFolder : public test::TemporaryFolder {
  public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "rlreplay-test-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  ~TempFolder() { std::filesystem::remove_all(path_); }
-
-  const std::filesystem::path& path() const { return path_; }
-
   /// Writes a file into the folder; its path.
   std::string write(const std::string& name, std::string_view bytes) const {
-    const std::filesystem::path path = path_ / name;
+    const std::string path = *this / name;
     std::ofstream file(path, std::ios::binary);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     REQUIRE(file.good());
-    return path.string();
+    return path;
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 template <class T>

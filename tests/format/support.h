@@ -3,19 +3,19 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
 
-#include <unistd.h>
-
 #include "format/unit_reader.h"
 #include "format/unit_writer.h"
+#include "tests/temporary_folder.h"
 
-/// What the tests of the format share: reproducible values and folders that vanish.
+/// What the tests of the format share: reproducible values.
 namespace rlreplay::format::test {
+
+using rlreplay::test::TemporaryFolder;
 
 /// splitmix64: the same numbers on every machine.
 class Random {
@@ -31,29 +31,6 @@ class Random {
 
  private:
   uint64_t state_;
-};
-
-/// A folder of its own, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    // Memory where there is some: a disk would spend minutes on making every small file durable.
-    const std::filesystem::path memory = "/dev/shm";
-    const auto parent =
-        std::filesystem::exists(memory) ? memory : std::filesystem::temp_directory_path();
-    std::string name = (parent / "rlreplay-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
 };
 
 /// Bytes that compress a little: low halves random, high halves small.
