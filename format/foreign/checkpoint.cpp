@@ -19,6 +19,25 @@ namespace fs = std::filesystem;
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
+void make_folder(const std::string& folder) {
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (!problem) return;
+  throw Error(ErrorCode::kEnvironment, "cannot create the folder: " + problem.message(), folder);
+}
+
+void write_file(const std::string& folder, const std::string& name, Bytes bytes) {
+  AtomicFile file((fs::path(folder) / name).string());
+  file.write(bytes);
+  file.commit();
+}
+
+void write_weights(const std::string& folder, std::span<const StoredTensor> tensors) {
+  write_safetensors((fs::path(folder) / kSingle).string(), tensors);
+  std::error_code ignored;
+  fs::remove(fs::path(folder) / kIndex, ignored);
+}
+
 const StoredTensor* find(const std::vector<std::unique_ptr<SafetensorsFile>>& files,
                          std::string_view name) {
   for (const auto& file : files) {
@@ -162,13 +181,16 @@ void Checkpoint::check_finite() const {
   }
 }
 
+void write_checkpoint(const std::string& folder, std::span<const CheckpointFile> files,
+                      std::span<const StoredTensor> tensors) {
+  make_folder(folder);
+  for (const CheckpointFile& file : files) write_file(folder, file.name, as_bytes(file.text));
+  write_weights(folder, tensors);
+}
+
 void write_checkpoint(const std::string& folder, const std::string& source,
                       std::span<const StoredTensor> tensors) {
-  std::error_code problem;
-  fs::create_directories(folder, problem);
-  if (problem) {
-    throw Error(ErrorCode::kEnvironment, "cannot create the folder: " + problem.message(), folder);
-  }
+  make_folder(folder);
   if (fs::equivalent(folder, source)) {
     throw Error(ErrorCode::kUsage, "a checkpoint is not written over the one that it comes from",
                 folder);
@@ -178,12 +200,9 @@ void write_checkpoint(const std::string& folder, const std::string& source,
         "special_tokens_map.json", "vocab.json", "merges.txt", "chat_template.jinja"}) {
     if (!fs::exists(fs::path(source) / name)) continue;
     const MappedFile original((fs::path(source) / name).string());
-    AtomicFile copy((fs::path(folder) / name).string());
-    copy.write(original.bytes());
-    copy.commit();
+    write_file(folder, name, original.bytes());
   }
-  write_safetensors((fs::path(folder) / kSingle).string(), tensors);
-  fs::remove(fs::path(folder) / kIndex, problem);
+  write_weights(folder, tensors);
 }
 
 }  // namespace rlreplay::foreign

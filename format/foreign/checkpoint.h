@@ -45,6 +45,18 @@ class Checkpoint {
   std::vector<const StoredTensor*> tensors_;
 };
 
+/// A text that belongs to a checkpoint: config.json, tokenizer.json.
+struct CheckpointFile {
+  std::string name;
+  std::string text;
+};
+
+/// Writes `tensors` as FOLDER/model.safetensors and the texts beside it. An index of shards that
+/// FOLDER held goes away.
+/// Errors: kEnvironment.
+void write_checkpoint(const std::string& folder, std::span<const CheckpointFile> files,
+                      std::span<const StoredTensor> tensors);
+
 /// Writes `tensors` as FOLDER/model.safetensors and copies configuration and tokenizer of the
 /// checkpoint in `source` beside it. An index of shards that FOLDER held goes away.
 /// Errors: kEnvironment; kUsage where both folders are one.

@@ -1,11 +1,11 @@
 #include <filesystem>
-#include <vector>
 
 #include "format/foreign/checkpoint.h"
 #include "format/foreign/float_values.h"
 #include "src/base/error.h"
 #include "src/replay/model_source.h"
 #include "src/replay/prompt_source.h"
+#include "src/replay/stored_tensors.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -41,18 +41,7 @@ class CheckpointSource : public ModelSource {
   }
 
   void save(const engine::Model& model, const std::string& folder) const override {
-    std::vector<foreign::StoredTensor> tensors;
-    int index = 0;
-    for (const engine::Parameter& p : model.parameters().list) {
-      foreign::StoredTensor& tensor = tensors.emplace_back();
-      tensor.name = p.name;
-      tensor.dtype = DType::kF32;
-      tensor.shape = checkpoint_.tensor(p.name).shape;
-      const auto* data = reinterpret_cast<const unsigned char*>(model.weight(index));
-      tensor.data = {data, static_cast<size_t>(p.size()) * sizeof(float)};
-      ++index;
-    }
-    foreign::write_checkpoint(folder, checkpoint_.folder(), tensors);
+    foreign::write_checkpoint(folder, checkpoint_.folder(), stored_tensors(model));
   }
 
  private:

@@ -3,13 +3,15 @@
 #include <iostream>
 
 #include "src/base/error.h"
+#include "src/replay/demo.h"
 
 namespace rlreplay::replay {
 
-std::unique_ptr<ModelSource> find_model(const std::string& name) {
+std::unique_ptr<ModelSource> find_model(const std::string& name, uint64_t seed) {
   if (name.empty()) {
     throw Error(ErrorCode::kUsage, "no model: give --model a checkpoint's folder, or demo");
   }
+  if (name == kDemo) return open_demo({seed, DemoOptions{}.warm_steps});
   return open_checkpoint(name);
 }
 

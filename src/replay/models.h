@@ -1,15 +1,20 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "src/base/json_lines.h"
 #include "src/replay/model_source.h"
 
 namespace rlreplay::replay {
 
-/// The model that --model names. Errors: kUsage for none, else as open_checkpoint.
-std::unique_ptr<ModelSource> find_model(const std::string& name);
+inline constexpr std::string_view kDemo = "demo";
+
+/// The model that --model names: `demo`, of the seed's initial weights, or a checkpoint's folder.
+/// Errors: kUsage for none, else as open_checkpoint.
+std::unique_ptr<ModelSource> find_model(const std::string& name, uint64_t seed = 0);
 
 /// The lines of a file, or of standard input for "-".
 JsonLines open_lines(const std::string& path);

@@ -71,7 +71,7 @@ Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
     std::copy_n(state_.model.weights().data(), state_.model.weights().size(),
                 reference_->weights().data());
   } else {
-    const auto source = find_model(options.ref_load);
+    const auto source = find_model(options.ref_load, static_cast<uint64_t>(options.seed));
     if (!same_shape(source->config(), model.config())) {
       throw Error(ErrorCode::kUsage, "the reference model's shape is not that of --model",
                   options.ref_load);

@@ -7,7 +7,9 @@
 
 #include "src/base/error.h"
 #include "src/replay/config_file.h"
+#include "src/replay/demo.h"
 #include "src/replay/ignored_options.h"
+#include "src/replay/models.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -24,6 +26,14 @@ std::string help_text(const Option& option) {
   if (!option.choices.empty()) out += ": " + std::string(option.choices);
   if (!text.empty() && text != "none" && text != "false") out += " [" + text + "]";
   return out;
+}
+
+/// What the model that the settings name brings along. A base that has a model, a dump's, has its
+/// settings already.
+std::vector<Setting> model_settings(std::span<const Setting> asked) {
+  RunOptions named;
+  apply_settings(named, asked);
+  return named.model == kDemo ? demo_settings() : std::vector<Setting>{};
 }
 
 /// What CLI11 left over: slime's options with their values, or a mistake.
@@ -67,8 +77,11 @@ void RunFlags::add(CLI::App& verb, std::span<const Section> sections) {
 
 RunOptions RunFlags::resolve(RunOptions base) const {
   check_extras(verb_->remaining());
-  if (!config_.empty()) apply_settings(base, read_config_file(config_));
-  apply_settings(base, given_);
+  std::vector<Setting> asked;
+  if (!config_.empty()) asked = read_config_file(config_);
+  asked.insert(asked.end(), given_.begin(), given_.end());
+  if (base.model.empty()) apply_settings(base, model_settings(asked));
+  apply_settings(base, asked);
   check_options(base);
   return base;
 }

@@ -46,7 +46,8 @@ engine::Sample read_sample(const JsonValue& root, const ModelConfig& config) {
 
 int score(const ScoreArguments& arguments) {
   const Machine machine(arguments.options);
-  const auto source = find_model(arguments.options.model);
+  const auto source =
+      find_model(arguments.options.model, static_cast<uint64_t>(arguments.options.seed));
   engine::Model model(source->config());
   source->load(machine.runtime(), model);
   model.pack(machine.runtime(), /*backward=*/false);

@@ -49,7 +49,7 @@ int train(const TrainArguments& arguments) {
     return 0;
   }
   const Machine machine(options);
-  const auto model = find_model(options.model);
+  const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
   const Task task(options, *model);
   Trainer trainer(machine.runtime(), options, *model);
   Printer printer(arguments.json);

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "format/foreign/checkpoint.h"
+#include "src/base/error.h"
+#include "src/replay/demo.h"
+#include "src/replay/prompt_source.h"
+#include "src/replay/stored_tensors.h"
+
+namespace rlreplay::replay {
+namespace {
+
+class DemoPrompts : public PromptSource {
+ public:
+  DemoPrompts(const DemoTask& task, const Tokenizer& tokenizer)
+      : task_(task), tokenizer_(&tokenizer) {}
+
+  TaskPrompt prompt(uint64_t index) const override {
+    const Prompt problem = demo_prompt(task_, index);
+    PromptEncoding encoding;
+    encoding.tokenizer = tokenizer_;
+    encoding.add_special = AddSpecial::kYes;
+    return {encode_prompt(problem, encoding), std::get<std::string>(problem.input), problem.label,
+            problem.where};
+  }
+
+ private:
+  DemoTask task_;
+  const Tokenizer* tokenizer_;
+};
+
+std::string config_json(const ModelConfig& c) {
+  const auto number = [](int64_t n) { return std::to_string(n); };
+  return "{\n  \"architectures\": [\"Qwen2ForCausalLM\"],\n  \"model_type\": \"qwen2\",\n"
+         "  \"hidden_size\": " +
+         number(c.hidden) + ",\n  \"intermediate_size\": " + number(c.intermediate) +
+         ",\n  \"num_hidden_layers\": " + number(c.layers) +
+         ",\n  \"num_attention_heads\": " + number(c.heads) +
+         ",\n  \"num_key_value_heads\": " + number(c.kv_heads) +
+         ",\n  \"vocab_size\": " + number(c.vocab) +
+         ",\n  \"max_position_embeddings\": " + number(c.max_positions) +
+         ",\n  \"rms_norm_eps\": 1e-06,\n  \"rope_theta\": 10000.0,\n  \"hidden_act\": \"silu\",\n"
+         "  \"tie_word_embeddings\": true,\n  \"use_sliding_window\": false,\n"
+         "  \"torch_dtype\": \"float32\",\n  \"eos_token_id\": " +
+         number(c.stop_ids.front()) + "\n}\n";
+}
+
+class DemoSource : public ModelSource {
+ public:
+  DemoSource(const DemoOptions& options, DemoProgress progress)
+      : options_(options), progress_(std::move(progress)), config_(demo_config()) {}
+
+  const ModelConfig& config() const override { return config_; }
+
+  void load(const engine::Runtime& runtime, engine::Model& model) const override {
+    engine::Model made = make_demo(runtime, options_, progress_);
+    std::copy_n(made.weights().data(), made.weights().size(), model.weights().data());
+  }
+
+  Tokenizer tokenizer() const override { return demo_tokenizer(); }
+
+  ChatTemplate chat_template() const override {
+    throw Error(ErrorCode::kIncomplete, "the demo has no chat template: give it plain text",
+                "demo");
+  }
+
+  std::unique_ptr<PromptSource> prompts(const RunOptions& options,
+                                        const Tokenizer& tokenizer) const override {
+    if (!options.prompts.empty()) return read_prompt_source(options, *this, tokenizer);
+    return std::make_unique<DemoPrompts>(demo_task(options_.seed), tokenizer);
+  }
+
+  void save(const engine::Model& model, const std::string& folder) const override {
+    const std::array<foreign::CheckpointFile, 2> files{
+        {{"config.json", config_json(config_)}, {"tokenizer.json", demo_tokenizer_json()}}};
+    foreign::write_checkpoint(folder, files, stored_tensors(model));
+  }
+
+ private:
+  DemoOptions options_;
+  DemoProgress progress_;
+  ModelConfig config_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelSource> open_demo(const DemoOptions& options, DemoProgress progress) {
+  return std::make_unique<DemoSource>(options, std::move(progress));
+}
+
+std::vector<Setting> demo_settings() {
+  return {{"rollout-batch-size", "32"},
+          {"n-samples-per-prompt", "8"},
+          {"rollout-max-response-len", "8"},
+          {"rollout-slots", "256"},
+          {"lr", "5e-4"}};
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,120 @@
+#include "src/replay/demo.h"
+
+#include <catch2/catch.hpp>
+#include <iostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/base/hash.h"
+#include "src/replay/models.h"
+#include "src/replay/run.h"
+#include "tests/temporary_folder.h"
+
+using namespace rlreplay;
+using namespace rlreplay::replay;
+
+namespace {
+
+std::string weights_hash(engine::Model& model) {
+  return hash_of(std::as_bytes(std::span(model.weights().data(), model.weights().size()))).hex();
+}
+
+std::string warmed(const kernels::KernelSet& set, int threads, const DemoOptions& options) {
+  ThreadPool pool(threads);
+  engine::Model model = make_demo({set, pool}, options);
+  return weights_hash(model);
+}
+
+/// Sees some steps of the demo as its users run it.
+struct Course : RunObserver {
+  std::vector<double> rewards;
+  std::string weights;
+
+  void step(StepOutcome& outcome, std::span<const engine::Sample>,
+            std::span<const engine::SampleTargets>) override {
+    REQUIRE(outcome.train_vs_rollout->different == 0);
+    REQUIRE(outcome.result.grad_norm > 0);
+    rewards.push_back(outcome.reward);
+  }
+};
+
+Course train(int threads, int64_t steps) {
+  ThreadPool pool(threads);
+  const engine::Runtime runtime{kernels::cpu_kernels(), pool};
+  RunOptions options;
+  apply_settings(options, demo_settings());
+  options.steps = steps;
+  const auto demo = open_demo();
+  const Task task(options, *demo);
+  Trainer trainer(runtime, options, *demo);
+  Course out;
+  run_training(trainer, task, options, /*rollout_only=*/false, out);
+  out.weights = weights_hash(trainer.state().model);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the demo is about half right, and its reward rises within a few steps") {
+  const Course course = train(2, 12);
+  std::cout << "demo: reward";
+  for (const double r : course.rewards) std::cout << ' ' << r;
+  std::cout << ", weights " << course.weights << '\n';
+  CHECK(course.rewards[0] > 0.3);
+  CHECK(course.rewards[0] < 0.6);
+  CHECK(course.rewards[4] > course.rewards[0] + 0.2);
+  CHECK(course.rewards[11] > 0.8);
+  CHECK(train(1, 2).rewards == std::vector(course.rewards.begin(), course.rewards.begin() + 2));
+}
+
+TEST_CASE("the demo's warm start has the same bits on every thread count and kernel set") {
+  DemoOptions few;
+  few.warm_steps = 3;
+  const std::string want = warmed(kernels::reference_kernels(), 1, few);
+  for (const kernels::KernelSet& set : kernels::cpu_kernel_sets()) {
+    for (const int threads : {1, 2, 4}) {
+      CAPTURE(set.name, threads);
+      CHECK(warmed(set, threads, few) == want);
+    }
+  }
+  DemoOptions other = few;
+  other.seed += 1;
+  CHECK(warmed(kernels::cpu_kernels(), 1, other) != want);
+}
+
+TEST_CASE("a saved demo is a checkpoint: the same configuration, weights and tokenizer") {
+  const test::TemporaryFolder folder;
+  ThreadPool pool(2);
+  const engine::Runtime runtime{kernels::cpu_kernels(), pool};
+  DemoOptions one_step;
+  one_step.warm_steps = 1;
+  engine::Model model = make_demo(runtime, one_step);
+  open_demo()->save(model, folder / "saved");
+  const auto saved = find_model(folder / "saved");
+  CHECK(same_shape(saved->config(), demo_config()));
+  CHECK(saved->config().stop_ids == demo_config().stop_ids);
+  engine::Model loaded(saved->config());
+  saved->load(runtime, loaded);
+  CHECK(weights_hash(loaded) == weights_hash(model));
+  const std::string text = "<|start|>3+4=7<|end|>";
+  CHECK(saved->tokenizer().encode(text) == open_demo()->tokenizer().encode(text));
+}
+
+TEST_CASE("the demo is found by its name, and has no chat template") {
+  RunOptions options;
+  const auto demo = find_model("demo", 7);
+  const Tokenizer tokenizer = demo->tokenizer();
+  const TaskPrompt prompt = demo->prompts(options, tokenizer)->prompt(5);
+  const Prompt problem = demo_prompt(demo_task(7), 5);
+  CHECK(tokenizer.decode(prompt.ids) == "<|start|>" + prompt.text);
+  CHECK(prompt.text == std::get<std::string>(problem.input));
+  CHECK(prompt.label == problem.label);
+  try {
+    demo->chat_template();
+    FAIL("a chat template came from nowhere");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::kIncomplete);
+  }
+}
