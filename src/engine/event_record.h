@@ -92,7 +92,7 @@ struct RecordOptions {
   bool values = false;
 
   /// Of tensors with a row per token from `tensors` on, of parameters with `ops`. Tensors with one
-  /// number per token have their values kept instead.
+  /// number per token have their values kept instead, token ids always.
   bool row_digests(Kind kind) const {
     return granularity == Granularity::kOps ||
            (granularity == Granularity::kTensors && is_per_token(kind));

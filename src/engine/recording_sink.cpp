@@ -191,7 +191,8 @@ EventRecord RecordingSink::finish_rows(const Event& event, Rows& rows, const Ord
       out.row_digests.push_back(rows.summaries[static_cast<size_t>(i)].digest);
     }
   }
-  if (options_.values || (scalars && by_row)) out.values = std::move(rows.values);
+  const bool numbers = scalars && (by_row || rows.kind == Kind::kTokens);
+  if (options_.values || numbers) out.values = std::move(rows.values);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "src/base/error.h"
+#include "src/engine/event_rows.h"
 #include "tests/engine/record.h"
 
 using namespace rlreplay;
@@ -11,17 +12,6 @@ using namespace rlreplay::engine;
 using namespace rlreplay::engine::test;
 
 namespace {
-
-int64_t index_of(const RowSet& rows, uint64_t sample, int64_t position) {
-  int64_t first = 0;
-  for (const RowRun& run : rows) {
-    if (run.sample == sample && position >= run.position && position < run.position + run.count) {
-      return first + position - run.position;
-    }
-    first += run.count;
-  }
-  return -1;
-}
 
 std::vector<TokenRun> token_runs(const RowSet& rows) {
   std::vector<TokenRun> out;
@@ -114,8 +104,7 @@ TEST_CASE("every event of the table is recorded once, at its granularity") {
         const Kind kind = find_event(r.event)->kind;
         const bool by_row = s.record.row_digests(kind) && !r.dims.empty();
         REQUIRE(r.row_digests.size() == (by_row ? static_cast<size_t>(r.rows) : 0));
-        const bool whole =
-            r.dims.empty() && (!is_per_token(kind) || granularity != Granularity::kSteps);
+        const bool whole = r.dims.empty() && (kind != Kind::kRows || s.record.row_digests(kind));
         REQUIRE(r.values.empty() == !whole);
         REQUIRE(!r.stats);
       }

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "src/replay/event_difference.h"
+
+namespace rlreplay::replay {
+
+/// What the first difference of two records is.
+enum class OriginClass : uint8_t {
+  kOrigin,    // its inputs agree and it differs: it computed something else
+  kInterval,  // what is recorded of its inputs agrees; an event between them is the origin
+  kGiven,     // it is computed from nothing: the batch itself differs
+  kCarrier,   // an input differs: the state before the step, or something that was not recorded
+  kMissing,   // only one of the records has it
+};
+std::string_view name(OriginClass kind);
+
+/// The first event in canonical order whose inputs agree and whose values differ; where there is
+/// none, the first that differs.
+struct Origin {
+  int64_t rollout_id = 0;
+  int64_t step_id = 0;
+  engine::Event event;
+  int rank = 0;
+  std::optional<engine::Element> row;           // where rows were recorded
+  std::optional<EventDifference::Value> value;  // where values were
+  bool inputs_equal = false;
+  OriginClass kind = OriginClass::kOrigin;
+};
+
+/// What two records of one step differ in.
+struct StepDifference {
+  std::optional<Origin> origin;
+  std::vector<EventDifference> events;  // in canonical order
+
+  bool identical() const { return !origin.has_value(); }
+};
+
+/// The weights and moments before the step, as the step before recorded them; without them they are
+/// taken to agree.
+struct StateBefore {
+  const engine::StepEvents* a = nullptr;
+  const engine::StepEvents* b = nullptr;
+};
+
+/// Events that only one side recorded because the other one recorded less are left out.
+StepDifference compare_steps(const engine::StepEvents& a, const engine::StepEvents& b,
+                             const StateBefore& before = {});
+
+/// Of differing events in canonical order. `recorded`: what both sides have.
+std::optional<Origin> find_origin(const engine::StepEvents& a, const engine::StepEvents& b,
+                                  std::span<const EventDifference> events,
+                                  const StateBefore& before);
+
+}  // namespace rlreplay::replay
