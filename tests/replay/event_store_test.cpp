@@ -1,0 +1,128 @@
+#include "src/replay/event_store.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "format/dump_writer.h"
+#include "format/rule.h"
+#include "format/tables.h"
+#include "tests/format/support.h"
+#include "tests/replay/planted.h"
+
+using namespace rlreplay;
+using namespace rlreplay::engine;
+using namespace rlreplay::replay;
+using namespace rlreplay::replay::test;
+using format::Dataset;
+
+namespace {
+
+StepEvents stored_and_read(const std::vector<Dataset>& datasets, bool rollout) {
+  const format::test::TemporaryFolder folder;
+  const std::string unit_path = rollout ? "rollout/3.h5" : "train/3-0/rank0.h5";
+  const std::string group = rollout ? "3" : "3-0";
+  format::DumpWriter writer = format::DumpWriter::create(folder / "dump", R"({"ranks":1})");
+  writer.append(unit_path, datasets);
+  writer.seal();
+  const auto dump = format::DumpReader::open(folder / "dump");
+  const auto unit = dump.open_unit(*dump.find(unit_path));
+  std::vector<format::Problem> problems;
+  check_meaning(unit, problems);
+  for (const format::Problem& problem : problems) UNSCOPED_INFO(problem.dataset + problem.message);
+  CHECK(problems.empty());
+  CHECK(has_events(unit, group));
+  CHECK(!has_events(unit, "4"));
+  return read_events(dump, unit, group, 3, 0);
+}
+
+/// The message with which a group is refused whose dataset `name` was changed.
+std::string refusal(std::vector<Dataset> datasets, const std::string& name,
+                    const std::function<void(std::vector<std::byte>&)>& change) {
+  std::vector<std::byte> bytes;
+  for (Dataset& d : datasets) {
+    if (d.path != "3-0/events/" + name) continue;
+    bytes.assign(d.bytes.begin(), d.bytes.end());
+    change(bytes);
+    const uint64_t width = d.shape.size() > 1 ? d.shape[1] : 1;
+    d.shape[0] = bytes.size() / size_of(d.dtype) / width;
+    d.bytes = bytes;
+  }
+  const format::test::TemporaryFolder folder;
+  format::DumpWriter writer = format::DumpWriter::create(folder / "dump", R"({"ranks":1})");
+  writer.append("train/3-0/rank0.h5", datasets);
+  writer.seal();
+  const auto dump = format::DumpReader::open(folder / "dump");
+  const auto unit = dump.open_unit(*dump.find("train/3-0/rank0.h5"));
+  try {
+    read_events(dump, unit, "3-0", 3, 0);
+  } catch (const format::FormatError& error) {
+    CHECK(error.rule() == format::Rule::kMeaning);
+    return error.what();
+  }
+  return "read";
+}
+
+}  // namespace
+
+TEST_CASE("events that are stored are read, at every granularity") {
+  for (const char* options : {"steps", "tensors+stats", "ops", "ops+stats+values"}) {
+    CAPTURE(options);
+    Scenario s;
+    s.architecture = Architecture::kQwen3;
+    s.record = parse_record_options(options);
+    const Recorded recorded = record(s);
+    for (const bool rollout : {true, false}) {
+      const StepEvents& events = rollout ? recorded.rollout : recorded.step;
+      const auto datasets = event_datasets(events, rollout ? "3" : "3-0");
+      REQUIRE(datasets.size() <= 19);
+      const StepEvents got = stored_and_read(datasets, rollout);
+      REQUIRE(engine::test::first_unequal(got, events) == "");
+    }
+  }
+}
+
+TEST_CASE("a step without events is stored, and numbers that are not finite keep their place") {
+  REQUIRE(stored_and_read(event_datasets({3, 0, {}, {}}, "3-0"), false) ==
+          StepEvents{3, 0, {}, {}});
+  Scenario s;
+  s.record = parse_record_options("tensors+stats");
+  StepEvents events = record(s).step;
+  EventRecord& r = events.events[2];
+  r.nonfinite = {7, {uint64_t{1} << 63, 12, 3}};
+  r.stats.reset();
+  REQUIRE(stored_and_read(event_datasets(events, "3-0"), false) == events);
+}
+
+TEST_CASE("events that contradict themselves are refused") {
+  Scenario s;
+  s.record = parse_record_options("ops+stats+values");
+  const auto datasets = event_datasets(record(s).step, "3-0");
+  const auto bump = [](size_t at) {
+    return [at](std::vector<std::byte>& b) { b[at] = static_cast<std::byte>(1 + int(b[at])); };
+  };
+  const auto cut = [](size_t bytes) {
+    return [bytes](std::vector<std::byte>& b) { b.resize(b.size() - bytes); };
+  };
+  const auto letter = [](size_t at, char to) {
+    return [=](std::vector<std::byte>& b) { b[at] = static_cast<std::byte>(to); };
+  };
+  using Catch::Matchers::Contains;
+  CHECK(refusal(datasets, "nothing", [](auto&) {}) == "read");
+  CHECK_THAT(refusal(datasets, "tensors", letter(0, 'g')), Contains("there is no phase"));
+  CHECK_THAT(refusal(datasets, "tensors", cut(1)), Contains("fewer lines"));
+  CHECK_THAT(refusal(datasets, "rank", cut(4)), Contains("do not agree"));
+  CHECK_THAT(refusal(datasets, "stats", cut(32)), Contains("do not agree"));
+  CHECK_THAT(refusal(datasets, "rows", bump(0)), Contains("another number of rows"));
+  CHECK_THAT(refusal(datasets, "row_set", bump(0)), Contains("rows"));
+  CHECK_THAT(refusal(datasets, "row_set", letter(3, '\x7f')), Contains("no such set"));
+  CHECK_THAT(refusal(datasets, "run_count", letter(3, '\x7f')), Contains("another number"));
+  CHECK_THAT(refusal(datasets, "run_count", letter(7, '\x7f')), Contains("too long"));
+  CHECK_THAT(refusal(datasets, "run_position", letter(8, '\x7f')), Contains("read"));
+  CHECK_THAT(refusal(datasets, "run_sample", letter(0, '\x7f')), Contains("do not ascend"));
+  CHECK_THAT(refusal(datasets, "row_set_offsets", bump(0)), Contains("offsets"));
+  CHECK_THAT(refusal(datasets, "row_digest_offsets", cut(8)), Contains("offsets"));
+  CHECK_THAT(refusal(datasets, "row_digest", cut(16)), Contains("offsets"));
+  CHECK_THAT(refusal(datasets, "value_count", bump(0)), Contains("whole tensor"));
+  CHECK_THAT(refusal(datasets, "value_start", letter(7, '\x7f')), Contains("whole tensor"));
+  CHECK_THAT(refusal(datasets, "values_f32", cut(4)), Contains("whole tensor"));
+}
