@@ -117,7 +117,10 @@ void count_elements(const EventRecord& a, const EventRecord& b, const Pair& pair
       out.first = {{pair.at.sample, pair.at.row, column}, pair.a * a.cols + column, x, y, ulps};
     }
     out.elements += 1;
-    if (ulps) out.largest_ulps = std::max(out.largest_ulps.value_or(0), std::abs(*ulps));
+    if (!ulps) return;
+    const auto distance = static_cast<uint64_t>(std::abs(*ulps));
+    out.largest_ulps = std::max(out.largest_ulps.value_or(0), static_cast<int64_t>(distance));
+    if (distance > 0) out.ulps_by_power[static_cast<size_t>(std::bit_width(distance)) - 1] += 1;
   });
 }
 

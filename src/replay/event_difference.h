@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,7 +39,9 @@ struct EventDifference {
   std::optional<Value> first;
   int64_t elements = 0;                 // that differ, where both sides have values
   std::optional<int64_t> largest_ulps;  // of these, without sign
-  bool missing = false;                 // only one side has the event
+  /// How many of them lie 2^i to 2^(i+1) - 1 ulps apart.
+  std::array<int64_t, 64> ulps_by_power{};
+  bool missing = false;  // only one side has the event
 };
 
 /// The difference of two records of one event; nothing if they are the same.

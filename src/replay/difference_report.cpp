@@ -1,0 +1,201 @@
+#include "src/replay/difference_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/base/json_line.h"
+#include "src/engine/event_name.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr size_t kMostEvents = 12;  // listed in the report for people
+
+std::string line(std::string_view label, const std::string& text) {
+  std::string out = "  " + std::string(label);
+  out.resize(std::max<size_t>(14, out.size() + 1), ' ');
+  return out + text + "\n";
+}
+
+std::string counted(int64_t n, std::string_view one) {
+  return std::to_string(n) + " " + std::string(one) + (n == 1 ? "" : "s");
+}
+
+bool is_integer(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32; }
+
+std::string distance_text(const EventDifference::Value& value) {
+  if (!value.ulps) return "one of them is no number";
+  if (*value.ulps == 0) return "0 ulps: zeros of different sign";
+  const int64_t n = std::abs(*value.ulps);
+  const std::string quanta = std::to_string(n) + (n == 1 ? " quantum" : " quanta");
+  return (is_integer(value.a.dtype) ? quanta : counted(n, "ulp")) +
+         (*value.ulps > 0 ? " up" : " down");
+}
+
+std::string place_text(const Origin& origin) {
+  const engine::EventSpec* spec = find_event(origin.event);
+  std::string out;
+  if (!is_per_token(spec->kind) && !is_parameter(spec->kind)) {
+    out = "the scalar";
+  } else if (!origin.row) {
+    out = "rows were not recorded";
+  } else if (is_per_token(spec->kind)) {
+    out = "sample " + std::to_string(origin.row->sample) + ", token " +
+          std::to_string(origin.row->row);
+  } else {
+    out = "row " + std::to_string(origin.row->row);
+  }
+  if (origin.value) {
+    out += ", column " + std::to_string(origin.value->at.column) + " (index " +
+           std::to_string(origin.value->index) + ")";
+  }
+  return out + ", rank " + std::to_string(origin.rank);
+}
+
+std::string_view meaning(OriginClass kind) {
+  switch (kind) {
+    case OriginClass::kOrigin:
+      return "agree: the difference begins here";
+    case OriginClass::kInterval:
+      return "agree where they were recorded: it begins here or in an event that was not recorded";
+    case OriginClass::kGiven:
+      return "there are none: the two sides were given different data";
+    case OriginClass::kCarrier:
+      return "differ: it began earlier, in what was not compared here";
+    case OriginClass::kMissing:
+      return "only one side has this event";
+  }
+  return "?";
+}
+
+std::string values_text(const Origin& origin, std::string_view name_a, std::string_view name_b) {
+  if (!origin.value) {
+    return line("values", "were not recorded; a replay of this step with values names the element");
+  }
+  const auto& v = *origin.value;
+  return line(name_a, v.a.text() + "  (" + v.a.hex_bits() + ")") +
+         line(name_b, v.b.text() + "  (" + v.b.hex_bits() + ")") +
+         line("distance", distance_text(v));
+}
+
+std::string event_text(const EventDifference& d) {
+  std::string out = "    " + to_string(d.event);
+  out.resize(std::max<size_t>(64, out.size() + 2), ' ');
+  if (d.missing) return out + "on one side only\n";
+  if (!d.rows_known) return out + "differs\n";
+  out += counted(static_cast<int64_t>(d.rows.size()), "row");
+  if (d.elements > 0) out += ", " + counted(d.elements, "element");
+  if (d.largest_ulps) out += ", at most " + counted(*d.largest_ulps, "ulp");
+  return out + "\n";
+}
+
+std::string events_text(std::span<const EventDifference> events) {
+  std::string out = "\n  " + counted(static_cast<int64_t>(events.size()), "event") + " differ" +
+                    (events.size() == 1 ? "s" : "") + ", in canonical order:\n";
+  for (const EventDifference& d : events.first(std::min(events.size(), kMostEvents))) {
+    out += event_text(d);
+  }
+  if (events.size() > kMostEvents) {
+    out += "    and " + std::to_string(events.size() - kMostEvents) + " more\n";
+  }
+  return out;
+}
+
+std::string histogram_text(std::span<const EventDifference> events) {
+  std::array<int64_t, 64> counts{};
+  for (const EventDifference& d : events) {
+    const engine::EventSpec* spec = find_event(d.event);
+    if (is_integer(dtype_of(spec->kind))) continue;
+    for (size_t i = 0; i < counts.size(); ++i) counts[i] += d.ulps_by_power[i];
+  }
+  const auto last =
+      std::ranges::find_if(counts.rbegin(), counts.rend(), [](int64_t n) { return n > 0; });
+  if (last == counts.rend()) return {};
+  std::string out = "\n  floats by distance:\n";
+  const int64_t most = *std::ranges::max_element(counts);
+  for (size_t i = 0; i < static_cast<size_t>(counts.rend() - last); ++i) {
+    const std::string range = i == 0 ? "1 ulp" : "from 2^" + std::to_string(i);
+    std::string row = "    " + range;
+    row.resize(18, ' ');
+    row += std::to_string(counts[i]);
+    row.resize(std::max<size_t>(32, row.size() + 1), ' ');
+    out += row + std::string(static_cast<size_t>((counts[i] * 40 + most - 1) / most), '#') + "\n";
+  }
+  return out;
+}
+
+void value_json(JsonLine& out, std::string_view key, const RecordedValue& value) {
+  if (std::isfinite(value.number())) {
+    out.json(key, value.text());
+  } else {
+    out.null(key);
+  }
+  out.text(std::string(key) + "_bits", value.hex_bits());
+}
+
+}  // namespace
+
+std::string difference_report(const StepDifference& difference, std::string_view name_a,
+                              std::string_view name_b, std::string_view command) {
+  if (!difference.origin) return "no difference\n";
+  const Origin& origin = *difference.origin;
+  std::string out = "first difference: " +
+                    to_string(engine::StepEvent{origin.rollout_id, origin.step_id, origin.event}) +
+                    "\n\n";
+  out += line("where", place_text(origin));
+  out += values_text(origin, name_a, name_b);
+  out += line("inputs", std::string(meaning(origin.kind)));
+  out += events_text(difference.events);
+  out += histogram_text(difference.events);
+  return out + "\n  " + std::string(command) + "\n";
+}
+
+std::string origin_json(const std::optional<Origin>& origin) {
+  if (!origin) return "null";
+  JsonLine out;
+  out.text("event",
+           to_string(engine::StepEvent{origin->rollout_id, origin->step_id, origin->event}));
+  out.integer("rollout_id", origin->rollout_id).integer("step_id", origin->step_id);
+  out.text("phase", name(origin->event.phase));
+  origin->event.layer < 0 ? out.null("layer") : out.integer("layer", origin->event.layer);
+  out.text("op", name(origin->event.op)).text("tensor", origin->event.tensor);
+  out.integer("rank", origin->rank).null("replicas");
+  const bool token = origin->row && is_per_token(find_event(origin->event)->kind);
+  token ? out.json("sample", std::to_string(origin->row->sample)) : out.null("sample");
+  token ? out.integer("token", origin->row->row) : out.null("token");
+  if (origin->value) {
+    out.integer("index", origin->value->index);
+    value_json(out, "a", origin->value->a);
+    value_json(out, "b", origin->value->b);
+  } else {
+    out.null("index").null("a").null("b");
+  }
+  const bool ulps = origin->value && origin->value->ulps;
+  ulps ? out.integer("ulps", *origin->value->ulps) : out.null("ulps");
+  out.boolean("inputs_equal", origin->inputs_equal).text("class", name(origin->kind));
+  return out.str();
+}
+
+std::string fields_json(std::span<const EventDifference> events) {
+  std::string out;
+  for (const EventDifference& d : events) {
+    JsonLine field;
+    field.text("event", to_string(d.event)).integer("rank", d.rank);
+    d.rows_known ? field.integer("rows", static_cast<int64_t>(d.rows.size())) : field.null("rows");
+    d.first ? field.integer("elements", d.elements) : field.null("elements");
+    d.largest_ulps ? field.integer("ulps", *d.largest_ulps) : field.null("ulps");
+    field.boolean("missing", d.missing);
+    out += (out.empty() ? "" : ",") + field.str();
+  }
+  return "[" + out + "]";
+}
+
+std::string to_json(const StepDifference& difference) {
+  JsonLine out;
+  out.text("schema", "rlreplay.diff/1").boolean("identical", difference.identical());
+  out.json("origin", origin_json(difference.origin));
+  out.json("fields", fields_json(difference.events));
+  return out.str();
+}
+
+}  // namespace rlreplay::replay
