@@ -69,11 +69,15 @@ void whiten(std::span<const Sample> samples, std::vector<std::vector<double>>& v
   }
 }
 
-/// Errors: kUsage unless every sample has a mask entry and, for KL in the reward, both
-/// log-probabilities for each response token.
-void check_lengths(bool kl, std::span<const Sample> samples,
+/// Errors: kUsage unless every sample has a finite reward and, for each response token, a mask
+/// entry and for KL in the reward both log-probabilities.
+void check_samples(bool kl, std::span<const Sample> samples,
                    std::span<const SampleTargets> targets) {
   for (size_t i = 0; i < samples.size(); ++i) {
+    if (!std::isfinite(static_cast<float>(samples[i].reward))) {
+      throw Error(ErrorCode::kUsage, "the reward of sample " + std::to_string(samples[i].id) +
+                                         " is not a finite binary32 number");
+    }
     const auto n = static_cast<size_t>(samples[i].response_length());
     const bool complete =
         samples[i].loss_mask.size() == n &&
@@ -93,8 +97,8 @@ float finite_advantage(const Sample& sample, double x) {
   if (std::isfinite(rounded)) return rounded;
   throw Error(ErrorCode::kUsage,
               "the advantage of sample " + std::to_string(sample.id) +
-                  " is not finite: its group has one member, or its reward or its KL against the "
-                  "reference is not a number; use at least two samples a prompt or switch the "
+                  " is not finite: its group has one member, or its KL against the reference is "
+                  "not a number; use at least two samples a prompt or switch the "
                   "deviation off (--disable-grpo-std-normalization)");
 }
 
@@ -103,7 +107,7 @@ float finite_advantage(const Sample& sample, double x) {
 void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
                     std::span<SampleTargets> targets) {
   const bool kl = config.kl_coef != 0 && config.estimator != Estimator::kGrpo;
-  check_lengths(kl, samples, targets);
+  check_samples(kl, samples, targets);
   std::vector<double> rewards;
   if (config.normalize_rewards && config.estimator != Estimator::kPolicyGradient) {
     rewards = shaped_rewards(config, samples);

@@ -25,8 +25,9 @@ struct AdvantageConfig {
 /// read where kl_coef asks for them.
 /// Order: chains in binary64 over samples by ascending id, tokens ascending; a mean is the first
 /// value plus the mean distance from it; each advantage is rounded to binary32 once.
-/// Errors: kUsage for an advantage that is not finite (a group of one under slime's deviation), for
-/// whitening where every token is masked, and where kl_coef lacks log-probabilities.
+/// Errors: kUsage for a reward or an advantage that is not finite (a group of one under slime's
+/// deviation), for whitening where every token is masked, and where kl_coef lacks
+/// log-probabilities.
 void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
                     std::span<SampleTargets> targets);
 
