@@ -47,10 +47,10 @@ inline RolloutConfig rollout_config(int64_t slots) {
 
 inline StepConfig scenario_step(const Scenario& s) {
   StepConfig out;
-  out.objective.eps_clip_high = 0.28f;
-  out.objective.kl_loss_coef = 0.05f;
+  out.objective.eps_clip_high = 0.28;
+  out.objective.kl_loss_coef = 0.05;
   out.objective.kl_loss_type = KlType::kLowVar;
-  out.objective.entropy_coef = 0.01f;
+  out.objective.entropy_coef = 0.01;
   out.lr = 1e-3;
   out.micro_batch_samples = s.micro_batch;
   out.train.recompute = s.recompute;
