@@ -34,15 +34,14 @@ engine::ObjectiveConfig objective_config(const RunOptions& options) {
                         : engine::PolicyLoss::kClip;
   out.reducer =
       options.calculate_per_token_loss ? engine::Reducer::kTokenMean : engine::Reducer::kSampleMean;
-  out.eps_clip = static_cast<float>(options.eps_clip);
-  out.eps_clip_high = static_cast<float>(options.eps_clip_high.value_or(options.eps_clip));
-  if (options.eps_clip_c) out.eps_clip_c = static_cast<float>(*options.eps_clip_c);
-  out.kl_loss_coef = static_cast<float>(options.kl_loss_coef);
+  out.eps_clip = options.eps_clip;
+  out.eps_clip_high = options.eps_clip_high.value_or(options.eps_clip);
+  if (options.eps_clip_c) out.eps_clip_c = *options.eps_clip_c;
+  out.kl_loss_coef = options.kl_loss_coef;
   out.kl_loss_type = kl_type(options);
-  out.entropy_coef = static_cast<float>(options.entropy_coef);
+  out.entropy_coef = options.entropy_coef;
   if (options.use_tis) {
-    out.tis =
-        engine::Tis{static_cast<float>(options.tis_clip_low), static_cast<float>(options.tis_clip)};
+    out.tis = engine::Tis{options.tis_clip_low, options.tis_clip};
   }
   return out;
 }
@@ -60,7 +59,7 @@ engine::AdvantageConfig advantage_config(const RunOptions& options) {
   out.normalize_rewards = !options.disable_rewards_normalization;
   out.normalize_std = !options.disable_grpo_std_normalization;
   out.normalize_advantages = options.normalize_advantages;
-  out.kl_coef = static_cast<float>(options.kl_coef);
+  out.kl_coef = options.kl_coef;
   out.kl_type = kl_type(options);
   return out;
 }
