@@ -29,6 +29,22 @@ inline ModelConfig small_model(Architecture architecture) {
   return c;
 }
 
+/// Sizes that no kernel likes: 16 query and 8 kv heads of 24, a vocabulary of 643.
+inline ModelConfig odd_model(Architecture architecture, bool tied) {
+  ModelConfig c = small_model(architecture);
+  c.hidden = 88;
+  c.intermediate = 132;
+  c.heads = 16;
+  c.kv_heads = 8;
+  c.vocab = 643;
+  c.tied = tied;
+  if (architecture == Architecture::kLlama) {
+    c.rope_theta = 500000;
+    c.rope_scaling = {true, 8, 1, 4, 64};
+  }
+  return c;
+}
+
 inline void fill_weights(const ParameterTable& parameters, Buffer<float>& weights, uint64_t seed) {
   Random random(seed);
   for (const Parameter& p : parameters.list) {
