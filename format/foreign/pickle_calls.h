@@ -22,8 +22,8 @@ class PickleCalls {
   /// Gives `target` its pickled state.
   void build(Value target, Value state);
 
-  /// The storage that a persistent id names.
-  Value persistent(Value id) { return torch_.storage(id); }
+  /// What a persistent id names.
+  Value persistent(Value id) { return torch_.persistent(id); }
 
   /// A value's kind in words for messages.
   std::string describe(Value value) const;

@@ -97,6 +97,18 @@ bool to_bool(Value value, const char* what) {
 
 }  // namespace
 
+Value TorchValues::persistent(Value id) {
+  if (id.kind != Kind::kTuple) return storage(id);
+  const std::span<const Value> items = tree_.sequence(id).values();
+  if (items.size() != 2 || items[0].kind != Kind::kText || items[1].kind != Kind::kText) {
+    return storage(id);
+  }
+  const std::string_view place = tree_.text(items[1]);
+  const std::optional<Value> value = records_.value(tree_.text(items[0]), place, tree_);
+  if (!value) corrupt("there is nothing at " + printable(place));
+  return *value;
+}
+
 Value TorchValues::storage(Value id) {
   if (id.kind != Kind::kTuple) corrupt("a persistent id is not a tuple");
   const std::span<const Value> items = tree_.sequence(id).values();

@@ -14,12 +14,23 @@ class RecordSource {
  public:
   virtual ~RecordSource() = default;
   virtual std::optional<Bytes> record(std::string_view key) const = 0;
+
+  /// The value that a pickle of this project's own left out (PickleWriter's replacements): a list
+  /// of "integers" or "floats", or a "text". Nothing where there is none.
+  virtual std::optional<Value> value(std::string_view what, std::string_view place,
+                                     Tree& tree) const {
+    static_cast<void>(what), static_cast<void>(place), static_cast<void>(tree);
+    return std::nullopt;
+  }
 };
 
 /// Turns the persistent ids and rebuild calls of torch into storages and tensors.
 class TorchValues {
  public:
   TorchValues(Tree& tree, const RecordSource& records) : tree_(tree), records_(records) {}
+
+  /// What a persistent id names: a storage, or a value that was left out. Errors: as storage.
+  Value persistent(Value id);
 
   /// The storage of a persistent id ("storage", class, key, location, count).
   /// Errors: kCorrupt where the id or its record is wrong, kUnsupported for other kinds.

@@ -1,0 +1,183 @@
+#include "src/replay/exchange/export_torch.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "format/foreign/dump_check.h"
+#include "format/foreign/rollout_batch.h"
+#include "format/foreign/torch_writer.h"
+#include "src/replay/exchange/import_rollout.h"
+#include "src/replay/exchange/kept_file.h"
+#include "src/replay/exchange/slime_tree.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using foreign::Kind;
+using foreign::Tree;
+using foreign::Value;
+using format::DumpReader;
+using format::RolloutData;
+
+std::optional<int64_t> number(std::string_view text) {
+  int64_t value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// A rollout dump with the chosen samples only, in their order in the file.
+Value select(Tree& tree, Value root, const std::set<uint64_t>& chosen) {
+  const foreign::RolloutBatch batch = read_rollout(tree, root);
+  const std::vector<uint64_t> ids = sample_ids(batch.index);
+  const Value samples = *tree.find(root, "samples");
+  std::vector<Value> kept;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (chosen.contains(ids[i])) kept.push_back(tree.sequence(samples)[i]);
+  }
+  const Value list = tree.add_sequence(Kind::kList, kept);
+  const auto stored = tree.sequence(root).values();
+  std::vector<Value> items(stored.begin(), stored.end());
+  for (size_t i = 0; i < items.size(); i += 2) {
+    const bool named = items[i].kind == Kind::kText && tree.text(items[i]) == "samples";
+    if (named) items[i + 1] = list;
+  }
+  return tree.add_sequence(Kind::kDict, items);
+}
+
+class Exporter {
+ public:
+  Exporter(const DumpReader& dump, std::string vendor, std::string folder,
+           const Selection& selection)
+      : dump_(dump),
+        vendor_(std::move(vendor)),
+        folder_(std::move(folder)),
+        selection_(selection) {}
+
+  std::vector<ExportedFile> run() {
+    const std::string kind = "x-" + vendor_;
+    for (const format::UnitRecord& unit : dump_.units()) {
+      if (format::kind_of(unit.path) == kind) export_kept(unit);
+    }
+    for (const format::UnitRecord& unit : dump_.units()) {
+      if (format::kind_of(unit.path) != "rollout") continue;
+      for (const std::string& group : unit.groups) {
+        const std::optional<int64_t> id = number(group);
+        if (id && !done_.contains(*id)) export_own(*id);
+      }
+    }
+    if (made_.empty()) {
+      throw Error(ErrorCode::kUsage, "the dump holds nothing that can be written for " + vendor_,
+                  folder_);
+    }
+    return std::move(made_);
+  }
+
+ private:
+  /// What the places of a kept file refer to. Files of one rollout follow one another.
+  NativeData& native(const format::UnitReader& unit) {
+    const std::string& group = unit.record().groups.front();
+    const std::optional<int64_t> id = number(group);
+    if (!id) return native_ = {};
+    if (id != native_id_) native_ = native_data(dump_, *id);
+    native_id_ = id;
+    if (unit.find(group + "/tokens") != nullptr) {
+      native_.rollouts["eval/" + group] = read_rollout_data(dump_, unit, group);
+    }
+    return native_;
+  }
+
+  void export_kept(const format::UnitRecord& record) {
+    const format::UnitReader unit = dump_.open_unit(record);
+    NativeData& data = native(unit);
+    RestoredFile file(dump_, unit, data);
+    Value root = file.root();
+    const bool rollout = dump_kind(file.tree(), root) == foreign::DumpKind::kRollout;
+    const auto own = data.rollouts.find("rollout/" + record.groups.front());
+    const bool evaluation = unit.find(record.groups.front() + "/tokens") != nullptr;
+    if (rollout && !evaluation) done_.insert(*native_id_);
+    if (!selection_.is_all()) {
+      if (!rollout || evaluation || own == data.rollouts.end()) return;
+      root = select(file.tree(), root, selected_samples(own->second, selection_));
+    }
+    write(file.name(), file.tree(), root);
+  }
+
+  void export_own(int64_t id) {
+    RolloutData data = *find_rollout_data(dump_, id);
+    Tree tree;
+    Value root = slime_rollout(tree, data, id);
+    if (!selection_.is_all()) root = select(tree, root, selected_samples(data, selection_));
+    write("rollout_data/" + std::to_string(id) + ".pt", tree, root);
+  }
+
+  void write(const std::string& name, const Tree& tree, Value root) {
+    namespace fs = std::filesystem;
+    // A name comes from the dump, which may be anybody's.
+    const fs::path relative = fs::path(name).lexically_normal();
+    const bool inside = relative.is_relative() && !relative.empty() && *relative.begin() != "..";
+    if (!inside)
+      throw Error(ErrorCode::kCorrupt, "a kept file's name leads out of the folder", name);
+    const fs::path path = fs::path(folder_) / relative;
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (error) throw Error(ErrorCode::kEnvironment, error.message(), path.parent_path().string());
+    write_torch_file(path.string(), tree, root);
+    made_.push_back({path.string()});
+  }
+
+  const DumpReader& dump_;
+  std::string vendor_;
+  std::string folder_;
+  const Selection& selection_;
+  NativeData native_;
+  std::optional<int64_t> native_id_;
+  std::set<int64_t> done_;
+  std::vector<ExportedFile> made_;
+};
+
+}  // namespace
+
+std::set<uint64_t> selected_samples(const RolloutData& data, const Selection& selection) {
+  std::set<uint64_t> groups = selection.groups.value_or(std::set<uint64_t>());
+  std::set<uint64_t> chosen;
+  const auto group = [&](size_t s) -> std::optional<uint64_t> {
+    if (!data.group_id || !data.group_id->has(s)) return std::nullopt;
+    return data.group_id->values[s];
+  };
+  for (size_t s = 0; s < data.size(); ++s) {
+    if (!selection.samples || !selection.samples->contains(data.sample_id[s])) continue;
+    chosen.insert(data.sample_id[s]);
+    if (const auto of_sample = group(s)) groups.insert(*of_sample);
+  }
+  for (size_t s = 0; s < data.size(); ++s) {
+    const auto of_sample = group(s);
+    const bool taken = selection.is_all() || (of_sample && groups.contains(*of_sample));
+    if (taken) chosen.insert(data.sample_id[s]);
+  }
+  return chosen;
+}
+
+NativeData native_data(const DumpReader& dump, int64_t rollout_id) {
+  NativeData data;
+  const std::string id = std::to_string(rollout_id);
+  if (auto rollout = find_rollout_data(dump, rollout_id)) {
+    data.rollouts.emplace("rollout/" + id, std::move(*rollout));
+  }
+  for (const format::UnitRecord& unit : dump.units()) {
+    if (format::kind_of(unit.path) != "train") continue;
+    for (const std::string& group : unit.groups) {
+      if (!group.starts_with(id + "-")) continue;
+      data.trains.emplace("train/" + group, read_train_data(dump, dump.open_unit(unit), group));
+    }
+  }
+  return data;
+}
+
+std::vector<ExportedFile> export_torch(const DumpReader& dump, const std::string& vendor,
+                                       const std::string& folder, const Selection& selection) {
+  return Exporter(dump, vendor, folder, selection).run();
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,214 @@
+#include "src/replay/exchange/import.h"
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "format/canonical.h"
+#include "format/dump_writer.h"
+#include "format/foreign/dump_check.h"
+#include "format/foreign/framework.h"
+#include "src/replay/exchange/import_rollout.h"
+#include "src/replay/exchange/import_train.h"
+#include "src/replay/exchange/kept_file.h"
+#include "src/replay/exchange/source_files.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using foreign::DumpIdentity;
+using foreign::DumpKind;
+using foreign::TorchFile;
+using format::Dataset;
+
+/// A parsed file, and what it is to its run.
+struct Read {
+  SourceFile source;
+  TorchFile file;
+  DumpIdentity identity;
+};
+
+std::string last_name(const std::string& name) {
+  const size_t slash = name.rfind('/');
+  return slash == name.npos ? name : name.substr(slash + 1);
+}
+
+/// Reads the files of a run one after the other into a dump.
+class Importer {
+ public:
+  Importer(const ImportOptions& options, const std::function<void(const std::string&)>& progress)
+      : options_(options), progress_(progress) {}
+
+  ImportReport run() {
+    auto sources = find_sources(options_.paths, ".pt");
+    if (sources.empty()) {
+      throw Error(ErrorCode::kUsage, "there are no .pt files here", options_.paths.front());
+    }
+    // Rollouts and train dumps first: they say which framework the other files belong to.
+    std::stable_partition(sources.begin(), sources.end(), [](const auto& family) {
+      const std::string& name = family.front().name;
+      return name.starts_with("rollout_data/") || name.starts_with("train_data/");
+    });
+    try {
+      for (const auto& family : sources) add_family(family);
+      for (auto& [id, reads] : single_ranks_) add_train(reads);
+      report_.root = writer().seal();
+    } catch (...) {
+      discard();
+      throw;
+    }
+    return std::move(report_);
+  }
+
+ private:
+  /// The writer begins with the first file that could be read, so that a refusal leaves nothing.
+  format::DumpWriter& writer() {
+    if (writer_) return *writer_;
+    if (options_.force && std::filesystem::exists(options_.output)) {
+      format::remove_dump(options_.output);
+    }
+    format::JsonObject source;
+    source.text("imported", vendor_);
+    format::JsonObject meta;
+    meta.number("ranks", 1).json("source", source.str());
+    format::WriterOptions settings;
+    settings.threads = options_.threads;
+    writer_.emplace(format::DumpWriter::create(options_.output, meta.str(), settings));
+    return *writer_;
+  }
+
+  void discard() {
+    if (!writer_) return;
+    writer_.reset();
+    format::remove_dump(options_.output);
+  }
+
+  void add_family(const std::vector<SourceFile>& sources) {
+    std::deque<Read> trains;
+    for (const SourceFile& source : sources) {
+      if (progress_) progress_(source.path);
+      TorchFile file(source.path);
+      const DumpIdentity identity = identify(file);
+      report_.files.push_back({source.path, identity.layout});
+      note(source.path, file.problems());
+      note(source.path, check_dump(file.tree(), file.root()));
+      Read read{source, std::move(file), identity};
+      if (vendor_.empty()) vendor_ = vendor(identity);
+      if (identity.kind == DumpKind::kRollout) {
+        add_rollout(read);
+      } else if (identity.kind == DumpKind::kNone || identity.kind == DumpKind::kPolicyLoss) {
+        keep(read, {}, {});
+      } else {
+        trains.push_back(std::move(read));
+      }
+    }
+    if (trains.empty()) return;
+    const bool whole =
+        trains.front().file.tree().find(trains.front().file.root(), "format_version") != nullptr;
+    if (sources.size() > 1 || whole) return add_train(trains);
+    // A rank's file under a name of its own: others of its rollout may follow.
+    const int64_t id = rollout_id(trains.front());
+    single_ranks_[id].push_back(std::move(trains.front()));
+  }
+
+  DumpIdentity identify(const TorchFile& file) const {
+    DumpIdentity identity = identify_dump(file.tree(), file.root());
+    if (identity.kind == DumpKind::kNone) identity.layout = "no dump: kept as it is";
+    if (!options_.format.empty()) identity.layout += ", taken as " + options_.format;
+    return identity;
+  }
+
+  std::string vendor(const DumpIdentity& identity) const {
+    if (!options_.format.empty()) return options_.format;
+    const bool known = identity.framework != foreign::Framework::kUnknown;
+    if (known) return std::string(to_string(identity.framework));
+    return vendor_.empty() ? "unknown" : vendor_;
+  }
+
+  void note(const std::string& path, const std::vector<foreign::Problem>& problems) {
+    for (const foreign::Problem& problem : problems) {
+      if (problem.code == "not-a-dump") continue;  // its layout says so
+      report_.findings.push_back({problem.code, problem.message, path + ": " + problem.where});
+    }
+  }
+
+  static int64_t rollout_id(const Read& read) {
+    const foreign::Value* id = read.file.tree().find(read.file.root(), "rollout_id");
+    if (id != nullptr && id->kind == foreign::Kind::kInt) return id->integer;
+    throw Error(ErrorCode::kCorrupt, "rollout_id is missing or not an integer", read.source.path);
+  }
+
+  void claim(const std::string& unit, const std::string& path) {
+    const auto [it, fresh] = claimed_.emplace(unit, path);
+    if (fresh) return;
+    throw Error(
+        ErrorCode::kUsage,
+        "this file and " + it->second + " hold the same (" + unit + "): import one run at a time",
+        path);
+  }
+
+  void keep(const Read& read, const foreign::Replacements& replacements,
+            std::vector<Dataset> datasets) {
+    const foreign::Value* id = read.file.tree().find(read.file.root(), "rollout_id");
+    const bool known = id != nullptr && id->kind == foreign::Kind::kInt && id->integer >= 0;
+    const std::string group = known ? std::to_string(id->integer) : "data";
+    const std::string unit = kept_path(vendor(read.identity), read.source.name);
+    claim(unit, read.source.path);
+    std::vector<Dataset> kept =
+        keep_file(read.file.tree(), read.file.root(), replacements, group, read.source.name);
+    kept.insert(kept.end(), std::make_move_iterator(datasets.begin()),
+                std::make_move_iterator(datasets.end()));
+    writer().append(unit, kept);
+  }
+
+  /// A rollout of the run, or one of its evaluation: that is kept aside, in its own unit.
+  void add_rollout(const Read& read) {
+    const bool evaluation = last_name(read.source.name).starts_with("eval_");
+    const std::string group = std::to_string(rollout_id(read));
+    const std::string owner = (evaluation ? "eval/" : "rollout/") + group;
+    ImportedRollout made = import_rollout(read.file, owner, options_.reward_key);
+    note(read.source.path, made.findings);
+    std::vector<Dataset> datasets = to_datasets(made.data, group);
+    if (evaluation) return keep(read, made.replacements, std::move(datasets));
+    claim("rollout/" + group + ".h5", read.source.path);
+    ++report_.rollouts;
+    report_.samples += made.data->size();
+    report_.tokens += made.data->tokens.size();
+    writer().append("rollout/" + group + ".h5", datasets);
+    keep(read, made.replacements, {});
+  }
+
+  void add_train(const std::deque<Read>& reads) {
+    std::vector<const TorchFile*> files;
+    for (const Read& read : reads) files.push_back(&read.file);
+    const ImportedTrain made = import_train(files);
+    note(reads.front().source.path, made.findings);
+    for (const auto& [step, data] : made.steps) {
+      const std::string group = std::to_string(made.rollout_id) + "-" + std::to_string(step);
+      const std::string unit = "train/" + group + "/rank0.h5";
+      claim(unit, reads.front().source.path);
+      writer().append(unit, to_datasets(data, group));
+      ++report_.steps;
+    }
+    for (size_t i = 0; i < reads.size(); ++i) keep(reads[i], made.replacements[i], {});
+  }
+
+  const ImportOptions& options_;
+  const std::function<void(const std::string&)>& progress_;
+  std::optional<format::DumpWriter> writer_;
+  std::string vendor_;
+  std::map<std::string, std::string> claimed_;  // unit to the file that it comes from
+  std::map<int64_t, std::deque<Read>> single_ranks_;
+  ImportReport report_;
+};
+
+}  // namespace
+
+ImportReport import_dump(const ImportOptions& options,
+                         const std::function<void(const std::string& path)>& progress) {
+  return Importer(options, progress).run();
+}
+
+}  // namespace rlreplay::replay

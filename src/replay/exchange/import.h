@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "format/foreign/tree_check.h"
+#include "src/base/hash.h"
+
+namespace rlreplay::replay {
+
+struct ImportOptions {
+  std::vector<std::string> paths;  // files, or folders as --dump-details leaves them
+  std::string output;
+  std::string format;      // slime, miles, relax or jsonl; empty: judged by content
+  std::string reward_key;  // picks a number where a reward is a dict
+  bool force = false;      // replace an older dump
+  int threads = 2;
+};
+
+/// One file that was read, and what it was.
+struct ImportedFile {
+  std::string path;
+  std::string layout;  // "Miles, one file a rank (since 2026-08-17)"
+};
+
+struct ImportReport {
+  std::vector<ImportedFile> files;
+  std::vector<foreign::Problem> findings;
+  uint64_t rollouts = 0;
+  uint64_t steps = 0;
+  uint64_t samples = 0;
+  uint64_t tokens = 0;
+  Hash root;
+};
+
+/// Reads other people's debug dumps into a dump of ours, and runs nothing that they carry. Shards
+/// of one rollout are put together; what has no place of its own is kept in `x-` units, from which
+/// export writes the same files again. `progress` is told each file before it is read.
+/// Errors: kUsage where nothing is found or two files hold the same; those of TorchFile and
+/// assemble_train. Nothing is left behind then.
+ImportReport import_dump(const ImportOptions& options,
+                         const std::function<void(const std::string& path)>& progress = {});
+
+}  // namespace rlreplay::replay

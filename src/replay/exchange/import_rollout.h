@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "format/foreign/pickle_writer.h"
+#include "format/foreign/torch_file.h"
+#include "format/rollout_data.h"
+
+namespace rlreplay::replay {
+
+/// A rollout dump of slime, Miles or Relax as the content of a rollout unit.
+struct ImportedRollout {
+  int64_t rollout_id = 0;
+  std::shared_ptr<format::RolloutData> data;
+  /// Parts of the file that `data` holds, by their places below `owner`.
+  foreign::Replacements replacements;
+  std::vector<foreign::Problem> findings;
+};
+
+/// The ids of a file's samples: their indices, or their places in the file where indices are
+/// missing or do not tell them apart.
+std::vector<uint64_t> sample_ids(const std::vector<std::optional<int64_t>>& indices);
+
+/// `owner` is what the places begin with ("rollout/3"). `reward_key` picks a number where a reward
+/// is a dict. Errors: kUnsupported where the file is no rollout dump; kCorrupt, naming the sample.
+ImportedRollout import_rollout(const foreign::TorchFile& file, const std::string& owner,
+                               std::string_view reward_key = {});
+
+}  // namespace rlreplay::replay

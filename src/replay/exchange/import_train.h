@@ -1,0 +1,29 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "format/foreign/pickle_writer.h"
+#include "format/foreign/torch_file.h"
+#include "format/train_data.h"
+
+namespace rlreplay::replay {
+
+/// The train dumps of one rollout, put together, as the content of one train unit a step.
+struct ImportedTrain {
+  int64_t rollout_id = 0;
+  /// By step: the groups are "3-0", "3-1", ...
+  std::map<int64_t, std::shared_ptr<format::TrainData>> steps;
+  /// For each file, the parts that the steps hold, by their places ("train/3-0/tokens/12").
+  std::vector<foreign::Replacements> replacements;
+  std::vector<foreign::Problem> findings;
+  std::string layout;  // "dp 2, cp 2, 1 copy"
+};
+
+/// Errors: as foreign::assemble_train.
+ImportedTrain import_train(std::span<const foreign::TorchFile* const> files);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,177 @@
+#include "src/replay/exchange/kept_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <deque>
+
+#include "format/foreign/pickle_machine.h"
+#include "format/foreign/tensor_content.h"
+#include "format/foreign/tree_check.h"
+#include "format/rule.h"
+#include "src/base/dtype.h"
+
+namespace rlreplay::replay {
+
+using format::Dataset;
+using format::StoredDataset;
+
+namespace {
+
+constexpr size_t kMaxName = 90;
+
+/// A name of SPEC.md's grammar.
+std::string unit_name(std::string_view text) {
+  std::string name;
+  for (const char c : text) {
+    const bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-' || (c == '.' && !name.empty());
+    name += plain ? c : '_';
+  }
+  if (name.size() <= kMaxName) return name.empty() ? "_" : name;
+  return name.substr(0, kMaxName - 33) + "-" + hash_of(text).hex();
+}
+
+/// Serves the parts that a kept pickle refers to.
+class Source : public foreign::RecordSource {
+ public:
+  Source(const std::vector<uint64_t>& offsets, foreign::Bytes records, const NativeData& native,
+         std::deque<std::vector<uint8_t>>& made)
+      : offsets_(offsets), records_(records), native_(native), made_(made) {}
+
+  std::optional<foreign::Bytes> record(std::string_view key) const override {
+    const size_t slash = key.rfind('/');
+    if (slash != key.npos) return tensor(key.substr(0, slash), key.substr(slash + 1));
+    size_t i = 0;
+    const auto read = std::from_chars(key.data(), key.data() + key.size(), i);
+    const bool sound = read.ec == std::errc() && read.ptr == key.data() + key.size();
+    if (!sound || i + 1 >= offsets_.size()) return std::nullopt;
+    return records_.subspan(offsets_[i], offsets_[i + 1] - offsets_[i]);
+  }
+
+  std::optional<foreign::Value> value(std::string_view what, std::string_view place,
+                                      foreign::Tree& tree) const override {
+    const std::optional<Cell> cell = native_.find(place);
+    if (!cell) return std::nullopt;
+    const bool text = std::holds_alternative<std::string_view>(*cell);
+    return text == (what == "text") ? std::optional(add_cell(tree, *cell)) : std::nullopt;
+  }
+
+ private:
+  std::optional<foreign::Bytes> tensor(std::string_view place, std::string_view dtype_name) const {
+    const std::optional<Cell> cell = native_.find(place);
+    const auto dtype = foreign::dtype_named(dtype_name);
+    if (!cell || !dtype) return std::nullopt;
+    std::optional<std::vector<uint8_t>> bytes = tensor_bytes(*cell, *dtype);
+    if (!bytes) return std::nullopt;
+    return made_.emplace_back(std::move(*bytes));
+  }
+
+  const std::vector<uint64_t>& offsets_;
+  foreign::Bytes records_;
+  const NativeData& native_;
+  std::deque<std::vector<uint8_t>>& made_;
+};
+
+template <class T>
+std::vector<T> read(const format::DumpReader& dump, const format::UnitReader& unit,
+                    const std::string& path) {
+  const StoredDataset* dataset = unit.find(path);
+  if (dataset == nullptr) {
+    throw format::FormatError(format::Rule::kMeaning, "it is missing", unit.record().path, path);
+  }
+  const Buffer<std::byte> bytes = dump.read(unit, *dataset);
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
+
+}  // namespace
+
+std::string kept_path(const std::string& vendor, const std::string& file) {
+  const size_t dot = file.rfind('.');
+  const size_t slash = file.rfind('/');
+  const bool suffix = dot != file.npos && (slash == file.npos || dot > slash);
+  const std::string stem = suffix ? file.substr(0, dot) : file;
+  if (slash == file.npos) return "x-" + vendor + "/" + unit_name(stem) + ".h5";
+  std::string folder = stem.substr(0, slash);
+  std::replace(folder.begin(), folder.end(), '/', '.');
+  return "x-" + vendor + "/" + unit_name(folder) + "/" + unit_name(stem.substr(slash + 1)) + ".h5";
+}
+
+std::vector<Dataset> keep_file(const foreign::Tree& tree, foreign::Value root,
+                               const foreign::Replacements& replacements, const std::string& group,
+                               const std::string& file) {
+  std::vector<uint8_t> pickle;
+  foreign::PickleWriter writer(
+      tree, [&](foreign::Bytes piece) { pickle.insert(pickle.end(), piece.begin(), piece.end()); },
+      replacements);
+  writer.write(root);
+  std::vector<uint64_t> offsets = {0};
+  std::vector<uint8_t> records;
+  for (const foreign::Value value : writer.records()) {
+    for_each_run(tree, tree.tensor(value), [&](foreign::Bytes run) {
+      records.insert(records.end(), run.begin(), run.end());
+    });
+    offsets.push_back(records.size());
+  }
+  std::vector<Dataset> datasets;
+  const auto add = [&](const char* name, DType dtype, auto values) {
+    const uint64_t size = values.size();
+    datasets.push_back(format::dataset_of(group + "/" + name, dtype, {size}, std::move(values)));
+  };
+  add("pickle", DType::kU8, std::move(pickle));
+  datasets.back().attributes["file"] = file;
+  add("records", DType::kU8, std::move(records));
+  add("record_offsets", DType::kU64, std::move(offsets));
+  return datasets;
+}
+
+struct RestoredFile::State {
+  foreign::Tree tree;
+  std::vector<uint8_t> pickle;
+  std::vector<uint8_t> records;
+  std::vector<uint64_t> offsets;
+  std::deque<std::vector<uint8_t>> made;
+};
+
+RestoredFile::RestoredFile(const format::DumpReader& dump, const format::UnitReader& unit,
+                           const NativeData& native)
+    : state_(std::make_unique<State>()) {
+  const std::string group = unit.record().groups.empty() ? "" : unit.record().groups.front();
+  const std::string path = group + "/pickle";
+  state_->pickle = read<uint8_t>(dump, unit, path);
+  state_->records = read<uint8_t>(dump, unit, group + "/records");
+  state_->offsets = read<uint64_t>(dump, unit, group + "/record_offsets");
+  const auto corrupt = [&](const char* message) {
+    throw format::FormatError(format::Rule::kMeaning, message, unit.record().path, path);
+  };
+  const auto& offsets = state_->offsets;
+  const bool sound = !offsets.empty() && offsets.front() == 0 &&
+                     offsets.back() == state_->records.size() &&
+                     std::is_sorted(offsets.begin(), offsets.end());
+  if (!sound) corrupt("the offsets of its records do not ascend from 0 to their total");
+  const auto& attributes = unit.find(path)->attributes;
+  const auto it = attributes.find("file");
+  const auto* name = it == attributes.end() ? nullptr : std::get_if<std::string>(&it->second);
+  if (name == nullptr) corrupt("it does not say which file it was");
+  name_ = *name;
+  const Source source(state_->offsets, state_->records, native, state_->made);
+  try {
+    foreign::PickleMachine machine(state_->pickle, state_->tree, source);
+    root_ = machine.run();
+    // What other units of the dump hold is content too: it is what bounds the tree.
+    uint64_t bytes = 0;
+    for (const format::UnitRecord& other : dump.units()) bytes += other.logical;
+    foreign::check_tree(state_->tree, root_, bytes);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what(), unit.record().path + ": " + path);
+  }
+}
+
+RestoredFile::~RestoredFile() = default;
+RestoredFile::RestoredFile(RestoredFile&&) noexcept = default;
+
+foreign::Tree& RestoredFile::tree() { return state_->tree; }
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,147 @@
+#include "src/replay/exchange/slime_tree.h"
+
+#include <map>
+
+#include "src/replay/exchange/cell.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using foreign::Kind;
+using foreign::Tree;
+using foreign::Value;
+using format::Finish;
+using format::RolloutData;
+
+/// Builds dicts with texts as keys; every key is one part of the tree.
+class Dicts {
+ public:
+  explicit Dicts(Tree& tree) : tree_(tree) {}
+
+  Value make() { return tree_.add_sequence(Kind::kDict); }
+  void set(Value dict, const std::string& key, Value value) {
+    const Value item[] = {text(key), value};
+    tree_.sequence(dict).append(item, false);
+  }
+  Value text(const std::string& text) {
+    const auto [it, fresh] = texts_.emplace(text, Value());
+    if (fresh) it->second = tree_.own_text(Kind::kText, text);
+    return it->second;
+  }
+
+ private:
+  Tree& tree_;
+  std::map<std::string, Value> texts_;
+};
+
+const char* status_of(Finish finish) {
+  switch (finish) {
+    case Finish::kStop:
+      return "completed";
+    case Finish::kLength:
+      return "truncated";
+    case Finish::kAborted:
+      return "aborted";
+    case Finish::kFailed:
+      return "failed";
+    default:
+      return "pending";
+  }
+}
+
+class Builder {
+ public:
+  Builder(Tree& tree, const RolloutData& data) : tree_(tree), data_(data), dicts_(tree) {}
+
+  Value run(int64_t rollout_id) {
+    const Value root = dicts_.make();
+    const Value samples = tree_.add_sequence(Kind::kList);
+    dicts_.set(root, "rollout_id", Value::of_int(rollout_id));
+    dicts_.set(root, "samples", samples);
+    for (size_t s = 0; s < data_.size(); ++s) {
+      const Value made = sample(s);
+      tree_.sequence(samples).append({&made, 1}, true);
+    }
+    return root;
+  }
+
+ private:
+  Value cell(std::string_view dataset, size_t s) {
+    const std::optional<Cell> found = find_cell(data_, dataset, s);
+    return found ? add_cell(tree_, *found) : Value();
+  }
+
+  Value sample(size_t s) {
+    const Value made = dicts_.make();
+    const bool group = data_.group_id && data_.group_id->has(s);
+    dicts_.set(made, "group_index",
+               group ? Value::of_int(static_cast<int64_t>(data_.group_id->values[s])) : Value());
+    dicts_.set(made, "index", Value::of_int(static_cast<int64_t>(data_.sample_id[s])));
+    dicts_.set(made, "prompt", cell("prompt_text", s));
+    dicts_.set(made, "tokens", cell("tokens", s));
+    const uint64_t total = data_.offsets[s + 1] - data_.offsets[s];
+    const uint64_t prompt = data_.prompt_length ? (*data_.prompt_length)[s] : 0;
+    dicts_.set(made, "response", cell("response_text", s));
+    dicts_.set(made, "response_length", Value::of_int(static_cast<int64_t>(total - prompt)));
+    dicts_.set(made, "label", cell("label_text", s));
+    const bool reward = data_.rewards && data_.rewards->has(s);
+    dicts_.set(made, "reward", reward ? Value::of_float(data_.rewards->values[s]) : Value());
+    dicts_.set(made, "loss_mask", cell("loss_mask", s));
+    dicts_.set(made, "weight_versions", versions(s));
+    dicts_.set(made, "rollout_log_probs", cell("log_probs", s));
+    dicts_.set(made, "remove_sample", Value::of_bool(false));
+    if (data_.finish) dicts_.set(made, "status", dicts_.text(status_of((*data_.finish)[s])));
+    dicts_.set(made, "metadata", metadata(s));
+    return made;
+  }
+
+  Value versions(size_t s) {
+    const Value list = tree_.add_sequence(Kind::kList);
+    for (uint64_t v = 0; data_.versions && v < count(s); ++v) {
+      const int64_t version = data_.versions->versions[data_.versions->offsets[s] + v];
+      const Value text = dicts_.text(std::to_string(version));
+      tree_.sequence(list).append({&text, 1}, true);
+    }
+    return list;
+  }
+
+  uint64_t count(size_t s) const {
+    return data_.versions->offsets[s + 1] - data_.versions->offsets[s];
+  }
+
+  Value metadata(size_t s) {
+    const Value own = dicts_.make();
+    if (data_.versions && data_.versions->starts) {
+      const Value list = tree_.add_sequence(Kind::kList);
+      for (uint64_t v = 0; v < count(s); ++v) {
+        const Value start =
+            Value::of_int((*data_.versions->starts)[data_.versions->offsets[s] + v]);
+        tree_.sequence(list).append({&start, 1}, true);
+      }
+      dicts_.set(own, "version_starts", list);
+    }
+    if (data_.reward_components && format::is_present(data_.reward_components->presence, s)) {
+      const auto& [names, values, presence] = *data_.reward_components;
+      const Value components = dicts_.make();
+      for (size_t k = 0; k < names.size(); ++k) {
+        dicts_.set(components, names[k], Value::of_float(values[s * names.size() + k]));
+      }
+      dicts_.set(own, "reward_components", components);
+    }
+    const Value made = dicts_.make();
+    if (tree_.sequence(own).size() > 0) dicts_.set(made, "rlreplay", own);
+    return made;
+  }
+
+  Tree& tree_;
+  const RolloutData& data_;
+  Dicts dicts_;
+};
+
+}  // namespace
+
+Value slime_rollout(Tree& tree, const RolloutData& data, int64_t rollout_id) {
+  return Builder(tree, data).run(rollout_id);
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "format/foreign/torch_file.h"
+
+namespace rlreplay::replay {
+
+/// The step of each sample, by index, that a train dump says; nothing where it says none.
+/// Errors: kCorrupt where the schedule contradicts itself.
+std::optional<std::map<int64_t, int64_t>> read_schedule(const foreign::TorchFile& file);
+
+}  // namespace rlreplay::replay

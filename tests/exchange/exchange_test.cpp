@@ -1,0 +1,113 @@
+// Dumps that the frameworks' own code wrote go in and out again without loss.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <map>
+
+#include "format/dump_reader.h"
+#include "format/foreign/canonical_json.h"
+#include "format/foreign/torch_file.h"
+#include "format/verify.h"
+#include "src/replay/exchange/export_torch.h"
+#include "src/replay/exchange/import.h"
+#include "tests/format/support.h"
+
+namespace rlreplay::replay {
+namespace {
+
+namespace fs = std::filesystem;
+using format::test::TemporaryFolder;
+
+/// The runs of the reference dumps; none, with a note, where they are not there.
+std::vector<fs::path> runs() {
+  const char* folder = std::getenv("RLREPLAY_REFERENCE");
+  std::vector<fs::path> found;
+  if (folder == nullptr || !fs::exists(fs::path(folder) / "dumps")) {
+    std::cout << "skipped: RLREPLAY_REFERENCE names no folder with dumps\n";
+    return found;
+  }
+  for (const char* name : {"slime-latest", "slime-old", "slime-2025", "miles-latest", "relax"}) {
+    for (const auto& run : fs::directory_iterator(fs::path(folder) / "dumps" / name)) {
+      found.push_back(run.path());
+    }
+  }
+  return found;
+}
+
+std::string vendor_of(const fs::path& run) {
+  const std::string name = run.parent_path().filename().string();
+  return name.substr(0, name.find('-'));
+}
+
+/// The JSON of a file without what says where in it a tensor lies.
+std::string content(const fs::path& path) {
+  const foreign::TorchFile file(path.string());
+  std::string json;
+  write_canonical_json(file.tree(), file.root(), [&](std::string_view piece) { json += piece; });
+  for (const auto& [from, to] :
+       {std::pair(",\"record\":", ",\"location\":"), std::pair(",\"offset\":", ",\"hex\":")}) {
+    for (size_t at = 0; (at = json.find(from, at)) != std::string::npos;) {
+      json.erase(at, json.find(to, at) - at);
+    }
+  }
+  return json;
+}
+
+/// The files of a run, by their names below it.
+std::vector<std::string> torch_files(const fs::path& run) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(run)) {
+    if (entry.path().extension() == ".pt") {
+      names.push_back(fs::relative(entry.path(), run).string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// The contents of rollout and train units.
+std::map<std::string, Hash> contents(const format::DumpReader& dump) {
+  std::map<std::string, Hash> found;
+  for (const format::UnitRecord& unit : dump.units()) {
+    const std::string_view kind = format::kind_of(unit.path);
+    if (kind == "rollout" || kind == "train") found[unit.path] = unit.content;
+  }
+  return found;
+}
+
+ImportReport import_to(const std::string& from, const std::string& to) {
+  ImportOptions options;
+  options.paths = {from};
+  options.output = to;
+  return import_dump(options);
+}
+
+TEST_CASE("every run is imported, verifies, and is exported as it was") {
+  for (const fs::path& run : runs()) {
+    INFO(run.string());
+    const TemporaryFolder folder;
+    const ImportReport report = import_to(run.string(), folder / "dump");
+    CHECK(report.files.size() == torch_files(run).size());
+    const format::VerifyReport verified = format::verify(folder / "dump", true);
+    CHECK(verified.problems.empty());
+    CHECK(verified.complete);
+    CHECK(verified.whole_steps == report.steps);
+    const format::DumpReader dump = format::DumpReader::open(folder / "dump");
+    const std::string out = folder / "out";
+    export_torch(dump, vendor_of(run), out, {});
+    REQUIRE(torch_files(out) == torch_files(run));
+    for (const std::string& name : torch_files(run)) {
+      INFO(name);
+      CHECK(content(fs::path(out) / name) == content(run / name));
+    }
+    import_to(out, folder / "again");
+    const format::DumpReader again = format::DumpReader::open(folder / "again");
+    CHECK(contents(again) == contents(dump));
+    CHECK(again.root() == dump.root());
+  }
+}
+
+}  // namespace
+}  // namespace rlreplay::replay
