@@ -53,9 +53,18 @@ class Exporter {
       : dump_(dump),
         vendor_(std::move(vendor)),
         folder_(std::move(folder)),
-        selection_(selection) {}
+        single_(folder_.ends_with(".pt")),
+        selection_(selection) {
+    size_t rollouts = 0;
+    for (const format::UnitRecord& unit : dump.units()) {
+      if (format::kind_of(unit.path) == "rollout") rollouts += unit.groups.size();
+    }
+    if (!single_ || rollouts == 1) return;
+    throw Error(ErrorCode::kUsage,
+                "the dump holds " + std::to_string(rollouts) + " rollouts: name a folder", folder_);
+  }
 
-  std::vector<ExportedFile> run() {
+  std::vector<std::string> run() {
     const std::string kind = "x-" + vendor_;
     for (const format::UnitRecord& unit : dump_.units()) {
       if (format::kind_of(unit.path) == kind) export_kept(unit);
@@ -97,6 +106,7 @@ class Exporter {
     const auto own = data.rollouts.find("rollout/" + record.groups.front());
     const bool evaluation = unit.find(record.groups.front() + "/tokens") != nullptr;
     if (rollout && !evaluation) done_.insert(*native_id_);
+    if (single_ && (!rollout || evaluation)) return;
     if (!selection_.is_all()) {
       if (!rollout || evaluation || own == data.rollouts.end()) return;
       root = select(file.tree(), root, selected_samples(own->second, selection_));
@@ -119,22 +129,23 @@ class Exporter {
     const bool inside = relative.is_relative() && !relative.empty() && *relative.begin() != "..";
     if (!inside)
       throw Error(ErrorCode::kCorrupt, "a kept file's name leads out of the folder", name);
-    const fs::path path = fs::path(folder_) / relative;
+    const fs::path path = single_ ? fs::path(folder_) : fs::path(folder_) / relative;
     std::error_code error;
-    fs::create_directories(path.parent_path(), error);
+    if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
     if (error) throw Error(ErrorCode::kEnvironment, error.message(), path.parent_path().string());
     write_torch_file(path.string(), tree, root);
-    made_.push_back({path.string()});
+    made_.push_back(path.string());
   }
 
   const DumpReader& dump_;
   std::string vendor_;
   std::string folder_;
+  bool single_;
   const Selection& selection_;
   NativeData native_;
   std::optional<int64_t> native_id_;
   std::set<int64_t> done_;
-  std::vector<ExportedFile> made_;
+  std::vector<std::string> made_;
 };
 
 }  // namespace
@@ -175,9 +186,9 @@ NativeData native_data(const DumpReader& dump, int64_t rollout_id) {
   return data;
 }
 
-std::vector<ExportedFile> export_torch(const DumpReader& dump, const std::string& vendor,
-                                       const std::string& folder, const Selection& selection) {
-  return Exporter(dump, vendor, folder, selection).run();
+std::vector<std::string> export_torch(const DumpReader& dump, const std::string& vendor,
+                                      const std::string& output, const Selection& selection) {
+  return Exporter(dump, vendor, output, selection).run();
 }
 
 }  // namespace rlreplay::replay

@@ -27,14 +27,12 @@ std::set<uint64_t> selected_samples(const format::RolloutData& data, const Selec
 /// The rollout and training data of one rollout, as places name them.
 NativeData native_data(const format::DumpReader& dump, int64_t rollout_id);
 
-struct ExportedFile {
-  std::string path;
-};
-
 /// Writes the files of slime or Miles below `folder`: those that were imported, as they were; of
-/// rollouts that this program made, `rollout_data/ID.pt`. With a selection, rollouts only.
-/// Errors: kUsage where the dump holds nothing for that framework; kEnvironment.
-std::vector<ExportedFile> export_torch(const format::DumpReader& dump, const std::string& vendor,
-                                       const std::string& folder, const Selection& selection);
+/// rollouts that this program made, `rollout_data/ID.pt`. With a selection, rollouts only. Where
+/// `output` ends with .pt, it is that of the only rollout. Returns the paths.
+/// Errors: kUsage where the dump holds nothing for that framework, or several rollouts for one
+/// file; kEnvironment.
+std::vector<std::string> export_torch(const format::DumpReader& dump, const std::string& vendor,
+                                      const std::string& output, const Selection& selection);
 
 }  // namespace rlreplay::replay

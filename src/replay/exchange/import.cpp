@@ -12,6 +12,7 @@
 #include "format/foreign/framework.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/import_train.h"
+#include "src/replay/exchange/jsonl.h"
 #include "src/replay/exchange/kept_file.h"
 #include "src/replay/exchange/source_files.h"
 
@@ -42,6 +43,46 @@ class Importer {
       : options_(options), progress_(progress) {}
 
   ImportReport run() {
+    const bool lines = options_.format == "jsonl" ||
+                       (options_.format.empty() && options_.paths.front().ends_with(".jsonl"));
+    return lines ? run_jsonl() : run_torch();
+  }
+
+ private:
+  ImportReport run_jsonl() {
+    vendor_ = "jsonl";
+    if (options_.paths.size() > 1) {
+      throw Error(ErrorCode::kUsage, "one JSONL file holds a run", options_.paths[1]);
+    }
+    const std::string& path = options_.paths.front();
+    if (progress_) progress_(path);
+    JsonLines lines(path);
+    const JsonlData data = import_jsonl(lines);
+    report_.files.push_back({path, "JSONL, a sample a line"});
+    int64_t ranks = 1;
+    for (const auto& [unit, step] : data.trains) {
+      ranks = std::max(ranks, format::rank_of(unit) + 1);
+    }
+    try {
+      for (const auto& [id, rollout] : data.rollouts) {
+        count(*rollout);
+        const std::string group = std::to_string(id);
+        writer(ranks).append("rollout/" + group + ".h5", to_datasets(rollout, group));
+      }
+      for (const auto& [unit, step] : data.trains) {
+        const std::string group = unit.substr(6, unit.rfind('/') - 6);
+        writer(ranks).append(unit, to_datasets(step, group));
+        report_.steps += format::rank_of(unit) == 0;
+      }
+      report_.root = writer(ranks).seal();
+    } catch (...) {
+      discard();
+      throw;
+    }
+    return std::move(report_);
+  }
+
+  ImportReport run_torch() {
     auto sources = find_sources(options_.paths, ".pt");
     if (sources.empty()) {
       throw Error(ErrorCode::kUsage, "there are no .pt files here", options_.paths.front());
@@ -62,9 +103,14 @@ class Importer {
     return std::move(report_);
   }
 
- private:
+  void count(const format::RolloutData& data) {
+    ++report_.rollouts;
+    report_.samples += data.size();
+    report_.tokens += data.tokens.size();
+  }
+
   /// The writer begins with the first file that could be read, so that a refusal leaves nothing.
-  format::DumpWriter& writer() {
+  format::DumpWriter& writer(int64_t ranks = 1) {
     if (writer_) return *writer_;
     if (options_.force && std::filesystem::exists(options_.output)) {
       format::remove_dump(options_.output);
@@ -72,7 +118,7 @@ class Importer {
     format::JsonObject source;
     source.text("imported", vendor_);
     format::JsonObject meta;
-    meta.number("ranks", 1).json("source", source.str());
+    meta.number("ranks", static_cast<uint64_t>(ranks)).json("source", source.str());
     format::WriterOptions settings;
     settings.threads = options_.threads;
     writer_.emplace(format::DumpWriter::create(options_.output, meta.str(), settings));
@@ -173,9 +219,7 @@ class Importer {
     std::vector<Dataset> datasets = to_datasets(made.data, group);
     if (evaluation) return keep(read, made.replacements, std::move(datasets));
     claim("rollout/" + group + ".h5", read.source.path);
-    ++report_.rollouts;
-    report_.samples += made.data->size();
-    report_.tokens += made.data->tokens.size();
+    count(*made.data);
     writer().append("rollout/" + group + ".h5", datasets);
     keep(read, made.replacements, {});
   }

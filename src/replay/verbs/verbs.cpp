@@ -5,6 +5,8 @@ namespace rlreplay::replay {
 void add_verbs(CLI::App& program, Command& chosen) {
   add_train(program, chosen);
   add_score(program, chosen);
+  add_import(program, chosen);
+  add_export(program, chosen);
   add_tokenize(program, chosen);
 }
 

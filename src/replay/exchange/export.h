@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/replay/exchange/export_torch.h"
+
+namespace rlreplay::replay {
+
+struct ExportOptions {
+  std::string dump;
+  std::string to;      // slime, miles, relax, jsonl or safetensors
+  std::string output;  // a path; for jsonl also -, standard output
+  Selection selection;
+  bool force = false;  // replace what is there
+};
+
+/// Writes a dump's rollouts and training data in another form: a folder of .pt files for the
+/// frameworks (or one .pt file, where the dump has only one rollout), a file otherwise.
+/// Errors: kUsage where the output is there or the dump has nothing for that form; kEnvironment;
+/// FormatError where the dump is not sound. Returns the paths of the files.
+std::vector<std::string> export_dump(const ExportOptions& options);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "format/dump_reader.h"
+#include "format/rollout_data.h"
+#include "format/train_data.h"
+#include "src/base/json_lines.h"
+#include "src/replay/exchange/export_torch.h"
+
+namespace rlreplay::replay {
+
+/// Takes the next piece of a text.
+using TextSink = std::function<void(const std::string&)>;
+
+/// Writes a dump's rollouts and training data as lines of JSON, one sample a line:
+///
+///     {"schema":"rlreplay.sample/1","rollout_id":0,"sample_id":7,"prompt_length":3,"tokens":[...],
+///      "group_id":1,"log_probs":[...],"loss_mask":[...],"reward":1.0,
+///      "reward_components":{"exact":1.0},"finish":"stop",
+///      "versions":[4],"version_starts":[3],"prompt":"...","response":"...","label":"...",
+///      "experts":{"layers":2,"slots":1,"ids":[...]}}
+///     {"schema":"rlreplay.train/1","rollout_id":0,"step_id":0,"rank":0,"sample_id":7,
+///      "length":9,"tokens":[...],"prompt_length":3,"micro_batch":0,"loss_mask":[...],"reward":0.5,
+///      "token_weights":[...],"log_probs":[...],"advantages":[...]}
+///     {"schema":"rlreplay.step/1","rollout_id":0,"step_id":0,"rank":0,"scalars":{"loss":0.25}}
+///
+/// Lists of the response begin with its first token. What was not recorded is left out. Numbers are
+/// the shortest decimals that read back as the same bits; those that JSON has no digits for are
+/// texts of their bits in hex ("7fc00000"). Floats are binary32, those of columns that `wide` names
+/// binary64.
+void export_jsonl(const format::DumpReader& dump, const Selection& selection, const TextSink& sink);
+
+/// The lines as data again.
+struct JsonlData {
+  std::map<int64_t, std::shared_ptr<format::RolloutData>> rollouts;
+  /// By unit path, `train/0-0/rank0.h5`.
+  std::map<std::string, std::shared_ptr<format::TrainData>> trains;
+};
+
+/// Errors: kCorrupt with path:line, the sentence naming the key.
+JsonlData import_jsonl(JsonLines& lines);
+
+}  // namespace rlreplay::replay

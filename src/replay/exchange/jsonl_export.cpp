@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
+#include "src/replay/exchange/jsonl.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using format::RolloutData;
+using format::TrainData;
+
+constexpr const char* kFinish[] = {"stop", "length", "aborted", "failed"};
+
+void append_bits(std::string& out, uint64_t bits, int digits) {
+  char text[24];
+  std::snprintf(text, sizeof text, "\"%0*llx\"", digits, static_cast<unsigned long long>(bits));
+  out += text;
+}
+
+void append_number(std::string& out, double value) {
+  if (!std::isfinite(value)) return append_bits(out, std::bit_cast<uint64_t>(value), 16);
+  if (value == 0 && std::signbit(value)) {  // readers take -0 for an integer, which has no sign
+    out += "-0.0";
+    return;
+  }
+  char text[32];
+  out.append(text, std::to_chars(text, text + sizeof text, value).ptr);
+}
+
+/// Readers round twice, to binary64 and then to binary32: where that would change the shortest
+/// decimal's bits, nine digits are written, which are safe.
+void append_number(std::string& out, float value) {
+  if (!std::isfinite(value)) return append_bits(out, std::bit_cast<uint32_t>(value), 8);
+  if (value == 0 && std::signbit(value)) {
+    out += "-0.0";
+    return;
+  }
+  char text[32];
+  *std::to_chars(text, text + sizeof text - 1, value).ptr = '\0';
+  if (static_cast<float>(std::strtod(text, nullptr)) != value) {
+    std::snprintf(text, sizeof text, "%.9g", static_cast<double>(value));
+  }
+  out += text;
+}
+
+template <class T>
+void append_number(std::string& out, T value) {
+  out += std::to_string(value);
+}
+
+template <class Values>
+std::string list(const Values& values) {
+  std::string out = "[";
+  for (const auto value : values) {
+    if (out.size() > 1) out += ',';
+    append_number(out, value);
+  }
+  return out + "]";
+}
+
+std::string list(const Cell& cell) {
+  return std::visit(
+      [](auto values) -> std::string {
+        if constexpr (std::is_same_v<decltype(values), std::string_view>) {
+          return json_quoted(values);
+        } else {
+          return list(values);
+        }
+      },
+      cell);
+}
+
+template <class T>
+std::span<const T> part(const std::vector<T>& values, uint64_t begin, uint64_t end) {
+  return std::span<const T>(values).subspan(begin, end - begin);
+}
+
+std::string number(double value) {
+  std::string out;
+  append_number(out, value);
+  return out;
+}
+
+std::string named(const format::NamedColumns& columns, size_t row) {
+  std::string out;
+  for (size_t k = 0; k < columns.names.size(); ++k) {
+    out += (out.empty() ? "{" : ",") + json_quoted(columns.names[k]) + ":" +
+           number(columns.values[row * columns.names.size() + k]);
+  }
+  return out.empty() ? "{}" : out + "}";
+}
+
+/// Readers of JSON sort an object's keys: the order of columns is written where it is another.
+void put_named(JsonLine& line, std::string_view key, const format::NamedColumns& columns,
+               size_t row) {
+  line.json(key, named(columns, row));
+  if (std::is_sorted(columns.names.begin(), columns.names.end())) return;
+  std::string names;
+  for (const std::string& name : columns.names) {
+    names += (names.empty() ? "[" : ",") + json_quoted(name);
+  }
+  line.json("columns", names + "]");
+}
+
+template <class Data>
+void put_cell(JsonLine& line, const Data& data, std::string_view key, std::string_view dataset,
+              size_t s) {
+  if (const std::optional<Cell> cell = find_cell(data, dataset, s)) line.json(key, list(*cell));
+}
+
+std::string sample_line(const RolloutData& data, const std::string& id, size_t s) {
+  JsonLine line;
+  line.text("schema", "rlreplay.sample/1").json("rollout_id", id);
+  line.json("sample_id", std::to_string(data.sample_id[s]));
+  if (data.prompt_length) line.integer("prompt_length", (*data.prompt_length)[s]);
+  put_cell(line, data, "tokens", "tokens", s);
+  if (data.group_id && data.group_id->has(s)) {
+    line.json("group_id", std::to_string(data.group_id->values[s]));
+  }
+  put_cell(line, data, "log_probs", "log_probs", s);
+  if (data.log_probs && data.log_probs->is_wide()) line.json("wide", "[\"log_probs\"]");
+  put_cell(line, data, "loss_mask", "loss_mask", s);
+  if (data.rewards && data.rewards->has(s)) line.json("reward", number(data.rewards->values[s]));
+  if (data.reward_components && format::is_present(data.reward_components->presence, s)) {
+    put_named(line, "reward_components", *data.reward_components, s);
+  }
+  if (data.finish) {
+    const auto code = static_cast<size_t>((*data.finish)[s]);
+    line.text("finish", code < std::size(kFinish) ? kFinish[code] : "unknown");
+  }
+  if (data.versions) {
+    const uint64_t begin = data.versions->offsets[s];
+    const uint64_t end = data.versions->offsets[s + 1];
+    line.json("versions", list(part(data.versions->versions, begin, end)));
+    if (data.versions->starts) {
+      line.json("version_starts", list(part(*data.versions->starts, begin, end)));
+    }
+  }
+  put_cell(line, data, "prompt", "prompt_text", s);
+  put_cell(line, data, "response", "response_text", s);
+  put_cell(line, data, "label", "label_text", s);
+  if (data.experts) {
+    const uint64_t row = data.experts->layers * data.experts->slots;
+    const auto ids = part(data.experts->experts, data.offsets[s] * row, data.offsets[s + 1] * row);
+    line.json("experts", "{\"layers\":" + std::to_string(data.experts->layers) + ",\"slots\":" +
+                             std::to_string(data.experts->slots) + ",\"ids\":" + list(ids) + "}");
+  }
+  return line.str();
+}
+
+/// The members that name a step and a rank.
+JsonLine step_head(const char* schema, const std::string& group, int64_t rank) {
+  const size_t dash = group.find('-', 1);
+  JsonLine line;
+  line.text("schema", schema).json("rollout_id", group.substr(0, dash));
+  line.json("step_id", group.substr(dash + 1)).integer("rank", rank);
+  return line;
+}
+
+std::string train_line(const TrainData& data, JsonLine line, size_t s) {
+  line.json("sample_id", std::to_string(data.sample_id[s]));
+  line.integer("length", static_cast<int64_t>(data.offsets[s + 1] - data.offsets[s]));
+  if (data.prompt_length) line.integer("prompt_length", (*data.prompt_length)[s]);
+  put_cell(line, data, "tokens", "tokens", s);
+  if (data.micro_batch) line.integer("micro_batch", (*data.micro_batch)[s]);
+  put_cell(line, data, "loss_mask", "loss_mask", s);
+  if (data.rewards && data.rewards->has(s)) line.json("reward", number(data.rewards->values[s]));
+  if (data.token_weights) {
+    line.json("token_weights",
+              list(part(*data.token_weights, data.offsets[s], data.offsets[s + 1])));
+  }
+  std::string wide;
+  for (const format::TokenColumnField& field : format::kTokenColumnFields) {
+    put_cell(line, data, field.name, field.name, s);
+    const auto& column = data.*field.column;
+    if (!column || !column->is_wide()) continue;
+    wide += (wide.empty() ? "[" : ",") + json_quoted(field.name);
+  }
+  if (!wide.empty()) line.json("wide", wide + "]");
+  return line.str();
+}
+
+void export_rollouts(const format::DumpReader& dump, const format::UnitRecord& unit,
+                     const Selection& selection, const TextSink& sink,
+                     std::map<std::string, std::set<uint64_t>>& chosen) {
+  const format::UnitReader reader = dump.open_unit(unit);
+  for (const std::string& group : unit.groups) {
+    const RolloutData data = read_rollout_data(dump, reader, group);
+    std::set<uint64_t>& ids = chosen[group] = selected_samples(data, selection);
+    for (size_t s = 0; s < data.size(); ++s) {
+      if (ids.contains(data.sample_id[s])) sink(sample_line(data, group, s) + '\n');
+    }
+  }
+}
+
+void export_steps(const format::DumpReader& dump, const format::UnitRecord& unit,
+                  const Selection& selection, const TextSink& sink,
+                  const std::map<std::string, std::set<uint64_t>>& chosen) {
+  const format::UnitReader reader = dump.open_unit(unit);
+  const int64_t rank = format::rank_of(unit.path);
+  for (const std::string& group : unit.groups) {
+    if (reader.find(group + "/sample_id") == nullptr) continue;  // events alone
+    const TrainData data = read_train_data(dump, reader, group);
+    const auto ids = chosen.find(group.substr(0, group.find('-', 1)));
+    for (size_t s = 0; s < data.size(); ++s) {
+      const bool taken =
+          selection.is_all() || (ids != chosen.end() && ids->second.contains(data.sample_id[s]));
+      if (!taken) continue;
+      sink(train_line(data, step_head("rlreplay.train/1", group, rank), s) + '\n');
+    }
+    if (!data.scalars) continue;
+    JsonLine line = step_head("rlreplay.step/1", group, rank);
+    put_named(line, "scalars", *data.scalars, 0);
+    sink(line.str() + '\n');
+  }
+}
+
+}  // namespace
+
+void export_jsonl(const format::DumpReader& dump, const Selection& selection,
+                  const TextSink& sink) {
+  std::map<std::string, std::set<uint64_t>> chosen;
+  for (const format::UnitRecord& unit : dump.units()) {
+    if (format::kind_of(unit.path) == "rollout") {
+      export_rollouts(dump, unit, selection, sink, chosen);
+    }
+  }
+  for (const format::UnitRecord& unit : dump.units()) {
+    if (format::kind_of(unit.path) == "train") export_steps(dump, unit, selection, sink, chosen);
+  }
+}
+
+}  // namespace rlreplay::replay

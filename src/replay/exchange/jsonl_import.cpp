@@ -1,0 +1,371 @@
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <numeric>
+#include <set>
+
+#include "src/replay/exchange/jsonl.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using format::Column;
+using format::Finish;
+using format::Presence;
+using format::RolloutData;
+using format::Texts;
+using format::TokenFloats;
+using format::TrainData;
+
+/// One line with what its columns need to know of it.
+struct Row {
+  JsonDocument document;
+  uint64_t length = 0;  // tokens
+  uint64_t prompt = 0;
+  JsonValue root() const { return document.root(); }
+  std::optional<JsonValue> find(std::string_view key) const { return root().find(key); }
+};
+
+/// A number, or the text of its bits.
+double real(JsonValue value, bool wide) {
+  if (!value.is_string()) return value.number();
+  const std::string& text = value.string();
+  uint64_t bits = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
+  const size_t digits = wide ? 16 : 8;
+  const bool sound = read.ec == std::errc() && read.ptr == text.data() + text.size();
+  if (!sound || text.size() != digits) throw value.error("expected a number or its bits in hex");
+  if (wide) return std::bit_cast<double>(bits);
+  return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+}
+
+/// Whether every row has the key, or some, or none: nothing for none, an empty mask for all.
+std::optional<Presence> presence_of(const std::vector<Row>& rows, std::string_view key) {
+  Presence mask;
+  for (const Row& row : rows) mask.push_back(row.find(key) ? 1 : 0);
+  const auto count = std::count(mask.begin(), mask.end(), 1);
+  if (count == 0) return std::nullopt;
+  if (static_cast<size_t>(count) == mask.size()) mask.clear();
+  return mask;
+}
+
+/// A key that every line of a rollout or step has, or none.
+bool all_or_none(const std::vector<Row>& rows, std::string_view key) {
+  const std::optional<Presence> mask = presence_of(rows, key);
+  if (!mask) return false;
+  if (mask->empty()) return true;
+  const auto missing = std::find(mask->begin(), mask->end(), 0) - mask->begin();
+  throw rows[static_cast<size_t>(missing)].root().error(
+      "'" + std::string(key) + "' is missing here, and other lines have it");
+}
+
+bool is_wide(const std::vector<Row>& rows, std::string_view key) {
+  for (const Row& row : rows) {
+    const auto names = row.find("wide");
+    for (size_t i = 0; names && i < names->size(); ++i) {
+      if (names->at(i).string() == key) return true;
+    }
+  }
+  return false;
+}
+
+/// Values of the response, behind as many zeros as the prompt has tokens.
+template <class T, class Read>
+void add_response(const Row& row, std::string_view key, std::vector<T>& values, Read read) {
+  const std::optional<JsonValue> list = row.find(key);
+  const uint64_t wanted = row.length - row.prompt;
+  if (list && list->size() != wanted) {
+    throw list->error("it has " + std::to_string(list->size()) + " values, the response has " +
+                      std::to_string(wanted) + " tokens");
+  }
+  values.resize(values.size() + row.prompt);
+  for (uint64_t i = 0; i < wanted; ++i) values.push_back(list ? read(list->at(i)) : T());
+}
+
+std::optional<TokenFloats> floats(const std::vector<Row>& rows, std::string_view key) {
+  std::optional<Presence> presence = presence_of(rows, key);
+  if (!presence) return std::nullopt;
+  TokenFloats made;
+  made.presence = std::move(*presence);
+  const bool wide = is_wide(rows, key);
+  for (const Row& row : rows) {
+    if (wide) {
+      add_response(row, key, made.wide, [](JsonValue v) { return real(v, true); });
+    } else {
+      add_response(row, key, made.narrow,
+                   [](JsonValue v) { return static_cast<float>(real(v, false)); });
+    }
+  }
+  return made;
+}
+
+std::optional<Column<uint8_t>> mask(const std::vector<Row>& rows) {
+  std::optional<Presence> presence = presence_of(rows, "loss_mask");
+  if (!presence) return std::nullopt;
+  Column<uint8_t> made;
+  made.presence = std::move(*presence);
+  for (const Row& row : rows) {
+    add_response(row, "loss_mask", made.values,
+                 [](JsonValue v) { return static_cast<uint8_t>(v.integer(0, 1)); });
+  }
+  return made;
+}
+
+template <class T, class Read>
+std::optional<Column<T>> column(const std::vector<Row>& rows, std::string_view key, Read read) {
+  std::optional<Presence> presence = presence_of(rows, key);
+  if (!presence) return std::nullopt;
+  Column<T> made;
+  made.presence = std::move(*presence);
+  for (const Row& row : rows) {
+    const auto value = row.find(key);
+    made.values.push_back(value ? read(*value) : T());
+  }
+  return made;
+}
+
+std::optional<std::vector<uint32_t>> counts(const std::vector<Row>& rows, std::string_view key) {
+  if (!all_or_none(rows, key)) return std::nullopt;
+  std::vector<uint32_t> made;
+  for (const Row& row : rows) {
+    made.push_back(static_cast<uint32_t>(row.root()[key].integer(0, UINT32_MAX)));
+  }
+  return made;
+}
+
+std::optional<Texts> texts(const std::vector<Row>& rows, std::string_view key) {
+  std::optional<Presence> presence = presence_of(rows, key);
+  if (!presence) return std::nullopt;
+  Texts made;
+  made.presence = std::move(*presence);
+  for (const Row& row : rows) {
+    const auto value = row.find(key);
+    made.add(value ? std::string_view(value->string()) : std::string_view());
+  }
+  return made;
+}
+
+std::vector<int32_t> tokens(const std::vector<Row>& rows) {
+  std::vector<int32_t> made;
+  for (const Row& row : rows) {
+    const JsonValue list = row.root()["tokens"];
+    for (size_t i = 0; i < list.size(); ++i) {
+      made.push_back(static_cast<int32_t>(list.at(i).integer(0, INT32_MAX)));
+    }
+  }
+  return made;
+}
+
+uint64_t id_of(JsonValue value) { return static_cast<uint64_t>(value.integer(0, INT64_MAX)); }
+
+std::vector<uint64_t> ids_and_offsets(const std::vector<Row>& rows,
+                                      std::vector<uint64_t>& offsets) {
+  std::vector<uint64_t> ids;
+  for (const Row& row : rows) {
+    ids.push_back(id_of(row.root()["sample_id"]));
+    offsets.push_back(offsets.back() + row.length);
+  }
+  return ids;
+}
+
+/// The names of an object's members, in the order of `columns` beside it where there is one.
+std::vector<std::string> names_of(JsonValue root, JsonValue object) {
+  std::vector<std::string> names;
+  if (const auto columns = root.find("columns")) {
+    for (size_t i = 0; i < columns->size(); ++i) names.push_back(columns->at(i).string());
+  } else {
+    for (const auto& [name, number] : object.members()) names.emplace_back(name);
+  }
+  if (names.size() != object.members().size()) {
+    throw object.error("its members are not those that `columns` names");
+  }
+  return names;
+}
+
+/// Every line has the names of the first one.
+std::optional<format::NamedColumns> components(const std::vector<Row>& rows) {
+  std::optional<Presence> presence = presence_of(rows, "reward_components");
+  if (!presence) return std::nullopt;
+  format::NamedColumns made;
+  for (const Row& row : rows) {
+    const auto value = row.find("reward_components");
+    if (!value || !made.names.empty()) continue;
+    made.names = names_of(row.root(), *value);
+  }
+  for (const Row& row : rows) {
+    const auto value = row.find("reward_components");
+    for (const std::string& name : made.names) {
+      made.values.push_back(value ? real((*value)[name], true) : 0);
+    }
+  }
+  made.presence = std::move(*presence);
+  return made;
+}
+
+std::optional<std::vector<Finish>> finish(const std::vector<Row>& rows) {
+  if (!all_or_none(rows, "finish")) return std::nullopt;
+  constexpr std::string_view kNames[] = {"stop", "length", "aborted", "failed", "unknown"};
+  constexpr Finish kCodes[] = {Finish::kStop, Finish::kLength, Finish::kAborted, Finish::kFailed,
+                               Finish::kUnknown};
+  std::vector<Finish> made;
+  for (const Row& row : rows) {
+    const JsonValue value = row.root()["finish"];
+    const auto* name = std::find(std::begin(kNames), std::end(kNames), value.string());
+    if (name == std::end(kNames)) {
+      throw value.error("expected stop, length, aborted, failed or unknown");
+    }
+    made.push_back(kCodes[name - std::begin(kNames)]);
+  }
+  return made;
+}
+
+std::optional<format::Versions> versions(const std::vector<Row>& rows) {
+  if (!all_or_none(rows, "versions")) return std::nullopt;
+  format::Versions made;
+  if (all_or_none(rows, "version_starts")) made.starts.emplace();
+  for (const Row& row : rows) {
+    const JsonValue list = row.root()["versions"];
+    for (size_t i = 0; i < list.size(); ++i) {
+      made.versions.push_back(list.at(i).integer(INT64_MIN, INT64_MAX));
+    }
+    made.offsets.push_back(made.versions.size());
+    if (!made.starts) continue;
+    const JsonValue starts = row.root()["version_starts"];
+    if (starts.size() != list.size()) throw starts.error("there is one for each version");
+    for (size_t i = 0; i < starts.size(); ++i) {
+      made.starts->push_back(static_cast<uint32_t>(starts.at(i).integer(0, UINT32_MAX)));
+    }
+  }
+  return made;
+}
+
+std::optional<format::Experts> experts(const std::vector<Row>& rows) {
+  if (!all_or_none(rows, "experts")) return std::nullopt;
+  format::Experts made;
+  for (const Row& row : rows) {
+    const JsonValue value = row.root()["experts"];
+    made.layers = static_cast<uint64_t>(value["layers"].integer(0, 1 << 20));
+    made.slots = static_cast<uint64_t>(value["slots"].integer(0, 1 << 20));
+    const JsonValue ids = value["ids"];
+    if (ids.size() != row.length * made.layers * made.slots) {
+      throw ids.error("there is one for each token, layer and slot");
+    }
+    for (size_t i = 0; i < ids.size(); ++i) {
+      made.experts.push_back(static_cast<uint16_t>(ids.at(i).integer(0, UINT16_MAX)));
+    }
+  }
+  return made;
+}
+
+std::shared_ptr<RolloutData> rollout(std::vector<Row>& rows) {
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return id_of(a.root()["sample_id"]) < id_of(b.root()["sample_id"]);
+  });
+  auto data = std::make_shared<RolloutData>();
+  data->sample_id = ids_and_offsets(rows, data->offsets);
+  for (size_t s = 0; s + 1 < rows.size(); ++s) {
+    if (data->sample_id[s] != data->sample_id[s + 1]) continue;
+    throw rows[s + 1].root()["sample_id"].error("another line of the rollout has this id");
+  }
+  data->tokens = tokens(rows);
+  data->prompt_length = counts(rows, "prompt_length");
+  data->group_id = column<uint64_t>(rows, "group_id", id_of);
+  data->log_probs = floats(rows, "log_probs");
+  data->loss_mask = mask(rows);
+  data->rewards = column<double>(rows, "reward", [](JsonValue v) { return real(v, true); });
+  data->reward_components = components(rows);
+  data->finish = finish(rows);
+  data->versions = versions(rows);
+  data->prompt_text = texts(rows, "prompt");
+  data->response_text = texts(rows, "response");
+  data->label_text = texts(rows, "label");
+  data->experts = experts(rows);
+  return data;
+}
+
+std::optional<std::vector<double>> token_weights(const std::vector<Row>& rows) {
+  if (!all_or_none(rows, "token_weights")) return std::nullopt;
+  std::vector<double> made;
+  for (const Row& row : rows) {
+    const JsonValue list = row.root()["token_weights"];
+    if (list.size() != row.length) throw list.error("there is one for each token");
+    for (size_t i = 0; i < list.size(); ++i) made.push_back(real(list.at(i), true));
+  }
+  return made;
+}
+
+std::shared_ptr<TrainData> train(const std::vector<Row>& rows) {
+  auto data = std::make_shared<TrainData>();
+  data->sample_id = ids_and_offsets(rows, data->offsets);
+  if (all_or_none(rows, "tokens")) data->tokens = tokens(rows);
+  data->prompt_length = counts(rows, "prompt_length");
+  data->micro_batch = counts(rows, "micro_batch");
+  data->loss_mask = mask(rows);
+  data->rewards = column<double>(rows, "reward", [](JsonValue v) { return real(v, true); });
+  data->token_weights = token_weights(rows);
+  for (const format::TokenColumnField& field : format::kTokenColumnFields) {
+    (*data).*field.column = floats(rows, field.name);
+  }
+  return data;
+}
+
+Row make_row(JsonDocument document) {
+  Row row{std::move(document)};
+  const auto ids = row.find("tokens");
+  const auto length = row.find("length");
+  if (!ids && !length) throw row.root().error("there are no tokens");
+  row.length = ids ? ids->size() : static_cast<uint64_t>(length->integer(0, 1 << 30));
+  if (const auto prompt = row.find("prompt_length")) {
+    row.prompt = static_cast<uint64_t>(prompt->integer(0, static_cast<int64_t>(row.length)));
+  }
+  return row;
+}
+
+std::string step_path(JsonValue root) {
+  const auto number = [&](const char* key) {
+    return std::to_string(root[key].integer(0, INT64_MAX));
+  };
+  return "train/" + number("rollout_id") + "-" + number("step_id") + "/rank" + number("rank") +
+         ".h5";
+}
+
+format::NamedColumns scalars(JsonValue root) {
+  format::NamedColumns made;
+  const JsonValue object = root["scalars"];
+  made.names = names_of(root, object);
+  for (const std::string& name : made.names) made.values.push_back(real(object[name], true));
+  return made;
+}
+
+}  // namespace
+
+JsonlData import_jsonl(JsonLines& lines) {
+  std::map<int64_t, std::vector<Row>> rollouts;
+  std::map<std::string, std::vector<Row>> trains;
+  std::map<std::string, format::NamedColumns> steps;
+  while (auto line = lines.next()) {
+    const JsonValue root = line->root();
+    const std::string& schema = root["schema"].string();
+    if (schema == "rlreplay.sample/1") {
+      rollouts[root["rollout_id"].integer(0, INT64_MAX)].push_back(make_row(std::move(*line)));
+    } else if (schema == "rlreplay.train/1") {
+      trains[step_path(root)].push_back(make_row(std::move(*line)));
+    } else if (schema == "rlreplay.step/1") {
+      steps[step_path(root)] = scalars(root);
+    } else {
+      throw root["schema"].error(ErrorCode::kUnsupported,
+                                 "expected rlreplay.sample/1, rlreplay.train/1 or rlreplay.step/1");
+    }
+  }
+  JsonlData data;
+  for (auto& [id, rows] : rollouts) data.rollouts[id] = rollout(rows);
+  for (const auto& [path, rows] : trains) data.trains[path] = train(rows);
+  for (auto& [path, values] : steps) {
+    auto& step = data.trains[path];
+    if (!step) step = std::make_shared<TrainData>();
+    step->scalars = std::move(values);
+  }
+  return data;
+}
+
+}  // namespace rlreplay::replay

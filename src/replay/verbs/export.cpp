@@ -1,0 +1,74 @@
+#include "src/replay/exchange/export.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <iostream>
+
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
+#include "src/replay/verbs/verb.h"
+
+namespace rlreplay::replay {
+namespace {
+
+struct ExportArguments {
+  ExportOptions options;
+  std::vector<uint64_t> samples, groups;
+  bool json = false;
+};
+
+void print(const ExportOptions& options, const std::vector<std::string>& files, bool json) {
+  if (options.output == "-") return;
+  if (!json) {
+    for (const std::string& file : files) std::cout << file << '\n';
+    return;
+  }
+  std::string list;
+  for (const std::string& file : files) list += (list.empty() ? "[" : ",") + json_quoted(file);
+  std::cout << JsonLine()
+                   .text("schema", "rlreplay.export/1")
+                   .text("dump", options.dump)
+                   .text("to", options.to)
+                   .json("files", list + "]")
+                   .str()
+            << '\n';
+}
+
+}  // namespace
+
+void add_export(CLI::App& program, Command& chosen) {
+  auto arguments = std::make_shared<ExportArguments>();
+  ExportOptions& options = arguments->options;
+  CLI::App* verb =
+      program.add_subcommand("export", "A dump as files of slime or Miles, JSONL or safetensors");
+  verb->add_option("dump", options.dump, "the dump")->required();
+  verb->add_option("--to", options.to, "the form")
+      ->required()
+      ->check(CLI::IsMember({"slime", "miles", "relax", "jsonl", "safetensors"}));
+  verb->add_option("-o,--output", options.output,
+                   "a folder for frameworks (or one .pt file), else a file; - prints JSONL")
+      ->required();
+  verb->add_option("--samples", arguments->samples, "samples by id; each brings its group along")
+      ->delimiter(',');
+  verb->add_option("--groups", arguments->groups, "groups by id")->delimiter(',');
+  verb->add_flag("--force", options.force, "replace what is there");
+  verb->add_flag("--json", arguments->json, "print one JSON object");
+  verb->footer(
+      "What was imported is written as it was. Importing it again gives the same rollouts and\n"
+      "training data. Of a selection, only rollouts are written for frameworks.\n\n"
+      "Example:\n  rlreplay export dump/ --to slime -o data.pt --groups 3");
+  verb->callback([=, &chosen] {
+    chosen = [=] {
+      ExportOptions& wanted = arguments->options;
+      const auto set = [](const std::vector<uint64_t>& ids) {
+        return std::set<uint64_t>(ids.begin(), ids.end());
+      };
+      if (!arguments->samples.empty()) wanted.selection.samples = set(arguments->samples);
+      if (!arguments->groups.empty()) wanted.selection.groups = set(arguments->groups);
+      print(wanted, export_dump(wanted), arguments->json);
+      return 0;
+    };
+  });
+}
+
+}  // namespace rlreplay::replay

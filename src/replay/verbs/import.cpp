@@ -1,0 +1,104 @@
+#include "src/replay/exchange/import.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <iostream>
+#include <map>
+
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
+#include "src/replay/verbs/verb.h"
+
+namespace rlreplay::replay {
+namespace {
+
+std::string files_json(const ImportReport& report) {
+  std::string out;
+  for (const ImportedFile& file : report.files) {
+    const JsonLine line = JsonLine().text("path", file.path).text("layout", file.layout);
+    out += (out.empty() ? "[" : ",") + line.str();
+  }
+  return out.empty() ? "[]" : out + "]";
+}
+
+std::string findings_json(const ImportReport& report) {
+  std::string out;
+  for (const foreign::Problem& finding : report.findings) {
+    out += (out.empty() ? "[" : ",") + JsonLine()
+                                           .text("code", finding.code)
+                                           .text("message", finding.message)
+                                           .text("where", finding.where)
+                                           .str();
+  }
+  return out.empty() ? "[]" : out + "]";
+}
+
+void print_json(const ImportOptions& options, const ImportReport& report) {
+  std::cout << JsonLine()
+                   .text("schema", "rlreplay.import/1")
+                   .text("dump", options.output)
+                   .text("root", report.root.hex())
+                   .integer("rollouts", static_cast<int64_t>(report.rollouts))
+                   .integer("steps", static_cast<int64_t>(report.steps))
+                   .integer("samples", static_cast<int64_t>(report.samples))
+                   .integer("tokens", static_cast<int64_t>(report.tokens))
+                   .json("files", files_json(report))
+                   .json("findings", findings_json(report))
+                   .str()
+            << '\n';
+}
+
+void print_text(const ImportOptions& options, const ImportReport& report) {
+  std::map<std::string, int> layouts;
+  for (const ImportedFile& file : report.files) ++layouts[file.layout];
+  for (const auto& [layout, count] : layouts) {
+    std::cout << count << (count == 1 ? " file:  " : " files: ") << layout << '\n';
+  }
+  for (const foreign::Problem& finding : report.findings) {
+    std::cout << "finding " << finding.code << ": " << finding.message << " (" << finding.where
+              << ")\n";
+  }
+  std::cout << options.output << ": " << report.rollouts << " rollouts, " << report.samples
+            << " samples, " << report.tokens << " tokens, " << report.steps << " steps\nroot "
+            << report.root.hex() << "\nlook into it: rlreplay show " << options.output << '\n';
+}
+
+}  // namespace
+
+void add_import(CLI::App& program, Command& chosen) {
+  struct Arguments {
+    ImportOptions options;
+    bool json = false;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  ImportOptions& options = arguments->options;
+  CLI::App* verb = program.add_subcommand(
+      "import", "Debug dumps of slime, Miles and Relax in, without running what they carry");
+  verb->add_option("paths", options.paths, "files, or folders as --dump-details leaves them")
+      ->required();
+  verb->add_option("-o,--output", options.output, "the dump to be made")->required();
+  verb->add_option("--format", options.format, "who wrote it; judged by content where absent")
+      ->check(CLI::IsMember({"slime", "miles", "relax", "jsonl"}));
+  verb->add_option("--reward-key", options.reward_key,
+                   "the number to take of a reward that is a dict");
+  verb->add_flag("--force", options.force, "replace an older dump");
+  verb->add_flag("--json", arguments->json, "print one JSON object");
+  verb->footer(
+      "Shards of data, tensor, pipeline and context parallelism are put together; a difference\n"
+      "between copies is a finding. What has no place in a dump is kept beside it, so that\n"
+      "`rlreplay export` writes the same files again.\n\n"
+      "Example:\n  rlreplay import /path/to/dump-details -o dump/");
+  verb->callback([=, &chosen] {
+    chosen = [=] {
+      const ImportReport report = import_dump(arguments->options);
+      if (arguments->json) {
+        print_json(arguments->options, report);
+      } else {
+        print_text(arguments->options, report);
+      }
+      return 0;
+    };
+  });
+}
+
+}  // namespace rlreplay::replay
