@@ -10,7 +10,7 @@
 #include "format/foreign/canonical_json.h"
 #include "format/foreign/torch_file.h"
 #include "format/verify.h"
-#include "src/replay/exchange/export_torch.h"
+#include "src/replay/exchange/export.h"
 #include "src/replay/exchange/import.h"
 #include "tests/format/support.h"
 
@@ -106,6 +106,74 @@ TEST_CASE("every run is imported, verifies, and is exported as it was") {
     const format::DumpReader again = format::DumpReader::open(folder / "again");
     CHECK(contents(again) == contents(dump));
     CHECK(again.root() == dump.root());
+  }
+}
+
+TEST_CASE("a file that is refused leaves nothing behind") {
+  const std::vector<fs::path> found = runs();
+  if (found.empty()) return;
+  const fs::path hostile = found[0].parent_path().parent_path() / "hostile";
+  size_t refused = 0;
+  for (const auto& entry : fs::directory_iterator(hostile)) {
+    if (entry.path().extension() != ".pt") continue;
+    INFO(entry.path().string());
+    const TemporaryFolder folder;
+    try {
+      import_to(entry.path().string(), folder / "dump");
+      CHECK(format::verify(folder / "dump", true).problems.empty());
+    } catch (const Error& error) {
+      CHECK(exit_code(error.code()) < 70);
+      CHECK_FALSE(fs::exists(folder / "dump"));
+      ++refused;
+    }
+  }
+  CHECK(refused > 150);
+}
+
+TEST_CASE("an error in a later file removes what earlier ones left") {
+  const std::vector<fs::path> found = runs();
+  if (found.empty()) return;
+  const TemporaryFolder folder;
+  fs::copy(found[0], folder / "run", fs::copy_options::recursive);
+  format::test::write_text(folder / "run/zzz.pt", "no archive");
+  CHECK_THROWS_AS(import_to(folder / "run", folder / "dump"), Error);
+  CHECK_FALSE(fs::exists(folder / "dump"));
+}
+
+TEST_CASE("JSON lines give the same content again") {
+  for (const fs::path& run : runs()) {
+    INFO(run.string());
+    const TemporaryFolder folder;
+    import_to(run.string(), folder / "dump");
+    ExportOptions options;
+    options.dump = folder / "dump";
+    options.to = "jsonl";
+    options.output = folder / "lines.jsonl";
+    export_dump(options);
+    import_to(options.output, folder / "again");
+    CHECK(contents(format::DumpReader::open(folder / "again")) ==
+          contents(format::DumpReader::open(folder / "dump")));
+  }
+}
+
+TEST_CASE("a selected sample brings its group along") {
+  const std::vector<fs::path> found = runs();
+  for (const fs::path& run : found) {
+    if (run.filename() != "grpo-dp2") continue;
+    INFO(run.string());
+    const TemporaryFolder folder;
+    import_to((run / "rollout_data").string(), folder / "dump");
+    Selection selection;
+    selection.samples = {5};
+    const format::DumpReader dump = format::DumpReader::open(folder / "dump");
+    const auto files = export_torch(dump, vendor_of(run), folder / "out", selection);
+    const format::RolloutData whole = *find_rollout_data(dump, 0);
+    const uint64_t group = whole.group_id->values[5];
+    import_to(files.front(), folder / "part");
+    const auto part = find_rollout_data(format::DumpReader::open(folder / "part"), 0);
+    const auto& groups = whole.group_id->values;
+    CHECK(part->size() == static_cast<size_t>(std::count(groups.begin(), groups.end(), group)));
+    CHECK(std::count(part->sample_id.begin(), part->sample_id.end(), 5u) == 1);
   }
 }
 

@@ -36,6 +36,17 @@ std::string last_name(const std::string& name) {
   return slash == name.npos ? name : name.substr(slash + 1);
 }
 
+/// Removes a folder and what is below it as far as there are no files.
+void remove_empty_folders(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> folders = {path};
+  for (const auto& entry : fs::recursive_directory_iterator(path)) {
+    if (entry.is_directory() && !entry.is_symlink()) folders.push_back(entry.path());
+  }
+  std::error_code ignored;  // not empty
+  for (auto it = folders.rbegin(); it != folders.rend(); ++it) fs::remove(*it, ignored);
+}
+
 /// Reads the files of a run one after the other into a dump.
 class Importer {
  public:
@@ -129,6 +140,7 @@ class Importer {
     if (!writer_) return;
     writer_.reset();
     format::remove_dump(options_.output);
+    remove_empty_folders(options_.output);
   }
 
   void add_family(const std::vector<SourceFile>& sources) {
