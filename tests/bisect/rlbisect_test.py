@@ -140,7 +140,7 @@ class Searches(Case):
         path, commits = self.repository(*[WRITE % v for v in ("[1, 1]", "[1, NaN]", "[1, NaN]")])
         _, found = self.search(path, commits[0], commits[2], "--tolerance", "1e9")
         self.assertEqual(found["culprit"], commits[1])
-        self.assertEqual(found["difference"]["bad_hex"], "nan")
+        self.assertEqual(found["difference"]["bad_bits"][:3], "7ff")
 
     def test_equal_ends_are_refused(self):
         path, commits = self.repository(*[WRITE % "1"] * 5)
@@ -382,8 +382,8 @@ class Verdicts(Case):
         self.assertEqual(json.loads(result.stdout), {
             "schema": "rlreplay.verdict/1", "verdict": "bad",
             "reason": "a: 1.5 where the reference has 1 (1 of 1 numbers differ)",
-            "difference": {"metric": "a", "step": None, "good": 1, "good_hex": "0x1p+0", "bad": 1.5,
-                           "bad_hex": "0x1.8p+0", "different": 1, "compared": 1}})
+            "difference": {"metric": "a", "step": None, "good": 1, "good_bits": "3ff0000000000000", "bad": 1.5,
+                           "bad_bits": "3ff8000000000000", "different": 1, "compared": 1}})
 
     def test_a_run_of_this_folder(self):
         reference, = self.files('{"loss": 1}')
