@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/bisect/git.h"
+#include "src/bisect/outcome.h"
 #include "src/bisect/verdict.h"
 
 namespace rlreplay::bisect {
@@ -23,14 +24,14 @@ struct Finding {
   Result result = Result::kCannotJudge;
   std::string reason;  // why, unless found
 
-  Revision good, bad;                // the ends
-  size_t revisions = 0;              // from the first after the good end to the bad end
-  std::vector<Trial> trials;         // in their order, confirmations last
-  std::vector<Revision> suspects;    // oldest first: the culprit, or those that skips cannot part
-  std::optional<Revision> parent;    // of the first suspect: the last good one
-  bool confirmed = false;            // the last suspect and the parent were run again
-  std::string evidence;              // what was compared: metrics.json, an exit code, ...
-  std::optional<Judgement> culprit;  // the last suspect's, in the last of its runs
+  Revision good, bad;              // the ends
+  size_t revisions = 0;            // from the first after the good end to the bad end
+  std::vector<Trial> trials;       // in their order, confirmations last
+  std::vector<Revision> suspects;  // oldest first: the culprit, or those that skips cannot part
+  std::optional<Revision> parent;  // of the first suspect: the last good one
+  bool confirmed = false;          // the last suspect and the parent were run again
+  std::optional<Outcome::Kind> evidence;  // what was compared
+  std::optional<Judgement> culprit;       // the last suspect's, in the last of its runs
 };
 
 }  // namespace rlreplay::bisect

@@ -12,7 +12,7 @@ constexpr size_t kFields = 6;
 constexpr const char* kFormat = "--format=tformat:%H%x00%T%x00%P%x00%an%x00%ad%x00%s";
 
 ProcessResult run_git(const std::string& folder, std::vector<std::string> arguments) {
-  Command command{{"git", "--no-optional-locks", "-c", "core.hooksPath=/dev/null"}, folder};
+  Command command{{"git", "-c", "core.hooksPath=/dev/null"}, folder};
   command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
   for (const auto& name : git_variables()) command.environment.emplace_back(name, std::nullopt);
   command.environment.emplace_back("LC_ALL", "C");

@@ -26,7 +26,8 @@ std::string decimal(double value) {
 /// The search between two revisions, with everything else as it was.
 std::string command_of(const RevisionQuestion& question, const std::string& good,
                        const std::string& bad) {
-  std::string command = "rlbisect " + good + ".." + bad + " --repo " + quoted(question.repository);
+  std::string command = "rlbisect " + good + ".." + bad;
+  if (question.repository != ".") command += " --repo " + quoted(question.repository);
   if (!question.recipe.build.empty()) command += " --build " + quoted(question.recipe.build);
   command += " --run " + quoted(question.recipe.run);
   const Criterion& criterion = question.criterion;
@@ -47,10 +48,12 @@ std::string reproduce(const RevisionQuestion& question, const Finding& finding) 
 }
 
 std::string criterion_text(const RevisionQuestion& question, const Finding& finding) {
-  std::string text = question.criterion.metric.value_or("everything");
-  text += question.criterion.tolerance > 0 ? " within " + decimal(question.criterion.tolerance)
-                                           : std::string(", exactly");
-  return finding.evidence.empty() ? text : text + ", in " + finding.evidence;
+  const Criterion& criterion = question.criterion;
+  if (finding.evidence == Outcome::Kind::kExitCode) return "exit codes";
+  const std::string what = criterion.metric.value_or("everything") + " in " +
+                           to_string(finding.evidence.value_or(Outcome::Kind::kNothing));
+  return criterion.tolerance > 0 ? what + ", within " + decimal(criterion.tolerance)
+                                 : what + ", bit for bit";
 }
 
 std::string revision_line(const Revision& revision) {
@@ -130,7 +133,7 @@ std::string report_text(const RevisionQuestion& question, const Finding& finding
   std::string text = "rlbisect: " + headline(finding);
   text += "good       " + revision_line(finding.good);
   text += "bad        " + revision_line(finding.bad);
-  text += "compared   " + criterion_text(question, finding) + "\n";
+  if (finding.evidence) text += "compared   " + criterion_text(question, finding) + "\n";
   const size_t cached = count_cached(finding);
   text += "runs       " + std::to_string(finding.trials.size() - cached) + " for " +
           std::to_string(finding.revisions) + " revisions";

@@ -15,10 +15,10 @@ using Result = Finding::Result;
 class RevisionSearch {
  public:
   RevisionSearch(const RevisionQuestion& question, const Interrupt& interrupt,
-                 const Progress& progress)
+                 const Listener& listener)
       : question_(question),
         interrupt_(interrupt),
-        progress_(progress),
+        listener_(listener),
         repository_(Repository::open(question.repository)),
         history_(repository_.history(repository_.resolve(question.good),
                                      repository_.resolve(question.bad))),
@@ -45,8 +45,8 @@ class RevisionSearch {
   /// Both ends; false, with the reason, where they are no two ends of a search.
   bool run_ends() {
     const Judgement good = judge_place(0, 2);
-    if (reference_) finding_.evidence = to_string(reference_->kind);
     if (good.verdict != Verdict::kGood) return refuse("good", good);
+    finding_.evidence = reference_->kind;
     const Judgement bad = judge_place(history_.size() - 1, 1);
     if (bad.verdict == Verdict::kBad) return true;
     return refuse("bad", bad);
@@ -72,7 +72,7 @@ class RevisionSearch {
     const auto known = judged_.find(revision.tree);
     if (known != judged_.end()) {
       Trial trial{revision, known->second, 0, true};
-      progress_.end(finding_.trials.emplace_back(trial));
+      listener_.end(finding_.trials.emplace_back(trial));
       return trial.judgement;
     }
     const Judgement judgement = run(revision, ends_left + search_.left() + 2);
@@ -84,7 +84,7 @@ class RevisionSearch {
   Judgement run(const Revision& revision, size_t left) {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
-    progress_.begin(revision, left);
+    listener_.begin(revision, left);
     const RunFolder folder = workspace_.add_run(revision.short_id());
     const Worktree worktree(repository_, revision, workspace_.worktree());
     const RunPlace place{worktree.path(), revision.id, reference_folder_, folder};
@@ -97,7 +97,7 @@ class RevisionSearch {
       workspace_.drop_output(folder);
     }
     trial.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    progress_.end(finding_.trials.emplace_back(trial));
+    listener_.end(finding_.trials.emplace_back(trial));
     return trial.judgement;
   }
 
@@ -123,7 +123,7 @@ class RevisionSearch {
 
   const RevisionQuestion& question_;
   const Interrupt& interrupt_;
-  const Progress& progress_;
+  const Listener& listener_;
   Repository repository_;
   std::vector<Revision> history_;  // the good end first
   Search search_;
@@ -137,8 +137,8 @@ class RevisionSearch {
 }  // namespace
 
 Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
-                      const Progress& progress) {
-  return RevisionSearch(question, interrupt, progress).find();
+                      const Listener& listener) {
+  return RevisionSearch(question, interrupt, listener).find();
 }
 
 }  // namespace rlreplay::bisect

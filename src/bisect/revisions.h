@@ -22,7 +22,7 @@ struct RevisionQuestion {
 
 /// Told what goes on: that a run begins, with the number of runs that are left if none is skipped,
 /// and that a revision is judged.
-struct Progress {
+struct Listener {
   std::function<void(const Revision&, size_t left)> begin;
   std::function<void(const Trial&)> end;
 };
@@ -31,6 +31,6 @@ struct Progress {
 /// and its parent are run again before it is named.
 /// Errors: kUsage for ends that are no range, kInterrupted, and those of git and of runs.
 Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
-                      const Progress& progress);
+                      const Listener& listener);
 
 }  // namespace rlreplay::bisect

@@ -1,7 +1,9 @@
 """rlbisect finds the commit that a user looks for. usage: rlbisect_test.py PROGRAM"""
+import contextlib
 import json
 import os
 import pathlib
+import pty
 import random
 import shutil
 import signal
@@ -123,6 +125,22 @@ class Searches(Case):
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertIn(f"culprit    {commits[2][:12]}", again.stdout)
         self.assert_nothing_left()
+
+    def test_colours_are_for_terminals(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        for variables, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
+            ours, theirs = pty.openpty()
+            environment = {**self.environment, "TERM": "xterm", **variables}
+            environment = {k: v for k, v in environment.items() if k != "NO_COLOR" or variables}
+            subprocess.run([PROGRAM, f"{commits[0]}..main", "--repo", path, "--run", "./run.sh"],
+                           stdout=subprocess.DEVNULL, stderr=theirs, env=environment, check=True)
+            os.close(theirs)
+            said = b""
+            with open(ours, "rb", buffering=0) as terminal, contextlib.suppress(OSError):
+                while block := terminal.read(1 << 16):  # a closed terminal ends with an error
+                    said += block
+            self.assertIn(b"bad", said)
+            self.assertEqual(b"\033[31mbad\033[0m" in said, coloured)
 
     def test_a_metric_and_a_tolerance(self):
         values = ["[1, 2]", "[1, 2.01]", "[1, 2.02]", "[1, 3]", "[1, 3]"]
@@ -257,29 +275,36 @@ class Safety(Case):
         self.assert_nothing_left()
 
     def test_an_interrupt_leaves_nothing_behind(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            started = self.folder / f"started {number}"
-            path, commits = self.repository("exit 0", "exit 0", "exit 1")
-            before = snapshot(path)
-            # What it starts in the background ignores the usual signals.
-            command = (f"(trap '' INT TERM HUP; echo $$ > '{started}.'; mv '{started}.' '{started}';"
-                       " sleep 1000) & mkdir locked; touch locked/x; chmod 500 locked; sleep 1000")
-            process = subprocess.Popen(
-                [PROGRAM, f"{commits[0]}..main", "--repo", path, "--build", "true", "--run", command],
-                env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            while not started.exists():
-                self.assertIsNone(process.poll(), "it ended by itself")
-                time.sleep(0.01)
-            process.send_signal(number)
-            output, error = process.communicate()
-            self.assertEqual(process.returncode, 130)
-            self.assertEqual(output, "")
-            self.assertIn("interrupted", error)
-            self.assert_nothing_left()
-            self.assertEqual(snapshot(path), before)
-            group = int(started.read_text())
-            self.assertTrue(self.has_ended(group), "the run is still there")
-            shutil.rmtree(path)
+        started = self.folder / "started"
+        # What it starts in the background ignores the usual signals.
+        hang = (f"(trap '' INT TERM HUP; echo $$ > '{started}.'; mv '{started}.' '{started}';"
+                " sleep 1000) & mkdir locked; touch locked/x; chmod 500 locked; sleep 1000")
+        at_first = [hang, "exit 0", "exit 1"]
+        after_a_skip = ["exit 0", hang, "echo log; exit 3", hang, "exit 1"]
+        for number, runs in ((signal.SIGINT, at_first), (signal.SIGTERM, after_a_skip),
+                             (signal.SIGHUP, at_first)):
+            with self.subTest(signal=number):
+                path, commits = self.repository(*runs)
+                self.interrupt(number, path, commits[0], started)
+                shutil.rmtree(path)
+
+    def interrupt(self, number, path, good, started):
+        before = snapshot(path)
+        process = subprocess.Popen(
+            [PROGRAM, f"{good}..main", "--repo", path, "--build", "true", "--run", "./run.sh"],
+            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not started.exists():
+            self.assertIsNone(process.poll(), "it ended by itself")
+            time.sleep(0.01)
+        process.send_signal(number)
+        output, error = process.communicate()
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(output, "")
+        self.assertIn("interrupted", error)
+        self.assert_nothing_left()
+        self.assertEqual(snapshot(path), before)
+        self.assertTrue(self.has_ended(int(started.read_text())), "the run is still there")
+        started.unlink()
 
     @staticmethod
     def has_ended(process):
@@ -291,7 +316,8 @@ class Safety(Case):
         return False
 
     def test_a_git_environment_of_another_repository_is_not_followed(self):
-        path, commits = self.repository(*[WRITE % v for v in (1, 2)])
+        path, commits = self.repository(*["git rev-parse HEAD || exit 3; " + WRITE % v
+                                          for v in (1, 2)])
         self.environment["GIT_DIR"] = str(self.folder / "nowhere")
         result, found = self.search(path, commits[0], commits[1])
         self.assertEqual(result.returncode, 0, result.stderr)

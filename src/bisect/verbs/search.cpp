@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "src/base/error.h"
+#include "src/base/terminal.h"
 #include "src/bisect/ends.h"
 #include "src/bisect/report.h"
 #include "src/bisect/verbs/options.h"
@@ -36,13 +37,26 @@ struct SearchOptions {
   std::optional<std::string> output;
 };
 
-Progress print_progress() {
+Colour colour_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kGood:
+      return Colour::kGreen;
+    case Verdict::kBad:
+      return Colour::kRed;
+    case Verdict::kSkip:
+      return Colour::kYellow;
+  }
+  return Colour::kYellow;
+}
+
+Listener print_progress() {
   return {[](const Revision& revision, size_t left) {
             std::fprintf(stderr, "%s %s (%zu to go)\n", revision.short_id().c_str(),
                          revision.subject.c_str(), left);
           },
           [](const Trial& trial) {
-            const std::string verdict(to_string(trial.judgement.verdict));
+            const std::string verdict = coloured(to_string(trial.judgement.verdict),
+                                                 colour_of(trial.judgement.verdict), stderr);
             const char* how = trial.cached ? ", as another of the same content" : "";
             std::fprintf(stderr, "%s %s%s: %s [%.1f s]\n", trial.revision.short_id().c_str(),
                          verdict.c_str(), how, trial.judgement.reason.c_str(), trial.seconds);
