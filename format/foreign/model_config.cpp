@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kMaxSize = int64_t{1} << 31;  // of one dimension
 constexpr int64_t kMaxLayers = 10000;
+constexpr JsonLimits kLimits = {size_t{1} << 20, 16, /*unique_keys=*/true};
 
 struct Known {
   std::string_view class_name;
@@ -156,15 +157,9 @@ std::vector<int32_t> read_ids(const JsonValue& root, std::string_view key) {
   return ids;
 }
 
-JsonDocument read_json(const std::string& path) {
-  return JsonDocument::read(path, {size_t{1} << 20, 16, /*unique_keys=*/true});
-}
+JsonDocument read_json(const std::string& path) { return JsonDocument::read(path, kLimits); }
 
-}  // namespace
-
-ModelConfig read_model_config(const std::string& folder) {
-  const JsonDocument document = read_json(folder + "/config.json");
-  const JsonValue root = document.root();
+ModelConfig read_config(const JsonValue& root) {
   ModelConfig config;
   config.architecture = find_architecture(root);
   config.qkv_bias = config.architecture == Architecture::kQwen2;
@@ -176,6 +171,17 @@ ModelConfig read_model_config(const std::string& folder) {
   if (!(config.norm_eps > 0)) throw root.error("rms_norm_eps is not a positive number");
   config.tied = flag(root, "tie_word_embeddings");
   config.stop_ids = read_ids(root, "eos_token_id");
+  return config;
+}
+
+}  // namespace
+
+ModelConfig parse_model_config(std::string_view text, const std::string& where) {
+  return read_config(JsonDocument::parse(text, where, kLimits).root());
+}
+
+ModelConfig read_model_config(const std::string& folder) {
+  ModelConfig config = read_config(read_json(folder + "/config.json").root());
   const std::string generation = folder + "/generation_config.json";
   if (std::filesystem::exists(generation)) {
     const JsonDocument options = read_json(generation);

@@ -53,8 +53,10 @@ void check_sample(const ObjectiveConfig& config, const Sample& s, const SampleTa
     if (m > 1) throw Error(ErrorCode::kUsage, name(s) + " has a loss mask other than 0 and 1");
   }
   check_column(s, {"the advantage", targets.advantages});
-  check_column(
-      s, {"the old log-probability", targets.old_log_probs, config.dialect == Dialect::kMiles});
+  if (!targets.old_log_probs.empty()) {
+    check_column(
+        s, {"the old log-probability", targets.old_log_probs, config.dialect == Dialect::kMiles});
+  }
   if (config.kl_loss_coef != 0) {
     check_column(s, {"the reference log-probability", targets.ref_log_probs});
   }

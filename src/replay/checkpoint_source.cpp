@@ -17,11 +17,12 @@ class CheckpointSource : public ModelSource {
 
   const ModelConfig& config() const override { return checkpoint_.config(); }
 
-  void load(const engine::Runtime&, engine::Model& model) const override {
+  void load(const engine::Runtime&, const engine::ParameterTable& parameters,
+            std::span<float> weights) const override {
     checkpoint_.check_finite();
-    for (const engine::Parameter& p : model.parameters().list) {
-      foreign::to_float(checkpoint_.tensor(p.name),
-                        {model.weights().data() + p.offset, static_cast<size_t>(p.size())});
+    for (const engine::Parameter& p : parameters.list) {
+      foreign::to_float(checkpoint_.tensor(p.name), weights.subspan(static_cast<size_t>(p.offset),
+                                                                    static_cast<size_t>(p.size())));
     }
   }
 
@@ -40,8 +41,9 @@ class CheckpointSource : public ModelSource {
     return read_prompt_source(options, *this, tokenizer);
   }
 
-  void save(const engine::Model& model, const std::string& folder) const override {
-    foreign::write_checkpoint(folder, checkpoint_.folder(), stored_tensors(model));
+  void save(const engine::ParameterTable& parameters, std::span<const float> weights,
+            const std::string& folder) const override {
+    foreign::write_checkpoint(folder, checkpoint_.folder(), stored_tensors(parameters, weights));
   }
 
  private:

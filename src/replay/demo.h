@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/engine/model.h"
 #include "src/replay/model_source.h"
 #include "src/replay/options.h"
 #include "src/task/demo.h"

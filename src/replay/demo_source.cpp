@@ -30,22 +30,6 @@ class DemoPrompts : public PromptSource {
   const Tokenizer* tokenizer_;
 };
 
-std::string config_json(const ModelConfig& c) {
-  const auto number = [](int64_t n) { return std::to_string(n); };
-  return "{\n  \"architectures\": [\"Qwen2ForCausalLM\"],\n  \"model_type\": \"qwen2\",\n"
-         "  \"hidden_size\": " +
-         number(c.hidden) + ",\n  \"intermediate_size\": " + number(c.intermediate) +
-         ",\n  \"num_hidden_layers\": " + number(c.layers) +
-         ",\n  \"num_attention_heads\": " + number(c.heads) +
-         ",\n  \"num_key_value_heads\": " + number(c.kv_heads) +
-         ",\n  \"vocab_size\": " + number(c.vocab) +
-         ",\n  \"max_position_embeddings\": " + number(c.max_positions) +
-         ",\n  \"rms_norm_eps\": 1e-06,\n  \"rope_theta\": 10000.0,\n  \"hidden_act\": \"silu\",\n"
-         "  \"tie_word_embeddings\": true,\n  \"use_sliding_window\": false,\n"
-         "  \"torch_dtype\": \"float32\",\n  \"eos_token_id\": " +
-         number(c.stop_ids.front()) + "\n}\n";
-}
-
 class DemoSource : public ModelSource {
  public:
   DemoSource(const DemoOptions& options, DemoProgress progress)
@@ -53,9 +37,10 @@ class DemoSource : public ModelSource {
 
   const ModelConfig& config() const override { return config_; }
 
-  void load(const engine::Runtime& runtime, engine::Model& model) const override {
+  void load(const engine::Runtime& runtime, const engine::ParameterTable&,
+            std::span<float> weights) const override {
     engine::Model made = make_demo(runtime, options_, progress_);
-    std::copy_n(made.weights().data(), made.weights().size(), model.weights().data());
+    std::copy_n(made.weights().data(), made.weights().size(), weights.begin());
   }
 
   Tokenizer tokenizer() const override { return demo_tokenizer(); }
@@ -71,10 +56,12 @@ class DemoSource : public ModelSource {
     return std::make_unique<DemoPrompts>(demo_task(options_.seed), tokenizer);
   }
 
-  void save(const engine::Model& model, const std::string& folder) const override {
+  void save(const engine::ParameterTable& parameters, std::span<const float> weights,
+            const std::string& folder) const override {
     const std::array<foreign::CheckpointFile, 2> files{
-        {{"config.json", config_json(config_)}, {"tokenizer.json", demo_tokenizer_json()}}};
-    foreign::write_checkpoint(folder, files, stored_tensors(model));
+        {{"config.json", foreign::config_json(config_)},
+         {"tokenizer.json", demo_tokenizer_json()}}};
+    foreign::write_checkpoint(folder, files, stored_tensors(parameters, weights));
   }
 
  private:

@@ -180,6 +180,7 @@ void InjectingSink::plant(std::byte* element, const Element& at) {
     case Kind::kScalar32:
       planted_ = change_float<float>(injection_, element, at);
       return;
+    case Kind::kRows64:
     case Kind::kScalar:
       planted_ = change_float<double>(injection_, element, at);
       return;

@@ -15,6 +15,7 @@ class Machine {
   explicit Machine(const RunOptions& options);
 
   const engine::Runtime& runtime() const { return runtime_; }
+  ThreadPool& pool() { return pool_; }
 
  private:
   ThreadPool pool_;

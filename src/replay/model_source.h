@@ -1,10 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "src/base/model_config.h"
-#include "src/engine/model.h"
+#include "src/engine/parameters.h"
 #include "src/engine/runtime.h"
 #include "src/task/chat.h"
 #include "src/task/tokenizer.h"
@@ -20,17 +21,19 @@ class ModelSource {
   virtual ~ModelSource() = default;
 
   virtual const ModelConfig& config() const = 0;
-  /// Fills the model's weights; they are packed by whoever runs it.
+  /// Fills the weights, in the flat storage's order.
   /// Errors: kCorrupt for a NaN or an infinity, naming tensor and index.
-  virtual void load(const engine::Runtime& runtime, engine::Model& model) const = 0;
+  virtual void load(const engine::Runtime& runtime, const engine::ParameterTable& parameters,
+                    std::span<float> weights) const = 0;
   virtual Tokenizer tokenizer() const = 0;
   /// Errors: kIncomplete where there is no chat template, kUnsupported where it is not known.
   virtual ChatTemplate chat_template() const = 0;
   /// The prompts of a run: those of --prompts unless the model brings its own.
   virtual std::unique_ptr<PromptSource> prompts(const RunOptions& options,
                                                 const Tokenizer& tokenizer) const = 0;
-  /// Writes `model`'s weights as a checkpoint with this source's configuration and tokenizer.
-  virtual void save(const engine::Model& model, const std::string& folder) const = 0;
+  /// Writes weights as a checkpoint with this source's configuration and tokenizer.
+  virtual void save(const engine::ParameterTable& parameters, std::span<const float> weights,
+                    const std::string& folder) const = 0;
 };
 
 /// A checkpoint's folder. Errors: those of foreign::Checkpoint::open.

@@ -2,7 +2,7 @@
 
 #include <cstdarg>
 #include <cstdio>
-#include <ostream>
+#include <iostream>
 
 #include "src/base/json_line.h"
 
@@ -74,6 +74,16 @@ std::string to_json(const StepOutcome& step) {
   out.json("forward_logp_max_diff", differences.str());
   out.number("seconds", step.seconds).integer("tokens", step.tokens);
   return out.str();
+}
+
+StepLines::StepLines(bool json) : json_(json), table_(std::cout) {}
+
+void StepLines::add(const StepOutcome& step) {
+  if (json_) {
+    std::cout << to_json(step) << std::endl;
+  } else {
+    table_.add(step);
+  }
 }
 
 }  // namespace rlreplay::replay

@@ -21,4 +21,15 @@ class StepTable {
 /// The same for machines: `rlreplay.step/1`.
 std::string to_json(const StepOutcome& step);
 
+/// Steps on standard output, as a table or as JSON, each as it ends.
+class StepLines {
+ public:
+  explicit StepLines(bool json);
+  void add(const StepOutcome& step);
+
+ private:
+  bool json_;
+  StepTable table_;
+};
+
 }  // namespace rlreplay::replay

@@ -1,13 +1,15 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "format/foreign/safetensors_file.h"
-#include "src/engine/model.h"
+#include "src/engine/parameters.h"
 
 namespace rlreplay::replay {
 
-/// The model's weights as tensors of a checkpoint; they live as long as the model.
-std::vector<foreign::StoredTensor> stored_tensors(const engine::Model& model);
+/// Weights, in the flat storage's order, as tensors of a checkpoint that view them.
+std::vector<foreign::StoredTensor> stored_tensors(const engine::ParameterTable& parameters,
+                                                  std::span<const float> weights);
 
 }  // namespace rlreplay::replay

@@ -24,10 +24,31 @@ engine::LearningRate learning_rate(const RunOptions& options) {
   return out;
 }
 
-int64_t longest(std::span<const engine::Sample> samples) {
-  size_t out = 0;
-  for (const engine::Sample& s : samples) out = std::max(out, s.tokens.size());
-  return static_cast<int64_t>(out);
+/// Lets a sink see what a runtime does, for as long as it lives.
+class Watched {
+ public:
+  Watched(engine::Runtime& runtime, engine::EventSink* sink) : runtime_(runtime) {
+    runtime_.sink = sink;
+  }
+  ~Watched() { runtime_.sink = nullptr; }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  engine::Runtime& runtime_;
+};
+
+void load_weights(const engine::Runtime& run, const ModelSource& source, engine::Backend& to) {
+  to.write_state(0, [&](const engine::StateSpans<float>& state) {
+    source.load(run, to.parameters(), state.weights);
+  });
+}
+
+void copy_weights(engine::Backend& from, engine::Backend& to) {
+  const auto weights = from.state().weights;
+  to.write_state(0, [&](const engine::StateSpans<float>& state) {
+    std::copy(weights.begin(), weights.end(), state.weights.begin());
+  });
 }
 
 std::vector<std::vector<float>> rollout_log_probs(std::span<const engine::Sample> samples) {
@@ -58,66 +79,39 @@ double mean_reward(std::span<const engine::Sample> samples) {
 
 Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
                  const ModelSource& model)
-    : run_(runtime),
-      options_(options),
-      schedule_(learning_rate(options)),
-      state_(model.config()),
-      gradients_(state_.model.parameters()) {
-  model.load(run_, state_.model);
-  state_.model.pack(run_, /*backward=*/true);
+    : run_(runtime), options_(options), schedule_(learning_rate(options)) {
+  const engine::BackendConfig config{.model = model.config(), .rope = rope(options)};
+  backend_ = engine::make_backend(options.kernels, run_, config);
+  load_weights(run_, model, *backend_);
   if (!needs_reference(options)) return;
-  reference_ = std::make_unique<engine::Model>(model.config());
+  engine::BackendConfig frozen = config;
+  frozen.training = false;
+  reference_ = engine::make_backend(options.kernels, run_, frozen);
   if (options.ref_load.empty()) {
-    std::copy_n(state_.model.weights().data(), state_.model.weights().size(),
-                reference_->weights().data());
-  } else {
-    const auto source = find_model(options.ref_load, static_cast<uint64_t>(options.seed));
-    if (!same_shape(source->config(), model.config())) {
-      throw Error(ErrorCode::kUsage, "the reference model's shape is not that of --model",
-                  options.ref_load);
-    }
-    source->load(run_, *reference_);
+    copy_weights(*backend_, *reference_);
+    return;
   }
-  reference_->pack(run_, /*backward=*/false);
-}
-
-engine::RotaryView Trainer::rotary(int64_t positions) {
-  if (!rotary_ || rotary_->cos().rows < positions) {
-    const int64_t rounded = (positions + 255) / 256 * 256;
-    rotary_.emplace(engine::make_rotary_table(config(), rope(options_), rounded, run_.pool));
+  const auto source = find_model(options.ref_load, static_cast<uint64_t>(options.seed));
+  if (!same_shape(source->config(), model.config())) {
+    throw Error(ErrorCode::kUsage, "the reference model's shape is not that of --model",
+                options.ref_load);
   }
-  return engine::view(*rotary_);
+  load_weights(run_, *source, *reference_);
 }
 
 std::vector<engine::Sample> Trainer::generate(std::span<const engine::Request> requests,
                                               engine::EventSink* sink,
                                               const std::function<void(int64_t)>& progress) {
-  size_t prompt = 0;
-  for (const engine::Request& r : requests) prompt = std::max(prompt, r.prompt.size());
-  const engine::RolloutConfig rollout = rollout_config(options_, config());
-  const int64_t positions =
-      std::min(config().max_positions, static_cast<int64_t>(prompt) + rollout.max_response);
-  return engine::rollout(watched(sink), state_.model, rotary(positions), requests, rollout,
-                         progress);
+  const Watched watched(run_, sink);
+  return backend_->generate(requests, rollout_config(options_, backend_->config()), progress);
 }
 
-std::vector<std::vector<float>> Trainer::log_probs(const engine::Model& model,
+std::vector<std::vector<float>> Trainer::log_probs(engine::Backend& backend,
                                                    std::span<const engine::Sample> samples) {
-  const engine::RotaryView table = rotary(longest(samples));
-  const size_t size = options_.micro_batch_size > 0 ? static_cast<size_t>(options_.micro_batch_size)
-                                                    : std::max<size_t>(1, samples.size());
   std::vector<std::vector<float>> out;
-  for (size_t first = 0; first < samples.size(); first += size) {
-    std::vector<const engine::Sample*> batch;
-    const size_t end = std::min(first + size, samples.size());
-    for (size_t i = first; i < end; ++i) batch.push_back(&samples[i]);
-    const engine::Scores scores =
-        engine::score(run_, model, table, batch, static_cast<float>(options_.rollout_temperature));
-    auto next = scores.log_probs.begin();
-    for (const engine::Sample* s : batch) {
-      out.emplace_back(next, next + s->response_length());
-      next += s->response_length();
-    }
+  const auto temperature = static_cast<float>(options_.rollout_temperature);
+  for (engine::Scores& s : backend.score(samples, temperature, options_.micro_batch_size)) {
+    out.push_back(std::move(s.log_probs));
   }
   return out;
 }
@@ -127,7 +121,7 @@ std::vector<engine::SampleTargets> Trainer::targets(std::span<const engine::Samp
   const bool one_step = static_cast<int64_t>(samples.size()) <= step_samples(options_);
   // Before its only update the policy is its own past: the step's forward pass gives both.
   if (!one_step || options_.kl_coef != 0) {
-    auto old = log_probs(state_.model, samples);
+    auto old = log_probs(*backend_, samples);
     for (size_t i = 0; i < samples.size(); ++i) out[i].old_log_probs = std::move(old[i]);
   }
   if (reference_ != nullptr) {
@@ -142,11 +136,13 @@ StepOutcome Trainer::step(std::span<const engine::Sample> samples,
                           std::span<const engine::SampleTargets> targets, engine::EventSink* sink) {
   const auto start = std::chrono::steady_clock::now();
   engine::StepConfig config = step_config(options_);
-  config.lr = engine::learning_rate(schedule_, state_.step);
+  config.lr = engine::learning_rate(schedule_, backend_->steps());
   StepOutcome out;
   out.lr = config.lr;
-  out.result = engine::run_step(watched(sink), state_, gradients_, rotary(longest(samples)),
-                                samples, targets, config);
+  {
+    const Watched watched(run_, sink);
+    out.result = backend_->step(samples, targets, config);
+  }
   const std::vector<std::vector<float>> trained = train_log_probs(out.result);
   if (has_rollout_log_probs(samples)) {
     out.train_vs_rollout = compare_log_probs(samples, trained, rollout_log_probs(samples));

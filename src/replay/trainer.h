@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "src/base/digest.h"
+#include "src/engine/backend.h"
 #include "src/engine/learning_rate.h"
-#include "src/engine/rollout.h"
-#include "src/engine/rotary.h"
 #include "src/engine/step.h"
 #include "src/replay/log_prob_difference.h"
 #include "src/replay/model_source.h"
@@ -40,17 +39,15 @@ struct StepOutcome {
   double seconds = 0;
 };
 
-/// A model in training: weights, moments, the reference, and the step that changes them.
+/// A model in training: a kernel set with its weights and moments, the reference, and the schedule.
 class Trainer {
  public:
-  /// Loads and packs the weights. Errors: those of ModelSource::load.
+  /// Loads the weights. Errors: those of ModelSource::load and engine::make_backend.
   Trainer(const engine::Runtime& runtime, const RunOptions& options, const ModelSource& model);
 
-  const ModelConfig& config() const { return state_.model.config(); }
-  engine::TrainState& state() { return state_; }
-  const engine::Gradients& gradients() const { return gradients_; }
+  engine::Backend& backend() { return *backend_; }
 
-  /// Responses to the requests by the weights as they are.
+  /// Responses to the requests by the weights as they are. Events go to `sink` unless it is null.
   std::vector<engine::Sample> generate(std::span<const engine::Request> requests,
                                        engine::EventSink* sink,
                                        const std::function<void(int64_t)>& progress);
@@ -63,19 +60,14 @@ class Trainer {
                    std::span<const engine::SampleTargets> targets, engine::EventSink* sink);
 
  private:
-  engine::RotaryView rotary(int64_t positions);
-  std::vector<std::vector<float>> log_probs(const engine::Model& model,
+  std::vector<std::vector<float>> log_probs(engine::Backend& backend,
                                             std::span<const engine::Sample> samples);
 
-  engine::Runtime watched(engine::EventSink* sink) const { return {run_.kernels, run_.pool, sink}; }
-
-  const engine::Runtime run_;
-  const RunOptions& options_;
+  engine::Runtime run_;
+  const RunOptions options_;
   engine::LearningRate schedule_;
-  engine::TrainState state_;
-  engine::Gradients gradients_;
-  std::unique_ptr<engine::Model> reference_;
-  std::optional<kernels::RotaryTable> rotary_;
+  std::unique_ptr<engine::Backend> backend_;
+  std::unique_ptr<engine::Backend> reference_;
 };
 
 }  // namespace rlreplay::replay

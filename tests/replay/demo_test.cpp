@@ -91,12 +91,13 @@ TEST_CASE("a saved demo is a checkpoint: the same configuration, weights and tok
   DemoOptions one_step;
   one_step.warm_steps = 1;
   engine::Model model = make_demo(runtime, one_step);
-  open_demo()->save(model, folder / "saved");
+  const std::span<const float> weights(model.weights().data(), model.weights().size());
+  open_demo()->save(model.parameters(), weights, folder / "saved");
   const auto saved = find_model(folder / "saved");
   CHECK(same_shape(saved->config(), demo_config()));
   CHECK(saved->config().stop_ids == demo_config().stop_ids);
   engine::Model loaded(saved->config());
-  saved->load(runtime, loaded);
+  saved->load(runtime, loaded.parameters(), {loaded.weights().data(), loaded.weights().size()});
   CHECK(weights_hash(loaded) == weights_hash(model));
   const std::string text = "<|start|>3+4=7<|end|>";
   CHECK(saved->tokenizer().encode(text) == open_demo()->tokenizer().encode(text));

@@ -28,14 +28,6 @@ std::string help_text(const Option& option) {
   return out;
 }
 
-/// What the model that the settings name brings along. A base that has a model, a dump's, has its
-/// settings already.
-std::vector<Setting> model_settings(std::span<const Setting> asked) {
-  RunOptions named;
-  apply_settings(named, asked);
-  return named.model == kDemo ? demo_settings() : std::vector<Setting>{};
-}
-
 /// What CLI11 left over: slime's options with their values, or a mistake.
 void check_extras(const std::vector<std::string>& extras) {
   std::string ignored;
@@ -53,11 +45,13 @@ void check_extras(const std::vector<std::string>& extras) {
 
 }  // namespace
 
-void RunFlags::add(CLI::App& verb, std::span<const Section> sections) {
+void RunFlags::add(CLI::App& verb, std::span<const Section> sections,
+                   const std::vector<std::string_view>& except) {
   verb_ = &verb;
   verb.allow_extras();
   for (const Option& option : option_table()) {
     if (std::find(sections.begin(), sections.end(), option.section) == sections.end()) continue;
+    if (std::find(except.begin(), except.end(), option.name) != except.end()) continue;
     const std::string name(option.name);
     const bool flag = std::holds_alternative<bool RunOptions::*>(option.field);
     CLI::Option* added =
@@ -77,13 +71,30 @@ void RunFlags::add(CLI::App& verb, std::span<const Section> sections) {
 
 RunOptions RunFlags::resolve(RunOptions base) const {
   check_extras(verb_->remaining());
-  std::vector<Setting> asked;
-  if (!config_.empty()) asked = read_config_file(config_);
-  asked.insert(asked.end(), given_.begin(), given_.end());
-  if (base.model.empty()) apply_settings(base, model_settings(asked));
-  apply_settings(base, asked);
+  if (!config_.empty()) apply_settings(base, read_config_file(config_));
+  apply_settings(base, given_);
   check_options(base);
   return base;
+}
+
+RunOptions RunFlags::resolve_for_model() const {
+  RunOptions base;
+  RunOptions asked = base;
+  if (!config_.empty()) apply_settings(asked, read_config_file(config_));
+  apply_settings(asked, given_);
+  if (asked.model == kDemo) apply_settings(base, demo_settings());
+  return resolve(base);
+}
+
+std::vector<std::string> RunFlags::overridden(const RunOptions& base) const {
+  const RunOptions resolved = resolve(base);
+  std::vector<std::string> out;
+  for (const Option& option : option_table()) {
+    const std::string before = option_text(base, option), after = option_text(resolved, option);
+    if (before == after) continue;
+    out.push_back(std::string(option.name) + ": " + before + " -> " + after);
+  }
+  return out;
 }
 
 }  // namespace rlreplay::replay

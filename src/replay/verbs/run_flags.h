@@ -1,9 +1,9 @@
 #pragma once
 
 #include <CLI/App.hpp>
-#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/replay/options.h"
@@ -14,14 +14,21 @@ namespace rlreplay::replay {
 /// --config and --print-config. Slime's options without effect here are taken and listed.
 class RunFlags {
  public:
-  void add(CLI::App& verb, std::span<const Section> sections);
+  /// `except`: options that the verb reads itself.
+  void add(CLI::App& verb, std::span<const Section> sections,
+           const std::vector<std::string_view>& except = {});
+  /// As if the flag had been given.
+  void set(const std::string& name, const std::string& text) { given_.emplace_back(name, text); }
 
-  /// `base`, then --config, then the flags. Names what slime option is ignored on standard error.
+  /// `base`, then --config, then the flags. Names on standard error what slime option is ignored.
   /// Errors: kUsage for an option that nobody knows.
   RunOptions resolve(RunOptions base) const;
+  /// The same on a model's own defaults.
+  RunOptions resolve_for_model() const;
 
-  /// The flags themselves, for reports of what was overridden.
-  const std::vector<Setting>& given() const { return given_; }
+  /// What the flags and the file change of `base`, as "name: before -> after" lines.
+  std::vector<std::string> overridden(const RunOptions& base) const;
+
   bool print_config() const { return print_config_; }
 
  private:

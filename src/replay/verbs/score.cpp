@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
+#include "src/engine/backend.h"
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
 #include "src/replay/run_config.h"
@@ -46,24 +47,21 @@ engine::Sample read_sample(const JsonValue& root, const ModelConfig& config) {
 
 int score(const ScoreArguments& arguments) {
   const Machine machine(arguments.options);
-  const auto source =
-      find_model(arguments.options.model, static_cast<uint64_t>(arguments.options.seed));
-  engine::Model model(source->config());
-  source->load(machine.runtime(), model);
-  model.pack(machine.runtime(), /*backward=*/false);
+  const auto source = find_model(arguments.options.model);
+  const auto backend = engine::make_backend(
+      arguments.options.kernels, machine.runtime(),
+      {.model = source->config(), .rope = rope(arguments.options), .training = false});
+  backend->write_state(0, [&](const engine::StateSpans<float>& state) {
+    source->load(machine.runtime(), backend->parameters(), state.weights);
+  });
   JsonLines lines = open_lines(arguments.tokens);
-  std::optional<kernels::RotaryTable> table;
   while (const auto line = lines.next()) {
     const engine::Sample sample = read_sample(line->root(), source->config());
-    const auto length = static_cast<int64_t>(sample.tokens.size());
-    if (!table || table->cos().rows < length) {
-      table.emplace(engine::make_rotary_table(source->config(), rope(arguments.options), 2 * length,
-                                              machine.runtime().pool));
-    }
-    const engine::Sample* const batch[] = {&sample};
     const engine::Scores scores =
-        engine::score(machine.runtime(), model, engine::view(*table), batch,
-                      static_cast<float>(arguments.options.rollout_temperature));
+        backend
+            ->score({&sample, 1}, static_cast<float>(arguments.options.rollout_temperature),
+                    /*micro_batch_samples=*/0)
+            .front();
     std::cout << JsonLine()
                      .json("log_probs", floats_json(scores.log_probs))
                      .json("entropy", floats_json(scores.entropy))
@@ -83,6 +81,8 @@ void add_score(CLI::App& program, Command& chosen) {
   verb->add_option("--tokens,tokens", arguments->tokens, "JSONL file, - for standard input");
   verb->add_option("--temperature", options.rollout_temperature, "logits are divided by it");
   verb->add_option("--rope", options.rope, "hf or exact")->check(CLI::IsMember({"hf", "exact"}));
+  verb->add_option("--kernels", options.kernels, "portable or torch")
+      ->check(CLI::IsMember({"portable", "torch"}));
   verb->add_option("--threads", options.threads, "0: one a processor")
       ->check(CLI::NonNegativeNumber);
   verb->footer(

@@ -4,9 +4,10 @@
 
 #include "src/base/error.h"
 #include "src/replay/config_file.h"
+#include "src/replay/difference_report.h"
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
-#include "src/replay/run.h"
+#include "src/replay/replay.h"
 #include "src/replay/step_report.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
@@ -20,53 +21,164 @@ constexpr Section kSections[] = {Section::kModel,    Section::kPrompts,   Sectio
 
 struct TrainArguments {
   RunFlags flags;
+  std::string from;
+  std::string steps;
+  std::string inject;
+  bool each_step = false;
+  bool stop_at_first = false;
   bool json = false;
 };
 
-/// Prints each step as it ends.
+/// Prints each step as it ends, with digests of the state.
 class Printer : public RunObserver {
  public:
-  explicit Printer(bool json) : json_(json), table_(std::cout) {}
+  Printer(const RunOptions& options, Trainer& trainer, ThreadPool& pool, bool json)
+      : steps_(json),
+        portable_(options.kernels == "portable"),
+        sink_(trainer.backend().config(), trainer.backend().parameters(), kernels::kLeaf, {},
+              pool) {}
 
+  engine::EventSink* step_sink(int64_t, int64_t, std::span<const engine::Sample>) override {
+    return portable_ ? &sink_ : nullptr;
+  }
   void step(StepOutcome& outcome, std::span<const engine::Sample>,
             std::span<const engine::SampleTargets>) override {
-    if (json_) {
-      std::cout << to_json(outcome) << std::endl;
-    } else {
-      table_.add(outcome);
+    if (portable_) {
+      outcome.digests = state_digests(sink_.finish(outcome.rollout_id, outcome.step_id));
     }
+    steps_.add(outcome);
   }
 
  private:
-  bool json_;
-  StepTable table_;
+  StepLines steps_;
+  bool portable_;
+  engine::RecordingSink sink_;
 };
 
-int train(const TrainArguments& arguments) {
-  const RunOptions options = arguments.flags.resolve(RunOptions{});
+int train_on_policy(const TrainArguments& arguments) {
+  const RunOptions options = arguments.flags.resolve_for_model();
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
     return 0;
   }
-  const Machine machine(options);
+  Machine machine(options);
   const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
   const Task task(options, *model);
   Trainer trainer(machine.runtime(), options, *model);
-  Printer printer(arguments.json);
+  Printer printer(options, trainer, machine.pool(), arguments.json);
   run_training(trainer, task, options, /*rollout_only=*/false, printer);
-  if (!options.save.empty()) model->save(trainer.state().model, options.save);
+  if (options.save.empty()) return 0;
+  model->save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
   return 0;
+}
+
+ReplayPlan replay_plan(const TrainArguments& arguments) {
+  ReplayPlan plan;
+  if (!arguments.steps.empty()) parse_steps(arguments.steps, plan);
+  plan.each_step = arguments.each_step;
+  plan.stop_at_first = arguments.stop_at_first;
+  if (!arguments.inject.empty()) plan.injection = parse_injection(arguments.inject);
+  return plan;
+}
+
+std::string again(const TrainArguments& arguments, const StepOutcome& step) {
+  std::string out = "rlreplay train --from " + arguments.from;
+  if (!arguments.inject.empty()) out += " --inject " + arguments.inject;
+  return out + " --stop-at-first  # step " + std::to_string(step.rollout_id) + "." +
+         std::to_string(step.step_id);
+}
+
+/// Prints the steps, and at the first difference where the two part.
+class ReplayPrinter {
+ public:
+  explicit ReplayPrinter(const TrainArguments& arguments)
+      : arguments_(arguments), steps_(arguments.json) {}
+
+  void add(const ReplayedStep& step) {
+    if (!step.judged) return;
+    steps_.add(step.outcome);
+    if (step.difference.identical() || reported_) return;
+    reported_ = true;
+    if (arguments_.json) {
+      std::cout << to_json(step.difference) << std::endl;
+    } else {
+      std::cout << '\n'
+                << difference_report(step.difference, "record", "replay",
+                                     again(arguments_, step.outcome))
+                << '\n';
+    }
+  }
+
+ private:
+  const TrainArguments& arguments_;
+  StepLines steps_;
+  bool reported_ = false;
+};
+
+int train_from(const TrainArguments& arguments) {
+  const RecordedRun record(arguments.from);
+  const RunOptions recorded = record.config().options;
+  const RunOptions options = arguments.flags.resolve(recorded);
+  if (arguments.flags.print_config()) {
+    std::cout << options_yaml(options);
+    return 0;
+  }
+  for (const std::string& line : arguments.flags.overridden(recorded)) {
+    std::cerr << "overridden: " << line << '\n';
+  }
+  Machine machine(options);
+  const auto model = recorded_model(record);
+  Trainer trainer(machine.runtime(), options, *model);
+  ReplayPrinter printer(arguments);
+  const ReplayPlan plan = replay_plan(arguments);
+  const bool identical = replay_training(record, options, plan, trainer, machine.pool(), nullptr,
+                                         [&](const ReplayedStep& step) { printer.add(step); });
+  if (!arguments.json) {
+    std::cout << (plan.each_step ? "each step from its recorded state: "
+                                 : "run freely from the first step: ")
+              << (identical ? "identical\n" : "NOT identical\n");
+  }
+  return identical ? 0 : 1;
+}
+
+int train(const TrainArguments& arguments) {
+  if (!arguments.from.empty()) return train_from(arguments);
+  if (!arguments.steps.empty() && arguments.steps.find("..") == std::string::npos) {
+    TrainArguments on_policy = arguments;
+    on_policy.flags.set("steps", arguments.steps);
+    return train_on_policy(on_policy);
+  }
+  if (arguments.each_step || arguments.stop_at_first || !arguments.inject.empty() ||
+      !arguments.steps.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "--each-step, --stop-at-first, --inject and --steps A..B are for --from DUMP");
+  }
+  return train_on_policy(arguments);
 }
 
 }  // namespace
 
 void add_train(CLI::App& program, Command& chosen) {
   auto arguments = std::make_shared<TrainArguments>();
-  CLI::App* verb = program.add_subcommand("train", "Train a model on policy, without recording");
-  arguments->flags.add(*verb, kSections);
+  CLI::App* verb = program.add_subcommand(
+      "train", "Train a model on policy, or again from a dump and compare with its record");
+  verb->add_option("--from", arguments->from, "dump whose rollouts are trained on again");
+  verb->add_option("--steps", arguments->steps,
+                   "optimizer steps to take; with --from: A..B, counted from 0, B included");
+  verb->add_flag("--each-step", arguments->each_step,
+                 "load the recorded state before every step: each is judged alone");
+  verb->add_flag("--stop-at-first", arguments->stop_at_first, "stop at the first difference");
+  verb->add_option("--inject", arguments->inject,
+                   "plant a difference, EVENT:INDEX:ULPS (docs/events.md)");
+  arguments->flags.add(*verb, kSections, {"steps"});
   verb->add_flag("--json", arguments->json, "an object a step instead of a table");
   verb->footer(
-      "Example:\n  rlreplay train --model demo --steps 5\n"
+      "With --from every option comes from the dump; flags override it and are listed.\n"
+      "Exit code 1: a step differs from its record.\n\n"
+      "Examples:\n  rlreplay train --model demo --steps 5\n"
+      "  rlreplay train --from dump/\n"
+      "  rlreplay train --from dump/ --kernels torch --stop-at-first\n"
+      "  rlreplay train --from dump/ --inject 1.0/backward/0/down/dx:5:1\n"
       "  rlreplay train --model Qwen2.5-0.5B --prompts prompts.jsonl --reward gsm8k \\\n"
       "      --rollout-batch-size 4 --n-samples-per-prompt 8 --steps 2 --save trained");
   verb->callback([=, &chosen] { chosen = [=] { return train(*arguments); }; });

@@ -11,6 +11,8 @@ using Command = std::function<int()>;
 
 void add_export(CLI::App& program, Command& chosen);
 void add_import(CLI::App& program, Command& chosen);
+void add_capture(CLI::App& program, Command& chosen);
+void add_rollout(CLI::App& program, Command& chosen);
 void add_score(CLI::App& program, Command& chosen);
 void add_tokenize(CLI::App& program, Command& chosen);
 void add_train(CLI::App& program, Command& chosen);

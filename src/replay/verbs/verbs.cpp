@@ -3,7 +3,9 @@
 namespace rlreplay::replay {
 
 void add_verbs(CLI::App& program, Command& chosen) {
+  add_capture(program, chosen);
   add_train(program, chosen);
+  add_rollout(program, chosen);
   add_score(program, chosen);
   add_import(program, chosen);
   add_export(program, chosen);

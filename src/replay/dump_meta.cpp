@@ -1,0 +1,55 @@
+#include "src/replay/dump_meta.h"
+
+#include "format/canonical.h"
+#include "format/foreign/model_config.h"
+#include "kernels/order.h"
+#include "src/base/error.h"
+#include "src/base/json_value.h"
+#include "src/replay/config_file.h"
+
+namespace rlreplay::replay {
+namespace {
+
+std::string config_object(const RunOptions& options) {
+  format::JsonObject out;
+  for (const auto& [name, text] : settings(options)) out.text(name, text);
+  return out.str();
+}
+
+std::string contract_object() {
+  format::JsonObject out;
+  out.text("version", "0.1").text("profile", "fp32");
+  out.number("leaf", static_cast<uint64_t>(kernels::kLeaf));
+  return out.str();
+}
+
+}  // namespace
+
+std::string dump_meta(const RunOptions& options, const ModelConfig& model) {
+  format::JsonObject out;
+  out.number("ranks", 1);
+  out.json("config", config_object(options));
+  out.text("model", foreign::config_json(model));
+  out.json("contract", contract_object());
+  out.text("kernels", options.kernels).text("layout", options.layout);
+  out.text("device", options.device);
+  return out.str();
+}
+
+RecordedConfig read_dump_meta(const std::string& meta, const std::string& where) {
+  const JsonDocument document = JsonDocument::parse(meta, where);
+  const JsonValue root = document.root();
+  const auto config = root.find("config"), model = root.find("model");
+  if (!config || !model || !model->is_string()) {
+    throw Error(ErrorCode::kUnsupported,
+                "the dump does not say with which options and which model it was made: a dump of "
+                "`rlreplay capture` can be replayed",
+                where);
+  }
+  RecordedConfig out;
+  apply_settings(out.options, parse_options_json(config->dump(), where));
+  out.model = foreign::parse_model_config(model->string(), where);
+  return out;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "src/base/model_config.h"
+#include "src/replay/options.h"
+
+namespace rlreplay::replay {
+
+/// What a dump says of the run that it records: the resolved options, the model's shape, the
+/// numeric contract, the kernel set.
+std::string dump_meta(const RunOptions& options, const ModelConfig& model);
+
+/// The options and the model of a recorded run.
+struct RecordedConfig {
+  RunOptions options;
+  ModelConfig model;
+};
+/// Errors: kUnsupported for a dump that says nothing of them (an imported one); kCorrupt.
+RecordedConfig read_dump_meta(const std::string& meta, const std::string& where);
+
+}  // namespace rlreplay::replay

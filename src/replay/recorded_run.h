@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "format/dump_reader.h"
+#include "format/train_data.h"
+#include "src/engine/event_record.h"
+#include "src/replay/dump_meta.h"
+#include "src/replay/sample_data.h"
+
+namespace rlreplay::replay {
+
+struct StepId {
+  int64_t rollout = 0;
+  int64_t step = 0;
+  friend auto operator<=>(const StepId&, const StepId&) = default;
+  /// As groups of a dump are named, and as people write it.
+  std::string group() const { return std::to_string(rollout) + "-" + std::to_string(step); }
+  std::string name() const { return std::to_string(rollout) + "." + std::to_string(step); }
+};
+
+/// A dump of a run, as replays and comparisons read it.
+class RecordedRun {
+ public:
+  /// Errors: FormatError.
+  explicit RecordedRun(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const format::DumpReader& dump() const { return dump_; }
+  /// Errors: those of read_dump_meta.
+  RecordedConfig config() const { return read_dump_meta(dump_.meta(), path_); }
+
+  /// In order.
+  const std::vector<int64_t>& rollouts() const { return rollouts_; }
+  const std::vector<StepId>& steps() const { return steps_; }
+  /// Steps before which the state was recorded.
+  const std::vector<StepId>& states() const { return states_; }
+  bool has_state(const StepId& step) const;
+
+  /// Errors: kIncomplete where the rollout, or a column that a replay needs, is missing.
+  std::vector<engine::Sample> samples(int64_t rollout) const;
+  format::TrainData train_data(const StepId& step) const;
+  /// Empty where none were recorded.
+  engine::StepEvents rollout_events(int64_t rollout) const;
+  engine::StepEvents step_events(const StepId& step) const;
+
+  void load_state(const StepId& step, engine::Backend& backend) const;
+  void load_weights(const StepId& step, const engine::ParameterTable& parameters,
+                    std::span<float> weights) const;
+
+ private:
+  engine::StepEvents events(const char* kind, const std::string& group, const StepId& step) const;
+
+  std::string path_;
+  format::DumpReader dump_;
+  std::vector<int64_t> rollouts_;
+  std::vector<StepId> steps_, states_;
+};
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,103 @@
+#include "src/replay/recorder.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "format/dump_writer.h"
+#include "kernels/order.h"
+#include "src/base/error.h"
+#include "src/replay/dump_meta.h"
+#include "src/replay/event_store.h"
+#include "src/replay/sample_data.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr uint64_t kQueuedBytes = uint64_t{1} << 30;
+
+format::DumpWriter create(const std::string& path, bool force, const std::string& meta) {
+  if (force && std::filesystem::exists(path)) format::remove_dump(path);
+  return format::DumpWriter::create(path, meta);
+}
+
+std::string step_group(int64_t rollout_id, int64_t step_id) {
+  return std::to_string(rollout_id) + "-" + std::to_string(step_id);
+}
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T> more) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+}  // namespace
+
+WeightsPolicy parse_weights_policy(const std::string& text) {
+  if (text == "all") return {1, true};
+  if (text == "first") return {0, true};
+  if (text == "none") return {0, false};
+  WeightsPolicy out;
+  const char* end = text.data() + text.size();
+  if (text.starts_with("every=")) {
+    const auto read = std::from_chars(text.data() + 6, end, out.every);
+    if (read.ec == std::errc() && read.ptr == end && out.every > 0) return out;
+  }
+  throw Error(ErrorCode::kUsage,
+              "--weights takes all, first, every=N or none, not \"" + text + "\"");
+}
+
+StateDigests state_digests(const engine::StepEvents& events) {
+  StateDigests out;
+  out.weights = events.total(engine::Op::kWeight);
+  out.gradients = events.total(engine::Op::kGradient);
+  out.optimizer = events.total(engine::Op::kExpAvg);
+  out.optimizer += events.total(engine::Op::kExpAvgSq);
+  return out;
+}
+
+Recorder::Recorder(const std::string& path, bool force, const RunOptions& options,
+                   const ModelSource& model, Trainer& trainer, ThreadPool& pool)
+    : weights_(parse_weights_policy(options.weights)),
+      trainer_(trainer),
+      sink_(model.config(), trainer.backend().parameters(), kernels::kLeaf,
+            engine::parse_record_options(options.record), pool) {
+  writer_.emplace(create(path, force, dump_meta(options, model.config())), kQueuedBytes);
+}
+
+engine::EventSink* Recorder::rollout_sink(int64_t rollout_id) {
+  keep_state(rollout_id, 0);
+  return &sink_;
+}
+
+engine::EventSink* Recorder::step_sink(int64_t rollout_id, int64_t step_id,
+                                       std::span<const engine::Sample>) {
+  keep_state(rollout_id, step_id);
+  return &sink_;
+}
+
+void Recorder::keep_state(int64_t rollout_id, int64_t step_id) {
+  const std::string group = step_group(rollout_id, step_id);
+  if (group == kept_state_ || !weights_.keeps(trainer_.backend().steps())) return;
+  kept_state_ = group;
+  writer_->append("weights/" + group + "/rank0.h5", state_datasets(trainer_.backend(), group));
+}
+
+void Recorder::rollout(const RolloutBatch& batch) {
+  const std::string group = std::to_string(batch.id);
+  auto datasets = format::to_datasets(rollout_data(batch), group);
+  append(datasets, event_datasets(sink_.finish(batch.id, 0), group));
+  writer_->append("rollout/" + group + ".h5", std::move(datasets));
+}
+
+void Recorder::step(StepOutcome& outcome, std::span<const engine::Sample> samples,
+                    std::span<const engine::SampleTargets> targets) {
+  const std::string group = step_group(outcome.rollout_id, outcome.step_id);
+  const engine::StepEvents events = sink_.finish(outcome.rollout_id, outcome.step_id);
+  outcome.digests = state_digests(events);
+  auto datasets = format::to_datasets(train_data(outcome, samples, targets), group);
+  append(datasets, event_datasets(events, group));
+  writer_->append("train/" + group + "/rank0.h5", std::move(datasets));
+}
+
+Hash Recorder::finish() { return writer_->finish().seal(); }
+
+}  // namespace rlreplay::replay

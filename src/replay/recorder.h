@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "format/background_writer.h"
+#include "src/engine/recording_sink.h"
+#include "src/replay/run.h"
+
+namespace rlreplay::replay {
+
+/// Which steps have the state before them in the dump.
+struct WeightsPolicy {
+  int64_t every = 0;  // 0: none; 1: all
+  bool first = true;
+
+  bool keeps(int64_t steps_taken) const {
+    if (steps_taken == 0) return first || every > 0;
+    return every > 0 && steps_taken % every == 0;
+  }
+};
+/// `all|first|every=N|none`. Errors: kUsage.
+WeightsPolicy parse_weights_policy(const std::string& text);
+
+/// Sees what a recorded step is told and what it computes: digests for its report.
+StateDigests state_digests(const engine::StepEvents& events);
+
+/// Writes a run into a dump while it goes, from a thread of its own.
+class Recorder : public RunObserver {
+ public:
+  /// Begins the dump. Errors: those of DumpWriter::create; with `force` a dump that is there is
+  /// removed before.
+  Recorder(const std::string& path, bool force, const RunOptions& options, const ModelSource& model,
+           Trainer& trainer, ThreadPool& pool);
+
+  engine::EventSink* rollout_sink(int64_t rollout_id) override;
+  engine::EventSink* step_sink(int64_t rollout_id, int64_t step_id,
+                               std::span<const engine::Sample> samples) override;
+  void rollout(const RolloutBatch& batch) override;
+  void step(StepOutcome& outcome, std::span<const engine::Sample> samples,
+            std::span<const engine::SampleTargets> targets) override;
+
+  /// Waits until everything is stored, and seals the dump.
+  Hash finish();
+
+ private:
+  /// The state before the step, unless it is there already.
+  void keep_state(int64_t rollout_id, int64_t step_id);
+
+  WeightsPolicy weights_;
+  Trainer& trainer_;
+  engine::RecordingSink sink_;
+  std::string kept_state_;  // group of the last state
+  std::optional<format::BackgroundWriter> writer_;
+};
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "src/replay/injection.h"
+#include "src/replay/origin.h"
+#include "src/replay/recorded_run.h"
+#include "src/replay/recorder.h"
+#include "src/replay/trainer.h"
+
+namespace rlreplay::replay {
+
+/// Which steps of a record are run again, and how.
+struct ReplayPlan {
+  int64_t first = 0;         // optimizer steps, counted from 0
+  int64_t last = INT64_MAX;  // included
+  bool each_step = false;    // the recorded state is loaded before every step
+  bool stop_at_first = false;
+  std::optional<Injection> injection;
+};
+
+/// `a..b`, `a..` or `a`. Errors: kUsage.
+void parse_steps(const std::string& text, ReplayPlan& plan);
+
+/// One step that was run again.
+struct ReplayedStep {
+  StepOutcome outcome;
+  StepDifference difference;
+  bool judged = true;  // false: run only to reach the first step asked for
+};
+using ReplaySink = std::function<void(const ReplayedStep& step)>;
+
+/// Trains again from recorded rollouts and compares with the record, step by step.
+/// Returns whether every judged step was identical.
+/// Errors: kIncomplete where the record lacks the state to begin with.
+bool replay_training(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
+                     Trainer& trainer, ThreadPool& pool, RunObserver* recorder,
+                     const ReplaySink& report);
+
+/// One rollout that was generated again.
+struct ReplayedRollout {
+  int64_t id = 0;
+  int64_t samples = 0;
+  int64_t different_tokens = 0;                // positions of responses, missing ones too
+  std::optional<LogProbDifference> log_probs;  // where all tokens agree
+  StepDifference difference;
+  bool identical() const {
+    return different_tokens == 0 && difference.identical() &&
+           (!log_probs || (log_probs->different == 0 && log_probs->nonfinite == 0));
+  }
+};
+
+/// Generates the recorded rollouts again, from recorded weights and seeds.
+bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
+                     Trainer& trainer, ThreadPool& pool,
+                     const std::function<void(const ReplayedRollout&)>& report);
+
+/// Takes the steps of one recorded rollout, with the weights as they are.
+void train_through(const RecordedRun& record, const RunOptions& options, int64_t rollout,
+                   Trainer& trainer, ThreadPool& pool);
+
+/// A source of nothing but the record: its model's shape, and the weights before its first step.
+std::unique_ptr<ModelSource> recorded_model(const RecordedRun& record);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,22 @@
+#include "src/replay/watch.h"
+
+#include "kernels/order.h"
+
+namespace rlreplay::replay {
+
+Watch::Watch(const RunOptions& options, const ReplayPlan& plan, Trainer& trainer, ThreadPool& pool)
+    : recording_(trainer.backend().config(), trainer.backend().parameters(), kernels::kLeaf,
+                 engine::parse_record_options(options.record), pool) {
+  if (!plan.injection) return;
+  injecting_.emplace(*plan.injection, trainer.backend().config(), trainer.backend().parameters(),
+                     &recording_);
+}
+
+engine::EventSink* Watch::begin(int64_t rollout, int64_t step,
+                                std::span<const engine::Sample> samples) {
+  if (!injecting_) return &recording_;
+  injecting_->begin(rollout, step, engine::sample_shapes(samples));
+  return &*injecting_;
+}
+
+}  // namespace rlreplay::replay

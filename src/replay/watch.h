@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+
+#include "src/engine/recording_sink.h"
+#include "src/replay/replay.h"
+
+namespace rlreplay::replay {
+
+/// The sinks of a replay: a recording one, and one that plants a difference before it looks.
+class Watch {
+ public:
+  Watch(const RunOptions& options, const ReplayPlan& plan, Trainer& trainer, ThreadPool& pool);
+
+  engine::EventSink* begin(int64_t rollout, int64_t step, std::span<const engine::Sample> samples);
+  engine::StepEvents finish(int64_t rollout, int64_t step) {
+    return recording_.finish(rollout, step);
+  }
+
+ private:
+  engine::RecordingSink recording_;
+  std::optional<InjectingSink> injecting_;
+};
+
+}  // namespace rlreplay::replay
