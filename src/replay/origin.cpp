@@ -19,7 +19,7 @@ using engine::When;
 
 /// What the events of a record say of the model.
 struct Shape {
-  int64_t layers = 0;
+  int64_t layers = 1;  // where none was recorded, one stands for all
   bool head_norms = false;
 
   explicit Shape(const StepEvents& events) {
@@ -198,6 +198,15 @@ std::optional<EventDifference::Value> value_of(const StepEvents& a, const StepEv
   return first_value_in(a, *in_a, b, *in_b, *row);
 }
 
+/// Where no event's inputs agree: the first that differs.
+Origin carried(const StepEvents& a, const StepEvents& b, const EventDifference& first) {
+  std::optional<Element> row;
+  if (!first.rows.empty()) row = first.rows.front();
+  const OriginClass kind = first.missing ? OriginClass::kMissing : OriginClass::kCarrier;
+  return {b.rollout_id, b.step_id, first.event, first.rank, row, value_of(a, b, first, row),
+          false,        kind};
+}
+
 }  // namespace
 
 std::string_view name(OriginClass kind) {
@@ -216,33 +225,24 @@ std::string_view name(OriginClass kind) {
   return "?";
 }
 
-std::optional<Origin> find_origin(const StepEvents& a, const StepEvents& b,
-                                  std::span<const EventDifference> events,
-                                  const StateBefore& before) {
-  if (events.empty()) return {};
+std::vector<Origin> find_origins(const StepEvents& a, const StepEvents& b,
+                                 std::span<const EventDifference> events, const StateBefore& before,
+                                 size_t most) {
+  std::vector<Origin> out;
   const OriginSearch search(a, b, events, before);
-  Origin out{a.rollout_id, a.step_id, {}, 0, {}, {}, false, OriginClass::kCarrier};
-  const auto take = [&](const EventDifference& d, const std::optional<Element>& row) {
-    out.event = d.event;
-    out.rank = d.rank;
-    out.row = row;
-    out.value = value_of(a, b, d, row);
-  };
   for (const EventDifference& d : events) {
+    if (out.size() == most) break;
     if (d.missing) continue;
     const auto sources = search.sources(d.event);
     const auto row = search.agreeing_row(d, sources);
     if (!row) continue;
-    take(d, *row);
-    out.inputs_equal = true;
-    out.kind = !sources.whole                        ? OriginClass::kInterval
-               : find_event(d.event)->inputs.empty() ? OriginClass::kGiven
-                                                     : OriginClass::kOrigin;
-    return out;
+    const bool given = find_event(d.event)->inputs.empty();
+    const OriginClass kind = !sources.whole ? OriginClass::kInterval
+                             : given        ? OriginClass::kGiven
+                                            : OriginClass::kOrigin;
+    out.push_back(
+        {b.rollout_id, b.step_id, d.event, d.rank, *row, value_of(a, b, d, *row), true, kind});
   }
-  const EventDifference& first = events.front();
-  take(first, first.rows.empty() ? std::optional<Element>() : first.rows.front());
-  if (first.missing) out.kind = OriginClass::kMissing;
   return out;
 }
 
@@ -268,7 +268,9 @@ StepDifference compare_steps(const StepEvents& a, const StepEvents& b, const Sta
     missing.missing = true;
     out.events.push_back(std::move(missing));
   }
-  out.origin = find_origin(a, b, out.events, before);
+  if (out.events.empty()) return out;
+  auto origins = find_origins(a, b, out.events, before, 1);
+  out.origin = origins.empty() ? carried(a, b, out.events.front()) : std::move(origins.front());
   return out;
 }
 

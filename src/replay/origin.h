@@ -52,9 +52,10 @@ struct StateBefore {
 StepDifference compare_steps(const engine::StepEvents& a, const engine::StepEvents& b,
                              const StateBefore& before = {});
 
-/// Of differing events in canonical order. `recorded`: what both sides have.
-std::optional<Origin> find_origin(const engine::StepEvents& a, const engine::StepEvents& b,
-                                  std::span<const EventDifference> events,
-                                  const StateBefore& before);
+/// All differing events, up to `most`, that have a row whose inputs agree, in canonical order.
+/// `events`: what compare_steps found.
+std::vector<Origin> find_origins(const engine::StepEvents& a, const engine::StepEvents& b,
+                                 std::span<const EventDifference> events, const StateBefore& before,
+                                 size_t most);
 
 }  // namespace rlreplay::replay

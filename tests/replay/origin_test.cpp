@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
+#include "src/engine/event_rows.h"
 #include "tests/environment.h"
 #include "tests/replay/planted.h"
 
@@ -88,6 +89,91 @@ TEST_CASE("a planted difference is found where it was planted") {
       }
     }
   }
+}
+
+TEST_CASE("whatever differs follows from the planted difference by the inputs of the table") {
+  const uint64_t seed = rlreplay::test::seed();
+  std::cout << "seed " << seed << "\n";
+  Random random(seed + 1);
+  for (const auto architecture : {Architecture::kQwen2, Architecture::kQwen3}) {
+    Scenario s;
+    s.architecture = architecture;
+    const Recorded undisturbed = record(s);
+    const StepEvents a = whole(undisturbed);
+    const int times = rlreplay::test::full() ? 60 : 6;
+    for (int i = 0; i < times; ++i) {
+      const Phase phase = kPhases[i % 3 == 2 ? 3 : i % 3];  // rollout, forward, backward
+      Injection injection = random_injection(a, phase, random);
+      injection.ulps *= 1 << 20;  // large enough to reach what follows
+      CAPTURE(to_string(injection));
+      const StepEvents b = whole(record_planted(s, injection, undisturbed.samples).recorded);
+      const StepDifference difference = compare_steps(a, b);
+      for (const Origin& origin : find_origins(a, b, difference.events, {}, 1000)) {
+        const bool batch = phase == Phase::kRollout && origin.kind == OriginClass::kGiven;
+        if (!batch) CHECK(to_string(origin.event) == to_string(injection.at.event));
+      }
+      CHECK(difference.origin->value->index == injection.index);
+    }
+  }
+}
+
+TEST_CASE("a rollout that goes another way is followed back to where it turned") {
+  Scenario s;
+  const Recorded undisturbed = record(s);
+  const Sample& sample =
+      *std::ranges::max_element(undisturbed.samples, {}, &Sample::response_length);
+  int turned = 0;
+  for (int64_t p = sample.prompt_length - 1; turned < 1 && p + 1 < std::ssize(sample.tokens); ++p) {
+    const Element at{sample.id, p, 0};
+    const Event event{Phase::kRollout, 1, Op::kDown, "y"};
+    const RowSet rows = event_rows(*find_event(event), sample_shapes(undisturbed.samples));
+    Injection injection;
+    injection.at = {3, 0, event};
+    injection.index = index_of(rows, at.sample, at.row) * 72;
+    injection.ulps = 60000000;
+    const Disturbed disturbed = record_planted(s, injection, undisturbed.samples);
+    const auto& other = disturbed.recorded.samples;
+    if (std::ranges::find(other, sample.id, &Sample::id)->tokens == sample.tokens) continue;
+    ++turned;
+    const auto origin = compare_steps(undisturbed.rollout, disturbed.recorded.rollout).origin;
+    CHECK(origin->event == event);
+    CHECK(*origin->row == at);
+    // With digests only, the token is what is known of it.
+    Scenario less = s;
+    less.record = {Granularity::kSteps, false, false};
+    const auto token =
+        compare_steps(record(less).rollout,
+                      record_planted(less, injection, undisturbed.samples).recorded.rollout)
+            .origin;
+    CHECK(to_string(token->event) == "rollout/-/sample/token");
+    CHECK(name(token->kind) == name(OriginClass::kInterval));
+    CHECK(token->row->row == at.row + 1);
+  }
+  REQUIRE(turned == 1);
+}
+
+TEST_CASE("rows are compared by their place, whatever rows each side has") {
+  const auto events = [](RowSet rows, std::vector<float> values) {
+    EventRecord r;
+    r.event = {Phase::kForward, 0, Op::kDown, "y"};
+    r.dims = {2};
+    r.cols = 2;
+    r.rows = row_count(rows);
+    r.row_set = 0;
+    r.digest.low = rows.size() + static_cast<uint64_t>(r.rows);
+    const auto bytes = std::as_bytes(std::span(values));
+    r.values.assign(bytes.begin(), bytes.end());
+    return StepEvents{0, 0, {rows}, {r}};
+  };
+  const StepEvents a = events({{4, 0, 3}, {6, 0, 2}}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  const StepEvents b = events({{4, 0, 2}, {6, 0, 1}, {9, 5, 1}}, {1, 2, 3, 0, 7, 8, 9, 10});
+  const auto d = compare_event(a, a.events[0], b, b.events[0]);
+  REQUIRE(d);
+  REQUIRE(d->rows == std::vector<Element>{{4, 1, 0}, {4, 2, 0}, {6, 1, 0}, {9, 5, 0}});
+  REQUIRE(d->elements == 1);
+  REQUIRE(d->first->index == 3);
+  REQUIRE((d->first->at == Element{4, 1, 1}));
+  REQUIRE(d->first->a.number() == 4);
 }
 
 TEST_CASE("without values a difference is named to its row") {
