@@ -20,13 +20,15 @@ struct Scenario {
   int64_t micro_batch = 0;
   bool recompute = false;
   bool reversed = false;
+  std::vector<int64_t> prompts{3, 70, 290, 9, 31};
   RecordOptions record{Granularity::kOps, true, true};
 };
 
-inline std::vector<Request> scenario_requests(const ModelConfig& c) {
+inline std::vector<Request> scenario_requests(const ModelConfig& c,
+                                              const std::vector<int64_t>& prompts) {
   Random random(5);
   std::vector<Request> out;
-  for (const int64_t length : {3, 70, 290, 9, 31}) {
+  for (const int64_t length : prompts) {
     Request r{40 + out.size(), out.size() / 2, {}};
     for (int64_t p = 0; p < length; ++p) {
       r.prompt.push_back(static_cast<int32_t>(random.below(c.vocab)));
@@ -94,8 +96,8 @@ Recorded record(const Scenario& s, Wrap wrap) {
   state.model.pack(run, true);
   const Tables tables(c, 1024);
   Recorded out;
-  out.samples =
-      rollout(run, state.model, tables.view(), scenario_requests(c), rollout_config(s.slots));
+  out.samples = rollout(run, state.model, tables.view(), scenario_requests(c, s.prompts),
+                        rollout_config(s.slots));
   out.rollout = recording.finish(3, 0);
   std::vector<SampleTargets> targets = scenario_targets(out.samples);
   if (s.reversed) {
