@@ -49,7 +49,7 @@ TEST_CASE("the page on events is the table") {
   std::stringstream text;
   text << file.rdbuf();
   INFO("print it anew: build/release/tests/engine/print_event_document > docs/events.md");
-  REQUIRE((text.str() == test::event_document()));
+  REQUIRE((text.str() == engine::test::event_document()));
 }
 
 TEST_CASE("every line of the table is found by its event, and by no other") {
@@ -103,7 +103,7 @@ TEST_CASE("layers ascend, and descend in the backward") {
 TEST_CASE("the table has a gradient, two moments and a weight of every parameter of every model") {
   for (const auto architecture :
        {Architecture::kLlama, Architecture::kQwen2, Architecture::kQwen3}) {
-    ModelConfig config = test::small_model(architecture);
+    ModelConfig config = engine::test::small_model(architecture);
     const ParameterTable parameters = make_parameters(config);
     EventOrder last{};
     for (const Parameter& p : parameters.list) {
@@ -120,7 +120,8 @@ TEST_CASE("the table has a gradient, two moments and a weight of every parameter
 }
 
 TEST_CASE("rows are cut where their heads and segments are") {
-  const ModelConfig c = test::small_model(Architecture::kQwen3);  // 6 and 2 heads of 24, F 100
+  const ModelConfig c =
+      engine::test::small_model(Architecture::kQwen3);  // 6 and 2 heads of 24, F 100
   REQUIRE(row_cuts(Width::kHidden, c).empty());
   REQUIRE(row_cuts(Width::kQueries, c) == std::vector<int64_t>{72});  // T = 2: 3 heads each
   REQUIRE(row_cuts(Width::kHeads, c) == std::vector<int64_t>{3});

@@ -6,11 +6,12 @@
 
 #include "src/engine/step.h"
 #include "tests/kernels/support.h"
+#include "tests/random.h"
 
 /// Small random models, batches and rotary tables for the engine's tests.
 namespace rlreplay::engine::test {
 
-using kernels::test::Random;
+using rlreplay::test::Random;
 
 inline ModelConfig small_model(Architecture architecture) {
   ModelConfig c;

@@ -2,7 +2,6 @@
 // every sample what the rollout dump says of it.
 #include <cmath>
 #include <deque>
-#include <iostream>
 #include <map>
 
 #include "format/foreign/framework.h"
@@ -14,14 +13,6 @@ namespace rlreplay::foreign {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path dumps() {
-  const char* folder = std::getenv("RLREPLAY_REFERENCE");
-  if (folder != nullptr && fs::exists(fs::path(folder) / "dumps"))
-    return fs::path(folder) / "dumps";
-  std::cout << "skipped: RLREPLAY_REFERENCE names no folder with dumps\n";
-  return {};
-}
 
 /// The train files of each rollout of a run, by rollout id.
 std::map<std::string, std::vector<fs::path>> train_files(const fs::path& run) {

@@ -1,6 +1,5 @@
 // Dumps that the frameworks' own code wrote, and hostile files, each with its expected answer.
 #include <algorithm>
-#include <iostream>
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -14,15 +13,6 @@ namespace rlreplay::foreign {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The folder of reference dumps; empty, with a note, where there is none.
-fs::path dumps() {
-  const char* folder = std::getenv("RLREPLAY_REFERENCE");
-  if (folder != nullptr && fs::exists(fs::path(folder) / "dumps"))
-    return fs::path(folder) / "dumps";
-  std::cout << "skipped: RLREPLAY_REFERENCE names no folder with dumps\n";
-  return {};
-}
 
 std::vector<fs::path> valid_files(const fs::path& folder) {
   std::vector<fs::path> files;

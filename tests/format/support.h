@@ -10,28 +10,16 @@
 
 #include "format/unit_reader.h"
 #include "format/unit_writer.h"
+#include "tests/environment.h"
+#include "tests/random.h"
 #include "tests/temporary_folder.h"
 
 /// What the tests of the format share: reproducible values.
 namespace rlreplay::format::test {
 
+using rlreplay::test::full;
+using rlreplay::test::Random;
 using rlreplay::test::TemporaryFolder;
-
-/// splitmix64: the same numbers on every machine.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t bits() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-  }
-  uint64_t below(uint64_t n) { return bits() % n; }
-
- private:
-  uint64_t state_;
-};
 
 /// Bytes that compress a little: low halves random, high halves small.
 inline std::vector<std::byte> values(Random& random, size_t bytes) {
@@ -62,8 +50,5 @@ inline std::string read_text(const std::string& path) {
 inline void write_text(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
 }
-
-/// Whether the loops run in full length.
-inline bool full() { return std::getenv("RLREPLAY_FULL") != nullptr; }
 
 }  // namespace rlreplay::format::test

@@ -11,34 +11,13 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "tests/random.h"
 
-/// What the kernel tests share: reproducible numbers, odd views with guards, comparisons of bits
+/// What the kernel tests share: odd views with guards, comparisons of bits
 /// and against float64.
 namespace rlreplay::kernels::test {
 
-/// splitmix64: the same numbers on every machine.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t bits() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-  }
-  /// In [0, 1).
-  double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
-  int64_t below(int64_t n) { return static_cast<int64_t>(bits() % static_cast<uint64_t>(n)); }
-  /// Sum of uniforms: mean 0, variance 1, and no libm.
-  float normal() {
-    double sum = -6;
-    for (int i = 0; i < 12; ++i) sum += uniform();
-    return static_cast<float>(sum);
-  }
-
- private:
-  uint64_t state_;
-};
+using rlreplay::test::Random;
 
 /// A matrix on memory of its own that begins at an odd element, has a gap after each row, and
 /// guards that `intact` checks: the gaps and both ends keep their value.
