@@ -73,7 +73,8 @@ def digest(kind, name, dtype, rows, cols, segments, chunk):
 
 
 def main():
-    lines = [" ".join(map(str, case)) + " " + digest(*case) + "\n" for case in CASES]
+    lines = sorted(" ".join(map(str, case)) + " " + digest(*case) + "\n" for case in CASES)
+    lines = ["# rlreplay golden 1\n", "# made by: tests/base/digest_golden.py --write\n"] + lines
     if sys.argv[1:] == ["--write"]:
         GOLDEN.write_text("".join(lines))
     elif GOLDEN.read_text().splitlines(keepends=True) != lines:

@@ -4,10 +4,10 @@
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 
 #include "src/base/error.h"
+#include "src/base/golden.h"
 #include "src/base/thread_pool.h"
 
 using namespace rlreplay;
@@ -26,7 +26,7 @@ std::vector<std::byte> contents(size_t count) {
   return out;
 }
 
-// A line of tests/golden/digest.txt.
+// An entry of tests/golden/digest.txt.
 struct Case {
   std::string kind, name, dtype_name, hex;
   int64_t rows, cols, segments, chunk;
@@ -44,11 +44,12 @@ struct Case {
 };
 
 std::vector<Case> cases() {
-  std::ifstream file(RLREPLAY_GOLDEN "/digest.txt");
   std::vector<Case> out;
-  for (Case c; file >> c.kind >> c.name >> c.dtype_name >> c.rows >> c.cols >> c.segments >>
-               c.chunk >> c.hex;) {
-    out.push_back(c);
+  for (const auto& [key, hex] : read_golden(RLREPLAY_GOLDEN "/digest.txt").entries) {
+    Case& c = out.emplace_back();
+    std::istringstream words(key);
+    words >> c.kind >> c.name >> c.dtype_name >> c.rows >> c.cols >> c.segments >> c.chunk;
+    c.hex = hex;
   }
   return out;
 }

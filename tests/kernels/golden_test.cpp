@@ -1,6 +1,6 @@
+#include "tests/golden.h"
+
 #include <catch2/catch.hpp>
-#include <fstream>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,7 +38,7 @@ class Outputs {
     vocabulary();
     optimizer();
   }
-  const std::map<std::string, std::string>& hashes() const { return hashes_; }
+  const rlreplay::GoldenEntries& hashes() const { return hashes_; }
 
  private:
   template <class T>
@@ -214,36 +214,17 @@ class Outputs {
   const KernelSet& set_;
   rlreplay::ThreadPool& pool_;
   uint32_t overflow_ = 0;
-  std::map<std::string, std::string> hashes_;
+  rlreplay::GoldenEntries hashes_;
 };
-
-std::map<std::string, std::string> recorded() {
-  std::ifstream file(RLREPLAY_GOLDEN "/kernels.txt");
-  std::map<std::string, std::string> out;
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty() || line[0] == '#') continue;
-    const size_t space = line.rfind(' ');
-    out[line.substr(0, space)] = line.substr(space + 1);
-  }
-  return out;
-}
 
 }  // namespace
 
 TEST_CASE("every operation gives the recorded bits") {
   rlreplay::ThreadPool pool(2);
-  const auto want = recorded();
   std::vector<KernelSet> sets = cpu_kernel_sets();
   sets.push_back(reference_kernels());
   for (const KernelSet& set : sets) {
-    const Outputs got(set, pool);
-    std::string text;
-    for (const auto& [name, hash] : got.hashes()) text += name + " " + hash + "\n";
-    INFO("set " << set.name << " gives\n" << text);
-    CHECK(got.hashes().size() == want.size());
-    for (const auto& [name, hash] : got.hashes()) {
-      CAPTURE(name);
-      CHECK((want.contains(name) && want.at(name) == hash));
-    }
+    CAPTURE(set.name);
+    rlreplay::test::check_golden(RLREPLAY_GOLDEN "/kernels.txt", Outputs(set, pool).hashes());
   }
 }

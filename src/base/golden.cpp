@@ -1,0 +1,210 @@
+#include "src/base/golden.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "src/base/error.h"
+#include "src/base/json_line.h"
+#include "src/base/ulps.h"
+
+namespace rlreplay {
+namespace {
+
+constexpr std::string_view kTitle = "# rlreplay golden ";
+constexpr std::string_view kVersion = "1";
+constexpr std::string_view kMadeBy = "made by: ";
+
+[[noreturn]] void corrupt(const std::string& message, const std::string& where, size_t line) {
+  throw Error(ErrorCode::kCorrupt, message, where + ":" + std::to_string(line));
+}
+
+bool is_conflict(std::string_view line) {
+  return line.starts_with("<<<<<<<") || line.starts_with(">>>>>>>") || line == "=======";
+}
+
+void check_title(std::string_view line, const std::string& where) {
+  if (!line.starts_with(kTitle)) {
+    corrupt("not a golden file: its first line is not \"" + std::string(kTitle) +
+                std::string(kVersion) + "\"",
+            where, 1);
+  }
+  const std::string version(line.substr(kTitle.size()));
+  if (version == kVersion) return;
+  throw Error(ErrorCode::kUnsupported,
+              "a golden file of version " + version + "; this program reads version " +
+                  std::string(kVersion),
+              where);
+}
+
+void add_comment(std::string_view line, GoldenFile& file) {
+  std::string_view text = line.substr(1);
+  if (text.starts_with(' ')) text.remove_prefix(1);
+  if (file.made_by.empty() && text.starts_with(kMadeBy)) text.remove_prefix(kMadeBy.size());
+  if (!file.made_by.empty()) file.made_by += '\n';
+  file.made_by += text;
+}
+
+void add_entry(std::string_view line, const std::string& where, size_t number, GoldenFile& file) {
+  if (is_conflict(line)) {
+    corrupt("a merge left a conflict here: resolve it, or record anew", where, number);
+  }
+  const size_t space = line.rfind(' ');
+  if (space == line.npos || space == 0 || space + 1 == line.size()) {
+    corrupt("expected a key, a space and a value", where, number);
+  }
+  const std::string key(line.substr(0, space));
+  if (!file.entries.emplace(key, line.substr(space + 1)).second) {
+    corrupt("a second value for \"" + key + "\": keep one of them", where, number);
+  }
+}
+
+/// A float that golden_value wrote; nothing where the text is another value.
+template <class T>
+std::optional<T> parse_float(std::string_view text) {
+  const bool single = text.ends_with('f') && text != "inf" && text != "-inf";
+  if (single != (sizeof(T) == sizeof(float))) return {};
+  if (single) text.remove_suffix(1);
+  const bool negative = text.starts_with('-');
+  if (negative) text.remove_prefix(1);
+  T value{};
+  if (text == "inf") {
+    value = std::numeric_limits<T>::infinity();
+  } else {
+    if (!text.starts_with("0x")) return {};
+    text.remove_prefix(2);
+    const auto [end, error] =
+        std::from_chars(text.begin(), text.end(), value, std::chars_format::hex);
+    if (error != std::errc{} || end != text.end()) return {};
+  }
+  return negative ? -value : value;
+}
+
+template <class T>
+std::optional<int64_t> distance(std::string_view a, std::string_view b) {
+  const auto x = parse_float<T>(a), y = parse_float<T>(b);
+  if (!x || !y) return {};
+  return ulp_distance(*x, *y);
+}
+
+std::optional<int64_t> distance_of(const std::string& a, const std::string& b) {
+  const auto wide = distance<double>(a, b);
+  return wide ? wide : distance<float>(a, b);
+}
+
+bool fits_key(std::string_view key) {
+  return !key.empty() && key[0] != '#' && key[0] != ' ' && key.find('\n') == key.npos &&
+         !is_conflict(key);
+}
+
+bool fits_value(std::string_view value) {
+  return !value.empty() && value.find_first_of(" \t\r\n") == value.npos;
+}
+
+}  // namespace
+
+std::string golden_value(double value) { return hex_float(value); }
+
+std::string golden_value(float value) { return hex_float(static_cast<double>(value)) + "f"; }
+
+std::string golden_value(int64_t value) { return std::to_string(value); }
+
+GoldenFile parse_golden(std::string_view text, const std::string& where) {
+  GoldenFile out;
+  size_t number = 0;
+  while (!text.empty() || number == 0) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    ++number;
+    if (number == 1) {
+      check_title(line, where);
+    } else if (line.starts_with('#')) {
+      add_comment(line, out);
+    } else if (!line.empty()) {
+      add_entry(line, where, number, out);
+    }
+  }
+  return out;
+}
+
+GoldenFile read_golden(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error(ErrorCode::kIncomplete, "cannot read the golden file", path);
+  return parse_golden(std::string(std::istreambuf_iterator<char>(file), {}), path);
+}
+
+std::string golden_text(const GoldenFile& file) {
+  std::string out = std::string(kTitle) + std::string(kVersion) + "\n";
+  std::string_view comment = file.made_by;
+  for (bool first = true; !comment.empty(); first = false) {
+    const size_t end = std::min(comment.find('\n'), comment.size());
+    out += "# " + std::string(first ? kMadeBy : "") + std::string(comment.substr(0, end)) + "\n";
+    comment.remove_prefix(std::min(end + 1, comment.size()));
+  }
+  for (const auto& [key, value] : file.entries) {
+    if (!fits_key(key) || !fits_value(value)) {
+      throw Error(ErrorCode::kUsage, "\"" + key + "\" with value \"" + value +
+                                         "\" does not fit a line of a golden file: keys have no "
+                                         "line break, values no white space, neither is empty");
+    }
+    out += key + " " + value + "\n";
+  }
+  return out;
+}
+
+void write_golden(const std::string& path, const GoldenFile& file) {
+  const std::string text = golden_text(file), part = path + ".part";
+  std::ofstream out(part, std::ios::binary | std::ios::trunc);
+  out << text << std::flush;
+  if (!out || std::rename(part.c_str(), path.c_str()) != 0) {
+    std::remove(part.c_str());
+    throw Error(ErrorCode::kEnvironment, "cannot write the golden file", path);
+  }
+}
+
+std::vector<GoldenDifference> compare_golden(const GoldenEntries& recorded,
+                                             const GoldenEntries& now) {
+  std::vector<GoldenDifference> out;
+  auto a = recorded.begin();
+  auto b = now.begin();
+  while (a != recorded.end() || b != now.end()) {
+    if (b == now.end() || (a != recorded.end() && a->first < b->first)) {
+      out.push_back({a->first, a->second, {}, {}});
+      ++a;
+    } else if (a == recorded.end() || b->first < a->first) {
+      out.push_back({b->first, {}, b->second, {}});
+      ++b;
+    } else {
+      if (a->second != b->second) {
+        out.push_back({a->first, a->second, b->second, distance_of(a->second, b->second)});
+      }
+      ++a, ++b;
+    }
+  }
+  return out;
+}
+
+std::string to_string(std::span<const GoldenDifference> differences, size_t limit) {
+  std::string out;
+  for (const GoldenDifference& d : differences.first(std::min(limit, differences.size()))) {
+    out += d.key + ": " + (d.recorded ? *d.recorded + " recorded, " : "not recorded, ") +
+           (d.now ? *d.now + " now" : "not given now");
+    if (d.ulps) {
+      out += " (" + std::string(*d.ulps > 0 ? "+" : "") + std::to_string(*d.ulps) +
+             (std::abs(*d.ulps) == 1 ? " ulp)" : " ulps)");
+    }
+    out += '\n';
+  }
+  if (differences.size() > limit) {
+    out += "and " + std::to_string(differences.size() - limit) + " more\n";
+  }
+  return out;
+}
+
+}  // namespace rlreplay

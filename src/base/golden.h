@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Golden files: what a program gave once, as text that people review and version control merges.
+///
+///     # rlreplay golden 1
+///     # made by: rlreplay golden record --model demo
+///     step 0 loss 0x1.8p-1
+///     step 0 weights 4c309745a492a87cb318ad5692662403
+///
+/// A line an entry, sorted: a key, which may hold spaces, and after the last space its value. Two
+/// branches that add entries merge without a conflict unless they add neighbours.
+namespace rlreplay {
+
+/// Key to value. Values hold no white space: golden_value of numbers, digests in hexadecimal.
+using GoldenEntries = std::map<std::string, std::string, std::less<>>;
+
+struct GoldenFile {
+  std::string made_by;  // how to make it again; may have several lines
+  GoldenEntries entries;
+};
+
+/// Hexadecimal floats that keep every bit but a NaN's payload: "0x1.8p-1" for binary64, and
+/// "0x1.8p-1f" for binary32.
+std::string golden_value(double value);
+std::string golden_value(float value);
+std::string golden_value(int64_t value);
+
+/// Errors: kUnsupported for another version; kCorrupt, naming the line, for no golden file, a key
+/// without value, a key twice, and for a conflict that a merge left.
+GoldenFile parse_golden(std::string_view text, const std::string& where);
+/// Errors: also kIncomplete where there is no such file.
+GoldenFile read_golden(const std::string& path);
+
+/// Errors: kUsage for a key or value that a line cannot hold.
+std::string golden_text(const GoldenFile& file);
+/// The file appears whole or not at all. Errors: as golden_text, and kEnvironment.
+void write_golden(const std::string& path, const GoldenFile& file);
+
+/// One entry that is not what was recorded: without `recorded` it is new, without `now` it is gone.
+struct GoldenDifference {
+  std::string key;
+  std::optional<std::string> recorded;
+  std::optional<std::string> now;
+  std::optional<int64_t> ulps;  // from recorded to now, of two floats of one type
+};
+
+/// All differences by ascending key; empty: the check passes.
+std::vector<GoldenDifference> compare_golden(const GoldenEntries& recorded,
+                                             const GoldenEntries& now);
+
+/// A line a difference, at most `limit` of them: "step 0 loss: 0x1.8p-1 recorded, 0x1.8001p-1 now
+/// (+65536 ulps)".
+std::string to_string(std::span<const GoldenDifference> differences, size_t limit = 50);
+
+}  // namespace rlreplay

@@ -1,0 +1,106 @@
+#include "src/base/golden.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <string>
+
+#include "src/base/error.h"
+#include "tests/temporary_folder.h"
+
+using namespace rlreplay;
+
+namespace {
+
+const GoldenFile kFile{"rlreplay golden record --model demo\nanother line",
+                       {{"step 0 loss", "0x1.8p-1"}, {"step 0 weights", "4c309745"}, {"b", "-3"}}};
+
+const std::string kText =
+    "# rlreplay golden 1\n# made by: rlreplay golden record --model demo\n# another line\n"
+    "b -3\nstep 0 loss 0x1.8p-1\nstep 0 weights 4c309745\n";
+
+Error error_of(const std::string& text) {
+  try {
+    parse_golden(text, "file");
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ErrorCode::kInternal, "no error"};
+}
+
+std::string report(const std::string& recorded, const std::string& now) {
+  return to_string(compare_golden({{"k", recorded}}, {{"k", now}}));
+}
+
+}  // namespace
+
+TEST_CASE("a golden file is sorted text, and reads back as it was") {
+  CHECK(golden_text(kFile) == kText);
+  const GoldenFile read = parse_golden(kText, "file");
+  CHECK(read.made_by == kFile.made_by);
+  CHECK(read.entries == kFile.entries);
+  CHECK(parse_golden("# rlreplay golden 1\r\n\r\nz 1\r\na 2", "file").entries ==
+        GoldenEntries{{"a", "2"}, {"z", "1"}});
+  CHECK(golden_text(parse_golden("# rlreplay golden 1", "file")) == "# rlreplay golden 1\n");
+}
+
+TEST_CASE("a golden file is replaced whole") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "golden.txt";
+  write_golden(path, {"", {{"old", "1"}}});
+  write_golden(path, kFile);
+  CHECK(read_golden(path).entries == kFile.entries);
+  GoldenFile bad = kFile;
+  for (const auto& [key, value] :
+       GoldenEntries{{"", "1"}, {"# a", "1"}, {"a\nb", "1"}, {"a", ""}, {"b", "1 2"}}) {
+    bad.entries = {{key, value}};
+    CHECK_THROWS_AS(write_golden(path, bad), Error);
+  }
+  CHECK_THROWS_AS(write_golden(folder / "no/such/folder", kFile), Error);
+  CHECK_THROWS_AS(read_golden(folder / "none"), Error);
+  CHECK(read_golden(path).entries == kFile.entries);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("what is no golden file is refused with its line") {
+  const std::string title = "# rlreplay golden 1\n";
+  CHECK(error_of("").code() == ErrorCode::kCorrupt);
+  CHECK(error_of("loss 1\n").where() == "file:1");
+  CHECK(error_of("# rlreplay golden 2\n").code() == ErrorCode::kUnsupported);
+  CHECK(error_of(title + "a 1\nb\n").where() == "file:3");
+  CHECK(error_of(title + "a \n").where() == "file:2");
+  CHECK(error_of(title + " a\n").where() == "file:2");
+  CHECK(error_of(title + "a 1\nb 2\na 1\n").where() == "file:4");
+  for (const char* line : {"<<<<<<< HEAD\n", "=======\n", ">>>>>>> branch\n"}) {
+    CHECK(std::string(error_of(title + line).what()).find("conflict") != std::string::npos);
+  }
+}
+
+TEST_CASE("a comparison names what differs, is new and is gone") {
+  const GoldenEntries recorded{{"a", "1"}, {"b", "2"}, {"d", "4"}};
+  CHECK(compare_golden(recorded, recorded).empty());
+  const auto differences = compare_golden(recorded, {{"b", "3"}, {"c", "0"}, {"d", "4"}});
+  CHECK(to_string(differences) ==
+        "a: 1 recorded, not given now\nb: 2 recorded, 3 now\nc: not recorded, 0 now\n");
+  CHECK(to_string(differences, 1) == "a: 1 recorded, not given now\nand 2 more\n");
+}
+
+TEST_CASE("floats of one type are compared in ulps") {
+  const float x = 1.5f, next = std::nextafter(x, 2.0f);
+  CHECK(golden_value(x) == "0x1.8p+0f");
+  CHECK(report(golden_value(x), golden_value(next)) ==
+        "k: 0x1.8p+0f recorded, 0x1.800002p+0f now (+1 ulp)\n");
+  CHECK(report("0x1.8p+0", "0x1.7fffffffffffep+0").find("(-2 ulps)") != std::string::npos);
+  CHECK(report("0x1.8p+0", "0x1.8p+0f").find("ulp") == std::string::npos);
+  CHECK(report("12", "13").find("ulp") == std::string::npos);
+  CHECK(report("nan", "0x1p+0").find("ulp") == std::string::npos);
+  CHECK(report("0x1p+0", "0xzz").find("ulp") == std::string::npos);
+  CHECK(report(golden_value(0.0), golden_value(-0.0)).find("(0 ulps)") != std::string::npos);
+  const float huge = std::numeric_limits<float>::max(), tiny = 0x1p-149f;
+  CHECK(report(golden_value(huge), golden_value(HUGE_VALF)).find("(+1 ulp)") != std::string::npos);
+  CHECK(report(golden_value(-tiny), golden_value(tiny)).find("(+2 ulps)") != std::string::npos);
+  CHECK(report(golden_value(0x1p-1074), golden_value(0x3p-1074)).find("(+2 ulps)") !=
+        std::string::npos);
+}
