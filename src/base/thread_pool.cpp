@@ -9,6 +9,13 @@ namespace {
 // workers look for the next job for this many turns before they sleep.
 constexpr int kSpins = 4000;
 
+// A job: its number, whether it is closed to workers that come late, and how many are in it.
+constexpr int kNumberShift = 32;
+constexpr uint64_t kClosed = uint64_t{1} << 31;
+constexpr uint64_t kJoined = kClosed - 1;
+
+uint64_t number(uint64_t job) { return job >> kNumberShift; }
+
 void pause_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -41,7 +48,7 @@ ThreadPool::~ThreadPool() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
-    epoch_.fetch_add(1);
+    job_ = (number(job_) + 1) << kNumberShift | kClosed;
   }
   wake_.notify_all();
   for (auto& worker : workers_) worker.join();
@@ -71,14 +78,16 @@ void ThreadPool::run_erased(int64_t count, void* context, Call call) {
     call_ = call;
     error_ = nullptr;
     next_ = 0;
-    busy_ = static_cast<int>(workers_.size());
-    epoch_.fetch_add(1);
+    job_ = (number(job_) + 1) << kNumberShift;
   }
   wake_.notify_all();
   drain(0);
-  if (!spin_until([&] { return busy_.load() == 0; })) {
+  // No item is left: only who works on one is waited for, not who has yet to wake up.
+  job_.fetch_or(kClosed);
+  const auto is_left = [&] { return (job_.load() & kJoined) == 0; };
+  if (!spin_until(is_left)) {
     std::unique_lock lock(mutex_);
-    idle_.wait(lock, [&] { return busy_.load() == 0; });
+    idle_.wait(lock, is_left);
   }
   std::exception_ptr error;
   {
@@ -88,20 +97,34 @@ void ThreadPool::run_erased(int64_t count, void* context, Call call) {
   if (error) std::rethrow_exception(error);
 }
 
+bool ThreadPool::join() {
+  uint64_t job = job_.load();
+  while ((job & kClosed) == 0) {
+    if (job_.compare_exchange_weak(job, job + 1)) return true;
+  }
+  return false;
+}
+
+void ThreadPool::leave() {
+  const uint64_t job = job_.fetch_sub(1);
+  if ((job & kClosed) == 0 || (job & kJoined) != 1) return;
+  std::lock_guard lock(mutex_);
+  idle_.notify_one();
+}
+
 void ThreadPool::work(int worker) {
   uint64_t seen = 0;
   for (;;) {
-    if (!spin_until([&] { return epoch_.load() != seen; })) {
+    const auto is_new = [&] { return number(job_.load()) != seen; };
+    if (!spin_until(is_new)) {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return epoch_.load() != seen; });
+      wake_.wait(lock, is_new);
     }
-    seen = epoch_.load();
+    seen = number(job_.load());
     if (stop_) return;
+    if (!join()) continue;
     drain(worker);
-    if (busy_.fetch_sub(1) == 1) {
-      std::lock_guard lock(mutex_);
-      idle_.notify_one();
-    }
+    leave();
   }
 }
 

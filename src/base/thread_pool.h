@@ -52,6 +52,8 @@ class ThreadPool {
 
   void run_erased(int64_t count, void* context, Call call);
   void work(int worker);
+  bool join();
+  void leave();
   void drain(int worker);
 
   std::vector<std::thread> workers_;
@@ -61,9 +63,8 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable idle_;
-  std::atomic<uint64_t> epoch_{0};
+  std::atomic<uint64_t> job_{uint64_t{1} << 31};  // closed
   std::atomic<int64_t> next_{0};
-  std::atomic<int> busy_{0};
   std::atomic<bool> stop_{false};
   int64_t count_ = 0;
   void* context_ = nullptr;
