@@ -1,0 +1,52 @@
+#include "bench/step_item.h"
+
+namespace rlreplay::bench {
+namespace {
+
+ModelConfig qwen_half_billion() {
+  ModelConfig c;
+  c.architecture = Architecture::kQwen2;
+  c.hidden = 896;
+  c.intermediate = 4864;
+  c.layers = 24;
+  c.heads = 14;
+  c.kv_heads = 2;
+  c.head_dim = 64;
+  c.vocab = 151936;
+  c.max_positions = 32768;
+  c.rope_theta = 1e6;
+  c.tied = true;
+  c.qkv_bias = true;
+  return c;
+}
+
+ModelConfig demo() {
+  ModelConfig c;
+  c.architecture = Architecture::kQwen2;
+  c.hidden = 64;
+  c.intermediate = 128;
+  c.layers = 2;
+  c.heads = 8;
+  c.kv_heads = 4;
+  c.head_dim = 8;
+  c.vocab = 64;
+  c.max_positions = 64;
+  c.tied = true;
+  c.qkv_bias = true;
+  return c;
+}
+
+}  // namespace
+
+std::vector<StepItem> step_items() {
+  const std::vector<int64_t> answers(256, 16), questions(256, 10);
+  return {
+      {"demo step", Work::kStep, demo(), answers, 0, 0, 3, 20},
+      {"demo generate", Work::kGenerate, demo(), questions, 6, 0, 3, 5},
+      {"qwen2.5-0.5b step", Work::kStep, qwen_half_billion(), {256, 512, 384, 256}, 0, 1, 1, 1},
+      {"qwen2.5-0.5b generate", Work::kGenerate, qwen_half_billion(), std::vector<int64_t>(8, 64),
+       64, 0, 1, 1},
+  };
+}
+
+}  // namespace rlreplay::bench
