@@ -30,7 +30,8 @@ RowsView values_of(const EventRecord& r) {
 }  // namespace
 
 TEST_CASE("a record is the same in every micro-batch, order, slot, thread count and kernel set") {
-  for (const auto architecture : {Architecture::kQwen2, Architecture::kQwen3}) {
+  for (const auto architecture :
+       {Architecture::kLlama, Architecture::kQwen2, Architecture::kQwen3}) {
     Scenario s;
     s.architecture = architecture;
     s.threads = 1;

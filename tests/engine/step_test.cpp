@@ -1,10 +1,13 @@
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <map>
 
 #include "src/base/error.h"
 #include "src/engine/rollout.h"
 #include "src/engine/torch/model.h"
+#include "src/engine/torch/threads.h"
 #include "tests/engine/models.h"
+#include "tests/environment.h"
 
 using namespace rlreplay;
 using namespace rlreplay::engine;
@@ -27,7 +30,9 @@ StepConfig step_config() {
 
 /// The state of a model after some steps on one batch.
 struct Run {
-  std::string weights, sums, scores;
+  std::string weights, moments, sums;
+  std::map<uint64_t, std::string> scores;  // by sample
+  std::vector<double> losses;
   double norm = 0;
   StepResult last;
 };
@@ -51,7 +56,13 @@ Run run_steps(const ModelConfig& c, const Batch& batch, const StepConfig& config
   };
   out.weights = bytes(state.model.weights());
   out.sums = bytes(gradients.sums());
-  for (const Scores& s : out.last.scores) out.scores += bytes(s.log_probs) + bytes(s.entropy);
+  out.moments = bytes(state.moments.first) + bytes(state.moments.second);
+  for (size_t i = 0; i < batch.samples.size(); ++i) {
+    const Scores& s = out.last.scores[i];
+    out.scores[batch.samples[i].id] = bytes(s.log_probs) + bytes(s.entropy);
+  }
+  const Losses& l = out.last.losses;
+  out.losses = {l.policy, l.entropy, l.kl, l.total, l.clip_fraction};
   out.norm = out.last.grad_norm;
   return out;
 }
@@ -59,6 +70,7 @@ Run run_steps(const ModelConfig& c, const Batch& batch, const StepConfig& config
 }  // namespace
 
 TEST_CASE("forward, objective and every gradient are right to float64") {
+  aten::set_threads(1);  // for matrices this small a team of threads only waits
   for (const auto architecture :
        {Architecture::kLlama, Architecture::kQwen2, Architecture::kQwen3}) {
     const ModelConfig c = small_model(architecture);
@@ -115,34 +127,48 @@ TEST_CASE("forward, objective and every gradient are right to float64") {
 }
 
 TEST_CASE("two steps have the same bits in every micro-batch, order, thread count and kernel set") {
-  for (const auto architecture : {Architecture::kQwen2, Architecture::kQwen3}) {
+  for (const auto architecture :
+       {Architecture::kLlama, Architecture::kQwen2, Architecture::kQwen3}) {
     const ModelConfig c = small_model(architecture);
     const Batch batch = random_batch(c, kLengths, 3);
+    Batch permuted;
+    for (const size_t i : {3, 0, 5, 1, 4, 2}) {
+      permuted.samples.push_back(batch.samples[i]);
+      permuted.targets.push_back(batch.targets[i]);
+    }
     const StepConfig config = step_config();
     const Run want = run_steps(c, batch, config, 1, kernels::cpu_kernels(), 2);
     const auto same = [&](const Run& got) {
       CHECK(got.sums == want.sums);
       CHECK(got.norm == want.norm);
       CHECK(got.weights == want.weights);
+      CHECK(got.moments == want.moments);
+      CHECK(got.scores == want.scores);
+      CHECK(got.losses == want.losses);
     };
-    for (int64_t micro_batch : {1, 2, 3}) {
-      CAPTURE(micro_batch);
-      StepConfig other = config;
-      other.micro_batch_samples = micro_batch;
-      same(run_steps(c, batch, other, 2, kernels::cpu_kernels(), 2));
+    // Micro-batches of 1 hold one sample each, larger ones hold them packed, 0 packs all. A part of
+    // the combinations; all of them with RLREPLAY_FULL=1.
+    for (const int64_t micro_batch : {1, 2, 3, 0}) {
+      for (int variant = 0; variant < 4; ++variant) {
+        if (variant != micro_batch && !rlreplay::test::full()) continue;
+        StepConfig other = config;
+        other.micro_batch_samples = micro_batch;
+        other.train.recompute = variant % 2 == 0;
+        const Batch& order = variant / 2 == 0 ? permuted : batch;
+        CAPTURE(micro_batch, variant);
+        same(run_steps(c, order, other, micro_batch % 2 == 0 ? 4 : 2, kernels::cpu_kernels(), 2));
+      }
     }
-    StepConfig other = config;
-    other.train.recompute = true;
-    same(run_steps(c, batch, other, 4, kernels::cpu_kernels(), 2));
     same(run_steps(c, batch, config, 2, kernels::reference_kernels(), 2));
     for (const auto& set : kernels::cpu_kernel_sets()) {
-      CAPTURE(set.name);
-      same(run_steps(c, batch, config, 2, set, 2));
+      for (const int threads : {1, 2, 4}) {
+        if (threads != 2 && &set != kernels::cpu_kernel_sets().data() && !rlreplay::test::full()) {
+          continue;
+        }
+        CAPTURE(set.name, threads);
+        same(run_steps(c, permuted, config, threads, set, 2));
+      }
     }
-    Batch reversed = batch;
-    std::reverse(reversed.samples.begin(), reversed.samples.end());
-    std::reverse(reversed.targets.begin(), reversed.targets.end());
-    same(run_steps(c, reversed, config, 2, kernels::cpu_kernels(), 2));
   }
 }
 
