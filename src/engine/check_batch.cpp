@@ -1,5 +1,6 @@
 #include "src/engine/check_batch.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -43,7 +44,8 @@ void check_column(const Sample& s, const Column& column) {
   check_finite(s, column);
 }
 
-void check_sample(const ObjectiveConfig& config, const Sample& s, const SampleTargets& targets) {
+void check_sample(const ObjectiveConfig& config, const Sample& s, const SampleTargets& targets,
+                  bool own_old) {
   if (s.prompt_length < 1 || s.response_length() < 0) {
     throw Error(ErrorCode::kUsage,
                 name(s) + " needs a prompt of at least one token and at most all of its tokens");
@@ -53,9 +55,9 @@ void check_sample(const ObjectiveConfig& config, const Sample& s, const SampleTa
     if (m > 1) throw Error(ErrorCode::kUsage, name(s) + " has a loss mask other than 0 and 1");
   }
   check_column(s, {"the advantage", targets.advantages});
-  if (!targets.old_log_probs.empty()) {
-    check_column(
-        s, {"the old log-probability", targets.old_log_probs, config.dialect == Dialect::kMiles});
+  if (!own_old) {
+    const bool miles = config.dialect == Dialect::kMiles;
+    check_column(s, {"the old log-probability", targets.old_log_probs, miles});
   }
   if (config.kl_loss_coef != 0) {
     check_column(s, {"the reference log-probability", targets.ref_log_probs});
@@ -77,7 +79,11 @@ void check_batch(const ObjectiveConfig& config, std::span<const Sample> samples,
                   name(samples[order[i]]) + " is twice in the batch: ids decide the order of sums");
     }
   }
-  for (size_t i = 0; i < samples.size(); ++i) check_sample(config, samples[i], targets[i]);
+  const bool own_old =
+      std::ranges::all_of(targets, [](const auto& t) { return t.old_log_probs.empty(); });
+  for (size_t i = 0; i < samples.size(); ++i) {
+    check_sample(config, samples[i], targets[i], own_old);
+  }
 }
 
 void check_scores(const Sample& sample, std::span<const float> log_probs,

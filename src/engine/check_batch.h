@@ -8,7 +8,8 @@
 namespace rlreplay::engine {
 
 /// Refuses a batch whose step would not be what was asked for: nothing is filled in or left out.
-/// Masked tokens are not looked at, for nothing of theirs is read.
+/// Masked tokens are not looked at, for nothing of theirs is read. Old log-probabilities may be
+/// missing from all samples, but not from some.
 /// Errors: kUsage for ids that occur twice, masks other than 0 and 1, and columns that the
 /// objective reads but that are missing or of another length than the response; kCorrupt for values
 /// that are not finite (an old log-probability may be infinite under Miles, whose rule gives it the

@@ -451,6 +451,9 @@ TEST_CASE("a batch that lacks what the objective reads is refused with a sentenc
   b.targets[5].advantages[0] = std::nanf("");  // masked
   b.targets[5].old_log_probs[0] = kInfinity;
   REQUIRE_NOTHROW(check_batch(o, b.samples, b.targets));
+  Batch own = b;
+  for (SampleTargets& t : own.targets) t.old_log_probs.clear();
+  REQUIRE_NOTHROW(check_batch(o, own.samples, own.targets));
   b.targets[4].old_log_probs[0] = -kInfinity;
   b.samples[4].loss_mask[0] = 1;
   o.dialect = Dialect::kMiles;
