@@ -1,0 +1,113 @@
+#include "src/engine/memory.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/engine/parameters.h"
+
+namespace rlreplay::engine {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+constexpr int64_t kHeadRows = 256;  // rows whose logits are held at once
+
+int64_t heads_width(const ModelConfig& c) { return (c.heads + 2 * c.kv_heads) * c.head_dim; }
+
+/// Elements of all products of a model, each once.
+int64_t product_elements(const ModelConfig& c) {
+  const int64_t layer = c.hidden * (heads_width(c) + c.heads * c.head_dim + 3 * c.intermediate);
+  return c.layers * layer + c.vocab * c.hidden;
+}
+
+/// Floats a token of LayerActivations without x.
+int64_t layer_width(const ModelConfig& c) {
+  return 3 * c.hidden + 2 + heads_width(c) + (2 * c.heads + c.kv_heads) * c.head_dim + 2 * c.heads +
+         c.kv_heads + 3 * c.intermediate;
+}
+
+/// Floats a token of LayerScratch.
+int64_t scratch_width(const ModelConfig& c) {
+  return 3 * c.intermediate + 2 * c.hidden + c.heads * c.head_dim + c.heads + heads_width(c);
+}
+
+/// Floats a token of transformer_forward: one layer's activations, x, the layer's output, hidden.
+int64_t forward_width(const ModelConfig& c) { return layer_width(c) + 3 * c.hidden + 1; }
+
+/// Floats a token of train_micro_batch.
+int64_t train_width(const ModelConfig& c, bool recompute) {
+  const int64_t inputs = (c.layers + 1) * c.hidden;
+  const int64_t kept = (recompute ? 1 : c.layers) * layer_width(c);
+  const int64_t rows = (recompute ? 4 : 3) * c.hidden + 1;  // hidden, dhidden, dx
+  return inputs + kept + rows + scratch_width(c);
+}
+
+std::string gigabytes(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g GB", static_cast<double>(bytes) * 1e-9);
+  return text;
+}
+
+}  // namespace
+
+int64_t MemoryEstimate::total() const {
+  return weights + packed + moments + gradients + reference + logits +
+         std::max(activations, rollout_activations + kv_cache);
+}
+
+MemoryEstimate estimate_memory(const ModelConfig& c, const MemoryShape& s) {
+  const int64_t elements = make_parameters(c).elements;
+  const int64_t products = product_elements(c) * kFloat;
+  MemoryEstimate out;
+  out.weights = elements * kFloat;
+  out.packed = s.training ? 2 * products : products;
+  if (s.training) {
+    out.moments = 2 * elements * kFloat;
+    out.gradients = elements * static_cast<int64_t>(sizeof(int64_t));
+  }
+  if (s.reference) out.reference = out.weights + products;
+  const int64_t width = s.training ? train_width(c, s.recompute) : forward_width(c);
+  out.activations = s.micro_batch_tokens * width * kFloat;
+  out.rollout_activations = s.slots * s.longest_prompt * forward_width(c) * kFloat;
+  out.kv_cache = s.slots * s.longest_sample * 2 * c.layers * c.kv_heads * c.head_dim * kFloat;
+  const int64_t rows = std::max(s.slots, std::min(s.micro_batch_tokens, kHeadRows));
+  out.logits = rows * (c.vocab + c.hidden) * kFloat;
+  return out;
+}
+
+std::string to_string(const MemoryEstimate& e) {
+  const std::array<std::pair<std::string_view, int64_t>, 9> parts{{
+      {"weights", e.weights},
+      {"packed", e.packed},
+      {"moments", e.moments},
+      {"gradients", e.gradients},
+      {"reference", e.reference},
+      {"activations", e.activations},
+      {"rollout", e.rollout_activations},
+      {"kv cache", e.kv_cache},
+      {"logits", e.logits},
+  }};
+  std::string out;
+  for (const auto& [name, bytes] : parts) {
+    if (bytes == 0) continue;
+    if (!out.empty()) out += ", ";
+    out += std::string(name) + " " + gigabytes(bytes);
+  }
+  return out + "; " + gigabytes(e.total()) + " at the peak";
+}
+
+void check_memory(const MemoryEstimate& e, int64_t available) {
+  if (e.total() <= available) return;
+  const bool rollout = e.rollout_activations + e.kv_cache > e.activations;
+  throw Error(ErrorCode::kEnvironment,
+              "this run needs about " + gigabytes(e.total()) + " of memory and " +
+                  gigabytes(available) + " are free (" + to_string(e) + "): use a smaller " +
+                  (rollout ? "--rollout-slots or --rollout-max-response-len"
+                           : "--micro-batch-size, or --recompute") +
+                  ", or a smaller model");
+}
+
+}  // namespace rlreplay::engine

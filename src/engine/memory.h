@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/base/model_config.h"
+
+/// What a run will hold in memory, before it takes any.
+namespace rlreplay::engine {
+
+/// The sizes that memory depends on besides the model's.
+struct MemoryShape {
+  bool training = true;            // else generation and scoring only
+  bool recompute = false;          // TrainOptions::recompute
+  bool reference = false;          // a second model, to compare with
+  int64_t micro_batch_tokens = 0;  // of the samples that go through the model together
+  int64_t slots = 0;               // samples generated at once; 0: no rollout
+  int64_t longest_prompt = 0;      // of a rollout
+  int64_t longest_sample = 0;      // its prompt and the longest response
+};
+
+/// Bytes by part. The first five are there all the time; of the rollout's and the micro-batch's,
+/// which take turns, the larger counts.
+struct MemoryEstimate {
+  int64_t weights = 0;
+  int64_t packed = 0;  // the products' own copies of the weights
+  int64_t moments = 0;
+  int64_t gradients = 0;
+  int64_t reference = 0;
+  int64_t rollout_activations = 0;
+  int64_t kv_cache = 0;
+  int64_t activations = 0;  // of a micro-batch
+  int64_t logits = 0;       // of either
+
+  int64_t total() const;
+};
+
+/// Counts the buffers of engine::rollout, score and run_step; the programs themselves, records and
+/// digests come on top.
+MemoryEstimate estimate_memory(const ModelConfig& config, const MemoryShape& shape);
+
+/// "weights 1.98 GB, packed 3.95 GB, ...; 12.3 GB at the peak": one line, parts of 0 left out.
+std::string to_string(const MemoryEstimate& estimate);
+
+/// Errors: kEnvironment where the estimate does not fit into `available` bytes, with the parts and
+/// the options that would make it smaller.
+void check_memory(const MemoryEstimate& estimate, int64_t available);
+
+}  // namespace rlreplay::engine
