@@ -75,9 +75,8 @@ Outcome take_steps(Backend& backend, int steps, const Batch& batch, const StepCo
     }
     for (const auto& sample : r.terms) {
       for (const TokenTerms& t : sample) {
-        for (const float x : {t.ratio, t.policy, t.kl, t.total, t.c, t.ce}) {
-          out.terms.push_back(static_cast<double>(x));
-        }
+        const double c = static_cast<double>(t.c), ce = static_cast<double>(t.ce);
+        for (const double x : {t.ratio, t.policy, t.kl, t.total, c, ce}) out.terms.push_back(x);
       }
     }
   }
