@@ -9,13 +9,16 @@ namespace rlreplay::replay {
 
 using Command = std::function<int()>;
 
+void add_diff(CLI::App& program, Command& chosen);
 void add_export(CLI::App& program, Command& chosen);
 void add_import(CLI::App& program, Command& chosen);
 void add_capture(CLI::App& program, Command& chosen);
 void add_rollout(CLI::App& program, Command& chosen);
 void add_score(CLI::App& program, Command& chosen);
+void add_show(CLI::App& program, Command& chosen);
 void add_tokenize(CLI::App& program, Command& chosen);
 void add_train(CLI::App& program, Command& chosen);
+void add_verify(CLI::App& program, Command& chosen);
 
 /// All of them, in the order of --help.
 void add_verbs(CLI::App& program, Command& chosen);

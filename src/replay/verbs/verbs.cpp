@@ -7,6 +7,9 @@ void add_verbs(CLI::App& program, Command& chosen) {
   add_train(program, chosen);
   add_rollout(program, chosen);
   add_score(program, chosen);
+  add_show(program, chosen);
+  add_verify(program, chosen);
+  add_diff(program, chosen);
   add_import(program, chosen);
   add_export(program, chosen);
   add_tokenize(program, chosen);

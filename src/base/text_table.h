@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace rlreplay {
+
+/// A table for people: columns as wide as their widest cell, two spaces between, numbers to the
+/// right.
+class TextTable {
+ public:
+  explicit TextTable(std::vector<std::string> header) : rows_{std::move(header)} {}
+
+  /// Missing cells are blank.
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  bool empty() const { return rows_.size() == 1; }
+  /// Lines, each ended by a line feed.
+  std::string str() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// A number for people: six significant digits.
+std::string short_number(double value);
+
+/// Text for one line of a terminal: control characters escaped, at most `width` bytes of UTF-8.
+std::string one_line(const std::string& text, size_t width);
+
+}  // namespace rlreplay

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "format/dump_reader.h"
+
+namespace rlreplay::replay {
+
+/// Whether the folder is a dump of ours, finished or not.
+bool is_native_dump(const std::string& path);
+
+/// A dump of ours, or files of slime, Miles, Relax or JSON lines, which are imported into a folder
+/// that goes away with the object.
+class AnyDump {
+ public:
+  /// Errors: as DumpReader::open and import_dump.
+  explicit AnyDump(const std::string& path);
+  ~AnyDump();
+  AnyDump(const AnyDump&) = delete;
+  AnyDump& operator=(const AnyDump&) = delete;
+
+  const format::DumpReader& reader() const { return *reader_; }
+
+ private:
+  std::string temporary_;  // empty for a native one
+  std::unique_ptr<format::DumpReader> reader_;
+};
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "format/rollout_data.h"
+#include "format/train_data.h"
+
+namespace rlreplay::replay {
+
+/// A sample's values of one field.
+struct FieldValues {
+  using List =
+      std::variant<std::span<const int32_t>, std::span<const int64_t>, std::span<const uint8_t>,
+                   std::span<const uint16_t>, std::span<const uint32_t>, std::span<const uint64_t>,
+                   std::span<const float>, std::span<const double>, std::string_view>;
+  List values;
+  /// Of per-token fields: the place in the whole sample of the first value.
+  std::optional<uint64_t> token;
+};
+
+/// Rollouts and training data under one form: samples by id, fields by name, in the order in which
+/// a step computes them. Views the data that it is made of.
+class SampleTable {
+ public:
+  struct Field {
+    std::string name;
+    std::function<std::optional<FieldValues>(size_t row)> values;
+  };
+
+  static SampleTable of(const format::RolloutData& data);
+  /// All ranks of a step together; the first one's where several hold a sample.
+  static SampleTable of(const std::vector<format::TrainData>& ranks);
+
+  /// Row by id.
+  const std::map<uint64_t, size_t>& rows() const { return rows_; }
+  const std::vector<Field>& fields() const { return fields_; }
+
+ private:
+  std::map<uint64_t, size_t> rows_;
+  std::vector<Field> fields_;
+};
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,326 @@
+#include "src/replay/exchange/show_dump.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
+#include "src/base/text_table.h"
+#include "src/replay/exchange/sample_table.h"
+#include "src/replay/exchange/show_summary.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using format::DumpReader;
+using format::StoredDataset;
+using format::TrainData;
+using format::UnitRecord;
+
+template <class T>
+std::string number_text(T value) {
+  char text[40];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+/// A field's value at a token of the whole sample; blank where there is none.
+std::string value_at(const FieldValues& field, uint64_t token) {
+  return std::visit(
+      [&](auto values) -> std::string {
+        if constexpr (std::is_same_v<decltype(values), std::string_view>) {
+          return "";
+        } else {
+          if (!field.token || token < *field.token) return "";
+          const uint64_t i = token - *field.token;
+          return i < values.size() ? number_text(values[i]) : "";
+        }
+      },
+      field.values);
+}
+
+std::string list_json(const FieldValues& field) {
+  return std::visit(
+      [&](auto values) -> std::string {
+        if constexpr (std::is_same_v<decltype(values), std::string_view>) {
+          return json_quoted(values);
+        } else {
+          std::string out = "[";
+          for (const auto value : values) {
+            if (out.size() > 1) out += ',';
+            const std::string text = number_text(value);
+            const bool finite = text.find_first_not_of("0123456789+-.e") == text.npos;
+            out += finite ? text : json_quoted(text);
+          }
+          return out + "]";
+        }
+      },
+      field.values);
+}
+
+/// One sample: what the rollout and each step say of it.
+class SampleView {
+ public:
+  SampleView(const DumpReader& dump, const ShowOptions& options)
+      : dump_(dump), options_(options), id_(*options.sample) {
+    find_rollout();
+    find_steps();
+  }
+
+  std::string str() const {
+    if (options_.json) return json();
+    if (options_.text) return texts();
+    return table();
+  }
+
+ private:
+  struct Named {
+    std::string name;
+    FieldValues values;
+  };
+
+  void find_rollout() {
+    for (const UnitRecord& record : dump_.units()) {
+      if (format::kind_of(record.path) != "rollout") continue;
+      const format::UnitReader unit = dump_.open_unit(record);
+      for (const std::string& group : record.groups) {
+        if (options_.rollout && std::to_string(*options_.rollout) != group) continue;
+        data_ = read_rollout_data(dump_, unit, group);
+        rollout_ = group;
+        if (add_fields(SampleTable::of(data_), "")) return;
+      }
+    }
+    const std::string of =
+        options_.rollout ? "rollout " + std::to_string(*options_.rollout) : "the dump";
+    throw Error(ErrorCode::kUsage, of + " has no sample " + std::to_string(id_));
+  }
+
+  void find_steps() {
+    for (const UnitRecord& record : dump_.units()) {
+      if (format::kind_of(record.path) != "train") continue;
+      const bool mine =
+          std::any_of(record.groups.begin(), record.groups.end(),
+                      [&](const std::string& group) { return group.starts_with(rollout_ + "-"); });
+      if (!mine) continue;
+      const format::UnitReader unit = dump_.open_unit(record);
+      for (const std::string& group : record.groups) {
+        if (!group.starts_with(rollout_ + "-") || !unit.find(group + "/sample_id")) continue;
+        trains_.push_back(std::make_unique<std::vector<TrainData>>());
+        trains_.back()->push_back(read_train_data(dump_, unit, group));
+        if (!add_fields(SampleTable::of(*trains_.back()), group + "/")) trains_.pop_back();
+      }
+    }
+  }
+
+  /// Whether the table has the sample.
+  bool add_fields(const SampleTable& table, const std::string& prefix) {
+    const auto row = table.rows().find(id_);
+    if (row == table.rows().end()) return false;
+    for (const SampleTable::Field& field : table.fields()) {
+      const auto values = field.values(row->second);
+      const std::string name = field.name.substr(field.name.find('/') + 1);
+      if (values) fields_.push_back({prefix + name, *values});
+    }
+    return true;
+  }
+
+  const FieldValues* find(std::string_view name) const {
+    for (const Named& field : fields_) {
+      if (field.name == name) return &field.values;
+    }
+    return nullptr;
+  }
+
+  std::string text_of(std::string_view name) const {
+    const FieldValues* field = find(name);
+    if (field == nullptr) return "(not recorded)";
+    const auto* text = std::get_if<std::string_view>(&field->values);
+    return text == nullptr ? "" : std::string(*text);
+  }
+
+  std::string texts() const {
+    return text_of("prompt_text") + "\n---\n" + text_of("response_text") + "\n";
+  }
+
+  std::string json() const {
+    JsonLine line;
+    line.text("schema", "rlreplay.show.sample/1").json("rollout_id", rollout_);
+    line.json("sample_id", std::to_string(id_));
+    for (const Named& field : fields_) line.json(field.name, list_json(field.values));
+    return line.str() + "\n";
+  }
+
+  std::string table() const {
+    std::string out = "sample " + std::to_string(id_) + " of rollout " + rollout_ + "\n";
+    for (const Named& field : fields_) {
+      if (field.values.token) continue;
+      const auto* text = std::get_if<std::string_view>(&field.values.values);
+      const std::string value = text ? std::string(*text) : list_json(field.values);
+      out += field.name + "  " + one_line(value, 96 - field.name.size()) + "\n";
+    }
+    std::vector<const Named*> columns;
+    size_t width = 16;
+    for (const Named& field : fields_) {
+      if (!field.values.token || field.name == "prompt" || field.name.ends_with("/tokens"))
+        continue;
+      width += std::max<size_t>(field.name.size(), 11) + 2;
+      if (width <= 98) columns.push_back(&field);
+    }
+    std::vector<std::string> header = {"token"};
+    for (const Named* column : columns) header.push_back(column->name);
+    TextTable rows(header);
+    const FieldValues& tokens = *find("tokens");
+    const uint64_t end = *tokens.token + size_of(tokens);
+    for (uint64_t t = *tokens.token; t < end; ++t) {
+      std::vector<std::string> row = {std::to_string(t)};
+      for (const Named* column : columns) row.push_back(value_at(column->values, t));
+      rows.add(row);
+    }
+    return out + "\n" + rows.str();
+  }
+
+  static size_t size_of(const FieldValues& field) {
+    return std::visit([](auto values) { return values.size(); }, field.values);
+  }
+
+  const DumpReader& dump_;
+  const ShowOptions& options_;
+  uint64_t id_;
+  std::string rollout_;
+  format::RolloutData data_;
+  std::vector<std::unique_ptr<std::vector<TrainData>>> trains_;
+  std::vector<Named> fields_;
+};
+
+/// The unit that holds a group of a step or a rollout.
+const UnitRecord& find_unit(const DumpReader& dump, const ShowOptions& options,
+                            std::string& group) {
+  group = options.step ? *options.step : std::to_string(options.rollout.value_or(0));
+  const std::string kind = options.step ? "train" : "rollout";
+  for (const UnitRecord* unit : dump.find(kind, group)) {
+    if (!options.step || format::rank_of(unit->path) == options.rank.value_or(0)) return *unit;
+  }
+  throw Error(ErrorCode::kUsage,
+              "the dump has no " + kind + " " + group + (options.rank ? " of that rank" : ""));
+}
+
+std::string shape_text(const StoredDataset& dataset) {
+  std::string out = "[";
+  for (const uint64_t size : dataset.shape) {
+    out += (out.size() > 1 ? ", " : "") + std::to_string(size);
+  }
+  return out + "]";
+}
+
+std::string datasets(const DumpReader& dump, const ShowOptions& options) {
+  std::string group;
+  const UnitRecord& record = find_unit(dump, options, group);
+  const format::UnitReader unit = dump.open_unit(record);
+  TextTable table({"dataset", "dtype", "shape", "bytes", "hash"});
+  std::string lines;
+  for (const StoredDataset& dataset : unit.datasets()) {
+    if (!dataset.path.starts_with(group + "/")) continue;
+    const std::string name = dataset.path.substr(group.size() + 1);
+    const std::string dtype(to_string(dataset.dtype));
+    table.add(
+        {name, dtype, shape_text(dataset), std::to_string(dataset.bytes), dataset.hash.hex()});
+    lines += JsonLine()
+                 .text("schema", "rlreplay.show.dataset/1")
+                 .text("unit", record.path)
+                 .text("dataset", name)
+                 .text("dtype", dtype)
+                 .json("shape", shape_text(dataset))
+                 .text("hash", dataset.hash.hex())
+                 .str() +
+             "\n";
+  }
+  return options.json ? lines : record.path + "\n" + table.str();
+}
+
+template <class T>
+std::vector<std::string> numbers(std::span<const std::byte> bytes) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i + sizeof(T) <= bytes.size(); i += sizeof(T)) {
+    T value;
+    std::memcpy(&value, bytes.data() + i, sizeof(T));
+    out.push_back(number_text(value));
+  }
+  return out;
+}
+
+/// Elements as text; those of types without a C++ counterpart as their bits.
+std::vector<std::string> elements(DType dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case DType::kF32:
+      return numbers<float>(bytes);
+    case DType::kF64:
+      return numbers<double>(bytes);
+    case DType::kI8:
+      return numbers<int8_t>(bytes);
+    case DType::kI16:
+      return numbers<int16_t>(bytes);
+    case DType::kI32:
+      return numbers<int32_t>(bytes);
+    case DType::kI64:
+      return numbers<int64_t>(bytes);
+    case DType::kU32:
+      return numbers<uint32_t>(bytes);
+    case DType::kU64:
+      return numbers<uint64_t>(bytes);
+    default:
+      return size_of(dtype) == 2 ? numbers<uint16_t>(bytes) : numbers<uint8_t>(bytes);
+  }
+}
+
+std::string tensor(const DumpReader& dump, const ShowOptions& options) {
+  std::string group;
+  const UnitRecord& record = find_unit(dump, options, group);
+  const format::UnitReader unit = dump.open_unit(record);
+  const StoredDataset* dataset = unit.find(group + "/" + *options.tensor);
+  if (dataset == nullptr) {
+    throw Error(ErrorCode::kUsage, "there is no such tensor; `--step " + group + "` lists them",
+                record.path + ": " + *options.tensor);
+  }
+  const Buffer<std::byte> bytes = dump.read(unit, *dataset);
+  const auto values = elements(dataset->dtype, {bytes.data(), bytes.size()});
+  if (options.json) {
+    std::string list;
+    for (const std::string& value : values) {
+      const bool finite = value.find_first_not_of("0123456789+-.e") == value.npos;
+      list += (list.empty() ? "[" : ",") + (finite ? value : json_quoted(value));
+    }
+    return JsonLine()
+               .text("schema", "rlreplay.show.tensor/1")
+               .text("unit", record.path)
+               .text("dataset", *options.tensor)
+               .text("dtype", to_string(dataset->dtype))
+               .json("shape", shape_text(*dataset))
+               .json("values", list.empty() ? "[]" : list + "]")
+               .str() +
+           "\n";
+  }
+  std::string out = dataset->path + "  " + std::string(to_string(dataset->dtype)) + " " +
+                    shape_text(*dataset) + "\n";
+  std::string line;
+  for (const std::string& value : values) {
+    if (line.size() + value.size() + 1 > 100) {
+      out += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + value;
+  }
+  return out + line + "\n";
+}
+
+}  // namespace
+
+std::string show_dump(const DumpReader& dump, const ShowOptions& options) {
+  if (options.sample) return SampleView(dump, options).str();
+  if (options.tensor) return tensor(dump, options);
+  if (options.step || options.rollout) return datasets(dump, options);
+  return options.json ? summary_json(dump) : summary_text(dump);
+}
+
+}  // namespace rlreplay::replay

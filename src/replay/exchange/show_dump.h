@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "format/dump_reader.h"
+
+namespace rlreplay::replay {
+
+/// What is to be shown of a dump. Without a sample, step or tensor: the summary.
+struct ShowOptions {
+  std::optional<int64_t> rollout;     // of `sample`; the first one that has it where absent
+  std::optional<uint64_t> sample;     // id
+  std::optional<std::string> step;    // "3-0"
+  std::optional<int64_t> rank;        // of `step`; 0 where absent
+  std::optional<std::string> tensor;  // a dataset of the step or rollout: "advantages"
+  bool text = false;                  // the sample's texts alone
+  bool json = false;
+};
+
+/// Tables of at most 100 columns, or JSON: one object a line.
+/// Errors: kUsage where what is asked for is not there; FormatError.
+std::string show_dump(const format::DumpReader& dump, const ShowOptions& options);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "format/dump_reader.h"
+
+namespace rlreplay::replay {
+
+/// What a dump holds: a table of its rollouts and one of its steps.
+std::string summary_text(const format::DumpReader& dump);
+
+/// The same: one object for the dump, one for each rollout and step.
+std::string summary_json(const format::DumpReader& dump);
+
+}  // namespace rlreplay::replay

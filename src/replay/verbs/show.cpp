@@ -1,0 +1,100 @@
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <filesystem>
+#include <iostream>
+
+#include "format/foreign/canonical_json.h"
+#include "format/foreign/dump_check.h"
+#include "format/foreign/framework.h"
+#include "format/foreign/torch_file.h"
+#include "src/base/json_value.h"
+#include "src/replay/exchange/any_dump.h"
+#include "src/replay/exchange/show_dump.h"
+#include "src/replay/verbs/verb.h"
+
+namespace rlreplay::replay {
+namespace {
+
+struct ShowArguments {
+  std::string path;
+  ShowOptions options;
+};
+
+/// What must be said of a file although it can be read.
+std::vector<foreign::Problem> problems_of(const foreign::TorchFile& file) {
+  std::vector<foreign::Problem> problems = file.problems();
+  for (const foreign::Problem& problem : check_dump(file.tree(), file.root())) {
+    problems.push_back(problem);
+  }
+  return problems;
+}
+
+/// The whole content of a file of torch.save as one JSON object.
+void print_content(const foreign::TorchFile& file) {
+  std::string problems;
+  for (const foreign::Problem& problem : problems_of(file)) {
+    problems += (problems.empty() ? "" : ",");
+    problems += "{\"code\":" + json_quoted(problem.code) +
+                ",\"message\":" + json_quoted(problem.message) +
+                ",\"where\":" + json_quoted(problem.where) + "}";
+  }
+  std::cout << "{\"schema\":\"rlreplay.torch/1\",\"archive_root\":"
+            << json_quoted(file.archive_root()) << ",\"problems\":[" << problems << "],\"root\":";
+  write_canonical_json(file.tree(), file.root(),
+                       [](std::string_view piece) { std::cout << piece; });
+  std::cout << "}\n";
+}
+
+bool is_summary(const ShowOptions& options) {
+  return !options.sample && !options.step && !options.rollout && !options.tensor;
+}
+
+void show_file(const ShowArguments& arguments) {
+  const foreign::TorchFile file(arguments.path);
+  if (arguments.options.json) return print_content(file);
+  const foreign::DumpIdentity identity = identify_dump(file.tree(), file.root());
+  const bool known = identity.kind != foreign::DumpKind::kNone;
+  std::cout << arguments.path << "  " << (known ? identity.layout : "no dump of a trainer") << '\n';
+  for (const foreign::Problem& problem : problems_of(file)) {
+    std::cout << "problem " << problem.code << ": " << problem.message << " (" << problem.where
+              << ")\n";
+  }
+  if (!known) std::cout << "its content: rlreplay show --json " << arguments.path << '\n';
+  if (!known || identity.kind == foreign::DumpKind::kPolicyLoss) return;
+  std::cout << show_dump(AnyDump(arguments.path).reader(), arguments.options);
+}
+
+int show(const ShowArguments& arguments) {
+  const bool one_file = !std::filesystem::is_directory(arguments.path) &&
+                        !arguments.path.ends_with(".jsonl") && is_summary(arguments.options);
+  if (one_file) {
+    show_file(arguments);
+  } else {
+    std::cout << show_dump(AnyDump(arguments.path).reader(), arguments.options);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_show(CLI::App& program, Command& chosen) {
+  auto arguments = std::make_shared<ShowArguments>();
+  ShowOptions& options = arguments->options;
+  CLI::App* verb = program.add_subcommand("show", "What is inside a dump, or a file of torch.save");
+  verb->add_option("path", arguments->path, "a dump, or files of slime, Miles or Relax")
+      ->required();
+  verb->add_option("--sample", options.sample, "one sample, by id: its tokens and their numbers");
+  verb->add_option("--rollout", options.rollout, "the rollout of the sample or tensor");
+  verb->add_option("--step", options.step, "what is recorded of a step, as 3-0");
+  verb->add_option("--rank", options.rank, "the rank whose part is shown");
+  verb->add_option("--tensor", options.tensor, "the values of one dataset, as advantages");
+  verb->add_flag("--text", options.text, "of a sample, prompt and response as text");
+  verb->add_flag("--json", options.json, "JSON, one object a line");
+  verb->footer(
+      "Nothing that a file carries is run. With --json, a file of torch.save is printed whole.\n\n"
+      "Examples:\n  rlreplay show dump/ --sample 17\n"
+      "  rlreplay show train_data/0.pt --json");
+  verb->callback([=, &chosen] { chosen = [=] { return show(*arguments); }; });
+}
+
+}  // namespace rlreplay::replay
