@@ -160,14 +160,7 @@ class SampleView {
       const std::string value = text ? std::string(*text) : list_json(field.values);
       out += field.name + "  " + one_line(value, 96 - field.name.size()) + "\n";
     }
-    std::vector<const Named*> columns;
-    size_t width = 16;
-    for (const Named& field : fields_) {
-      if (!field.values.token || field.name == "prompt" || field.name.ends_with("/tokens"))
-        continue;
-      width += std::max<size_t>(field.name.size(), 11) + 2;
-      if (width <= 98) columns.push_back(&field);
-    }
+    const std::vector<const Named*> columns = token_columns();
     std::vector<std::string> header = {"token"};
     for (const Named* column : columns) header.push_back(column->name);
     TextTable rows(header);
@@ -179,6 +172,22 @@ class SampleView {
       rows.add(row);
     }
     return out + "\n" + rows.str();
+  }
+
+  /// As many per-token fields as fit; the trainer's copies of what the rollout says are left out.
+  std::vector<const Named*> token_columns() const {
+    std::vector<const Named*> columns;
+    size_t width = 8;
+    for (const Named& field : fields_) {
+      const bool copy = field.name.ends_with("/tokens") || field.name.ends_with("/loss_mask") ||
+                        field.name.ends_with("/rollout_log_probs");
+      if (!field.values.token || field.name == "prompt" || copy) continue;
+      const size_t own = std::max<size_t>(field.name.size(), 12) + 2;
+      if (width + own > 100) continue;
+      width += own;
+      columns.push_back(&field);
+    }
+    return columns;
   }
 
   static size_t size_of(const FieldValues& field) {
