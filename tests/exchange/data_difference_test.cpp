@@ -1,6 +1,5 @@
 // Two dumps that differ in one place: the difference is named exactly, and what is equal is not
 // read.
-#include "src/base/error.h"
 #include "src/replay/exchange/data_difference.h"
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "format/dump_writer.h"
 #include "format/rollout_data.h"
 #include "format/train_data.h"
+#include "src/base/error.h"
 #include "src/replay/exchange/show_dump.h"
 #include "tests/format/support.h"
 

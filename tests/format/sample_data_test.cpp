@@ -1,5 +1,7 @@
 // The content of rollouts and of training data: what is written is read, what is absent stays
 // absent, and what does not fit together is refused.
+#include "tests/format/sample_data.h"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -13,86 +15,6 @@
 
 namespace rlreplay::format::test {
 namespace {
-
-/// Lengths that no chunk divides, an empty response and an empty sample among them.
-std::vector<uint64_t> odd_offsets(size_t samples, Random& random) {
-  std::vector<uint64_t> offsets = {0};
-  for (size_t s = 0; s < samples; ++s) {
-    offsets.push_back(offsets.back() + (s % 5 == 3 ? 0 : 1 + random.below(97)));
-  }
-  return offsets;
-}
-
-std::vector<float> floats(size_t count, Random& random) {
-  std::vector<float> values(count);
-  for (float& v : values) v = -static_cast<float>(random.below(1000)) / 128.0f;
-  return values;
-}
-
-std::vector<uint8_t> mask(size_t count, Random& random) {
-  std::vector<uint8_t> values(count);
-  for (uint8_t& v : values) v = static_cast<uint8_t>(random.below(2));
-  return values;
-}
-
-Texts texts(size_t samples, const std::string& prefix) {
-  Texts made;
-  for (size_t s = 0; s < samples; ++s) made.add(s % 4 == 1 ? "" : prefix + std::to_string(s) + "é");
-  return made;
-}
-
-RolloutData full_rollout(size_t samples) {
-  Random random(samples);
-  RolloutData data;
-  data.offsets = odd_offsets(samples, random);
-  const size_t tokens = data.offsets.back();
-  for (size_t s = 0; s < samples; ++s) data.sample_id.push_back(3 * s + 1);
-  for (size_t t = 0; t < tokens; ++t) data.tokens.push_back(static_cast<int32_t>(random.below(99)));
-  data.group_id.emplace().values.assign(samples, 7);
-  data.group_id->presence = mask(samples, random);
-  data.prompt_length.emplace(samples, 0);
-  data.log_probs.emplace().narrow = floats(tokens, random);
-  data.loss_mask.emplace().values = mask(tokens, random);
-  data.rewards.emplace().values.assign(samples, 0.1);
-  if (samples > 0) {
-    data.reward_components = NamedColumns{{"exact", "form at"}, {}, mask(samples, random)};
-    data.reward_components->values.assign(samples * 2, -0.0);
-  }
-  data.finish.emplace(samples, Finish::kLength);
-  Versions& versions = data.versions.emplace();
-  for (size_t s = 0; s < samples; ++s) {
-    versions.versions.push_back(-static_cast<int64_t>(s));
-    versions.offsets.push_back(versions.versions.size());
-  }
-  versions.starts.emplace(samples, 2);
-  data.prompt_text = texts(samples, "prompt ");
-  data.response_text = texts(samples, "");
-  data.label_text = texts(samples, "label");
-  data.label_text->presence = mask(samples, random);
-  data.experts = Experts{2, 3, std::vector<uint16_t>(tokens * 6, 255)};
-  return data;
-}
-
-TrainData full_train(size_t samples) {
-  Random random(samples + 1000);
-  TrainData data;
-  data.offsets = odd_offsets(samples, random);
-  const size_t tokens = data.offsets.back();
-  for (size_t s = 0; s < samples; ++s) data.sample_id.push_back(1000 - s);
-  data.tokens.emplace(tokens, 5);
-  data.prompt_length.emplace(samples, 0);
-  data.micro_batch.emplace(samples, 1);
-  data.loss_mask.emplace().values = mask(tokens, random);
-  data.rewards.emplace().values.assign(samples, 0.25);
-  data.token_weights.emplace(tokens, 1.0 / 3);
-  for (const TokenColumnField& field : kTokenColumnFields) {
-    TokenFloats& column = (data.*field.column).emplace();
-    column.narrow = floats(tokens, random);
-    column.presence = mask(samples, random);
-  }
-  data.scalars = NamedColumns{{"loss", "grad_norm"}, {0.5, 1e300}, {}};
-  return data;
-}
 
 /// Writes one unit of data and hands its reader on.
 template <class Data, class Use>

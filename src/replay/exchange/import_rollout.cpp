@@ -4,7 +4,9 @@
 #include <charconv>
 #include <numeric>
 #include <set>
+#include <utility>
 
+#include "format/foreign/numbers.h"
 #include "format/foreign/rollout_batch.h"
 #include "format/foreign/text.h"
 #include "src/replay/exchange/cell.h"
@@ -68,6 +70,7 @@ class Importer {
     add_scalars();
     add_components();
     add_versions();
+    add_experts();
     RolloutData& data = *made_.data;
     data.prompt_text = texts("prompt");
     data.response_text = texts("response");
@@ -104,11 +107,12 @@ class Importer {
   void add_tokens() {
     RolloutData& data = *made_.data;
     data.prompt_length.emplace();
-    data.tokens.reserve(batch_.tokens.size());
+    const std::vector<int32_t> tokens = std::exchange(batch_.tokens, {});  // a copy at a time
+    data.tokens.reserve(tokens.size());
     for (const size_t i : order_) {
-      const auto begin = batch_.tokens.begin();
-      data.tokens.insert(data.tokens.end(), begin + static_cast<ptrdiff_t>(batch_.offsets[i]),
-                         begin + static_cast<ptrdiff_t>(batch_.offsets[i + 1]));
+      data.tokens.insert(data.tokens.end(),
+                         tokens.begin() + static_cast<ptrdiff_t>(batch_.offsets[i]),
+                         tokens.begin() + static_cast<ptrdiff_t>(batch_.offsets[i + 1]));
       data.offsets.push_back(data.tokens.size());
       const uint64_t total = batch_.offsets[i + 1] - batch_.offsets[i];
       const auto response = static_cast<uint64_t>(batch_.response_lengths[i]);
@@ -143,6 +147,7 @@ class Importer {
     } else {
       fill(column.wide, batch_.log_probs.wide());
     }
+    batch_.log_probs = foreign::TokenColumn("");
     settle(made_.data->log_probs, std::move(presence));
   }
 
@@ -160,6 +165,7 @@ class Importer {
         values.resize(values.size() + static_cast<uint64_t>(batch_.response_lengths[i]));
       }
     }
+    batch_.loss_mask = {};
     settle(made_.data->loss_mask, std::move(presence));
   }
 
@@ -185,13 +191,27 @@ class Importer {
     settle(data.rewards, std::move(rewards));
   }
 
+  /// What this program's own export put into a sample's metadata.
+  const Value* own(size_t i, std::string_view key) const {
+    const Value* metadata = field(i, "metadata");
+    const Value* ours = metadata == nullptr ? nullptr : tree_.find(*metadata, "rlreplay");
+    return ours == nullptr ? nullptr : tree_.find(*ours, key);
+  }
+
+  /// A reward that is a dict, or the components that this program's own export wrote.
+  const Value* components(size_t i) const {
+    const Value* reward = field(i, "reward");
+    if (reward == nullptr || reward->kind != Kind::kDict) reward = own(i, "reward_components");
+    return reward == nullptr || reward->kind != Kind::kDict ? nullptr : reward;
+  }
+
   /// The numbers of rewards that are dicts: the keys that every such reward has.
   void add_components() {
     std::vector<std::string> names;
     bool found = false;
     for (const size_t i : order_) {
-      const Value* reward = field(i, "reward");
-      if (reward == nullptr || reward->kind != Kind::kDict) continue;
+      const Value* reward = components(i);
+      if (reward == nullptr) continue;
       const auto items = tree_.sequence(*reward).values();
       for (size_t k = 0; !found && k < items.size(); k += 2) {
         if (items[k].kind == Kind::kText) names.emplace_back(tree_.text(items[k]));
@@ -207,8 +227,8 @@ class Importer {
     made.names = names;
     Presence presence;
     for (const size_t i : order_) {
-      const Value* reward = field(i, "reward");
-      const bool present = reward != nullptr && reward->kind == Kind::kDict;
+      const Value* reward = components(i);
+      const bool present = reward != nullptr;
       presence.push_back(present ? 1 : 0);
       for (const std::string& name : names) {
         made.values.push_back(present ? *number(tree_.find(*reward, name)) : 0);
@@ -239,6 +259,44 @@ class Importer {
       }
       versions.offsets.push_back(versions.versions.size());
     }
+    add_version_starts(versions);
+  }
+
+  void add_version_starts(format::Versions& versions) const {
+    std::vector<uint32_t> starts;
+    for (size_t row = 0; row < order_.size(); ++row) {
+      const std::optional<foreign::Numbers> list = own_numbers(order_[row], "version_starts");
+      const uint64_t wanted = versions.offsets[row + 1] - versions.offsets[row];
+      if (!list || list->size() != wanted) return;
+      for (size_t v = 0; v < list->size(); ++v) {
+        starts.push_back(static_cast<uint32_t>(list->integer(v)));
+      }
+    }
+    versions.starts = std::move(starts);
+  }
+
+  std::optional<foreign::Numbers> own_numbers(size_t i, std::string_view key) const {
+    const Value* value = own(i, key);
+    if (value == nullptr) return std::nullopt;
+    const auto numbers = foreign::Numbers::of(tree_, *value);
+    return numbers && numbers->is_integer() ? numbers : std::nullopt;
+  }
+
+  /// The experts that this program's own export wrote, where every sample has them.
+  void add_experts() {
+    format::Experts made;
+    for (size_t row = 0; row < order_.size(); ++row) {
+      const auto shape = own_numbers(order_[row], "experts_shape");
+      const auto ids = own_numbers(order_[row], "experts");
+      if (!shape || !ids || shape->size() != 2) return;
+      made.layers = static_cast<uint64_t>(shape->integer(0));
+      made.slots = static_cast<uint64_t>(shape->integer(1));
+      for (size_t e = 0; e < ids->size(); ++e) {
+        made.experts.push_back(static_cast<uint16_t>(ids->integer(e)));
+      }
+    }
+    const uint64_t wanted = made_.data->tokens.size() * made.layers * made.slots;
+    if (!order_.empty() && made.experts.size() == wanted) made_.data->experts = std::move(made);
   }
 
   std::optional<Texts> texts(std::string_view key) const {

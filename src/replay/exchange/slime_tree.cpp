@@ -128,6 +128,16 @@ class Builder {
       }
       dicts_.set(own, "reward_components", components);
     }
+    if (data_.experts) {
+      const uint64_t size = data_.experts->layers * data_.experts->slots;
+      const std::vector<int32_t> ids(
+          data_.experts->experts.begin() + static_cast<ptrdiff_t>(data_.offsets[s] * size),
+          data_.experts->experts.begin() + static_cast<ptrdiff_t>(data_.offsets[s + 1] * size));
+      const std::vector<int32_t> shape = {static_cast<int32_t>(data_.experts->layers),
+                                          static_cast<int32_t>(data_.experts->slots)};
+      dicts_.set(own, "experts_shape", add_cell(tree_, std::span<const int32_t>(shape)));
+      dicts_.set(own, "experts", add_cell(tree_, std::span<const int32_t>(ids)));
+    }
     const Value made = dicts_.make();
     if (tree_.sequence(own).size() > 0) dicts_.set(made, "rlreplay", own);
     return made;
