@@ -1,0 +1,180 @@
+"""Opens a dump as a mapping of arrays, for notebooks. One file; needs h5py, hdf5plugin and numpy.
+
+    import rlreplay_h5
+    dump = rlreplay_h5.open("dump/")
+    dump["rollout/3/tokens"]                     # a numpy array of the recorded shape
+    dump["train/3-0/rank0/advantages"]
+    for sample in dump.samples("rollout/3"):     # one dict a sample, its rows cut out
+        print(sample["sample_id"], sample["log_probs"][sample["prompt_length"]:].mean())
+
+With xxhash installed, every unit's bytes are checked against the manifest before HDF5 sees them.
+bf16 and the eight-bit floats come as their bits; `dump.torch(name)` makes tensors of them.
+
+usage: rlreplay_h5.py DUMP [NAME]    lists the arrays, or prints one
+"""
+import collections.abc
+import io
+import json
+import pathlib
+import sys
+
+import h5py
+import hdf5plugin  # noqa: F401  (registers the zstd filter)
+import numpy
+
+try:
+    import xxhash
+except ImportError:
+    xxhash = None
+
+TORCH_TYPES = {"bf16": "bfloat16", "f16": "float16", "f8e4m3": "float8_e4m3fn",
+               "f8e5m2": "float8_e5m2", "e8m0": "float8_e8m0fnu", "bool": "bool"}
+
+
+class DumpError(Exception):
+    """A dump that is not what it says."""
+
+
+def open(path):  # noqa: A001  (used as rlreplay_h5.open)
+    return Dump(path)
+
+
+def _record(line):
+    body = json.loads(line)["body"]
+    if xxhash and xxhash.xxh3_128_hexdigest(line[8:-43].encode()) != json.loads(line)["hash"]:
+        raise DumpError("a record does not have its hash")
+    return body
+
+
+class Dump(collections.abc.Mapping):
+    """The arrays of a dump by name: `KIND/GROUP/DATASET`, for train units `train/GROUP/rankR/...`."""
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        manifest = self.path / "manifest.json"
+        if manifest.exists():
+            body = _record(manifest.read_text().rstrip("\n"))
+            self.meta, units, self.root = body["meta"], body["units"], body["root"]
+        else:
+            text = (self.path / "journal.jsonl").read_text()
+            lines = [_record(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+            self.meta, units, self.root = lines[0]["meta"], [l["unit"] for l in lines[1:]], None
+        self.units = {unit["path"]: unit for unit in units}
+        self._files = {}
+        self._places = {}
+        for unit in self.units:
+            if not unit.startswith("x-"):
+                self._index(unit)
+
+    def _file(self, unit):
+        if unit not in self._files:
+            data = (self.path / unit).read_bytes()
+            if xxhash and xxhash.xxh3_128_hexdigest(data) != self.units[unit]["hash"]:
+                raise DumpError(f"{unit}: other bytes than the manifest's")
+            self._files[unit] = h5py.File(io.BytesIO(data), "r")
+        return self._files[unit]
+
+    def _index(self, unit):
+        kind, _, rest = unit.partition("/")
+        rank = rest.rsplit("/", 1)[-1].removesuffix(".h5") if "/rank" in rest else None
+
+        def visit(name, item):
+            if not isinstance(item, h5py.Dataset):
+                return
+            group, _, dataset = name.partition("/")
+            parts = [kind, group] + ([rank] if kind != "rollout" and rank else []) + [dataset]
+            self._places["/".join(parts)] = (unit, name)
+
+        self._file(unit).visititems(visit)
+
+    def __iter__(self):
+        return iter(self._places)
+
+    def __len__(self):
+        return len(self._places)
+
+    def _bytes(self, unit, name):
+        dataset = self._file(unit)[name]
+        data = dataset[...]
+        if dataset.attrs["encoding"] == "xor":
+            base = self._base(dataset.attrs["base_unit"], name, dataset.attrs["base_hash"])
+            data = (data.view("u1") ^ base.view("u1")).view(data.dtype)
+        return data
+
+    def _base(self, unit, name, wanted):
+        tail = name.partition("/")[2]
+        file = self._file(unit)
+        for group in file:
+            path = f"{group}/{tail}"
+            if path in file and file[path].attrs["hash"] == wanted:
+                return self._bytes(unit, path)
+        raise DumpError(f"{unit}: the base of {name} is not there")
+
+    def __getitem__(self, key):
+        unit, name = self._places[key]
+        data = self._bytes(unit, name).reshape(self.attributes(key)["shape"].astype(int))
+        return data.astype(bool) if self.dtype(key) == "bool" else data
+
+    def attributes(self, key):
+        """A dataset's attributes: dtype, shape, hash, columns, ..."""
+        unit, name = self._places[key]
+        return dict(self._file(unit)[name].attrs)
+
+    def dtype(self, key):
+        return self.attributes(key)["dtype"]
+
+    def columns(self, key):
+        """The names of the last axis."""
+        return self.attributes(key)["columns"].split("\n")
+
+    def torch(self, key):
+        """The array as a torch tensor of its own type."""
+        import torch
+        tensor = torch.from_numpy(numpy.ascontiguousarray(self[key]))
+        own = TORCH_TYPES.get(self.dtype(key))
+        return tensor if own in (None, "bool") else tensor.view(getattr(torch, own))
+
+    def samples(self, prefix):
+        """The samples of a rollout (`rollout/3`) or of a rank's step (`train/3-0/rank0`)."""
+        names = [k[len(prefix) + 1:] for k in self if k.startswith(prefix + "/")]
+        arrays = {n: self[f"{prefix}/{n}"] for n in names if "/" not in n}
+        offsets = arrays["offsets"]
+        size, tokens = len(offsets) - 1, int(offsets[-1])
+        for s in range(size):
+            sample = {}
+            for name, array in arrays.items():
+                shown = arrays.get(name + "_present")
+                own = arrays.get(name + "_offsets")
+                if name.endswith(("_present", "_offsets")) or name in ("offsets", "scalars"):
+                    continue
+                if shown is not None and not shown[s]:
+                    sample[name] = None
+                elif own is not None:
+                    sample[name] = array[own[s]:own[s + 1]].tobytes().decode()
+                elif name in ("versions", "version_starts"):
+                    own = arrays["version_offsets"]
+                    sample[name] = array[own[s]:own[s + 1]]
+                elif PER_SAMPLE.get(name, len(array) == size and len(array) != tokens):
+                    sample[name] = array[s]
+                else:
+                    sample[name] = array[offsets[s]:offsets[s + 1]]
+            yield sample
+
+
+PER_SAMPLE = dict.fromkeys(["sample_id", "group_id", "prompt_length", "rewards",
+                            "reward_components", "finish", "micro_batch"], True)
+
+
+def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    dump = Dump(sys.argv[1])
+    if len(sys.argv) == 3:
+        print(dump[sys.argv[2]])
+        return
+    for name in dump:
+        print(name, dump.dtype(name), [int(n) for n in dump.attributes(name)["shape"]])
+
+
+if __name__ == "__main__":
+    main()
