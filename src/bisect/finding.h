@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/bisect/drill_down.h"
 #include "src/bisect/git.h"
 #include "src/bisect/outcome.h"
 #include "src/bisect/verdict.h"
@@ -32,6 +33,8 @@ struct Finding {
   bool confirmed = false;          // the last suspect and the parent were run again
   std::optional<Outcome::Kind> evidence;  // what was compared
   std::optional<Judgement> culprit;       // the last suspect's, in the last of its runs
+  std::optional<DumpDifference> drilled;  // of the parent's and the culprit's dumps
+  std::string undrilled;                  // why not, where they left dumps
 };
 
 }  // namespace rlreplay::bisect

@@ -1,5 +1,6 @@
 #include "src/bisect/metrics.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -53,12 +54,24 @@ double read_number(const JsonValue& value) {
 
 }  // namespace
 
+const Metric* find_metric(const std::vector<Metric>& metrics, const std::string& name) {
+  const auto it = std::find_if(metrics.begin(), metrics.end(),
+                               [&](const Metric& metric) { return metric.name == name; });
+  return it == metrics.end() ? nullptr : &*it;
+}
+
+std::string names_of(const std::vector<Metric>& metrics) {
+  std::string names;
+  for (const auto& metric : metrics) names += (names.empty() ? "" : ", ") + metric.name;
+  return names;
+}
+
 std::vector<Metric> read_metrics(const std::string& path) {
   const auto document = JsonDocument::parse(quote_nonfinite(read_text(path)), path,
                                             {size_t{1} << 28, 8, /*unique_keys=*/true});
   std::vector<Metric> metrics;
   for (const auto& [name, value] : document.root().members()) {
-    Metric metric{std::string(name), value.is_array(), {}};
+    Metric metric{std::string(name), value.is_array(), {}, {}};
     if (metric.per_step) {
       for (size_t i = 0; i < value.size(); ++i) metric.values.push_back(read_number(value.at(i)));
     } else {

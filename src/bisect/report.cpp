@@ -5,18 +5,10 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/replay/difference_report.h"
 
 namespace rlreplay::bisect {
 namespace {
-
-std::string quoted(const std::string& text) {
-  constexpr const char* kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
-  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return text;
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
 
 std::string decimal(double value) {
   char text[32];
@@ -27,11 +19,11 @@ std::string decimal(double value) {
 std::string command_of(const RevisionQuestion& question, const std::string& good,
                        const std::string& bad) {
   std::string command = "rlbisect " + good + ".." + bad;
-  if (question.repository != ".") command += " --repo " + quoted(question.repository);
-  if (!question.recipe.build.empty()) command += " --build " + quoted(question.recipe.build);
-  command += " --run " + quoted(question.recipe.run);
+  if (question.repository != ".") command += " --repo " + shell_word(question.repository);
+  if (!question.recipe.build.empty()) command += " --build " + shell_word(question.recipe.build);
+  command += " --run " + shell_word(question.recipe.run);
   const Criterion& criterion = question.criterion;
-  if (criterion.metric) command += " --metric " + quoted(*criterion.metric);
+  if (criterion.metric) command += " --metric " + shell_word(*criterion.metric);
   if (criterion.tolerance > 0) command += " --tolerance " + decimal(criterion.tolerance);
   if (question.recipe.time_limit != ProcessLimits::kNoTime) {
     command +=
@@ -129,6 +121,15 @@ void add_difference(JsonLine& line, const Judgement* judgement) {
 
 }  // namespace
 
+std::string shell_word(const std::string& text) {
+  constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
+  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
 std::string report_text(const RevisionQuestion& question, const Finding& finding) {
   std::string text = "rlbisect: " + headline(finding);
   text += "good       " + revision_line(finding.good);
@@ -143,7 +144,30 @@ std::string report_text(const RevisionQuestion& question, const Finding& finding
       text += "skipped    " + trial.revision.short_id() + " " + trial.judgement.reason + "\n";
     }
   }
-  return text + "reproduce  " + reproduce(question, finding) + "\n";
+  if (finding.undrilled.size() > 0) text += "origin     " + finding.undrilled + "\n";
+  const std::string command = reproduce(question, finding);
+  if (!finding.drilled) return text + "reproduce  " + command + "\n";
+  return text + "\n" + dumps_text(*finding.drilled, "parent", "culprit", command);
+}
+
+std::string dumps_text(const DumpDifference& difference, const std::string& name_a,
+                       const std::string& name_b, const std::string& command) {
+  if (!difference.step.identical()) {
+    return difference_report(difference.step, name_a, name_b, command);
+  }
+  const std::string compared = std::to_string(difference.compared) + " steps are identical";
+  return compared + (difference.beyond.empty() ? "" : "; " + difference.beyond) + "\n\n  " +
+         command + "\n";
+}
+
+std::string dumps_json(const DumpDifference& difference, const std::string& command) {
+  JsonLine line;
+  line.text("schema", "rlreplay.diff/1").boolean("identical", difference.identical());
+  line.json("origin", replay::origin_json(difference.step.origin));
+  line.json("fields", replay::fields_json(difference.step.events));
+  difference.beyond.empty() ? line.null("reason") : line.text("reason", difference.beyond);
+  line.integer("steps", static_cast<int64_t>(difference.compared));
+  return line.text("reproduce", command).str();
 }
 
 std::string report_json(const RevisionQuestion& question, const Finding& finding) {
@@ -159,6 +183,7 @@ std::string report_json(const RevisionQuestion& question, const Finding& finding
   line.number("tolerance", question.criterion.tolerance);
   line.text("good", finding.good.id).text("bad", finding.bad.id);
   add_difference(line, finding.culprit ? &*finding.culprit : nullptr);
+  line.json("origin", finding.drilled ? replay::origin_json(finding.drilled->step.origin) : "null");
   finding.reason.empty() ? line.null("reason") : line.text("reason", finding.reason);
   return line.text("reproduce", reproduce(question, finding)).str();
 }

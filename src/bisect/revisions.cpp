@@ -76,6 +76,7 @@ class RevisionSearch {
       return trial.judgement;
     }
     const Judgement judgement = run(revision, ends_left + search_.left() + 2);
+    if (place != 0) workspace_.drop_output(last_run_);
     judged_[revision.tree] = judgement;
     return judgement;
   }
@@ -85,17 +86,16 @@ class RevisionSearch {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
     listener_.begin(revision, left);
-    const RunFolder folder = workspace_.add_run(revision.short_id());
+    last_run_ = workspace_.add_run(revision.short_id());
     const Worktree worktree(repository_, revision, workspace_.worktree());
-    const RunPlace place{worktree.path(), revision.id, reference_folder_, folder};
+    const RunPlace place{worktree.path(), revision.id, reference_folder_, last_run_};
     const Outcome outcome = run_recipe(question_.recipe, place, workspace_, interrupt_);
     Trial trial{revision, judge(question_.criterion, reference(), outcome)};
     if (!reference_) {
       reference_ = outcome;
-      reference_folder_ = folder.output();
-    } else {
-      workspace_.drop_output(folder);
+      reference_folder_ = last_run_.output();
     }
+    last_dump_ = outcome.dump;
     trial.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     listener_.end(finding_.trials.emplace_back(trial));
     return trial.judgement;
@@ -105,11 +105,15 @@ class RevisionSearch {
   /// repeatable must not name a culprit.
   void confirm() {
     const Judgement bad = run(finding_.suspects.back(), 2);
+    const std::string bad_dump = last_dump_;
     const Judgement good = run(*finding_.parent, 1);
     finding_.culprit = bad;
     finding_.confirmed = bad.verdict == Verdict::kBad && good.verdict == Verdict::kGood;
     finding_.result = finding_.confirmed ? Result::kFound : Result::kCannotJudge;
-    if (finding_.confirmed) return;
+    if (finding_.confirmed) {
+      if (finding_.evidence == Outcome::Kind::kDump) drill_down(last_dump_, bad_dump);
+      return;
+    }
     const bool bad_changed = bad.verdict != Verdict::kBad;
     const Revision& changed = bad_changed ? finding_.suspects.back() : *finding_.parent;
     const Judgement& again = bad_changed ? bad : good;
@@ -117,6 +121,15 @@ class RevisionSearch {
                       " at first and is " + std::string(to_string(again.verdict)) +
                       " when it is run again (" + again.reason +
                       "): its run is not repeatable, so no revision can be blamed";
+  }
+
+  /// The culprit is named whether or not its dump says where it parts from its parent's.
+  void drill_down(const std::string& parent, const std::string& culprit) {
+    try {
+      finding_.drilled = compare_dumps(parent, culprit);
+    } catch (const Error& error) {
+      finding_.undrilled = error.where() + ": " + error.what();
+    }
   }
 
   const Outcome* reference() const { return reference_ ? &*reference_ : nullptr; }
@@ -130,6 +143,8 @@ class RevisionSearch {
   Workspace workspace_;
   std::optional<Outcome> reference_;  // what the good end's first run left
   std::string reference_folder_;
+  RunFolder last_run_;
+  std::string last_dump_;                    // that it left; empty where it left none
   std::map<std::string, Judgement> judged_;  // by tree
   Finding finding_;
 };

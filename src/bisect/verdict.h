@@ -4,9 +4,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rlreplay::bisect {
 
+struct Metric;
 struct Outcome;
 
 /// What is said of one run; a run that nothing can be said of is skipped.
@@ -27,6 +29,7 @@ struct Criterion {
 struct Difference {
   std::string metric;
   std::optional<size_t> step;
+  std::string step_name;  // as reports call it
   double good = 0, bad = 0;
   size_t different = 0;  // how many numbers differ
   size_t compared = 0;
@@ -40,6 +43,10 @@ struct Judgement {
   std::string reason;
   std::optional<Difference> difference = {};
 };
+
+/// Compares the metrics that the reference has, or the one that is asked for.
+Judgement judge_metrics(const Criterion& criterion, const std::vector<Metric>& reference,
+                        const std::vector<Metric>& metrics);
 
 /// Judges what a run left against what the good end left. The good end itself has no reference: it
 /// is good if it can be one.

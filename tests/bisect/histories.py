@@ -9,27 +9,53 @@ GIT_ENVIRONMENT = {
     "GIT_COMMITTER_NAME": "Author", "GIT_COMMITTER_EMAIL": "author@example.com",
     "GIT_AUTHOR_DATE": "2024-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2024-01-01T00:00:00Z"}
 
-# The run: three numbers a revision, from a value in the tree.
-RUN_SHELL = """#!/bin/sh
+BUILD = "#!/bin/sh\n[ ! -e broken ]\n"
+BUILD_PROGRAM = "#!/bin/sh\n[ ! -e broken ] && ${CXX:-c++} -O0 -o program program.cpp\n"
+
+
+class Content:
+    """The files of a history: those of its first commit, and what changes with the culprit."""
+
+    def __init__(self, first, good, bad):
+        self.first, self.good, self.bad = first, good, bad
+
+
+def shell_numbers():
+    """A run that writes numbers down, of which the second changes."""
+    run = """#!/bin/sh
 . ./value.sh
 echo "{\\"loss\\": [0.5, $LOSS, 0.125], \\"reward\\": 1}" > "$RLBISECT_OUT/metrics.json"
 """
-BUILD_SHELL = """#!/bin/sh
-[ ! -e broken ]
-"""
-RUN_PROGRAM = """#!/bin/sh
-./train > "$RLBISECT_OUT/metrics.json"
-"""
-BUILD_PROGRAM = """#!/bin/sh
-[ ! -e broken ] && ${CXX:-c++} -O0 -o train train.cpp
-"""
-PROGRAM = """#include <cstdio>
+    return Content({"run.sh": run, "build.sh": BUILD}, {"value.sh": "LOSS=0.25\n"},
+                   {"value.sh": "LOSS=0.2500000000000001\n"})
+
+
+def compiled_numbers():
+    """A run of a program that the build compiles, whose source changes."""
+    run = "#!/bin/sh\n./program > \"$RLBISECT_OUT/metrics.json\"\n"
+    program = """#include <cstdio>
 int main() {
   float sum = 0;
   for (int i = 0; i < 100; ++i) sum += %s / (i + 1);
   std::printf("{\\"loss\\": [0.5, %%.9g], \\"reward\\": 1}\\n", sum);
 }
 """
+    return Content({"run.sh": run, "build.sh": BUILD_PROGRAM}, {"program.cpp": program % "1.0f"},
+                   {"program.cpp": program % "1.000001f"})
+
+
+def planted_dumps(injection):
+    """A run that leaves a dump, in which a difference is planted."""
+    run = "#!/bin/sh\nexec \"$PLANTED_DUMP\" write \"$RLBISECT_OUT/dump\" $(cat planted)\n"
+    return Content({"run.sh": run, "build.sh": BUILD}, {"planted": ""}, {"planted": injection})
+
+
+def compiled_dumps(injection):
+    """The same, planted by the source of a program."""
+    run = "#!/bin/sh\nexec \"$PLANTED_DUMP\" write \"$RLBISECT_OUT/dump\" $(./program)\n"
+    program = "#include <cstdio>\nint main() { std::puts(\"%s\"); }\n"
+    return Content({"run.sh": run, "build.sh": BUILD_PROGRAM}, {"program.cpp": program % ""},
+                   {"program.cpp": program % injection})
 
 
 def git(repository, *arguments):
@@ -71,7 +97,7 @@ def make_repository(path, revisions):
 class History:
     """A random linear history: some commits cannot be built, some change documents only."""
 
-    def __init__(self, path, seed, compiled=False):
+    def __init__(self, path, seed, content):
         rng = random.Random(seed)
         self.path, self.count = path, rng.randint(20, 100)
         self.culprit = rng.randint(1, self.count - 1)  # index of the first bad commit
@@ -82,14 +108,9 @@ class History:
             if rng.random() < 0.6:
                 files["other.txt"] = f"{i}\n"
             if i == 0:
-                files["run.sh"] = RUN_PROGRAM if compiled else RUN_SHELL
-                files["build.sh"] = BUILD_PROGRAM if compiled else BUILD_SHELL
-            if i in (0, self.culprit):
-                value = i == self.culprit
-                if compiled:
-                    files["train.cpp"] = PROGRAM % ("1.0f" if not value else "1.000001f")
-                else:
-                    files["value.sh"] = f"LOSS={'0.25' if not value else '0.2500000000000001'}\n"
+                files.update(content.first, **content.good)
+            if i == self.culprit:
+                files.update(content.bad)
             if (i in self.broken) != broken_before:
                 broken_before = i in self.broken
                 files["broken"] = "" if broken_before else None

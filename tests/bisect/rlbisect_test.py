@@ -9,61 +9,23 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-from histories import GIT_ENVIRONMENT, RUN_SHELL, History, git, make_repository
+from histories import History, compiled_numbers, git, make_repository, shell_numbers
+from support import FULL, SEED, Case, git_bisect, snapshot
 
-PROGRAM = os.path.abspath(sys.argv.pop(1))
-FULL = os.environ.get("RLREPLAY_FULL") == "1"
-SEED = int(os.environ.get("RLREPLAY_SEED", random.randrange(1 << 30)))
+Case.program = os.path.abspath(sys.argv.pop(1))
 WRITE = "echo '{\"loss\": %s}' > \"$RLBISECT_OUT/metrics.json\""
-
-
-def snapshot(folder):
-    """Every file of a checkout, the index and HEAD with it, byte for byte."""
-    checkout = {path.relative_to(folder): path.read_bytes()
-                for path in sorted(folder.rglob("*"))
-                if path.is_file() and ".git" not in path.relative_to(folder).parts}
-    state = {name: (folder / ".git" / name).read_bytes() for name in ("HEAD", "index")}
-    return checkout, state, git(folder, "worktree", "list"), git(folder, "for-each-ref")
-
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rlbisect test "))
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.temporary = self.folder / "tmp dir"
-        self.temporary.mkdir()
-        self.environment = {**GIT_ENVIRONMENT, "TMPDIR": str(self.temporary)}
-
-    def repository(self, *revisions):
-        """Commits that differ in run.sh, a line of shell each; returns path and hashes."""
-        path = self.folder / "my repo"
-        return path, make_repository(path, [{"run.sh": "#!/bin/sh\n" + text + "\n",
-                                             "n.txt": str(i)} for i, text in enumerate(revisions)])
-
-    def bisect(self, *arguments, folder=None):
-        return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True,
-                              env=self.environment, cwd=folder)
-
-    def search(self, path, good, bad, *arguments, run="./run.sh"):
-        result = self.bisect(f"{good}..{bad}", "--repo", path, "--run", run, "--json", *arguments)
-        lines = result.stdout.splitlines()
-        return result, json.loads(lines[0]) if lines else {}
-
-    def assert_nothing_left(self):
-        self.assertEqual(list(self.temporary.iterdir()), [])
 
 
 class Histories(Case):
     def test_random_histories(self):
         seeds = range(20) if FULL else random.Random(SEED).sample(range(19), 1) + [19]
         for number in seeds:
-            compiled = number >= 18
+            content = compiled_numbers() if number >= 18 else shell_numbers()
             with self.subTest(seed=SEED, number=number):
-                history = History(self.folder / f"history {number}", SEED + number, compiled)
+                history = History(self.folder / f"history {number}", SEED + number, content)
                 self.judge(history)
 
     def judge(self, history):
@@ -80,27 +42,7 @@ class Histories(Case):
         self.assertLessEqual(found["runs"] - len(found["skipped"]),
                              4 + (history.count - 1).bit_length() + len(found["skipped"]))
         self.assertEqual(snapshot(history.path), before)
-        self.assertEqual(self.git_bisect(history, good, bad), set(history.suspects))
-
-    def git_bisect(self, history, good, bad):
-        """The answer of the real git bisect, with our verdict."""
-        clone = self.folder / (history.path.name + " clone")
-        git(self.folder, "clone", "-q", str(history.path), str(clone))
-        git(clone, "checkout", "-q", "--detach", good)
-        reference = self.folder / (history.path.name + " reference")
-        reference.mkdir()
-        subprocess.run("./build.sh && ./run.sh", shell=True, cwd=clone, check=True,
-                       env={**self.environment, "RLBISECT_OUT": str(reference)})
-        git(clone, "bisect", "start", bad, good)
-        result = subprocess.run(
-            ["git", "-C", str(clone), "bisect", "run", PROGRAM, "verdict", "--build", "./build.sh",
-             "--run", "./run.sh", "--reference", str(reference)],
-            capture_output=True, text=True, env=self.environment)
-        log = git(clone, "bisect", "log").splitlines()
-        possible = [line.split("[")[1][:40] for line in log if "possible first bad" in line]
-        single = [line.split("[")[1][:40] for line in log if "# first bad commit" in line]
-        self.assertTrue(single or possible, result.stdout + result.stderr)
-        return set(single or possible)
+        self.assertEqual(git_bisect(self, history), set(history.suspects))
 
 
 class Searches(Case):
@@ -120,8 +62,8 @@ class Searches(Case):
         self.assertIn(f"culprit    {commits[2][:12]} Change 3", result.stdout)
         command = result.stdout.splitlines()[-1]
         self.assertTrue(command.startswith("reproduce  rlbisect "), command)
-        again = subprocess.run(command.replace("reproduce  rlbisect", f"'{PROGRAM}'"), shell=True,
-                               capture_output=True, text=True, env=self.environment)
+        again = subprocess.run(command.replace("reproduce  rlbisect", f"'{self.program}'"),
+                               shell=True, capture_output=True, text=True, env=self.environment)
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertIn(f"culprit    {commits[2][:12]}", again.stdout)
         self.assert_nothing_left()
@@ -132,7 +74,7 @@ class Searches(Case):
             ours, theirs = pty.openpty()
             environment = {**self.environment, "TERM": "xterm", **variables}
             environment = {k: v for k, v in environment.items() if k != "NO_COLOR" or variables}
-            subprocess.run([PROGRAM, f"{commits[0]}..main", "--repo", path, "--run", "./run.sh"],
+            subprocess.run([self.program, f"{commits[0]}..main", "--repo", path, "--run", "./run.sh"],
                            stdout=subprocess.DEVNULL, stderr=theirs, env=environment, check=True)
             os.close(theirs)
             said = b""
@@ -291,7 +233,7 @@ class Safety(Case):
     def interrupt(self, number, path, good, started):
         before = snapshot(path)
         process = subprocess.Popen(
-            [PROGRAM, f"{good}..main", "--repo", path, "--build", "true", "--run", "./run.sh"],
+            [self.program, f"{good}..main", "--repo", path, "--build", "true", "--run", "./run.sh"],
             env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while not started.exists():
             self.assertIsNone(process.poll(), "it ended by itself")
@@ -393,7 +335,7 @@ class Verdicts(Case):
                 (('{"a": Infinity}', '{"a": -Infinity}'), 1, "-inf"),
                 (('{"a": 0.5}', '{"a": "0x1p-1"}'), 0, "agree"),
                 (('{"a": [1, 2]}', '{"a": [1]}'), 125, "1 numbers where the reference has 2"),
-                (('{"a": 1}', '{"b": 1}'), 125, "lacks a"),
+                (('{"a": 1}', '{"b": 1}'), 125, "a is missing"),
                 (('{"a": 1}', '{"a": 1'), 125, "cannot be read"),
                 (('{"a": 1}', '{"a": "much"}'), 125, "not a text"),
                 (('{"a": []}', '{"a": []}'), 125, "no number to compare"),

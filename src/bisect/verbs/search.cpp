@@ -15,17 +15,20 @@ namespace rlreplay::bisect {
 namespace {
 
 constexpr const char* kFooter =
-    R"(GOOD..BAD are git revisions: each is checked out in a fresh worktree, built and run; the checkout
+    R"(Two folders are dumps: nothing is run, and the first event whose inputs agree and values differ is
+named. Other ends are git revisions: each is checked out in a fresh worktree, built and run; the checkout
 of the repository is not touched. The search follows first parents and skips what cannot be built
 or run.
 
 The --run command is run in the worktree, with RLBISECT_OUT set to an empty folder, and leaves
-there a metrics.json, {"loss": [0.5, 0.25], "reward": 1}, or only its exit code: 0 good, 1 bad, 125
-cannot judge. RLBISECT_REVISION is the commit, RLBISECT_REFERENCE what the good end left.
+there dump/, a dump of rlreplay; or metrics.json, {"loss": [0.5, 0.25], "reward": 1}; or only its
+exit code: 0 good, 1 bad, 125 cannot judge. RLBISECT_REVISION is the commit, RLBISECT_REFERENCE what
+the good end left.
 
 Example:
   rlbisect v1.2..HEAD --repo ~/trainer --build 'make -j8' \
     --run './train --steps 3 --metrics $RLBISECT_OUT/metrics.json' --metric grad_norm
+  rlbisect runs/before/..runs/after/
 
 `rlbisect verdict --help` explains the verdict on a single checkout, for `git bisect run`.
 Exit codes: 0 found, 1 nothing found, 125 cannot judge, 128 and above error or interrupted.)";
@@ -89,21 +92,32 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
   return exit_code_of(finding.result);
 }
 
+int search_dumps(const SearchOptions& options, const Ends& ends) {
+  if (!options.common.recipe.run.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "two folders are dumps, of which nothing is run: leave out --run",
+                ends.good + ".." + ends.bad);
+  }
+  const DumpDifference difference = compare_dumps(ends.good, ends.bad);
+  const std::string command = "rlbisect " + shell_word(ends.good) + " " + shell_word(ends.bad);
+  std::cout << (options.common.json ? dumps_json(difference, command) + "\n"
+                                    : dumps_text(difference, ends.good, ends.bad, command));
+  return difference.identical() ? kBadExit : kGoodExit;
+}
+
 int search(const SearchOptions& options) {
   const Ends ends = parse_ends(options.ends);
   switch (ends.axis) {
     case Axis::kRevisions:
       return search_revisions(options, ends);
     case Axis::kDumps:
-      throw Error(ErrorCode::kUnsupported,
-                  "two folders are dumps: what can be searched is "
-                  "revisions of a git repository",
-                  ends.good + ".." + ends.bad);
+      return search_dumps(options, ends);
     case Axis::kConfigurations:
-      throw Error(ErrorCode::kUnsupported,
-                  "two ends with `=` are configurations: what can be "
-                  "searched is revisions of a git repository",
-                  ends.good + ".." + ends.bad);
+      throw Error(
+          ErrorCode::kUnsupported,
+          "two ends with `=` are configurations: what can be searched is revisions of a git "
+          "repository and two dumps",
+          ends.good + ".." + ends.bad);
   }
   return kErrorExit;
 }
@@ -111,7 +125,8 @@ int search(const SearchOptions& options) {
 }  // namespace
 
 int run_search(int argc, char** argv) {
-  CLI::App app("Finds the first revision that differs", "rlbisect");
+  CLI::App app("Finds where a difference comes from: the revision, the step, the operation",
+               "rlbisect");
   SearchOptions options;
   app.set_version_flag("--version", "rlbisect " RLREPLAY_VERSION);
   app.add_option("ends", options.ends, "GOOD..BAD, or GOOD BAD")->required()->expected(1, 2);

@@ -1,0 +1,80 @@
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+
+#include "src/bisect/metrics.h"
+#include "src/bisect/verdict.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+std::string decimal(double value) {
+  if (std::isnan(value)) return "nan";
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+/// NaN agrees with NaN, and an infinity only with itself, at any tolerance.
+bool agree(double a, double b, double tolerance) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b)) return true;
+  return tolerance > 0 && std::isfinite(a) && std::isfinite(b) && std::fabs(a - b) <= tolerance;
+}
+
+/// Numbers of a later step come later, numbers of no step last.
+bool comes_before(const Difference& a, const Difference& b) {
+  return a.step.value_or(SIZE_MAX) < b.step.value_or(SIZE_MAX);
+}
+
+/// Compares one metric and keeps the first difference of all.
+void compare_metric(const Metric& good, const Metric& bad, double tolerance, Difference& total,
+                    bool& differs) {
+  for (size_t i = 0; i < good.values.size(); ++i) {
+    ++total.compared;
+    if (agree(good.values[i], bad.values[i], tolerance)) continue;
+    const auto step = good.per_step ? std::optional<size_t>(i) : std::nullopt;
+    const std::string step_name = good.step_names.empty() ? std::to_string(i) : good.step_names[i];
+    const Difference here{good.name,      step,          good.per_step ? step_name : "",
+                          good.values[i], bad.values[i], total.different + 1,
+                          total.compared};
+    if (!differs || comes_before(here, total)) {
+      total = here;
+    } else {
+      ++total.different;
+    }
+    differs = true;
+  }
+}
+
+}  // namespace
+
+std::string Difference::describe() const {
+  const std::string place = step ? metric + " at step " + step_name : metric;
+  return place + ": " + decimal(bad) + " where the reference has " + decimal(good) + " (" +
+         std::to_string(different) + " of " + std::to_string(compared) + " numbers differ)";
+}
+
+Judgement judge_metrics(const Criterion& criterion, const std::vector<Metric>& reference,
+                        const std::vector<Metric>& metrics) {
+  Difference difference;
+  bool differs = false;
+  for (const auto& good : reference) {
+    if (criterion.metric && *criterion.metric != good.name) continue;
+    const Metric* bad = find_metric(metrics, good.name);
+    if (bad == nullptr) {
+      return {Verdict::kSkip, good.name + " is missing, which the reference has"};
+    }
+    if (bad->per_step != good.per_step || bad->values.size() != good.values.size()) {
+      return {Verdict::kSkip, good.name + " has " + std::to_string(bad->values.size()) +
+                                  " numbers where the reference has " +
+                                  std::to_string(good.values.size())};
+    }
+    compare_metric(good, *bad, criterion.tolerance, difference, differs);
+  }
+  if (difference.compared == 0) return {Verdict::kSkip, "there is no number to compare"};
+  if (differs) return {Verdict::kBad, difference.describe(), difference};
+  return {Verdict::kGood, std::to_string(difference.compared) + " numbers agree"};
+}
+
+}  // namespace rlreplay::bisect

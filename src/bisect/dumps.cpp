@@ -1,0 +1,84 @@
+#include "src/bisect/dumps.h"
+
+#include <algorithm>
+
+#include "src/base/error.h"
+#include "src/bisect/log_probs.h"
+#include "src/bisect/recorded_steps.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+constexpr const char* kWeights = "weights";
+
+Judgement unreadable(const Error& error) {
+  return {Verdict::kSkip, "the dump cannot be compared: " + error.where() + ": " + error.what()};
+}
+
+std::string metric_of(const Criterion& criterion) { return criterion.metric.value_or(kWeights); }
+
+std::string weights_digest(const RecordedSteps& dump, const StepId& step) {
+  const auto events = dump.events(step);
+  const bool recorded = std::any_of(events.events.begin(), events.events.end(), [](const auto& r) {
+    return r.event.op == engine::Op::kWeight;
+  });
+  return recorded ? events.total(engine::Op::kWeight).hex() : "";
+}
+
+Judgement judge_weights(const RecordedSteps& reference, const RecordedSteps& dump) {
+  for (const StepId& step : reference.steps()) {
+    const std::string good = weights_digest(reference, step), bad = weights_digest(dump, step);
+    if (good.empty() || bad.empty()) {
+      return {Verdict::kSkip, "the weights after step " + step.name() + " were not recorded"};
+    }
+    if (good != bad) {
+      return {Verdict::kBad, "weights after step " + step.name() + ": digest " + bad +
+                                 " where the reference has " + good};
+    }
+  }
+  return {Verdict::kGood,
+          "the weights after " + std::to_string(reference.steps().size()) + " steps agree"};
+}
+
+Judgement judge_steps(const Criterion& criterion, const RecordedSteps& reference,
+                      const RecordedSteps& dump) {
+  if (reference.steps() != dump.steps()) {
+    return {Verdict::kSkip, "the dump has " + std::to_string(dump.steps().size()) +
+                                " steps, not the " + std::to_string(reference.steps().size()) +
+                                " of the reference"};
+  }
+  if (metric_of(criterion) == kWeights) return judge_weights(reference, dump);
+  if (metric_of(criterion) == kForwardLogpMaxDiff) {
+    return judge_log_probs(criterion, reference, dump);
+  }
+  return judge_metrics(criterion, reference.scalars(), dump.scalars());
+}
+
+}  // namespace
+
+Judgement judge_reference_dump(const Criterion& criterion, const std::string& path) {
+  try {
+    const RecordedSteps dump(path);
+    const std::string metric = metric_of(criterion);
+    if (metric == kWeights) return judge_weights(dump, dump);
+    if (metric == kForwardLogpMaxDiff) return judge_log_probs(criterion, dump, dump);
+    const auto scalars = dump.scalars();
+    if (find_metric(scalars, metric) == nullptr) {
+      return {Verdict::kSkip, "the dump has no " + metric + "; it has " + names_of(scalars)};
+    }
+    return {Verdict::kGood, "the reference"};
+  } catch (const Error& error) {
+    return unreadable(error);
+  }
+}
+
+Judgement judge_dump(const Criterion& criterion, const std::string& reference,
+                     const std::string& path) {
+  try {
+    return judge_steps(criterion, RecordedSteps(reference), RecordedSteps(path));
+  } catch (const Error& error) {
+    return unreadable(error);
+  }
+}
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "src/bisect/verdict.h"
+
+namespace rlreplay::bisect {
+
+/// Whether a dump can be the reference of others: it is whole, and has what decides.
+Judgement judge_reference_dump(const Criterion& criterion, const std::string& path);
+
+/// Judges a dump against that of the good end. A dump that cannot be read, or whose steps are not
+/// those of the reference, is skipped.
+Judgement judge_dump(const Criterion& criterion, const std::string& reference,
+                     const std::string& path);
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <optional>
+
+#include "src/bisect/recorded_steps.h"
+#include "src/bisect/verdict.h"
+
+namespace rlreplay::bisect {
+
+inline constexpr const char* kForwardLogpMaxDiff = "forward_logp_max_diff";
+
+/// The largest distance between the log-probabilities of the same response tokens, step by step, in
+/// the forward passes of two dumps with the same steps. Steps from the first rollout on whose
+/// tokens differ are no longer compared.
+Judgement judge_log_probs(const Criterion& criterion, const RecordedSteps& reference,
+                          const RecordedSteps& dump);
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,100 @@
+"""rlbisect on dumps: two of them, and those that revisions leave.
+usage: dumps_e2e_test.py PROGRAM PLANTED_DUMP
+"""
+import json
+import os
+import random
+import subprocess
+import sys
+import unittest
+
+from histories import History, compiled_dumps, planted_dumps
+from support import FULL, SEED, Case, git_bisect, snapshot
+
+Case.program, PLANTED_DUMP = map(os.path.abspath, sys.argv[1:3])
+del sys.argv[1:3]
+
+
+def draw(seed):
+    """A random event and element whose disturbance changes the weights."""
+    return subprocess.run([PLANTED_DUMP, "draw", str(seed)], capture_output=True, text=True,
+                          check=True).stdout.strip()
+
+
+def planted(origin):
+    """An origin as the injection that it shows."""
+    return f"{origin['event']}:{origin['index']}:{origin['ulps']}"
+
+
+class Dumps(Case):
+    def write(self, name, *injection):
+        path = self.folder / name
+        subprocess.run([PLANTED_DUMP, "write", str(path), *injection], check=True)
+        return path
+
+    def test_two_dumps(self):
+        injection = draw(SEED)
+        good, same, bad = self.write("a..1"), self.write("a..2"), self.write("b", injection)
+        with self.subTest(seed=SEED, injection=injection):
+            result = self.bisect(f"{good}/..{bad}/", "--json")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            found = json.loads(result.stdout)
+            self.assertEqual(planted(found["origin"]), injection)
+            self.assertTrue(found["origin"]["inputs_equal"])
+            self.assertIs(found["identical"], False)
+            result = self.bisect(good, bad)
+            self.assertIn("first difference: " + injection.split(":")[0], result.stdout)
+            self.assertEqual(result.stdout.splitlines()[-1].strip(),
+                             f"rlbisect '{good}' '{bad}'")
+        result = self.bisect(f"{good}..{same}", "--json")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIs(json.loads(result.stdout)["identical"], True)
+        for arguments, code in (([good, same], 0), ([good, bad], 1), ([good, self.temporary], 128),
+                                ([good, bad, "--metric", "loss", "--tolerance", "1"], 0)):
+            result = self.bisect("verdict", *arguments)
+            self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+
+    def test_folders_that_are_no_dumps(self):
+        result = self.bisect(self.folder, self.temporary)
+        self.assertEqual(result.returncode, 128)
+        self.assertEqual(result.stdout, "")
+        good = self.write("good")
+        unit = good / "train/3-0/rank0.h5"
+        content = bytearray(unit.read_bytes())
+        content[-1] ^= 1
+        unit.write_bytes(content)
+        result = self.bisect(good, good, "--json")
+        self.assertEqual(result.returncode, 128)
+        self.assertEqual(json.loads(result.stdout)["error"]["code"], "corrupt")
+
+    def test_random_histories(self):
+        numbers = range(20) if FULL else [random.Random(SEED).randrange(18), 18]
+        for number in numbers:
+            with self.subTest(seed=SEED, number=number):
+                injection = draw(SEED + number)
+                content = (compiled_dumps if number >= 18 else planted_dumps)(injection)
+                history = History(self.folder / f"history {number}", SEED + number, content)
+                self.judge(history, injection)
+
+    def judge(self, history, injection):
+        self.environment["PLANTED_DUMP"] = PLANTED_DUMP
+        before = snapshot(history.path)
+        result, found = self.search(history.path, history.commits[0], history.commits[-1],
+                                    "--build", "./build.sh")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(found["interval"], history.suspects)
+        self.assertTrue(found["confirmed"])
+        self.assertEqual(planted(found["origin"]), injection)
+        self.assertTrue(found["origin"]["inputs_equal"])
+        self.assertEqual(snapshot(history.path), before)
+        self.assert_nothing_left_but_logs()
+        self.assertEqual(git_bisect(self, history), set(history.suspects))
+
+    def assert_nothing_left_but_logs(self):
+        left = [path for path in self.temporary.rglob("*") if path.is_file()]
+        self.assertEqual([path for path in left if path.suffix != ".log"], [])
+
+
+if __name__ == "__main__":
+    print(f"RLREPLAY_SEED={SEED}", file=sys.stderr)
+    unittest.main()

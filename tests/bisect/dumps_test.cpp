@@ -1,0 +1,136 @@
+#include "src/bisect/dumps.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <memory>
+
+#include "format/dump_writer.h"
+#include "format/train_data.h"
+#include "src/bisect/folder.h"
+
+using namespace rlreplay;
+using namespace rlreplay::bisect;
+using Catch::Matchers::Contains;
+using format::TrainData;
+
+namespace {
+
+struct Folder {
+  std::string path = make_temporary_folder();
+  ~Folder() { remove_folder(path); }
+};
+
+/// Two samples with a prompt of one token; the second's last token does not count.
+TrainData step_data(int64_t step) {
+  TrainData data;
+  data.sample_id = {7, 9};
+  data.offsets = {0, 3, 7};
+  data.loss_mask = {{0, 1, 1, 0, 1, 1, 0}, {}};
+  data.log_probs = {{0, -1, -2, 0, -0.5F, -0.25F, -4}, {}, {}};
+  data.scalars = format::NamedColumns{{"grad_norm", "loss"}, {1, 0.5 + double(step)}, {}};
+  return data;
+}
+
+/// A dump of the steps 0.0, 1.0, ...
+void write(const std::string& path, const std::vector<TrainData>& steps, bool complete = true,
+           int32_t token = 3) {
+  auto writer = format::DumpWriter::create(path, R"({"ranks": 1})");
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const std::string rollout = std::to_string(i);
+    std::vector<format::Dataset> samples;
+    const uint64_t ids = 2, tokens = 7;
+    samples.push_back(
+        format::dataset_of<uint64_t>(rollout + "/sample_id", DType::kU64, {ids}, {7, 9}));
+    samples.push_back(
+        format::dataset_of<uint64_t>(rollout + "/offsets", DType::kU64, {ids + 1}, {0, 3, 7}));
+    samples.push_back(format::dataset_of<int32_t>(rollout + "/tokens", DType::kI32, {tokens},
+                                                  {1, 2, token, 4, 5, 6, 7}));
+    writer.append("rollout/" + rollout + ".h5", samples);
+    const auto data = std::make_shared<const TrainData>(steps[i]);
+    writer.append("train/" + rollout + "-0/rank0.h5", format::to_datasets(data, rollout + "-0"));
+  }
+  writer.seal(complete);
+}
+
+Judgement judge_named(const Folder& folder, const std::string& metric, double tolerance = 0) {
+  const Criterion criterion{metric, tolerance};
+  CHECK(judge_reference_dump(criterion, folder.path + "/good").verdict == Verdict::kGood);
+  return judge_dump(criterion, folder.path + "/good", folder.path + "/bad");
+}
+
+}  // namespace
+
+TEST_CASE("a recorded number decides, with its tolerance") {
+  const Folder folder;
+  write(folder.path + "/good", {step_data(0), step_data(1)});
+  auto other = step_data(1);
+  other.scalars->values[1] += 0.25;
+  write(folder.path + "/bad", {step_data(0), other});
+  const auto bad = judge_named(folder, "loss");
+  CHECK(bad.verdict == Verdict::kBad);
+  CHECK(bad.reason == "loss at step 1.0: 1.75 where the reference has 1.5 (1 of 2 numbers differ)");
+  CHECK(judge_named(folder, "loss", 0.3).verdict == Verdict::kGood);
+  CHECK(judge_named(folder, "grad_norm").verdict == Verdict::kGood);
+  const auto missing = judge_reference_dump({"reward", 0}, folder.path + "/good");
+  CHECK(missing.verdict == Verdict::kSkip);
+  CHECK_THAT(missing.reason, Contains("has no reward; it has grad_norm, loss"));
+}
+
+TEST_CASE("forward_logp_max_diff is over the tokens that count") {
+  const Folder folder;
+  write(folder.path + "/good", {step_data(0), step_data(1)});
+  SECTION("a masked token does not") {
+    auto other = step_data(0);
+    other.log_probs->narrow[6] = -5;
+    write(folder.path + "/bad", {other, step_data(1)});
+    const auto good = judge_named(folder, "forward_logp_max_diff");
+    CHECK(good.verdict == Verdict::kGood);
+    CHECK(good.reason == "8 log-probabilities agree");
+  }
+  SECTION("the largest of a step, in the first step beyond the tolerance") {
+    auto first = step_data(0), second = step_data(1);
+    first.log_probs->narrow[1] = -1.25F;
+    first.log_probs->narrow[4] = -1;
+    second.log_probs->narrow[5] = -2.25F;
+    write(folder.path + "/bad", {first, second});
+    const auto bad = judge_named(folder, "forward_logp_max_diff");
+    CHECK(bad.verdict == Verdict::kBad);
+    CHECK(bad.difference->step_name == "0.0");
+    CHECK(bad.difference->bad == 0.5);
+    CHECK(bad.difference->different == 3);
+    CHECK(judge_named(folder, "forward_logp_max_diff", 0.5).difference->step_name == "1.0");
+    CHECK(judge_named(folder, "forward_logp_max_diff", 2).verdict == Verdict::kGood);
+  }
+  SECTION("a NaN is beyond every tolerance, but agrees with itself") {
+    auto other = step_data(0);
+    other.log_probs->narrow[1] = std::nanf("");
+    write(folder.path + "/bad", {other, step_data(1)});
+    CHECK(judge_named(folder, "forward_logp_max_diff", 1e9).verdict == Verdict::kBad);
+    CHECK(judge_dump({"forward_logp_max_diff", 0}, folder.path + "/bad", folder.path + "/bad")
+              .verdict == Verdict::kGood);
+  }
+  SECTION("other tokens have no difference") {
+    write(folder.path + "/bad", {step_data(0), step_data(1)}, true, 33);
+    const auto skip = judge_named(folder, "forward_logp_max_diff");
+    CHECK(skip.verdict == Verdict::kSkip);
+    CHECK_THAT(skip.reason, Contains("tokens of rollout 0"));
+  }
+  SECTION("nor have other samples") {
+    auto other = step_data(0);
+    other.sample_id = {7, 8};
+    write(folder.path + "/bad", {other, step_data(1)});
+    CHECK_THAT(judge_named(folder, "forward_logp_max_diff").reason, Contains("other samples"));
+  }
+}
+
+TEST_CASE("a dump that is not whole, or has other steps, is no verdict") {
+  const Folder folder;
+  write(folder.path + "/good", {step_data(0), step_data(1)});
+  SECTION("fewer steps") { write(folder.path + "/bad", {step_data(0)}); }
+  SECTION("not to its end") { write(folder.path + "/bad", {step_data(0), step_data(1)}, false); }
+  SECTION("nothing") {}
+  const auto skip = judge_named(folder, "loss");
+  CHECK(skip.verdict == Verdict::kSkip);
+  CHECK_FALSE(skip.reason.empty());
+  CHECK(judge_reference_dump({"loss", 0}, folder.path + "/none").verdict == Verdict::kSkip);
+}
