@@ -82,9 +82,9 @@ int print_side(const Options& options) {
 
 SideResult start_side(const std::string& program, const std::string& kernels, const StepItem& item,
                       const Options& options) {
-  const std::string command = "'" + program + "' --side " + kernels + " --item '" + item.name +
-                              "' --threads " + std::to_string(options.threads) +
-                              (options.profile ? " --profile" : "");
+  Command command{{program, "--side", kernels, "--item", item.name, "--threads",
+                   std::to_string(options.threads)}};
+  if (options.profile) command.arguments.push_back("--profile");
   const ProcessResult process = run_process(command, {}, {std::chrono::hours(2), 1 << 20});
   if (process.end != ProcessResult::End::kExit || process.code != 0) {
     throw Error(ErrorCode::kEnvironment, item.name + " on " + kernels + " " + process.describe());

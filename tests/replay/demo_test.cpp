@@ -19,8 +19,12 @@ using namespace rlreplay::replay;
 
 namespace {
 
+std::string weights_hash(std::span<const float> weights) {
+  return hash_of(std::as_bytes(weights)).hex();
+}
+
 std::string weights_hash(engine::Model& model) {
-  return hash_of(std::as_bytes(std::span(model.weights().data(), model.weights().size()))).hex();
+  return weights_hash(std::span<const float>(model.weights().data(), model.weights().size()));
 }
 
 std::string warmed(const kernels::KernelSet& set, int threads, const DemoOptions& options) {
@@ -53,10 +57,10 @@ Course train(int threads, int64_t steps) {
   const Task task(options, *demo);
   Trainer trainer(runtime, options, *demo);
   Course out;
-  out.bits["warm weights"] = weights_hash(trainer.state().model);
+  out.bits["warm weights"] = weights_hash(trainer.backend().state().weights);
   run_training(trainer, task, options, /*rollout_only=*/false, out);
   out.bits["weights after " + std::to_string(steps) + " steps"] =
-      weights_hash(trainer.state().model);
+      weights_hash(trainer.backend().state().weights);
   return out;
 }
 
