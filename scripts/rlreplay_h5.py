@@ -46,6 +46,12 @@ def _record(line):
     return body
 
 
+def _attributes(dataset):
+    """Texts of fixed length come as bytes."""
+    return {name: value.decode() if isinstance(value, bytes) else value
+            for name, value in dataset.attrs.items()}
+
+
 class Dump(collections.abc.Mapping):
     """The arrays of a dump by name: `KIND/GROUP/DATASET`, for train units `train/GROUP/rankR/...`."""
 
@@ -95,9 +101,10 @@ class Dump(collections.abc.Mapping):
 
     def _bytes(self, unit, name):
         dataset = self._file(unit)[name]
+        attributes = _attributes(dataset)
         data = dataset[...]
-        if dataset.attrs["encoding"] == "xor":
-            base = self._base(dataset.attrs["base_unit"], name, dataset.attrs["base_hash"])
+        if attributes["encoding"] == "xor":
+            base = self._base(attributes["base_unit"], name, attributes["base_hash"])
             data = (data.view("u1") ^ base.view("u1")).view(data.dtype)
         return data
 
@@ -106,7 +113,7 @@ class Dump(collections.abc.Mapping):
         file = self._file(unit)
         for group in file:
             path = f"{group}/{tail}"
-            if path in file and file[path].attrs["hash"] == wanted:
+            if path in file and _attributes(file[path])["hash"] == wanted:
                 return self._bytes(unit, path)
         raise DumpError(f"{unit}: the base of {name} is not there")
 
@@ -118,7 +125,7 @@ class Dump(collections.abc.Mapping):
     def attributes(self, key):
         """A dataset's attributes: dtype, shape, hash, columns, ..."""
         unit, name = self._places[key]
-        return dict(self._file(unit)[name].attrs)
+        return _attributes(self._file(unit)[name])
 
     def dtype(self, key):
         return self.attributes(key)["dtype"]
