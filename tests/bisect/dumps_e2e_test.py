@@ -46,6 +46,9 @@ class Dumps(Case):
             self.assertIn("first difference: " + injection.split(":")[0], result.stdout)
             self.assertEqual(result.stdout.splitlines()[-1].strip(),
                              f"rlbisect '{good}' '{bad}'")
+        early = self.write("early", "3.0/rollout/0/down/y:0:1")
+        result = self.bisect(good, early, "--json")
+        self.assertEqual(planted(json.loads(result.stdout)["origin"]), "3.0/rollout/0/down/y:0:1")
         result = self.bisect(f"{good}..{same}", "--json")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIs(json.loads(result.stdout)["identical"], True)

@@ -127,10 +127,13 @@ TEST_CASE("a dump that is not whole, or has other steps, is no verdict") {
   const Folder folder;
   write(folder.path + "/good", {step_data(0), step_data(1)});
   SECTION("fewer steps") { write(folder.path + "/bad", {step_data(0)}); }
+  SECTION("more steps") { write(folder.path + "/bad", {step_data(0), step_data(1), step_data(2)}); }
   SECTION("not to its end") { write(folder.path + "/bad", {step_data(0), step_data(1)}, false); }
   SECTION("nothing") {}
-  const auto skip = judge_named(folder, "loss");
-  CHECK(skip.verdict == Verdict::kSkip);
-  CHECK_FALSE(skip.reason.empty());
+  for (const char* metric : {"loss", "forward_logp_max_diff"}) {
+    const auto skip = judge_named(folder, metric);
+    CHECK(skip.verdict == Verdict::kSkip);
+    CHECK_FALSE(skip.reason.empty());
+  }
   CHECK(judge_reference_dump({"loss", 0}, folder.path + "/none").verdict == Verdict::kSkip);
 }
