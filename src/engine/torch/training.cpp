@@ -101,14 +101,13 @@ double clip_fraction(std::span<const Sample> samples, const engine::StepResult& 
 }
 
 /// Shows one tensor of every parameter.
-void emit_parameters(const Training& t, Phase phase, Op op,
-                     const std::vector<at::Tensor>& tensors) {
+void emit_parameters(const Training& t, Op op, const std::vector<at::Tensor>& tensors) {
   if (t.runtime.sink == nullptr || tensors.front().scalar_type() != at::kFloat) return;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const engine::Parameter& p = t.parameters.list[i];
     const at::Tensor values = tensors[i].detach();
     check(values.is_contiguous(), "a parameter's tensor is stored row by row");
-    t.runtime.emit_whole({phase, p.layer, op, p.name},
+    t.runtime.emit_whole({Phase::kOptimizer, p.layer, op, p.name},
                          kernels::Matrix<float>(values.mutable_data_ptr<float>(), p.rows, p.cols));
   }
 }
@@ -212,14 +211,14 @@ engine::StepResult train_step(const Training& t, std::span<const Sample> samples
   emit_losses(t.runtime, out.losses);
   const c10::NoGradGuard constant;
   const std::vector<at::Tensor> summed = gradients(t);
-  emit_parameters(t, Phase::kReduce, Op::kGradient, summed);
+  // No gradient is shown: the table's are exact sums, and these are none.
   clip(t, config.optimizer, summed, out);
   t.steps += 1;
   update(t, config, summed);
   for (const at::Tensor& w : t.state.weights()) w.mutable_grad().reset();
-  emit_parameters(t, Phase::kOptimizer, Op::kExpAvg, t.state.first());
-  emit_parameters(t, Phase::kOptimizer, Op::kExpAvgSq, t.state.second());
-  emit_parameters(t, Phase::kOptimizer, Op::kWeight, t.state.weights());
+  emit_parameters(t, Op::kExpAvg, t.state.first());
+  emit_parameters(t, Op::kExpAvgSq, t.state.second());
+  emit_parameters(t, Op::kWeight, t.state.weights());
   return out;
 }
 
