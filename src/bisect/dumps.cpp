@@ -7,6 +7,10 @@
 #include "src/bisect/recorded_steps.h"
 
 namespace rlreplay::bisect {
+
+using replay::RecordedRun;
+using replay::StepId;
+
 namespace {
 
 constexpr const char* kWeights = "weights";
@@ -17,15 +21,15 @@ Judgement unreadable(const Error& error) {
 
 std::string metric_of(const Criterion& criterion) { return criterion.metric.value_or(kWeights); }
 
-std::string weights_digest(const RecordedSteps& dump, const StepId& step) {
-  const auto events = dump.events(step);
+std::string weights_digest(const RecordedRun& dump, const StepId& step) {
+  const auto events = events_of(dump, step);
   const bool recorded = std::any_of(events.events.begin(), events.events.end(), [](const auto& r) {
     return r.event.op == engine::Op::kWeight;
   });
   return recorded ? events.total(engine::Op::kWeight).hex() : "";
 }
 
-Judgement judge_weights(const RecordedSteps& reference, const RecordedSteps& dump) {
+Judgement judge_weights(const RecordedRun& reference, const RecordedRun& dump) {
   for (const StepId& step : reference.steps()) {
     const std::string good = weights_digest(reference, step), bad = weights_digest(dump, step);
     if (good.empty() || bad.empty()) {
@@ -40,8 +44,8 @@ Judgement judge_weights(const RecordedSteps& reference, const RecordedSteps& dum
           "the weights after " + std::to_string(reference.steps().size()) + " steps agree"};
 }
 
-Judgement judge_steps(const Criterion& criterion, const RecordedSteps& reference,
-                      const RecordedSteps& dump) {
+Judgement judge_steps(const Criterion& criterion, const RecordedRun& reference,
+                      const RecordedRun& dump) {
   if (reference.steps() != dump.steps()) {
     return {Verdict::kSkip, "the dump has " + std::to_string(dump.steps().size()) +
                                 " steps, not the " + std::to_string(reference.steps().size()) +
@@ -51,18 +55,18 @@ Judgement judge_steps(const Criterion& criterion, const RecordedSteps& reference
   if (metric_of(criterion) == kForwardLogpMaxDiff) {
     return judge_log_probs(criterion, reference, dump);
   }
-  return judge_metrics(criterion, reference.scalars(), dump.scalars());
+  return judge_metrics(criterion, scalars_of(reference), scalars_of(dump));
 }
 
 }  // namespace
 
 Judgement judge_reference_dump(const Criterion& criterion, const std::string& path) {
   try {
-    const RecordedSteps dump(path);
+    const RecordedRun dump = open_whole(path);
     const std::string metric = metric_of(criterion);
     if (metric == kWeights) return judge_weights(dump, dump);
     if (metric == kForwardLogpMaxDiff) return judge_log_probs(criterion, dump, dump);
-    const auto scalars = dump.scalars();
+    const auto scalars = scalars_of(dump);
     if (find_metric(scalars, metric) == nullptr) {
       return {Verdict::kSkip, "the dump has no " + metric + "; it has " + names_of(scalars)};
     }
@@ -75,7 +79,7 @@ Judgement judge_reference_dump(const Criterion& criterion, const std::string& pa
 Judgement judge_dump(const Criterion& criterion, const std::string& reference,
                      const std::string& path) {
   try {
-    return judge_steps(criterion, RecordedSteps(reference), RecordedSteps(path));
+    return judge_steps(criterion, open_whole(reference), open_whole(path));
   } catch (const Error& error) {
     return unreadable(error);
   }

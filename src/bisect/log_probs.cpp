@@ -25,14 +25,12 @@ struct Place {
   }
 };
 
-/// The samples of all ranks by their ids. A rank of the same replica may hold one once more.
-std::map<uint64_t, Place> samples_of(const std::vector<TrainData>& ranks) {
+/// The samples with log-probabilities, by their ids.
+std::map<uint64_t, Place> samples_of(const TrainData& data) {
   std::map<uint64_t, Place> places;
-  for (const TrainData& data : ranks) {
-    if (!data.log_probs || !data.loss_mask) continue;
-    for (size_t i = 0; i < data.size(); ++i) {
-      if (data.log_probs->has(i)) places.try_emplace(data.sample_id[i], Place{&data, i});
-    }
+  if (!data.log_probs || !data.loss_mask) return places;
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (data.log_probs->has(i)) places.try_emplace(data.sample_id[i], Place{&data, i});
   }
   return places;
 }
@@ -52,7 +50,8 @@ double distance(double a, double b) {
 }
 
 void compare_step(const std::map<uint64_t, Place>& good, const std::map<uint64_t, Place>& bad,
-                  Comparison& result, double tolerance, const StepId& step, size_t ordinal) {
+                  Comparison& result, double tolerance, const replay::StepId& step,
+                  size_t ordinal) {
   double largest = 0;
   for (const auto& [id, a] : good) {
     const auto b = bad.find(id);
@@ -77,15 +76,15 @@ void compare_step(const std::map<uint64_t, Place>& good, const std::map<uint64_t
 
 }  // namespace
 
-Judgement judge_log_probs(const Criterion& criterion, const RecordedSteps& reference,
-                          const RecordedSteps& dump) {
+Judgement judge_log_probs(const Criterion& criterion, const replay::RecordedRun& reference,
+                          const replay::RecordedRun& dump) {
   Comparison result;
   result.worst.metric = kForwardLogpMaxDiff;
   for (size_t i = 0; i < reference.steps().size() && result.obstacle.empty(); ++i) {
-    const StepId& step = reference.steps()[i];
-    if (reference.tokens_hash(step.rollout_id) != dump.tokens_hash(step.rollout_id)) {
+    const replay::StepId& step = reference.steps()[i];
+    if (tokens_hash(reference, step.rollout) != tokens_hash(dump, step.rollout)) {
       result.obstacle =
-          "the tokens of rollout " + std::to_string(step.rollout_id) + " are not the reference's";
+          "the tokens of rollout " + std::to_string(step.rollout) + " are not the reference's";
       break;
     }
     const auto good = reference.train_data(step), bad = dump.train_data(step);

@@ -1,88 +1,39 @@
 #include "src/bisect/recorded_steps.h"
 
-#include <algorithm>
-#include <charconv>
 #include <map>
-#include <optional>
-#include <set>
 
 #include "src/base/error.h"
 
 namespace rlreplay::bisect {
-namespace {
 
-/// `3-0`; nothing for a group of another kind.
-std::optional<StepId> parse_group(const std::string& group) {
-  StepId step;
-  const char* end = group.data() + group.size();
-  const auto rollout = std::from_chars(group.data(), end, step.rollout_id);
-  if (rollout.ec != std::errc() || rollout.ptr == end || *rollout.ptr != '-') return std::nullopt;
-  const auto within = std::from_chars(rollout.ptr + 1, end, step.step_id);
-  if (within.ec != std::errc() || within.ptr != end) return std::nullopt;
-  return step;
-}
+using replay::RecordedRun;
+using replay::StepId;
 
-std::vector<StepId> steps_of(const format::DumpReader& dump) {
-  std::set<StepId> steps;
-  for (const auto& unit : dump.units()) {
-    if (format::kind_of(unit.path) != "train") continue;
-    for (const auto& group : unit.groups) {
-      if (const auto step = parse_group(group)) steps.insert(*step);
-    }
-  }
-  return {steps.begin(), steps.end()};
-}
-
-engine::StepEvents read_group(const format::DumpReader& dump, std::string_view kind,
-                              const std::string& group, const StepId& step) {
-  const auto units = dump.find(kind, group);
-  if (units.size() > 1) {
-    throw Error(ErrorCode::kUnsupported, "events of several ranks are not compared by this version",
-                std::string(kind) + "/" + group);
-  }
-  if (!units.empty()) {
-    const format::UnitReader unit = dump.open_unit(*units[0]);
-    if (replay::has_events(unit, group)) {
-      return replay::read_events(dump, unit, group, step.rollout_id, step.step_id);
-    }
-  }
-  engine::StepEvents none;
-  none.rollout_id = step.rollout_id;
-  none.step_id = step.step_id;
-  return none;
-}
-
-}  // namespace
-
-std::string StepId::group() const {
-  return std::to_string(rollout_id) + "-" + std::to_string(step_id);
-}
-
-std::string StepId::name() const {
-  return std::to_string(rollout_id) + "." + std::to_string(step_id);
-}
-
-RecordedSteps::RecordedSteps(const std::string& path)
-    : dump_(format::DumpReader::open(path)), steps_(steps_of(dump_)) {
-  if (!dump_.sealed() || !dump_.complete()) {
+RecordedRun open_whole(const std::string& path) {
+  RecordedRun run(path);
+  if (!run.dump().sealed() || !run.dump().complete()) {
     throw Error(ErrorCode::kIncomplete, "this dump was not recorded to its end", path);
   }
-  if (steps_.empty()) throw Error(ErrorCode::kIncomplete, "this dump holds no step", path);
-}
-
-std::vector<format::TrainData> RecordedSteps::train_data(const StepId& step) const {
-  std::vector<format::TrainData> ranks;
-  for (const format::UnitRecord* unit : dump_.find("train", step.group())) {
-    ranks.push_back(format::read_train_data(dump_, dump_.open_unit(*unit), step.group()));
+  if (run.steps().empty()) throw Error(ErrorCode::kIncomplete, "this dump holds no step", path);
+  for (const StepId& step : run.steps()) {
+    if (run.dump().find("train", step.group()).size() > 1) {
+      throw Error(ErrorCode::kUnsupported,
+                  "dumps of several ranks are not compared by this version", path);
+    }
   }
-  return ranks;
+  return run;
 }
 
-std::vector<Metric> RecordedSteps::scalars() const {
+engine::StepEvents events_of(const RecordedRun& run, const StepId& step) {
+  engine::StepEvents events = run.step_events(step);
+  if (step.step == 0) events.prepend(run.rollout_events(step.rollout));
+  return events;
+}
+
+std::vector<Metric> scalars_of(const RecordedRun& run) {
   std::map<std::string, Metric> metrics;
-  for (const StepId& step : steps_) {
-    const auto units = dump_.find("train", step.group());
-    const auto data = format::read_train_data(dump_, dump_.open_unit(*units.at(0)), step.group());
+  for (const StepId& step : run.steps()) {
+    const auto data = run.train_data(step);
     if (!data.scalars) continue;
     for (size_t i = 0; i < data.scalars->names.size(); ++i) {
       Metric& metric = metrics[data.scalars->names[i]];
@@ -97,19 +48,11 @@ std::vector<Metric> RecordedSteps::scalars() const {
   return sorted;
 }
 
-engine::StepEvents RecordedSteps::events(const StepId& step) const {
-  engine::StepEvents events = read_group(dump_, "train", step.group(), step);
-  if (step.step_id == 0) {
-    events.prepend(read_group(dump_, "rollout", std::to_string(step.rollout_id), step));
-  }
-  return events;
-}
-
-std::string RecordedSteps::tokens_hash(int64_t rollout_id) const {
+std::string tokens_hash(const RecordedRun& run, int64_t rollout_id) {
   const std::string group = std::to_string(rollout_id);
   std::string hash;
-  for (const format::UnitRecord* unit : dump_.find("rollout", group)) {
-    const format::UnitReader reader = dump_.open_unit(*unit);
+  for (const format::UnitRecord* unit : run.dump().find("rollout", group)) {
+    const format::UnitReader reader = run.dump().open_unit(*unit);
     const format::StoredDataset* tokens = reader.find(group + "/tokens");
     if (tokens != nullptr) hash += tokens->hash.hex();
   }
