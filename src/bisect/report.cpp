@@ -39,10 +39,17 @@ std::string reproduce(const RevisionQuestion& question, const Finding& finding) 
                   : command_of(question, finding.good.id, finding.bad.id);
 }
 
+/// What was compared, where it has one name.
+std::optional<std::string> metric_of(const RevisionQuestion& question, const Finding& finding) {
+  if (question.criterion.metric) return question.criterion.metric;
+  if (finding.evidence == Outcome::Kind::kDump) return "weights";
+  return std::nullopt;
+}
+
 std::string criterion_text(const RevisionQuestion& question, const Finding& finding) {
   const Criterion& criterion = question.criterion;
   if (finding.evidence == Outcome::Kind::kExitCode) return "exit codes";
-  const std::string what = criterion.metric.value_or("everything") + " in " +
+  const std::string what = metric_of(question, finding).value_or("every number") + " of " +
                            to_string(finding.evidence.value_or(Outcome::Kind::kNothing));
   return criterion.tolerance > 0 ? what + ", within " + decimal(criterion.tolerance)
                                  : what + ", bit for bit";
@@ -179,7 +186,8 @@ std::string report_json(const RevisionQuestion& question, const Finding& finding
   const size_t cached = count_cached(finding);
   line.integer("runs", static_cast<int64_t>(finding.trials.size() - cached));
   line.integer("cached", static_cast<int64_t>(cached)).json("skipped", skips_json(finding));
-  question.criterion.metric ? line.text("metric", *question.criterion.metric) : line.null("metric");
+  const auto metric = metric_of(question, finding);
+  metric ? line.text("metric", *metric) : line.null("metric");
   line.number("tolerance", question.criterion.tolerance);
   line.text("good", finding.good.id).text("bad", finding.bad.id);
   add_difference(line, finding.culprit ? &*finding.culprit : nullptr);
