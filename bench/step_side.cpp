@@ -1,9 +1,9 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <fstream>
 #include <functional>
-
-#include <sys/resource.h>
+#include <string>
 
 #include "bench/phase_clock.h"
 #include "bench/step_item.h"
@@ -49,9 +49,11 @@ struct Batch {
   std::vector<engine::SampleTargets> targets;
 };
 
-/// Random tokens, a quarter of each sample its prompt; the policy is its own past.
+/// Random tokens, a quarter of each sample its prompt. The past policy knew nothing: no ratio is
+/// far from 1.
 Batch random_batch(const StepItem& item) {
   Numbers numbers(2);
+  const auto uniform = static_cast<float>(-std::log(static_cast<double>(item.model.vocab)));
   Batch out;
   for (size_t i = 0; i < item.lengths.size(); ++i) {
     engine::Sample& s = out.samples.emplace_back();
@@ -60,7 +62,9 @@ Batch random_batch(const StepItem& item) {
       s.tokens.push_back(numbers.below(item.model.vocab));
     s.prompt_length = item.lengths[i] / 4;
     s.loss_mask.assign(static_cast<size_t>(s.response_length()), 1);
-    out.targets.emplace_back().advantages.assign(s.loss_mask.size(), i % 2 == 0 ? 1.0f : -1.0f);
+    engine::SampleTargets& t = out.targets.emplace_back();
+    t.advantages.assign(s.loss_mask.size(), i % 2 == 0 ? 1.0f : -1.0f);
+    t.old_log_probs.assign(s.loss_mask.size(), uniform);
   }
   return out;
 }
@@ -106,10 +110,13 @@ StepItem warm_up(StepItem item) {
   return item;
 }
 
+/// getrusage would count what the parent had before this program was started in its place.
 double peak_mib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) return std::stod(line.substr(6)) / 1024;
+  }
+  return 0;
 }
 
 }  // namespace
