@@ -70,6 +70,30 @@ void check_shape(const StoredTensor& tensor, const ExpectedTensor& expected,
   }
 }
 
+/// As config.json names the element type of all tensors: readers convert to what it says.
+std::string_view common_type(std::span<const StoredTensor> tensors) {
+  const DType dtype = tensors.empty() ? DType::kF32 : tensors.front().dtype;
+  for (const StoredTensor& tensor : tensors) {
+    if (tensor.dtype != dtype) return "float32";
+  }
+  if (dtype == DType::kBF16) return "bfloat16";
+  return dtype == DType::kF16 ? "float16" : "float32";
+}
+
+/// The configuration at `path` with this element type, under its name before and since
+/// transformers 5.
+std::string config_of_type(const std::string& path, std::string_view type) {
+  const JsonDocument document = JsonDocument::read(path, {size_t{1} << 20, 16, true});
+  const bool old = document.root().find("torch_dtype").has_value();
+  std::string out =
+      "{\n  \"" + std::string(old ? "torch_dtype" : "dtype") + "\": " + json_quoted(type);
+  for (const auto& [key, value] : document.root().members()) {
+    if (key == "torch_dtype" || key == "dtype") continue;
+    out += ",\n  " + json_quoted(key) + ": " + value.dump();
+  }
+  return out + "\n}\n";
+}
+
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::string& folder) {
@@ -195,8 +219,10 @@ void write_checkpoint(const std::string& folder, const std::string& source,
     throw Error(ErrorCode::kUsage, "a checkpoint is not written over the one that it comes from",
                 folder);
   }
+  const std::string config = config_of_type(source + "/config.json", common_type(tensors));
+  write_file(folder, "config.json", as_bytes(config));
   for (const char* name :
-       {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+       {"generation_config.json", "tokenizer.json", "tokenizer_config.json",
         "special_tokens_map.json", "vocab.json", "merges.txt", "chat_template.jinja"}) {
     if (!fs::exists(fs::path(source) / name)) continue;
     const MappedFile original((fs::path(source) / name).string());
