@@ -156,6 +156,17 @@ TEST_CASE("three steps of the torch kernel set are near those of the portable on
   }
 }
 
+TEST_CASE("without old log-probabilities the policy is its own past in both kernel sets") {
+  const ModelConfig c = small_model(Architecture::kLlama);
+  Batch batch = random_batch(c, kLengths, 3);
+  for (SampleTargets& t : batch.targets) t.old_log_probs.clear();
+  ThreadPool pool(1);
+  const Runtime runtime{kernels::cpu_kernels(), pool};
+  const auto ours = make(runtime, c, Set::kPortable), stock = make(runtime, c, Set::kTorch);
+  check_near(take_steps(*ours, 1, batch, step_config()),
+             take_steps(*stock, 1, batch, step_config()), 1e-6);
+}
+
 TEST_CASE("both kernel sets draw the same tokens from the same noise, whatever the slots") {
   for (const auto architecture : {Architecture::kQwen2, Architecture::kQwen3}) {
     const ModelConfig c = small_model(architecture);
@@ -294,6 +305,11 @@ TEST_CASE("errors of the torch kernel set arrive with their codes") {
     return ErrorCode::kInternal;
   };
   CHECK(code_of([&] { frozen->step(batch.samples, batch.targets, step_config()); }) ==
+        ErrorCode::kUsage);
+  const auto trained = make(runtime, c, Set::kTorch);
+  Batch twice = random_batch(c, {5, 7}, 3);
+  twice.samples[1].id = twice.samples[0].id;
+  CHECK(code_of([&] { trained->step(twice.samples, twice.targets, step_config()); }) ==
         ErrorCode::kUsage);
   const std::vector<Request> empty{{1, 0, {}}};
   CHECK(code_of([&] { frozen->generate(empty, {}, {}); }) == ErrorCode::kUsage);

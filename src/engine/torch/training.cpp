@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 
 #include "src/base/error.h"
+#include "src/engine/check_batch.h"
 #include "src/engine/step_events.h"
 #include "src/engine/torch/objective.h"
 
@@ -199,13 +200,17 @@ void append_scores(std::span<const Sample> samples, const RowScores& scores,
 engine::StepResult train_step(const Training& t, std::span<const Sample> samples,
                               std::span<const engine::SampleTargets> targets,
                               const engine::StepConfig& config) {
+  engine::check_batch(config.objective, samples, targets);
+  for (const at::Tensor& w : t.state.weights()) w.mutable_grad().reset();  // of a step that failed
   engine::StepResult out;
-  const auto rounded = engine::sample_weights(config.objective.reducer, samples);
-  const std::vector<double> weights(rounded.begin(), rounded.end());
+  const std::vector<double> weights = engine::sample_weights(config.objective.reducer, samples);
   for (const MicroBatch& part : micro_batches(samples.size(), config.micro_batch_samples)) {
     run_micro_batch(t, samples.subspan(part.first, part.count),
                     targets.subspan(part.first, part.count),
                     std::span(weights).subspan(part.first, part.count), config, out);
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    engine::check_scores(samples[i], out.scores[i].log_probs, out.scores[i].entropy);
   }
   out.losses.clip_fraction = clip_fraction(samples, out);
   emit_losses(t.runtime, out.losses);
