@@ -25,6 +25,11 @@ Bytes part(Bytes bytes, size_t chunk, size_t index) {
   return bytes.subspan(begin, std::min(chunk, bytes.size() - begin));
 }
 
+StoredDataset stored_form(const Dataset& dataset) {
+  return {dataset.path, dataset.dtype,      dataset.shape,       hash_of(dataset.bytes),
+          dataset.base, dataset.attributes, dataset.bytes.size()};
+}
+
 }  // namespace
 
 struct UnitWriter::State {
@@ -141,9 +146,7 @@ void UnitWriter::add(const Dataset& dataset) {
   if (!state_->paths.insert(dataset.path).second) {
     throw misuse("a dataset is added twice", state_->path + ":" + dataset.path);
   }
-  StoredDataset stored{dataset.path,           dataset.dtype, dataset.shape,
-                       hash_of(dataset.bytes), dataset.base,  dataset.attributes,
-                       dataset.bytes.size()};
+  StoredDataset stored = stored_form(dataset);
   const h5::Layout layout = state_->layout_of(dataset);
   h5::Attributes attributes = dataset.attributes;
   attributes["dtype"] = std::string(to_string(dataset.dtype));
@@ -177,6 +180,12 @@ EncodedUnit UnitWriter::finish() {
   unit.record.groups.assign(groups.begin(), groups.end());
   unit.record.content = content_of(std::move(state_->stored));
   return unit;
+}
+
+Hash content_of(std::span<const Dataset> datasets) {
+  std::vector<StoredDataset> stored;
+  for (const Dataset& dataset : datasets) stored.push_back(stored_form(dataset));
+  return content_of(std::move(stored));
 }
 
 }  // namespace rlreplay::format

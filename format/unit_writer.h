@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "format/dataset.h"
@@ -36,5 +37,8 @@ class UnitWriter {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// The content hash of a unit of these datasets, which is the same however they are packed.
+Hash content_of(std::span<const Dataset> datasets);
 
 }  // namespace rlreplay::format

@@ -266,6 +266,7 @@ constexpr Option kTable[] = {
      "steps, tensors or ops, then +stats and +values where wanted"},
     {"weights", S::kRecord, &O::weights,
      "which steps' weights a dump holds: all, first, every=N or none"},
+    {"rollout-only", S::kRecord, &O::rollout_only, "generate and judge, do not train"},
 };
 
 constexpr std::string_view kSupportedLayout = "dp=1,tp=1,pp=1,cp=1,ep=1";

@@ -92,6 +92,7 @@ struct RunOptions {
   // What a capture writes
   std::string record = "steps";
   std::string weights = "first";
+  bool rollout_only = false;
 };
 
 enum class Section {

@@ -3,7 +3,9 @@
 #include <charconv>
 #include <filesystem>
 
+#include "format/canonical.h"
 #include "format/dump_writer.h"
+#include "format/unit_writer.h"
 #include "kernels/order.h"
 #include "src/base/error.h"
 #include "src/replay/dump_meta.h"
@@ -56,11 +58,40 @@ StateDigests state_digests(const engine::StepEvents& events) {
 
 Recorder::Recorder(const std::string& path, bool force, const RunOptions& options,
                    const ModelSource& model, Trainer& trainer, ThreadPool& pool)
-    : weights_(parse_weights_policy(options.weights)),
+    : Recorder(create(path, force, dump_meta(options, model.config())), path, options, model,
+               trainer, pool) {}
+
+Recorder::Recorder(format::DumpWriter writer, const std::string& path, const RunOptions& recorded,
+                   const ModelSource& model, Trainer& trainer, ThreadPool& pool)
+    : path_(path),
+      weights_(parse_weights_policy(recorded.weights)),
       trainer_(trainer),
       sink_(model.config(), trainer.backend().parameters(), kernels::kLeaf,
-            engine::parse_record_options(options.record), pool) {
-  writer_.emplace(create(path, force, dump_meta(options, model.config())), kQueuedBytes);
+            engine::parse_record_options(recorded.record), pool) {
+  const std::string meta = dump_meta(recorded, model.config());
+  if (format::canonical_object(meta, "meta") != writer.meta()) {
+    throw Error(ErrorCode::kUsage,
+                "the dump was begun with a model of another shape, or by a program with other "
+                "options or numeric rules: resume it with that program",
+                path);
+  }
+  for (const format::UnitRecord& unit : writer.units()) committed_[unit.path] = unit.content;
+  writer_.emplace(std::move(writer), kQueuedBytes);
+}
+
+bool Recorder::put(const std::string& unit, std::vector<format::Dataset> datasets) {
+  const auto at = committed_.find(unit);
+  if (at == committed_.end()) {
+    writer_->append(unit, std::move(datasets));
+    return false;
+  }
+  if (format::content_of(datasets) == at->second) return true;
+  throw Error(ErrorCode::kEnvironment,
+              "run again, " + unit +
+                  " is not what the dump holds: program, machine or a file that the run reads has "
+                  "changed; see where with: rlreplay train --from " +
+                  path_,
+              path_);
 }
 
 engine::EventSink* Recorder::rollout_sink(int64_t rollout_id) {
@@ -78,14 +109,14 @@ void Recorder::keep_state(int64_t rollout_id, int64_t step_id) {
   const std::string group = step_group(rollout_id, step_id);
   if (group == kept_state_ || !weights_.keeps(trainer_.backend().steps())) return;
   kept_state_ = group;
-  writer_->append("weights/" + group + "/rank0.h5", state_datasets(trainer_.backend(), group));
+  put("weights/" + group + "/rank0.h5", state_datasets(trainer_.backend(), group));
 }
 
 void Recorder::rollout(const RolloutBatch& batch) {
   const std::string group = std::to_string(batch.id);
   auto datasets = format::to_datasets(rollout_data(batch), group);
   append(datasets, event_datasets(sink_.finish(batch.id, 0), group));
-  writer_->append("rollout/" + group + ".h5", std::move(datasets));
+  put("rollout/" + group + ".h5", std::move(datasets));
 }
 
 void Recorder::step(StepOutcome& outcome, std::span<const engine::Sample> samples,
@@ -95,7 +126,7 @@ void Recorder::step(StepOutcome& outcome, std::span<const engine::Sample> sample
   outcome.digests = state_digests(events);
   auto datasets = format::to_datasets(train_data(outcome, samples, targets), group);
   append(datasets, event_datasets(events, group));
-  writer_->append("train/" + group + "/rank0.h5", std::move(datasets));
+  if (put("train/" + group + "/rank0.h5", std::move(datasets))) outcome.identical = true;
 }
 
 Hash Recorder::finish() { return writer_->finish().seal(); }

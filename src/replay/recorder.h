@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "format/background_writer.h"
 #include "src/engine/recording_sink.h"
@@ -34,6 +36,12 @@ class Recorder : public RunObserver {
   /// removed before.
   Recorder(const std::string& path, bool force, const RunOptions& options, const ModelSource& model,
            Trainer& trainer, ThreadPool& pool);
+  /// Goes on with a dump that was begun before. What it holds is not written again: it must be what
+  /// the run gives now.
+  /// Errors: kUsage where the dump is of another model, or of a program with other options; of
+  /// `rollout` and `step`: kEnvironment where the run does not give what the dump holds.
+  Recorder(format::DumpWriter writer, const std::string& path, const RunOptions& recorded,
+           const ModelSource& model, Trainer& trainer, ThreadPool& pool);
 
   engine::EventSink* rollout_sink(int64_t rollout_id) override;
   engine::EventSink* step_sink(int64_t rollout_id, int64_t step_id,
@@ -48,11 +56,15 @@ class Recorder : public RunObserver {
  private:
   /// The state before the step, unless it is there already.
   void keep_state(int64_t rollout_id, int64_t step_id);
+  /// Returns whether the unit was there already.
+  bool put(const std::string& unit, std::vector<format::Dataset> datasets);
 
+  std::string path_;
   WeightsPolicy weights_;
   Trainer& trainer_;
   engine::RecordingSink sink_;
-  std::string kept_state_;  // group of the last state
+  std::string kept_state_;                 // group of the last state
+  std::map<std::string, Hash> committed_;  // of the dump as it was found: unit to content
   std::optional<format::BackgroundWriter> writer_;
 };
 

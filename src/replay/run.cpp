@@ -7,13 +7,20 @@
 namespace rlreplay::replay {
 namespace {
 
-RolloutBatch generate(Trainer& trainer, const Task& task, int64_t id, RunObserver& observer) {
+RolloutBatch generate(Trainer& trainer, const Task& task, int64_t id, RunObserver& observer,
+                      const RunStart& start) {
+  if (start.samples) {
+    std::vector<engine::Sample> samples = start.samples(id);
+    if (!samples.empty()) return {id, std::move(samples), {}};
+  }
   const std::vector<engine::Request> requests = task.requests(id);
   Progress progress("rollout " + std::to_string(id), "samples",
                     static_cast<int64_t>(requests.size()));
   std::vector<engine::Sample> samples = trainer.generate(
       requests, observer.rollout_sink(id), [&](int64_t finished) { progress.at(finished); });
-  return task.judge(id, std::move(samples));
+  RolloutBatch batch = task.judge(id, std::move(samples));
+  observer.rollout(batch);
+  return batch;
 }
 
 }  // namespace
@@ -34,14 +41,13 @@ void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBat
   }
 }
 
-void run_training(Trainer& trainer, const Task& task, const RunOptions& options, bool rollout_only,
-                  RunObserver& observer) {
+void run_training(Trainer& trainer, const Task& task, const RunOptions& options,
+                  RunObserver& observer, const RunStart& start) {
   const int64_t per_rollout = rollout_samples(options) / step_samples(options);
-  int64_t left = planned_steps(options);
-  for (int64_t id = 0; left > 0; ++id) {
-    const RolloutBatch batch = generate(trainer, task, id, observer);
-    observer.rollout(batch);
-    if (!rollout_only) train_rollout(trainer, options, batch, left, observer);
+  int64_t left = planned_steps(options) - start.rollout * per_rollout;
+  for (int64_t id = start.rollout; left > 0; ++id) {
+    const RolloutBatch batch = generate(trainer, task, id, observer, start);
+    if (!options.rollout_only) train_rollout(trainer, options, batch, left, observer);
     left -= per_rollout;
   }
 }

@@ -27,9 +27,16 @@ class RunObserver {
 void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBatch& batch,
                    int64_t max_steps, RunObserver& observer);
 
-/// On-policy training: rollout, rewards, steps, until the planned steps are done. With
-/// `rollout_only` no step is taken.
-void run_training(Trainer& trainer, const Task& task, const RunOptions& options, bool rollout_only,
-                  RunObserver& observer);
+/// Where a run begins that was begun before: the trainer's state is the one before this rollout.
+struct RunStart {
+  int64_t rollout = 0;
+  /// The samples of a rollout that was generated and judged before; empty: it has to be.
+  std::function<std::vector<engine::Sample>(int64_t rollout_id)> samples = {};
+};
+
+/// On-policy training: rollout, rewards, steps, until the planned steps are done; without the steps
+/// where the options say so.
+void run_training(Trainer& trainer, const Task& task, const RunOptions& options,
+                  RunObserver& observer, const RunStart& start = {});
 
 }  // namespace rlreplay::replay

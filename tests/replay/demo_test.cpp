@@ -58,7 +58,7 @@ Course train(int threads, int64_t steps) {
   Trainer trainer(runtime, options, *demo);
   Course out;
   out.bits["warm weights"] = weights_hash(trainer.backend().state().weights);
-  run_training(trainer, task, options, /*rollout_only=*/false, out);
+  run_training(trainer, task, options, out);
   out.bits["weights after " + std::to_string(steps) + " steps"] =
       weights_hash(trainer.backend().state().weights);
   return out;

@@ -2,10 +2,12 @@
 #include <CLI/Formatter.hpp>
 #include <iostream>
 
+#include "src/base/error.h"
 #include "src/replay/config_file.h"
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
 #include "src/replay/recorder.h"
+#include "src/replay/resume.h"
 #include "src/replay/step_report.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
@@ -20,7 +22,7 @@ constexpr Section kSections[] = {Section::kModel,    Section::kPrompts,   Sectio
 struct CaptureArguments {
   RunFlags flags;
   std::string output;
-  bool rollout_only = false;
+  bool resume = false;
   bool force = false;
   bool json = false;
 };
@@ -42,7 +44,63 @@ class PrintingRecorder : public Recorder {
   StepLines steps_;
 };
 
+/// Ends the dump and says what it is.
+int finish(const CaptureArguments& arguments, const RunOptions& options, const ModelSource& model,
+           Trainer& trainer, Recorder& recorder) {
+  const Hash root = recorder.finish();
+  if (!options.save.empty()) {
+    model.save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
+  }
+  if (arguments.json) return 0;
+  std::cout << "recorded in " << arguments.output << ", root " << root.hex() << "\n"
+            << "replay it: rlreplay train --from " << arguments.output << '\n';
+  return 0;
+}
+
+/// What there is to say of a dump that has its end.
+int already_sealed(const CaptureArguments& arguments, const format::DumpReader& dump) {
+  if (!dump.complete()) {
+    throw Error(ErrorCode::kUsage,
+                "the dump was closed after its writer had died: nothing can be added to it",
+                arguments.output);
+  }
+  if (!arguments.json) {
+    std::cout << arguments.output << " is complete, root " << dump.root().hex()
+              << ": nothing to resume\n";
+  }
+  return 0;
+}
+
+int resume(const CaptureArguments& arguments) {
+  const RecordedRun found(arguments.output);
+  const RunOptions recorded = found.config().options;
+  const RunOptions options = arguments.flags.resolve(recorded);
+  check_resumed_options(recorded, options);
+  if (arguments.flags.print_config()) {
+    std::cout << options_yaml(options);
+    return 0;
+  }
+  if (found.dump().sealed()) return already_sealed(arguments, found.dump());
+  format::DumpWriter writer = format::DumpWriter::resume(arguments.output);
+  const RecordedRun record(arguments.output);  // as it is now that no other can write to it
+  Machine machine(options);
+  const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
+  const Task task(options, *model);
+  Trainer trainer(machine.runtime(), options, *model);
+  PrintingRecorder recorder(arguments.json, std::move(writer), arguments.output, recorded, *model,
+                            trainer, machine.pool());
+  const RunStart start = resume_run(record, options, task, trainer);
+  std::cerr << "resumed: " << record.steps().size() << " of " << planned_steps(options)
+            << " steps are recorded, the run goes on from rollout " << start.rollout << "\n";
+  run_training(trainer, task, options, recorder, start);
+  return finish(arguments, options, *model, trainer, recorder);
+}
+
 int capture(const CaptureArguments& arguments) {
+  if (arguments.resume && arguments.force) {
+    throw Error(ErrorCode::kUsage, "--resume keeps the dump, --force replaces it: give one");
+  }
+  if (arguments.resume) return resume(arguments);
   const RunOptions options = arguments.flags.resolve_for_model();
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
@@ -54,15 +112,8 @@ int capture(const CaptureArguments& arguments) {
   Trainer trainer(machine.runtime(), options, *model);
   PrintingRecorder recorder(arguments.json, arguments.output, arguments.force, options, *model,
                             trainer, machine.pool());
-  run_training(trainer, task, options, arguments.rollout_only, recorder);
-  const Hash root = recorder.finish();
-  if (!options.save.empty()) {
-    model->save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
-  }
-  if (arguments.json) return 0;
-  std::cout << "recorded in " << arguments.output << ", root " << root.hex() << "\n"
-            << "replay it: rlreplay train --from " << arguments.output << '\n';
-  return 0;
+  run_training(trainer, task, options, recorder);
+  return finish(arguments, options, *model, trainer, recorder);
 }
 
 }  // namespace
@@ -72,13 +123,18 @@ void add_capture(CLI::App& program, Command& chosen) {
   CLI::App* verb = program.add_subcommand(
       "capture", "Run on-policy training and record all that a replay needs");
   verb->add_option("-o,--output", arguments->output, "the dump to be made")->required();
-  verb->add_flag("--rollout-only", arguments->rollout_only, "generate and judge, do not train");
+  verb->add_flag("--resume", arguments->resume,
+                 "go on with a capture that was killed; its options are in the dump");
   verb->add_flag("--force", arguments->force, "replace an older dump");
   arguments->flags.add(*verb, kSections);
   verb->add_flag("--json", arguments->json, "an object a step instead of a table");
   verb->footer(
+      "A resumed capture keeps every step that was stored, and ends in the root that it would "
+      "have\n"
+      "had undisturbed; a dump that is complete is left as it is, with exit code 0.\n\n"
       "Examples:\n  rlreplay capture --model demo --steps 4 -o dump/\n"
       "  rlreplay capture --model demo --steps 4 --record ops+values -o dump/\n"
+      "  rlreplay capture --resume -o dump/\n"
       "  rlreplay capture --model Qwen2.5-0.5B --prompts prompts.jsonl --reward gsm8k \\\n"
       "      --rollout-batch-size 4 --n-samples-per-prompt 8 --steps 2 -o dump/");
   verb->callback([=, &chosen] { chosen = [=] { return capture(*arguments); }; });

@@ -56,7 +56,8 @@ class Printer : public RunObserver {
 };
 
 int train_on_policy(const TrainArguments& arguments) {
-  const RunOptions options = arguments.flags.resolve_for_model();
+  RunOptions options = arguments.flags.resolve_for_model();
+  options.rollout_only = false;  // a capture's configuration file may say otherwise
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
     return 0;
@@ -66,7 +67,7 @@ int train_on_policy(const TrainArguments& arguments) {
   const Task task(options, *model);
   Trainer trainer(machine.runtime(), options, *model);
   Printer printer(options, trainer, machine.pool(), arguments.json);
-  run_training(trainer, task, options, /*rollout_only=*/false, printer);
+  run_training(trainer, task, options, printer);
   if (options.save.empty()) return 0;
   model->save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
   return 0;
