@@ -48,8 +48,9 @@ void print(const RolloutArguments& arguments, const ReplayedRollout& rollout) {
   std::cout << std::endl;
   if (rollout.difference.identical()) return;
   std::cout << '\n'
-            << difference_report(rollout.difference, "record", "replay",
-                                 "rlreplay rollout --from " + arguments.from)
+            << difference_report(
+                   rollout.difference, "record", "replay",
+                   "rlreplay rollout --from " + arguments.from + arguments.flags.command_line())
             << '\n';
 }
 

@@ -86,6 +86,16 @@ RunOptions RunFlags::resolve_for_model() const {
   return resolve(base);
 }
 
+std::string RunFlags::command_line() const {
+  std::string out;
+  if (!config_.empty()) out += " --config " + config_;
+  for (const auto& [name, text] : given_) {
+    const bool flag = std::holds_alternative<bool RunOptions::*>(find_option(name)->field);
+    out += " --" + name + (flag ? "" : " " + text);
+  }
+  return out;
+}
+
 std::vector<std::string> RunFlags::overridden(const RunOptions& base) const {
   const RunOptions resolved = resolve(base);
   std::vector<std::string> out;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,11 @@
 #include "src/replay/options.h"
 
 namespace rlreplay::replay {
+
+/// The sections that every verb with a run has.
+inline constexpr std::array kRunSections = {
+    Section::kModel,     Section::kPrompts,   Section::kRollout, Section::kSchedule,
+    Section::kObjective, Section::kOptimizer, Section::kMachine};
 
 /// The options of a run on a command line: every option of the table in the sections given,
 /// --config and --print-config. Slime's options without effect here are taken and listed.
@@ -28,6 +34,9 @@ class RunFlags {
 
   /// What the flags and the file change of `base`, as "name: before -> after" lines.
   std::vector<std::string> overridden(const RunOptions& base) const;
+
+  /// The flags as they would be typed again, each after a space.
+  std::string command_line() const;
 
   bool print_config() const { return print_config_; }
 

@@ -15,10 +15,6 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr Section kSections[] = {Section::kModel,    Section::kPrompts,   Section::kRollout,
-                                 Section::kSchedule, Section::kObjective, Section::kOptimizer,
-                                 Section::kMachine};
-
 struct TrainArguments {
   RunFlags flags;
   std::string from;
@@ -83,7 +79,8 @@ ReplayPlan replay_plan(const TrainArguments& arguments) {
 }
 
 std::string again(const TrainArguments& arguments, const StepOutcome& step) {
-  std::string out = "rlreplay train --from " + arguments.from;
+  std::string out = "rlreplay train --from " + arguments.from + arguments.flags.command_line();
+  if (arguments.each_step) out += " --each-step";
   if (!arguments.inject.empty()) out += " --inject " + arguments.inject;
   return out + " --stop-at-first  # step " + std::to_string(step.rollout_id) + "." +
          std::to_string(step.step_id);
@@ -171,7 +168,7 @@ void add_train(CLI::App& program, Command& chosen) {
   verb->add_flag("--stop-at-first", arguments->stop_at_first, "stop at the first difference");
   verb->add_option("--inject", arguments->inject,
                    "plant a difference, EVENT:INDEX:ULPS (docs/events.md)");
-  arguments->flags.add(*verb, kSections, {"steps"});
+  arguments->flags.add(*verb, kRunSections, {"steps"});
   verb->add_flag("--json", arguments->json, "an object a step instead of a table");
   verb->footer(
       "With --from every option comes from the dump; flags override it and are listed.\n"
