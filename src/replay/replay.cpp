@@ -192,6 +192,12 @@ bool replay_training(const RecordedRun& record, const RunOptions& options, const
                      Trainer& trainer, ThreadPool& pool, RunObserver* recorder,
                      const ReplaySink& report) {
   const std::vector<StepId>& steps = record.steps();
+  if (steps.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "the dump holds no training steps; its rollouts are replayed by "
+                "`rlreplay rollout --from`",
+                record.path());
+  }
   if (plan.first >= static_cast<int64_t>(steps.size())) {
     throw Error(ErrorCode::kUsage,
                 "the dump has " + std::to_string(steps.size()) + " steps, counted from 0",
