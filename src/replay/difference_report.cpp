@@ -9,11 +9,12 @@
 namespace rlreplay::replay {
 namespace {
 
+constexpr size_t kLabel = 11;
 constexpr size_t kMostEvents = 12;  // listed in the report for people
 
 std::string line(std::string_view label, const std::string& text) {
   std::string out = "  " + std::string(label);
-  out.resize(std::max<size_t>(14, out.size() + 1), ' ');
+  out.resize(std::max<size_t>(kLabel + 3, out.size() + 1), ' ');
   return out + text + "\n";
 }
 
@@ -68,13 +69,19 @@ std::string_view meaning(OriginClass kind) {
   return "?";
 }
 
+/// A name that is too long for the column of labels stands behind the value.
+std::string value_line(std::string_view letter, std::string_view name, const RecordedValue& value) {
+  const std::string text = value.text() + "  (" + value.hex_bits() + ")";
+  if (name.size() <= kLabel) return line(name, text);
+  return line(letter, text + "  " + std::string(name));
+}
+
 std::string values_text(const Origin& origin, std::string_view name_a, std::string_view name_b) {
   if (!origin.value) {
     return line("values", "were not recorded; a replay of this step with values names the element");
   }
   const auto& v = *origin.value;
-  return line(name_a, v.a.text() + "  (" + v.a.hex_bits() + ")") +
-         line(name_b, v.b.text() + "  (" + v.b.hex_bits() + ")") +
+  return value_line("a", name_a, v.a) + value_line("b", name_b, v.b) +
          line("distance", distance_text(v));
 }
 
