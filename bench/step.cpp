@@ -114,6 +114,8 @@ struct Side {
     peak_mib = std::max(peak_mib, r.peak_mib);
   }
   double rate() const { return tokens / median(seconds); }
+  /// Processor seconds a repetition: what other work on the machine changes least.
+  double processor_seconds() const { return processors * median(seconds); }
 };
 
 void print(const StepItem& item, const Side& ours, const Side& torch, const Options& options) {
@@ -128,6 +130,7 @@ void print(const StepItem& item, const Side& ours, const Side& torch, const Opti
                   .number("torch", torch.rate())
                   .number("ratio", ratio)
                   .text("unit", "tokens/s")
+                  .number("processor_ratio", torch.processor_seconds() / ours.processor_seconds())
                   .number("ours_seconds", median(ours.seconds))
                   .number("torch_seconds", median(torch.seconds))
                   .number("ours_peak_mib", ours.peak_mib)

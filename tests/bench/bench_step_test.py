@@ -5,8 +5,8 @@ import sys
 import unittest
 
 PROGRAM = sys.argv.pop(1)
-KEYS = ["name", "ours", "torch", "ratio", "unit", "ours_seconds", "torch_seconds", "ours_peak_mib",
-        "torch_peak_mib", "ours_processors", "torch_processors", "threads"]
+KEYS = ["name", "ours", "torch", "ratio", "unit", "processor_ratio", "ours_seconds",
+        "torch_seconds", "ours_peak_mib", "torch_peak_mib", "ours_processors", "torch_processors", "threads"]
 
 
 def bench(*arguments):
@@ -21,6 +21,9 @@ class BenchStep(unittest.TestCase):
         self.assertEqual(list(item), KEYS)
         self.assertEqual((item["name"], item["threads"]), ("demo generate", 1))
         self.assertAlmostEqual(item["ratio"], item["ours"] / item["torch"], delta=1e-6)
+        used = {side: item[side + "_processors"] * item[side + "_seconds"]
+                for side in ("ours", "torch")}
+        self.assertAlmostEqual(item["processor_ratio"], used["torch"] / used["ours"], delta=1e-6)
         for side in ("ours", "torch"):
             # 256 responses of 6 tokens.
             self.assertAlmostEqual(item[side] * item[side + "_seconds"], 256 * 6, delta=1e-6)
