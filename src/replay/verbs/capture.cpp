@@ -53,8 +53,8 @@ int finish(const CaptureArguments& arguments, const RunOptions& options, const M
   }
   if (arguments.json) return 0;
   std::cout << "recorded in " << arguments.output << ", root " << root.hex() << "\n"
-            << "replay it: rlreplay " << (options.rollout_only ? "rollout" : "train")
-            << " --from " << arguments.output << '\n';
+            << "replay it: rlreplay " << (options.rollout_only ? "rollout" : "train") << " --from "
+            << arguments.output << '\n';
   return 0;
 }
 
