@@ -143,7 +143,9 @@ class Comparer {
 
   format::RolloutData read_rollout(const DumpReader& dump, const UnitRecord& unit) {
     made_.bytes_read += unit.size;
-    return read_rollout_data(dump, dump.open_unit(unit), group());
+    const format::UnitReader reader = dump.open_unit(unit);
+    if (reader.find(group() + "/sample_id") == nullptr) return {};  // events alone
+    return read_rollout_data(dump, reader, group());
   }
 
   std::vector<format::TrainData> read_ranks(const DumpReader& dump,

@@ -6,8 +6,10 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
+#include "src/replay/difference_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/data_difference.h"
+#include "src/replay/run_difference.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -17,6 +19,12 @@ struct DiffArguments {
   std::string a, b;
   std::vector<std::string> tolerances;
   bool json = false;
+};
+
+struct Difference {
+  DataDifference data;
+  std::optional<RunDifference> events;  // of two dumps of ours
+  bool identical = true;
 };
 
 DiffOptions options_of(const DiffArguments& arguments) {
@@ -59,7 +67,9 @@ std::string histogram_json(const FieldDifference& field) {
   return out + "]";
 }
 
-void print_json(const DataDifference& difference) {
+void print_json(const Difference& compared) {
+  const DataDifference& difference = compared.data;
+  const RunDifference events = compared.events.value_or(RunDifference{});
   std::string fields, only;
   for (const FieldDifference& field : difference.fields) {
     JsonLine line;
@@ -76,11 +86,14 @@ void print_json(const DataDifference& difference) {
   }
   std::cout << JsonLine()
                    .text("schema", "rlreplay.diff/1")
-                   .boolean("identical", difference.identical)
+                   .boolean("identical", compared.identical)
+                   .json("origin", origin_json(events.step.origin))
                    .json("first", difference.first
                                       ? place_json(*difference.first, difference.first_field)
                                       : "null")
                    .json("fields", fields.empty() ? "[]" : fields + "]")
+                   .json("events", fields_json(events.step.events))
+                   .integer("event_steps", static_cast<int64_t>(events.compared))
                    .json("only", only.empty() ? "[]" : only + "]")
                    .integer("groups", static_cast<int64_t>(difference.groups))
                    .integer("groups_equal", static_cast<int64_t>(difference.groups_equal))
@@ -113,7 +126,7 @@ std::string histogram_text(const FieldDifference& field) {
   return out;
 }
 
-void print_text(const DiffArguments& arguments, const DataDifference& difference) {
+void print_data(const DataDifference& difference) {
   for (const std::string& text : difference.only) std::cout << text << '\n';
   TextTable table({"field", "compared", "different", "missing", "max |a - b|"});
   for (const FieldDifference& field : difference.fields) {
@@ -135,17 +148,51 @@ void print_text(const DiffArguments& arguments, const DataDifference& difference
               << (at.b.empty() ? "(nothing)" : one_line(at.b, 96)) << '\n';
     if (at.ulps) std::cout << "  " << *at.ulps << " ulps apart\n";
   }
-  std::cout << (difference.identical ? "identical" : "different") << '\n';
-  if (!difference.identical) {
-    std::cout << "again: rlreplay diff " << arguments.a << " " << arguments.b << '\n';
-  }
 }
 
-int diff(const DiffArguments& arguments) {
+std::string counted_steps(size_t count) {
+  return std::to_string(count) + (count == 1 ? " step" : " steps");
+}
+
+void print_events(const RunDifference& events, const std::string& command) {
+  std::cout << "\nevents of " << counted_steps(events.compared) << " compared";
+  if (events.equal > 0) std::cout << "; of " << counted_steps(events.equal) << " equal by hash";
+  if (!events.skipped.empty()) {
+    std::cout << "; " << events.skipped << " (" << events.skipped_in << ")";
+  }
+  std::cout << '\n';
+  if (events.step.identical()) return;
+  std::cout << '\n' << difference_report(events.step, "A", "B", command) << '\n';
+}
+
+void print_text(const DiffArguments& arguments, const Difference& difference) {
+  std::string command = "rlreplay diff " + arguments.a + " " + arguments.b;
+  for (const std::string& text : arguments.tolerances) command += " --tolerance " + text;
+  print_data(difference.data);
+  if (difference.events) print_events(*difference.events, command);
+  std::cout << (difference.identical ? "identical" : "different") << '\n';
+  const bool shown = difference.events && !difference.events->step.identical();
+  if (!difference.identical && !shown) std::cout << "again: " << command << '\n';
+}
+
+Difference compare(const DiffArguments& arguments) {
   const DiffOptions options = options_of(arguments);
   const AnyDump a(arguments.a);
   const AnyDump b(arguments.b);
-  const DataDifference difference = compare_data(a.reader(), b.reader(), options);
+  Difference difference;
+  difference.data = compare_data(a.reader(), b.reader(), options);
+  difference.identical = difference.data.identical;
+  if (!is_native_dump(arguments.a) || !is_native_dump(arguments.b)) return difference;
+  difference.events =
+      compare_runs(RecordedRun(arguments.a), RecordedRun(arguments.b), EqualContent::kSkip);
+  // Events are compared to the bit: they cannot judge what a tolerance allows.
+  const bool decides = options.tolerance.empty();
+  if (decides && !difference.events->step.identical()) difference.identical = false;
+  return difference;
+}
+
+int diff(const DiffArguments& arguments) {
+  const Difference difference = compare(arguments);
   if (arguments.json) {
     print_json(difference);
   } else {
@@ -166,8 +213,12 @@ void add_diff(CLI::App& program, Command& chosen) {
   verb->add_flag("--json", arguments->json, "print one JSON object");
   verb->footer(
       "Samples are compared by id, whatever the numbers of ranks; what has equal hashes is not\n"
-      "read. Times and other volatile things of foreign dumps are left out. Exit code 1 where the\n"
-      "dumps differ.\n\nExample:\n  rlreplay diff runA/ runB/ --tolerance advantages=1e-6");
+      "read. Times and other volatile things of foreign dumps are left out. Where both dumps "
+      "recorded\n"
+      "events, those are compared too, to the bit, up to the first step that differs; with a\n"
+      "tolerance the data alone decide. Exit code 1 where the dumps differ.\n\n"
+      "Examples:\n  rlreplay diff runA/ runB/\n  rlreplay diff runA/ runB/ --tolerance "
+      "advantages=1e-6");
   verb->callback([=, &chosen] { chosen = [=] { return diff(*arguments); }; });
 }
 

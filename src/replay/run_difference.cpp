@@ -1,0 +1,103 @@
+#include "src/replay/run_difference.h"
+
+#include <algorithm>
+#include <set>
+
+namespace rlreplay::replay {
+namespace {
+
+using Units = std::vector<const format::UnitRecord*>;
+
+/// Those that hold events of a step: of a rollout's first step, also the rollout's.
+Units units_of(const RecordedRun& run, const StepId& step) {
+  Units units = run.dump().find("train", step.group());
+  if (step.step != 0) return units;
+  for (const auto* unit : run.dump().find("rollout", std::to_string(step.rollout))) {
+    units.push_back(unit);
+  }
+  return units;
+}
+
+bool same_content(const Units& a, const Units& b) {
+  return std::ranges::equal(a, b,
+                            [](const auto* x, const auto* y) { return x->content == y->content; });
+}
+
+class Comparer {
+ public:
+  Comparer(const RecordedRun& a, const RecordedRun& b, EqualContent equal)
+      : a_(a), b_(b), equal_(equal) {}
+
+  RunDifference run() {
+    // A rollout's place is its first step, whether or not it was trained on.
+    std::set<StepId> places(a_.steps().begin(), a_.steps().end());
+    for (const int64_t rollout : a_.rollouts()) places.insert({rollout, 0});
+    for (const StepId& place : places) {
+      compare(place);
+      if (!made_.step.identical()) break;
+    }
+    return std::move(made_);
+  }
+
+ private:
+  // The state before a step needs no comparison: the step before was identical.
+  void compare(const StepId& place) {
+    const Units in_a = units_of(a_, place), in_b = units_of(b_, place);
+    if (in_b.empty()) return;
+    if (equal_ == EqualContent::kSkip && same_content(in_a, in_b)) {
+      ++made_.equal;
+      return;
+    }
+    if (!has_one_rank(a_, place) || !has_one_rank(b_, place)) return;
+    Pair events = {a_.step_events(place), b_.step_events(place)};
+    if (place.step == 0) add_rollout(place, events);
+    if (!note_missing(place, events)) return;
+    ++made_.compared;
+    made_.step = compare_steps(events.first, events.second);
+  }
+
+  using Pair = std::pair<engine::StepEvents, engine::StepEvents>;
+
+  void add_rollout(const StepId& place, Pair& events) {
+    Pair rollout = {a_.rollout_events(place.rollout), b_.rollout_events(place.rollout)};
+    if (rollout.first.events.empty() || rollout.second.events.empty()) return;
+    const bool trained = !events.first.events.empty() && !events.second.events.empty();
+    if (!trained) {
+      events = std::move(rollout);
+      return;
+    }
+    events.first.prepend(std::move(rollout.first));
+    events.second.prepend(std::move(rollout.second));
+  }
+
+  /// Whether both dumps have events.
+  bool note_missing(const StepId& place, const Pair& events) {
+    if (events.first.events.empty()) return skip(a_, place, "holds no events");
+    return !events.second.events.empty() || skip(b_, place, "holds no events");
+  }
+
+  bool has_one_rank(const RecordedRun& run, const StepId& place) {
+    return run.dump().find("train", place.group()).size() <= 1 ||
+           skip(run, place, "was recorded by several ranks");
+  }
+
+  bool skip(const RecordedRun& run, const StepId& place, const std::string& why) {
+    if (!made_.skipped.empty()) return false;
+    made_.skipped = "step " + place.name() + " " + why;
+    made_.skipped_in = run.path();
+    return false;
+  }
+
+  const RecordedRun& a_;
+  const RecordedRun& b_;
+  const EqualContent equal_;
+  RunDifference made_;
+};
+
+}  // namespace
+
+RunDifference compare_runs(const RecordedRun& a, const RecordedRun& b, EqualContent equal) {
+  return Comparer(a, b, equal).run();
+}
+
+}  // namespace rlreplay::replay

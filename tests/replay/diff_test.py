@@ -1,0 +1,97 @@
+"""rlreplay diff on dumps with events: what parts first is named as an event, whatever the data say.
+usage: diff_test.py RLREPLAY PLANTED_DUMP
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+RLREPLAY, PLANTED_DUMP = sys.argv[1:3]
+del sys.argv[1:3]
+
+
+def run(*arguments, code=0):
+    result = subprocess.run([str(a) for a in arguments], capture_output=True, text=True)
+    if result.returncode != code:
+        raise AssertionError(f"{arguments}: {result.returncode}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+class Diff(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def planted(self, name, *injection):
+        run(PLANTED_DUMP, "write", self.folder / name, *injection)
+        return self.folder / name
+
+    def captured(self, name, *options):
+        run(RLREPLAY, "capture", "--model", "demo", "--steps", "1", "--rollout-batch-size", "2",
+            "--n-samples-per-prompt", "8", *options, "-o", self.folder / name)
+        return self.folder / name
+
+    def diff(self, *arguments):
+        """What both forms say of two dumps that differ."""
+        text = run(RLREPLAY, "diff", *arguments, code=1)
+        return json.loads(run(RLREPLAY, "diff", *arguments, "--json", code=1)), text
+
+    def test_planted_differences(self):
+        good = self.planted("good")
+        for place in ("3.0/rollout/0/down/y:0:1", "3.0/backward/0/swiglu/dgate:5:1",
+                      "3.0/optimizer/-/weight/model.norm.weight:2:-3"):
+            with self.subTest(place=place):
+                found, text = self.diff(good, self.planted(place.replace("/", " "), place))
+                origin = found["origin"]
+                self.assertEqual(f"{origin['event']}:{origin['index']}:{origin['ulps']}", place)
+                self.assertTrue(origin["inputs_equal"])
+                self.assertEqual(origin["class"], "origin")
+                self.assertNotEqual(origin["a"], origin["b"])
+                self.assertEqual(found["events"][0]["event"], place.split("/", 1)[1].split(":")[0])
+                self.assertIn("first difference: " + place.split(":")[0] + "\n", text)
+
+    def test_equal_dumps_are_not_read(self):
+        good, same = self.planted("good"), self.planted("same")
+        for unit in same.glob("train/*/*.h5"):
+            unit.write_bytes(b"no unit")
+        found = json.loads(run(RLREPLAY, "diff", good, same, "--json"))
+        self.assertIs(found["identical"], True)
+        self.assertIsNone(found["origin"])
+        self.assertEqual(found["events"], [])
+
+    def test_another_learning_rate(self):
+        events = ("--record", "tensors+values")
+        found, _ = self.diff(self.captured("a", *events), self.captured("b", *events, "--lr", "1e-5"))
+        origin = found["origin"]
+        self.assertEqual((origin["rollout_id"], origin["step_id"]), (0, 0))
+        self.assertEqual((origin["phase"], origin["op"]), ("optimizer", "weight"))
+        self.assertEqual(found["first"]["field"], "train/lr")
+        self.assertEqual(found["event_steps"], 1)
+
+    def test_only_weights_differ(self):
+        """Nothing of the data of the last step shows that its update was another one."""
+        place = "3.0/optimizer/-/weight/model.norm.weight:0:1"
+        found, text = self.diff(self.planted("good"), self.planted("bad", place))
+        self.assertTrue(all(field["equal"] for field in found["fields"]))
+        self.assertIs(found["identical"], False)
+        self.assertEqual(text.splitlines()[-1], "different")
+
+    def test_generation_alone(self):
+        record = ("--record", "ops+values", "--rollout-only")
+        a, b = self.captured("a", *record), self.captured("b", *record, "--rollout-seed", "7")
+        found, _ = self.diff(a, b)
+        self.assertEqual(found["origin"]["phase"], "rollout")
+
+    def test_a_tolerance_leaves_the_verdict_to_the_data(self):
+        good = self.planted("good")
+        bad = self.planted("bad", "3.0/optimizer/-/weight/model.norm.weight:0:1")
+        found = json.loads(run(RLREPLAY, "diff", good, bad, "--tolerance", "loss=1e-6", "--json"))
+        self.assertIs(found["identical"], True)
+        self.assertEqual(found["origin"]["op"], "weight")
+
+
+if __name__ == "__main__":
+    unittest.main()
