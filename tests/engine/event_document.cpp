@@ -23,8 +23,10 @@ Rules:
   layers, then every line of a layer, layer by layer (ascending, in the backward descending), then the
   lines after the layers.
 - Storage is undone: q, k and v, gate and up, are tensors of their own wherever they lie. A forward
-  that is recomputed for the backward emits once. A backward that is repeated because a gradient did
-  not fit its exact sum counts as the one that fitted.
+  that is recomputed for the backward emits once, the first time: with `--recompute`, a difference that
+  is planted inside a layer's forward goes on to the layers after it, but that layer's own backward
+  works on the recomputed, undisturbed values. A backward that is repeated because a gradient did not
+  fit its exact sum counts as the one that fitted.
 - Every value is shown before anything reads it. An operation that has several outputs computes all of
   them from its inputs: another output of the same operation is no input.
 - A tensor with a row per token has its rows by sample id, then by position in the sample, prompt

@@ -166,8 +166,10 @@ void add_train(CLI::App& program, Command& chosen) {
   verb->add_flag("--each-step", arguments->each_step,
                  "load the recorded state before every step: each is judged alone");
   verb->add_flag("--stop-at-first", arguments->stop_at_first, "stop at the first difference");
-  verb->add_option("--inject", arguments->inject,
-                   "plant a difference, EVENT:INDEX:ULPS (docs/events.md)");
+  verb->add_option(
+      "--inject", arguments->inject,
+      "plant a difference, EVENT:INDEX:ULPS (docs/events.md); with --recompute one inside a "
+      "layer's forward does not reach that layer's backward");
   arguments->flags.add(*verb, kRunSections, {"steps"});
   verb->add_flag("--json", arguments->json, "an object a step instead of a table");
   verb->footer(
