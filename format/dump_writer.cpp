@@ -51,12 +51,14 @@ bool nothing_acknowledged(const Folder& folder) {
 
 Error occupied(const Folder& folder) {
   if (folder.exists(kManifestName)) {
-    return misuse("the folder holds a finished dump: choose another, or remove it first",
+    return misuse("the folder holds a finished dump: choose another, or replace it with --force",
                   folder.path());
   }
   if (folder.exists(kJournalName)) {
-    return misuse("the folder holds an unfinished dump: resume it, choose another, or remove it",
-                  folder.path());
+    return misuse(
+        "the folder holds an unfinished dump: go on with it (--resume), choose another, "
+        "or replace it with --force",
+        folder.path());
   }
   return misuse("the folder is not empty: choose another", folder.path());
 }

@@ -33,9 +33,9 @@ void StepEvents::prepend(StepEvents rollout) {
 
 RecordOptions parse_record_options(std::string_view text) {
   const auto fail = [&] {
-    throw Error(ErrorCode::kUsage, "`" + std::string(text) +
-                                       "` is no granularity: write steps, tensors or ops, and "
-                                       "+stats or +values behind it if they are wanted");
+    throw Error(ErrorCode::kUsage, "--record " + std::string(text) +
+                                       ": write steps, tensors or ops, and +stats or +values "
+                                       "behind it if they are wanted");
   };
   RecordOptions out;
   size_t begin = 0;

@@ -5,12 +5,11 @@
 #include <iostream>
 #include <string_view>
 
+#include "src/base/error.h"
 #include "src/base/report_error.h"
 #include "src/replay/verbs/verb.h"
 
 namespace {
-
-constexpr int kUsageExit = 2;
 
 constexpr const char* kFooter =
     "`rlreplay VERB --help` explains a verb and shows an example.\n"
@@ -35,7 +34,8 @@ int main(int argc, char** argv) {
     try {
       program.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      return program.exit(error) == 0 ? 0 : kUsageExit;
+      if (error.get_exit_code() == 0) return program.exit(error);  // help or version
+      throw Error(ErrorCode::kUsage, std::string(error.what()) + "; see rlreplay VERB --help");
     }
     return chosen();
   });

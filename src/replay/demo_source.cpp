@@ -24,6 +24,7 @@ class DemoPrompts : public PromptSource {
     return {encode_prompt(problem, encoding), std::get<std::string>(problem.input), problem.label,
             problem.where};
   }
+  int64_t longest() const override { return demo_config().max_positions; }
 
  private:
   DemoTask task_;

@@ -161,8 +161,8 @@ std::vector<Setting> settings(const RunOptions& options) {
 }
 
 void refuse_option(std::string_view name) {
-  throw Error(ErrorCode::kUsage, "there is no option " + std::string(name) + "; the nearest is " +
-                                     nearest_option(name));
+  throw Error(ErrorCode::kUsage, "there is no option --" + std::string(name) +
+                                     "; the nearest is --" + nearest_option(name));
 }
 
 void apply_settings(RunOptions& options, std::span<const Setting> settings) {

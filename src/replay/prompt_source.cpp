@@ -13,6 +13,11 @@ class FilePrompts : public PromptSource {
   explicit FilePrompts(std::vector<TaskPrompt> prompts) : prompts_(std::move(prompts)) {}
 
   TaskPrompt prompt(uint64_t index) const override { return prompts_[index % prompts_.size()]; }
+  int64_t longest() const override {
+    size_t out = 0;
+    for (const TaskPrompt& prompt : prompts_) out = std::max(out, prompt.ids.size());
+    return static_cast<int64_t>(out);
+  }
 
  private:
   std::vector<TaskPrompt> prompts_;

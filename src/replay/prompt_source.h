@@ -25,6 +25,8 @@ class PromptSource {
  public:
   virtual ~PromptSource() = default;
   virtual TaskPrompt prompt(uint64_t index) const = 0;
+  /// A bound of the prompts' tokens.
+  virtual int64_t longest() const = 0;
 };
 
 /// The prompts of --prompts, encoded by the model's tokenizer and chat template.

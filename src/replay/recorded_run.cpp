@@ -62,6 +62,13 @@ std::vector<engine::Sample> RecordedRun::samples(int64_t rollout) const {
   return read_samples(*data);
 }
 
+int64_t RecordedRun::longest_prompt() const {
+  int64_t out = 0;
+  if (rollouts_.empty()) return out;
+  for (const engine::Sample& s : samples(rollouts_.front())) out = std::max(out, s.prompt_length);
+  return out;
+}
+
 format::TrainData RecordedRun::train_data(const StepId& step) const {
   const auto units = dump_.find("train", step.group());
   if (units.empty()) {

@@ -42,6 +42,8 @@ class RecordedRun {
 
   /// Errors: kIncomplete where the rollout, or a column that a replay needs, is missing.
   std::vector<engine::Sample> samples(int64_t rollout) const;
+  /// Of the first rollout, in tokens; 0 where there is none.
+  int64_t longest_prompt() const;
   format::TrainData train_data(const StepId& step) const;
   /// Empty where none were recorded.
   engine::StepEvents rollout_events(int64_t rollout) const;

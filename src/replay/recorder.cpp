@@ -18,7 +18,13 @@ namespace {
 constexpr uint64_t kQueuedBytes = uint64_t{1} << 30;
 
 format::DumpWriter create(const std::string& path, bool force, const std::string& meta) {
-  if (force && std::filesystem::exists(path)) format::remove_dump(path);
+  std::error_code absent;
+  const auto found = std::filesystem::status(path, absent).type();
+  if (found == std::filesystem::file_type::regular) {
+    throw Error(ErrorCode::kUsage, "a dump is a folder, and this is a file: choose another name",
+                path);
+  }
+  if (force && found == std::filesystem::file_type::directory) format::remove_dump(path);
   return format::DumpWriter::create(path, meta);
 }
 
@@ -121,12 +127,33 @@ void Recorder::rollout(const RolloutBatch& batch) {
 
 void Recorder::step(StepOutcome& outcome, std::span<const engine::Sample> samples,
                     std::span<const engine::SampleTargets> targets) {
+  step(outcome, sink_.finish(outcome.rollout_id, outcome.step_id), samples, targets);
+}
+
+void Recorder::step(StepOutcome& outcome, const engine::StepEvents& events,
+                    std::span<const engine::Sample> samples,
+                    std::span<const engine::SampleTargets> targets) {
   const std::string group = step_group(outcome.rollout_id, outcome.step_id);
-  const engine::StepEvents events = sink_.finish(outcome.rollout_id, outcome.step_id);
   outcome.digests = state_digests(events);
   auto datasets = format::to_datasets(train_data(outcome, samples, targets), group);
   append(datasets, event_datasets(events, group));
   if (put("train/" + group + "/rank0.h5", std::move(datasets))) outcome.identical = true;
+}
+
+void Recorder::copy(const format::DumpReader& from, const format::UnitRecord& record) {
+  const format::UnitReader unit = from.open_unit(record);
+  std::vector<format::Dataset> datasets;
+  for (const format::StoredDataset& stored : unit.datasets()) {
+    auto bytes = std::make_shared<const Buffer<std::byte>>(from.read(unit, stored));
+    format::Dataset& out = datasets.emplace_back();
+    out.path = stored.path;
+    out.dtype = stored.dtype;
+    out.shape = stored.shape;
+    out.bytes = {bytes->data(), bytes->size()};
+    out.owner = std::move(bytes);
+    out.attributes = stored.attributes;
+  }
+  writer_->append(record.path, std::move(datasets));
 }
 
 Hash Recorder::finish() { return writer_->finish().seal(); }

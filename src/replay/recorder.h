@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "format/background_writer.h"
+#include "format/dump_reader.h"
 #include "src/engine/recording_sink.h"
 #include "src/replay/run.h"
 
@@ -50,12 +51,19 @@ class Recorder : public RunObserver {
   void step(StepOutcome& outcome, std::span<const engine::Sample> samples,
             std::span<const engine::SampleTargets> targets) override;
 
+  /// The same for a step whose events somebody else has collected.
+  void step(StepOutcome& outcome, const engine::StepEvents& events,
+            std::span<const engine::Sample> samples,
+            std::span<const engine::SampleTargets> targets);
+  /// The state before the step, where it is to be kept and is not there already.
+  void keep_state(int64_t rollout_id, int64_t step_id);
+  /// A unit of another dump, as it is.
+  void copy(const format::DumpReader& from, const format::UnitRecord& unit);
+
   /// Waits until everything is stored, and seals the dump.
   Hash finish();
 
  private:
-  /// The state before the step, unless it is there already.
-  void keep_state(int64_t rollout_id, int64_t step_id);
   /// Returns whether the unit was there already.
   bool put(const std::string& unit, std::vector<format::Dataset> datasets);
 

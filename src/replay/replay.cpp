@@ -97,7 +97,7 @@ class RecordedModel : public ModelSource {
 class Replay {
  public:
   Replay(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
-         Trainer& trainer, ThreadPool& pool, RunObserver* recorder)
+         Trainer& trainer, ThreadPool& pool, Recorder* recorder)
       : record_(record),
         plan_(plan),
         trainer_(trainer),
@@ -106,6 +106,7 @@ class Replay {
 
   ReplayedStep run(const StepId& id, bool judged) {
     const bool fresh = load_rollout(id.rollout);
+    if (recorder_ != nullptr) recorder_->keep_state(id.rollout, id.step);
     const format::TrainData data = record_.train_data(id);
     const std::vector<size_t> members = step_members(data, samples_);
     const auto samples = pick<engine::Sample>(samples_, members);
@@ -127,7 +128,7 @@ class Replay {
     out.outcome.digests = state_digests(events);
     compare_with_record(data, samples, out.outcome);
     out.outcome.identical = out.difference.identical();
-    if (recorder_ != nullptr) recorder_->step(out.outcome, samples, targets);
+    if (recorder_ != nullptr) recorder_->step(out.outcome, events, samples, targets);
     recorded_before_ = std::move(recorded);
     replayed_before_ = std::move(events);
     return out;
@@ -137,10 +138,17 @@ class Replay {
   /// Targets are computed before the rollout's first update, as they were in the record.
   bool load_rollout(int64_t id) {
     if (loaded_ == id) return false;
+    if (recorder_ != nullptr) copy_rollout(id);
     samples_ = record_.samples(id);
     targets_ = trainer_.targets(samples_);
     loaded_ = id;
     return true;
+  }
+
+  void copy_rollout(int64_t id) {
+    for (const format::UnitRecord* unit : record_.dump().find("rollout", std::to_string(id))) {
+      recorder_->copy(record_.dump(), *unit);
+    }
   }
 
   /// A replay that begins inside a rollout has weights that are not its old policy's.
@@ -158,7 +166,7 @@ class Replay {
   const RecordedRun& record_;
   const ReplayPlan& plan_;
   Trainer& trainer_;
-  RunObserver* recorder_;
+  Recorder* recorder_;
   Watch watch_;
   std::optional<engine::StepEvents> recorded_before_, replayed_before_;
   int64_t loaded_ = -1;
@@ -189,7 +197,7 @@ void parse_steps(const std::string& text, ReplayPlan& plan) {
 }
 
 bool replay_training(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
-                     Trainer& trainer, ThreadPool& pool, RunObserver* recorder,
+                     Trainer& trainer, ThreadPool& pool, Recorder* recorder,
                      const ReplaySink& report) {
   const std::vector<StepId>& steps = record.steps();
   if (steps.empty()) {

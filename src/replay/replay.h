@@ -31,11 +31,12 @@ struct ReplayedStep {
 };
 using ReplaySink = std::function<void(const ReplayedStep& step)>;
 
-/// Trains again from recorded rollouts and compares with the record, step by step.
+/// Trains again from recorded rollouts and compares with the record, step by step. A recorder, if
+/// there is one, gets the rollouts as they were recorded and the steps as they are now.
 /// Returns whether every judged step was identical.
 /// Errors: kIncomplete where the record lacks the state to begin with.
 bool replay_training(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
-                     Trainer& trainer, ThreadPool& pool, RunObserver* recorder,
+                     Trainer& trainer, ThreadPool& pool, Recorder* recorder,
                      const ReplaySink& report);
 
 /// One rollout that was generated again.

@@ -51,7 +51,8 @@ Buffer<std::byte> read_exactly(const format::DumpReader& dump, const format::Uni
 format::UnitReader open_state(const format::DumpReader& dump, const std::string& group) {
   const auto units = dump.find("weights", group);
   if (units.empty()) {
-    throw Error(ErrorCode::kIncomplete, "the dump holds no weights before step " + group);
+    throw Error(ErrorCode::kIncomplete, "the dump holds no weights before step " + group +
+                                            "; capture with --weights all to load them");
   }
   return dump.open_unit(*units.front());
 }

@@ -33,6 +33,8 @@ class Task {
   /// Errors: those of ModelSource::tokenizer, read_prompt_source and make_reward.
   Task(const RunOptions& options, const ModelSource& model);
 
+  int64_t longest_prompt() const { return prompts_->longest(); }
+
   /// A request for every sample of rollout `id`; sample and group ids ascend over the whole run.
   std::vector<engine::Request> requests(int64_t id) const;
 

@@ -78,8 +78,9 @@ double mean_reward(std::span<const engine::Sample> samples) {
 }  // namespace
 
 Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
-                 const ModelSource& model)
+                 const ModelSource& model, const Workload& workload)
     : run_(runtime), options_(options), schedule_(learning_rate(options)) {
+  check_run_memory(options, model.config(), workload);
   const engine::BackendConfig config{.model = model.config(), .rope = rope(options)};
   backend_ = engine::make_backend(options.kernels, run_, config);
   load_weights(run_, model, *backend_);

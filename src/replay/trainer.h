@@ -12,6 +12,7 @@
 #include "src/engine/learning_rate.h"
 #include "src/engine/step.h"
 #include "src/replay/log_prob_difference.h"
+#include "src/replay/memory_plan.h"
 #include "src/replay/model_source.h"
 #include "src/replay/options.h"
 
@@ -42,8 +43,10 @@ struct StepOutcome {
 /// A model in training: a kernel set with its weights and moments, the reference, and the schedule.
 class Trainer {
  public:
-  /// Loads the weights. Errors: those of ModelSource::load and engine::make_backend.
-  Trainer(const engine::Runtime& runtime, const RunOptions& options, const ModelSource& model);
+  /// Sees that the run fits into memory, then loads the weights.
+  /// Errors: those of check_run_memory, ModelSource::load and engine::make_backend.
+  Trainer(const engine::Runtime& runtime, const RunOptions& options, const ModelSource& model,
+          const Workload& workload);
 
   engine::Backend& backend() { return *backend_; }
 

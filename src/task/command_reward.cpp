@@ -72,7 +72,11 @@ std::vector<double> CommandReward::score(std::span<const RewardQuery> queries) c
                 "the reward command must answer a number a line, and wrote far more", command_);
   }
   if (result.end != ProcessResult::End::kExit || result.code != 0) {
-    throw Error(ErrorCode::kEnvironment, "the reward command " + result.describe(), command_);
+    const bool late = result.end == ProcessResult::End::kTimeout;
+    throw Error(ErrorCode::kEnvironment,
+                "the reward command " + result.describe() +
+                    (late ? " (--reward-time-limit, seconds for the samples of a rollout)" : ""),
+                command_);
   }
   return parse(result.output, queries.size());
 }

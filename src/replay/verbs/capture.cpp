@@ -9,6 +9,7 @@
 #include "src/replay/recorder.h"
 #include "src/replay/resume.h"
 #include "src/replay/step_report.h"
+#include "src/replay/verbs/end_on_signal.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
 
@@ -72,7 +73,14 @@ int already_sealed(const CaptureArguments& arguments, const format::DumpReader& 
   return 0;
 }
 
+EndOnSignal end_on_signal(const CaptureArguments& arguments) {
+  return {arguments.json,
+          "what was stored is whole: rlreplay verify shows it, rlreplay capture --resume goes on",
+          arguments.output};
+}
+
 int resume(const CaptureArguments& arguments) {
+  const EndOnSignal on_signal = end_on_signal(arguments);
   const RecordedRun found(arguments.output);
   const RunOptions recorded = found.config().options;
   const RunOptions options = arguments.flags.resolve(recorded);
@@ -87,7 +95,8 @@ int resume(const CaptureArguments& arguments) {
   Machine machine(options);
   const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
   const Task task(options, *model);
-  Trainer trainer(machine.runtime(), options, *model);
+  Trainer trainer(machine.runtime(), options, *model,
+                  {true, !options.rollout_only, task.longest_prompt()});
   PrintingRecorder recorder(arguments.json, std::move(writer), arguments.output, recorded, *model,
                             trainer, machine.pool());
   const RunStart start = resume_run(record, options, task, trainer);
@@ -107,10 +116,12 @@ int capture(const CaptureArguments& arguments) {
     std::cout << options_yaml(options);
     return 0;
   }
+  const EndOnSignal on_signal = end_on_signal(arguments);
   Machine machine(options);
   const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
   const Task task(options, *model);
-  Trainer trainer(machine.runtime(), options, *model);
+  Trainer trainer(machine.runtime(), options, *model,
+                  {true, !options.rollout_only, task.longest_prompt()});
   PrintingRecorder recorder(arguments.json, arguments.output, arguments.force, options, *model,
                             trainer, machine.pool());
   run_training(trainer, task, options, recorder);

@@ -63,7 +63,7 @@ int rollout(const RolloutArguments& arguments) {
   }
   Machine machine(options);
   const auto model = recorded_model(record);
-  Trainer trainer(machine.runtime(), options, *model);
+  Trainer trainer(machine.runtime(), options, *model, {true, true, record.longest_prompt()});
   ReplayPlan plan;
   plan.stop_at_first = arguments.stop_at_first;
   if (!arguments.inject.empty()) plan.injection = parse_injection(arguments.inject);

@@ -1,12 +1,15 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "src/base/error.h"
 #include "src/replay/config_file.h"
 #include "src/replay/difference_report.h"
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
+#include "src/replay/recorder.h"
 #include "src/replay/replay.h"
 #include "src/replay/step_report.h"
 #include "src/replay/verbs/run_flags.h"
@@ -20,6 +23,8 @@ struct TrainArguments {
   std::string from;
   std::string steps;
   std::string inject;
+  std::string output;
+  bool force = false;
   bool each_step = false;
   bool stop_at_first = false;
   bool json = false;
@@ -61,7 +66,7 @@ int train_on_policy(const TrainArguments& arguments) {
   Machine machine(options);
   const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
   const Task task(options, *model);
-  Trainer trainer(machine.runtime(), options, *model);
+  Trainer trainer(machine.runtime(), options, *model, {true, true, task.longest_prompt()});
   Printer printer(options, trainer, machine.pool(), arguments.json);
   run_training(trainer, task, options, printer);
   if (options.save.empty()) return 0;
@@ -113,6 +118,14 @@ class ReplayPrinter {
   bool reported_ = false;
 };
 
+/// With --force the old dump goes first: it must not be the one that is read.
+void check_output(const TrainArguments& arguments) {
+  std::error_code absent;
+  if (std::filesystem::equivalent(arguments.from, arguments.output, absent)) {
+    throw Error(ErrorCode::kUsage, "--from and -o are the same dump", arguments.output);
+  }
+}
+
 int train_from(const TrainArguments& arguments) {
   const RecordedRun record(arguments.from);
   const RunOptions recorded = record.config().options;
@@ -126,11 +139,18 @@ int train_from(const TrainArguments& arguments) {
   }
   Machine machine(options);
   const auto model = recorded_model(record);
-  Trainer trainer(machine.runtime(), options, *model);
+  Trainer trainer(machine.runtime(), options, *model, {false, true, record.longest_prompt()});
   ReplayPrinter printer(arguments);
   const ReplayPlan plan = replay_plan(arguments);
-  const bool identical = replay_training(record, options, plan, trainer, machine.pool(), nullptr,
+  std::optional<Recorder> recorder;
+  if (!arguments.output.empty()) {
+    check_output(arguments);
+    recorder.emplace(arguments.output, arguments.force, options, *model, trainer, machine.pool());
+  }
+  const bool identical = replay_training(record, options, plan, trainer, machine.pool(),
+                                         recorder ? &*recorder : nullptr,
                                          [&](const ReplayedStep& step) { printer.add(step); });
+  if (recorder) recorder->finish();
   if (!arguments.json) {
     std::cout << (plan.each_step ? "each step from its recorded state: "
                                  : "run freely from the first step: ")
@@ -147,9 +167,11 @@ int train(const TrainArguments& arguments) {
     return train_on_policy(on_policy);
   }
   if (arguments.each_step || arguments.stop_at_first || !arguments.inject.empty() ||
-      !arguments.steps.empty()) {
-    throw Error(ErrorCode::kUsage,
-                "--each-step, --stop-at-first, --inject and --steps A..B are for --from DUMP");
+      !arguments.steps.empty() || !arguments.output.empty()) {
+    throw Error(
+        ErrorCode::kUsage,
+        "--each-step, --stop-at-first, --inject, --steps A..B and -o are for --from DUMP; to "
+        "record a run, use rlreplay capture");
   }
   return train_on_policy(arguments);
 }
@@ -170,6 +192,8 @@ void add_train(CLI::App& program, Command& chosen) {
       "--inject", arguments->inject,
       "plant a difference, EVENT:INDEX:ULPS (docs/events.md); with --recompute one inside a "
       "layer's forward does not reach that layer's backward");
+  verb->add_option("-o,--output", arguments->output, "with --from: the replay's own dump");
+  verb->add_flag("--force", arguments->force, "replace an older dump there");
   arguments->flags.add(*verb, kRunSections, {"steps"});
   verb->add_flag("--json", arguments->json, "an object a step instead of a table");
   verb->footer(
@@ -178,7 +202,7 @@ void add_train(CLI::App& program, Command& chosen) {
       "Examples:\n  rlreplay train --model demo --steps 5\n"
       "  rlreplay train --from dump/\n"
       "  rlreplay train --from dump/ --kernels torch --stop-at-first\n"
-      "  rlreplay train --from dump/ --inject 1.0/backward/0/down/dx:5:1\n"
+      "  rlreplay train --from dump/ --inject 1.0/backward/0/down/dx:5:1 -o disturbed/\n"
       "  rlreplay train --model Qwen2.5-0.5B --prompts prompts.jsonl --reward gsm8k \\\n"
       "      --rollout-batch-size 4 --n-samples-per-prompt 8 --steps 2 --save trained");
   verb->callback([=, &chosen] { chosen = [=] { return train(*arguments); }; });
