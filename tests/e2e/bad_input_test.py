@@ -1,0 +1,371 @@
+"""Bad input: one clear sentence, the exit code of its kind, and nothing half done.
+usage: bad_input_test.py PROGRAM
+"""
+import json
+import math
+import os
+import pathlib
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import checkpoints
+from support import SEED, Case
+
+Case.program = os.path.abspath(sys.argv.pop(1))
+
+USAGE, CORRUPT, UNSUPPORTED, ENVIRONMENT = 2, 3, 4, 5
+SMALL = ["--rollout-batch-size", "2", "--n-samples-per-prompt", "2", "--rollout-max-response-len",
+         "4", "--steps", "1"]
+
+
+class Refusal(Case):
+    """What is told of a refusal, and that it leaves nothing behind."""
+
+    def refused(self, code, words, *arguments, output=True, **options):
+        """The program ends with `code` and one sentence that has all words."""
+        result = self.run_program(*arguments, **options)
+        said = result.stderr.strip().splitlines()
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        sentence = said[-1] if said else ""
+        for word in words:
+            self.assertIn(word, sentence)
+        self.assertTrue(sentence.startswith("rlreplay: "), sentence)
+        self.assertLess(len(sentence), 700)
+        for word in ("terminate called", "std::", "HDF5-DIAG", "#0"):
+            self.assertNotIn(word, result.stderr)
+        notes = [line for line in said[:-1] if not line.startswith("rlreplay: memory: ")]
+        self.assertEqual([line for line in notes if line.startswith("rlreplay: ")], [])
+        if output:
+            self.assertEqual(result.stdout, "")
+        return sentence
+
+
+class Models(Refusal):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.prompts = checkpoints.write_prompts(cls.folder / "prompts.jsonl")
+        cls.config = checkpoints.config()
+        cls.good = checkpoints.write(cls.folder / "good", cls.config, chat_template="{{ nobody }}")
+
+    def copy(self):
+        path = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        shutil.copytree(self.good, path, dirs_exist_ok=True)
+        return path
+
+    def run_refused(self, code, words, model, *arguments):
+        self.refused(code, words, "train", "--model", model, "--prompts", self.prompts, *SMALL,
+                     *arguments)
+        dump = pathlib.Path(tempfile.mkdtemp(dir=self.folder)) / "dump"
+        self.refused(code, words, "capture", "--model", model, "--prompts", self.prompts, *SMALL,
+                     *arguments, "-o", dump)
+        self.assertFalse(dump.exists())
+
+    def test_the_good_one_is_good(self):
+        result = self.run_program("train", "--model", self.good, "--prompts", self.prompts, *SMALL)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_missing_files(self):
+        self.run_refused(USAGE, ["nowhere"], self.folder / "nowhere")
+        for name in ("config.json", "model.safetensors", "tokenizer.json"):
+            with self.subTest(name):
+                model = self.copy()
+                (model / name).unlink()
+                self.run_refused(CORRUPT, [name], model)
+
+    def test_truncated_files(self):
+        for name in ("config.json", "model.safetensors", "tokenizer.json"):
+            for share in (0, 0.5, 0.999):
+                with self.subTest(name, share=share):
+                    model = self.copy()
+                    content = (model / name).read_bytes()
+                    (model / name).write_bytes(content[:int(len(content) * share)])
+                    self.run_refused(CORRUPT, [name], model)
+
+    def test_tensors(self):
+        good = checkpoints.weights(self.config)
+        name = "model.layers.1.mlp.up_proj.weight"
+        shape, values = good[name]
+        for value, word in ((math.nan, "NaN"), (math.inf, "infinit")):
+            bad = {**good, name: (shape, values[:77] + [value] + values[78:])}
+            model = checkpoints.write(self.folder / word, self.config, bad)
+            self.run_refused(CORRUPT, [name, "77", word], model)
+        turned = {**good, name: (shape[::-1], values)}
+        model = checkpoints.write(self.folder / "turned", self.config, turned)
+        self.run_refused(CORRUPT, [name, "48", "32"], model)
+        del turned[name]
+        self.run_refused(CORRUPT, [name],
+                         checkpoints.write(self.folder / "absent", self.config, turned))
+
+    def test_what_is_not_supported(self):
+        model = checkpoints.write(self.folder / "gpt2", {**self.config, "model_type": "gpt2",
+                                                         "architectures": ["GPT2LMHeadModel"]})
+        self.run_refused(UNSUPPORTED, ["gpt2"], model)
+        messages = self.folder / "messages.jsonl"
+        messages.write_text(json.dumps({"messages": [{"role": "user", "content": "1+1="}],
+                                        "label": "2"}) + "\n")
+        self.refused(UNSUPPORTED, ["chat template", "render"], "train", "--model", self.good,
+                     "--prompts", messages, *SMALL)
+
+    def test_memory(self):
+        """A huge checkpoint, a file of holes: refused before anything is read or taken."""
+        config = checkpoints.config("llama", hidden_size=16384, intermediate_size=65536,
+                                    num_hidden_layers=16, num_attention_heads=128,
+                                    num_key_value_heads=8, head_dim=128)
+        model = checkpoints.write(self.folder / "huge", config, {})
+        header, end = {}, 0
+        for name, shape in checkpoints.shapes(config).items():
+            start, end = end, end + 4 * math.prod(shape)
+            header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, end]}
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        with open(model / "model.safetensors", "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            file.truncate(8 + len(text) + end)
+        self.run_refused(ENVIRONMENT, ["GB of memory", "weights", "moments", "smaller"], model)
+        options = ["--rollout-batch-size", "100000", "--rollout-slots", "1000000",
+                   "--n-samples-per-prompt", "1000"]
+        self.refused(ENVIRONMENT, ["GB of memory", "--rollout-slots"], "train", "--model",
+                     self.good, "--prompts", self.prompts, *options, "--micro-batch-size", "1")
+
+
+class Prompts(Refusal):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.model = checkpoints.write(cls.folder / "model", checkpoints.config())
+
+    def run_refused(self, code, words, lines, *arguments):
+        path = self.folder / "prompts.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" if isinstance(line, dict) else line
+                                for line in lines))
+        return self.refused(code, words, "train", "--model", self.model, "--prompts", path, *SMALL,
+                            *arguments)
+
+    def test_prompts(self):
+        good = {"prompt": "1+1=", "label": "2"}
+        for code, words, lines in (
+                (CORRUPT, ["prompts.jsonl", "prompt"], []),
+                (CORRUPT, ["prompts.jsonl:2", "label"], [good, {"prompt": "1+2="}]),
+                (CORRUPT, ["prompts.jsonl:2"], [good, "{\"prompt\": \"1"]),
+                (CORRUPT, ["prompts.jsonl:2"], [good, {"text without a prompt": "1"}]),
+                (CORRUPT, ["prompts.jsonl:1", "258"],
+                 [{"prompt_token_ids": [1, 258], "label": "2"}]),
+                (UNSUPPORTED, ["prompts.jsonl:2", "96"],
+                 [good, {"prompt": "x" * 96, "label": "2"}])):
+            with self.subTest(words):
+                self.run_refused(code, words, lines)
+        self.refused(CORRUPT, ["nowhere.jsonl"], "train", "--model", self.model, "--prompts",
+                     self.folder / "nowhere.jsonl", *SMALL)
+        self.refused(USAGE, ["--prompts"], "train", "--model", self.model, *SMALL)
+
+    def test_reward_programs(self):
+        good = [{"prompt": "1+1=", "label": "2"}]
+        for code, words, command in (
+                (ENVIRONMENT, ["exit", "7"], "exit 7"),
+                (ENVIRONMENT, ["signal"], "kill -9 $$"),
+                (ENVIRONMENT, ["--reward-time-limit"], "sleep 60"),
+                (CORRUPT, ["hello"], "while read line; do echo hello; done"),
+                (CORRUPT, ["nan"], "while read line; do echo nan; done"),
+                (CORRUPT, ["4"], "cat > /dev/null; echo 1"),
+                (CORRUPT, ["4"], "cat > /dev/null; seq 9")):
+            with self.subTest(command):
+                self.run_refused(code, words, good, "--reward", "command", "--reward-command",
+                                 command, "--reward-time-limit", "1")
+
+
+class Options(Refusal):
+    def test_options(self):
+        for words, arguments in (
+                (["--n-samples-per-promt", "--n-samples-per-prompt"],
+                 ["--n-samples-per-promt", "4"]),
+                (["--steps", "--num-rollout"], ["--num-rollout", "2"]),
+                (["--kl-coef", "--kl-loss-coef"],
+                 ["--kl-coef", "0.1", "--use-kl-loss", "--kl-loss-coef", "0.1"]),
+                (["--lr", "fast"], ["--lr", "fast"]),
+                (["--lr"], ["--lr", "-1"]),
+                (["--advantage-estimator", "grpo"], ["--advantage-estimator", "magic"]),
+                (["--global-batch-size", "7"], ["--global-batch-size", "7"]),
+                (["--reward-command"], ["--reward", "command"]),
+                (["stray"], ["stray"])):
+            with self.subTest(arguments):
+                self.refused(USAGE, words, "train", "--model", "demo", "--steps", "1", *arguments)
+        self.refused(UNSUPPORTED, ["tp=2"], "train", "--model", "demo", "--layout", "tp=2")
+        self.refused(USAGE, ["--from"], "train", "--model", "demo", "--each-step")
+        self.refused(USAGE, ["--weights", "some"], "capture", "--model", "demo", "--weights",
+                     "some", "-o", self.folder / "some")
+        self.refused(USAGE, ["--record", "all"], "capture", "--model", "demo", "--record", "all",
+                     "-o", self.folder / "some")
+        self.assertFalse((self.folder / "some").exists())
+
+    def test_the_command_line_itself(self):
+        for words, arguments in ((["subcommand"], []), (["magic"], ["magic"]),
+                                 (["--output"], ["capture", "--model", "demo"]),
+                                 (["--from"], ["train", "--from"]),
+                                 (["--from"], ["rollout"])):
+            with self.subTest(arguments):
+                self.refused(USAGE, words, *arguments)
+        result = self.run_program("train", "--model", "demo", "--lr", "fast", "--json")
+        error = json.loads(result.stdout)["error"]
+        self.assertEqual((error["code"], result.returncode), ("usage", USAGE))
+        self.assertIn("--lr", error["message"])
+
+
+class Targets(Refusal):
+    """Where a capture cannot write."""
+    DEMO = ["capture", "--model", "demo", "--steps", "2", "--rollout-batch-size", "2", "-o"]
+
+    def test_an_existing_dump(self):
+        path, _ = self.capture("dump", *self.DEMO[1:-1])
+        before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
+        self.refused(USAGE, ["dump", "--force"], *self.DEMO, path)
+        self.refused(USAGE, ["same dump"], "train", "--from", path, "-o", path, "--force")
+        self.assertEqual({p: p.read_bytes() for p in path.rglob("*") if p.is_file()}, before)
+        self.assertEqual(self.run_program(*self.DEMO, path, "--force").returncode, 0)
+        other = self.folder / "papers"
+        other.mkdir()
+        (other / "thesis.txt").write_text("years of work")
+        self.refused(USAGE, ["papers"], *self.DEMO, other)
+        self.refused(USAGE, ["papers"], *self.DEMO, other, "--force")
+        self.assertEqual((other / "thesis.txt").read_text(), "years of work")
+
+    def test_a_target_that_cannot_be_written(self):
+        self.refused(ENVIRONMENT, ["rlreplay-test"], *self.DEMO, "/proc/rlreplay-test")
+        file = self.folder / "file"
+        file.write_text("")
+        self.refused(USAGE, ["file"], *self.DEMO, file)
+        self.assertEqual(file.read_text(), "")
+        folder = self.folder / "read only"
+        folder.mkdir()
+        folder.chmod(0o555)
+        if os.access(folder, os.W_OK):
+            print("SKIPPED: a read-only folder means nothing to this user", file=sys.stderr)
+            return
+        self.refused(ENVIRONMENT, ["read only"], *self.DEMO, folder / "dump")
+
+    def begin(self, path):
+        """A capture that goes on until it is stopped, with some steps stored."""
+        process = subprocess.Popen(
+            [self.program, "capture", "--model", "demo", "--steps", "100000",
+             "--rollout-batch-size", "2", "-o", path], stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + 60
+        while not (path / "train/3-0/rank0.h5").exists():
+            self.assertLess(time.monotonic(), deadline)
+            self.assertIsNone(process.poll())
+            time.sleep(0.02)
+        return process
+
+    def test_two_captures_and_control_c(self):
+        path = self.folder / "live"
+        process = self.begin(path)
+        self.refused(USAGE, ["live"], *self.DEMO, path)
+        self.refused(USAGE, ["live", "writ"], *self.DEMO, path, "--force")
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(len(said.splitlines()), 1, said)
+        self.assertIn("interrupted", said)
+        self.assertIn("rlreplay verify", said)
+        report = self.lines("verify", path, code=CORRUPT)[0]
+        self.assertIs(report["complete"], False)
+        self.assertGreaterEqual(report["whole_steps"], 4)
+        self.assertEqual(report["units"], report["whole_units"])
+        # What is stored can be replayed.
+        steps = self.lines("train", "--from", path, "--steps", "0..3")
+        self.assertEqual([step["identical"] for step in steps], [True] * 4)
+
+    def test_a_full_disk(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk],
+                                 capture_output=True)
+        if mounted.returncode != 0:
+            print("SKIPPED: the full disk, as no tmpfs can be mounted here", file=sys.stderr)
+            return
+        try:
+            self.refused(ENVIRONMENT, ["space"], "capture", "--model", "demo", "--steps", "200",
+                         "-o", disk / "dump", output=False)
+            report = self.lines("verify", disk / "dump", code=CORRUPT)[0]
+            self.assertEqual(report["units"], report["whole_units"])
+        finally:
+            subprocess.run(["umount", disk], check=True)
+
+
+class Dumps(Refusal):
+    """Damage in every kind of file of a dump."""
+    KINDS = ["journal.jsonl", "manifest.json", "rollout/0.h5", "train/1-0/rank0.h5",
+             "weights/0-0/rank0.h5"]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.good, _ = cls.capture("good", "--model", "demo", "--steps", "2",
+                                  "--rollout-batch-size", "2")
+        cls.random = random.Random(SEED)
+
+    def damaged(self, name, change):
+        path = self.folder / "damaged"
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(self.good, path)
+        if change is None:
+            (path / name).unlink()
+        else:
+            (path / name).write_bytes(change((path / name).read_bytes()))
+        return path
+
+    def judge(self, name, path):
+        """verify finds it; a replay that reads it refuses it with a sentence, or is identical."""
+        report = self.lines("verify", path, code=CORRUPT)[-1]
+        found = report.get("problems") or [report.get("error", {})]
+        text = json.dumps(report)
+        self.assertIn(pathlib.Path(name).name, text)
+        self.assertTrue(found[0].get("message"), text)
+        for verb in ("train", "rollout"):
+            # The journal of a finished dump is not read; what is not damaged stays of use.
+            needed = not name.startswith("journal")
+            if needed or verb == "train" and (path / "manifest.json").exists() is False:
+                sentence = self.refused(CORRUPT, [name], verb, "--from", path, output=False)
+                self.assertIn("damaged", sentence)
+                continue
+            result = self.run_program(verb, "--from", path)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotIn("NOT", result.stdout)
+
+    def test_a_flipped_bit(self):
+        for name in self.KINDS:
+            size = (self.good / name).stat().st_size
+            for at in [0, size - 1, self.random.randrange(size)]:
+                bit = 1 << self.random.randrange(8)
+                with self.subTest(name, seed=SEED, at=at, bit=bit):
+                    self.judge(name, self.damaged(
+                        name, lambda b: b[:at] + bytes([b[at] ^ bit]) + b[at + 1:]))
+
+    def test_truncation(self):
+        for name in self.KINDS:
+            for left in (0, self.random.randrange(1, (self.good / name).stat().st_size)):
+                with self.subTest(name, seed=SEED, left=left):
+                    self.judge(name, self.damaged(name, lambda b: b[:left]))
+
+    def test_a_missing_file(self):
+        for name in self.KINDS:
+            with self.subTest(name):
+                self.judge(name, self.damaged(name, None))
+        for verb in ("train", "rollout"):
+            self.refused(CORRUPT, ["nowhere"], verb, "--from", self.folder / "nowhere")
+
+
+if __name__ == "__main__":
+    print(f"RLREPLAY_SEED={SEED}", file=sys.stderr)
+    unittest.main()

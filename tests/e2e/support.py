@@ -1,0 +1,55 @@
+"""What the tests of whole programs share."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+FULL = os.environ.get("RLREPLAY_FULL") == "1"
+SEED = int(os.environ.get("RLREPLAY_SEED", random.randrange(1 << 30)))
+
+
+class Case(unittest.TestCase):
+    """A folder of its own for the class, with a space in its path, and the programs."""
+    program = None  # rlreplay
+    rlbisect = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="rlreplay test "))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+
+    @classmethod
+    def run_program(cls, *arguments, program=None, **options):
+        return subprocess.run([program or cls.program, *map(str, arguments)], capture_output=True,
+                              text=True, timeout=300, **options)
+
+    @classmethod
+    def lines(cls, *arguments, code=0, program=None):
+        """The JSON lines that the program prints; its exit code must be `code`."""
+        result = cls.run_program(*arguments, "--json", program=program)
+        if result.returncode != code:
+            raise AssertionError(f"{arguments}: exit {result.returncode}, not {code}\n"
+                                 f"{result.stdout[-2000:]}{result.stderr[-2000:]}")
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    @classmethod
+    def capture(cls, name, *arguments):
+        """Captures into a dump of this name; returns its path and the lines of its steps."""
+        path = cls.folder / name
+        return path, cls.lines("capture", *arguments, "-o", path)
+
+
+def bits(step):
+    """What two runs of the same step must agree on, of a JSON line of it."""
+    return {key: value for key, value in step.items()
+            if key.endswith(("_digest", "_bits", "_id"))}
+
+
+def root(program, path):
+    result = subprocess.run([program, "verify", "--json", str(path)], capture_output=True,
+                            text=True, check=True)
+    return json.loads(result.stdout)["root"]
