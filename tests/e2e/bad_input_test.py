@@ -326,18 +326,16 @@ class Dumps(Refusal):
         return path
 
     def judge(self, name, path):
-        """verify finds it; a replay that reads it refuses it with a sentence, or is identical."""
+        """verify finds it; a replay that reads it refuses it with a sentence."""
         report = self.lines("verify", path, code=CORRUPT)[-1]
         found = report.get("problems") or [report.get("error", {})]
         text = json.dumps(report)
         self.assertIn(pathlib.Path(name).name, text)
         self.assertTrue(found[0].get("message"), text)
         for verb in ("train", "rollout"):
-            # The journal of a finished dump is not read; what is not damaged stays of use.
-            needed = not name.startswith("journal")
-            if needed or verb == "train" and (path / "manifest.json").exists() is False:
-                sentence = self.refused(CORRUPT, [name], verb, "--from", path, output=False)
-                self.assertIn("damaged", sentence)
+            # Rollouts need no step after the last of them.
+            if verb == "train" or not name.startswith("train/1-0"):
+                self.refused(CORRUPT, [name], verb, "--from", path, output=False)
                 continue
             result = self.run_program(verb, "--from", path)
             self.assertEqual(result.returncode, 0, result.stderr)
