@@ -3,6 +3,7 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <iostream>
+#include <string>
 #include <string_view>
 
 #include "src/base/error.h"
@@ -15,6 +16,16 @@ constexpr const char* kFooter =
     "`rlreplay VERB --help` explains a verb and shows an example.\n"
     "Exit codes: 0 done or identical, 1 a difference or finding, 2 usage, 3 corrupt or incomplete\n"
     "input, 4 unsupported, 5 environment (memory, disk, device), 70 internal error.";
+
+/// CLI11 takes a word that it does not know for an argument without a verb.
+void check_verb(const CLI::App& program, const std::string& word) {
+  if (word.empty() || word[0] == '-') return;
+  for (const CLI::App* verb : program.get_subcommands({})) {
+    if (verb->check_name(word)) return;
+  }
+  throw rlreplay::Error(rlreplay::ErrorCode::kUsage,
+                        "there is no verb " + word + "; rlreplay --help lists them");
+}
 
 }  // namespace
 
@@ -31,6 +42,7 @@ int main(int argc, char** argv) {
     program.footer(kFooter);
     replay::Command chosen;
     replay::add_verbs(program, chosen);
+    check_verb(program, argc > 1 ? argv[1] : "");
     try {
       program.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -53,6 +53,11 @@ WeightsPolicy parse_weights_policy(const std::string& text) {
               "--weights takes all, first, every=N or none, not \"" + text + "\"");
 }
 
+void check_recording(const RunOptions& options) {
+  parse_weights_policy(options.weights);
+  engine::parse_record_options(options.record);
+}
+
 StateDigests state_digests(const engine::StepEvents& events) {
   StateDigests out;
   out.weights = events.total(engine::Op::kWeight);

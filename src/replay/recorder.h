@@ -27,6 +27,9 @@ struct WeightsPolicy {
 /// `all|first|every=N|none`. Errors: kUsage.
 WeightsPolicy parse_weights_policy(const std::string& text);
 
+/// Looks at --record and --weights before anything is made. Errors: kUsage.
+void check_recording(const RunOptions& options);
+
 /// Sees what a recorded step is told and what it computes: digests for its report.
 StateDigests state_digests(const engine::StepEvents& events);
 

@@ -75,6 +75,7 @@ bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const
     report(rollout);
     identical = identical && rollout.identical();
     if (!identical && plan.stop_at_first) break;
+    if (id == record.rollouts().back()) break;  // nothing follows from its steps
     if (!record.has_state({id + 1, 0})) train_through(record, options, id, trainer, pool);
   }
   return identical;

@@ -206,7 +206,7 @@ class Options(Refusal):
         self.assertFalse((self.folder / "some").exists())
 
     def test_the_command_line_itself(self):
-        for words, arguments in ((["subcommand"], []), (["magic"], ["magic"]),
+        for words, arguments in ((["verb"], []), (["magic"], ["magic"]),
                                  (["--output"], ["capture", "--model", "demo"]),
                                  (["--from"], ["train", "--from"]),
                                  (["--from"], ["rollout"])):

@@ -116,6 +116,7 @@ int capture(const CaptureArguments& arguments) {
     std::cout << options_yaml(options);
     return 0;
   }
+  check_recording(options);
   const EndOnSignal on_signal = end_on_signal(arguments);
   Machine machine(options);
   const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
