@@ -19,7 +19,10 @@ constexpr const char* kFooter =
 
 /// CLI11 takes a word that it does not know for an argument without a verb.
 void check_verb(const CLI::App& program, const std::string& word) {
-  if (word.empty() || word[0] == '-') return;
+  if (word.empty()) {
+    throw rlreplay::Error(rlreplay::ErrorCode::kUsage, "give a verb; rlreplay --help lists them");
+  }
+  if (word[0] == '-') return;
   for (const CLI::App* verb : program.get_subcommands({})) {
     if (verb->check_name(word)) return;
   }
