@@ -7,6 +7,7 @@
 #include "src/base/error.h"
 #include "src/replay/config_file.h"
 #include "src/replay/difference_report.h"
+#include "src/replay/digesting.h"
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
 #include "src/replay/recorder.h"
@@ -31,29 +32,19 @@ struct TrainArguments {
 };
 
 /// Prints each step as it ends, with digests of the state.
-class Printer : public RunObserver {
+class Printer : public DigestingObserver {
  public:
   Printer(const RunOptions& options, Trainer& trainer, ThreadPool& pool, bool json)
-      : steps_(json),
-        portable_(options.kernels == "portable"),
-        sink_(trainer.backend().config(), trainer.backend().parameters(), kernels::kLeaf, {},
-              pool) {}
+      : DigestingObserver(options, trainer, pool), steps_(json) {}
 
-  engine::EventSink* step_sink(int64_t, int64_t, std::span<const engine::Sample>) override {
-    return portable_ ? &sink_ : nullptr;
-  }
-  void step(StepOutcome& outcome, std::span<const engine::Sample>,
-            std::span<const engine::SampleTargets>) override {
-    if (portable_) {
-      outcome.digests = state_digests(sink_.finish(outcome.rollout_id, outcome.step_id));
-    }
+  void step(StepOutcome& outcome, std::span<const engine::Sample> samples,
+            std::span<const engine::SampleTargets> targets) override {
+    DigestingObserver::step(outcome, samples, targets);
     steps_.add(outcome);
   }
 
  private:
   StepLines steps_;
-  bool portable_;
-  engine::RecordingSink sink_;
 };
 
 int train_on_policy(const TrainArguments& arguments) {

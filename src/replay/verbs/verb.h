@@ -11,6 +11,7 @@ using Command = std::function<int()>;
 
 void add_diff(CLI::App& program, Command& chosen);
 void add_export(CLI::App& program, Command& chosen);
+void add_golden(CLI::App& program, Command& chosen);
 void add_import(CLI::App& program, Command& chosen);
 void add_capture(CLI::App& program, Command& chosen);
 void add_rollout(CLI::App& program, Command& chosen);

@@ -12,6 +12,7 @@ void add_verbs(CLI::App& program, Command& chosen) {
   add_diff(program, chosen);
   add_import(program, chosen);
   add_export(program, chosen);
+  add_golden(program, chosen);
   add_tokenize(program, chosen);
 }
 

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "kernels/order.h"
+#include "src/engine/recording_sink.h"
+#include "src/replay/recorder.h"
+#include "src/replay/run.h"
+
+namespace rlreplay::replay {
+
+/// Completes the outcome of each step with the digests of its state; those of the torch kernels,
+/// which emit no events, stay empty.
+class DigestingObserver : public RunObserver {
+ public:
+  DigestingObserver(const RunOptions& options, Trainer& trainer, ThreadPool& pool)
+      : portable_(options.kernels == "portable"),
+        sink_(trainer.backend().config(), trainer.backend().parameters(), kernels::kLeaf, {},
+              pool) {}
+
+  engine::EventSink* step_sink(int64_t, int64_t, std::span<const engine::Sample>) override {
+    return portable_ ? &sink_ : nullptr;
+  }
+  void step(StepOutcome& outcome, std::span<const engine::Sample>,
+            std::span<const engine::SampleTargets>) override {
+    if (!portable_) return;
+    outcome.digests = state_digests(sink_.finish(outcome.rollout_id, outcome.step_id));
+  }
+
+ private:
+  bool portable_;
+  engine::RecordingSink sink_;
+};
+
+}  // namespace rlreplay::replay

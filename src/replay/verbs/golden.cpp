@@ -1,0 +1,155 @@
+#include "src/replay/golden.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <filesystem>
+#include <iostream>
+
+#include "src/base/error.h"
+#include "src/base/json_line.h"
+#include "src/replay/config_file.h"
+#include "src/replay/verbs/run_flags.h"
+#include "src/replay/verbs/verb.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr Section kSections[] = {Section::kModel,    Section::kPrompts,   Section::kRollout,
+                                 Section::kSchedule, Section::kObjective, Section::kOptimizer,
+                                 Section::kMachine};
+constexpr const char* kMadeBy =
+    "rlreplay golden record\n"
+    "The lines \"option\" say of which run; rlreplay golden check FILE runs it again.";
+constexpr const char* kGuide =
+    "A golden file keeps the bits of a short run as text that version control merges: a line a\n"
+    "value, and the options of the run. Check it in continuous integration; record it anew, with\n"
+    "the reason, where bits are meant to change.\n\n";
+constexpr const char* kExamples =
+    "Examples:\n  rlreplay golden record golden/run.txt --model demo --steps 3\n"
+    "  rlreplay golden check golden/run.txt\n"
+    "  rlreplay golden record golden/run.txt --force --reason \"the new attention kernel\"";
+
+struct GoldenArguments {
+  RunFlags flags;
+  std::string file;
+  std::string reason;
+  bool force = false;
+  bool json = false;
+};
+
+/// The flags on what a file that is to be replaced says, or on the model's own defaults.
+RunOptions record_options(const GoldenArguments& arguments) {
+  const bool there = std::filesystem::exists(arguments.file);
+  if (there && !arguments.force) {
+    throw Error(ErrorCode::kUsage,
+                "the file is there already: check it, or replace it with --force", arguments.file);
+  }
+  if (!there || !arguments.flags.resolve({}).model.empty()) {
+    return arguments.flags.resolve_for_model();
+  }
+  return arguments.flags.resolve(options_of(read_golden(arguments.file).entries));
+}
+
+int record(const GoldenArguments& arguments) {
+  const RunOptions options = record_options(arguments);
+  if (arguments.flags.print_config()) {
+    std::cout << options_yaml(options);
+    return 0;
+  }
+  Machine machine(options);
+  GoldenFile file{kMadeBy, golden_run(machine, options)};
+  check_golden_run(file.entries);
+  const auto differences = compare_golden(file.entries, golden_run(machine, options));
+  if (!differences.empty()) {
+    std::cerr << to_string(differences, 5);
+    throw Error(ErrorCode::kEnvironment,
+                "two runs with these options do not give the same bits: nothing was recorded");
+  }
+  if (!arguments.reason.empty()) file.made_by += "\nReason: " + arguments.reason;
+  const size_t values = file.entries.size();
+  file.entries.merge(golden_options(options));
+  write_golden(arguments.file, file);
+  std::cout << values << " values recorded in " << arguments.file
+            << "\ncheck them: rlreplay golden check " << arguments.file << '\n';
+  return 0;
+}
+
+std::string differences_json(std::span<const GoldenDifference> differences) {
+  std::string out;
+  const auto text = [](JsonLine& line, const char* key, const std::optional<std::string>& value) {
+    value ? line.text(key, *value) : line.null(key);
+  };
+  for (const GoldenDifference& d : differences) {
+    JsonLine line;
+    line.text("key", d.key);
+    text(line, "recorded", d.recorded);
+    text(line, "now", d.now);
+    d.ulps ? line.integer("ulps", *d.ulps) : line.null("ulps");
+    out += (out.empty() ? "" : ",") + line.str();
+  }
+  return "[" + out + "]";
+}
+
+void print_check(const GoldenArguments& arguments, size_t values,
+                 std::span<const GoldenDifference> differences) {
+  if (arguments.json) {
+    std::cout << JsonLine()
+                     .text("schema", "rlreplay.golden/1")
+                     .boolean("identical", differences.empty())
+                     .integer("values", static_cast<int64_t>(values))
+                     .json("differences", differences_json(differences))
+                     .str()
+              << '\n';
+  } else if (differences.empty()) {
+    std::cout << values << " values, identical\n";
+  } else {
+    std::cout << to_string(differences) << differences.size() << " of " << values
+              << " values differ\nif that is meant: rlreplay golden record " << arguments.file
+              << " --force --reason \"...\"\n";
+  }
+}
+
+int check_file(const GoldenArguments& arguments) {
+  const GoldenEntries entries = read_golden(arguments.file).entries;
+  const RunOptions recorded = options_of(entries);
+  const RunOptions options = arguments.flags.resolve(recorded);
+  if (arguments.flags.print_config()) {
+    std::cout << options_yaml(options);
+    return 0;
+  }
+  for (const std::string& line : arguments.flags.overridden(recorded)) {
+    std::cerr << "overridden: " << line << '\n';
+  }
+  Machine machine(options);
+  const GoldenEntries results = results_of(entries);
+  const auto differences = compare_golden(results, golden_run(machine, options));
+  print_check(arguments, results.size(), differences);
+  return differences.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_golden(CLI::App& program, Command& chosen) {
+  CLI::App* verb =
+      program.add_subcommand("golden", "Keep the bits of a short run in a text file, and check it");
+  verb->require_subcommand(1);
+  verb->footer(std::string(kGuide) + kExamples);
+  const auto add = [&](const char* name, const char* help) {
+    auto arguments = std::make_shared<GoldenArguments>();
+    CLI::App* part = verb->add_subcommand(name, help);
+    part->add_option("file", arguments->file, "the golden file")->required();
+    arguments->flags.add(*part, kSections, {"save"});
+    part->footer(kExamples);
+    return std::pair(part, arguments);
+  };
+  const auto [recording, to_record] = add("record", "Run twice and write what both gave");
+  recording->add_option("--reason", to_record->reason, "why bits change, kept in the file");
+  recording->add_flag("--force", to_record->force,
+                      "replace the file; without --model its options are kept");
+  recording->callback([=, &chosen] { chosen = [=] { return record(*to_record); }; });
+  const auto [checking, to_check] = add("check", "Run again: exit code 1 where a value differs");
+  checking->add_flag("--json", to_check->json, "print one JSON object");
+  checking->callback([=, &chosen] { chosen = [=] { return check_file(*to_check); }; });
+}
+
+}  // namespace rlreplay::replay

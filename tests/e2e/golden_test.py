@@ -1,0 +1,69 @@
+"""A golden file of a run is written, held, and tells what changed.
+
+usage: golden_test.py PROGRAM FILE (the project's own golden run)"""
+import os
+import sys
+import unittest
+
+from support import Case
+
+GOLDEN = os.path.abspath(sys.argv.pop(2))
+Case.program = os.path.abspath(sys.argv.pop(1))
+RUN = ["--model", "demo", "--steps", "2", "--rollout-batch-size", "4"]
+
+
+class Golden(Case):
+    def setUp(self):
+        self.file = self.folder / (self.id().rsplit(".", 1)[1] + ".txt")
+
+    def golden(self, what, *arguments, code=0):
+        result = self.run_program("golden", what, self.file, *arguments)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return result
+
+    def test_the_projects_own_run(self):
+        for flags in ([], ["--threads", "1", "--micro-batch-size", "5", "--recompute"]):
+            result = self.run_program("golden", "check", GOLDEN, *flags)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            self.assertIn("identical", result.stdout)
+
+    def test_a_changed_option_is_named_by_what_it_changes(self):
+        self.golden("record", *RUN)
+        self.golden("check")
+        changed = self.golden("check", "--lr", "0.0006", code=1)
+        self.assertIn("step 0.0 weights", changed.stdout)
+        self.assertNotIn("step 0.0 gradients", changed.stdout)
+        self.assertIn("overridden: lr: ", changed.stderr)
+
+    def test_a_changed_value_is_named_with_its_distance(self):
+        self.golden("record", *RUN)
+        lines = self.file.read_text().splitlines()
+        at = next(i for i, line in enumerate(lines) if line.startswith("step 1.0 grad_norm "))
+        digits = lines[at]
+        lines[at] = digits[:-5] + ("1" if digits[-5] != "1" else "2") + digits[-4:]
+        self.file.write_text("\n".join(lines) + "\n")
+        result = self.lines("golden", "check", self.file, code=1)[-1]
+        self.assertFalse(result["identical"])
+        self.assertEqual([d["key"] for d in result["differences"]], ["step 1.0 grad_norm"])
+        self.assertGreater(abs(result["differences"][0]["ulps"]), 0)
+
+    def test_a_file_is_not_replaced_unasked(self):
+        self.golden("record", *RUN)
+        before = self.file.read_text()
+        self.assertIn("--force", self.golden("record", *RUN, code=2).stderr)
+        self.assertEqual(self.file.read_text(), before)
+        self.golden("record", "--force", "--lr", "0.0006", "--reason", "a larger rate")
+        after = self.file.read_text()
+        self.assertIn("a larger rate", after)
+        self.assertNotEqual(after, before)
+        self.golden("check")
+
+    def test_what_cannot_be_golden(self):
+        flat = self.golden("record", *RUN, "--rollout-temperature", "0", code=2)
+        self.assertIn("gradient", flat.stderr)
+        self.assertFalse(self.file.exists())
+        self.golden("check", code=3)
+
+
+if __name__ == "__main__":
+    unittest.main()
