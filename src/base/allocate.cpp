@@ -17,13 +17,11 @@ constexpr size_t kLargePage = size_t{2} << 20;
 
 void* allocate(size_t bytes) {
   const size_t alignment = bytes < kLargePage ? kLine : kLargePage;
-  if (bytes > static_cast<size_t>(-1) - alignment) throw std::bad_alloc();
-  const size_t rounded = (bytes + kLine - 1) / kLine * kLine;
-  void* const data = std::aligned_alloc(alignment, rounded);
-  if (data == nullptr) throw std::bad_alloc();
+  void* data = nullptr;
+  if (posix_memalign(&data, alignment, bytes) != 0) throw std::bad_alloc();
 #if defined(__linux__)
   // A request: where it is refused, pages stay small and nothing else changes.
-  if (alignment == kLargePage) madvise(data, rounded, MADV_HUGEPAGE);
+  if (alignment == kLargePage) madvise(data, bytes, MADV_HUGEPAGE);
 #endif
   return data;
 }
