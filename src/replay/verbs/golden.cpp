@@ -146,10 +146,12 @@ void add_golden(CLI::App& program, Command& chosen) {
   recording->add_option("--reason", to_record->reason, "why bits change, kept in the file");
   recording->add_flag("--force", to_record->force,
                       "replace the file; without --model its options are kept");
-  recording->callback([=, &chosen] { chosen = [=] { return record(*to_record); }; });
+  recording->callback(
+      [arguments = to_record, &chosen] { chosen = [arguments] { return record(*arguments); }; });
   const auto [checking, to_check] = add("check", "Run again: exit code 1 where a value differs");
   checking->add_flag("--json", to_check->json, "print one JSON object");
-  checking->callback([=, &chosen] { chosen = [=] { return check_file(*to_check); }; });
+  checking->callback(
+      [arguments = to_check, &chosen] { chosen = [arguments] { return check_file(*arguments); }; });
 }
 
 }  // namespace rlreplay::replay
