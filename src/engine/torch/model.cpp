@@ -43,11 +43,9 @@ ModelOutput run_model(const ModelInput& in, Precision precision) {
   out.entropy = to_array(scored.entropy).values;
   if (in.targets.empty()) return out;
 
-  const auto sample_weights = engine::sample_weights(in.objective.reducer, in.samples);
-  const Objective objective =
-      make_objective(in.objective, in.samples, in.targets,
-                     std::vector<double>(sample_weights.begin(), sample_weights.end()),
-                     scored.log_prob, scored.entropy);
+  const Objective objective = make_objective(
+      in.objective, in.samples, in.targets,
+      engine::sample_weights(in.objective.reducer, in.samples), scored.log_prob, scored.entropy);
   objective.total.backward();
   out.policy = objective.policy_loss.item<double>();
   out.entropy_mean = objective.entropy_loss.item<double>();

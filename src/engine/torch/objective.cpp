@@ -56,19 +56,17 @@ Policy policy_terms(const engine::ObjectiveConfig& o, const Columns& t,
   const auto ratio = log_ratio.exp();
   Policy out{ratio, -advantage * log_prob, at::zeros_like(ratio, at::kBool)};
   if (o.policy_loss == engine::PolicyLoss::kClip) {
-    const auto bounded = at::clamp(ratio, 1.0 - static_cast<double>(o.eps_clip),
-                                   1.0 + static_cast<double>(o.eps_clip_high));
+    const auto bounded = at::clamp(ratio, 1.0 - o.eps_clip, 1.0 + o.eps_clip_high);
     const auto free = -ratio * advantage, held = -bounded * advantage;
     out.loss = at::maximum(free, held);
     out.clipped = held > free;
     if (o.eps_clip_c) {
-      const auto limit = -static_cast<double>(*o.eps_clip_c) * advantage;
+      const auto limit = -*o.eps_clip_c * advantage;
       out.loss = at::where(advantage < 0, at::minimum(out.loss, limit), out.loss);
     }
   }
   if (o.tis) {
-    out.loss = out.loss * at::clamp((t.old - t.rollout).exp(), static_cast<double>(o.tis->low),
-                                    static_cast<double>(o.tis->high));
+    out.loss = out.loss * at::clamp((t.old - t.rollout).exp(), o.tis->low, o.tis->high);
   }
   return out;
 }
@@ -98,8 +96,8 @@ Objective make_objective(const engine::ObjectiveConfig& o, std::span<const engin
                          const at::Tensor& entropy) {
   const Columns t = make_columns(samples, targets, weights, log_prob);
   const auto reduce = [&](const at::Tensor& x) { return (x * t.weight).sum(); };
-  const double entropy_coef = static_cast<double>(o.entropy_coef);
-  const double kl_coef = static_cast<double>(o.kl_loss_coef);
+  const double entropy_coef = o.entropy_coef;
+  const double kl_coef = o.kl_loss_coef;
   const Policy policy = policy_terms(o, t, log_prob);
   const auto kl = kl_coef == 0 ? at::zeros_like(log_prob) : kl_terms(o, t, log_prob);
   Objective out;
