@@ -14,9 +14,6 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr Section kSections[] = {Section::kModel,    Section::kPrompts,   Section::kRollout,
-                                 Section::kSchedule, Section::kObjective, Section::kOptimizer,
-                                 Section::kMachine};
 constexpr const char* kMadeBy =
     "rlreplay golden record\n"
     "The lines \"option\" say of which run; rlreplay golden check FILE runs it again.";
@@ -111,14 +108,10 @@ void print_check(const GoldenArguments& arguments, size_t values,
 
 int check_file(const GoldenArguments& arguments) {
   const GoldenEntries entries = read_golden(arguments.file).entries;
-  const RunOptions recorded = options_of(entries);
-  const RunOptions options = arguments.flags.resolve(recorded);
+  const RunOptions options = arguments.flags.resolve_record(options_of(entries));
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
     return 0;
-  }
-  for (const std::string& line : arguments.flags.overridden(recorded)) {
-    std::cerr << "overridden: " << line << '\n';
   }
   Machine machine(options);
   const GoldenEntries results = results_of(entries);
@@ -138,7 +131,7 @@ void add_golden(CLI::App& program, Command& chosen) {
     auto arguments = std::make_shared<GoldenArguments>();
     CLI::App* part = verb->add_subcommand(name, help);
     part->add_option("file", arguments->file, "the golden file")->required();
-    arguments->flags.add(*part, kSections, {"save"});
+    arguments->flags.add(*part, kRunSections, {"save"});
     part->footer(kExamples);
     return std::pair(part, arguments);
   };

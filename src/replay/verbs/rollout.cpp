@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "src/base/json_line.h"
+#include "src/replay/config_file.h"
 #include "src/replay/difference_report.h"
 #include "src/replay/machine.h"
 #include "src/replay/replay.h"
@@ -56,10 +57,10 @@ void print(const RolloutArguments& arguments, const ReplayedRollout& rollout) {
 
 int rollout(const RolloutArguments& arguments) {
   const RecordedRun record(arguments.from);
-  const RunOptions recorded = record.config().options;
-  const RunOptions options = arguments.flags.resolve(recorded);
-  for (const std::string& line : arguments.flags.overridden(recorded)) {
-    std::cerr << "overridden: " << line << '\n';
+  const RunOptions options = arguments.flags.resolve_record(record.config().options);
+  if (arguments.flags.print_config()) {
+    std::cout << options_yaml(options);
+    return 0;
   }
   Machine machine(options);
   const auto model = recorded_model(record);

@@ -96,13 +96,13 @@ std::string RunFlags::command_line() const {
   return out;
 }
 
-std::vector<std::string> RunFlags::overridden(const RunOptions& base) const {
-  const RunOptions resolved = resolve(base);
-  std::vector<std::string> out;
+RunOptions RunFlags::resolve_record(const RunOptions& recorded) const {
+  const RunOptions out = resolve(recorded);
+  if (print_config_) return out;
   for (const Option& option : option_table()) {
-    const std::string before = option_text(base, option), after = option_text(resolved, option);
+    const std::string before = option_text(recorded, option), after = option_text(out, option);
     if (before == after) continue;
-    out.push_back(std::string(option.name) + ": " + before + " -> " + after);
+    std::cerr << "overridden: " << option.name << ": " << before << " -> " << after << '\n';
   }
   return out;
 }

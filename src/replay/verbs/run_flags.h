@@ -32,8 +32,8 @@ class RunFlags {
   /// The same on a model's own defaults.
   RunOptions resolve_for_model() const;
 
-  /// What the flags and the file change of `base`, as "name: before -> after" lines.
-  std::vector<std::string> overridden(const RunOptions& base) const;
+  /// The same on the options of a record; what is overridden is listed on standard error.
+  RunOptions resolve_record(const RunOptions& recorded) const;
 
   /// The flags as they would be typed again, each after a space.
   std::string command_line() const;

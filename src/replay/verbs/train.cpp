@@ -119,14 +119,10 @@ void check_output(const TrainArguments& arguments) {
 
 int train_from(const TrainArguments& arguments) {
   const RecordedRun record(arguments.from);
-  const RunOptions recorded = record.config().options;
-  const RunOptions options = arguments.flags.resolve(recorded);
+  const RunOptions options = arguments.flags.resolve_record(record.config().options);
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
     return 0;
-  }
-  for (const std::string& line : arguments.flags.overridden(recorded)) {
-    std::cerr << "overridden: " << line << '\n';
   }
   Machine machine(options);
   const auto model = recorded_model(record);
