@@ -11,7 +11,7 @@ namespace rlreplay::kernels {
 inline constexpr int64_t kKeyBlock = 64;    // keys of one online-softmax block, absolute positions
 inline constexpr int64_t kKeySplit = 512;   // keys of one split, absolute positions
 inline constexpr int64_t kQueryBlock = 64;  // queries of one chain of dK and dV, absolute positions
-inline constexpr int64_t kMaxHeadSize = 256;  // one leaf of `dot`
+inline constexpr int64_t kMaxHeadSize = 256;  // one fma chain
 
 /// fl(1 / sqrt(D)) = div(1, sqrt(D)), the factor of every score.
 float attention_scale(int64_t head_size);

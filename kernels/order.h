@@ -9,7 +9,8 @@
 /// The orders of summation that depend on the problem alone (docs/numerics.md section 2).
 namespace rlreplay::kernels {
 
-inline constexpr int64_t kLeaf = 256;       // consecutive k of one fma chain in `dot`
+inline constexpr int64_t kDotLeaf = 128;    // consecutive k of one fma chain in `dot`
+inline constexpr int64_t kTokenLeaf = 256;  // tokens of a sample in one fma chain of `tokens`
 inline constexpr int64_t kRowLanes = 32;    // lanes of `row`
 inline constexpr int64_t kRowBlock = 1024;  // elements of one block of `row`
 
@@ -20,7 +21,7 @@ Range segment(int64_t n, int64_t segments, int64_t i);
 int64_t attention_segments(int64_t query_heads);
 
 /// How the inner axis of a product is summed: `dot(K, T)`. A segment is a list of ranges of k;
-/// each range is cut into leaves of kLeaf, each leaf is one fma chain from +0 over ascending k,
+/// each range is cut into leaves of kDotLeaf, each leaf is one fma chain from +0 over ascending k,
 /// the leaves of a segment are folded left to right from +0 (no leaf gives +0), and the segments
 /// are combined by the perfect binary tree ((s0+s1)+(s2+s3))+... Their count is a power of two.
 struct DotOrder {

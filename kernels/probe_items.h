@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/mix.h"
+#include "kernels/order.h"
 #include "kernels/token_sum.h"
 
 /// What a probe of the arithmetic computes, on host and device: numbers that are hard on hardware
@@ -132,16 +133,16 @@ RLREPLAY_INLINE float factor(uint64_t matrix, int64_t row, int64_t k) {
   return static_cast<float>(static_cast<int64_t>(r >> 40) - (1 << 23)) * 0x1p-22f;
 }
 
-/// Element (row, column) of x w^T in the order dot(K, T): fma chains over leaves of 256, leaves
+/// Element (row, column) of x w^T in the order dot(K, T): fma chains over leaves, leaves
 /// folded from the left, segments by the binary tree.
 RLREPLAY_INLINE float product(int64_t row, int64_t column) {
   float part[kProductSegments];
   for (int64_t s = 0; s < kProductSegments; ++s) {
     const int64_t end = (s + 1) * kProductInner / kProductSegments;
     float sum = 0;
-    for (int64_t begin = s * kProductInner / kProductSegments; begin < end; begin += 256) {
+    for (int64_t begin = s * kProductInner / kProductSegments; begin < end; begin += kDotLeaf) {
       float leaf = 0;
-      for (int64_t k = begin; k < begin + 256 && k < end; ++k) {
+      for (int64_t k = begin; k < begin + kDotLeaf && k < end; ++k) {
         leaf = Scalar::fma(factor(1, row, k), factor(2, column, k), leaf);
       }
       sum = Scalar::add(sum, leaf);

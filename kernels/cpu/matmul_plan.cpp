@@ -18,8 +18,8 @@ std::vector<LeafStep> leaf_steps(const DotOrder& order) {
   for (size_t s = 0; s < order.segments.size(); ++s) {
     const size_t begin = steps.size();
     for (const Range& range : order.segments[s]) {
-      for (int64_t k = range.begin; k < range.end; k += kLeaf) {
-        steps.push_back({{k, std::min(range.end, k + kLeaf)}, false, 0});
+      for (int64_t k = range.begin; k < range.end; k += kDotLeaf) {
+        steps.push_back({{k, std::min(range.end, k + kDotLeaf)}, false, 0});
       }
     }
     if (steps.size() == begin) steps.push_back({});

@@ -41,8 +41,8 @@ float segment_sum(const float* x, const PackedWeight& w, int64_t n,
                   const std::vector<Range>& ranges) {
   float sum = 0;
   for (const Range& range : ranges) {
-    for (int64_t k = range.begin; k < range.end; k += kLeaf) {
-      sum = Scalar::add(sum, leaf_sum(x, w, n, {k, std::min(range.end, k + kLeaf)}));
+    for (int64_t k = range.begin; k < range.end; k += kDotLeaf) {
+      sum = Scalar::add(sum, leaf_sum(x, w, n, {k, std::min(range.end, k + kDotLeaf)}));
     }
   }
   return sum;

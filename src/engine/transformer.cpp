@@ -94,7 +94,7 @@ Scores score(const Runtime& runtime, const Model& model, const RotaryView& rotar
   const RowBatch batch = batch_of(samples, 0);
   Buffer<float> hidden;
   transformer_forward(run, model, batch, rotary, {}, hidden);
-  const ScoredRows scored = scored_rows(samples, batch, kernels::kLeaf);
+  const ScoredRows scored = scored_rows(samples, batch, kernels::kTokenLeaf);
   return head_forward(run, model, {hidden.data(), batch.rows(), model.config().hidden}, scored,
                       temperature);
 }

@@ -26,7 +26,7 @@ Scores score(const Runtime& runtime, const Model& model, const RotaryView& rotar
 
 struct TrainOptions {
   float temperature = 1;
-  int64_t leaf = 256;      // C, tokens of a leaf
+  int64_t leaf = kernels::kTokenLeaf;  // C, tokens of a leaf
   bool recompute = false;  // keep a layer's input only, run its forward again in the backward
 };
 

@@ -13,7 +13,7 @@ class DigestingObserver : public RunObserver {
  public:
   DigestingObserver(const RunOptions& options, Trainer& trainer, ThreadPool& pool)
       : portable_(options.kernels == "portable"),
-        sink_(trainer.backend().config(), trainer.backend().parameters(), kernels::kLeaf, {},
+        sink_(trainer.backend().config(), trainer.backend().parameters(), kernels::kTokenLeaf, {},
               pool) {}
 
   engine::EventSink* step_sink(int64_t, int64_t, std::span<const engine::Sample>) override {

@@ -77,7 +77,7 @@ Recorder::Recorder(format::DumpWriter writer, const std::string& path, const Run
     : path_(path),
       weights_(parse_weights_policy(recorded.weights)),
       trainer_(trainer),
-      sink_(model.config(), trainer.backend().parameters(), kernels::kLeaf,
+      sink_(model.config(), trainer.backend().parameters(), kernels::kTokenLeaf,
             engine::parse_record_options(recorded.record), pool) {
   const std::string meta = dump_meta(recorded, model.config());
   if (format::canonical_object(meta, "meta") != writer.meta()) {

@@ -5,7 +5,7 @@
 namespace rlreplay::replay {
 
 Watch::Watch(const RunOptions& options, const ReplayPlan& plan, Trainer& trainer, ThreadPool& pool)
-    : recording_(trainer.backend().config(), trainer.backend().parameters(), kernels::kLeaf,
+    : recording_(trainer.backend().config(), trainer.backend().parameters(), kernels::kTokenLeaf,
                  engine::parse_record_options(options.record), pool) {
   if (!plan.injection) return;
   injecting_.emplace(*plan.injection, trainer.backend().config(), trainer.backend().parameters(),

@@ -89,7 +89,7 @@ Recorded record(const Scenario& s, Wrap wrap) {
   const ModelConfig c = small_model(s.architecture);
   ThreadPool pool(s.threads);
   TrainState state(c);
-  RecordingSink recording(c, state.model.parameters(), kernels::kLeaf, s.record, pool);
+  RecordingSink recording(c, state.model.parameters(), kernels::kTokenLeaf, s.record, pool);
   auto outer = wrap(recording);
   const Runtime run{*s.kernels, pool, &static_cast<EventSink&>(*outer)};
   fill_weights(state.model.parameters(), state.model.weights(), 7);

@@ -135,8 +135,8 @@ TEST_CASE("recorded digests are those of the values, by the digest of tensors an
     } else {
       const RowSet& rows = got.step.row_sets[static_cast<size_t>(r.row_set)];
       if (rows.front().position != 0) continue;  // of response tokens: begins inside a leaf
-      REQUIRE(r.digest ==
-              digest_token_scalars(plan.id, values_of(r), token_runs(rows), kernels::kLeaf, pool));
+      REQUIRE(r.digest == digest_token_scalars(plan.id, values_of(r), token_runs(rows),
+                                               kernels::kTokenLeaf, pool));
     }
   }
   // The numbers that a step returns are the recorded ones.
@@ -185,7 +185,7 @@ TEST_CASE("a rollout's rows are the training forward's, also when it is prefille
   ThreadPool pool(2);
   Model model(c);
   fill_weights(model.parameters(), model.weights(), 7);
-  RecordingSink sink(c, model.parameters(), kernels::kLeaf, s.record, pool);
+  RecordingSink sink(c, model.parameters(), kernels::kTokenLeaf, s.record, pool);
   const Runtime run{kernels::cpu_kernels(), pool, &sink};
   model.pack(run, false);
   const Tables tables(c, 1024);
@@ -215,8 +215,8 @@ TEST_CASE("a backward that is redone at the next scale is recorded once") {
   const auto step = [&](float factor, int64_t micro_batch) {
     ThreadPool pool(2);
     TrainState state(c);
-    RecordingSink sink(c, state.model.parameters(), kernels::kLeaf, {Granularity::kOps, true, true},
-                       pool);
+    RecordingSink sink(c, state.model.parameters(), kernels::kTokenLeaf,
+                       {Granularity::kOps, true, true}, pool);
     const Runtime run{kernels::cpu_kernels(), pool, &sink};
     fill_weights(state.model.parameters(), state.model.weights(), 7);
     const Parameter& head = state.model.parameters()[state.model.parameters().head];
@@ -250,7 +250,7 @@ TEST_CASE("NaN and infinity are reported by their place, and never digested") {
   ThreadPool pool(2);
   const Event event{Phase::kForward, 1, Op::kDown, "y"};
   const auto digest = [&](float bad, bool skip) {
-    RecordingSink sink(c, parameters, kernels::kLeaf, {Granularity::kOps, true, false}, pool);
+    RecordingSink sink(c, parameters, kernels::kTokenLeaf, {Granularity::kOps, true, false}, pool);
     std::vector<float> values(static_cast<size_t>(4 * c.hidden), 0.5f);
     values[static_cast<size_t>(2 * c.hidden + 5)] = bad;
     values[static_cast<size_t>(3 * c.hidden + 1)] = bad;
@@ -274,7 +274,7 @@ TEST_CASE("NaN and infinity are reported by their place, and never digested") {
     REQUIRE(!got.same_value(without));
   }
   const Event mean{Phase::kObjective, -1, Op::kLoss, "kl"};
-  RecordingSink sink(c, parameters, kernels::kLeaf, {}, pool);
+  RecordingSink sink(c, parameters, kernels::kTokenLeaf, {}, pool);
   double value = std::nan("");
   sink.whole(mean, EventView::of(value));
   const EventRecord scalar = sink.finish(0, 0).events.at(0);

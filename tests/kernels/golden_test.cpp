@@ -64,7 +64,7 @@ class Outputs {
     const Values dy = normal(4, T * 20), rows = normal(5, T * 33);
     std::vector<int64_t> dw(20 * 33);
     std::vector<Range> leaves;
-    append_token_leaves(0, T, kLeaf, leaves);
+    append_token_leaves(0, T, kTokenLeaf, leaves);
     set_.matmul_tokens({{dy.data(), T, 20}, {rows.data(), T, 33}, leaves, token_sum(dw, 20, 33)},
                        pool_);
     record("matmul_tokens", dw);

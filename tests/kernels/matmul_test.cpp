@@ -11,7 +11,7 @@ namespace {
 
 const std::vector<int64_t> kM = {0, 1, 2, 3, 5, 11, 12, 13, 64, 67};
 const std::vector<int64_t> kN = {0, 1, 7, 15, 16, 17, 31, 33, 100};
-const std::vector<int64_t> kK = {0, 1, 2, 255, 256, 257, 511, 513, 608, 900};
+const std::vector<int64_t> kK = {0, 1, 2, 127, 128, 129, 255, 256, 257, 511, 513, 608, 900};
 const std::vector<int64_t> kSegments = {1, 2, 4, 8};
 
 bool full() { return std::getenv("RLREPLAY_FULL") != nullptr; }
