@@ -1,0 +1,158 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "format/dump_writer.h"
+#include "src/base/dtype.h"
+
+/// The content of the golden dumps, one of which is kept for every released minor version of the
+/// format. It must never change; what a later version adds goes into a content of its own.
+namespace rlreplay::format::test {
+
+inline constexpr char kGoldenMeta[] =
+    R"({"config":{"lr":"0.001"},"contract":"0.9","ranks":2,"seed":"20260101"})";
+
+/// A number for each index, the same everywhere.
+inline uint64_t golden_bits(uint64_t seed, uint64_t index) {
+  const uint64_t z = (seed * 0x9e3779b97f4a7c15ull + index) * 0xbf58476d1ce4e5b9ull;
+  return (z ^ (z >> 29)) >> 7;
+}
+
+template <class T>
+std::vector<T> golden_integers(uint64_t seed, uint64_t count, uint64_t below) {
+  std::vector<T> values(count);
+  for (uint64_t i = 0; i < count; ++i) values[i] = static_cast<T>(golden_bits(seed, i) % below);
+  return values;
+}
+
+/// Multiples of 1/64 in [-8, 0]: exact in every float.
+template <class T>
+std::vector<T> golden_floats(uint64_t seed, uint64_t count) {
+  std::vector<T> values(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    values[i] = static_cast<T>(static_cast<int64_t>(golden_bits(seed, i) % 513) - 512) / 64;
+  }
+  return values;
+}
+
+using GoldenUnit = std::pair<std::string, std::vector<Dataset>>;
+
+/// Three samples of 200, 300 and 400 tokens.
+inline const std::vector<uint64_t> kGoldenOffsets = {0, 200, 500, 900};
+
+inline GoldenUnit golden_rollout() {
+  using std::vector;
+  const auto text = [](const std::string& bytes) {
+    return vector<uint8_t>(bytes.begin(), bytes.end());
+  };
+  vector<Dataset> all;
+  all.push_back(dataset_of("0/sample_id", DType::kU64, {3}, vector<uint64_t>{5, 6, 9}));
+  all.push_back(dataset_of("0/group_id", DType::kU64, {3}, vector<uint64_t>{1, 1, 2}));
+  all.push_back(dataset_of("0/offsets", DType::kU64, {4}, kGoldenOffsets));
+  all.push_back(dataset_of("0/prompt_length", DType::kU32, {3}, vector<uint32_t>{20, 20, 30}));
+  all.push_back(
+      dataset_of("0/tokens", DType::kI32, {900}, golden_integers<int32_t>(1, 900, 50'000)));
+  all.push_back(dataset_of("0/log_probs", DType::kF32, {900}, golden_floats<float>(2, 900)));
+  all.push_back(dataset_of("0/loss_mask", DType::kU8, {900}, golden_integers<uint8_t>(3, 900, 2)));
+  all.push_back(dataset_of("0/rewards", DType::kF64, {3}, vector<double>{1, 0.25, 0}));
+  all.push_back(dataset_of("0/rewards_present", DType::kU8, {3}, vector<uint8_t>{1, 1, 0}));
+  all.push_back(
+      dataset_of("0/reward_components", DType::kF64, {3, 2}, golden_floats<double>(4, 6)));
+  all.back().attributes["columns"] = std::string("exact\nformat");
+  all.push_back(dataset_of("0/finish", DType::kU8, {3}, vector<uint8_t>{0, 1, 255}));
+  all.push_back(dataset_of("0/version_offsets", DType::kU64, {4}, vector<uint64_t>{0, 1, 3, 4}));
+  all.push_back(dataset_of("0/versions", DType::kI64, {4}, vector<int64_t>{7, 7, 8, 8}));
+  all.push_back(dataset_of("0/version_starts", DType::kU32, {4}, vector<uint32_t>{0, 0, 90, 0}));
+  all.push_back(dataset_of("0/prompt_text", DType::kU8, {13}, text("2+2=3+3=\u00e9\u20ac")));
+  all.push_back(
+      dataset_of("0/prompt_text_offsets", DType::kU64, {4}, vector<uint64_t>{0, 4, 8, 13}));
+  all.push_back(
+      dataset_of("0/experts", DType::kU8, {900, 1, 2}, golden_integers<uint8_t>(5, 1800, 16)));
+  return {"rollout/0.h5", std::move(all)};
+}
+
+inline GoldenUnit golden_train(uint64_t rank) {
+  using std::vector;
+  const uint64_t tokens = rank == 0 ? 500 : 400, seed = 10 * (rank + 1);
+  vector<Dataset> all;
+  if (rank == 0) {
+    all.push_back(dataset_of("0-0/sample_id", DType::kU64, {2}, vector<uint64_t>{6, 5}));
+    all.push_back(dataset_of("0-0/offsets", DType::kU64, {3}, vector<uint64_t>{0, 300, 500}));
+  } else {
+    all.push_back(dataset_of("0-0/sample_id", DType::kU64, {1}, vector<uint64_t>{9}));
+    all.push_back(dataset_of("0-0/offsets", DType::kU64, {2}, vector<uint64_t>{0, 400}));
+  }
+  all.push_back(
+      dataset_of("0-0/log_probs", DType::kF32, {tokens}, golden_floats<float>(seed, tokens)));
+  all.push_back(
+      dataset_of("0-0/advantages", DType::kF64, {tokens}, golden_floats<double>(seed + 1, tokens)));
+  all.push_back(dataset_of("0-0/loss_mask", DType::kU8, {tokens},
+                           golden_integers<uint8_t>(seed + 2, tokens, 2)));
+  all.push_back(dataset_of("0-0/scalars", DType::kF64, {2}, golden_floats<double>(seed + 3, 2)));
+  all.back().attributes["columns"] = std::string("loss\ngrad_norm");
+  const std::string tensors = "forward/0/q_proj/y f32 2,4\nbackward/-/loss/dx f32 -\n";
+  all.push_back(dataset_of("0-0/events/tensors", DType::kU8, {tensors.size()},
+                           vector<uint8_t>(tensors.begin(), tensors.end())));
+  all.push_back(dataset_of("0-0/events/rank", DType::kU32, {2}, vector<uint32_t>{0, 0}));
+  all.push_back(dataset_of("0-0/events/rows", DType::kU64, {2}, vector<uint64_t>{2, 1}));
+  all.push_back(dataset_of("0-0/events/digest", DType::kU8, {2, 16},
+                           golden_integers<uint8_t>(seed + 4, 32, 256)));
+  return {"train/0-0/rank" + std::to_string(rank) + ".h5", std::move(all)};
+}
+
+/// A tensor before two steps; the second is stored as a difference to the first.
+inline std::array<GoldenUnit, 2> golden_weights() {
+  const std::vector<uint16_t> before = golden_integers<uint16_t>(30, 1500, 65'536);
+  std::vector<uint16_t> after = before;
+  for (size_t i = 0; i < after.size(); i += 37) after[i] ^= 3;
+  const auto tensor = [](const std::string& group, std::vector<uint16_t> values) {
+    Dataset d = dataset_of(group + "/parameters/w%2Fq", DType::kBF16, {30, 50}, std::move(values));
+    d.attributes["full_shape"] = std::vector<uint64_t>{60, 50};
+    d.attributes["start"] = std::vector<uint64_t>{30, 0};
+    return d;
+  };
+  const Dataset first = tensor("0-0", before);
+  Dataset second = tensor("1-0", after);
+  second.base = Base{"weights/0-0/rank0.h5", hash_of(first.bytes)};
+  second.base_bytes = first.bytes;
+  second.base_owner = first.owner;
+  return {GoldenUnit{"weights/0-0/rank0.h5", {first}}, {"weights/1-0/rank0.h5", {second}}};
+}
+
+/// Every dtype, small and in chunks, and an empty tensor, as an extension.
+inline GoldenUnit golden_dtypes() {
+  std::vector<Dataset> all;
+  const auto add = [&](DType dtype, uint64_t count) {
+    const uint64_t below = dtype == DType::kBool ? 2 : 256;
+    all.push_back(dataset_of("0/" + std::string(to_string(dtype)) + "-" + std::to_string(count),
+                             dtype, {count},
+                             golden_integers<uint8_t>(40 + count, count * size_of(dtype), below)));
+  };
+  add(DType::kF32, 0);
+  for (const DType dtype : kAllDTypes) {
+    add(dtype, 5);
+    add(dtype, 1100 / size_of(dtype));
+  }
+  return {"x-golden/dtypes.h5", std::move(all)};
+}
+
+/// All units, in the order in which they are appended.
+inline std::vector<GoldenUnit> golden_units() {
+  std::vector<GoldenUnit> units = {golden_rollout(), golden_train(0), golden_train(1),
+                                   golden_dtypes()};
+  for (GoldenUnit& unit : golden_weights()) units.push_back(std::move(unit));
+  return units;
+}
+
+/// Writes the content as a sealed dump and returns its root.
+inline Hash write_golden_dump(const std::string& path) {
+  DumpWriter writer = DumpWriter::create(path, kGoldenMeta);
+  for (const GoldenUnit& unit : golden_units()) writer.append(unit.first, unit.second);
+  return writer.seal(true, R"({"host":"golden"})");
+}
+
+}  // namespace rlreplay::format::test
