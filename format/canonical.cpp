@@ -121,28 +121,31 @@ std::string record_line(std::string_view body) {
 RecordBody open_record(std::string_view line, const std::string& path) {
   constexpr std::string_view kFront = R"({"body":)", kMiddle = R"(,"hash":")", kEnd = R"("})";
   constexpr size_t kTail = kMiddle.size() + 32 + kEnd.size();
-  const auto broken = [&](const std::string& why) {
-    return FormatError(Rule::kRecordSyntax, "not a record in canonical form: " + why, path);
-  };
+  const auto broken = FormatError(Rule::kRecordSyntax, "the envelope of a record is damaged", path);
   if (line.size() < kFront.size() + kTail || !line.starts_with(kFront) || !line.ends_with(kEnd)) {
-    throw broken("the envelope is damaged");
+    throw broken;
   }
   const std::string_view body = line.substr(kFront.size(), line.size() - kFront.size() - kTail);
   const std::string_view tail = line.substr(line.size() - kTail);
   const auto hash = Hash::from_hex(tail.substr(kMiddle.size(), 32));
-  if (!tail.starts_with(kMiddle) || !hash) throw broken("the envelope is damaged");
+  if (!tail.starts_with(kMiddle) || !hash) throw broken;
   if (hash_of(body) != *hash) {
     throw FormatError(Rule::kRecordHash, "a record's body does not have its hash", path);
   }
   // One spelling a value: keys twice, other spacing and fractions all fail here.
+  const auto misspelled = [&](const std::string& why) {
+    return FormatError(Rule::kRecordForm, "not canonical JSON: " + why, path);
+  };
   try {
     const JsonDocument document = JsonDocument::parse(body, path, {.max_depth = kDepth});
     refuse_fractions(document.root(), path);
-    if (document.root().dump() != body) throw broken("the same values are spelled otherwise");
+    if (document.root().dump() != body) {
+      throw misspelled("the same values are spelled otherwise");
+    }
   } catch (const FormatError&) {
     throw;
   } catch (const Error& e) {
-    throw broken(e.what());
+    throw misspelled(e.what());
   }
   return {body, *hash};
 }

@@ -45,7 +45,8 @@ struct RecordBody {
   Hash hash;
 };
 
-/// Opens a line without its end. Errors: FormatError kRecordSyntax or kRecordHash.
+/// Opens a line without its end.
+/// Errors: FormatError kRecordSyntax, kRecordHash or kRecordForm.
 RecordBody open_record(std::string_view line, const std::string& path);
 
 }  // namespace rlreplay::format

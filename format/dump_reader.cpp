@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "format/checked_image.h"
 #include "format/folder.h"
 #include "format/journal.h"
 #include "format/rule.h"
@@ -16,9 +17,19 @@ std::span<const std::byte> bytes_of(const Buffer<std::byte>& buffer) {
   return {buffer.data(), buffer.size()};
 }
 
+/// The bytes of a file, copied by all threads.
+Buffer<std::byte> read_whole(const OpenFile& file, ThreadPool& pool) {
+  constexpr size_t kPiece = size_t{4} << 20;
+  Buffer<std::byte> bytes(static_cast<size_t>(file.size));
+  pool.run(static_cast<int64_t>((bytes.size() + kPiece - 1) / kPiece), [&](int64_t item, int) {
+    const size_t begin = static_cast<size_t>(item) * kPiece;
+    file.read(begin, {bytes.data() + begin, std::min(kPiece, bytes.size() - begin)});
+  });
+  return bytes;
+}
+
 /// The journal of a finished dump is not needed to read it, but a damaged one is a finding.
-void check_journal(const Folder& folder, const Manifest& manifest) {
-  const auto journal = folder.read(kJournalName, kMaxJournalBytes);
+void check_journal(const std::optional<Buffer<std::byte>>& journal, const Manifest& manifest) {
   if (!journal || journal->size() != manifest.journal_size ||
       hash_of(bytes_of(*journal)) != manifest.journal_hash) {
     throw FormatError(Rule::kJournal, "the journal is not the one that the manifest names",
@@ -73,8 +84,9 @@ DumpReader DumpReader::open(const std::string& path, const ReaderOptions& option
   const auto bytes = state->folder.read(kManifestName, kMaxManifestBytes);
   state->sealed = bytes.has_value();
   if (state->sealed) {
+    const auto journal = state->folder.read(kJournalName, kMaxJournalBytes);
     state->manifest = parse_manifest(bytes_of(*bytes));
-    check_journal(state->folder, state->manifest);
+    check_journal(journal, state->manifest);
   } else {
     state->manifest = from_journal(state->folder);
   }
@@ -109,29 +121,38 @@ std::vector<const UnitRecord*> DumpReader::find(std::string_view kind,
   return found;
 }
 
+namespace {
+
+/// What the folder says of any file, said of a unit.
+FormatError of_unit(const FormatError& fault, const std::string& path) {
+  const Rule rule = fault.rule() == Rule::kFileSize ? Rule::kUnitSize : Rule::kUnitType;
+  return {rule, fault.what(), path};
+}
+
+}  // namespace
+
 Buffer<std::byte> DumpReader::read_unit(const UnitRecord& unit) const {
   if (unit.size > state_->options.unit_bytes) {
-    throw FormatError(Rule::kLimit, "the unit is larger than this reader may take", unit.path);
+    throw FormatError(Rule::kUnitLimit, "the unit is larger than this reader may take", unit.path);
   }
-  const auto size = state_->folder.size(unit.path);
-  if (!size) throw FormatError(Rule::kUnitMissing, "a unit is missing", unit.path);
-  if (*size != unit.size) {
-    throw FormatError(
-        Rule::kFileSize,
-        "the file has " + std::to_string(*size) + " bytes, not " + std::to_string(unit.size),
-        unit.path);
+  try {
+    const auto file = state_->folder.open_file(unit.path);
+    if (!file) throw FormatError(Rule::kUnitMissing, "a unit is missing", unit.path);
+    if (file->size != unit.size) {
+      throw FormatError(
+          Rule::kUnitSize,
+          "the file has " + std::to_string(file->size) + " bytes, not " + std::to_string(unit.size),
+          unit.path);
+    }
+    return read_whole(*file, state_->pool);
+  } catch (const FormatError& fault) {
+    if (fault.rule() >= Rule::kUnitLimit) throw;
+    throw of_unit(fault, unit.path);
   }
-  auto bytes = state_->folder.read(unit.path, unit.size);
-  if (!bytes) throw FormatError(Rule::kUnitMissing, "a unit is missing", unit.path);
-  return std::move(*bytes);
 }
 
 void DumpReader::check_unit(const UnitRecord& unit) const {
-  const Buffer<std::byte> bytes = read_unit(unit);
-  if (hash_of(bytes_of(bytes)) != unit.hash) {
-    throw FormatError(Rule::kUnitHash, "the stored bytes are not those that were written",
-                      unit.path);
-  }
+  CheckedImage(read_unit(unit), unit.size, unit.hash, unit.path);
 }
 
 UnitReader DumpReader::open_unit(const UnitRecord& unit) const {

@@ -46,10 +46,10 @@ class DumpReader {
   std::vector<const UnitRecord*> find(std::string_view kind, std::string_view group) const;
 
   /// Checks the stored bytes of a unit, and nothing of what is in them.
-  /// Errors: FormatError kUnitMissing, kPath, kFileType, kFileSize or kUnitHash.
+  /// Errors: FormatError, from kUnitLimit to kUnitHash.
   void check_unit(const UnitRecord& unit) const;
 
-  /// Errors: FormatError from kUnitMissing on.
+  /// Errors: FormatError, from kUnitLimit to kContent.
   UnitReader open_unit(const UnitRecord& unit) const;
 
   /// A whole dataset, decoded and checked, its bases too.

@@ -102,7 +102,7 @@ File Folder::open_parent(std::string_view path, std::string& name, System* maker
     const size_t slash = path.find('/');
     name = std::string(path.substr(0, slash));
     if (name.empty() || name == "." || name == "..") {
-      throw FormatError(Rule::kPath, "a path outside the dump", std::string(path));
+      throw Error(ErrorCode::kInternal, "a path outside the dump", std::string(path));
     }
     if (slash == std::string_view::npos) return parent;
     if (maker != nullptr) {
@@ -115,7 +115,7 @@ File Folder::open_parent(std::string_view path, std::string& name, System* maker
     File next = open_at(parent.get(), name, kFolderFlags);
     if (!next) {
       if (is_link_or_loop(errno)) {
-        throw FormatError(Rule::kPath, "not a folder, or a link, on the way to a file", name);
+        throw FormatError(Rule::kUnitType, "a link, or no folder, on the way to a unit", name);
       }
       return next;  // absent: errno tells
     }
@@ -136,11 +136,11 @@ std::vector<std::string> Folder::list(size_t most) const {
   return out;
 }
 
-std::optional<Buffer<std::byte>> Folder::read(std::string_view path, uint64_t most) const {
+std::optional<OpenFile> Folder::open_file(std::string_view path) const {
   const std::string where(path);
   std::string name;
   const File parent = open_parent(path, name, nullptr);
-  const File file =
+  File file =
       parent ? open_at(parent.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : File();
   if (!file) {
     if (errno == ENOENT) return std::nullopt;
@@ -150,33 +150,29 @@ std::optional<Buffer<std::byte>> Folder::read(std::string_view path, uint64_t mo
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw failed("look at", where);
   if (!S_ISREG(status.st_mode)) throw FormatError(Rule::kFileType, "not a regular file", where);
-  if (static_cast<uint64_t>(status.st_size) > most) {
-    throw FormatError(Rule::kFileSize, "the file is larger than it may be", where);
+  return OpenFile{std::move(file), static_cast<uint64_t>(status.st_size), where};
+}
+
+std::optional<Buffer<std::byte>> Folder::read(std::string_view path, uint64_t most) const {
+  const auto file = open_file(path);
+  if (!file) return std::nullopt;
+  if (file->size > most) {
+    throw FormatError(Rule::kFileSize, "the file is larger than it may be", file->path);
   }
-  Buffer<std::byte> bytes(static_cast<size_t>(status.st_size));
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = ::read(file.get(), bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw failed("read", where);
-    if (n == 0) throw FormatError(Rule::kFileSize, "the file shrank while it was read", where);
-    done += static_cast<size_t>(n);
-  }
+  Buffer<std::byte> bytes(static_cast<size_t>(file->size));
+  file->read(0, {bytes.data(), bytes.size()});
   return bytes;
 }
 
-std::optional<uint64_t> Folder::size(std::string_view path) const {
-  std::string name;
-  const File parent = open_parent(path, name, nullptr);
-  struct stat status {};
-  if (!parent || ::fstatat(parent.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-    if (errno == ENOENT) return std::nullopt;
-    throw failed("look at", std::string(path));
+void OpenFile::read(uint64_t begin, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t n = ::pread(file.get(), out.data(), out.size(), static_cast<off_t>(begin));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw failed("read", path);
+    if (n == 0) throw FormatError(Rule::kFileSize, "the file shrank while it was read", path);
+    begin += static_cast<uint64_t>(n);
+    out = out.subspan(static_cast<size_t>(n));
   }
-  if (!S_ISREG(status.st_mode)) {
-    throw FormatError(Rule::kFileType, "not a regular file", std::string(path));
-  }
-  return static_cast<uint64_t>(status.st_size);
 }
 
 void Folder::write_whole(std::string_view path, std::span<const std::byte> bytes,

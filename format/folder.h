@@ -32,6 +32,17 @@ class File {
   int descriptor_ = -1;
 };
 
+/// A regular file, whose size is the one that it had when it was opened.
+struct OpenFile {
+  File file;
+  uint64_t size = 0;
+  std::string path;  // below the dump
+
+  /// Fills `out` with the bytes from `begin` on; may be called by several threads at once.
+  /// Errors: kEnvironment; FormatError kFileSize when the file ends before.
+  void read(uint64_t begin, std::span<std::byte> out) const;
+};
+
 /// The folder of a dump. What lies below is reached name by name from its descriptor and never
 /// through a link, so that no path can lead out of it.
 class Folder {
@@ -49,11 +60,13 @@ class Folder {
   std::vector<std::string> list(size_t most = 1'000'000) const;
 
   /// The bytes of a regular file; nothing when it is absent.
-  /// Errors: FormatError kPath, kFileType or kFileSize (more than `most` bytes).
+  /// Errors: FormatError kFileType, kFileSize (more than `most` bytes), or kUnitType for a link or
+  /// something that is no folder on the way.
   std::optional<Buffer<std::byte>> read(std::string_view path, uint64_t most) const;
 
-  /// The size of a regular file; nothing when it is absent.
-  std::optional<uint64_t> size(std::string_view path) const;
+  /// A regular file to be read; nothing when it is absent.
+  /// Errors: FormatError kFileType, or kUnitType as `read`.
+  std::optional<OpenFile> open_file(std::string_view path) const;
 
   /// Writes a file under a temporary name, makes it durable, and gives it its name in one step:
   /// whoever looks sees all of it or none.

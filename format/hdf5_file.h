@@ -10,6 +10,11 @@
 #include <variant>
 #include <vector>
 
+namespace rlreplay::format {
+class CheckedImage;
+class Faults;
+}  // namespace rlreplay::format
+
 /// The only door to libhdf5: files are built and read in memory, chunks pass through as stored
 /// bytes, and no filter of libhdf5 ever runs. Calls from several threads take turns.
 namespace rlreplay::format::h5 {
@@ -80,41 +85,30 @@ class Builder {
 struct Limits {
   size_t objects = 200'000;
   size_t depth = 4;
+  size_t attributes = 32;  // of one object
   size_t attribute_bytes = 64 * 1024;
-  uint64_t dataset_bytes = uint64_t{1} << 36;
+  uint64_t dataset_bytes = uint64_t{1} << 36;  // decoded
+  uint64_t unit_bytes = uint64_t{1} << 40;     // decoded
 };
 
+/// A dataset, and where its stored bytes lie in the image.
 struct DatasetEntry {
   std::string path;  // without a slash at its front
   Layout layout;
   Attributes attributes;
+  /// Contiguous: one piece, none where it is empty. Else the stored frame of each chunk.
+  std::vector<std::span<const std::byte>> pieces;
 };
 
-/// A file opened over bytes in memory, which must have been checked against their hash and must
-/// outlive the view. Everything in it was seen and judged when `open` returns.
-class View {
- public:
-  /// Errors: FormatError with kSignature, kContainer, kObject, kAttribute, kElement, kShape,
-  /// kLayout, kLimit or kChunk; `where` is its path.
-  static View open(std::span<const std::byte> image, const Limits& limits, std::string where);
-  ~View();
-  View(View&&) noexcept;
-  View& operator=(View&&) noexcept;
-
-  const Attributes& root_attributes() const;
-  /// Sorted by path.
-  const std::vector<DatasetEntry>& datasets() const;
-
-  /// All bytes of a contiguous dataset; `out` has exactly their size.
-  void read(size_t dataset, std::span<std::byte> out) const;
-  /// The stored frame of a chunk. `out` has room for the largest possible one; returns its size.
-  /// May be called by several threads at once.
-  size_t read_chunk(size_t dataset, uint64_t index, std::span<std::byte> out) const;
-
- private:
-  struct State;
-  explicit View(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+struct Contents {
+  Attributes root;
+  std::vector<DatasetEntry> datasets;  // sorted by path
 };
+
+/// Looks at everything in a file and at no value: libhdf5 is done with it when this returns.
+/// Errors: FormatError kSignature, kContainer or kObjectLimit; other rules that are broken are
+/// gathered in `faults`, and mean nothing more can be said of the contents than that.
+Contents contents_of(const CheckedImage& image, const Limits& limits, const std::string& where,
+                     Faults& faults);
 
 }  // namespace rlreplay::format::h5

@@ -2,32 +2,39 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <unistd.h>
 
+#include "format/faults.h"
 #include "format/record.h"
 
 namespace rlreplay::format {
 namespace {
 
-void parse_line(std::string_view line, uint64_t number, Journal& journal) {
+void check_chain(const JsonValue& body, uint64_t number, const Hash& last,
+                 const std::string& where) {
+  const bool follows = number == 0 || hash_from_json(body["previous"], where) == last;
+  if (!follows || body["line"].integer(0, INT64_MAX) != static_cast<int64_t>(number)) {
+    throw FormatError(Rule::kChain, "the line does not follow the one before it", where);
+  }
+}
+
+void parse_line(std::string_view line, uint64_t number, Journal& journal, Faults& faults) {
   const std::string where = std::string(kJournalName) + ":" + std::to_string(number + 1);
   const RecordBody record = open_record(line, where);
   const JsonDocument document = JsonDocument::parse(record.body, where);
   const JsonValue body = document.root();
+  const Hash last = std::exchange(journal.last, record.hash);
   if (number == 0) check_header(body, where);
   schema_of(where, [&] {
-    const bool follows = number == 0 || hash_from_json(body["previous"], where) == journal.last;
-    if (!follows || body["line"].integer(0, INT64_MAX) != static_cast<int64_t>(number)) {
-      throw FormatError(Rule::kChain, "the line does not follow the one before it", where);
-    }
+    faults.gather([&] { check_chain(body, number, last, where); });
     if (number == 0) {
       journal.meta = meta_from_json(body["meta"], where);
     } else {
       journal.units.push_back(unit_from_json(body["unit"], where));
     }
   });
-  journal.last = record.hash;
 }
 
 }  // namespace
@@ -35,13 +42,16 @@ void parse_line(std::string_view line, uint64_t number, Journal& journal) {
 Journal parse_journal(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   Journal journal;
+  Faults faults(kJournalName);
   uint64_t number = 0;
   while (true) {
     const size_t end = text.find('\n', journal.whole_bytes);
     if (end == std::string_view::npos) break;
-    parse_line(text.substr(journal.whole_bytes, end - journal.whole_bytes), number++, journal);
+    const std::string_view line = text.substr(journal.whole_bytes, end - journal.whole_bytes);
+    faults.gather([&] { parse_line(line, number++, journal, faults); });
     journal.whole_bytes = end + 1;
   }
+  faults.raise();
   refuse_duplicates(journal.units, kJournalName);
   return journal;
 }

@@ -26,8 +26,8 @@ struct Journal {
   uint64_t whole_bytes = 0;
 };
 
-/// Errors: FormatError kRecordSyntax, kRecordHash, kFormatName, kVersion, kMustUnderstand, kSchema,
-/// kChain or kDuplicate. A last line without its end is left out, not an error.
+/// Errors: FormatError, from kRecordSyntax to kDuplicate. A last line without its end is left out,
+/// not an error.
 Journal parse_journal(std::span<const std::byte> bytes);
 
 /// Appends lines; each is durable when the call returns.

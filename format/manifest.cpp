@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "format/faults.h"
 #include "format/record.h"
 
 namespace rlreplay::format {
@@ -26,10 +27,32 @@ std::string manifest_text(const Manifest& manifest) {
       .text("root", manifest.root.hex())
       .json("units", json_array(units))
       .json("unstable", manifest.unstable);
+  if (manifest.derived_from) {
+    body.json("derived_from", JsonObject()
+                                  .text("root", manifest.derived_from->root.hex())
+                                  .text("version", manifest.derived_from->version)
+                                  .str());
+  }
   return record_line(body.str());
 }
 
 namespace {
+
+/// The units, sorted by path.
+std::vector<UnitRecord> units_from_json(const JsonValue& list) {
+  Faults faults(kManifestName);
+  std::vector<UnitRecord> units;
+  for (size_t i = 0; i < list.size(); ++i) {
+    faults.gather([&] {
+      schema_of(kManifestName, [&] { units.push_back(unit_from_json(list.at(i), kManifestName)); });
+    });
+  }
+  const bool sorted = std::is_sorted(units.begin(), units.end(),
+                                     [](const auto& a, const auto& b) { return a.path < b.path; });
+  if (!sorted) faults.add(Rule::kSchema, "the units are not sorted");
+  faults.raise();
+  return units;
+}
 
 Manifest manifest_from_json(const JsonValue& body) {
   Manifest manifest;
@@ -40,14 +63,19 @@ Manifest manifest_from_json(const JsonValue& body) {
   manifest.root = hash_from_json(body["root"], kManifestName);
   body["unstable"].members();
   manifest.unstable = body["unstable"].dump();
-  const JsonValue units = body["units"];
-  if (units.size() > kMaxUnits) {
-    throw FormatError(Rule::kLimit, "more units than a dump may have", kManifestName);
+  if (const auto origin = body.find("derived_from")) {
+    manifest.derived_from = DerivedFrom{(*origin)["version"].string(),
+                                        hash_from_json((*origin)["root"], kManifestName)};
   }
-  for (size_t i = 0; i < units.size(); ++i) {
-    manifest.units.push_back(unit_from_json(units.at(i), kManifestName));
-  }
+  manifest.units = units_from_json(body["units"]);
   return manifest;
+}
+
+void check_unit_count(const JsonValue& body) {
+  const auto units = body.find("units");
+  if (units && units->is_array() && units->size() > kMaxUnits) {
+    throw FormatError(Rule::kUnitCount, "more units than a dump may have", kManifestName);
+  }
 }
 
 }  // namespace
@@ -61,11 +89,11 @@ Manifest parse_manifest(std::span<const std::byte> bytes) {
   const RecordBody record = open_record(text, kManifestName);
   const JsonDocument document = JsonDocument::parse(record.body, kManifestName);
   check_header(document.root(), kManifestName);
-  Manifest manifest = schema_of(kManifestName, [&] { return manifest_from_json(document.root()); });
+  Manifest manifest = schema_of(kManifestName, [&] {
+    check_unit_count(document.root());
+    return manifest_from_json(document.root());
+  });
   refuse_duplicates(manifest.units, kManifestName);
-  const bool sorted = std::is_sorted(manifest.units.begin(), manifest.units.end(),
-                                     [](const auto& a, const auto& b) { return a.path < b.path; });
-  if (!sorted) throw FormatError(Rule::kSchema, "the units are not sorted", kManifestName);
   if (root_of(manifest.meta, manifest.units) != manifest.root) {
     throw FormatError(Rule::kRoot, "the root does not follow from the units", kManifestName);
   }

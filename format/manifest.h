@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,14 @@ inline constexpr char kManifestName[] = "manifest.json";
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 20;
 inline constexpr size_t kMaxUnits = 1'000'000;
 
+/// The dump that was rewritten in a newer version.
+struct DerivedFrom {
+  std::string version;  // `0.1`
+  Hash root;
+
+  friend bool operator==(const DerivedFrom&, const DerivedFrom&) = default;
+};
+
 /// The last file of a dump to be written: what it consists of.
 struct Manifest {
   /// False when the dump was closed after its writer had died.
@@ -25,6 +34,7 @@ struct Manifest {
   /// Sorted by path.
   std::vector<UnitRecord> units;
   Hash root;
+  std::optional<DerivedFrom> derived_from;
   uint64_t journal_size = 0;
   Hash journal_hash;
 };
@@ -34,8 +44,7 @@ Hash root_of(const std::string& meta, const std::vector<UnitRecord>& sorted_unit
 
 std::string manifest_text(const Manifest& manifest);
 
-/// Errors: FormatError kRecordSyntax, kRecordHash, kFormatName, kVersion, kMustUnderstand, kSchema,
-/// kPath, kDuplicate, kLimit or kRoot, in this order.
+/// Errors: FormatError, from kRecordSyntax to kRoot.
 Manifest parse_manifest(std::span<const std::byte> bytes);
 
 }  // namespace rlreplay::format

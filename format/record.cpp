@@ -11,29 +11,45 @@ void put_header(JsonObject& object) {
       .texts("must_understand", {});
 }
 
+namespace {
+
+/// Runs `read`; a key that is missing or of another kind breaks `rule`.
+template <class Read>
+void under(Rule rule, const std::string& path, Read&& read) {
+  try {
+    read();
+  } catch (const FormatError&) {
+    throw;
+  } catch (const Error& e) {
+    throw FormatError(rule, std::string(e.what()) + " at " + e.where(), path);
+  }
+}
+
+}  // namespace
+
 void check_header(const JsonValue& body, const std::string& path) {
-  schema_of(path, [&] {
-    if (body["format"].string() != kFormat) {
-      throw FormatError(Rule::kFormatName,
-                        "the record is of the format \"" + body["format"].string() + "\"", path);
-    }
+  under(Rule::kFormatName, path, [&] {
+    const std::string& format = body["format"].string();
+    if (format == kFormat) return;
+    throw FormatError(Rule::kFormatName, "the record is of the format \"" + format + "\"", path);
+  });
+  under(Rule::kVersion, path, [&] {
     const int64_t major = body["major"].integer(0, INT32_MAX);
     const int64_t minor = body["minor"].integer(0, INT32_MAX);
-    if (major != kMajor || minor > kMinor) {
-      throw FormatError(Rule::kVersion,
-                        "version " + std::to_string(major) + "." + std::to_string(minor) +
-                            " of the format is newer than this program, which reads up to " +
-                            std::to_string(kMajor) + "." + std::to_string(kMinor) +
-                            ": use a newer one",
-                        path);
-    }
+    if (major <= kMajor) return;  // a newer minor adds only what can be left aside
+    throw FormatError(Rule::kVersion,
+                      "version " + std::to_string(major) + "." + std::to_string(minor) +
+                          " of the format is newer than this program, which reads version " +
+                          std::to_string(kMajor) + ": use a newer one",
+                      path);
+  });
+  under(Rule::kMustUnderstand, path, [&] {
     const JsonValue features = body["must_understand"];
-    for (size_t i = 0; i < features.size(); ++i) {
-      throw FormatError(Rule::kMustUnderstand,
-                        "the dump needs the feature \"" + features.at(i).string() +
-                            "\", which this program does not know: use a newer one",
-                        path);
-    }
+    if (features.size() == 0) return;  // this version knows none
+    throw FormatError(Rule::kMustUnderstand,
+                      "the dump needs the feature \"" + features.at(0).string() +
+                          "\", which this program does not know: use a newer one",
+                      path);
   });
 }
 
@@ -58,15 +74,16 @@ UnitRecord unit_from_json(const JsonValue& value, const std::string& path) {
   constexpr int64_t kMost = int64_t{1} << 50;
   UnitRecord unit;
   unit.path = value["path"].string();
-  if (!sound_unit_path(unit.path)) {
-    throw FormatError(Rule::kPath, "the path of a unit lies outside the grammar", path);
-  }
   unit.size = static_cast<uint64_t>(value["size"].integer(0, kMost));
   unit.logical = static_cast<uint64_t>(value["logical"].integer(0, kMost));
   unit.hash = hash_from_json(value["hash"], path);
   unit.content = hash_from_json(value["content"], path);
   const JsonValue groups = value["groups"];
   for (size_t i = 0; i < groups.size(); ++i) unit.groups.push_back(groups.at(i).string());
+  if (!sound_unit_path(unit.path)) {
+    throw FormatError(Rule::kUnitPath,
+                      "the path of a unit lies outside the grammar: \"" + unit.path + "\"", path);
+  }
   return unit;
 }
 

@@ -18,7 +18,7 @@ void check_header(const JsonValue& body, const std::string& path);
 
 std::string unit_json(const UnitRecord& unit);
 
-/// Errors: FormatError kSchema or kPath.
+/// Errors: FormatError kSchema or kUnitPath.
 UnitRecord unit_from_json(const JsonValue& value, const std::string& path);
 
 /// The `meta` of a dump, checked: `ranks`, the number of ranks that write train units, must be

@@ -14,33 +14,40 @@ struct Row {
 constexpr Row kRows[] = {
     {Rule::kNotADump, "not-a-dump"},
     {Rule::kManifestMissing, "manifest-missing"},
-    {Rule::kPath, "path"},
     {Rule::kFileType, "file-type"},
     {Rule::kFileSize, "file-size"},
     {Rule::kRecordSyntax, "record-syntax"},
     {Rule::kRecordHash, "record-hash"},
+    {Rule::kRecordForm, "record-form"},
     {Rule::kFormatName, "format-name"},
     {Rule::kVersion, "version"},
     {Rule::kMustUnderstand, "must-understand"},
+    {Rule::kUnitCount, "unit-count"},
     {Rule::kSchema, "schema"},
+    {Rule::kUnitPath, "unit-path"},
     {Rule::kChain, "chain"},
     {Rule::kDuplicate, "duplicate"},
-    {Rule::kJournal, "journal"},
     {Rule::kRoot, "root"},
+    {Rule::kJournal, "journal"},
+    {Rule::kUnitLimit, "unit-limit"},
     {Rule::kUnitMissing, "unit-missing"},
+    {Rule::kUnitType, "unit-type"},
+    {Rule::kUnitSize, "unit-size"},
     {Rule::kUnitHash, "unit-hash"},
     {Rule::kSignature, "signature"},
     {Rule::kContainer, "container"},
+    {Rule::kObjectLimit, "object-limit"},
     {Rule::kObject, "object"},
     {Rule::kAttribute, "attribute"},
     {Rule::kElement, "element"},
     {Rule::kShape, "shape"},
     {Rule::kLayout, "layout"},
-    {Rule::kLimit, "limit"},
+    {Rule::kDataLimit, "data-limit"},
     {Rule::kChunk, "chunk"},
-    {Rule::kParent, "parent"},
-    {Rule::kDatasetHash, "dataset-hash"},
     {Rule::kContent, "content"},
+    {Rule::kParent, "parent"},
+    {Rule::kFrame, "frame"},
+    {Rule::kDatasetHash, "dataset-hash"},
     {Rule::kMeaning, "meaning"},
     {Rule::kUnlisted, "unlisted"},
 };
@@ -50,6 +57,11 @@ ErrorCode code_of(Rule rule) {
     case Rule::kVersion:
     case Rule::kMustUnderstand:
       return ErrorCode::kUnsupported;
+    case Rule::kUnitCount:
+    case Rule::kUnitLimit:
+    case Rule::kObjectLimit:
+    case Rule::kDataLimit:
+      return ErrorCode::kLimit;
     case Rule::kNotADump:
     case Rule::kManifestMissing:
     case Rule::kUnitMissing:

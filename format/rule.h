@@ -7,40 +7,53 @@
 
 namespace rlreplay::format {
 
-/// The rules of SPEC.md whose breach a reader reports, in the order in which they are checked. The
-/// names that `to_string` gives are pinned: they are printed in JSON.
+/// The rules of SPEC.md whose breach a reader reports, in the order in which they are checked: of
+/// two that are broken it is the first that is reported. The names that `to_string` gives are
+/// pinned: they are printed in JSON.
 enum class Rule {
-  kNotADump,         // the folder holds no manifest and no journal
+  // The folder.
+  kNotADump,         // no manifest and no journal, or no line of it
   kManifestMissing,  // sealed evidence without a manifest
-  kPath,             // a path outside the grammar, or a link on the way
-  kFileType,         // not a regular file
-  kFileSize,         // larger than a file of its kind may be, or other than announced
-  kRecordSyntax,     // a record that is not one canonical JSON envelope
-  kRecordHash,       // a record whose body does not have its hash
-  kFormatName,       // another format
-  kVersion,          // a version that this reader does not know
-  kMustUnderstand,   // a feature that this reader does not know
-  kSchema,           // a key that is missing, or a value of the wrong kind or range
-  kChain,            // journal lines that do not follow one another
-  kDuplicate,        // a path twice
-  kJournal,          // a journal other than the manifest's
-  kRoot,             // the root does not follow from the units
-  kUnitMissing,      // an announced file is absent
-  kUnitHash,         // stored bytes other than the announced ones
-  kSignature,        // not HDF5, or a superblock other than version 3
-  kContainer,        // libhdf5 refuses the file
-  kObject,           // a link or object of a kind that does not belong here
-  kAttribute,        // an attribute that is missing, unknown, or wrong
-  kElement,          // a stored type other than the dtype's
-  kShape,            // shape and stored size do not agree
-  kLayout,           // a layout or filter outside the list
-  kLimit,            // more than the reader was allowed to take
-  kChunk,            // a chunk that is missing, too large, or not one sound frame
-  kParent,           // the base of a difference is absent, other, or too deep
-  kDatasetHash,      // decoded bytes other than the hash
-  kContent,          // the unit's content does not have the announced hash
-  kMeaning,          // values that break the tables: offsets, masks, lengths
-  kUnlisted,         // a file that no record names
+  kFileType,         // a manifest or journal that is not a regular file
+  kFileSize,         // one that is larger than it may be
+  // Its records.
+  kRecordSyntax,    // a record without its envelope
+  kRecordHash,      // a body that does not have its hash
+  kRecordForm,      // a body that is not canonical JSON
+  kFormatName,      // another format
+  kVersion,         // a version that this reader does not know
+  kMustUnderstand,  // a feature that this reader does not know
+  kUnitCount,       // more units than a dump may have
+  kSchema,          // a key that is missing, or a value of the wrong kind or range
+  kUnitPath,        // a unit's path outside the grammar
+  kChain,           // journal lines that do not follow one another
+  kDuplicate,       // a unit twice
+  kRoot,            // the root does not follow from the units
+  kJournal,         // a journal other than the manifest's
+  // A unit's file.
+  kUnitLimit,    // larger than the reader may take into memory
+  kUnitMissing,  // absent
+  kUnitType,     // not a regular file, or reached through a link
+  kUnitSize,     // of another size than announced
+  kUnitHash,     // of other bytes than announced
+  // What is in it: only from here on does libhdf5 see its bytes.
+  kSignature,    // not HDF5, or a superblock other than version 3
+  kContainer,    // libhdf5 refuses the file, or a part of it
+  kObjectLimit,  // more objects, levels or attributes than the reader may take
+  kObject,       // a link, name or object of a kind that does not belong here
+  kAttribute,    // an attribute that is missing, unknown, or wrong
+  kElement,      // a stored type other than the dtype's
+  kShape,        // shape and stored size do not agree
+  kLayout,       // a layout or filter outside the list
+  kDataLimit,    // more decoded bytes than announced, or than the reader may take
+  kChunk,        // stored bytes that are missing, too many, or partly filtered
+  kContent,      // the unit's content does not have the announced hash
+  // Values.
+  kParent,       // the base of a difference is absent, other, or too deep
+  kFrame,        // a chunk that is not one sound zstd frame of its size
+  kDatasetHash,  // decoded bytes other than the hash
+  kMeaning,      // values that break the tables: offsets, masks, lengths
+  kUnlisted,     // a file that no record names
 };
 
 std::string_view to_string(Rule rule);
@@ -54,7 +67,8 @@ struct Problem {
 };
 
 /// A breach of a rule, thrown where a reader cannot go on. Its code is kUnsupported for versions
-/// and features, kIncomplete for what is absent, else kCorrupt.
+/// and features, kLimit for what the reader may not take, kIncomplete for what is absent, else
+/// kCorrupt.
 class FormatError : public Error {
  public:
   FormatError(Rule rule, const std::string& message, std::string path, std::string dataset = {});

@@ -2,16 +2,20 @@
 
 #include <span>
 #include <string_view>
-#include <vector>
-
-#include "format/rule.h"
-#include "format/unit_reader.h"
-#include "src/base/dtype.h"
 
 namespace rlreplay::format {
 
 /// What values of a dataset must satisfy beyond their type.
-enum class Values { kAny, kMask, kOffsets };
+enum class Values {
+  kAny,
+  kMask,           // 0 or 1
+  kOffsets,        // ascend from 0 to the number that `total` stands for
+  kPromptLengths,  // none is longer than its sample
+  kTokens,         // none is negative
+  kFinish,         // a code of the table
+  kText,           // UTF-8, lone surrogates of foreign texts in three bytes
+  kNamed,          // `columns` has a name for each place of the last axis
+};
 
 /// One row of the tables of SPEC.md: a dataset of known meaning.
 struct KnownDataset {
@@ -28,8 +32,7 @@ struct KnownDataset {
 
 std::span<const KnownDataset> known_datasets();
 
-/// Checks the datasets of a unit that the tables know: dtypes, shapes that agree with one another,
-/// and values. Reads masks and offsets only.
-void check_meaning(const UnitReader& unit, std::vector<Problem>& problems);
+/// The row for a dataset of a unit, by the name below its group; null when the tables know none.
+const KnownDataset* find_known(std::string_view kind, std::string_view name);
 
 }  // namespace rlreplay::format

@@ -35,6 +35,16 @@ bool sound_unit_path(std::string_view path) {
   return sound_name(rest) && rest.size() > 3;
 }
 
+bool sound_version(std::string_view version) {
+  int major = -1, minor = -1;
+  const char* end = version.data() + version.size();
+  const auto first = std::from_chars(version.data(), end, major);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '.') return false;
+  const auto second = std::from_chars(first.ptr + 1, end, minor);
+  return second.ec == std::errc() && second.ptr == end && minor >= 0 && major >= 0 &&
+         major <= kMajor;
+}
+
 int64_t rank_of(std::string_view unit_path) {
   constexpr std::string_view kPrefix = "rank";
   const std::string_view name = unit_path.substr(unit_path.rfind('/') + 1);

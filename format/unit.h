@@ -12,7 +12,7 @@ namespace rlreplay::format {
 
 inline constexpr char kFormat[] = "rlreplay";
 inline constexpr int kMajor = 0;
-inline constexpr int kMinor = 1;
+inline constexpr int kMinor = 9;
 
 /// What the journal and the manifest say of one immutable file.
 struct UnitRecord {
@@ -35,6 +35,9 @@ struct EncodedUnit {
 /// Whether a unit's path follows the grammar: KIND/NAME.h5 or KIND/NAME/NAME.h5, where KIND is
 /// rollout, train, weights or x-VENDOR.
 bool sound_unit_path(std::string_view path);
+
+/// Whether a version that a unit names can be read.
+bool sound_version(std::string_view version);
 
 /// The first name of a unit's path.
 std::string_view kind_of(std::string_view unit_path);

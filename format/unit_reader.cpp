@@ -5,7 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "format/checked_image.h"
 #include "format/codec.h"
+#include "format/faults.h"
 #include "format/rule.h"
 #include "format/shuffle.h"
 #include "src/base/error.h"
@@ -15,101 +17,123 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-/// Takes an attribute out of the map: what is left belongs to the content.
-template <class T>
-T take(h5::Attributes& attributes, const char* name, const std::string& path,
-       const std::string& dataset) {
-  const auto it = attributes.find(name);
-  if (it == attributes.end() || !std::holds_alternative<T>(it->second)) {
-    throw FormatError(Rule::kAttribute,
-                      std::string("the attribute \"") + name + "\" is absent or of another type",
-                      path, dataset);
-  }
-  T value = std::get<T>(std::move(it->second));
-  attributes.erase(it);
-  return value;
-}
+/// What the attributes of a unit's objects say. A fault leaves a default in its place.
+class Description {
+ public:
+  Description(std::string dataset, h5::Attributes attributes, Faults& faults)
+      : dataset_(std::move(dataset)), attributes_(std::move(attributes)), faults_(faults) {}
 
-Hash take_hash(h5::Attributes& attributes, const char* name, const std::string& path,
-               const std::string& dataset) {
-  const auto hash = Hash::from_hex(take<std::string>(attributes, name, path, dataset));
-  if (!hash) {
-    throw FormatError(Rule::kAttribute, std::string("the attribute \"") + name + "\" is no hash",
-                      path, dataset);
+  /// Takes an attribute out: what is left in the end belongs to the content.
+  template <class T>
+  T take(const char* name) {
+    const auto it = attributes_.find(name);
+    if (it == attributes_.end() || !std::holds_alternative<T>(it->second)) {
+      fault(Rule::kAttribute,
+            std::string("the attribute \"") + name + "\" is absent or of another type");
+      return {};
+    }
+    T value = std::get<T>(std::move(it->second));
+    attributes_.erase(it);
+    return value;
   }
-  return *hash;
-}
 
-std::optional<Base> take_base(h5::Attributes& attributes, const std::string& path,
-                              const std::string& dataset) {
-  const auto encoding = take<std::string>(attributes, "encoding", path, dataset);
-  if (encoding == "plain") return std::nullopt;
-  if (encoding != "xor") {
-    throw FormatError(Rule::kAttribute, "an unknown encoding", path, dataset);
+  Hash take_hash(const char* name) {
+    const auto hash = Hash::from_hex(take<std::string>(name));
+    if (!hash) fault(Rule::kAttribute, std::string("the attribute \"") + name + "\" is no hash");
+    return hash.value_or(Hash{});
   }
-  Base base{take<std::string>(attributes, "base_unit", path, dataset),
-            take_hash(attributes, "base_hash", path, dataset)};
-  if (!sound_unit_path(base.unit)) {
-    throw FormatError(Rule::kAttribute, "the base of a difference lies outside the grammar", path,
-                      dataset);
-  }
-  return base;
-}
 
-/// The dataset as its attributes describe it, once storage and description agree.
-StoredDataset described(const h5::DatasetEntry& entry, const std::string& path) {
-  h5::Attributes attributes = entry.attributes;
+  DType take_dtype() {
+    const auto dtype = dtype_from_string(take<std::string>("dtype"));
+    if (!dtype) fault(Rule::kAttribute, "an unknown dtype");
+    return dtype.value_or(DType::kU8);
+  }
+
+  std::optional<Base> take_base() {
+    const auto encoding = take<std::string>("encoding");
+    if (encoding == "plain") return std::nullopt;
+    if (encoding != "xor") fault(Rule::kAttribute, "an unknown encoding");
+    Base base{take<std::string>("base_unit"), take_hash("base_hash")};
+    if (!sound_unit_path(base.unit)) {
+      fault(Rule::kAttribute, "the base of a difference lies outside the grammar");
+    }
+    return base;
+  }
+
+  void fault(Rule rule, const std::string& message) { faults_.add(rule, message, dataset_); }
+  h5::Attributes rest() { return std::move(attributes_); }
+
+ private:
+  std::string dataset_;
+  h5::Attributes attributes_;
+  Faults& faults_;
+};
+
+/// The dataset as its attributes describe it, where storage and description agree.
+StoredDataset described(const h5::DatasetEntry& entry, Faults& faults) {
+  const h5::Layout& layout = entry.layout;
+  Description says(entry.path, entry.attributes, faults);
   StoredDataset d;
   d.path = entry.path;
-  if (!sound_dataset_path(d.path)) {
-    throw FormatError(Rule::kObject, "a dataset outside a group", path, d.path);
+  if (!sound_dataset_path(d.path)) says.fault(Rule::kObject, "a dataset outside a group");
+  d.dtype = says.take_dtype();
+  d.shape = says.take<std::vector<uint64_t>>("shape");
+  d.hash = says.take_hash("hash");
+  d.base = says.take_base();
+  d.attributes = says.rest();
+  d.bytes = layout.bytes();
+  if (!(element_of(d.dtype) == layout.element)) {
+    says.fault(Rule::kElement, "the stored type is not the one of the dtype");
   }
-  const auto dtype = dtype_from_string(take<std::string>(attributes, "dtype", path, d.path));
-  if (!dtype) throw FormatError(Rule::kAttribute, "an unknown dtype", path, d.path);
-  d.dtype = *dtype;
-  if (!(element_of(d.dtype) == entry.layout.element)) {
-    throw FormatError(Rule::kElement, "the stored type is not the one of the dtype", path, d.path);
+  if (elements_of(d.shape) != layout.count) {
+    says.fault(Rule::kShape, "the shape does not have as many elements as are stored");
   }
-  d.shape = take<std::vector<uint64_t>>(attributes, "shape", path, d.path);
-  if (elements_of(d.shape) != entry.layout.count) {
-    throw FormatError(Rule::kShape, "the shape does not have as many elements as are stored", path,
-                      d.path);
+  if (layout.chunk > 0 && layout.shuffled != (layout.element.size > 1)) {
+    says.fault(Rule::kLayout, "elements of several bytes are shuffled, others not");
   }
-  if (entry.layout.chunk > 0 && entry.layout.shuffled != (entry.layout.element.size > 1)) {
-    throw FormatError(Rule::kLayout, "elements of several bytes are shuffled, others not", path,
-                      d.path);
+  const size_t most = frame_bound(layout.chunk * layout.element.size);
+  if (layout.chunk > 0 && std::any_of(entry.pieces.begin(), entry.pieces.end(),
+                                      [&](Bytes frame) { return frame.size() > most; })) {
+    says.fault(Rule::kChunk, "a stored chunk is larger than zstd can make it");
   }
-  d.hash = take_hash(attributes, "hash", path, d.path);
-  d.base = take_base(attributes, path, d.path);
-  d.attributes = std::move(attributes);
-  d.bytes = entry.layout.bytes();
   return d;
 }
 
-void check_root(h5::Attributes attributes, const std::string& path) {
-  const auto format = take<std::string>(attributes, "format", path, "/");
-  if (format != kFormat) {
-    throw FormatError(Rule::kFormatName, "the unit is of another format", path, "/");
+void check_root(const h5::Attributes& attributes, const std::string& path, Faults& faults) {
+  Description says("/", attributes, faults);
+  if (says.take<std::string>("format") != kFormat) {
+    says.fault(Rule::kAttribute, "the unit is of another format");
   }
-  take<std::string>(attributes, "version", path, "/");
-  if (take<std::string>(attributes, "unit", path, "/") != path) {
-    throw FormatError(Rule::kAttribute, "the unit was written under another path", path, "/");
+  if (!sound_version(says.take<std::string>("version"))) {
+    says.fault(Rule::kAttribute, "the unit's version is none that this program reads");
   }
+  if (says.take<std::string>("unit") != path) {
+    says.fault(Rule::kAttribute, "the unit was written under another path");
+  }
+}
+
+/// The decoded bytes of all datasets.
+uint64_t sum_of(const std::vector<StoredDataset>& datasets, uint64_t most, Faults& faults) {
+  uint64_t sum = 0;
+  for (const StoredDataset& d : datasets) {
+    if (__builtin_add_overflow(sum, d.bytes, &sum) || sum > most) {
+      faults.add(Rule::kDataLimit, "more decoded bytes than announced or allowed", d.path);
+      return sum;
+    }
+  }
+  return sum;
 }
 
 }  // namespace
 
 struct UnitReader::State {
-  State(Buffer<std::byte> bytes, const UnitRecord& unit, ThreadPool& threads, h5::View opened)
-      : image(std::move(bytes)), record(unit), pool(threads), view(std::move(opened)) {
-    for (int i = 0; i < pool.threads(); ++i) decoders.emplace_back();
-  }
+  State(CheckedImage bytes, const UnitRecord& unit, ThreadPool& threads, const h5::Limits& limits);
 
-  Buffer<std::byte> image;
+  CheckedImage image;
   UnitRecord record;
   ThreadPool& pool;
-  h5::View view;
-  std::vector<StoredDataset> datasets;  // parallel to the view's
+  std::vector<h5::DatasetEntry> entries;
+  std::vector<StoredDataset> datasets;  // parallel to the entries
   std::vector<ChunkDecoder> decoders;   // one a worker
 
   FormatError error(Rule rule, const std::string& what, const std::string& dataset) const {
@@ -120,24 +144,38 @@ struct UnitReader::State {
   Bytes decode(size_t dataset, uint64_t index, int worker, std::span<std::byte> out);
 };
 
+UnitReader::State::State(CheckedImage bytes, const UnitRecord& unit, ThreadPool& threads,
+                         const h5::Limits& limits)
+    : image(std::move(bytes)), record(unit), pool(threads) {
+  Faults faults(record.path);
+  h5::Contents contents = h5::contents_of(image, limits, record.path, faults);
+  check_root(contents.root, record.path, faults);
+  for (const h5::DatasetEntry& entry : contents.datasets) {
+    datasets.push_back(described(entry, faults));
+  }
+  const uint64_t sum = sum_of(datasets, std::min(record.logical, limits.unit_bytes), faults);
+  faults.raise();
+  if (content_of(datasets) != record.content || sum != record.logical) {
+    throw FormatError(Rule::kContent, "the content is not the one that was announced", record.path);
+  }
+  entries = std::move(contents.datasets);
+  for (int i = 0; i < pool.threads(); ++i) decoders.emplace_back();
+}
+
 Bytes UnitReader::State::decode(size_t dataset, uint64_t index, int worker,
                                 std::span<std::byte> out) {
-  const h5::Layout& layout = view.datasets()[dataset].layout;
-  const size_t size = layout.chunk * layout.element.size;
-  const size_t bound = frame_bound(size);
-  std::byte* scratch = pool.scratch(worker, bound + 2 * size);
-  const size_t stored = view.read_chunk(dataset, index, {scratch, bound});
-  const bool direct = out.size() >= size;
-  const std::span<std::byte> plain =
-      direct ? out.first(size) : std::span<std::byte>(scratch + bound, size);
-  const std::span<std::byte> decoded =
-      layout.shuffled ? std::span<std::byte>(scratch + bound + size, size) : plain;
-  const FrameFault fault = decoders[static_cast<size_t>(worker)].decode({scratch, stored}, decoded);
+  const h5::DatasetEntry& entry = entries[dataset];
+  const size_t size = entry.layout.chunk * entry.layout.element.size;
+  const std::span<std::byte> scratch(pool.scratch(worker, 2 * size), 2 * size);
+  const std::span<std::byte> plain = out.size() >= size ? out.first(size) : scratch.first(size);
+  const std::span<std::byte> decoded = entry.layout.shuffled ? scratch.last(size) : plain;
+  const FrameFault fault =
+      decoders[static_cast<size_t>(worker)].decode(entry.pieces[index], decoded);
   if (fault != FrameFault::kNone) {
-    throw error(Rule::kChunk, "chunk " + std::to_string(index) + " is " + to_string(fault),
+    throw error(Rule::kFrame, "chunk " + std::to_string(index) + " is " + to_string(fault),
                 datasets[dataset].path);
   }
-  if (layout.shuffled) unshuffle(decoded, layout.element.size, plain);
+  if (entry.layout.shuffled) unshuffle(decoded, entry.layout.element.size, plain);
   return plain;
 }
 
@@ -147,26 +185,8 @@ UnitReader::UnitReader(UnitReader&&) noexcept = default;
 
 UnitReader UnitReader::open(Buffer<std::byte> image, const UnitRecord& record, ThreadPool& pool,
                             const h5::Limits& limits) {
-  const Bytes bytes(image.data(), image.size());
-  if (bytes.size() != record.size || hash_of(bytes) != record.hash) {
-    throw FormatError(Rule::kUnitHash, "the stored bytes are not those that were written",
-                      record.path);
-  }
-  h5::View view = h5::View::open(bytes, limits, record.path);
-  auto state = std::make_unique<State>(std::move(image), record, pool, std::move(view));
-  check_root(state->view.root_attributes(), record.path);
-  uint64_t logical = 0;
-  for (const h5::DatasetEntry& entry : state->view.datasets()) {
-    state->datasets.push_back(described(entry, record.path));
-    if (__builtin_add_overflow(logical, entry.layout.bytes(), &logical) ||
-        logical > record.logical) {
-      throw state->error(Rule::kLimit, "more decoded bytes than were announced", entry.path);
-    }
-  }
-  if (content_of(state->datasets) != record.content || logical != record.logical) {
-    throw FormatError(Rule::kContent, "the content is not the one that was announced", record.path);
-  }
-  return UnitReader(std::move(state));
+  CheckedImage checked(std::move(image), record.size, record.hash, record.path);
+  return UnitReader(std::make_unique<State>(std::move(checked), record, pool, limits));
 }
 
 const UnitRecord& UnitReader::record() const { return state_->record; }
@@ -185,9 +205,10 @@ void UnitReader::read(const StoredDataset& dataset, std::span<std::byte> out, By
   if (dataset.base && base.size() != out.size()) {
     throw state_->error(Rule::kParent, "the base of a difference has another size", dataset.path);
   }
-  const h5::Layout& layout = state_->view.datasets()[index].layout;
+  const h5::DatasetEntry& entry = state_->entries[index];
+  const h5::Layout& layout = entry.layout;
   if (layout.chunk == 0) {
-    state_->view.read(index, out);
+    if (!out.empty()) std::memcpy(out.data(), entry.pieces[0].data(), out.size());
     if (dataset.base) xor_into(out, base);
   } else {
     const size_t size = layout.chunk * layout.element.size;
@@ -209,16 +230,15 @@ void UnitReader::read_part(const StoredDataset& dataset, uint64_t first, uint64_
                            std::span<std::byte> out) const {
   const auto index = static_cast<size_t>(&dataset - state_->datasets.data());
   check(index < state_->datasets.size(), "a dataset of another unit");
-  const h5::Layout& layout = state_->view.datasets()[index].layout;
+  const h5::DatasetEntry& entry = state_->entries[index];
+  const h5::Layout& layout = entry.layout;
   check(!dataset.base && first <= layout.count && count <= layout.count - first &&
             out.size() == count * layout.element.size,
         "wrong range for a part of a dataset");
   if (count == 0) return;
   const uint64_t begin = first * layout.element.size, end = begin + out.size();
   if (layout.chunk == 0) {
-    Buffer<std::byte> whole(dataset.bytes);
-    state_->view.read(index, {whole.data(), whole.size()});
-    std::memcpy(out.data(), whole.data() + begin, out.size());
+    std::memcpy(out.data(), entry.pieces[0].data() + begin, out.size());
     return;
   }
   const uint64_t size = layout.chunk * layout.element.size;

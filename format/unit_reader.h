@@ -20,7 +20,7 @@ class UnitReader {
  public:
   /// Takes the bytes of a unit file, checks their hash before anything else looks at them, then
   /// the container, every attribute and the hash of the content.
-  /// Errors: FormatError, from kUnitHash on.
+  /// Errors: FormatError, from kUnitSize to kContent.
   static UnitReader open(Buffer<std::byte> image, const UnitRecord& record, ThreadPool& pool,
                          const h5::Limits& limits = {});
   ~UnitReader();
@@ -34,7 +34,7 @@ class UnitReader {
 
   /// Decodes a whole dataset into `out`, of exactly its size, and checks its hash. `base` holds the
   /// decoded bytes of the base where a difference is stored.
-  /// Errors: FormatError with kChunk, kParent or kDatasetHash.
+  /// Errors: FormatError kParent, kFrame or kDatasetHash.
   void read(const StoredDataset& dataset, std::span<std::byte> out,
             std::span<const std::byte> base = {}) const;
 

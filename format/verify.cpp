@@ -1,24 +1,30 @@
 #include "format/verify.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "format/folder.h"
+#include "format/meaning.h"
 #include "format/record.h"
-#include "format/tables.h"
 
 namespace rlreplay::format {
 namespace {
 
+/// What a value means is asked only where every value is what was written.
 void check_deep(const DumpReader& dump, const UnitReader& unit, VerifyReport& report) {
+  std::vector<Problem> problems;
   for (const StoredDataset& dataset : unit.datasets()) {
     try {
       dump.read(unit, dataset);
     } catch (const FormatError& e) {
-      report.problems.push_back(e.problem());
+      problems.push_back(e.problem());
     }
   }
-  check_meaning(unit, report.problems);
+  if (problems.empty()) check_meaning(unit, problems);
+  std::stable_sort(problems.begin(), problems.end(),
+                   [](const Problem& a, const Problem& b) { return a.rule < b.rule; });
+  report.problems.insert(report.problems.end(), problems.begin(), problems.end());
 }
 
 /// Whether nothing is wrong with the unit.

@@ -6,27 +6,6 @@
 namespace rlreplay::foreign {
 namespace {
 
-bool continues(uint8_t byte) { return (byte & 0xC0) == 0x80; }
-
-/// The length of the character at `p`, 0 where it is broken. `end` is behind the text.
-size_t character(const uint8_t* p, const uint8_t* end, Surrogates surrogates) {
-  const uint8_t lead = *p;
-  if (lead < 0x80) return 1;
-  const size_t left = static_cast<size_t>(end - p);
-  if (lead < 0xC2) return 0;
-  if (lead < 0xE0) return left >= 2 && continues(p[1]) ? 2 : 0;
-  if (lead < 0xF0) {
-    if (left < 3 || !continues(p[1]) || !continues(p[2])) return 0;
-    if (lead == 0xE0 && p[1] < 0xA0) return 0;
-    if (lead == 0xED && p[1] >= 0xA0 && surrogates == Surrogates::kRefused) return 0;
-    return 3;
-  }
-  if (lead > 0xF4 || left < 4 || !continues(p[1]) || !continues(p[2]) || !continues(p[3])) return 0;
-  if (lead == 0xF0 && p[1] < 0x90) return 0;
-  if (lead == 0xF4 && p[1] >= 0x90) return 0;
-  return 4;
-}
-
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -72,21 +51,6 @@ bool append_escape(std::string& out, std::string_view text, size_t& at) {
 }
 
 }  // namespace
-
-bool is_utf8(std::string_view text, Surrogates surrogates) {
-  const auto* p = reinterpret_cast<const uint8_t*>(text.data());
-  const uint8_t* end = p + text.size();
-  while (p < end) {
-    if (end - p >= 8 && (load<uint64_t>(p) & 0x8080808080808080) == 0) {
-      p += 8;
-      continue;
-    }
-    const size_t length = character(p, end, surrogates);
-    if (length == 0) return false;
-    p += length;
-  }
-  return true;
-}
 
 bool has_surrogates(std::string_view text) { return !is_utf8(text, Surrogates::kRefused); }
 

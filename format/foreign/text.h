@@ -6,14 +6,12 @@
 #include <string_view>
 
 #include "format/foreign/bytes.h"
+#include "src/base/utf8.h"
 
 namespace rlreplay::foreign {
 
-/// Whether surrogates, encoded one by one in three bytes as Python's `surrogatepass` does, count
-/// as text.
-enum class Surrogates { kRefused, kAllowed };
-
-bool is_utf8(std::string_view text, Surrogates surrogates);
+using rlreplay::is_utf8;
+using rlreplay::Surrogates;
 
 /// Whether valid text (surrogates allowed) holds a surrogate.
 bool has_surrogates(std::string_view text);

@@ -14,6 +14,8 @@ std::string_view to_string(ErrorCode code) {
       return "refuse-unsafe";
     case ErrorCode::kUnsupported:
       return "unsupported";
+    case ErrorCode::kLimit:
+      return "limit";
     case ErrorCode::kEnvironment:
       return "environment";
     case ErrorCode::kInterrupted:
@@ -33,6 +35,7 @@ int exit_code(ErrorCode code) {
     case ErrorCode::kUnsafe:
       return 3;
     case ErrorCode::kUnsupported:
+    case ErrorCode::kLimit:
       return 4;
     case ErrorCode::kEnvironment:
       return 5;

@@ -14,6 +14,7 @@ enum class ErrorCode : int {
   kIncomplete = 21,   // input that ends too early or lacks a part
   kUnsafe = 22,       // input that asks for code to be run
   kUnsupported = 30,  // outside what this version supports
+  kLimit = 31,        // more than the caller allowed to be taken
   kEnvironment = 40,  // memory, disk, device, permission
   kInterrupted = 45,  // the user's signal
   kInternal = 50,     // a broken invariant of this program

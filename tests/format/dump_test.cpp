@@ -213,7 +213,7 @@ TEST_CASE("canonical text is one text, and fractions are refused") {
       open_record(std::string_view(bad).substr(0, bad.size() - 1), "x");
       FAIL("accepted");
     } catch (const FormatError& e) {
-      CHECK(e.rule() == Rule::kRecordSyntax);
+      CHECK(e.rule() == Rule::kRecordForm);
     } catch (const Error& e) {
       CHECK(e.code() == ErrorCode::kUsage);  // a fraction
     }

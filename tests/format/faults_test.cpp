@@ -182,9 +182,9 @@ TEST_CASE("truncation at each border is one clear finding") {
   const auto cut = [](size_t size) { return [size](std::string& text) { text.resize(size); }; };
   const std::string unit = read_text(folder / "a/rollout/0.h5");
   for (const size_t size : {size_t{0}, size_t{1}, size_t{8}, size_t{48}, unit.size() - 1}) {
-    CHECK(damaged(folder / "a", "rollout/0.h5", cut(size)) == "file-size");
+    CHECK(damaged(folder / "a", "rollout/0.h5", cut(size)) == "unit-size");
   }
-  CHECK(damaged(folder / "a", "rollout/0.h5", [](std::string& t) { t += 'x'; }) == "file-size");
+  CHECK(damaged(folder / "a", "rollout/0.h5", [](std::string& t) { t += 'x'; }) == "unit-size");
   const std::string manifest = read_text(folder / "a/manifest.json");
   for (const size_t size : {size_t{0}, size_t{1}, manifest.size() / 2, manifest.size() - 1}) {
     CHECK(damaged(folder / "a", "manifest.json", cut(size)) == "record-syntax");
@@ -233,13 +233,13 @@ TEST_CASE("links never lead out of a dump") {
   write_dump(folder / "a", 3);
   std::filesystem::rename(folder / "a/rollout/0.h5", folder / "elsewhere.h5");
   std::filesystem::create_symlink(folder / "elsewhere.h5", folder / "a/rollout/0.h5");
-  CHECK(rules_of(folder / "a", false) == "file-type");
+  CHECK(rules_of(folder / "a", false) == "unit-type");
   std::filesystem::remove(folder / "a/rollout/0.h5");
   std::filesystem::create_directory(folder / "a/rollout/0.h5");
-  CHECK(rules_of(folder / "a", false) == "file-type");
+  CHECK(rules_of(folder / "a", false) == "unit-type");
   std::filesystem::remove_all(folder / "a/rollout");
   std::filesystem::create_directory(folder / "other");
   std::filesystem::rename(folder / "elsewhere.h5", folder / "other/0.h5");
   std::filesystem::create_directory_symlink(folder / "other", folder / "a/rollout");
-  CHECK(rules_of(folder / "a", false) == "path unlisted");
+  CHECK(rules_of(folder / "a", false) == "unit-type unlisted");
 }

@@ -91,7 +91,7 @@ TEST_CASE("every mutation is refused before libhdf5 sees a byte, or changes noth
       for (const Problem& problem : report.problems) {
         CAPTURE(problem.message);
         CHECK((before_container(problem.rule) || problem.rule == Rule::kContent ||
-               problem.rule == Rule::kUnlisted || problem.rule == Rule::kLimit ||
+               problem.rule == Rule::kUnlisted || problem.rule == Rule::kDataLimit ||
                problem.rule == Rule::kAttribute));
         // Those behind the gate can only come from a resealed record over sound stored bytes.
         if (file.ends_with(".h5")) CHECK(before_container(problem.rule));

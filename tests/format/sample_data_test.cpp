@@ -9,7 +9,7 @@
 
 #include "format/dump_writer.h"
 #include "format/rollout_data.h"
-#include "format/tables.h"
+#include "format/meaning.h"
 #include "format/train_data.h"
 #include "tests/format/support.h"
 

@@ -5,7 +5,7 @@
 
 #include "format/dump_writer.h"
 #include "format/rule.h"
-#include "format/tables.h"
+#include "format/meaning.h"
 #include "tests/format/support.h"
 #include "tests/replay/planted.h"
 

@@ -1,0 +1,221 @@
+#include "format/meaning.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "format/tables.h"
+#include "src/base/utf8.h"
+
+namespace rlreplay::format {
+namespace {
+
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> out;
+  while (!text.empty()) {
+    const size_t space = std::min(text.find(' '), text.size());
+    out.push_back(text.substr(0, space));
+    text.remove_prefix(std::min(space + 1, text.size()));
+  }
+  return out;
+}
+
+/// Checks one group of a unit.
+class GroupCheck {
+ public:
+  GroupCheck(const UnitReader& unit, std::vector<Problem>& problems)
+      : unit_(unit), problems_(problems) {}
+
+  void check_shape(const StoredDataset& dataset, const KnownDataset& row);
+  void check_values(const StoredDataset& dataset, const KnownDataset& row);
+  /// What concerns several datasets. `group` is the name of the group.
+  void finish(const std::string& group, std::string_view kind);
+
+ private:
+  void report(const StoredDataset& dataset, const std::string& message) {
+    problems_.push_back({Rule::kMeaning, unit_.record().path, dataset.path, message});
+  }
+  void bind(const StoredDataset& dataset, std::string_view symbol, uint64_t extent);
+  void check_offsets(const StoredDataset& dataset, const KnownDataset& row);
+  void check_tokens(const StoredDataset& dataset);
+  void check_names(const StoredDataset& dataset);
+  void check_prompts(const StoredDataset& dataset);
+  void expect(bool condition, const StoredDataset& dataset, const char* message) {
+    if (!condition) report(dataset, message);
+  }
+  template <class T>
+  std::vector<T> values_of(const StoredDataset& dataset) const;
+
+  const UnitReader& unit_;
+  std::vector<Problem>& problems_;
+  std::map<char, uint64_t> extents_;
+  bool has_samples_ = false;
+  std::vector<uint64_t> offsets_;  // of samples
+  const StoredDataset* prompts_ = nullptr;
+};
+
+void GroupCheck::bind(const StoredDataset& dataset, std::string_view symbol, uint64_t extent) {
+  if (symbol.front() >= '0' && symbol.front() <= '9') {
+    if (std::to_string(extent) != symbol) {
+      report(dataset, "a dimension is " + std::to_string(extent) + ", not " + std::string(symbol));
+    }
+    return;
+  }
+  if (symbol.ends_with("+1")) {
+    if (extent == 0) return report(dataset, "offsets have at least one element");
+    --extent;
+  }
+  const auto [it, fresh] = extents_.emplace(symbol.front(), extent);
+  if (!fresh && it->second != extent) {
+    report(dataset, std::string("its length does not agree with the others: ") + symbol.front() +
+                        " is " + std::to_string(it->second) + " and " + std::to_string(extent));
+  }
+}
+
+void GroupCheck::check_shape(const StoredDataset& dataset, const KnownDataset& row) {
+  const auto dtypes = words(row.dtypes);
+  if (std::find(dtypes.begin(), dtypes.end(), to_string(dataset.dtype)) == dtypes.end()) {
+    report(dataset, "its dtype is " + std::string(to_string(dataset.dtype)) + ", not " +
+                        std::string(row.dtypes));
+  }
+  const auto symbols = words(row.shape);
+  if (symbols.size() != dataset.shape.size()) {
+    return report(dataset,
+                  "it has another number of dimensions than [" + std::string(row.shape) + "]");
+  }
+  for (size_t i = 0; i < symbols.size(); ++i) bind(dataset, symbols[i], dataset.shape[i]);
+}
+
+template <class T>
+std::vector<T> GroupCheck::values_of(const StoredDataset& dataset) const {
+  std::vector<T> values(dataset.bytes / sizeof(T));
+  unit_.read(dataset, std::as_writable_bytes(std::span<T>(values)));
+  return values;
+}
+
+void GroupCheck::check_offsets(const StoredDataset& dataset, const KnownDataset& row) {
+  const auto offsets = values_of<uint64_t>(dataset);
+  if (offsets.empty()) return;  // reported with the shape
+  if (offsets.front() != 0 || !std::is_sorted(offsets.begin(), offsets.end())) {
+    return report(dataset, "offsets do not ascend from 0");
+  }
+  bind(dataset, {&row.total, 1}, offsets.back());
+  if (row.name == "offsets") offsets_ = offsets;
+}
+
+void GroupCheck::check_tokens(const StoredDataset& dataset) {
+  const auto natural = [](const auto& all) {
+    return std::all_of(all.begin(), all.end(), [](auto id) { return id >= 0; });
+  };
+  const bool sound = dataset.dtype == DType::kI32 ? natural(values_of<int32_t>(dataset))
+                                                  : natural(values_of<int64_t>(dataset));
+  expect(sound, dataset, "a token id is negative");
+}
+
+void GroupCheck::check_names(const StoredDataset& dataset) {
+  const auto it = dataset.attributes.find("columns");
+  const auto* names =
+      it == dataset.attributes.end() ? nullptr : std::get_if<std::string>(&it->second);
+  if (names == nullptr) return report(dataset, "its columns have no names");
+  const auto lines = static_cast<uint64_t>(std::count(names->begin(), names->end(), '\n'));
+  const uint64_t count = names->empty() ? 0 : lines + 1;
+  expect(count == dataset.shape.back(), dataset, "its last axis has not one name a place");
+}
+
+void GroupCheck::check_prompts(const StoredDataset& dataset) {
+  const auto lengths = values_of<uint32_t>(dataset);
+  if (lengths.size() + 1 != offsets_.size()) return;  // reported with the shapes
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    if (lengths[s] <= offsets_[s + 1] - offsets_[s]) continue;
+    return report(dataset, "a prompt is longer than its sample");
+  }
+}
+
+void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& row) {
+  has_samples_ = has_samples_ || row.name.find('/') == row.name.npos;
+  const auto dtypes = words(row.dtypes);
+  const bool readable =
+      std::find(dtypes.begin(), dtypes.end(), to_string(dataset.dtype)) != dtypes.end();
+  if (dataset.base || !readable) return;
+  switch (row.values) {
+    case Values::kAny:
+      return;
+    case Values::kOffsets:
+      return check_offsets(dataset, row);
+    case Values::kTokens:
+      return check_tokens(dataset);
+    case Values::kNamed:
+      return check_names(dataset);
+    case Values::kPromptLengths:
+      prompts_ = &dataset;
+      return;
+    case Values::kMask: {
+      const auto mask = values_of<uint8_t>(dataset);
+      return expect(std::all_of(mask.begin(), mask.end(), [](uint8_t m) { return m < 2; }), dataset,
+                    "a mask holds values other than 0 and 1");
+    }
+    case Values::kFinish: {
+      const auto codes = values_of<uint8_t>(dataset);
+      const auto known = [](uint8_t code) { return code < 4 || code == 255; };
+      return expect(std::all_of(codes.begin(), codes.end(), known), dataset,
+                    "a code of the table is not known");
+    }
+    case Values::kText: {
+      const auto bytes = values_of<uint8_t>(dataset);
+      const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      return expect(is_utf8(text, Surrogates::kAllowed), dataset, "a text is not UTF-8");
+    }
+  }
+}
+
+void GroupCheck::finish(const std::string& group, std::string_view kind) {
+  if (prompts_ != nullptr) check_prompts(*prompts_);
+  if (!has_samples_) return;
+  for (const char* name : {"sample_id", "offsets", "tokens"}) {
+    const bool needed =
+        kind == "rollout" || (kind == "train" && std::string_view(name) != "tokens");
+    if (!needed || unit_.find(group + "/" + name) != nullptr) continue;
+    problems_.push_back(
+        {Rule::kMeaning, unit_.record().path, group, std::string(name) + " is missing"});
+  }
+}
+
+/// A shard lies within its tensor.
+void check_shard(const UnitReader& unit, const StoredDataset& dataset,
+                 std::vector<Problem>& problems) {
+  const auto full = dataset.attributes.find("full_shape"), start = dataset.attributes.find("start");
+  const auto end = dataset.attributes.end();
+  if (full == end && start == end) return;
+  using Numbers = std::vector<uint64_t>;
+  const auto* sizes = full == end ? nullptr : std::get_if<Numbers>(&full->second);
+  const auto* begins = start == end ? nullptr : std::get_if<Numbers>(&start->second);
+  bool sound = sizes != nullptr && begins != nullptr && sizes->size() == dataset.shape.size() &&
+               begins->size() == dataset.shape.size();
+  for (size_t i = 0; sound && i < dataset.shape.size(); ++i) {
+    sound = dataset.shape[i] <= (*sizes)[i] && (*begins)[i] <= (*sizes)[i] - dataset.shape[i];
+  }
+  if (sound) return;
+  problems.push_back({Rule::kMeaning, unit.record().path, dataset.path,
+                      "the shard does not lie within its tensor"});
+}
+
+}  // namespace
+
+void check_meaning(const UnitReader& unit, std::vector<Problem>& problems) {
+  std::map<std::string, GroupCheck> groups;
+  const std::string_view kind = kind_of(unit.record().path);
+  for (const StoredDataset& dataset : unit.datasets()) {
+    check_shard(unit, dataset, problems);
+    const size_t slash = dataset.path.find('/');
+    const KnownDataset* row = find_known(kind, std::string_view(dataset.path).substr(slash + 1));
+    if (row == nullptr) continue;
+    GroupCheck& group =
+        groups.try_emplace(dataset.path.substr(0, slash), unit, problems).first->second;
+    group.check_shape(dataset, *row);
+    group.check_values(dataset, *row);
+  }
+  for (auto& [name, group] : groups) group.finish(name, kind);
+}
+
+}  // namespace rlreplay::format

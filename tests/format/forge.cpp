@@ -1,0 +1,238 @@
+#include "tests/format/forge.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "format/canonical.h"
+#include "format/codec.h"
+#include "format/manifest.h"
+#include "format/record.h"
+#include "format/shuffle.h"
+
+namespace rlreplay::format::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kElements = 3000, kChunk = 1024;
+constexpr char kForgedMeta[] = R"({"ranks":1})";
+const Hash kOther{1, 2};
+
+std::vector<std::byte> elements(uint64_t seed) {
+  Random random(seed);
+  return values(random, 2 * kElements);
+}
+
+/// The stored form of chunk `index`.
+std::vector<std::byte> frame_of(std::span<const std::byte> all, uint64_t index, bool shuffled) {
+  std::vector<std::byte> chunk(2 * kChunk), planes(2 * kChunk);
+  const auto part = all.subspan(index * chunk.size());
+  std::copy_n(part.begin(), std::min(part.size(), chunk.size()), chunk.begin());
+  if (shuffled) shuffle(chunk, 2, planes);
+  std::vector<std::byte> frame(frame_bound(chunk.size()));
+  frame.resize(ChunkEncoder(1).encode(shuffled ? planes : chunk, frame));
+  return frame;
+}
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+h5::Attributes attributes_of(const StoredDataset& d) {
+  h5::Attributes all = d.attributes;
+  all["dtype"] = std::string(to_string(d.dtype));
+  all["shape"] = d.shape;
+  all["hash"] = d.hash.hex();
+  all["encoding"] = std::string(d.base ? "xor" : "plain");
+  if (d.base) {
+    all["base_unit"] = d.base->unit;
+    all["base_hash"] = d.base->hash.hex();
+  }
+  return all;
+}
+
+void begin_unit(h5::Builder& file, const std::string& path) {
+  file.root_attribute("format", std::string(kFormat));
+  file.root_attribute("version", std::string("0.9"));
+  file.root_attribute("unit", path);
+}
+
+constexpr h5::Layout kSmall = {{h5::Element::Kind::kUnsigned, 1}, 0, 0, false};
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  if (at == text.npos) std::abort();
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+Forge::Unit Forge::sound_unit(const std::string& path, const std::string& group) const {
+  ThreadPool pool(1);
+  UnitWriter writer(path, pool);
+  writer.add(dataset_of(group + "/parameters/w", DType::kU16, {kElements}, elements(1)));
+  const EncodedUnit unit = writer.finish();
+  return {unit.record, text_of(unit.image.bytes())};
+}
+
+/// Holds a tensor `v` and `w`, the difference to the sound unit's.
+Forge::Unit Forge::broken_unit() const {
+  const std::string path = "weights/1-0/rank0.h5";
+  const std::vector<std::byte> v = elements(2), w = elements(3), base = elements(1);
+  std::vector<std::byte> difference = w;
+  xor_into(difference, base);
+  StoredDataset sv{"1-0/parameters/v", DType::kU16, {kElements}, hash_of(v), {}, {}, v.size()};
+  StoredDataset sw{"1-0/parameters/w", DType::kU16, {kElements}, hash_of(w), {}, {}, w.size()};
+  sw.base = Base{"weights/0-0/rank0.h5", breaks(Rule::kParent) ? kOther : hash_of(base)};
+  sv.attributes["full_shape"] = std::vector<uint64_t>{2 * kElements};
+  sv.attributes["start"] = std::vector<uint64_t>{breaks(Rule::kMeaning) ? kElements + 1 : 0};
+  if (breaks(Rule::kShape)) sv.shape = {kElements + 1};
+  if (breaks(Rule::kDatasetHash)) sv.hash = kOther;
+
+  h5::Builder file(1);
+  begin_unit(file, path);
+  const bool other_type = breaks(Rule::kElement), shuffled = !breaks(Rule::kLayout);
+  using Kind = h5::Element::Kind;
+  h5::Layout layout{{other_type ? Kind::kSigned : Kind::kUnsigned, 2}, kElements, kChunk, shuffled};
+  h5::Attributes attributes = attributes_of(sv);
+  if (breaks(Rule::kAttribute)) attributes.erase("encoding");
+  file.begin(sv.path, layout, attributes);
+  for (uint64_t i = 0; i < layout.chunks(); ++i) {
+    if (breaks(Rule::kChunk) && i == 1) continue;
+    std::vector<std::byte> frame = frame_of(v, i, shuffled);
+    if (breaks(Rule::kFrame) && i == 0) frame[frame.size() - 6] ^= std::byte{1};
+    file.write_chunk(i, frame);
+  }
+  layout = {{Kind::kUnsigned, 2}, kElements, kChunk, true};
+  file.begin(sw.path, layout, attributes_of(sw));
+  for (uint64_t i = 0; i < layout.chunks(); ++i) file.write_chunk(i, frame_of(difference, i, true));
+  if (breaks(Rule::kObjectLimit)) file.begin("1-0/a/b/c/d/e", kSmall, {});
+  if (breaks(Rule::kObject)) {
+    StoredDataset odd{"1-0/x y", DType::kU8, {0}, hash_of(std::string_view()), {}, {}, 0};
+    file.begin(odd.path, kSmall, attributes_of(odd));
+  }
+  std::string bytes = text_of(file.finish().bytes());
+  if (breaks(Rule::kContainer)) bytes[44] ^= 1;
+  if (breaks(Rule::kSignature)) bytes[8] = 2;
+
+  UnitRecord record{path, bytes.size(), v.size() + w.size(), hash_of(bytes), {}, {"1-0"}};
+  if (breaks(Rule::kDataLimit)) record.logical -= 1;
+  record.content = breaks(Rule::kContent) ? kOther : content_of({sv, sw});
+  return {record, bytes};
+}
+
+std::vector<Forge::Unit> Forge::units() const {
+  return {sound_unit("weights/0-0/rank0.h5", "0-0"), broken_unit(),
+          sound_unit("weights/2-0/rank0.h5", "2-0")};
+}
+
+void Forge::put_unit(const std::string& path, const Unit& unit) const {
+  const std::string place = path + "/" + unit.record.path;
+  fs::create_directories(fs::path(place).parent_path());
+  const bool target = unit.record.path == "weights/1-0/rank0.h5";
+  if (target && breaks(Rule::kUnitMissing)) return;
+  if (target && breaks(Rule::kUnitType)) {
+    fs::create_directory(place);
+    return;
+  }
+  std::string bytes = unit.bytes;
+  if (target && breaks(Rule::kUnitHash)) bytes[bytes.size() / 2] ^= 1;
+  if (target && breaks(Rule::kUnitSize)) bytes += 'x';
+  write_text(place, bytes);
+}
+
+/// Rules of a record's first keys, broken in its canonical text.
+std::string Forge::header(const std::string& text) const {
+  std::string out = text;
+  if (breaks(Rule::kFormatName)) out = replaced(out, R"("rlreplay")", R"("other")");
+  if (breaks(Rule::kVersion)) out = replaced(out, R"("major":0)", R"("major":7)");
+  if (breaks(Rule::kMustUnderstand)) {
+    out = replaced(out, R"("must_understand":[])", R"("must_understand":["ternary"])");
+  }
+  return out;
+}
+
+std::string Forge::record(std::string body) const {
+  if (breaks(Rule::kRecordForm)) body.insert(1, " ");
+  std::string line = record_line(body);
+  if (breaks(Rule::kRecordHash)) line[line.size() - 4] = line[line.size() - 4] == '0' ? '1' : '0';
+  if (breaks(Rule::kRecordSyntax)) line.erase(line.size() - 2, 1);
+  return line;
+}
+
+std::string Forge::unit_records(const std::vector<Unit>& units) const {
+  std::vector<std::string> all;
+  for (const Unit& unit : units) {
+    UnitRecord record = unit.record;
+    if (breaks(Rule::kUnitPath) && all.empty()) record.path = "other/0.h5";
+    all.push_back(unit_json(record));
+    if (breaks(Rule::kDuplicate)) all.push_back(all.back());
+  }
+  std::string text = json_array(all);
+  if (breaks(Rule::kUnitCount)) {
+    text = "[0";
+    for (size_t i = 0; i < kMaxUnits; ++i) text += ",0";
+    text += ']';
+  }
+  return text;
+}
+
+std::string Forge::manifest(const std::vector<Unit>& units, const std::string& journal) const {
+  std::vector<UnitRecord> records;
+  for (const Unit& unit : units) records.push_back(unit.record);
+  JsonObject body;
+  put_header(body);
+  if (!breaks(Rule::kSchema)) body.boolean("complete", true);
+  body.json("journal",
+            JsonObject().number("size", journal.size()).text("hash", hash_of(journal).hex()).str())
+      .json("meta", kForgedMeta)
+      .text("root", (breaks(Rule::kRoot) ? kOther : root_of(kForgedMeta, records)).hex())
+      .json("units", unit_records(units))
+      .json("unstable", "{}");
+  return record(header(body.str()));
+}
+
+void Forge::write_sealed(const std::string& path) const {
+  fs::create_directory(path);
+  const std::vector<Unit> all = units();
+  for (const Unit& unit : all) put_unit(path, unit);
+  const std::string journal = "of no interest to a sealed dump but for its hash\n";
+  if (breaks(Rule::kUnlisted)) write_text(path + "/notes.txt", "mine");
+  if (breaks(Rule::kNotADump)) return;
+  write_text(path + "/journal.jsonl", breaks(Rule::kJournal) ? "other\n" : journal);
+  if (breaks(Rule::kManifestMissing)) return;
+  const std::string name = path + "/manifest.json";
+  write_text(name, manifest(all, journal));
+  if (breaks(Rule::kFileSize)) fs::resize_file(name, kMaxManifestBytes + 1);
+  if (breaks(Rule::kFileType)) {
+    fs::rename(name, path + "/manifest.txt");
+    fs::create_symlink("manifest.txt", name);
+  }
+}
+
+void Forge::write_unfinished(const std::string& path) const {
+  fs::create_directory(path);
+  write_text(path + "/INCOMPLETE", "");
+  JsonObject first;
+  put_header(first);
+  std::string text = header(first.number("line", 0).json("meta", kForgedMeta).str());
+  std::string journal = record_line(text);
+  uint64_t line = 1;
+  for (const Unit& unit : units()) {
+    put_unit(path, unit);
+    UnitRecord known = unit.record;
+    const bool last = known.groups[0] == "2-0";
+    // The earlier rules in the later lines.
+    if (breaks(Rule::kDuplicate) && line == 2) known = units()[0].record;
+    if (breaks(Rule::kUnitPath) && line == 2) known.path = "other/0.h5";
+    const bool torn = breaks(Rule::kChain) && line == 1;
+    JsonObject body;
+    body.number("line", line++).text("previous", (torn ? kOther : hash_of(text)).hex());
+    if (!last || !breaks(Rule::kSchema)) body.json("unit", unit_json(known));
+    text = body.str();
+    journal += last ? record(text) : record_line(text);
+  }
+  write_text(path + "/journal.jsonl", journal);
+}
+
+}  // namespace rlreplay::format::test

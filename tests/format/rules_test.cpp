@@ -1,0 +1,104 @@
+#include <catch2/catch.hpp>
+#include <type_traits>
+#include <vector>
+
+#include "format/checked_image.h"
+#include "format/faults.h"
+#include "format/manifest.h"
+#include "format/verify.h"
+#include "tests/format/forge.h"
+
+/// Every rule of SPEC.md, broken alone and together with every later one.
+using namespace rlreplay;
+using namespace rlreplay::format;
+using namespace rlreplay::format::test;
+
+namespace {
+
+std::vector<Rule> all_rules() {
+  std::vector<Rule> all;
+  for (int i = 0; i <= static_cast<int>(Rule::kUnlisted); ++i) all.push_back(static_cast<Rule>(i));
+  return all;
+}
+
+/// The first rule that a reader reports.
+std::string first_rule(const std::string& path, const std::set<Rule>& broken) {
+  ReaderOptions options;
+  options.threads = 1;
+  if (broken.contains(Rule::kUnitLimit)) options.unit_bytes = 1000;
+  const VerifyReport report = verify(path, true, options);
+  return report.problems.empty() ? "none" : std::string(to_string(report.problems[0].rule));
+}
+
+std::string judge_sealed(const std::set<Rule>& broken) {
+  TemporaryFolder folder;
+  Forge(broken).write_sealed(folder / "d");
+  return first_rule(folder / "d", broken);
+}
+
+std::string judge_unfinished(const std::set<Rule>& broken) {
+  TemporaryFolder folder;
+  Forge(broken).write_unfinished(folder / "d");
+  return first_rule(folder / "d", broken);
+}
+
+}  // namespace
+
+TEST_CASE("each rule, broken alone in a sound dump, is the one that is reported") {
+  CHECK(judge_sealed({}) == "none");
+  for (const Rule rule : all_rules()) {
+    if (rule != Rule::kChain) CHECK(judge_sealed({rule}) == to_string(rule));
+  }
+}
+
+TEST_CASE("of two broken rules the earlier one is reported") {
+  for (const Rule first : all_rules()) {
+    for (const Rule second : all_rules()) {
+      // A million units take a second to write: once is enough.
+      const bool slow =
+          first == Rule::kUnitCount ? second != Rule::kSchema : second == Rule::kUnitCount;
+      if (second <= first || first == Rule::kChain || second == Rule::kChain || slow) continue;
+      INFO(to_string(first) << " and " << to_string(second));
+      CHECK(judge_sealed({first, second}) == to_string(first));
+    }
+  }
+}
+
+TEST_CASE("the rules of a journal are checked in their order, whatever the order of its lines") {
+  const std::vector<Rule> rules = {Rule::kRecordSyntax, Rule::kRecordHash, Rule::kRecordForm,
+                                   Rule::kFormatName,   Rule::kVersion,    Rule::kSchema,
+                                   Rule::kUnitPath,     Rule::kChain,      Rule::kMustUnderstand,
+                                   Rule::kDuplicate};
+  CHECK(judge_unfinished({}) == "none");
+  for (const Rule first : rules) {
+    CHECK(judge_unfinished({first}) == to_string(first));
+    for (const Rule second : rules) {
+      if (second <= first) continue;
+      INFO(to_string(first) << " and " << to_string(second));
+      CHECK(judge_unfinished({first, second}) == to_string(first));
+    }
+  }
+}
+
+TEST_CASE("a breach's kind decides the exit code") {
+  const auto code = [](Rule rule) { return exit_code(FormatError(rule, "", "").code()); };
+  for (const Rule rule : all_rules()) {
+    const bool refused = rule == Rule::kVersion || rule == Rule::kMustUnderstand ||
+                         rule == Rule::kUnitCount || rule == Rule::kUnitLimit ||
+                         rule == Rule::kObjectLimit || rule == Rule::kDataLimit;
+    INFO(to_string(rule));
+    CHECK(code(rule) == (refused ? 4 : 3));
+  }
+}
+
+TEST_CASE("libhdf5 can be given checked bytes only") {
+  using Door = decltype(&h5::contents_of);
+  using Limits = const h5::Limits&;
+  STATIC_REQUIRE(std::is_invocable_v<Door, const CheckedImage&, Limits, std::string, Faults&>);
+  using Raw = std::span<const std::byte>;
+  STATIC_REQUIRE(!std::is_invocable_v<Door, Raw, Limits, std::string, Faults&>);
+  STATIC_REQUIRE(!std::is_default_constructible_v<CheckedImage>);
+  STATIC_REQUIRE(!std::is_constructible_v<CheckedImage, Buffer<std::byte>>);
+  Buffer<std::byte> bytes(100);
+  CHECK_THROWS_AS(CheckedImage(std::move(bytes), 100, Hash{}, "x"), FormatError);
+}
