@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "format/dump_writer.h"
-#include "format/rollout_data.h"
 #include "format/meaning.h"
+#include "format/rollout_data.h"
 #include "format/train_data.h"
 #include "tests/format/support.h"
 

@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "format/dump_writer.h"
-#include "format/rule.h"
 #include "format/meaning.h"
+#include "format/rule.h"
 #include "tests/format/support.h"
 #include "tests/replay/planted.h"
 
