@@ -1,5 +1,7 @@
 #include "bench/step_item.h"
 
+#include "src/replay/demo.h"
+
 namespace rlreplay::bench {
 namespace {
 
@@ -20,19 +22,10 @@ ModelConfig qwen_half_billion() {
   return c;
 }
 
+/// A response goes on to its limit: how soon a model stops is no matter of speed.
 ModelConfig demo() {
-  ModelConfig c;
-  c.architecture = Architecture::kQwen2;
-  c.hidden = 64;
-  c.intermediate = 128;
-  c.layers = 2;
-  c.heads = 8;
-  c.kv_heads = 4;
-  c.head_dim = 8;
-  c.vocab = 64;
-  c.max_positions = 64;
-  c.tied = true;
-  c.qkv_bias = true;
+  ModelConfig c = replay::demo_config();
+  c.stop_ids.clear();
   return c;
 }
 

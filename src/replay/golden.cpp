@@ -98,7 +98,7 @@ void add_golden(const StepOutcome& step, GoldenEntries& entries) {
 }
 
 GoldenEntries golden_run(Machine& machine, const RunOptions& options) {
-  const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
+  const auto model = find_model(options.model, options.seed);
   const Task task(options, *model);
   Trainer trainer(machine.runtime(), options, *model, {true, true, task.longest_prompt()});
   Keeper keeper(options, trainer, machine.pool());

@@ -7,11 +7,11 @@
 
 namespace rlreplay::replay {
 
-std::unique_ptr<ModelSource> find_model(const std::string& name, uint64_t seed) {
+std::unique_ptr<ModelSource> find_model(const std::string& name, int64_t seed) {
   if (name.empty()) {
     throw Error(ErrorCode::kUsage, "no model: give --model a checkpoint's folder, or demo");
   }
-  if (name == kDemo) return open_demo({seed, DemoOptions{}.warm_steps});
+  if (name == kDemo) return open_demo({static_cast<uint64_t>(seed), DemoOptions{}.warm_steps});
   return open_checkpoint(name);
 }
 

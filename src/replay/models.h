@@ -14,7 +14,7 @@ inline constexpr std::string_view kDemo = "demo";
 
 /// The model that --model names: `demo`, of the seed's initial weights, or a checkpoint's folder.
 /// Errors: kUsage for none, else as open_checkpoint.
-std::unique_ptr<ModelSource> find_model(const std::string& name, uint64_t seed = 0);
+std::unique_ptr<ModelSource> find_model(const std::string& name, int64_t seed);
 
 /// The lines of a file, or of standard input for "-".
 JsonLines open_lines(const std::string& path);

@@ -92,7 +92,7 @@ Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
     copy_weights(*backend_, *reference_);
     return;
   }
-  const auto source = find_model(options.ref_load, static_cast<uint64_t>(options.seed));
+  const auto source = find_model(options.ref_load, options.seed);
   if (!same_shape(source->config(), model.config())) {
     throw Error(ErrorCode::kUsage, "the reference model's shape is not that of --model",
                 options.ref_load);

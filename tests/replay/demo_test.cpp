@@ -102,7 +102,7 @@ TEST_CASE("a saved demo is a checkpoint: the same configuration, weights and tok
   engine::Model model = make_demo(runtime, one_step);
   const std::span<const float> weights(model.weights().data(), model.weights().size());
   open_demo()->save(model.parameters(), weights, folder / "saved");
-  const auto saved = find_model(folder / "saved");
+  const auto saved = find_model(folder / "saved", 7);
   CHECK(same_shape(saved->config(), demo_config()));
   CHECK(saved->config().stop_ids == demo_config().stop_ids);
   engine::Model loaded(saved->config());

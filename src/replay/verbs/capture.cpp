@@ -93,7 +93,7 @@ int resume(const CaptureArguments& arguments) {
   format::DumpWriter writer = format::DumpWriter::resume(arguments.output);
   const RecordedRun record(arguments.output);  // as it is now that no other can write to it
   Machine machine(options);
-  const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
+  const auto model = find_model(options.model, options.seed);
   const Task task(options, *model);
   Trainer trainer(machine.runtime(), options, *model,
                   {true, !options.rollout_only, task.longest_prompt()});
@@ -119,7 +119,7 @@ int capture(const CaptureArguments& arguments) {
   check_recording(options);
   const EndOnSignal on_signal = end_on_signal(arguments);
   Machine machine(options);
-  const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
+  const auto model = find_model(options.model, options.seed);
   const Task task(options, *model);
   Trainer trainer(machine.runtime(), options, *model,
                   {true, !options.rollout_only, task.longest_prompt()});

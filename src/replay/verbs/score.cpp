@@ -47,7 +47,7 @@ engine::Sample read_sample(const JsonValue& root, const ModelConfig& config) {
 
 int score(const ScoreArguments& arguments) {
   const Machine machine(arguments.options);
-  const auto source = find_model(arguments.options.model);
+  const auto source = find_model(arguments.options.model, arguments.options.seed);
   const auto backend = engine::make_backend(
       arguments.options.kernels, machine.runtime(),
       {.model = source->config(), .rope = rope(arguments.options), .training = false});

@@ -32,7 +32,7 @@ std::vector<TokenId> read_ids(const JsonValue& list) {
 }
 
 int tokenize(const TokenizeArguments& arguments) {
-  const Tokenizer tokenizer = find_model(arguments.model)->tokenizer();
+  const Tokenizer tokenizer = find_model(arguments.model, 0)->tokenizer();
   JsonLines lines = open_lines(arguments.input);
   while (const auto line = lines.next()) {
     JsonLine out;

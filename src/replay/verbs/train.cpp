@@ -55,7 +55,7 @@ int train_on_policy(const TrainArguments& arguments) {
     return 0;
   }
   Machine machine(options);
-  const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
+  const auto model = find_model(options.model, options.seed);
   const Task task(options, *model);
   Trainer trainer(machine.runtime(), options, *model, {true, true, task.longest_prompt()});
   Printer printer(options, trainer, machine.pool(), arguments.json);
