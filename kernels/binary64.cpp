@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "src/base/error.h"
 
@@ -25,10 +26,9 @@ constexpr double kLargestAngle = 1.6e6;
 double power_of_two(int n) { return std::bit_cast<double>(static_cast<uint64_t>(n + 1023) << 52); }
 
 /// Sum of coefficients[i] z^i, i descending from the last.
-template <int count>
-double polynomial(const double (&coefficients)[count], double z) {
-  double sum = coefficients[count - 1];
-  for (int i = count - 2; i >= 0; --i) sum = std::fma(sum, z, coefficients[i]);
+double polynomial(std::span<const double> coefficients, double z) {
+  double sum = coefficients.back();
+  for (size_t i = coefficients.size() - 1; i-- > 0;) sum = std::fma(sum, z, coefficients[i]);
   return sum;
 }
 
@@ -85,29 +85,29 @@ double cos_near_zero(const Angle& a) {
   return one + (lost + std::fma(z * z, polynomial(kTaylor, z), -a.high * a.low));
 }
 
+/// 1 / n! from n = 2 on.
+constexpr double kExpTaylor[] = {1.0 / 2,
+                                 1.0 / 6,
+                                 1.0 / 24,
+                                 1.0 / 120,
+                                 1.0 / 720,
+                                 1.0 / 5040,
+                                 1.0 / 40320,
+                                 1.0 / 362880,
+                                 1.0 / 3628800,
+                                 1.0 / 39916800,
+                                 1.0 / 479001600,
+                                 1.0 / 6227020800.0,
+                                 1.0 / 87178291200.0,
+                                 1.0 / 1307674368000.0,
+                                 1.0 / 20922789888000.0,
+                                 1.0 / 355687428096000.0,
+                                 1.0 / 6402373705728000.0,
+                                 1.0 / 121645100408832000.0,
+                                 1.0 / 2432902008176640000.0};
+
 /// (exp(x) - 1 - x) / x^2 for |x| <= 1.
-double exp_tail(double x) {
-  constexpr double kTaylor[] = {1.0 / 2,
-                                1.0 / 6,
-                                1.0 / 24,
-                                1.0 / 120,
-                                1.0 / 720,
-                                1.0 / 5040,
-                                1.0 / 40320,
-                                1.0 / 362880,
-                                1.0 / 3628800,
-                                1.0 / 39916800,
-                                1.0 / 479001600,
-                                1.0 / 6227020800.0,
-                                1.0 / 87178291200.0,
-                                1.0 / 1307674368000.0,
-                                1.0 / 20922789888000.0,
-                                1.0 / 355687428096000.0,
-                                1.0 / 6402373705728000.0,
-                                1.0 / 121645100408832000.0,
-                                1.0 / 2432902008176640000.0};
-  return polynomial(kTaylor, x);
-}
+double exp_tail(double x) { return polynomial(kExpTaylor, x); }
 
 }  // namespace
 
@@ -115,25 +115,12 @@ double exp(double x) {
   if (x != x) return x;
   if (x > 710) return std::numeric_limits<double>::infinity();
   if (x < -708) return 0;
-  constexpr double kTaylor[] = {1.0 / 2,
-                                1.0 / 6,
-                                1.0 / 24,
-                                1.0 / 120,
-                                1.0 / 720,
-                                1.0 / 5040,
-                                1.0 / 40320,
-                                1.0 / 362880,
-                                1.0 / 3628800,
-                                1.0 / 39916800,
-                                1.0 / 479001600,
-                                1.0 / 6227020800.0,
-                                1.0 / 87178291200.0};
   const double n = (x * 0x1.71547652b82fep+0 + kRoundShift) - kRoundShift;  // log2 e
   const double high = std::fma(n, -kLn2High, x);
   const double low = n * -kLn2Low;
   const double r = high + low;
   const double lost = (high - r) + low;
-  const double y = 1 + (r + std::fma(r * r, polynomial(kTaylor, r), lost));
+  const double y = 1 + (r + std::fma(r * r, polynomial(std::span(kExpTaylor).first(13), r), lost));
   // 2^1024 does not exist, so the scaling takes two steps.
   const int k = static_cast<int>(n);
   return y * power_of_two(k / 2) * power_of_two(k - k / 2);
