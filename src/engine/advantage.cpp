@@ -10,30 +10,6 @@
 namespace rlreplay::engine {
 namespace {
 
-/// Rewards after the group's mean, and deviation where asked for. The mean is the first reward plus
-/// the mean distance from it: equal rewards then have advantages of exactly 0.
-std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<const Sample> samples) {
-  std::map<uint64_t, std::vector<size_t>> groups;
-  for (const size_t i : by_id(samples)) groups[samples[i].group].push_back(i);
-  std::vector<double> out(samples.size());
-  for (const auto& [id, members] : groups) {
-    const double n = static_cast<double>(members.size()), first = samples[members[0]].reward;
-    double sum = 0, square = 0;
-    for (size_t i : members) sum += samples[i].reward - first;
-    const double mean = first + sum / n;
-    for (size_t i : members) {
-      out[i] = samples[i].reward - mean;
-      square += out[i] * out[i];
-    }
-    if (config.estimator != Estimator::kGrpo || !config.normalize_std) continue;
-    // Of one sample torch's deviation is NaN, and slime's advantage with it; Miles skips it.
-    const double deviation = std::sqrt(square / (n - 1));
-    if (config.dialect == Dialect::kMiles && (members.size() == 1 || deviation == 0)) continue;
-    for (size_t i : members) out[i] /= deviation + 1e-6;
-  }
-  return out;
-}
-
 /// The sum of term(x) over the unmasked tokens: a chain a sample, then one over samples by id.
 template <class Term>
 double sum_unmasked(std::span<const Sample> samples, const std::vector<std::vector<double>>& values,
@@ -104,16 +80,38 @@ float finite_advantage(const Sample& sample, double x) {
 
 }  // namespace
 
+std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<const Sample> samples) {
+  if (!config.normalize_rewards || config.estimator == Estimator::kPolicyGradient) {
+    std::vector<double> rewards;
+    for (const Sample& s : samples) rewards.push_back(s.reward);
+    return rewards;
+  }
+  std::map<uint64_t, std::vector<size_t>> groups;
+  for (const size_t i : by_id(samples)) groups[samples[i].group].push_back(i);
+  std::vector<double> out(samples.size());
+  for (const auto& [id, members] : groups) {
+    const double n = static_cast<double>(members.size()), first = samples[members[0]].reward;
+    double sum = 0, square = 0;
+    for (size_t i : members) sum += samples[i].reward - first;
+    const double mean = first + sum / n;
+    for (size_t i : members) {
+      out[i] = samples[i].reward - mean;
+      square += out[i] * out[i];
+    }
+    if (config.estimator != Estimator::kGrpo || !config.normalize_std) continue;
+    // Of one sample torch's deviation is NaN, and slime's advantage with it; Miles skips it.
+    const double deviation = std::sqrt(square / (n - 1));
+    if (config.dialect == Dialect::kMiles && (members.size() == 1 || deviation == 0)) continue;
+    for (size_t i : members) out[i] /= deviation + 1e-6;
+  }
+  return out;
+}
+
 void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
                     std::span<SampleTargets> targets) {
   const bool kl = config.kl_coef != 0 && config.estimator != Estimator::kGrpo;
   check_samples(kl, samples, targets);
-  std::vector<double> rewards;
-  if (config.normalize_rewards && config.estimator != Estimator::kPolicyGradient) {
-    rewards = shaped_rewards(config, samples);
-  } else {
-    for (const Sample& s : samples) rewards.push_back(s.reward);
-  }
+  const std::vector<double> rewards = shaped_rewards(config, samples);
   std::vector<std::vector<double>> values(samples.size());
   for (size_t i = 0; i < samples.size(); ++i) {
     values[i].assign(static_cast<size_t>(samples[i].response_length()), rewards[i]);

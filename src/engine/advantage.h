@@ -21,6 +21,12 @@ struct AdvantageConfig {
   KlType kl_type = KlType::kK1;
 };
 
+/// The reward of each sample as its advantage begins: less the group's mean and over its deviation
+/// where the configuration asks for them.
+/// Order: chains over a group's samples by ascending id; the mean is the first reward plus the mean
+/// distance from it, so that equal rewards give exactly 0.
+std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<const Sample> samples);
+
 /// Sets targets[i].advantages from the samples' rewards; old and reference log-probabilities are
 /// read where kl_coef asks for them.
 /// Order: chains in binary64 over samples by ascending id, tokens ascending; a mean is the first

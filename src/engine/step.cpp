@@ -22,20 +22,6 @@ ContributionCounts count_contributions(std::span<const Sample> samples, int64_t 
   return out;
 }
 
-TokenInput token_input(const Sample& s, const SampleTargets& targets, double weight, size_t t,
-                       float log_prob, float entropy) {
-  TokenInput in;
-  in.log_prob = log_prob;
-  in.entropy = entropy;
-  in.old_log_prob = targets.old_log_probs.empty() ? log_prob : targets.old_log_probs[t];
-  if (!targets.ref_log_probs.empty()) in.ref_log_prob = targets.ref_log_probs[t];
-  if (!s.rollout_log_probs.empty()) in.rollout_log_prob = s.rollout_log_probs[t];
-  in.advantage = targets.advantages[t];
-  in.masked = s.loss_mask[t] == 0;
-  in.weight = in.masked ? 0.0 : weight;
-  return in;
-}
-
 /// A response token of the global batch, and where it stands.
 struct Place {
   std::vector<size_t> sample, token;
@@ -117,33 +103,6 @@ void forward_backward(const Runtime& run, const TrainState& state, Gradients& gr
   }
 }
 
-/// Chains per sample over ascending tokens, then over samples by ascending id.
-Losses reduce(std::span<const Sample> samples, std::span<const double> weights,
-              const StepResult& step) {
-  Losses out;
-  int64_t clipped = 0, tokens = 0;
-  for (const size_t i : by_id(samples)) {
-    Losses sample;
-    for (size_t t = 0; t < step.terms[i].size(); ++t) {
-      if (samples[i].loss_mask[t] == 0) continue;
-      const TokenTerms& x = step.terms[i][t];
-      const double w = weights[i];
-      sample.policy += w * x.policy;
-      sample.entropy += w * static_cast<double>(step.scores[i].entropy[t]);
-      sample.kl += w * x.kl;
-      sample.total += w * x.total;
-      clipped += x.clipped ? 1 : 0;
-      tokens += 1;
-    }
-    out.policy += sample.policy;
-    out.entropy += sample.entropy;
-    out.kl += sample.kl;
-    out.total += sample.total;
-  }
-  out.clip_fraction = tokens == 0 ? 0 : static_cast<double>(clipped) / static_cast<double>(tokens);
-  return out;
-}
-
 void emit_losses(const Runtime& run, Losses& losses) {
   const auto emit = [&](std::string_view tensor, double& value) {
     emit_scalar(run, Phase::kObjective, Op::kLoss, tensor, value);
@@ -190,7 +149,7 @@ StepResult run_step(const Runtime& run, TrainState& state, Gradients& gradients,
   for (size_t i = 0; i < samples.size(); ++i) {
     check_scores(samples[i], out.scores[i].log_probs, out.scores[i].entropy);
   }
-  out.losses = reduce(samples, weights, out);
+  out.losses = reduce_losses(samples, weights, out.scores, out.terms);
   emit_losses(run, out.losses);
   emit_gradients(run, state.model.parameters(), gradients);
   out.grad_norm = gradient_norm(run, gradients);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/engine/losses.h"
 #include "src/engine/objective.h"
 #include "src/engine/optimizer.h"
 #include "src/engine/transformer.h"
@@ -28,15 +29,6 @@ struct StepConfig {
   OptimizerConfig optimizer;
   double lr = 1e-6;
   int64_t micro_batch_samples = 0;  // 0: all at once
-};
-
-/// The batch's losses, reduced: sums over tokens of w_t x_t in binary64.
-struct Losses {
-  double policy = 0;
-  double entropy = 0;
-  double kl = 0;
-  double total = 0;
-  double clip_fraction = 0;  // share of the unmasked tokens
 };
 
 struct StepResult {
