@@ -46,6 +46,8 @@ constexpr KnownDataset kTable[] = {
     {"train", "values", "f32 f64", "T"},
     {"train", "kl", "f32 f64", "T"},
     {"train", "reverse_kl", "f32 f64", "T"},
+    {"train", "policy_kl", "f32 f64", "T"},
+    {"train", "policy_loss", "f32 f64", "T"},
     {"train", "scalars", "f64", "N", Values::kNamed},
     {"train", "events/tensors", "u8", "x", Values::kText},
     {"train", "events/rank", "u32", "e"},

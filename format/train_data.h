@@ -36,8 +36,10 @@ struct TrainData {
   std::optional<TokenFloats> returns;
   std::optional<TokenFloats> values;
   std::optional<TokenFloats> kl;
-  std::optional<TokenFloats> reverse_kl;  // of on-policy distillation
-  std::optional<NamedColumns> scalars;    // one row: loss, grad_norm, lr, ...
+  std::optional<TokenFloats> reverse_kl;   // of on-policy distillation
+  std::optional<TokenFloats> policy_kl;    // old less current log-probability, as the loss took it
+  std::optional<TokenFloats> policy_loss;  // the policy's term before the reduction
+  std::optional<NamedColumns> scalars;     // one row: loss, grad_norm, lr, ...
 
   size_t size() const { return sample_id.size(); }
   friend bool operator==(const TrainData&, const TrainData&) = default;
@@ -61,6 +63,8 @@ inline constexpr auto kTokenColumnFields = std::to_array<TokenColumnField>({
     {"values", &TrainData::values},
     {"kl", &TrainData::kl},
     {"reverse_kl", &TrainData::reverse_kl},
+    {"policy_kl", &TrainData::policy_kl},
+    {"policy_loss", &TrainData::policy_loss},
 });
 
 /// The datasets of a train unit's group (`3-0`). They share `data`.

@@ -10,6 +10,7 @@
 #include "format/dump_writer.h"
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
+#include "src/replay/exchange/import_policy_loss.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/import_train.h"
 #include "src/replay/exchange/jsonl.h"
@@ -104,14 +105,35 @@ class Importer {
       return name.starts_with("rollout_data/") || name.starts_with("train_data/");
     });
     try {
+      for (const auto& family : sources) read_policy_loss(family);
       for (const auto& family : sources) add_family(family);
       for (auto& [id, reads] : single_ranks_) add_train(reads);
+      note_policy_loss();
       report_.root = writer().seal();
     } catch (...) {
       discard();
       throw;
     }
     return std::move(report_);
+  }
+
+  /// Before training data: what these files say goes into its units.
+  void read_policy_loss(const std::vector<SourceFile>& sources) {
+    for (const SourceFile& source : sources) {
+      if (!source.name.starts_with("policy_loss_debug/")) continue;
+      const TorchFile file(source.path);
+      if (identify(file).kind == DumpKind::kPolicyLoss) policy_loss_.add(file);
+    }
+  }
+
+  void note_policy_loss() {
+    if (policy_loss_.left() == 0) return;
+    report_.findings.push_back(
+        {"policy-loss-unplaced",
+         std::to_string(policy_loss_.left()) +
+             " samples of policy_loss_debug fit no sample of the training data: they are kept in "
+             "their files alone",
+         "policy_loss_debug"});
   }
 
   void count(const format::RolloutData& data) {
@@ -245,6 +267,7 @@ class Importer {
       const std::string group = std::to_string(made.rollout_id) + "-" + std::to_string(step);
       const std::string unit = "train/" + group + "/rank0.h5";
       claim(unit, reads.front().source.path);
+      policy_loss_.complete(*data);
       writer().append(unit, to_datasets(data, group));
       ++report_.steps;
     }
@@ -257,6 +280,7 @@ class Importer {
   std::string vendor_;
   std::map<std::string, std::string> claimed_;  // unit to the file that it comes from
   std::map<int64_t, std::deque<Read>> single_ranks_;
+  PolicyLossRows policy_loss_;
   ImportReport report_;
 };
 

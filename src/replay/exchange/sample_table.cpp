@@ -161,7 +161,7 @@ SampleTable SampleTable::of(const std::vector<TrainData>& ranks) {
     column(name);
   }
   add("token_weights", token_weights);
-  for (const char* name : {"log_probs", "entropy"}) column(name);
+  for (const char* name : {"log_probs", "entropy", "policy_kl", "policy_loss"}) column(name);
   return table;
 }
 
