@@ -16,7 +16,7 @@ bool is_native_dump(const std::string& path) {
          fs::exists(fs::path(path) / "journal.jsonl");
 }
 
-AnyDump::AnyDump(const std::string& path) {
+AnyDump::AnyDump(const std::string& path) : path_(path) {
   if (is_native_dump(path)) {
     reader_ = std::make_unique<format::DumpReader>(format::DumpReader::open(path));
     return;
@@ -31,7 +31,8 @@ AnyDump::AnyDump(const std::string& path) {
     options.paths = {path};
     options.output = folder + "/dump";
     import_dump(options);
-    reader_ = std::make_unique<format::DumpReader>(format::DumpReader::open(options.output));
+    path_ = options.output;
+    reader_ = std::make_unique<format::DumpReader>(format::DumpReader::open(path_));
   } catch (...) {
     fs::remove_all(temporary_);
     throw;

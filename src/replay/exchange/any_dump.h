@@ -21,8 +21,11 @@ class AnyDump {
   AnyDump& operator=(const AnyDump&) = delete;
 
   const format::DumpReader& reader() const { return *reader_; }
+  /// Of the dump that is read: the given one, or the temporary one.
+  const std::string& path() const { return path_; }
 
  private:
+  std::string path_;
   std::string temporary_;  // empty for a native one
   std::unique_ptr<format::DumpReader> reader_;
 };

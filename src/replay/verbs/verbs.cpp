@@ -10,6 +10,7 @@ void add_verbs(CLI::App& program, Command& chosen) {
   add_show(program, chosen);
   add_verify(program, chosen);
   add_diff(program, chosen);
+  add_objective(program, chosen);
   add_import(program, chosen);
   add_export(program, chosen);
   add_golden(program, chosen);

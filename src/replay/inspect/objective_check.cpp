@@ -1,0 +1,267 @@
+#include "src/replay/inspect/objective_check.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace rlreplay::replay {
+namespace {
+
+// Two variants at a time are tried up to this many tokens of a rollout: their number is squared.
+constexpr int64_t kPairTokens = 200000;
+
+bool same_bits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
+
+/// Takes pairs of one quantity.
+class Pairs {
+ public:
+  Pairs(std::string name, double tolerance) : tolerance_(tolerance) { out_.name = std::move(name); }
+
+  void add(double recorded, double computed, uint64_t sample, std::optional<int64_t> token) {
+    ++out_.compared;
+    if (same_bits(recorded, computed)) return;
+    ++out_.other_bits;
+    const double apart = std::abs(recorded - computed);
+    if (std::isfinite(apart)) out_.max_difference = std::max(out_.max_difference, apart);
+    if (tolerance_ > 0 && apart <= tolerance_ * std::max(1.0, std::abs(recorded))) return;
+    if (out_.different++ > 0) return;
+    out_.sample = sample;
+    out_.token = token;
+    out_.recorded = recorded;
+    out_.computed = computed;
+  }
+
+  Quantity done() {
+    out_.verdict = out_.compared == 0    ? Verdict::kNoInput
+                   : out_.different > 0  ? Verdict::kDifferent
+                   : out_.other_bits > 0 ? Verdict::kRounding
+                                         : Verdict::kEqual;
+    return std::move(out_);
+  }
+
+ private:
+  double tolerance_;
+  Quantity out_;
+};
+
+Quantity absent(std::string name, Verdict verdict, const std::string& missing = {}) {
+  Quantity out;
+  out.name = std::move(name);
+  out.verdict = verdict;
+  out.missing = missing;
+  return out;
+}
+
+struct Check {
+  const RecordedBatch& step;
+  double tolerance;
+  bool unmasked_only = false;
+
+  /// `computed` begins with the step's first sample at `first`.
+  Quantity column(std::string name, const TokenColumn& recorded, const TokenColumn& computed,
+                  size_t first, const std::string& missing) const {
+    if (!recorded) return absent(std::move(name), Verdict::kNotRecorded);
+    if (!computed) return absent(std::move(name), Verdict::kNoInput, missing);
+    Pairs pairs(name, tolerance);
+    for (size_t i = 0; i < step.samples.size(); ++i) {
+      const std::vector<float>&a = (*recorded)[i], &b = (*computed)[first + i];
+      for (size_t t = 0; t < std::min(a.size(), b.size()); ++t) {
+        if (unmasked_only && step.samples[i].loss_mask[t] == 0) continue;
+        pairs.add(static_cast<double>(a[t]), static_cast<double>(b[t]), step.samples[i].id,
+                  step.samples[i].prompt_length + static_cast<int64_t>(t));
+      }
+    }
+    Quantity out = pairs.done();
+    if (out.verdict == Verdict::kNoInput) out.missing = missing;
+    return out;
+  }
+
+  Quantity rewards(const AdvantageValues& values, size_t first) const {
+    if (!step.shaped) return absent("rewards", Verdict::kNotRecorded);
+    if (!values.shaped) return absent("rewards", Verdict::kNoInput, values.missing);
+    Pairs pairs("rewards", tolerance);
+    for (size_t i = 0; i < step.samples.size(); ++i) {
+      pairs.add((*step.shaped)[i], (*values.shaped)[first + i], step.samples[i].id, std::nullopt);
+    }
+    return pairs.done();
+  }
+
+  Quantity scalar(const char* name, std::optional<double> computed,
+                  const std::string& missing) const {
+    const std::optional<double> recorded = step.scalar(name);
+    Quantity out;
+    if (recorded && computed) {
+      Pairs pairs(name, tolerance);
+      pairs.add(*recorded, *computed, 0, std::nullopt);
+      out = pairs.done();
+      out.sample.reset();
+    } else {
+      out = absent(name, recorded ? Verdict::kNoInput : Verdict::kNotRecorded,
+                   computed ? "" : missing);
+    }
+    out.recorded = recorded;
+    out.computed = computed;
+    return out;
+  }
+};
+
+std::vector<Quantity> advantage_quantities(const RecordedBatch& step, const AdvantageValues& values,
+                                           size_t first, double tolerance) {
+  const Check check{step, tolerance};
+  return {check.rewards(values, first),
+          check.column("reward_kl", step.kl, values.kl, first, values.missing),
+          check.column("returns", step.returns, values.returns, first, values.missing),
+          check.column("advantages", step.advantages, values.advantages, first, values.missing)};
+}
+
+std::vector<Quantity> loss_quantities(const RecordedBatch& step, const LossValues& values,
+                                      double tolerance) {
+  const Check check{step, tolerance, true};
+  std::vector<Quantity> out = {
+      check.column("policy_kl", step.policy_kl, values.policy_kl, 0, values.missing),
+      check.column("policy_loss", step.policy_loss, values.policy_loss, 0, values.missing)};
+  const auto scalar = [&](const char* name, double engine::Losses::*of, bool known = true) {
+    const auto computed =
+        values.losses && known ? std::optional(*values.losses.*of) : std::optional<double>();
+    out.push_back(check.scalar(name, computed,
+                               known ? values.missing : "the entropy of tokens is not recorded"));
+  };
+  scalar("pg_loss", &engine::Losses::policy);
+  scalar("kl", &engine::Losses::kl);
+  scalar("entropy", &engine::Losses::entropy, values.has_entropy);
+  scalar("loss", &engine::Losses::total);
+  scalar("clip_fraction", &engine::Losses::clip_fraction);
+  return out;
+}
+
+bool is_finding(const Quantity& q) { return q.verdict == Verdict::kDifferent; }
+bool is_reproduced(const Quantity& q) {
+  return q.verdict == Verdict::kEqual || q.verdict == Verdict::kRounding;
+}
+
+using Compute = std::function<std::vector<Quantity>(const ObjectiveSetting&)>;
+
+/// The findings of `from` that a setting reproduces, where it breaks nothing that `from` did.
+std::vector<std::string> mended(const std::vector<Quantity>& from,
+                                const std::vector<Quantity>& now) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (is_reproduced(from[i]) && !is_reproduced(now[i])) return {};
+    if (is_finding(from[i]) && is_reproduced(now[i])) out.push_back(from[i].name);
+  }
+  return out;
+}
+
+/// The first setting, one variant or two away, that reproduces all findings; else the one that
+/// reproduces most of them.
+std::optional<Explanation> explain(const std::vector<Quantity>& from,
+                                   const ObjectiveSetting& setting,
+                                   const std::vector<ObjectiveVariant>& variants, bool pairs,
+                                   const Compute& compute) {
+  const auto findings = static_cast<size_t>(std::ranges::count_if(from, is_finding));
+  if (findings == 0) return std::nullopt;
+  std::optional<Explanation> best;
+  const auto attempt = [&](std::initializer_list<const ObjectiveVariant*> changed) {
+    ObjectiveSetting other = setting;
+    for (const ObjectiveVariant* variant : changed) variant->apply(other);
+    const auto found = mended(from, compute(other));
+    if (found.size() <= (best ? best->quantities.size() : 0)) return false;
+    best = Explanation{{}, {}, found};
+    for (const ObjectiveVariant* variant : changed) {
+      best->settings.push_back(variant->name);
+      best->reasons.push_back(variant->reason);
+    }
+    return found.size() == findings;
+  };
+  for (const ObjectiveVariant& one : variants) {
+    if (attempt({&one})) return best;
+  }
+  for (size_t i = 0; pairs && i < variants.size(); ++i) {
+    for (size_t k = i + 1; k < variants.size(); ++k) {
+      if (attempt({&variants[i], &variants[k]})) return best;
+    }
+  }
+  return best;
+}
+
+int64_t unmasked(const RecordedBatch& step) {
+  int64_t out = 0;
+  for (const engine::Sample& s : step.samples) out += std::ranges::count(s.loss_mask, uint8_t{1});
+  return out;
+}
+
+}  // namespace
+
+std::string_view to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kEqual:
+      return "equal";
+    case Verdict::kRounding:
+      return "rounding";
+    case Verdict::kDifferent:
+      return "different";
+    case Verdict::kNotRecorded:
+      return "not recorded";
+    case Verdict::kNoInput:
+      return "not computable";
+  }
+  return "?";
+}
+
+bool ObjectiveStep::reproduced() const { return std::ranges::none_of(quantities, is_finding); }
+bool ObjectiveStep::compared() const {
+  return std::ranges::any_of(quantities, [](const Quantity& q) { return q.compared > 0; });
+}
+
+std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
+                                           const ObjectiveOptions& options) {
+  const AdvantageValues values = replay_advantages(rollout, options.setting);
+  std::vector<ObjectiveStep> out;
+  size_t first = 0, tokens = 0;
+  for (const RecordedBatch& step : rollout.steps) {
+    for (const engine::Sample& s : step.samples) tokens += s.loss_mask.size();
+  }
+  const bool pairs = static_cast<int64_t>(tokens) <= kPairTokens;
+  for (const RecordedBatch& step : rollout.steps) {
+    ObjectiveStep& made = out.emplace_back();
+    made.id = step.id;
+    made.samples = step.samples.size();
+    made.tokens = unmasked(step);
+    const auto of_advantages = [&](const ObjectiveSetting& setting) {
+      return advantage_quantities(step, replay_advantages(rollout, setting), first,
+                                  options.tolerance);
+    };
+    TokenColumn computed;
+    if (values.advantages) {
+      computed.emplace(values.advantages->begin() + static_cast<ptrdiff_t>(first),
+                       values.advantages->begin() + static_cast<ptrdiff_t>(first + made.samples));
+    }
+    const auto of_losses = [&](const ObjectiveSetting& setting) {
+      return loss_quantities(step, replay_losses(rollout, step, computed, setting),
+                             options.tolerance);
+    };
+    const LossValues losses = replay_losses(rollout, step, computed, options.setting);
+    made.policy_is_old = losses.policy_is_old && losses.losses;
+    const auto before = advantage_quantities(step, values, first, options.tolerance);
+    const auto after = loss_quantities(step, losses, options.tolerance);
+    if (options.explain) {
+      const size_t known = rollout.samples.size();
+      if (auto found = explain(before, options.setting, advantage_variants(options.setting, known),
+                               pairs, of_advantages)) {
+        made.explanations.push_back(std::move(*found));
+      }
+      if (auto found =
+              explain(after, options.setting, loss_variants(options.setting), pairs, of_losses)) {
+        made.explanations.push_back(std::move(*found));
+      }
+    }
+    made.quantities = before;
+    made.quantities.insert(made.quantities.end(), after.begin(), after.end());
+    first += made.samples;
+  }
+  return out;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/replay/inspect/objective_replay.h"
+
+namespace rlreplay::replay {
+
+enum class Verdict { kEqual, kRounding, kDifferent, kNotRecorded, kNoInput };
+/// "equal", "rounding", "different", "not recorded", "not computable".
+std::string_view to_string(Verdict verdict);
+
+/// One number or column of the objective, recorded and computed again.
+struct Quantity {
+  std::string name;  // "advantages"
+  Verdict verdict = Verdict::kNotRecorded;
+  int64_t compared = 0;
+  int64_t other_bits = 0;
+  int64_t different = 0;                     // beyond the tolerance
+  double max_difference = 0;                 // of finite pairs
+  std::optional<uint64_t> sample;            // of the first beyond the tolerance
+  std::optional<int64_t> token;              // place in the whole sample
+  std::optional<double> recorded, computed;  // there; of a scalar, itself
+  std::string missing;                       // why it could not be computed
+};
+
+/// What reproduces recorded numbers that the given options do not.
+struct Explanation {
+  std::vector<std::string> settings, reasons;  // by variant
+  std::vector<std::string> quantities;         // that are reproduced then
+};
+
+/// One recorded step against its objective, computed again.
+struct ObjectiveStep {
+  StepId id;
+  size_t samples = 0;
+  int64_t tokens = 0;  // with loss mask 1
+  std::vector<Quantity> quantities;
+  std::vector<Explanation> explanations;
+  bool policy_is_old = false;
+
+  bool reproduced() const;
+  bool compared() const;  // whether anything was recorded to compare with
+};
+
+struct ObjectiveOptions {
+  ObjectiveSetting setting;
+  /// The largest |a - b| / max(1, |a|) that counts as rounding; 0: every bit counts.
+  double tolerance = 0;
+  bool explain = true;
+};
+
+/// All steps of one rollout.
+std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
+                                           const ObjectiveOptions& options);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/engine/losses.h"
+#include "src/replay/inspect/objective_setting.h"
+#include "src/replay/inspect/recorded_batch.h"
+
+/// The objective of recorded steps, computed again by the engine from recorded log-probabilities:
+/// no model is needed.
+namespace rlreplay::replay {
+
+/// From rewards to advantages, of one rollout. Each stage takes what was recorded of the one before
+/// it where that is there, else what was computed, so that one difference does not hide the next.
+/// What cannot be computed is absent, and `missing` says why.
+struct AdvantageValues {
+  std::optional<std::vector<double>> shaped;  // rewards, of the steps' samples in a row
+  TokenColumn kl, returns, advantages;        // likewise
+  std::string missing;
+};
+AdvantageValues replay_advantages(const RecordedRollout& rollout, const ObjectiveSetting& setting);
+
+/// From log-probabilities to losses, of one step.
+struct LossValues {
+  TokenColumn policy_kl, policy_loss;  // of the samples whose inputs were recorded
+  std::optional<engine::Losses> losses;
+  bool has_entropy = true;     // else the entropy is taken as 0 and not to be compared
+  bool policy_is_old = false;  // no log-probabilities of the step itself: those before it
+  std::string missing;
+};
+
+/// `computed`: the step's advantages where none were recorded.
+LossValues replay_losses(const RecordedRollout& rollout, const RecordedBatch& step,
+                         const TokenColumn& computed, const ObjectiveSetting& setting);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,197 @@
+#include "src/replay/inspect/objective_report.h"
+
+#include <algorithm>
+
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
+#include "src/base/text_table.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr size_t kExplainedSteps = 3;
+
+std::string count(const ObjectiveStep& step, Verdict verdict) {
+  return std::to_string(std::ranges::count(step.quantities, verdict, &Quantity::verdict));
+}
+
+std::string number(const std::optional<double>& value) {
+  if (!value) return "-";
+  char text[40];
+  std::snprintf(text, sizeof text, "%.8g", *value);
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& parts, const char* between) {
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? "" : between) + part;
+  return out;
+}
+
+std::string steps_table(std::span<const ObjectiveStep> steps) {
+  TextTable table({"step", "samples", "tokens", "equal", "rounding", "different", "not recorded",
+                   "not computable"});
+  for (const ObjectiveStep& step : steps) {
+    table.add({step.id.name(), std::to_string(step.samples), std::to_string(step.tokens),
+               count(step, Verdict::kEqual), count(step, Verdict::kRounding),
+               count(step, Verdict::kDifferent), count(step, Verdict::kNotRecorded),
+               count(step, Verdict::kNoInput)});
+  }
+  return table.str();
+}
+
+std::string step_table(const ObjectiveStep& step) {
+  TextTable table(
+      {"quantity", "recorded", "computed", "compared", "different", "max |a - b|", "verdict"});
+  for (const Quantity& q : step.quantities) {
+    const bool compared = q.compared > 0;
+    const bool shown = !compared || q.recorded;
+    table.add({q.name, shown && q.recorded ? number(q.recorded) : "",
+               shown && q.computed ? number(q.computed) : "",
+               compared ? std::to_string(q.compared) : "",
+               compared ? std::to_string(q.different) : "",
+               compared ? short_number(q.max_difference) : "", std::string(to_string(q.verdict))});
+  }
+  std::string out = "step " + step.id.name() + " in full\n" + table.str();
+  if (step.policy_is_old) {
+    out +=
+        "losses: of the first step of a rollout, whose policy is the one of the old "
+        "log-probabilities\n";
+  }
+  for (const Quantity& q : step.quantities) {
+    if (q.verdict == Verdict::kNoInput) {
+      out +=
+          one_line(q.name + ": " + (q.missing.empty() ? "its inputs are not recorded" : q.missing),
+                   100) +
+          "\n";
+    }
+  }
+  return out;
+}
+
+std::string place(const Quantity& q) {
+  std::string out;
+  if (q.sample) out = ", first at sample " + std::to_string(*q.sample);
+  if (q.token) out += ", token " + std::to_string(*q.token);
+  return out;
+}
+
+bool explains(const ObjectiveStep& step, const std::string& name) {
+  return std::ranges::any_of(step.explanations, [&](const Explanation& e) {
+    return std::ranges::find(e.quantities, name) != e.quantities.end();
+  });
+}
+
+/// A text in lines of at most 100 columns, each begun by `indent`.
+std::string wrapped(const std::string& text, const std::string& indent) {
+  std::string out, line = indent;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (line.size() > indent.size() && line.size() + 1 + word.size() > 100) {
+      out += line + "\n";
+      line = indent;
+    }
+    line += (line.size() > indent.size() ? " " : "") + word;
+    begin = end + 1;
+  }
+  return out + line + "\n";
+}
+
+std::string findings(const ObjectiveStep& step) {
+  std::string out;
+  for (const Quantity& q : step.quantities) {
+    if (q.verdict != Verdict::kDifferent) continue;
+    out += "step " + step.id.name() + ", " + q.name + place(q) + ": recorded " +
+           number(q.recorded) + ", computed " + number(q.computed) + "\n";
+    if (explains(step, q.name)) continue;
+    out += wrapped(
+        "no alternative reproduces it: neither dialect, estimator, grouping, normalisation, "
+        "whitening, nor reducer, denominators, clip, KL type or TIS; a coefficient, a reward or "
+        "code of one's own may differ",
+        "  ");
+  }
+  for (const Explanation& e : step.explanations) {
+    out += wrapped(joined(e.quantities, ", ") + " reproduced with: " + joined(e.settings, " and "),
+                   "  ");
+    for (const std::string& reason : e.reasons) {
+      if (!reason.empty()) out += wrapped("(" + reason + ")", "  ");
+    }
+  }
+  return out;
+}
+
+std::string list_json(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + json_quoted(text);
+  return "[" + out + "]";
+}
+
+std::string quantity_json(const Quantity& q) {
+  JsonLine line;
+  line.text("name", q.name).text("verdict", to_string(q.verdict));
+  line.integer("compared", q.compared).integer("other_bits", q.other_bits);
+  line.integer("different", q.different).number("max_difference", q.max_difference);
+  if (q.recorded) {
+    line.bits("recorded", *q.recorded);
+  } else {
+    line.null("recorded");
+  }
+  if (q.computed) {
+    line.bits("computed", *q.computed);
+  } else {
+    line.null("computed");
+  }
+  line.json("sample", q.sample ? std::to_string(*q.sample) : "null");
+  line.json("token", q.token ? std::to_string(*q.token) : "null");
+  if (q.verdict == Verdict::kNoInput) line.text("missing", q.missing);
+  return line.str();
+}
+
+}  // namespace
+
+std::string objective_text(std::span<const ObjectiveStep> steps) {
+  std::string out = steps_table(steps);
+  const auto bad =
+      std::ranges::find_if(steps, [](const ObjectiveStep& s) { return !s.reproduced(); });
+  if (!steps.empty()) out += "\n" + step_table(bad == steps.end() ? steps.front() : *bad);
+  size_t explained = 0, different = 0;
+  for (const ObjectiveStep& step : steps) {
+    if (step.reproduced()) continue;
+    ++different;
+    if (explained++ < kExplainedSteps) out += (explained == 1 ? "\n" : "") + findings(step);
+  }
+  if (different > kExplainedSteps) {
+    out += "and in " + std::to_string(different - kExplainedSteps) + " more steps\n";
+  }
+  return out;
+}
+
+std::string objective_json(const ObjectiveStep& step) {
+  std::string quantities, explanations;
+  for (const Quantity& q : step.quantities) {
+    quantities += (quantities.empty() ? "" : ",") + quantity_json(q);
+  }
+  for (const Explanation& e : step.explanations) {
+    explanations +=
+        (explanations.empty() ? "" : ",") + JsonLine()
+                                                .json("quantities", list_json(e.quantities))
+                                                .json("settings", list_json(e.settings))
+                                                .json("reasons", list_json(e.reasons))
+                                                .str();
+  }
+  return JsonLine()
+      .text("schema", "rlreplay.objective/1")
+      .integer("rollout_id", step.id.rollout)
+      .integer("step_id", step.id.step)
+      .integer("samples", static_cast<int64_t>(step.samples))
+      .integer("tokens", step.tokens)
+      .boolean("reproduced", step.reproduced())
+      .boolean("policy_is_old", step.policy_is_old)
+      .json("quantities", "[" + quantities + "]")
+      .json("explanations", "[" + explanations + "]")
+      .str();
+}
+
+}  // namespace rlreplay::replay

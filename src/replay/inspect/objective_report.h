@@ -1,0 +1,17 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "src/replay/inspect/objective_check.h"
+
+namespace rlreplay::replay {
+
+/// Tables of at most 100 columns: a line a step, one step in full, and what is known of each number
+/// that is not reproduced.
+std::string objective_text(std::span<const ObjectiveStep> steps);
+
+/// One line of rlreplay.objective/1.
+std::string objective_json(const ObjectiveStep& step);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,143 @@
+#include "src/replay/inspect/objective_setting.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using S = ObjectiveSetting;
+using Variants = std::vector<ObjectiveVariant>;
+
+/// The other value of a flag.
+void add_flag(Variants& out, const S& from, bool RunOptions::*flag, const std::string& name,
+              const std::string& reason = {}) {
+  const bool set = from.options.*flag;
+  out.push_back(
+      {(set ? "without " : "") + name, reason, [flag, set](S& s) { s.options.*flag = !set; }});
+}
+
+/// The other choices of an option.
+void add_choices(Variants& out, const S& from, std::string RunOptions::*field,
+                 const std::string& name, std::initializer_list<const char*> choices,
+                 const std::string& reason = {}) {
+  for (const std::string choice : choices) {
+    if (from.options.*field == choice) continue;
+    out.push_back(
+        {name + " " + choice, reason, [field, choice](S& s) { s.options.*field = choice; }});
+  }
+}
+
+/// A coefficient that is none.
+void add_zero(Variants& out, const S& from, double RunOptions::*field, const std::string& name) {
+  if (from.options.*field == 0) return;
+  out.push_back({name + " 0", {}, [field](S& s) { s.options.*field = 0; }});
+}
+
+void add_dialect(Variants& out, const S& from, const std::string& reason) {
+  add_choices(out, from, &RunOptions::dialect, "--dialect", {"slime", "miles"}, reason);
+}
+
+void add_groupings(Variants& out, const S& from, size_t samples) {
+  if (from.grouping != Grouping::kWhole) {
+    out.push_back({"one group of the whole rollout",
+                   "slime groups so where the samples are not --n-samples-per-prompt times "
+                   "--rollout-batch-size, as after subsampling or filtering",
+                   [](S& s) { s.grouping = Grouping::kWhole; }});
+  }
+  for (uint64_t n = 2; n <= 64 && n < samples; ++n) {
+    if (samples % n != 0) continue;
+    out.push_back({"groups of " + std::to_string(n) + " in the order of the rollout",
+                   "slime groups by place, --n-samples-per-prompt at a time, not by prompt",
+                   [n](S& s) {
+                     s.grouping = Grouping::kConsecutive;
+                     s.group_size = n;
+                   }});
+  }
+}
+
+void add_whitening(Variants& out, const S& from) {
+  add_flag(out, from, &RunOptions::normalize_advantages, "--normalize-advantages");
+  out.push_back({"--normalize-advantages over each step",
+                 "mean and deviation of the step's tokens, not of the rollout's", [](S& s) {
+                   s.options.normalize_advantages = true;
+                   s.whiten_each_step = true;
+                 }});
+  for (const int64_t ranks : {2, 4, 8}) {
+    out.push_back({"--normalize-advantages within each of " + std::to_string(ranks) +
+                       " ranks of context parallelism",
+                   "Miles, and slime before 2026-07-26, take a rank's own slices: the statistics "
+                   "differ by rank",
+                   [ranks](S& s) {
+                     s.options.normalize_advantages = true;
+                     s.whitening_ranks = ranks;
+                   }});
+  }
+}
+
+}  // namespace
+
+Variants advantage_variants(const S& from, size_t samples) {
+  Variants out;
+  add_dialect(out, from,
+              "of a group without spread slime divides by 1e-6, Miles does not divide; Miles "
+              "clamps the KL's difference to +-20");
+  add_flag(out, from, &RunOptions::disable_grpo_std_normalization,
+           "--disable-grpo-std-normalization");
+  add_flag(out, from, &RunOptions::disable_rewards_normalization,
+           "--disable-rewards-normalization");
+  add_whitening(out, from);
+  add_groupings(out, from, samples);
+  add_choices(out, from, &RunOptions::advantage_estimator, "--advantage-estimator",
+              {"grpo", "reinforce_plus_plus_baseline", "policy_gradient"});
+  add_zero(out, from, &RunOptions::kl_coef, "--kl-coef");
+  if (from.options.kl_coef != 0) {
+    add_choices(out, from, &RunOptions::kl_loss_type, "--kl-loss-type",
+                {"k1", "k2", "k3", "low_var_kl"});
+  }
+  return out;
+}
+
+Variants loss_variants(const S& from) {
+  Variants out;
+  add_flag(out, from, &RunOptions::calculate_per_token_loss, "--calculate-per-token-loss",
+           "the mean over tokens gives long responses more weight than the mean over samples");
+  add_dialect(out, from, "Miles clamps the log-ratio to +-20 and takes non-finite ones as 0");
+  out.push_back({"the rollout's samples as denominator",
+                 "divided by all samples of the rollout, not by those of the step",
+                 [](S& s) { s.denominators = Denominators::kRollout; }});
+  out.push_back({"masked tokens in the denominators",
+                 "divided by the response's length, not by the sum of its mask",
+                 [](S& s) { s.denominators = Denominators::kUnmasked; }});
+  out.push_back({"old log-probabilities of the rollout",
+                 "--use-rollout-logprobs takes the sampler's log-probabilities as the old ones",
+                 [](S& s) { s.rollout_as_old = true; }});
+  add_flag(out, from, &RunOptions::use_tis, "--use-tis");
+  if (from.options.advantage_estimator == "policy_gradient") {
+    add_choices(out, from, &RunOptions::advantage_estimator, "--advantage-estimator", {"grpo"});
+  } else {
+    add_choices(out, from, &RunOptions::advantage_estimator, "--advantage-estimator",
+                {"policy_gradient"}, "the plain policy loss, without ratio and clip");
+  }
+  if (from.options.eps_clip_high.value_or(0) != 0.28) {
+    out.push_back({"--eps-clip-high 0.28", "the wider upper clip of DAPO's recipe",
+                   [](S& s) { s.options.eps_clip_high = 0.28; }});
+  }
+  if (from.options.eps_clip_high) {
+    out.push_back({"without --eps-clip-high", {}, [](S& s) { s.options.eps_clip_high.reset(); }});
+  }
+  if (from.options.eps_clip_c) {
+    out.push_back({"without --eps-clip-c", {}, [](S& s) { s.options.eps_clip_c.reset(); }});
+  } else {
+    out.push_back({"--eps-clip-c 3", "dual clip", [](S& s) { s.options.eps_clip_c = 3; }});
+  }
+  if (from.options.eps_clip != 0.2) {
+    out.push_back({"--eps-clip 0.2", "the default", [](S& s) { s.options.eps_clip = 0.2; }});
+  }
+  add_zero(out, from, &RunOptions::kl_loss_coef, "--kl-loss-coef");
+  add_zero(out, from, &RunOptions::entropy_coef, "--entropy-coef");
+  if (from.options.kl_loss_coef != 0) {
+    add_choices(out, from, &RunOptions::kl_loss_type, "--kl-loss-type",
+                {"k1", "k2", "k3", "low_var_kl"});
+  }
+  return out;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/replay/options.h"
+
+/// With what an objective is computed again: a run's options, and what frameworks decide without an
+/// option.
+namespace rlreplay::replay {
+
+enum class Grouping { kRecorded, kWhole, kConsecutive };
+enum class Denominators { kStep, kRollout, kUnmasked };
+
+struct ObjectiveSetting {
+  RunOptions options;
+  Grouping grouping = Grouping::kRecorded;
+  uint64_t group_size = 0;        // of kConsecutive
+  int64_t whitening_ranks = 1;    // ranks of context parallelism, each with its own statistics
+  bool whiten_each_step = false;  // else over the rollout
+  Denominators denominators = Denominators::kStep;
+  bool rollout_as_old = false;  // the sampler's log-probabilities as the old ones
+};
+
+/// One other way of computing the same, and why a run may have gone it.
+struct ObjectiveVariant {
+  std::string name;    // a flag where there is one: "--dialect miles"
+  std::string reason;  // empty where the flag says it
+  std::function<void(ObjectiveSetting&)> apply;
+};
+
+/// What may lie between rewards and advantages, other than `from` has it. `samples` of the rollout,
+/// none of which may be known.
+std::vector<ObjectiveVariant> advantage_variants(const ObjectiveSetting& from, size_t samples);
+
+/// What may lie between log-probabilities and losses.
+std::vector<ObjectiveVariant> loss_variants(const ObjectiveSetting& from);
+
+}  // namespace rlreplay::replay

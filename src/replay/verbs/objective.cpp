@@ -1,0 +1,140 @@
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <iostream>
+
+#include "src/base/error.h"
+#include "src/base/json_value.h"
+#include "src/replay/config_file.h"
+#include "src/replay/exchange/any_dump.h"
+#include "src/replay/inspect/objective_report.h"
+#include "src/replay/replay.h"
+#include "src/replay/verbs/run_flags.h"
+#include "src/replay/verbs/verb.h"
+
+namespace rlreplay::replay {
+namespace {
+
+// Of numbers that a framework computed in binary32, in an order of its own.
+constexpr double kForeignTolerance = 1e-5;
+
+struct ObjectiveArguments {
+  std::string from, steps;
+  std::optional<double> tolerance;
+  bool json = false;
+  RunFlags flags;
+};
+
+/// The framework that a dump was imported from; empty for one of ours.
+std::string imported_from(const RecordedRun& record) {
+  const JsonDocument meta = JsonDocument::parse(record.dump().meta(), record.path());
+  const auto source = meta.root().find("source");
+  if (!source) return {};
+  const auto imported = source->find("imported");
+  return imported && imported->is_string() ? imported->string() : std::string();
+}
+
+RunOptions resolve_options(const ObjectiveArguments& arguments, const RecordedRun& record,
+                           const std::string& source) {
+  if (source.empty()) return arguments.flags.resolve_record(record.config().options);
+  RunOptions base;
+  if (source == "miles") base.dialect = "miles";
+  std::cerr << "the dump says nothing of its options: they are those given, and defaults with "
+               "--dialect "
+            << base.dialect << '\n';
+  return arguments.flags.resolve(base);
+}
+
+/// Those among `--steps A..B`.
+void keep_chosen(const ObjectiveArguments& arguments, int64_t& place,
+                 std::vector<ObjectiveStep>& steps) {
+  ReplayPlan plan;
+  if (!arguments.steps.empty()) parse_steps(arguments.steps, plan);
+  std::erase_if(steps, [&](const ObjectiveStep&) {
+    const int64_t at = place++;
+    return at < plan.first || at > plan.last;
+  });
+}
+
+std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance) {
+  size_t different = 0, compared = 0;
+  for (const ObjectiveStep& step : steps) {
+    different += step.reproduced() ? 0 : 1;
+    compared += step.compared() ? 1 : 0;
+  }
+  const std::string of = std::to_string(steps.size()) + (steps.size() == 1 ? " step" : " steps");
+  if (compared == 0) return "nothing to compare is recorded in " + of;
+  if (different > 0) return "NOT reproduced: " + std::to_string(different) + " of " + of;
+  return "all that is recorded of " + of + " is reproduced" +
+         (tolerance == 0 ? ", to the bit" : ", within the rounding of binary32");
+}
+
+int objective(const ObjectiveArguments& arguments) {
+  const AnyDump dump(arguments.from);
+  const RecordedRun record(dump.path());
+  const std::string source = imported_from(record);
+  ObjectiveOptions options;
+  options.setting.options = resolve_options(arguments, record, source);
+  if (arguments.flags.print_config()) {
+    std::cout << options_yaml(options.setting.options);
+    return 0;
+  }
+  const bool exact = source.empty() && options.setting.options.kernels == "portable";
+  options.tolerance = arguments.tolerance.value_or(exact ? 0 : kForeignTolerance);
+  if (record.steps().empty()) {
+    throw Error(ErrorCode::kIncomplete, "the dump holds no training steps", arguments.from);
+  }
+  std::vector<ObjectiveStep> all;
+  int64_t place = 0;
+  for (const int64_t rollout : trained_rollouts(record)) {
+    auto steps = check_objective(read_recorded_rollout(record, rollout), options);
+    keep_chosen(arguments, place, steps);
+    for (ObjectiveStep& step : steps) {
+      if (arguments.json) std::cout << objective_json(step) << std::endl;
+      all.push_back(std::move(step));
+    }
+  }
+  if (all.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "the dump has " + std::to_string(record.steps().size()) +
+                    " steps, counted from 0: --steps names none of them",
+                arguments.from);
+  }
+  const bool reproduced = std::ranges::all_of(all, &ObjectiveStep::reproduced);
+  if (!arguments.json) {
+    std::cout << objective_text(all) << '\n' << summary(all, options.tolerance) << '\n';
+    if (!reproduced) {
+      std::cout << "again: rlreplay objective --from " << arguments.from
+                << arguments.flags.command_line() << '\n';
+    }
+  }
+  return reproduced ? 0 : 1;
+}
+
+}  // namespace
+
+void add_objective(CLI::App& program, Command& chosen) {
+  auto arguments = std::make_shared<ObjectiveArguments>();
+  CLI::App* verb = program.add_subcommand(
+      "objective", "Compute the objective of recorded steps again, without a model");
+  verb->add_option("--from", arguments->from, "a dump, or files of slime, Miles or Relax")
+      ->required();
+  verb->add_option("--steps", arguments->steps, "steps to check: A..B, counted from 0, B included");
+  verb->add_option("--tolerance", arguments->tolerance,
+                   "largest |a - b| / max(1, |a|) that counts as rounding [0 for dumps of ours, "
+                   "1e-5 for others]");
+  arguments->flags.add(*verb, kRunSections, {"steps"});
+  verb->add_flag("--json", arguments->json, "an object a step instead of tables");
+  verb->footer(
+      "From rewards to losses: shaped rewards, KL, returns, advantages, policy loss and its\n"
+      "reductions are computed from recorded log-probabilities and compared with what was\n"
+      "recorded. A number that the options do not reproduce is tried with other options and with\n"
+      "what frameworks decide by themselves; the one that matches is named. Foreign dumps hold no\n"
+      "options: give those of the run. Exit code 1 where a recorded number is not reproduced.\n\n"
+      "Examples:\n  rlreplay objective --from dump/\n"
+      "  rlreplay objective --from dump_details/ --dialect miles --normalize-advantages\n"
+      "  rlreplay objective --from dump/ --calculate-per-token-loss --steps 0..3");
+  verb->callback([=, &chosen] { chosen = [=] { return objective(*arguments); }; });
+}
+
+}  // namespace rlreplay::replay

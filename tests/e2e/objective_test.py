@@ -1,0 +1,368 @@
+"""rlreplay objective: recorded numbers are computed again, and what differs is explained.
+usage: objective_test.py PROGRAM
+
+What the program records and computes is held to the formulas in Python's floats, independently.
+Files that slime, Miles and Relax wrote are read where RLREPLAY_REFERENCE names their folder.
+"""
+import json
+import math
+import os
+import pathlib
+import pickle
+import random
+import struct
+import sys
+import unittest
+import zipfile
+
+from support import Case
+
+Case.program = os.path.abspath(sys.argv[1])
+del sys.argv[1:2]
+
+DEMO = ["--model", "demo", "--rollout-batch-size", "4", "--n-samples-per-prompt", "4"]
+REFERENCE = pathlib.Path(os.environ.get("RLREPLAY_REFERENCE", "")) / "dumps"
+
+
+def f32(x):
+    """Rounded to binary32."""
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def quantity(step, name):
+    return next(q for q in step["quantities"] if q["name"] == name)
+
+
+def verdicts(step):
+    return {q["name"]: q["verdict"] for q in step["quantities"]}
+
+
+def settings(step):
+    return [s for e in step["explanations"] for s in e["settings"]]
+
+
+def deviation(values):
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1))
+
+
+def advantages(samples, std=True):
+    """GRPO: by sample id."""
+    groups = {}
+    for s in samples:
+        groups.setdefault(s["group_id"], []).append(s["reward"])
+    out = {}
+    for s in samples:
+        group = groups[s["group_id"]]
+        mean = math.fsum(group) / len(group)
+        out[s["sample_id"]] = s["reward"] - mean
+        if std:
+            out[s["sample_id"]] /= deviation(group) + 1e-6
+    return out
+
+
+def k3(log_prob, reference):
+    d = reference - log_prob
+    return math.expm1(d) - d
+
+
+def responses(kinds):
+    """The lines of samples and training, with binary32 lists of the responses alone."""
+    out, prompts = {"step": kinds["step"]}, {}
+    for kind in ("sample", "train"):
+        out[kind] = []
+        for line in kinds[kind]:
+            row = {}
+            if kind == "sample":
+                prompts[line["sample_id"]] = line["prompt_length"]
+            skip = prompts[line["sample_id"]] if kind == "train" else 0
+            for key, value in line.items():
+                if isinstance(value, list) and key != "tokens":
+                    value = [f32(x) for x in value[skip:]]
+                row[key] = value
+            out[kind].append(row)
+    return out
+
+
+def losses(rows, rollout, per_token=False, kl_coef=0.0, entropy_coef=0.0, tis=None, clip_c=None):
+    """The losses of a step, by the formulas."""
+    total = sum(max(1, sum(row["loss_mask"])) for row in rows)
+    out = {"pg_loss": 0.0, "kl": 0.0, "entropy": 0.0}
+    for row in rows:
+        own = max(1, sum(row["loss_mask"]))
+        weight = 1 / total if per_token else 1 / (own * len(rows))
+        sampled = rollout[row["sample_id"]]["log_probs"]
+        for t, log_prob in enumerate(row["log_probs"]):
+            if not row["loss_mask"][t]:
+                continue
+            old = row.get("old_log_probs", row["log_probs"])[t]
+            advantage, ratio = row["advantages"][t], math.exp(log_prob - old)
+            loss = max(-ratio * advantage, -min(max(ratio, 0.8), 1.2) * advantage)
+            if clip_c and advantage < 0:
+                loss = min(loss, -clip_c * advantage)
+            if tis:
+                loss *= min(math.exp(old - sampled[t]), tis)
+            out["pg_loss"] += weight * loss
+            out["entropy"] += weight * row["entropy"][t]
+            if kl_coef:
+                out["kl"] += weight * k3(log_prob, row["ref_log_probs"][t])
+    out["loss"] = out["pg_loss"] - entropy_coef * out["entropy"] + kl_coef * out["kl"]
+    return out
+
+
+class Recorded(Case):
+    """Dumps of our own."""
+
+    def exported(self, dump):
+        path = self.folder / (dump.name + ".jsonl")
+        result = self.run_program("export", dump, "--to", "jsonl", "-o", path)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        by_schema = {}
+        for line in lines:
+            by_schema.setdefault(line["schema"].split(".")[1].split("/")[0], []).append(line)
+        return path, lines, by_schema
+
+    def check_formulas(self, dump, **options):
+        kinds = responses(self.exported(dump)[2])
+        rollout = {s["sample_id"]: s for s in kinds["sample"]}
+        for step in kinds["step"]:
+            rows = [r for r in kinds["train"] if (r["rollout_id"], r["step_id"]) ==
+                    (step["rollout_id"], step["step_id"])]
+            wanted = losses(rows, rollout, **options)
+            for name, value in wanted.items():
+                self.assertAlmostEqual(step["scalars"][name], value, delta=1e-12, msg=name)
+        return kinds
+
+    def test_every_kind_of_objective_is_reproduced_to_the_bit(self):
+        for name, options in {
+                "grpo": [],
+                "two steps": ["--num-steps-per-rollout", "2", "--lr", "0.01"],
+                "token mean": ["--calculate-per-token-loss", "--dialect", "miles"],
+                "whitened": ["--normalize-advantages", "--disable-grpo-std-normalization"],
+                "baseline": ["--advantage-estimator", "reinforce_plus_plus_baseline", "--kl-coef",
+                             "0.1", "--normalize-advantages", "--num-steps-per-rollout", "2"],
+                "policy gradient": ["--advantage-estimator", "policy_gradient"],
+                "tis": ["--use-tis", "--tis-clip", "1.01", "--num-steps-per-rollout", "4",
+                        "--lr", "0.01", "--eps-clip-c", "1.05"],
+                "kl loss": ["--use-kl-loss", "--kl-loss-coef", "0.2", "--kl-loss-type", "k3",
+                            "--entropy-coef", "0.01", "--num-steps-per-rollout", "2"]}.items():
+            with self.subTest(name):
+                dump, steps = self.capture(name, *DEMO, "--steps", "4", *options)
+                checked = self.lines("objective", "--from", dump)
+                self.assertEqual(len(checked), len(steps))
+                for step in checked:
+                    self.assertTrue(step["reproduced"])
+                    for wanted in ("advantages", "pg_loss", "kl", "entropy", "loss",
+                                   "clip_fraction"):
+                        self.assertEqual(quantity(step, wanted)["verdict"], "equal", wanted)
+                    # Nothing that was not recorded is called equal.
+                    for absent in ("rewards", "returns", "reward_kl", "policy_loss"):
+                        self.assertEqual(quantity(step, absent)["verdict"], "not recorded")
+
+    def test_recorded_and_computed_numbers_are_those_of_the_formulas(self):
+        dump, _ = self.capture("formulas", *DEMO, "--steps", "4", "--num-steps-per-rollout", "2",
+                               "--lr", "0.01", "--use-kl-loss", "--kl-loss-coef", "0.2",
+                               "--kl-loss-type", "k3", "--entropy-coef", "0.01")
+        kinds = self.check_formulas(dump, kl_coef=0.2, entropy_coef=0.01)
+        for rollout in {s["rollout_id"] for s in kinds["sample"]}:
+            of = advantages([s for s in kinds["sample"] if s["rollout_id"] == rollout])
+            for row in kinds["train"]:
+                if row["rollout_id"] != rollout:
+                    continue
+                for x in row["advantages"]:
+                    self.assertAlmostEqual(x, of[row["sample_id"]], delta=1e-6)
+        tis, _ = self.capture("formulas tis", *DEMO, "--steps", "2", "--num-steps-per-rollout",
+                              "2", "--lr", "0.01", "--use-tis", "--tis-clip", "1.0001",
+                              "--eps-clip-c", "1.05", "--calculate-per-token-loss")
+        self.check_formulas(tis, per_token=True, tis=1.0001, clip_c=1.05)
+
+    def test_options_that_are_not_the_recorded_ones_are_found(self):
+        dump, _ = self.capture("found", *DEMO, "--steps", "4", "--num-steps-per-rollout", "2",
+                               "--lr", "0.02", "--use-kl-loss", "--kl-loss-coef", "0.2",
+                               "--kl-loss-type", "k2")
+        for given, wanted in (
+                (["--calculate-per-token-loss"], ["without --calculate-per-token-loss"]),
+                (["--kl-loss-type", "low_var_kl"], ["--kl-loss-type k2"]),
+                (["--eps-clip", "0.01"], ["--eps-clip 0.2"]),
+                (["--normalize-advantages"], ["without --normalize-advantages"]),
+                (["--disable-grpo-std-normalization", "--normalize-advantages"],
+                 ["without --disable-grpo-std-normalization", "without --normalize-advantages"]),
+                (["--advantage-estimator", "policy_gradient"], ["--advantage-estimator grpo"]),
+                (["--calculate-per-token-loss", "--kl-loss-type", "k1"],
+                 ["without --calculate-per-token-loss", "--kl-loss-type k2"])):
+            with self.subTest(given):
+                steps = self.lines("objective", "--from", dump, *given, code=1)
+                found = [set(settings(step)) for step in steps if not step["reproduced"]]
+                self.assertTrue(found)
+                self.assertTrue(any(set(wanted) == one for one in found), found)
+                text = self.run_program("objective", "--from", dump, *given).stdout
+                self.assertIn("reproduced with: ", text)
+                tables = [line for line in text.splitlines() if not line.startswith("again: ")]
+                self.assertLessEqual(max(map(len, tables)), 100)
+
+    def test_one_changed_number_is_named(self):
+        dump, _ = self.capture("changed", *DEMO, "--steps", "8", "--num-steps-per-rollout", "2")
+        path, lines, _ = self.exported(dump)
+        flags = ["--num-steps-per-rollout", "2", "--tolerance", "0"]
+
+        def check(name, change):
+            changed = [json.loads(json.dumps(line)) for line in lines]
+            change(changed)
+            other = self.folder / "changed.jsonl"
+            other.write_text("".join(json.dumps(line) + "\n" for line in changed))
+            steps = self.lines("objective", "--from", other, *flags, code=1 if name else 0)
+            bad = [(step["step_id"], q) for step in steps for q in step["quantities"]
+                   if q["verdict"] == "different"]
+            self.assertEqual([q["name"] for _, q in bad], [name] if name else [])
+            return bad[0] if bad else None
+
+        check(None, lambda changed: None)
+        rows = [line for line in lines if line["schema"] == "rlreplay.train/1"]
+        target = next(row for row in rows if row["step_id"] == 1 and row["advantages"][-1] != 0)
+
+        def advantage(changed):
+            row = changed[lines.index(target)]
+            bits = struct.unpack("<I", struct.pack("<f", row["advantages"][-1]))[0] + 1
+            row["advantages"][-1] = struct.unpack("<f", struct.pack("<I", bits))[0]
+
+        step_id, found = check("advantages", lambda c: [advantage(c), self.drop_losses(c)])
+        self.assertEqual(step_id, 1)
+        self.assertEqual(found["sample"], target["sample_id"])
+        self.assertEqual(found["different"], 1)
+        self.assertEqual(found["token"], target["length"] - 1)
+
+        def loss(changed):
+            for line in changed:
+                if line["schema"] == "rlreplay.step/1" and line["step_id"] == 1:
+                    line["scalars"]["loss"] = math.nextafter(line["scalars"]["loss"], 1)
+                    return
+
+        step_id, found = check("loss", loss)
+        self.assertEqual(step_id, 1)
+        apart = int(found["recorded_bits"], 16) - int(found["computed_bits"], 16)
+        self.assertEqual(abs(apart), 1)
+
+    @staticmethod
+    def drop_losses(lines):
+        for line in lines:
+            if line["schema"] == "rlreplay.step/1":
+                line["scalars"], line["columns"] = {"lr": 1.0}, ["lr"]
+
+    def test_steps_are_chosen_and_what_is_absent_is_said(self):
+        dump, _ = self.capture("chosen", *DEMO, "--steps", "3")
+        self.assertEqual([s["rollout_id"] for s in
+                          self.lines("objective", "--from", dump, "--steps", "1..2")], [1, 2])
+        self.assertEqual(self.run_program("objective", "--from", dump, "--steps", "7").returncode, 2)
+        only = self.folder / "rollouts"
+        self.run_program("capture", *DEMO, "--rollout-only", "--num-rollout", "1", "-o", only)
+        self.assertEqual(self.run_program("objective", "--from", only).returncode, 3)
+        text = self.run_program("objective", "--from", dump).stdout
+        self.assertIn("not recorded", text)
+        self.assertIn("all that is recorded of 3 steps is reproduced, to the bit", text)
+
+
+def save(path, content):
+    """A file as torch.save writes it, of lists and numbers alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(path.stem + "/data.pkl", pickle.dumps(content, 2))
+        archive.writestr(path.stem + "/version", "3\n")
+
+
+class Miles(Case):
+    """A dump as Miles writes it, with the terms of the policy loss."""
+
+    def dump(self, name, clip=0.2, spoil=None):
+        rng = random.Random(7)
+        folder = self.folder / name
+        samples, data, debug, kl, loss = [], {}, [], [], []
+        rewards = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+        of = advantages([{"sample_id": i, "group_id": i // 4, "reward": r}
+                         for i, r in enumerate(rewards)])
+        for i, reward in enumerate(rewards):
+            length = 5 + i
+            old = [f32(-rng.random() * 3) for _ in range(length)]
+            mask = [0 if t == 2 else 1 for t in range(length)]
+            samples.append({"index": i, "group_index": i // 4, "tokens": list(range(3 + length)),
+                            "response_length": length, "reward": reward, "loss_mask": mask,
+                            "rollout_log_probs": old, "status": "completed", "prompt": "p",
+                            "response": "r", "label": "l", "weight_versions": ["0"]})
+            row = {"tokens": list(range(3 + length)), "total_lengths": 3 + length,
+                   "response_lengths": length, "loss_masks": mask, "sample_indices": i,
+                   "rewards": f32(of[i]), "rollout_log_probs": old, "log_probs": old,
+                   "advantages": [f32(of[i])] * length, "returns": [f32(of[i])] * length}
+            for key, value in row.items():
+                data.setdefault(key, []).append(value)
+            now = [f32(x + rng.uniform(-0.5, 0.5)) for x in old]
+            debug.append({"index": i, "total_length": 3 + length, "response_length": length,
+                          "train_log_probs": now, "old_log_probs": list(old),
+                          "advantages": row["advantages"], "local_loss_mask": mask})
+            for a, b in zip(now, old):
+                ratio = math.exp(a - b)
+                kl.append(f32(b - a))
+                loss.append(f32(max(-ratio * of[i],
+                                    -min(max(ratio, 1 - clip), 1 + clip) * of[i])))
+        if spoil:
+            spoil(debug, kl, loss)
+        save(folder / "rollout_data/0.pt", {"rollout_id": 0, "metadata": {}, "samples": samples})
+        save(folder / "train_data/0_0.pt", {"rollout_id": 0, "rank": 0, "rollout_data": data,
+                                            "cp_rank": 0, "cp_size": 1, "qkv_format": "thd"})
+        # Two micro-batches, each with indices of its own.
+        cut = sum(len(row["old_log_probs"]) for row in debug[:5])
+        for call, (rows, begin, end) in enumerate(((debug[:5], 0, cut), (debug[5:], cut, None))):
+            rows = [{**row, "index": k} for k, row in enumerate(rows)]
+            save(folder / f"policy_loss_debug/rank_0_call_{call}.pt",
+                 {"rank": 0, "call": call, "samples": rows, "ppo_kl": kl[begin:end],
+                  "pg_loss": loss[begin:end], "finite": {}})
+        return folder
+
+    def test_the_terms_are_imported_and_reproduced(self):
+        folder = self.dump("miles")
+        dump = self.folder / "imported"
+        self.assertEqual(self.run_program("import", folder, "-o", dump).returncode, 0)
+        step, = self.lines("objective", "--from", dump)
+        for name in ("rewards", "returns", "advantages", "policy_kl", "policy_loss"):
+            self.assertIn(quantity(step, name)["verdict"], ("equal", "rounding"), name)
+        self.assertEqual(quantity(step, "policy_loss")["compared"], sum(range(5, 13)) - 8)
+        for name in ("pg_loss", "loss", "entropy", "clip_fraction"):
+            self.assertEqual(quantity(step, name)["verdict"], "not recorded")
+        self.assertIsNotNone(quantity(step, "pg_loss")["computed"])
+        # Read directly, without an import by hand, it is the same.
+        self.assertEqual(self.lines("objective", "--from", folder), [step])
+        # The current log-probabilities are the step's, the old ones those before it.
+        text = self.run_program("show", dump, "--sample", "6", "--json").stdout
+        row = json.loads(text)
+        for key in ("0-0/log_probs", "0-0/old_log_probs", "0-0/policy_loss"):
+            self.assertEqual(len(row[key]), 11)
+        self.assertNotEqual(row["0-0/log_probs"], row["0-0/old_log_probs"])
+
+    def test_another_clip_is_found(self):
+        step, = self.lines("objective", "--from", self.dump("clip", 0.05), code=1)
+        self.assertEqual(quantity(step, "policy_loss")["verdict"], "different")
+        self.assertEqual(step["explanations"], [])
+        step, = self.lines("objective", "--from", self.folder / "clip", "--eps-clip", "0.05")
+        self.assertTrue(step["reproduced"])
+
+    def test_one_term_is_named(self):
+        def spoil(debug, kl, loss):
+            loss[5 + 3] += 0.25  # the fourth token of the second response
+        step, = self.lines("objective", "--from", self.dump("spoiled", spoil=spoil), code=1)
+        found = quantity(step, "policy_loss")
+        self.assertEqual((found["sample"], found["token"], found["different"]), (1, 3 + 3, 1))
+
+    def test_rows_that_fit_no_sample_are_told(self):
+        def orphan(debug, kl, loss):
+            debug[3]["old_log_probs"][0] += 0.5
+        folder = self.dump("orphan", spoil=orphan)
+        result = self.run_program("import", folder, "-o", self.folder / "orphan dump", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("policy-loss-unplaced", result.stdout)
+        step, = self.lines("objective", "--from", folder)
+        # The third of sample 3's tokens is masked, as everywhere.
+        self.assertEqual(quantity(step, "policy_loss")["compared"],
+                         sum(range(5, 13)) - 8 - (8 - 1))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
