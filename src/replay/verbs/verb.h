@@ -14,6 +14,7 @@ void add_export(CLI::App& program, Command& chosen);
 void add_golden(CLI::App& program, Command& chosen);
 void add_import(CLI::App& program, Command& chosen);
 void add_capture(CLI::App& program, Command& chosen);
+void add_mismatch(CLI::App& program, Command& chosen);
 void add_objective(CLI::App& program, Command& chosen);
 void add_rollout(CLI::App& program, Command& chosen);
 void add_score(CLI::App& program, Command& chosen);

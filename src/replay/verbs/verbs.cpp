@@ -11,6 +11,7 @@ void add_verbs(CLI::App& program, Command& chosen) {
   add_verify(program, chosen);
   add_diff(program, chosen);
   add_objective(program, chosen);
+  add_mismatch(program, chosen);
   add_import(program, chosen);
   add_export(program, chosen);
   add_golden(program, chosen);

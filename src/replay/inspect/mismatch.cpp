@@ -1,0 +1,202 @@
+#include "src/replay/inspect/mismatch.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "src/base/error.h"
+#include "src/engine/objective.h"
+#include "src/replay/inspect/recorded_batch.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr int kLowestDecade = -8;  // of 10
+
+double estimate(engine::KlType type, float recorded, float train) {
+  return engine::kl_estimate(type, engine::Dialect::kSlime, recorded, train).value;
+}
+
+void add(MismatchSums& to, const MismatchOptions& options, float train, float recorded) {
+  ++to.tokens;
+  if (std::bit_cast<uint32_t>(train) != std::bit_cast<uint32_t>(recorded)) ++to.different;
+  if (!std::isfinite(train) || !std::isfinite(recorded)) {
+    ++to.nonfinite;
+    return;
+  }
+  const double d = static_cast<double>(train) - static_cast<double>(recorded);
+  const double w = std::exp(d);
+  to.max = std::max(to.max, std::abs(d));
+  to.distance += std::abs(d);
+  to.k1 += estimate(engine::KlType::kK1, recorded, train);
+  to.k2 += estimate(engine::KlType::kK2, recorded, train);
+  to.k3 += estimate(engine::KlType::kK3, recorded, train);
+  to.weight += w;
+  to.weight_squares += w * w;
+  to.weight_off += std::abs(w - 1);
+  to.clipped += w < options.tis_low || w > options.tis_high ? 1 : 0;
+}
+
+int64_t bucket(int64_t x) {
+  return x <= 0 ? 0 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(x)));
+}
+
+size_t decade(double distance) {
+  if (distance == 0) return 0;
+  const int of = static_cast<int>(std::floor(std::log10(distance)));
+  return static_cast<size_t>(std::clamp(of - kLowestDecade + 2, 1, static_cast<int>(kDecades) - 1));
+}
+
+/// The nearest-rank percentile. Reorders the values.
+double percentile(std::vector<double>& values, double share) {
+  if (values.empty()) return 0;
+  const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
+  const auto at = values.begin() + static_cast<ptrdiff_t>(std::max<size_t>(rank, 1) - 1);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+/// The version of the weights that wrote each response token.
+std::vector<int64_t> versions_of(const std::optional<format::RolloutData>& data, uint64_t id,
+                                 int64_t prompt, size_t tokens) {
+  if (!data || !data->versions) return {};
+  const auto at = std::ranges::find(data->sample_id, id);
+  if (at == data->sample_id.end()) return {};
+  const format::Versions& v = *data->versions;
+  const auto row = static_cast<size_t>(at - data->sample_id.begin());
+  const uint64_t begin = v.offsets[row], end = v.offsets[row + 1];
+  if (begin == end) return {};
+  std::vector<int64_t> out(tokens, v.versions[begin]);
+  for (uint64_t i = begin + 1; i < end; ++i) {
+    if (v.versions[i] == v.versions[begin] && !v.starts) continue;
+    if (!v.starts) return std::vector<int64_t>(tokens, kSeveralVersions);
+    const int64_t first = std::max<int64_t>(0, static_cast<int64_t>((*v.starts)[i]) - prompt);
+    for (auto t = static_cast<size_t>(first); t < tokens; ++t) out[t] = v.versions[i];
+  }
+  return out;
+}
+
+class Meter {
+ public:
+  explicit Meter(const MismatchOptions& options) : options_(options) {}
+
+  void add_step(const RecordedRollout& rollout, const RecordedBatch& step) {
+    // Of the weights that the rollout was made with: those before its first update.
+    const bool old = step.old_log_probs.has_value();
+    const TokenColumn& train = old ? step.old_log_probs : step.log_probs;
+    for (size_t i = 0; i < step.samples.size(); ++i) {
+      const engine::Sample& s = step.samples[i];
+      const bool both = train && (*train)[i].size() == s.loss_mask.size() &&
+                        s.rollout_log_probs.size() == s.loss_mask.size();
+      if (!both) {
+        made_.without += std::ranges::count(s.loss_mask, uint8_t{1});
+        continue;
+      }
+      add_sample(rollout, s, (*train)[i]);
+    }
+    if (train) note_column(old ? "old_log_probs" : "log_probs");
+  }
+
+  Mismatch done() {
+    made_.p50 = percentile(distances_, 0.5);
+    made_.p90 = percentile(distances_, 0.9);
+    made_.p99 = percentile(distances_, 0.99);
+    return std::move(made_);
+  }
+
+ private:
+  void note_column(const std::string& name) {
+    if (made_.train_column.find(name) == 0 || made_.train_column.ends_with(" " + name)) return;
+    made_.train_column += (made_.train_column.empty() ? "" : " and ") + name;
+  }
+
+  void add_sample(const RecordedRollout& rollout, const engine::Sample& s,
+                  const std::vector<float>& train) {
+    const auto length = static_cast<int64_t>(s.loss_mask.size());
+    const auto versions = versions_of(rollout.data, s.id, s.prompt_length, s.loss_mask.size());
+    for (size_t t = 0; t < s.loss_mask.size(); ++t) {
+      if (s.loss_mask[t] == 0) continue;
+      const float a = train[t], b = s.rollout_log_probs[t];
+      const auto place = static_cast<int64_t>(t);
+      for (MismatchSums* sums :
+           {&made_.all, &made_.by_rollout[rollout.id], &made_.by_position[bucket(place)],
+            &made_.by_length[bucket(length)]}) {
+        add(*sums, options_, a, b);
+      }
+      if (!versions.empty()) add(made_.by_version[versions[t]], options_, a, b);
+      const MismatchToken token{rollout.id,
+                                s.id,
+                                s.prompt_length + place,
+                                s.tokens[static_cast<size_t>(s.prompt_length + place)],
+                                a,
+                                b};
+      add_token(token);
+    }
+  }
+
+  void add_token(const MismatchToken& token) {
+    const double distance = token.distance();
+    if (std::isfinite(distance)) {
+      distances_.push_back(distance);
+      ++made_.decades[decade(distance)];
+      if (distance > (made_.where ? made_.where->distance() : 0)) made_.where = token;
+    }
+    if (distance == 0) return;
+    auto& worst = made_.worst;
+    if (worst.size() == options_.worst && distance <= worst.back().distance()) return;
+    const auto at = std::ranges::find_if(
+        worst, [&](const MismatchToken& other) { return other.distance() < distance; });
+    worst.insert(at, token);
+    if (worst.size() > options_.worst) worst.pop_back();
+  }
+
+  const MismatchOptions& options_;
+  Mismatch made_;
+  std::vector<double> distances_;
+};
+
+}  // namespace
+
+std::optional<double> MismatchSums::mean(double sum) const {
+  if (finite() == 0) return std::nullopt;
+  return sum / static_cast<double>(finite());
+}
+
+std::optional<double> MismatchSums::effective_share() const {
+  if (weight_squares == 0) return std::nullopt;
+  return weight * weight / (static_cast<double>(finite()) * weight_squares);
+}
+
+double MismatchToken::distance() const {
+  if (!std::isfinite(train) || !std::isfinite(recorded)) {
+    return std::numeric_limits<double>::infinity();
+  }
+  return std::abs(static_cast<double>(train) - static_cast<double>(recorded));
+}
+
+Mismatch measure_mismatch(const RecordedRun& run, const MismatchOptions& options) {
+  Meter meter(options);
+  for (const int64_t id : trained_rollouts(run)) {
+    const RecordedRollout rollout = read_recorded_rollout(run, id);
+    for (const RecordedBatch& step : rollout.steps) meter.add_step(rollout, step);
+  }
+  Mismatch out = meter.done();
+  if (out.all.tokens > 0) return out;
+  throw Error(ErrorCode::kIncomplete,
+              "no token has log-probabilities of both the trainer and the rollout", run.path());
+}
+
+std::string bucket_name(int64_t from) {
+  if (from < 2) return std::to_string(from);
+  return std::to_string(from) + "-" + std::to_string(2 * from - 1);
+}
+
+std::string decade_name(size_t decade) {
+  if (decade < 2) return "0";
+  char text[16];
+  std::snprintf(text, sizeof text, "1e%+03d", static_cast<int>(decade) + kLowestDecade - 2);
+  return text;
+}
+
+}  // namespace rlreplay::replay

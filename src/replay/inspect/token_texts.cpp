@@ -1,0 +1,40 @@
+#include "src/replay/inspect/token_texts.h"
+
+#include <filesystem>
+
+#include "src/base/error.h"
+#include "src/base/text_table.h"
+#include "src/replay/demo.h"
+#include "src/replay/models.h"
+
+namespace rlreplay::replay {
+namespace {
+
+std::optional<Tokenizer> read(const std::string& model) {
+  if (model == kDemo) return open_demo()->tokenizer();
+  const std::string path = model + "/tokenizer.json";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  return Tokenizer::read(path);
+}
+
+}  // namespace
+
+std::optional<Tokenizer> find_tokenizer(const RecordedRun& run, const std::string& model) {
+  if (!model.empty()) {
+    if (auto found = read(model)) return found;
+    throw Error(ErrorCode::kIncomplete, "there is no tokenizer.json", model);
+  }
+  try {
+    return read(run.config().options.model);
+  } catch (const Error&) {
+    return std::nullopt;  // an imported dump names no model; another's tokenizer may be unsupported
+  }
+}
+
+std::string token_text(const std::optional<Tokenizer>& tokenizer, int32_t id) {
+  if (!tokenizer) return std::to_string(id);
+  const std::string text = tokenizer->decode({&id, 1});
+  return text.empty() ? std::to_string(id) : "\"" + one_line(text, 24) + "\"";
+}
+
+}  // namespace rlreplay::replay

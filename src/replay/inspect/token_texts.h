@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/replay/recorded_run.h"
+#include "src/task/tokenizer.h"
+
+namespace rlreplay::replay {
+
+/// The tokenizer of a dump: that of `model` (a folder with tokenizer.json, or "demo"), else that of
+/// the model that a dump of ours was made with, where it is still there. Nothing where none is
+/// known.
+/// Errors: kIncomplete for a `model` without one, else as Tokenizer::read.
+std::optional<Tokenizer> find_tokenizer(const RecordedRun& run, const std::string& model);
+
+/// A token's text on one line, in quotes; its id where there is no tokenizer.
+std::string token_text(const std::optional<Tokenizer>& tokenizer, int32_t id);
+
+}  // namespace rlreplay::replay

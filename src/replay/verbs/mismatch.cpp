@@ -1,0 +1,76 @@
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fstream>
+#include <iostream>
+
+#include "src/base/error.h"
+#include "src/replay/exchange/any_dump.h"
+#include "src/replay/inspect/mismatch_plot.h"
+#include "src/replay/inspect/mismatch_report.h"
+#include "src/replay/inspect/token_texts.h"
+#include "src/replay/verbs/verb.h"
+
+namespace rlreplay::replay {
+namespace {
+
+struct MismatchArguments {
+  std::string path, model, plot;
+  MismatchOptions options;
+  std::optional<double> tolerance;
+  bool json = false;
+};
+
+void write_plot(const std::string& path, const std::string& svg) {
+  std::ofstream file(path, std::ios::binary);
+  file << svg;
+  file.close();
+  if (!file) throw Error(ErrorCode::kEnvironment, "the plot cannot be written", path);
+}
+
+int mismatch(const MismatchArguments& arguments) {
+  const AnyDump dump(arguments.path);
+  const RecordedRun run(dump.path());
+  const std::optional<Tokenizer> tokenizer = find_tokenizer(run, arguments.model);
+  const Mismatch found = measure_mismatch(run, arguments.options);
+  if (arguments.json) {
+    std::cout << mismatch_json(found, tokenizer) << '\n';
+  } else {
+    std::cout << mismatch_text(found, tokenizer);
+  }
+  if (!arguments.plot.empty()) {
+    write_plot(arguments.plot, mismatch_svg(found, "train against rollout: " + arguments.path));
+    std::cerr << "plot in " << arguments.plot << '\n';
+  }
+  const bool beyond = arguments.tolerance && found.all.max > *arguments.tolerance;
+  return beyond || found.all.nonfinite > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void add_mismatch(CLI::App& program, Command& chosen) {
+  auto arguments = std::make_shared<MismatchArguments>();
+  CLI::App* verb = program.add_subcommand(
+      "mismatch", "Train against rollout log-probabilities: how far apart, and where");
+  verb->add_option("path", arguments->path, "a dump, or files of slime, Miles or Relax")
+      ->required();
+  verb->add_option("--model", arguments->model,
+                   "folder with the tokenizer.json that worst tokens are shown by");
+  verb->add_option("--tis-clip", arguments->options.tis_high,
+                   "upper bound of the truncated importance weight [2]");
+  verb->add_option("--tis-clip-low", arguments->options.tis_low, "its lower bound [0]");
+  verb->add_option("--worst", arguments->options.worst, "how many of the worst tokens to list [8]");
+  verb->add_option("--plot", arguments->plot, "also draw it, as an SVG file");
+  verb->add_option("--tolerance", arguments->tolerance,
+                   "exit with 1 where forward_logp_max_diff exceeds it");
+  verb->add_flag("--json", arguments->json, "print one JSON object");
+  verb->footer(
+      "Only tokens with loss mask 1 count. KL estimates are of KL(rollout || train) on the\n"
+      "rollout's tokens: k1 = -d, k2 = d^2/2, k3 = exp(d) - 1 - d with d = train - rollout. The\n"
+      "train side is the trainer's log-probabilities before the rollout's first update. Exit code\n"
+      "1 where a pair is not finite, or beyond --tolerance.\n\n"
+      "Examples:\n  rlreplay mismatch dump/ --plot mismatch.svg\n"
+      "  rlreplay mismatch dump_details/ --model Qwen2.5-0.5B --tolerance 0.05");
+  verb->callback([=, &chosen] { chosen = [=] { return mismatch(*arguments); }; });
+}
+
+}  // namespace rlreplay::replay

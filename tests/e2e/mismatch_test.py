@@ -1,0 +1,165 @@
+"""rlreplay mismatch: numbers by their definitions, and plots.
+usage: mismatch_test.py PROGRAM
+"""
+import json
+import math
+import os
+import pathlib
+import struct
+import sys
+import unittest
+import xml.etree.ElementTree
+
+from support import Case
+
+Case.program = os.path.abspath(sys.argv[1])
+del sys.argv[1:2]
+
+DEMO = ["--model", "demo", "--rollout-batch-size", "4", "--n-samples-per-prompt", "4"]
+
+
+def f32(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+NAN = "7fc00000"  # as the lines say it
+
+
+def number(x):
+    return math.nan if x == NAN else f32(x)
+
+
+def definitions(pairs, low=0.0, high=2.0):
+    """Of (train, rollout) pairs, as the guides define them."""
+    d = [a - b for a, b in pairs if math.isfinite(a) and math.isfinite(b)]
+    n, apart, w = len(d), sorted(abs(x) for x in d), [math.exp(x) for x in d]
+    rank = lambda share: apart[max(1, math.ceil(share * n)) - 1]
+    return {"tokens": len(pairs), "nonfinite": len(pairs) - n, "max": max(apart),
+            "mean": math.fsum(apart) / n, "p50": rank(0.5), "p90": rank(0.9), "p99": rank(0.99),
+            "k1": -math.fsum(d) / n, "k2": math.fsum(x * x / 2 for x in d) / n,
+            "k3": math.fsum(math.expm1(x) - x for x in d) / n, "ratio": math.fsum(w) / n,
+            "ratio_off": math.fsum(abs(x - 1) for x in w) / n,
+            "effective_share": math.fsum(w) ** 2 / (n * math.fsum(x * x for x in w)),
+            "tis_clipped": sum(x < low or x > high for x in w)}
+
+
+class Mismatch(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.dump, _ = cls.capture("dump", *DEMO, "--steps", "2")
+        path = cls.folder / "dump.jsonl"
+        cls.run_program("export", cls.dump, "--to", "jsonl", "-o", path)
+        cls.samples = [json.loads(line) for line in path.read_text().splitlines()]
+
+    def disturbed(self, name, change):
+        """The dump with other log-probabilities of the trainer, and masks and versions."""
+        lines = [json.loads(json.dumps(line)) for line in self.samples]
+        rollout = {s["sample_id"]: s for s in lines if s["schema"] == "rlreplay.sample/1"}
+        for line in lines:
+            if line["schema"] == "rlreplay.train/1":
+                change(line, rollout[line["sample_id"]])
+        path = self.folder / (name + ".jsonl")
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        pairs = []
+        for line in lines:
+            if line["schema"] != "rlreplay.train/1":
+                continue
+            sample = rollout[line["sample_id"]]
+            # Lists of a step are of whole samples, those of a rollout of the response.
+            prompt = sample["prompt_length"]
+            for t, mask in enumerate(line["loss_mask"][prompt:]):
+                if mask:
+                    pairs.append((sample, t, number(line["log_probs"][prompt + t]),
+                                  f32(sample["log_probs"][t])))
+        return path, pairs
+
+    def shift(self, line, sample):
+        prompt = sample["prompt_length"]
+        for t in range(len(sample["log_probs"])):
+            step = 1.5 if (line["sample_id"], t) == (9, 1) else 0.001 * (line["sample_id"] % 5)
+            line["log_probs"][prompt + t] = f32(line["log_probs"][prompt + t] - step)
+            if t == 0 and line["sample_id"] % 3 == 0:
+                line["loss_mask"][prompt + t] = 0
+
+    def check(self, found, wanted):
+        for name, value in wanted.items():
+            self.assertAlmostEqual(found[name], value, delta=1e-12 * max(1, abs(value)), msg=name)
+
+    def test_a_run_of_our_own_has_no_mismatch(self):
+        found, = self.lines("mismatch", self.dump, "--tolerance", "0")
+        self.assertEqual((found["max"], found["different"], found["nonfinite"]), (0, 0, 0))
+        self.assertIsNone(found["where"])
+        self.assertEqual(found["histogram"][0]["tokens"], found["tokens"])
+        self.assertEqual(found["train"], "log_probs")
+
+    def test_numbers_are_those_of_the_definitions(self):
+        path, pairs = self.disturbed("shifted", self.shift)
+        found, = self.lines("mismatch", path, "--tis-clip", "1.0005", "--tis-clip-low", "0.998")
+        self.check(found, definitions([(a, b) for _, _, a, b in pairs], 0.998, 1.0005))
+        self.assertEqual(sum(h["tokens"] for h in found["histogram"]), len(pairs))
+        sample = next(s for s, *_ in pairs if s["sample_id"] == 9)
+        self.assertEqual((found["where"]["sample"], found["where"]["token"]),
+                         (9, sample["prompt_length"] + 1))
+        self.assertEqual(found["worst"][0]["id"], sample["tokens"][sample["prompt_length"] + 1])
+        for part in found["by_position"]:
+            of = [(a, b) for _, t, a, b in pairs
+                  if (t == 0) == (part["from"] == 0) and part["from"] <= t < max(1, 2 * part["from"])]
+            self.check(part, {k: v for k, v in definitions(of, 0.998, 1.0005).items()
+                              if k in part})
+        lengths = sum(part["tokens"] for part in found["by_length"])
+        rollouts = [part["tokens"] for part in found["by_rollout"]]
+        self.assertEqual((lengths, sum(rollouts), len(rollouts)), (len(pairs), len(pairs), 2))
+        self.assertEqual(self.run_program("mismatch", path, "--tolerance", "1").returncode, 1)
+        self.assertEqual(self.run_program("mismatch", path, "--tolerance", "2").returncode, 0)
+
+    def test_versions_of_the_weights_are_told_apart(self):
+        def change(line, sample):
+            self.shift(line, sample)
+            sample["versions"] = [3, 4] if line["sample_id"] == 9 else [3]
+            sample["version_starts"] = ([0, sample["prompt_length"] + 1]
+                                        if line["sample_id"] == 9 else [0])
+        path, pairs = self.disturbed("versions", change)
+        found, = self.lines("mismatch", path)
+        parts = {part["version"]: part for part in found["by_version"]}
+        newer = [(a, b) for s, t, a, b in pairs if s["sample_id"] == 9 and t >= 1]
+        older = [(a, b) for s, t, a, b in pairs if s["sample_id"] != 9 or t < 1]
+        self.assertEqual(sorted(parts), [3, 4])
+        for version, of in ((3, older), (4, newer)):
+            wanted = definitions(of)
+            self.check(parts[version], {k: wanted[k] for k in ("tokens", "max", "mean", "k3")})
+
+    def test_pairs_that_are_not_finite_are_counted_and_in_no_mean(self):
+        def change(line, sample):
+            self.shift(line, sample)
+            if line["sample_id"] == 9:
+                line["log_probs"][-1] = NAN
+        path, pairs = self.disturbed("nan", change)
+        result = self.run_program("mismatch", path, "--json")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        found = json.loads(result.stdout)
+        self.assertEqual(found["nonfinite"], 1)
+        self.check(found, definitions([(a, b) for _, _, a, b in pairs]))
+        self.assertIsNone(found["worst"][0]["train"])
+        text = self.run_program("mismatch", path).stdout
+        self.assertRegex(text, r"not finite +1 of \d+ tokens, in none of the numbers here")
+
+    def test_tables_and_plot(self):
+        path, _ = self.disturbed("plotted", self.shift)
+        plot = self.folder / "plot.svg"
+        text = self.run_program("mismatch", path, "--model", "demo", "--plot", plot).stdout
+        self.assertLessEqual(max(map(len, text.splitlines())), 100)
+        self.assertIn("#", text)
+        worst = text.split("worst tokens\n")[1].splitlines()[1]
+        self.assertRegex(worst, r'^ *\d+ +9 .* 1\.5 +".+"$')
+        root = xml.etree.ElementTree.parse(plot).getroot()
+        self.assertTrue(root.tag.endswith("svg"))
+        texts = [node.text for node in root.iter() if node.tag.endswith("text")]
+        self.assertTrue(any("position" in t for t in texts))
+        self.assertNotIn("nan", plot.read_text())
+        # The demo's tokenizer is known from a dump of ours.
+        self.assertIn("forward_logp_max_diff  0", self.run_program("mismatch", self.dump).stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
