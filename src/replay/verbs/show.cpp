@@ -10,13 +10,15 @@
 #include "src/base/json_value.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/show_dump.h"
+#include "src/replay/inspect/sample_text.h"
+#include "src/replay/inspect/token_texts.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
 namespace {
 
 struct ShowArguments {
-  std::string path;
+  std::string path, model;
   ShowOptions options;
 };
 
@@ -67,10 +69,17 @@ void show_file(const ShowArguments& arguments) {
 int show(const ShowArguments& arguments) {
   const bool one_file = !std::filesystem::is_directory(arguments.path) &&
                         !arguments.path.ends_with(".jsonl") && is_summary(arguments.options);
+  const ShowOptions& options = arguments.options;
   if (one_file) {
     show_file(arguments);
+    return 0;
+  }
+  const AnyDump dump(arguments.path);
+  if (options.sample && options.text && !options.json) {
+    const auto tokenizer = find_tokenizer(RecordedRun(dump.path()), arguments.model);
+    std::cout << sample_text(dump.reader(), options, tokenizer);
   } else {
-    std::cout << show_dump(AnyDump(arguments.path).reader(), arguments.options);
+    std::cout << show_dump(dump.reader(), options);
   }
   return 0;
 }
@@ -88,11 +97,16 @@ void add_show(CLI::App& program, Command& chosen) {
   verb->add_option("--step", options.step, "what is recorded of a step, as 3-0");
   verb->add_option("--rank", options.rank, "the rank whose part is shown");
   verb->add_option("--tensor", options.tensor, "the values of one dataset, as advantages");
-  verb->add_flag("--text", options.text, "of a sample, prompt and response as text");
+  verb->add_flag("--text", options.text,
+                 "of a sample, prompt and response as text; on a terminal each token in a colour "
+                 "by its log-probability");
+  verb->add_option("--model", arguments->model,
+                   "with --text: folder of the tokenizer.json that colours need (default: the "
+                   "recorded model's)");
   verb->add_flag("--json", options.json, "JSON, one object a line");
   verb->footer(
       "Nothing that a file carries is run. With --json, a file of torch.save is printed whole.\n\n"
-      "Examples:\n  rlreplay show dump/ --sample 17\n"
+      "Examples:\n  rlreplay show dump/ --sample 17 --text\n"
       "  rlreplay show train_data/0.pt --json");
   verb->callback([=, &chosen] { chosen = [=] { return show(*arguments); }; });
 }
