@@ -124,7 +124,7 @@ SampleTable SampleTable::of(const RolloutData& data) {
   return table;
 }
 
-SampleTable SampleTable::of(const std::vector<TrainData>& ranks) {
+SampleTable SampleTable::of(std::span<const TrainData> ranks) {
   struct Place {
     const TrainData* data;
     size_t row;

@@ -36,7 +36,7 @@ class SampleTable {
 
   static SampleTable of(const format::RolloutData& data);
   /// All ranks of a step together; the first one's where several hold a sample.
-  static SampleTable of(const std::vector<format::TrainData>& ranks);
+  static SampleTable of(std::span<const format::TrainData> ranks);
 
   /// Row by id.
   const std::map<uint64_t, size_t>& rows() const { return rows_; }

@@ -1,0 +1,263 @@
+#include "src/replay/exchange/dump_audit.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "format/record.h"
+#include "format/unit.h"
+#include "src/replay/exchange/sample_table.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using foreign::Problem;
+using format::RolloutData;
+using format::TokenFloats;
+using format::TrainData;
+using format::UnitRecord;
+
+constexpr size_t kMaxProblems = 100;
+// A log-probability that was computed or stored in bf16 may round to just above zero.
+constexpr double kRounding = 0x1p-6;
+
+/// "3-0" as 3 and 0.
+std::optional<std::pair<int64_t, int64_t>> step_of(const std::string& group) {
+  const size_t dash = group.find('-');
+  if (dash == group.npos) return std::nullopt;
+  const auto number = [](std::string_view text) {
+    int64_t value = -1;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+    return read.ptr == text.data() + text.size() ? value : -1;
+  };
+  const std::string_view all = group;
+  const std::pair out(number(all.substr(0, dash)), number(all.substr(dash + 1)));
+  return out.first < 0 || out.second < 0 ? std::nullopt : std::optional(out);
+}
+
+std::map<std::string, std::set<int64_t>> ranks_by_step(const format::DumpReader& dump) {
+  std::map<std::string, std::set<int64_t>> out;
+  for (const UnitRecord& unit : dump.units()) {
+    if (format::kind_of(unit.path) != "train") continue;
+    for (const std::string& group : unit.groups) out[group].insert(format::rank_of(unit.path));
+  }
+  return out;
+}
+
+/// Whether two spans of one type hold the same bits; the first place where they do not.
+std::optional<size_t> first_difference(const FieldValues& a, const FieldValues& b) {
+  return std::visit(
+      [](auto x, auto y) -> std::optional<size_t> {
+        if constexpr (!std::is_same_v<decltype(x), decltype(y)>) {
+          return 0;
+        } else {
+          const size_t both = std::min(x.size(), y.size());
+          for (size_t i = 0; i < both; ++i) {
+            if (std::memcmp(&x[i], &y[i], sizeof x[i]) != 0) return i;
+          }
+          return x.size() == y.size() ? std::nullopt : std::optional(both);
+        }
+      },
+      a.values, b.values);
+}
+
+class Auditor {
+ public:
+  explicit Auditor(const format::DumpReader& dump) : dump_(dump) {}
+
+  std::vector<Problem> run() {
+    for (const UnitRecord& record : dump_.units()) {
+      if (format::kind_of(record.path) != "rollout") continue;
+      for (const std::string& group : record.groups) check_rollout(group);
+    }
+    for (const auto& [group, ranks] : ranks_by_step(dump_)) check_step(group);
+    if (unlisted_ > 0) {
+      problems_.push_back(
+          {"more-problems", std::to_string(unlisted_) + " more problems are not listed", ""});
+    }
+    return std::move(problems_);
+  }
+
+ private:
+  void report(const char* code, const std::string& message) {
+    if (problems_.size() < kMaxProblems) {
+      problems_.push_back({code, message, where_});
+    } else {
+      ++unlisted_;
+    }
+  }
+
+  const RolloutData* rollout(int64_t id) {
+    if (loaded_ != id) {
+      data_ = find_rollout_data(dump_, id);
+      loaded_ = id;
+    }
+    return data_ ? &*data_ : nullptr;
+  }
+
+  void check_rollout(const std::string& group) {
+    int64_t id = -1;
+    std::from_chars(group.data(), group.data() + group.size(), id);
+    const RolloutData* data = rollout(id);
+    if (data == nullptr) return;  // events alone
+    where_ = "rollout/" + group;
+    for (size_t s = 0; s < data->size(); ++s) {
+      const uint64_t prompt = data->prompt_length ? (*data->prompt_length)[s] : 0;
+      check_mask(*data, data->loss_mask, s, prompt);
+      check_floats(*data, "log_probs", data->log_probs, data->loss_mask, s, prompt);
+    }
+  }
+
+  void check_step(const std::string& group) {
+    const auto step = step_of(group);
+    const RolloutData* of = step ? rollout(step->first) : nullptr;
+    std::vector<TrainData> ranks;
+    std::vector<int64_t> numbers;
+    for (const UnitRecord* record : dump_.find("train", group)) {
+      const format::UnitReader unit = dump_.open_unit(*record);
+      if (unit.find(group + "/sample_id") == nullptr) continue;  // events alone
+      ranks.push_back(read_train_data(dump_, unit, group));
+      numbers.push_back(format::rank_of(record->path));
+      where_ = record->path + ": " + group;
+      check_rank(ranks.back(), of);
+    }
+    where_ = "train/" + group;
+    check_replicas(ranks, numbers);
+  }
+
+  void check_rank(const TrainData& data, const RolloutData* of) {
+    for (size_t s = 0; s < data.size(); ++s) {
+      uint64_t prompt = data.prompt_length ? (*data.prompt_length)[s] : 0;
+      if (of != nullptr) prompt = std::max(prompt, join(data, s, *of));
+      check_mask(data, data.loss_mask, s, prompt);
+      for (const format::TokenColumnField& field : format::kTokenColumnFields) {
+        check_floats(data, field.name, data.*field.column, data.loss_mask, s, prompt);
+      }
+    }
+  }
+
+  /// A row of a step against the rollout's sample. Returns the length of its prompt.
+  uint64_t join(const TrainData& data, size_t s, const RolloutData& of) {
+    const std::string name = "sample " + std::to_string(data.sample_id[s]);
+    const auto at = std::ranges::lower_bound(of.sample_id, data.sample_id[s]);
+    if (at == of.sample_id.end() || *at != data.sample_id[s]) {
+      report("sample-unknown", "the step trains on " + name + ", which its rollout does not have");
+      return 0;
+    }
+    const auto row = static_cast<size_t>(at - of.sample_id.begin());
+    const uint64_t begin = data.offsets[s], length = data.offsets[s + 1] - begin;
+    const uint64_t wanted = of.offsets[row + 1] - of.offsets[row];
+    if (length != wanted) {
+      report("length-mismatch", name + " has " + std::to_string(length) + " tokens here and " +
+                                    std::to_string(wanted) + " in the rollout");
+      return 0;
+    }
+    for (uint64_t t = 0; data.tokens && t < length; ++t) {
+      if ((*data.tokens)[begin + t] == of.tokens[of.offsets[row] + t]) continue;
+      report("token-mismatch", name + " was trained on with another token " + std::to_string(t) +
+                                   " than the rollout has");
+      break;
+    }
+    return of.prompt_length ? (*of.prompt_length)[row] : 0;
+  }
+
+  template <class Data>
+  void check_mask(const Data& data, const std::optional<format::Column<uint8_t>>& mask, size_t s,
+                  uint64_t prompt) {
+    if (!mask || !mask->has(s)) return;
+    for (uint64_t t = 0; t < prompt && data.offsets[s] + t < data.offsets[s + 1]; ++t) {
+      if (mask->values[data.offsets[s] + t] == 0) continue;
+      return report("bad-mask", "the loss mask of sample " + std::to_string(data.sample_id[s]) +
+                                    " is 1 at token " + std::to_string(t) + " of its prompt");
+    }
+  }
+
+  template <class Data>
+  void check_floats(const Data& data, std::string_view name,
+                    const std::optional<TokenFloats>& column,
+                    const std::optional<format::Column<uint8_t>>& mask, size_t s, uint64_t prompt) {
+    if (!column || !column->has(s)) return;
+    const bool log_probs = name.ends_with("log_probs");
+    for (uint64_t t = data.offsets[s] + prompt; t < data.offsets[s + 1]; ++t) {
+      if (mask && mask->has(s) && mask->values[t] == 0) continue;
+      const double x = column->at(t);
+      if (std::isfinite(x) && !(log_probs && x > kRounding)) continue;
+      return report(std::isfinite(x) ? "bad-log-prob" : "non-finite",
+                    std::string(name) + " of sample " + std::to_string(data.sample_id[s]) + " is " +
+                        std::to_string(x) + " at token " + std::to_string(t - data.offsets[s]));
+    }
+  }
+
+  /// Every sample of a rank against the first rank that holds it.
+  void check_replicas(const std::vector<TrainData>& ranks, const std::vector<int64_t>& numbers) {
+    std::vector<SampleTable> tables;
+    for (const TrainData& data : ranks) {
+      tables.push_back(SampleTable::of(std::span(&data, 1)));
+    }
+    std::map<uint64_t, size_t> first;
+    for (size_t r = 0; r < tables.size(); ++r) {
+      for (const auto& [id, row] : tables[r].rows()) {
+        const auto [it, fresh] = first.emplace(id, r);
+        if (!fresh) compare(tables[it->second], tables[r], id, numbers[it->second], numbers[r]);
+      }
+    }
+  }
+
+  void compare(const SampleTable& a, const SampleTable& b, uint64_t id, int64_t rank_a,
+               int64_t rank_b) {
+    for (size_t f = 0; f < a.fields().size(); ++f) {
+      const auto x = a.fields()[f].values(a.rows().at(id));
+      const auto y = b.fields()[f].values(b.rows().at(id));
+      if (!x || !y) continue;
+      const auto at = first_difference(*x, *y);
+      if (!at) continue;
+      return report(
+          "replica-mismatch",
+          a.fields()[f].name + " of sample " + std::to_string(id) + " differs between ranks " +
+              std::to_string(rank_a) + " and " + std::to_string(rank_b) +
+              (x->token ? " at token " + std::to_string(*x->token + *at) : std::string()));
+    }
+  }
+
+  const format::DumpReader& dump_;
+  std::vector<Problem> problems_;
+  size_t unlisted_ = 0;
+  std::string where_;
+  int64_t loaded_ = -1;
+  std::optional<RolloutData> data_;
+};
+
+}  // namespace
+
+std::vector<Problem> audit_records(const format::DumpReader& dump) {
+  std::vector<Problem> problems;
+  if (!dump.sealed()) return problems;  // its writer may be at work
+  const int64_t ranks = format::ranks_of(dump.meta());
+  std::map<int64_t, std::set<int64_t>> steps;
+  for (const auto& [group, there] : ranks_by_step(dump)) {
+    if (const auto step = step_of(group)) steps[step->first].insert(step->second);
+    std::string missing;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      if (!there.contains(rank)) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+    }
+    if (missing.empty()) continue;
+    problems.push_back(
+        {"rank-missing",
+         "of " + std::to_string(ranks) + " ranks, these hold no part of the step: " + missing,
+         "train/" + group});
+  }
+  for (const auto& [rollout, there] : steps) {
+    const int64_t gaps = *there.rbegin() - *there.begin() + 1 - static_cast<int64_t>(there.size());
+    if (gaps == 0) continue;
+    problems.push_back({"step-missing",
+                        std::to_string(gaps) + " steps are missing between the first and the last",
+                        "rollout " + std::to_string(rollout)});
+  }
+  return problems;
+}
+
+std::vector<Problem> audit_values(const format::DumpReader& dump) { return Auditor(dump).run(); }
+
+}  // namespace rlreplay::replay

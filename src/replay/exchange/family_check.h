@@ -1,0 +1,15 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "format/foreign/torch_file.h"
+
+namespace rlreplay::replay {
+
+/// What the train dumps of one rollout say of each other: rank-missing (a number is left out, or
+/// the files hold fewer samples than they say were trained on), replica-mismatch (copies of tensor
+/// or pipeline parallelism differ), slice-missing, and what keeps them from being put together.
+std::vector<foreign::Problem> check_family(std::span<const foreign::TorchFile* const> files);
+
+}  // namespace rlreplay::replay
