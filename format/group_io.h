@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -95,6 +96,8 @@ class GroupReader {
       : dump_(dump), unit_(unit), group_(std::move(group)) {}
 
   void set_extents(Extents extents) { extents_ = extents; }
+  /// Optional fields of these names stay absent, their datasets undecoded.
+  void leave_out(std::vector<std::string> names) { left_out_ = std::move(names); }
 
   template <class T>
   void operator()(std::string_view name, std::vector<T>& values, Axis axis) {
@@ -105,6 +108,7 @@ class GroupReader {
   }
   template <class T>
   void operator()(std::string_view name, std::optional<T>& field, Axis axis) {
+    if (std::find(left_out_.begin(), left_out_.end(), name) != left_out_.end()) return;
     if (find(name) != nullptr) (*this)(name, field.emplace(), axis);
   }
   template <class T>
@@ -138,6 +142,7 @@ class GroupReader {
   const UnitReader& unit_;
   std::string group_;
   Extents extents_;
+  std::vector<std::string> left_out_;
 };
 
 }  // namespace rlreplay::format

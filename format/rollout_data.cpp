@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "format/group_io.h"
+#include "format/partial_read.h"
 
 namespace rlreplay::format {
 namespace {
@@ -122,8 +123,14 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data,
 
 RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
                               const std::string& group) {
+  return read_rollout_data(dump, unit, group, {});
+}
+
+RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
+                              const std::string& group, std::vector<std::string> leave_out) {
   RolloutData data;
   GroupReader reader(dump, unit, group);
+  reader.leave_out(std::move(leave_out));
   data.tokens = read_tokens(reader);
   const StoredDataset* ids = reader.find("sample_id");
   reader.expect(ids != nullptr && ids->shape.size() == 1, "sample_id", "it is missing");

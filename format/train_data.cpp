@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "format/group_io.h"
+#include "format/partial_read.h"
 
 namespace rlreplay::format {
 namespace {
@@ -49,8 +50,14 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const TrainData> data, const st
 
 TrainData read_train_data(const DumpReader& dump, const UnitReader& unit,
                           const std::string& group) {
+  return read_train_data(dump, unit, group, {});
+}
+
+TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const std::string& group,
+                          std::vector<std::string> leave_out) {
   TrainData data;
   GroupReader reader(dump, unit, group);
+  reader.leave_out(std::move(leave_out));
   const StoredDataset* ids = reader.find("sample_id");
   reader.expect(ids != nullptr && ids->shape.size() == 1, "sample_id", "it is missing");
   const StoredDataset* offsets = reader.find("offsets");

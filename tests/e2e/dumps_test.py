@@ -1,18 +1,130 @@
-"""verify finds what is missing or contradicts itself.
+"""diff reads little of large dumps; verify finds what is missing or contradicts itself.
 usage: dumps_test.py PROGRAM
+
+RLREPLAY_FULL=1 makes the large dump above 100 MB, else it is a tenth of that.
 """
+import copy
 import json
 import os
 import pathlib
 import pickle
+import random
+import re
+import shlex
+import struct
+import subprocess
 import sys
 import unittest
 import zipfile
 
-from support import Case
+from support import FULL, SEED, Case
 
 Case.program = os.path.abspath(sys.argv[1])
 del sys.argv[1:2]
+
+ROLLOUTS, SAMPLES, PROMPT = 48, 8, 4
+TOKENS = 30000 if FULL else 3000  # of a sample
+
+
+def f32(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def next_float(x):
+    return struct.unpack("<f", struct.pack("<I", struct.unpack("<I", struct.pack("<f", x))[0] + 1))[0]
+
+
+class Large(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        print("seed", SEED)
+        rng = random.Random(SEED)
+        pool = [f32(-rng.random() * 4) for _ in range(100003)]
+        cls.lines = []
+        for rollout in range(ROLLOUTS):
+            for s in range(SAMPLES):
+                start = rng.randrange(len(pool) - TOKENS)
+                values = pool[start:start + TOKENS - PROMPT]
+                row = {"rollout_id": rollout, "sample_id": rollout * SAMPLES + s,
+                       "prompt_length": PROMPT}
+                cls.lines.append({"schema": "rlreplay.sample/1", **row, "reward": float(s % 2),
+                                  "tokens": [int(-x * 8000) for x in pool[start:start + TOKENS]],
+                                  "log_probs": values})
+                cls.lines.append({"schema": "rlreplay.train/1", **row, "step_id": 0,
+                                  "rank": s % 2, "length": TOKENS, "old_log_probs": values[::-1]})
+        cls.good = cls.written("good", lambda lines: None)
+
+    @classmethod
+    def written(cls, name, change):
+        """A dump of the lines after a change, which is taken back."""
+        lines = list(cls.lines)
+        change(lines)
+        path = cls.folder / (name + ".jsonl")
+        with open(path, "w") as file:
+            for line in lines:
+                file.write(json.dumps(line) + "\n")
+        result = cls.run_program("import", path, "-o", cls.folder / name)
+        if result.returncode != 0:
+            raise AssertionError(result.stderr)
+        path.unlink()
+        return cls.folder / name
+
+    def diff(self, other):
+        """What diff says, and how many bytes it read of anything."""
+        command = shlex.join(map(str, [self.program, "diff", "--json", self.good, other]))
+        result = subprocess.run(["bash", "-c", command + "; echo $?; cat /proc/$$/io"],
+                                capture_output=True, text=True)
+        found = json.loads(result.stdout.splitlines()[0])
+        self.assertEqual(result.stdout.splitlines()[1], "1", result.stderr)
+        return found, int(re.search(r"rchar: (\d+)", result.stdout).group(1))
+
+    def test_each_difference_is_named_and_little_is_read(self):
+        stored = sum(p.stat().st_size for p in self.good.rglob("*.h5"))
+        if FULL:
+            self.assertGreater(stored, 100e6)
+        place = 2 * (20 * SAMPLES + 5)
+
+        def change(at, column, i):
+            def apply(lines):
+                lines[at] = copy.deepcopy(lines[at])
+                value = lines[at][column]
+                if column == "reward":
+                    lines[at][column] = 0.25
+                elif column == "tokens":
+                    value[i] += 1
+                else:
+                    value[i] = next_float(value[i])
+            return apply
+
+        def shard(lines):
+            for at in range(2 * 20 * SAMPLES, 2 * 21 * SAMPLES):
+                if lines[at].get("rank") == 1:
+                    change(at, "old_log_probs", 0)(lines)
+
+        for name, planted, field, token, rank in (
+                ("token", change(place, "tokens", 77), "rollout/tokens", 77, None),
+                ("ulp", change(place, "log_probs", 77), "rollout/log_probs", 77 + PROMPT, None),
+                ("reward", change(place, "reward", None), "rollout/rewards", None, None),
+                ("shard", shard, "train/old_log_probs", PROMPT, 1)):
+            with self.subTest(name):
+                found, read = self.diff(self.written(name, planted))
+                first = found["first"]
+                self.assertEqual(first["field"], field)
+                self.assertEqual(first["rollout_id"], 20)
+                self.assertEqual(first["sample"], 20 * SAMPLES + (1 if rank else 5))
+                self.assertEqual((first["token"], first["rank"]), (token, rank))
+                if name in ("ulp", "shard"):
+                    self.assertEqual(first["ulps"], 1)
+                different = {f["field"]: f["different"] for f in found["fields"] if not f["equal"]}
+                self.assertEqual(different, {field: SAMPLES // 2 if rank else 1})
+                # Of the two dumps; the program's own libraries are among what it reads.
+                print(name, "read", read, "of", 2 * stored, f"{read / 2 / stored:.2%}")
+                self.assertLess(found["bytes_read"], 0.05 * 2 * stored)
+                self.assertLess(read, 0.05 * 2 * stored)
+                if field == "rollout/rewards":
+                    self.assertGreater(found["datasets_equal"], 0)
+
 
 def save(path, content):
     """A file as torch.save writes it, of lists and numbers alone."""

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "format/group_io.h"
+#include "format/partial_read.h"
 #include "format/unit.h"
 #include "src/replay/exchange/sample_table.h"
 
@@ -42,7 +44,8 @@ template <class T>
 constexpr bool is_float = std::is_same_v<T, float> || std::is_same_v<T, double>;
 
 /// Which units of a kind hold a group.
-using Groups = std::map<std::pair<int64_t, int64_t>, std::vector<const UnitRecord*>>;
+using Units = std::vector<const UnitRecord*>;
+using Groups = std::map<std::pair<int64_t, int64_t>, Units>;
 
 /// "3" as (3, -1), "3-0" as (3, 0).
 std::optional<std::pair<int64_t, int64_t>> group_number(const std::string& group) {
@@ -78,7 +81,7 @@ Groups groups_of(const DumpReader& dump) {
   return groups;
 }
 
-bool same_units(const std::vector<const UnitRecord*>& a, const std::vector<const UnitRecord*>& b) {
+bool same_units(const Units& a, const Units& b) {
   return std::equal(
       a.begin(), a.end(), b.begin(), b.end(),
       [](const UnitRecord* x, const UnitRecord* y) { return x->content == y->content; });
@@ -128,36 +131,105 @@ class Comparer {
     return std::to_string(rollout_id_) + (step_id_ ? "-" + std::to_string(*step_id_) : "");
   }
 
-  void compare_group(const std::vector<const UnitRecord*>& a,
-                     const std::vector<const UnitRecord*>& b) {
-    if (!step_id_) {
-      const auto left = read_rollout(a_, *a.front());
-      const auto right = read_rollout(b_, *b.front());
-      return compare(SampleTable::of(left), SampleTable::of(right));
+  void compare_group(Units a, Units b) {
+    if (step_id_ && a.size() == b.size()) drop_equal_ranks(a, b);
+    std::vector<Opened> left, right;
+    for (const UnitRecord* unit : a) left.push_back(open(a_, *unit));
+    for (const UnitRecord* unit : b) right.push_back(open(b_, *unit));
+    std::vector<std::string> equal;
+    if (left.size() == 1 && right.size() == 1) equal = equal_columns(left.front(), right.front());
+    made_.datasets_equal += equal.size();
+    if (step_id_) return compare_steps(left, right, equal);
+    const auto data_a = read_rollout(a_, left.front(), equal);
+    const auto data_b = read_rollout(b_, right.front(), equal);
+    compare(SampleTable::of(data_a), SampleTable::of(data_b));
+  }
+
+  /// A unit in memory, and whether it holds more of the group than events.
+  struct Opened {
+    format::UnitReader unit;
+    int64_t rank;
+  };
+
+  Opened open(const DumpReader& dump, const UnitRecord& record) {
+    made_.bytes_read += record.size;
+    return {dump.open_unit(record), format::rank_of(record.path)};
+  }
+
+  /// Ranks that hold the same in both dumps.
+  static void drop_equal_ranks(Units& a, Units& b) {
+    std::set<int64_t> equal;
+    for (const UnitRecord* x : a) {
+      for (const UnitRecord* y : b) {
+        const bool same_rank = format::rank_of(x->path) == format::rank_of(y->path);
+        if (same_rank && x->content == y->content) equal.insert(format::rank_of(x->path));
+      }
     }
-    const auto left = read_ranks(a_, a);
-    const auto right = read_ranks(b_, b);
-    compare(SampleTable::of(left), SampleTable::of(right));
-    compare_scalars(left, right);
+    const auto drop = [&](const UnitRecord* unit) {
+      return equal.contains(format::rank_of(unit->path));
+    };
+    std::erase_if(a, drop);
+    std::erase_if(b, drop);
   }
 
-  format::RolloutData read_rollout(const DumpReader& dump, const UnitRecord& unit) {
-    made_.bytes_read += unit.size;
-    const format::UnitReader reader = dump.open_unit(unit);
-    if (reader.find(group() + "/sample_id") == nullptr) return {};  // events alone
-    return read_rollout_data(dump, reader, group());
+  /// Names of optional columns whose bytes are equal in both units, where their rows are.
+  std::vector<std::string> equal_columns(const Opened& a, const Opened& b) const {
+    const auto equal = [&](const std::string& name) {
+      const auto *x = a.unit.find(group() + "/" + name), *y = b.unit.find(group() + "/" + name);
+      if (x == nullptr || y == nullptr) return x == y;
+      return x->hash == y->hash && x->dtype == y->dtype && x->shape == y->shape;
+    };
+    std::vector<std::string> out;
+    if (!equal("sample_id") || !equal("offsets") || !equal("prompt_length")) return out;
+    const auto add = [&](const std::string& name) {
+      const bool there = a.unit.find(group() + "/" + name) != nullptr;
+      const bool companions =
+          equal(format::presence_name(name)) && equal(format::offsets_name(name));
+      if (there && equal(name) && companions) out.push_back(name);
+    };
+    for (const char* name : {"loss_mask", "rewards", "token_weights", "group_id", "finish",
+                             "prompt_text", "response_text", "label_text"}) {
+      add(name);
+    }
+    for (const format::TokenColumnField& field : format::kTokenColumnFields) {
+      add(std::string(field.name));
+    }
+    if (step_id_) add("tokens");  // a rollout is not read without
+    return out;
   }
 
-  std::vector<format::TrainData> read_ranks(const DumpReader& dump,
-                                            const std::vector<const UnitRecord*>& units) {
+  void compare_steps(const std::vector<Opened>& left, const std::vector<Opened>& right,
+                     const std::vector<std::string>& equal) {
+    const auto data_a = read_ranks(a_, left, equal), data_b = read_ranks(b_, right, equal);
+    ranks_.clear();
+    note_ranks(data_a, left);
+    note_ranks(data_b, right);
+    compare(SampleTable::of(data_a), SampleTable::of(data_b));
+    compare_scalars(data_a, data_b);
+    ranks_.clear();
+  }
+
+  format::RolloutData read_rollout(const DumpReader& dump, const Opened& from,
+                                   const std::vector<std::string>& equal) const {
+    if (from.unit.find(group() + "/sample_id") == nullptr) return {};  // events alone
+    return read_rollout_data(dump, from.unit, group(), equal);
+  }
+
+  std::vector<format::TrainData> read_ranks(const DumpReader& dump, const std::vector<Opened>& from,
+                                            const std::vector<std::string>& equal) const {
     std::vector<format::TrainData> ranks;
-    for (const UnitRecord* unit : units) {
-      made_.bytes_read += unit->size;
-      const format::UnitReader reader = dump.open_unit(*unit);
-      if (reader.find(group() + "/sample_id") == nullptr) continue;  // events alone
-      ranks.push_back(read_train_data(dump, reader, group()));
+    for (const Opened& opened : from) {
+      const bool events_alone = opened.unit.find(group() + "/sample_id") == nullptr;
+      ranks.push_back(events_alone ? format::TrainData{}
+                                   : read_train_data(dump, opened.unit, group(), equal));
     }
     return ranks;
+  }
+
+  void note_ranks(const std::vector<format::TrainData>& ranks, const std::vector<Opened>& from) {
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      for (const uint64_t id : ranks[r].sample_id) ranks_.emplace(id, from[r].rank);
+    }
   }
 
   void compare(const SampleTable& a, const SampleTable& b) {
@@ -294,16 +366,22 @@ class Comparer {
             std::optional<uint64_t> ulps) {
     if (of.first && made_.first) return;
     const ValueDifference difference{rollout_id_,  step_id_,     sample_, token,
-                                     std::move(a), std::move(b), ulps};
+                                     std::move(a), std::move(b), ulps,    rank()};
     if (!of.first) of.first = difference;
     if (made_.first) return;
     made_.first = difference;
     made_.first_field = of.field;
   }
 
+  std::optional<int64_t> rank() const {
+    const auto at = sample_ ? ranks_.find(*sample_) : ranks_.end();
+    return at == ranks_.end() ? std::nullopt : std::optional(at->second);
+  }
+
   const DumpReader& a_;
   const DumpReader& b_;
   const DiffOptions& options_;
+  std::map<uint64_t, int64_t> ranks_;  // of the step's samples
   DataDifference made_;
   int64_t rollout_id_ = 0;
   std::optional<int64_t> step_id_;

@@ -26,6 +26,7 @@ struct ValueDifference {
   std::optional<uint64_t> token;   // place in the whole sample, prompt included
   std::string a, b;                // as text; empty where absent
   std::optional<uint64_t> ulps;    // of floats
+  std::optional<int64_t> rank;     // that holds the sample in A, else in B; none in a rollout
 };
 
 /// What two dumps say of one field: "rollout/tokens", "train/advantages".
@@ -58,13 +59,15 @@ struct DataDifference {
   std::string first_field;
   /// Rollouts and steps that only one dump has: "rollout 3 is only in A".
   std::vector<std::string> only;
-  uint64_t groups = 0;        // rollouts and steps in both
-  uint64_t groups_equal = 0;  // of these, known to be equal from their hashes, unread
-  uint64_t bytes_read = 0;    // stored bytes of the units that were opened
+  uint64_t groups = 0;          // rollouts and steps in both
+  uint64_t groups_equal = 0;    // of these, known to be equal from their hashes, unread
+  uint64_t bytes_read = 0;      // stored bytes of the units that were opened
+  uint64_t datasets_equal = 0;  // in those, known to be equal from their hashes, undecoded
 };
 
 /// Compares what was generated and what was trained on, sample by sample, whatever the numbers of
-/// ranks and however the dumps are packed. Units with equal content are not read. Extensions, where
+/// ranks and however the dumps are packed. Units with equal content are not read, and of the others
+/// no column that is equal by its hash is decoded. Extensions, where
 /// times and other volatile things of foreign dumps lie, are not looked at.
 /// Errors: FormatError where a unit that must be read is not sound.
 DataDifference compare_data(const format::DumpReader& a, const format::DumpReader& b,

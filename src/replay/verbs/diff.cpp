@@ -56,6 +56,7 @@ std::string place_json(const ValueDifference& at, const std::string& field) {
       .json("a", at.a.empty() ? "null" : json_quoted(at.a))
       .json("b", at.b.empty() ? "null" : json_quoted(at.b))
       .json("ulps", optional_json(at.ulps))
+      .json("rank", at.rank ? std::to_string(*at.rank) : "null")
       .str();
 }
 
@@ -97,6 +98,7 @@ void print_json(const Difference& compared) {
                    .json("only", only.empty() ? "[]" : only + "]")
                    .integer("groups", static_cast<int64_t>(difference.groups))
                    .integer("groups_equal", static_cast<int64_t>(difference.groups_equal))
+                   .integer("datasets_equal", static_cast<int64_t>(difference.datasets_equal))
                    .integer("bytes_read", static_cast<int64_t>(difference.bytes_read))
                    .str()
             << '\n';
@@ -105,6 +107,7 @@ void print_json(const Difference& compared) {
 std::string place_text(const ValueDifference& at) {
   std::string out = "rollout " + std::to_string(at.rollout_id);
   if (at.step_id) out += ", step " + std::to_string(*at.step_id);
+  if (at.rank) out += ", rank " + std::to_string(*at.rank);
   if (at.sample) out += ", sample " + std::to_string(*at.sample);
   if (at.token) out += ", token " + std::to_string(*at.token);
   return out;
@@ -141,6 +144,10 @@ void print_data(const DataDifference& difference) {
   }
   std::cout << (table.empty() ? "" : "\n") << difference.groups_equal << " of " << difference.groups
             << " rollouts and steps have equal hashes and were not read\n";
+  if (difference.datasets_equal > 0) {
+    std::cout << "in the others " << difference.datasets_equal
+              << " columns have equal hashes and were not decoded\n";
+  }
   if (difference.first) {
     const ValueDifference& at = *difference.first;
     std::cout << "first difference: " << difference.first_field << " at " << place_text(at)
