@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "format/chain_reader.h"
 #include "format/checked_image.h"
 #include "format/folder.h"
 #include "format/journal.h"
@@ -93,6 +94,7 @@ DumpReader DumpReader::open(const std::string& path, const ReaderOptions& option
   return DumpReader(std::move(state));
 }
 
+const ReaderOptions& DumpReader::options() const { return state_->options; }
 bool DumpReader::sealed() const { return state_->sealed; }
 bool DumpReader::complete() const { return state_->sealed && state_->manifest.complete; }
 const std::string& DumpReader::meta() const { return state_->manifest.meta; }
@@ -160,36 +162,19 @@ UnitReader DumpReader::open_unit(const UnitRecord& unit) const {
 }
 
 Buffer<std::byte> DumpReader::read(const UnitReader& unit, const StoredDataset& dataset) const {
-  return read(unit, dataset, state_->options.base_depth);
-}
-
-Buffer<std::byte> DumpReader::read(const UnitReader& unit, const StoredDataset& dataset,
-                                   int depth) const {
   Buffer<std::byte> out(dataset.bytes);
   const std::span<std::byte> place(out.data(), out.size());
   if (!dataset.base) {
     unit.read(dataset, place);
     return out;
   }
-  const auto wrong = [&](const std::string& what) {
-    return FormatError(Rule::kParent, what, unit.record().path, dataset.path);
-  };
-  if (depth == 0) throw wrong("too many differences lie between the tensor and its full copy");
-  const UnitRecord* parent = find(dataset.base->unit);
-  if (parent == nullptr) throw wrong("the unit of the base is not in the dump");
-  const UnitReader parent_unit = open_unit(*parent);
-  const size_t slash = dataset.path.find('/');
-  const StoredDataset* base = nullptr;
-  for (const StoredDataset& d : parent_unit.datasets()) {
-    // The same name in whatever group the base was recorded under.
-    const bool same_name = d.path.substr(d.path.find('/')) == dataset.path.substr(slash);
-    if (same_name && d.hash == dataset.base->hash) base = &d;
-  }
-  if (base == nullptr || base->dtype != dataset.dtype || base->shape != dataset.shape) {
-    throw wrong("the base is not in the unit that was named");
-  }
-  const Buffer<std::byte> base_bytes = read(parent_unit, *base, depth - 1);
-  unit.read(dataset, place, bytes_of(base_bytes));
+  const std::string_view path = dataset.path, name = path.substr(path.find('/'));
+  ChainReader chain(*this, [&](const StoredDataset& other) {
+    const std::string_view theirs = other.path;
+    return theirs.substr(theirs.find('/')) == name ? place : std::span<std::byte>();
+  });
+  chain.begin(unit, path.substr(0, path.find('/')));
+  chain.read(unit, dataset);
   return out;
 }
 

@@ -30,6 +30,7 @@ class DumpReader {
   ~DumpReader();
   DumpReader(DumpReader&&) noexcept;
 
+  const ReaderOptions& options() const;
   /// Whether there is a manifest; without one the journal says what is whole.
   bool sealed() const;
   /// Whether the writer itself ended the dump.
@@ -52,14 +53,14 @@ class DumpReader {
   /// Errors: FormatError, from kUnitLimit to kContent.
   UnitReader open_unit(const UnitRecord& unit) const;
 
-  /// A whole dataset, decoded and checked, its bases too.
+  /// A whole dataset, decoded and checked, its bases too. Of a unit with many differences a
+  /// ChainReader reads all without opening their bases again for each.
   Buffer<std::byte> read(const UnitReader& unit, const StoredDataset& dataset) const;
 
  private:
   struct State;
   explicit DumpReader(std::unique_ptr<State> state);
   Buffer<std::byte> read_unit(const UnitRecord& unit) const;
-  Buffer<std::byte> read(const UnitReader& unit, const StoredDataset& dataset, int depth) const;
   std::unique_ptr<State> state_;
 };
 

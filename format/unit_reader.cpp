@@ -199,27 +199,45 @@ const StoredDataset* UnitReader::find(std::string_view path) const {
   return nullptr;
 }
 
+void UnitReader::read_plain(size_t index, std::span<std::byte> out) const {
+  const h5::DatasetEntry& entry = state_->entries[index];
+  const h5::Layout& layout = entry.layout;
+  if (layout.chunk == 0) {
+    if (!out.empty()) std::memcpy(out.data(), entry.pieces[0].data(), out.size());
+    return;
+  }
+  const size_t size = layout.chunk * layout.element.size;
+  state_->pool.run(static_cast<int64_t>(layout.chunks()), [&](int64_t item, int worker) {
+    const size_t begin = static_cast<size_t>(item) * size;
+    const std::span<std::byte> place = out.subspan(begin, std::min(size, out.size() - begin));
+    const Bytes plain = state_->decode(index, static_cast<uint64_t>(item), worker, place);
+    if (plain.data() != place.data()) std::memcpy(place.data(), plain.data(), place.size());
+  });
+}
+
+void UnitReader::read_difference(size_t index, std::span<std::byte> out, Bytes base) const {
+  const h5::DatasetEntry& entry = state_->entries[index];
+  const h5::Layout& layout = entry.layout;
+  if (base.data() != out.data()) std::ranges::copy(base, out.begin());
+  if (layout.chunk == 0) {
+    if (!out.empty()) xor_into(out, entry.pieces[0].first(out.size()));
+    return;
+  }
+  const size_t size = layout.chunk * layout.element.size;
+  state_->pool.run(static_cast<int64_t>(layout.chunks()), [&](int64_t item, int worker) {
+    const size_t begin = static_cast<size_t>(item) * size;
+    const std::span<std::byte> place = out.subspan(begin, std::min(size, out.size() - begin));
+    xor_into(place, state_->decode(index, static_cast<uint64_t>(item), worker, {}));
+  });
+}
+
 void UnitReader::read(const StoredDataset& dataset, std::span<std::byte> out, Bytes base) const {
   const auto index = static_cast<size_t>(&dataset - state_->datasets.data());
   check(index < state_->datasets.size() && out.size() == dataset.bytes, "wrong buffer for a read");
   if (dataset.base && base.size() != out.size()) {
     throw state_->error(Rule::kParent, "the base of a difference has another size", dataset.path);
   }
-  const h5::DatasetEntry& entry = state_->entries[index];
-  const h5::Layout& layout = entry.layout;
-  if (layout.chunk == 0) {
-    if (!out.empty()) std::memcpy(out.data(), entry.pieces[0].data(), out.size());
-    if (dataset.base) xor_into(out, base);
-  } else {
-    const size_t size = layout.chunk * layout.element.size;
-    state_->pool.run(static_cast<int64_t>(layout.chunks()), [&](int64_t item, int worker) {
-      const size_t begin = static_cast<size_t>(item) * size;
-      const std::span<std::byte> place = out.subspan(begin, std::min(size, out.size() - begin));
-      const Bytes plain = state_->decode(index, static_cast<uint64_t>(item), worker, place);
-      if (plain.data() != place.data()) std::memcpy(place.data(), plain.data(), place.size());
-      if (dataset.base) xor_into(place, base.subspan(begin, place.size()));
-    });
-  }
+  dataset.base ? read_difference(index, out, base) : read_plain(index, out);
   if (hash_of(Bytes(out)) != dataset.hash) {
     throw state_->error(Rule::kDatasetHash, "the decoded bytes do not have the dataset's hash",
                         dataset.path);

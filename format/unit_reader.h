@@ -33,7 +33,7 @@ class UnitReader {
   const StoredDataset* find(std::string_view path) const;
 
   /// Decodes a whole dataset into `out`, of exactly its size, and checks its hash. `base` holds the
-  /// decoded bytes of the base where a difference is stored.
+  /// decoded bytes of the base where a difference is stored, and may be `out` itself.
   /// Errors: FormatError kParent, kFrame or kDatasetHash.
   void read(const StoredDataset& dataset, std::span<std::byte> out,
             std::span<const std::byte> base = {}) const;
@@ -46,6 +46,9 @@ class UnitReader {
  private:
   struct State;
   explicit UnitReader(std::unique_ptr<State> state);
+  void read_plain(size_t index, std::span<std::byte> out) const;
+  void read_difference(size_t index, std::span<std::byte> out,
+                       std::span<const std::byte> base) const;
   std::unique_ptr<State> state_;
 };
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <vector>
 
+#include "format/chain_reader.h"
 #include "format/folder.h"
 #include "format/meaning.h"
 #include "format/record.h"
@@ -11,36 +13,80 @@
 namespace rlreplay::format {
 namespace {
 
-/// What a value means is asked only where every value is what was written.
-void check_deep(const DumpReader& dump, const UnitReader& unit, VerifyReport& report) {
-  std::vector<Problem> problems;
-  for (const StoredDataset& dataset : unit.datasets()) {
-    try {
-      dump.read(unit, dataset);
-    } catch (const FormatError& e) {
-      problems.push_back(e.problem());
-    }
-  }
-  if (problems.empty()) check_meaning(unit, problems);
-  std::stable_sort(problems.begin(), problems.end(),
-                   [](const Problem& a, const Problem& b) { return a.rule < b.rule; });
-  report.problems.insert(report.problems.end(), problems.begin(), problems.end());
+std::string group_of(const StoredDataset& dataset) {
+  return dataset.path.substr(0, dataset.path.find('/'));
 }
 
-/// Whether nothing is wrong with the unit.
-bool check_unit(const DumpReader& dump, const UnitRecord& record, bool deep, VerifyReport& report) {
-  const size_t before = report.problems.size();
-  try {
-    if (deep) {
-      check_deep(dump, dump.open_unit(record), report);
-    } else {
-      dump.check_unit(record);
-    }
-  } catch (const FormatError& e) {
-    report.problems.push_back(e.problem());
-  }
-  return report.problems.size() == before;
+/// Once, however many differences rest on what is broken.
+void add_problem(const Problem& problem, VerifyReport& report) {
+  const bool known = std::ranges::any_of(report.problems, [&](const Problem& p) {
+    return p.rule == problem.rule && p.path == problem.path && p.dataset == problem.dataset;
+  });
+  if (!known) report.problems.push_back(problem);
 }
+
+/// Checks the units of one dump, one after another.
+class UnitCheck {
+ public:
+  UnitCheck(const DumpReader& dump, bool deep)
+      : dump_(dump),
+        deep_(deep),
+        chain_(dump, [this](const StoredDataset& dataset) { return place_of(dataset); }) {}
+
+  /// Whether nothing is wrong with the unit.
+  bool check(const UnitRecord& record, VerifyReport& report) {
+    problems_.clear();
+    guarded([&] {
+      if (!deep_) return dump_.check_unit(record);
+      const UnitReader unit = dump_.open_unit(record);
+      std::set<std::string> groups;
+      for (const StoredDataset& d : unit.datasets()) groups.insert(group_of(d));
+      for (const std::string& group : groups) check_group(unit, group);
+      // What a value means is asked only where every value is what was written.
+      if (problems_.empty()) check_meaning(unit, problems_);
+    });
+    std::ranges::stable_sort(problems_, {}, &Problem::rule);
+    for (const Problem& problem : problems_) add_problem(problem, report);
+    return problems_.empty();
+  }
+
+ private:
+  template <class Work>
+  void guarded(Work work) {
+    try {
+      work();
+    } catch (const FormatError& e) {
+      problems_.push_back(e.problem());
+    }
+  }
+
+  void check_group(const UnitReader& unit, const std::string& group) {
+    bool based = false;
+    guarded([&] {
+      chain_.begin(unit, group);
+      based = true;
+    });
+    for (const StoredDataset& dataset : unit.datasets()) {
+      if (group_of(dataset) != group || (dataset.base && !based)) continue;
+      guarded([&] {
+        dataset.base ? void(chain_.read(unit, dataset)) : void(dump_.read(unit, dataset));
+      });
+    }
+  }
+
+  /// Differences alone are kept in memory.
+  std::span<std::byte> place_of(const StoredDataset& dataset) {
+    Buffer<std::byte>& place = places_[dataset.path.substr(dataset.path.find('/'))];
+    if (place.size() != dataset.bytes) place = Buffer<std::byte>(dataset.bytes);
+    return {place.data(), place.size()};
+  }
+
+  const DumpReader& dump_;
+  bool deep_;
+  std::vector<Problem> problems_;  // of the unit at hand
+  std::map<std::string, Buffer<std::byte>> places_;
+  ChainReader chain_;
+};
 
 void report_unlisted(const std::string& path, const DumpReader& dump, VerifyReport& report) {
   std::set<std::string_view> known = {"manifest.json", "journal.jsonl", "INCOMPLETE"};
@@ -66,8 +112,9 @@ VerifyReport verify(const std::string& path, bool deep, const ReaderOptions& opt
     report.root = dump.root();
     report.units = dump.units().size();
     std::map<std::string, int64_t> whole_ranks;
+    UnitCheck units(dump, deep);
     for (const UnitRecord& unit : dump.units()) {
-      if (!check_unit(dump, unit, deep, report)) continue;
+      if (!units.check(unit, report)) continue;
       ++report.whole_units;
       if (kind_of(unit.path) != "train") continue;
       for (const std::string& step : unit.groups) ++whole_ranks[step];

@@ -261,7 +261,7 @@ constexpr Option kTable[] = {
     {"record", S::kRecord, &O::record,
      "steps, tensors or ops, then +stats and +values where wanted"},
     {"weights", S::kRecord, &O::weights,
-     "which steps' weights a dump holds: all, first, every=N or none"},
+     "which steps' weights and moments a dump holds: all, first, every=N or none"},
     {"rollout-only", S::kRecord, &O::rollout_only, "generate and judge, do not train"},
 };
 

@@ -6,6 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/replay/event_store.h"
+#include "src/replay/state_data.h"
 
 namespace rlreplay::replay {
 namespace {

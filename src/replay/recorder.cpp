@@ -118,9 +118,13 @@ engine::EventSink* Recorder::step_sink(int64_t rollout_id, int64_t step_id,
 
 void Recorder::keep_state(int64_t rollout_id, int64_t step_id) {
   const std::string group = step_group(rollout_id, step_id);
-  if (group == kept_state_ || !weights_.keeps(trainer_.backend().steps())) return;
+  const int64_t steps = trainer_.backend().steps();
+  if (group == kept_state_ || !weights_.keeps(steps)) return;
   kept_state_ = group;
-  put("weights/" + group + "/rank0.h5", state_datasets(trainer_.backend(), group));
+  const std::string unit = "weights/" + group + "/rank0.h5";
+  auto state = state_datasets(trainer_.backend(), group);
+  if (weights_.every > 0) states_.link(unit, weights_.number(steps), state);
+  put(unit, std::move(state));
 }
 
 void Recorder::rollout(const RolloutBatch& batch) {

@@ -11,6 +11,7 @@
 #include "format/dump_reader.h"
 #include "src/engine/recording_sink.h"
 #include "src/replay/run.h"
+#include "src/replay/state_data.h"
 
 namespace rlreplay::replay {
 
@@ -23,6 +24,8 @@ struct WeightsPolicy {
     if (steps_taken == 0) return first || every > 0;
     return every > 0 && steps_taken % every == 0;
   }
+  /// Which of the kept states it is, counted from 0.
+  int64_t number(int64_t steps_taken) const { return every > 0 ? steps_taken / every : 0; }
 };
 /// `all|first|every=N|none`. Errors: kUsage.
 WeightsPolicy parse_weights_policy(const std::string& text);
@@ -74,7 +77,8 @@ class Recorder : public RunObserver {
   WeightsPolicy weights_;
   Trainer& trainer_;
   engine::RecordingSink sink_;
-  std::string kept_state_;                 // group of the last state
+  std::string kept_state_;  // group of the last state
+  StateChain states_;
   std::map<std::string, Hash> committed_;  // of the dump as it was found: unit to content
   std::optional<format::BackgroundWriter> writer_;
 };

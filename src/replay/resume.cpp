@@ -4,6 +4,7 @@
 
 #include "format/unit_writer.h"
 #include "src/base/error.h"
+#include "src/replay/state_data.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "format/rollout_data.h"
 #include "format/train_data.h"
-#include "src/engine/backend.h"
 #include "src/replay/task.h"
 #include "src/replay/trainer.h"
 
@@ -27,13 +26,5 @@ std::vector<engine::Sample> read_samples(const format::RolloutData& data);
 std::vector<std::vector<float>> response_floats(const format::TrainData& data,
                                                 const format::TokenFloats& column,
                                                 std::span<const engine::Sample> samples);
-
-/// Weights, moments and counters before a step as datasets of the group, and back.
-std::vector<format::Dataset> state_datasets(engine::Backend& backend, const std::string& group);
-/// Errors: kIncomplete for a parameter that is missing, kCorrupt for one of another shape.
-void read_state(const format::DumpReader& dump, const std::string& group, engine::Backend& backend);
-/// The weights alone.
-void read_weights(const format::DumpReader& dump, const std::string& group,
-                  const engine::ParameterTable& parameters, std::span<float> weights);
 
 }  // namespace rlreplay::replay

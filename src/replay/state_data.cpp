@@ -1,7 +1,8 @@
+#include "src/replay/state_data.h"
+
 #include <cstring>
 
 #include "src/base/error.h"
-#include "src/replay/sample_data.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -18,9 +19,10 @@ using Out = engine::StateSpans<float>;
 constexpr Part kParts[] = {{"parameters", &In::weights, &Out::weights},
                            {"exp_avg", &In::first_moments, &Out::first_moments},
                            {"exp_avg_sq", &In::second_moments, &Out::second_moments}};
+constexpr char kCounters[] = "scalars";
 
-std::string path_of(const std::string& group, std::string_view folder, const engine::Parameter& p) {
-  return group + "/" + std::string(folder) + "/" + format::link_name(p.name);
+std::string name_of(std::string_view folder, const engine::Parameter& p) {
+  return std::string(folder) + "/" + format::link_name(p.name);
 }
 
 std::vector<uint64_t> shape_of(const engine::Parameter& p) {
@@ -28,24 +30,63 @@ std::vector<uint64_t> shape_of(const engine::Parameter& p) {
   return {static_cast<uint64_t>(p.rows), static_cast<uint64_t>(p.cols)};
 }
 
+template <class T>
+std::span<T> part_of(std::span<T> values, const engine::Parameter& p) {
+  return values.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size()));
+}
+
 format::Dataset counters(const std::string& group, int64_t steps) {
-  auto out = format::dataset_of<double>(group + "/scalars", DType::kF64, {1},
+  auto out = format::dataset_of<double>(group + "/" + kCounters, DType::kF64, {1},
                                         {static_cast<double>(steps)});
   out.attributes = {{"columns", "steps"}};
   return out;
 }
 
-/// The bytes of a dataset of the unit; it must be there and have this many.
-Buffer<std::byte> read_exactly(const format::DumpReader& dump, const format::UnitReader& unit,
-                               const std::string& path, size_t bytes) {
-  const format::StoredDataset* dataset = unit.find(path);
-  if (dataset == nullptr) {
-    throw Error(ErrorCode::kIncomplete, "the recorded state lacks " + path, unit.record().path);
+const format::StoredDataset& find(const format::UnitReader& unit, const std::string& path) {
+  if (const format::StoredDataset* dataset = unit.find(path)) return *dataset;
+  throw Error(ErrorCode::kIncomplete, "the recorded state lacks " + path, unit.record().path);
+}
+
+int64_t read_steps(const format::DumpReader& dump, const format::UnitReader& unit,
+                   const std::string& group) {
+  const auto bytes = dump.read(unit, find(unit, group + "/" + kCounters));
+  double steps = -1;
+  if (bytes.size() == sizeof steps) std::memcpy(&steps, bytes.data(), sizeof steps);
+  if (!(steps >= 0 && steps < 0x1p53)) {
+    throw Error(ErrorCode::kCorrupt, "the count of steps is no count", unit.record().path);
   }
-  if (dataset->bytes != bytes) {
-    throw Error(ErrorCode::kCorrupt, path + " is not of the model's shape", unit.record().path);
+  return static_cast<int64_t>(steps);
+}
+
+}  // namespace
+
+std::vector<format::Dataset> state_datasets(engine::Backend& backend, const std::string& group) {
+  const In state = backend.state();
+  std::vector<format::Dataset> out;
+  for (const engine::Parameter& p : backend.parameters().list) {
+    for (const Part& part : kParts) {
+      const auto values = part_of(state.*part.read, p);
+      out.push_back(format::dataset_of<float>(group + "/" + name_of(part.folder, p), DType::kF32,
+                                              shape_of(p), {values.begin(), values.end()}));
+    }
   }
-  return dump.read(unit, *dataset);
+  out.push_back(counters(group, backend.steps()));
+  return out;
+}
+
+void StateChain::link(const std::string& unit, int64_t number,
+                      std::vector<format::Dataset>& state) {
+  std::vector<format::Dataset> whole = state;
+  if (!last_.empty() && number % kFullStateEvery != 0) {
+    for (size_t i = 0; i < state.size(); ++i) {
+      if (state[i].dtype != DType::kF32) continue;  // the counters
+      state[i].base = format::Base{unit_, hash_of(last_[i].bytes)};
+      state[i].base_bytes = last_[i].bytes;
+      state[i].base_owner = last_[i].owner;
+    }
+  }
+  unit_ = unit;
+  last_ = std::move(whole);
 }
 
 format::UnitReader open_state(const format::DumpReader& dump, const std::string& group) {
@@ -57,54 +98,41 @@ format::UnitReader open_state(const format::DumpReader& dump, const std::string&
   return dump.open_unit(*units.front());
 }
 
-/// `to` may be empty: a model that only scores has no moments.
-void read_part(const format::DumpReader& dump, const format::UnitReader& unit,
-               const std::string& group, std::string_view folder,
-               const engine::ParameterTable& parameters, std::span<float> to) {
-  if (to.empty()) return;
-  for (const engine::Parameter& p : parameters.list) {
-    const auto values = to.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size()));
-    const auto bytes = read_exactly(dump, unit, path_of(group, folder, p), values.size_bytes());
-    std::memcpy(values.data(), bytes.data(), bytes.size());
+StateReader::StateReader(const format::DumpReader& dump, const engine::ParameterTable& parameters,
+                         const Out& to)
+    : chain_(dump, [this](const format::StoredDataset& dataset) { return place_of(dataset); }) {
+  for (const Part& part : kParts) {
+    const std::span<float> values = to.*part.write;
+    if (values.empty()) continue;
+    for (const engine::Parameter& p : parameters.list) {
+      places_[name_of(part.folder, p)] = std::as_writable_bytes(part_of(values, p));
+    }
   }
 }
 
-}  // namespace
+std::span<std::byte> StateReader::place_of(const format::StoredDataset& dataset) const {
+  const auto place = places_.find(dataset.path.substr(dataset.path.find('/') + 1));
+  if (place == places_.end()) return {};
+  if (place->second.size() == dataset.bytes) return place->second;
+  throw Error(ErrorCode::kCorrupt, dataset.path + " is not of the model's shape");
+}
 
-std::vector<format::Dataset> state_datasets(engine::Backend& backend, const std::string& group) {
-  const In state = backend.state();
-  std::vector<format::Dataset> out;
-  for (const engine::Parameter& p : backend.parameters().list) {
-    for (const Part& part : kParts) {
-      const auto values =
-          (state.*part.read).subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size()));
-      out.push_back(format::dataset_of<float>(path_of(group, part.folder, p), DType::kF32,
-                                              shape_of(p), {values.begin(), values.end()}));
-    }
-  }
-  out.push_back(counters(group, backend.steps()));
-  return out;
+void StateReader::read(const format::UnitReader& unit, const std::string& group) {
+  chain_.begin(unit, group);
+  for (const auto& place : places_) chain_.read(unit, find(unit, group + "/" + place.first));
 }
 
 void read_state(const format::DumpReader& dump, const std::string& group,
                 engine::Backend& backend) {
   const format::UnitReader unit = open_state(dump, group);
-  double steps = 0;
-  const auto count = read_exactly(dump, unit, group + "/scalars", sizeof steps);
-  std::memcpy(&steps, count.data(), sizeof steps);
-  if (!(steps >= 0 && steps < 0x1p53)) {
-    throw Error(ErrorCode::kCorrupt, "the count of steps is no count", unit.record().path);
-  }
-  backend.write_state(static_cast<int64_t>(steps), [&](const Out& state) {
-    for (const Part& part : kParts) {
-      read_part(dump, unit, group, part.folder, backend.parameters(), state.*part.write);
-    }
+  backend.write_state(read_steps(dump, unit, group), [&](const Out& state) {
+    StateReader(dump, backend.parameters(), state).read(unit, group);
   });
 }
 
 void read_weights(const format::DumpReader& dump, const std::string& group,
                   const engine::ParameterTable& parameters, std::span<float> weights) {
-  read_part(dump, open_state(dump, group), group, kParts[0].folder, parameters, weights);
+  StateReader(dump, parameters, {weights, {}, {}}).read(open_state(dump, group), group);
 }
 
 }  // namespace rlreplay::replay

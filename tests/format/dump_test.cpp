@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "format/canonical.h"
+#include "format/chain_reader.h"
 #include "format/rule.h"
 #include "format/verify.h"
 #include "tests/format/dumps.h"
@@ -167,7 +169,54 @@ TEST_CASE("differences between steps lead back to a full copy") {
   }
   const UnitReader deep = dump.open_unit(*dump.find("weights/17-0/rank0.h5"));
   CHECK_THROWS_AS(dump.read(deep, deep.datasets()[0]), FormatError);
-  CHECK(rule_of(folder / "a", true) == "parent parent parent");
+  // One finding, and what rests on that unit is not whole either.
+  CHECK(rule_of(folder / "a", true) == "parent");
+  CHECK(verify(folder / "a", true).whole_units == 17);
+}
+
+TEST_CASE("a chain of differences is read one unit at a time") {
+  TemporaryFolder folder;
+  Random random(9);
+  const auto path = [](uint64_t i) { return "weights/" + std::to_string(i) + "-0/rank0.h5"; };
+  std::vector<std::vector<Dataset>> steps;
+  DumpWriter writer = DumpWriter::create(folder / "a", R"({"ranks":1})");
+  for (uint64_t i = 0; i < 6; ++i) {
+    std::vector<Dataset>& unit = steps.emplace_back();
+    for (const char* name : {"v", "w"}) {
+      const std::string step = std::to_string(i) + "-0/";
+      unit.push_back(dataset(step + name, DType::kF32, {300'000}, random));
+      if (i == 0 || (i == 3 && *name == 'w')) continue;  // a full copy in the middle
+      unit.back().base_bytes = steps[i - 1][unit.size() - 1].bytes;
+      unit.back().base = Base{path(i - 1), hash_of(unit.back().base_bytes)};
+    }
+    writer.append(path(i), unit);
+  }
+  writer.seal();
+  const DumpReader dump = DumpReader::open(folder / "a");
+  std::map<std::string, Buffer<std::byte>> places;
+  ChainReader chain(dump, [&](const StoredDataset& d) {
+    Buffer<std::byte>& place = places[d.path.substr(4)];
+    place.resize(d.bytes);
+    return std::span(place.data(), place.size());
+  });
+  for (const uint64_t i : {5, 2, 3, 4, 5, 0, 5}) {
+    const UnitReader unit = dump.open_unit(*dump.find(path(i)));
+    chain.begin(unit, std::to_string(i) + "-0");
+    for (const Dataset& expected : steps[i]) {
+      CHECK(std::ranges::equal(chain.read(unit, *unit.find(expected.path)), expected.bytes));
+      const Buffer<std::byte> alone = dump.read(unit, *unit.find(expected.path));
+      CHECK(std::equal(alone.data(), alone.data() + alone.size(), expected.bytes.begin()));
+    }
+  }
+  std::filesystem::remove(folder / "a/weights/1-0/rank0.h5");
+  const UnitReader unit = dump.open_unit(*dump.find(path(2)));
+  ChainReader fresh(dump, [&](const StoredDataset& d) {
+    return std::span(places[d.path.substr(4)].data(), d.bytes);
+  });
+  CHECK_THROWS_AS(fresh.begin(unit, "2-0"), FormatError);
+  // One finding: what rests on the missing unit is not whole, and says nothing new.
+  CHECK(rule_of(folder / "a", true) == "unit-missing");
+  CHECK(verify(folder / "a", true).whole_units == 1);
 }
 
 TEST_CASE("values that break the tables are reported") {
