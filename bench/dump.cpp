@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "bench/hdf5_pipeline.h"
+#include "bench/recording.h"
 #include "format/dump_reader.h"
 #include "format/dump_writer.h"
 #include "src/base/error.h"
 
-/// Writing and reading dumps against HDF5's own filter pipeline at the same settings, in one run.
-/// usage: dump [--json] [--threads N] [--mib N] [--repetitions N] [--folder DIR]
+/// Writing and reading dumps against HDF5's own filter pipeline at the same settings, in one run;
+/// then what recording a training step costs.
+/// usage: dump [--json] [--threads N] [--mib N] [--repetitions N] [--folder DIR] [--steps N]
 namespace rlreplay::bench {
 namespace {
 
@@ -27,6 +29,7 @@ struct Arguments {
   uint64_t mib = 128;
   int repetitions = 5;
   std::string folder = "/dev/shm";
+  int steps = 8;  // of one measurement of recording
 };
 
 Arguments parse(int argc, char** argv) {
@@ -45,6 +48,8 @@ Arguments parse(int argc, char** argv) {
       arguments.mib = std::stoull(value);
     } else if (name == "--repetitions") {
       arguments.repetitions = std::stoi(value);
+    } else if (name == "--steps") {
+      arguments.steps = std::stoi(value);
     } else if (name == "--folder") {
       arguments.folder = value;
     } else {
@@ -161,6 +166,8 @@ void run(const Arguments& arguments) {
   }
   std::filesystem::remove_all(dump);
   std::filesystem::remove(plain);
+  measure_recording({arguments.json, arguments.threads, arguments.repetitions, arguments.steps,
+                     arguments.folder});
 }
 
 }  // namespace
