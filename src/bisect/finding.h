@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/bisect/drill_down.h"
@@ -33,8 +34,9 @@ struct Finding {
   bool confirmed = false;          // the last suspect and the parent were run again
   std::optional<Outcome::Kind> evidence;  // what was compared
   std::optional<Judgement> culprit;       // the last suspect's, in the last of its runs
-  std::optional<DumpDifference> drilled;  // of the parent's and the culprit's dumps
-  std::string undrilled;                  // why not, where they left dumps
+  std::optional<DumpDifference> drilled;  // of the dumps of the two `sides`
+  std::pair<std::string, std::string> sides = {"parent", "culprit"};
+  std::string undrilled;  // why not, where they left dumps
 };
 
 }  // namespace rlreplay::bisect

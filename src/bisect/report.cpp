@@ -25,6 +25,9 @@ std::string command_of(const RevisionQuestion& question, const std::string& good
   const Criterion& criterion = question.criterion;
   if (criterion.metric) command += " --metric " + shell_word(*criterion.metric);
   if (criterion.tolerance > 0) command += " --tolerance " + decimal(criterion.tolerance);
+  if (question.end_runs != RevisionQuestion().end_runs) {
+    command += " --repeat-ends " + std::to_string(question.end_runs);
+  }
   if (question.recipe.time_limit != ProcessLimits::kNoTime) {
     command +=
         " --timeout " + decimal(std::chrono::duration<double>(question.recipe.time_limit).count());
@@ -154,7 +157,8 @@ std::string report_text(const RevisionQuestion& question, const Finding& finding
   if (finding.undrilled.size() > 0) text += "origin     " + finding.undrilled + "\n";
   const std::string command = reproduce(question, finding);
   if (!finding.drilled) return text + "reproduce  " + command + "\n";
-  return text + "\n" + dumps_text(*finding.drilled, "parent", "culprit", command);
+  return text + "\n" +
+         dumps_text(*finding.drilled, finding.sides.first, finding.sides.second, command);
 }
 
 std::string dumps_text(const DumpDifference& difference, const std::string& name_a,

@@ -44,12 +44,38 @@ class RevisionSearch {
  private:
   /// Both ends; false, with the reason, where they are no two ends of a search.
   bool run_ends() {
-    const Judgement good = judge_place(0, 2);
+    const size_t last = history_.size() - 1;
+    const Judgement good = judge_place(0, 2 * question_.end_runs);
     if (good.verdict != Verdict::kGood) return refuse("good", good);
     finding_.evidence = reference_->kind;
-    const Judgement bad = judge_place(history_.size() - 1, 1);
-    if (bad.verdict == Verdict::kBad) return true;
-    return refuse("bad", bad);
+    if (!repeats("good", history_[0], 2 * question_.end_runs - 1)) return false;
+    const Judgement bad = judge_place(last, question_.end_runs);
+    if (bad.verdict != Verdict::kBad) return refuse("bad", bad);
+    const RunFolder first = last_run_;
+    if (!repeats("bad", history_[last], question_.end_runs - 1)) return false;
+    workspace_.drop_output(first);
+    return true;
+  }
+
+  /// Runs an end again and compares the runs: where two of one revision differ, a search would
+  /// follow the noise.
+  bool repeats(const std::string& end, const Revision& revision, size_t ends_left) {
+    const Outcome first = last_outcome_;
+    for (size_t i = 1; i < question_.end_runs; ++i, --ends_left) {
+      run(revision, ends_left + search_.left() + 2);
+      const Outcome second = last_outcome_;
+      const Judgement same = judge_repetition(question_.criterion, first, second);
+      if (same.verdict != Verdict::kGood) {
+        finding_.result = Result::kCannotJudge;
+        finding_.reason = "this run is not deterministic: run again, the " + end + " end, " +
+                          revision.short_id() + ", is not what it was (" + same.reason + ")";
+        finding_.sides = {"first run", "second run"};
+        if (!first.dump.empty() && !second.dump.empty()) drill_down(first.dump, second.dump);
+        return false;
+      }
+      workspace_.drop_output(last_run_);
+    }
+    return true;
   }
 
   bool refuse(const std::string& end, const Judgement& judgement) {
@@ -76,7 +102,8 @@ class RevisionSearch {
       return trial.judgement;
     }
     const Judgement judgement = run(revision, ends_left + search_.left() + 2);
-    if (place != 0) workspace_.drop_output(last_run_);
+    // What the ends left is still compared with what they leave when they are run again.
+    if (place != 0 && place + 1 != history_.size()) workspace_.drop_output(last_run_);
     judged_[revision.tree] = judgement;
     return judgement;
   }
@@ -95,7 +122,7 @@ class RevisionSearch {
       reference_ = outcome;
       reference_folder_ = last_run_.output();
     }
-    last_dump_ = outcome.dump;
+    last_outcome_ = outcome;
     trial.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     listener_.end(finding_.trials.emplace_back(trial));
     return trial.judgement;
@@ -105,13 +132,13 @@ class RevisionSearch {
   /// repeatable must not name a culprit.
   void confirm() {
     const Judgement bad = run(finding_.suspects.back(), 2);
-    const std::string bad_dump = last_dump_;
+    const std::string bad_dump = last_outcome_.dump;
     const Judgement good = run(*finding_.parent, 1);
     finding_.culprit = bad;
     finding_.confirmed = bad.verdict == Verdict::kBad && good.verdict == Verdict::kGood;
     finding_.result = finding_.confirmed ? Result::kFound : Result::kCannotJudge;
     if (finding_.confirmed) {
-      if (finding_.evidence == Outcome::Kind::kDump) drill_down(last_dump_, bad_dump);
+      if (finding_.evidence == Outcome::Kind::kDump) drill_down(last_outcome_.dump, bad_dump);
       return;
     }
     const bool bad_changed = bad.verdict != Verdict::kBad;
@@ -123,10 +150,10 @@ class RevisionSearch {
                       "): its run is not repeatable, so no revision can be blamed";
   }
 
-  /// The culprit is named whether or not its dump says where it parts from its parent's.
-  void drill_down(const std::string& parent, const std::string& culprit) {
+  /// What was found stands whether or not the dumps say where they part.
+  void drill_down(const std::string& first, const std::string& second) {
     try {
-      finding_.drilled = compare_dumps(parent, culprit);
+      finding_.drilled = compare_dumps(first, second);
     } catch (const Error& error) {
       finding_.undrilled = error.where() + ": " + error.what();
     }
@@ -144,7 +171,7 @@ class RevisionSearch {
   std::optional<Outcome> reference_;  // what the good end's first run left
   std::string reference_folder_;
   RunFolder last_run_;
-  std::string last_dump_;                    // that it left; empty where it left none
+  Outcome last_outcome_;
   std::map<std::string, Judgement> judged_;  // by tree
   Finding finding_;
 };

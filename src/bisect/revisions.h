@@ -17,6 +17,7 @@ struct RevisionQuestion {
   std::string good, bad;  // names of commits
   Recipe recipe;
   Criterion criterion;
+  size_t end_runs = 2;                // how often each end is run before the search
   std::optional<std::string> output;  // a folder that keeps what the runs wrote
 };
 
@@ -27,9 +28,10 @@ struct Listener {
   std::function<void(const Trial&)> end;
 };
 
-/// Finds the first bad revision on the first-parent history. Both ends are run first; the culprit
-/// and its parent are run again before it is named.
-/// Errors: kUsage for ends that are no range, kInterrupted, and those of git and of runs.
+/// Finds the first bad revision on the first-parent history. Both ends are run first, more than
+/// once so that a run that is not deterministic is noticed; the culprit and its parent are run
+/// again before it is named. Errors: kUsage for ends that are no range, kInterrupted, and those of
+/// git and of runs.
 Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
                       const Listener& listener);
 

@@ -39,6 +39,16 @@ std::string_view to_string(Verdict verdict) {
   return "skipped";
 }
 
+Judgement judge_repetition(const Criterion& criterion, const Outcome& first,
+                           const Outcome& second) {
+  if (second.kind != Outcome::Kind::kExitCode || first.kind != second.kind) {
+    return judge(criterion, &first, second);
+  }
+  const std::string code = "exit code " + std::to_string(second.exit_code);
+  if (second.exit_code == first.exit_code) return {Verdict::kGood, code};
+  return {Verdict::kBad, code + " where the first run had " + std::to_string(first.exit_code)};
+}
+
 Judgement judge(const Criterion& criterion, const Outcome* reference, const Outcome& outcome) {
   if (outcome.kind == Outcome::Kind::kNothing) return {Verdict::kSkip, outcome.problem};
   if (reference == nullptr || outcome.kind == Outcome::Kind::kExitCode) {

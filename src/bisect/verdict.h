@@ -48,6 +48,9 @@ struct Judgement {
 Judgement judge_metrics(const Criterion& criterion, const std::vector<Metric>& reference,
                         const std::vector<Metric>& metrics);
 
+/// Whether a second run of one revision left what the first one did: good if so.
+Judgement judge_repetition(const Criterion& criterion, const Outcome& first, const Outcome& second);
+
 /// Judges what a run left against what the good end left. The good end itself has no reference: it
 /// is good if it can be one.
 /// Errors: kUnsupported.

@@ -16,6 +16,7 @@ from histories import History, compiled_numbers, git, make_repository, shell_num
 from support import FULL, SEED, Case, git_bisect, snapshot
 
 Case.program = os.path.abspath(sys.argv.pop(1))
+COUNTED = "echo \"{\\\"loss\\\": %s}\" > \"$RLBISECT_OUT/metrics.json\""
 WRITE = "echo '{\"loss\": %s}' > \"$RLBISECT_OUT/metrics.json\""
 
 
@@ -40,7 +41,7 @@ class Histories(Case):
         self.assertEqual(found["difference"]["metric"], "loss")
         self.assertEqual(found["difference"]["step"], 1)
         self.assertLessEqual(found["runs"] - len(found["skipped"]),
-                             4 + (history.count - 1).bit_length() + len(found["skipped"]))
+                             6 + (history.count - 1).bit_length() + len(found["skipped"]))
         self.assertEqual(snapshot(history.path), before)
         self.assertEqual(git_bisect(self, history), set(history.suspects))
 
@@ -106,7 +107,7 @@ class Searches(Case):
         path, commits = self.repository(*[WRITE % "1"] * 5)
         result, found = self.search(path, commits[0], commits[4])
         self.assertEqual(result.returncode, 1)
-        self.assertEqual(found["runs"], 2)
+        self.assertEqual(found["runs"], 3)  # the good end twice
         self.assertIsNone(found["culprit"])
         self.assertIn("the ends do not differ", found["reason"])
         self.assertEqual(found["interval"], [])
@@ -147,11 +148,45 @@ class Searches(Case):
 
     def test_a_run_that_is_not_repeatable_blames_nobody(self):
         path, commits = self.repository(*["date +'{\"t\": %s%N}' > $RLBISECT_OUT/metrics.json"] * 9)
-        result, found = self.search(path, commits[0], commits[8])
+        result, found = self.search(path, commits[0], commits[8], "--repeat-ends", "1")
         self.assertEqual(result.returncode, 125)
         self.assertIsNone(found["culprit"])
         self.assertFalse(found["confirmed"])
         self.assertIn("not repeatable", found["reason"])
+
+    def test_noise_at_the_ends_is_noticed_before_the_search(self):
+        count = f"c='{self.folder}/count'; echo >> \"$c\"; n=$(($(wc -l < \"$c\")))"
+        same = WRITE % "1"
+        for end, noisy in (("good", COUNTED % "$n"), ("bad", COUNTED % "$n"),
+                           ("good", "exit $((n == 2))"), ("bad", "exit $((n != 4))")):
+            other = "exit 0" if "exit" in noisy else same
+            runs = [other] * 4 + (["exit 1"] if "exit" in noisy else [WRITE % "2"])
+            runs[0 if end == "good" else 4] = noisy
+            path, commits = self.repository(*[count + "; " + run for run in runs])
+            result, found = self.search(path, commits[0], commits[4])
+            self.assertEqual(result.returncode, 125, result.stderr)
+            self.assertIn("not deterministic", found["reason"])
+            self.assertIn(f"the {end} end", found["reason"])
+            self.assertEqual(found["runs"], 2 if end == "good" else 4)
+            self.assertEqual(found["interval"], [])
+            self.assert_nothing_left()
+            (self.folder / "count").unlink()
+            shutil.rmtree(path)
+        path, commits = self.repository(*[count + "; " + COUNTED % "$n"] * 2)
+        result, found = self.search(path, commits[0], commits[1], "--tolerance", "4")
+        self.assertEqual(result.returncode, 1, result.stderr)  # noise within the tolerance
+
+    def test_noise_that_is_rare(self):
+        count = f"c='{self.folder}/count'; echo >> \"$c\"; n=$(($(wc -l < \"$c\")))"
+        path, commits = self.repository(count + "; " + COUNTED % "$((n == 3))",
+                                        count + "; " + COUNTED % "2")
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        (self.folder / "count").unlink()
+        result, found = self.search(path, commits[0], commits[1], "--repeat-ends", "3")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("not deterministic", found["reason"])
+        self.assertIn("--repeat-ends 3", found["reproduce"])
 
     def test_equal_content_is_run_once(self):
         path = self.folder / "reverts"
@@ -161,7 +196,7 @@ class Searches(Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(found["culprit"], commits[16])
         self.assertGreater(found["cached"], 0)
-        self.assertLessEqual(found["runs"], 6)
+        self.assertLessEqual(found["runs"], 8)
 
     def test_the_contract_of_a_run(self):
         check = """[ -d "$RLBISECT_OUT" ] && [ -z "$(ls -A "$RLBISECT_OUT")" ] || exit 9

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "src/base/build_info.h"
 #include "src/base/error.h"
 #include "src/base/terminal.h"
 #include "src/bisect/ends.h"
@@ -17,8 +18,8 @@ namespace {
 constexpr const char* kFooter =
     R"(Two folders are dumps: nothing is run, and the first event whose inputs agree and values differ is
 named. Other ends are git revisions: each is checked out in a fresh worktree, built and run; the checkout
-of the repository is not touched. The search follows first parents and skips what cannot be built
-or run.
+of the repository is not touched. Both ends are run twice first. The search follows first parents and
+skips what cannot be built or run.
 
 The --run command is run in the worktree, with RLBISECT_OUT set to an empty folder, and leaves
 there dump/, a dump of rlreplay; or metrics.json, {"loss": [0.5, 0.25], "reward": 1}; or only its
@@ -37,6 +38,7 @@ struct SearchOptions {
   CommonOptions common;
   std::vector<std::string> ends;
   std::string repository = ".";
+  size_t end_runs = RevisionQuestion().end_runs;
   std::optional<std::string> output;
 };
 
@@ -83,8 +85,8 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
     throw Error(ErrorCode::kUsage, "a search over revisions needs --run, the command to judge by");
   }
   const RevisionQuestion question{
-      options.repository,       ends.good,     ends.bad, options.common.recipe,
-      options.common.criterion, options.output};
+      options.repository,       ends.good,        ends.bad,      options.common.recipe,
+      options.common.criterion, options.end_runs, options.output};
   const Interrupt interrupt;
   const Finding finding = find_revision(question, interrupt, print_progress());
   std::cout << (options.common.json ? report_json(question, finding) + "\n"
@@ -128,10 +130,14 @@ int run_search(int argc, char** argv) {
   CLI::App app("Finds where a difference comes from: the revision, the step, the operation",
                "rlbisect");
   SearchOptions options;
-  app.set_version_flag("--version", "rlbisect " RLREPLAY_VERSION);
+  app.set_version_flag("--version", "rlbisect " + program_version_line());
   app.add_option("ends", options.ends, "GOOD..BAD, or GOOD BAD")->required()->expected(1, 2);
   app.add_option("--repo", options.repository, "the git repository (default: here)");
   add_common_options(app, options.common);
+  app.add_option("--repeat-ends", options.end_runs,
+                 "how often each end is run before the search: runs of one revision that differ "
+                 "are noise (default: 2)")
+      ->check(CLI::Range(1, 1000));
   app.add_option("-o,--out", options.output,
                  "new folder that keeps the logs and outputs of all runs");
   app.footer(kFooter);
