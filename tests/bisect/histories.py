@@ -44,18 +44,26 @@ int main() {
                    {"program.cpp": program % "1.000001f"})
 
 
-def planted_dumps(injection):
-    """A run that leaves a dump, in which a difference is planted."""
-    run = "#!/bin/sh\nexec \"$PLANTED_DUMP\" write \"$RLBISECT_OUT/dump\" $(cat planted)\n"
-    return Content({"run.sh": run, "build.sh": BUILD}, {"planted": ""}, {"planted": injection})
+REPLAY = ("#!/bin/sh\nexec \"$RLREPLAY\" train --from \"$RECORD\" -o \"$RLBISECT_OUT/dump\" "
+          "--threads 1 %s\n")
 
 
-def compiled_dumps(injection):
-    """The same, planted by the source of a program."""
-    run = "#!/bin/sh\nexec \"$PLANTED_DUMP\" write \"$RLBISECT_OUT/dump\" $(./program)\n"
-    program = "#include <cstdio>\nint main() { std::puts(\"%s\"); }\n"
-    return Content({"run.sh": run, "build.sh": BUILD_PROGRAM}, {"program.cpp": program % ""},
-                   {"program.cpp": program % injection})
+def planted_replays(injection):
+    """A run that replays a record, and from the culprit on plants a difference."""
+    return Content({"build.sh": BUILD}, {"run.sh": REPLAY % ""},
+                   {"run.sh": REPLAY % f"--inject {injection}"})
+
+
+def compiled_replays(injection):
+    """The same, where it is the source of a program that changes."""
+    program = """#include <cstdio>
+constexpr const char* kPlanted = "%s";
+int main() {
+  if (*kPlanted != 0) std::printf("--inject %%s\\n", kPlanted);
+}
+"""
+    return Content({"build.sh": BUILD_PROGRAM, "run.sh": REPLAY % "$(./program)"},
+                   {"program.cpp": program % ""}, {"program.cpp": program % injection})
 
 
 def git(repository, *arguments):
