@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import struct
@@ -21,6 +22,7 @@ from support import SEED, Case
 Case.program = os.path.abspath(sys.argv.pop(1))
 
 USAGE, CORRUPT, UNSUPPORTED, ENVIRONMENT = 2, 3, 4, 5
+NOBODY = 65534
 SMALL = ["--rollout-batch-size", "2", "--n-samples-per-prompt", "2", "--rollout-max-response-len",
          "4", "--steps", "1"]
 
@@ -245,10 +247,17 @@ class Targets(Refusal):
         folder = self.folder / "read only"
         folder.mkdir()
         folder.chmod(0o555)
-        if os.access(folder, os.W_OK):
-            print("SKIPPED: a read-only folder means nothing to this user", file=sys.stderr)
-            return
-        self.refused(ENVIRONMENT, ["read only"], *self.DEMO, folder / "dump")
+        user = {}
+        if os.access(folder, os.W_OK):  # to root it means nothing
+            self.folder.chmod(0o755)
+            user = {"user": NOBODY}
+            if self.run_program("--version", **user).returncode != 0:
+                print("SKIPPED: the read-only folder, as nobody may run the program",
+                      file=sys.stderr)
+                return
+        self.refused(ENVIRONMENT, ["read only"], *self.DEMO, folder / "dump", **user)
+        self.refused(ENVIRONMENT, ["read only"], *self.DEMO, folder, **user)
+        self.assertEqual(list(folder.iterdir()), [])
 
     def begin(self, path):
         """A capture that goes on until it is stopped, with some steps stored."""
@@ -271,6 +280,7 @@ class Targets(Refusal):
         process = self.begin(path)
         self.refused(USAGE, ["live"], *self.DEMO, path)
         self.refused(USAGE, ["live", "writ"], *self.DEMO, path, "--force")
+        self.refused(USAGE, ["live", "writ"], "capture", "--resume", "-o", path)
         self.assertIsNone(process.poll())
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
@@ -289,18 +299,42 @@ class Targets(Refusal):
     def test_a_full_disk(self):
         disk = self.folder / "disk"
         disk.mkdir()
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk],
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=500k", "tmpfs", disk],
                                  capture_output=True)
         if mounted.returncode != 0:
             print("SKIPPED: the full disk, as no tmpfs can be mounted here", file=sys.stderr)
             return
         try:
-            self.refused(ENVIRONMENT, ["space"], "capture", "--model", "demo", "--steps", "200",
-                         "-o", disk / "dump", output=False)
-            report = self.lines("verify", disk / "dump", code=CORRUPT)[0]
-            self.assertEqual(report["units"], report["whole_units"])
+            command = ["60" if word == "2" and self.DEMO[i - 1] == "--steps" else word
+                       for i, word in enumerate(self.DEMO)]
+            self.refused(ENVIRONMENT, ["space"], *command, disk / "dump", output=False)
+            self.judge_what_is_left(disk / "dump")
+            moved = self.folder / "moved"  # where there is room, it goes on
+            shutil.copytree(disk / "dump", moved)
+            self.lines("capture", "--resume", "-o", moved)
+            report = self.lines("verify", "--deep", moved)[0]
+            self.assertEqual((report["complete"], report["whole_steps"]), (True, 60))
         finally:
             subprocess.run(["umount", disk], check=True)
+
+    def test_a_limit_on_files(self):
+        """What a quota does, where no disk can be filled: files may not grow beyond a size."""
+        path = self.folder / "limited"
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
+
+        self.refused(ENVIRONMENT, ["limited"], *self.DEMO, path, output=False, preexec_fn=limit)
+        if (path / "journal.jsonl").exists():
+            self.judge_what_is_left(path)
+        # Below the size of the first state: nothing could be stored, all of it can now.
+        self.assertEqual(self.run_program(*self.DEMO, path, "--force").returncode, 0)
+
+    def judge_what_is_left(self, path):
+        report = self.lines("verify", path, code=CORRUPT)[0]
+        self.assertEqual(report["units"], report["whole_units"])
+        self.assertEqual(report["problems"], [])
 
 
 class Dumps(Refusal):
@@ -350,11 +384,62 @@ class Dumps(Refusal):
                     self.judge(name, self.damaged(
                         name, lambda b: b[:at] + bytes([b[at] ^ bit]) + b[at + 1:]))
 
+    def borders(self, name):
+        """Lengths to which a file may have been cut: of its records, of HDF5's signature and
+        superblock, and within."""
+        content = (self.good / name).read_bytes()
+        ends = [0, len(content) - 1, self.random.randrange(1, len(content))]
+        if name.endswith(".h5"):
+            return ends + [8, 48]
+        lines = [at + 1 for at, byte in enumerate(content) if byte == 10]
+        return ends + [at for line in lines for at in (line - 1, line) if at < len(content)]
+
     def test_truncation(self):
         for name in self.KINDS:
-            for left in (0, self.random.randrange(1, (self.good / name).stat().st_size)):
+            for left in sorted(set(self.borders(name))):
                 with self.subTest(name, seed=SEED, left=left):
                     self.judge(name, self.damaged(name, lambda b: b[:left]))
+
+    def test_states_that_rest_on_others(self):
+        """A difference, and the state that it rests on: what needs neither can still be read."""
+        whole, _ = self.capture("states", "--model", "demo", "--steps", "4",
+                                "--rollout-batch-size", "2", "--weights", "all")
+        name = "weights/2-0/rank0.h5"
+        for change in (None, lambda b: b[:-1],
+                       lambda b: b[:len(b) // 2] + bytes([b[len(b) // 2] ^ 1]) + b[len(b) // 2 + 1:]):
+            path = self.folder / "damaged states"
+            shutil.rmtree(path, ignore_errors=True)
+            shutil.copytree(whole, path)
+            content = (path / name).read_bytes()
+            (path / name).unlink() if change is None else (path / name).write_bytes(change(content))
+            report = self.lines("verify", "--deep", path, code=CORRUPT)[0]
+            self.assertEqual([p["path"] for p in report["problems"]], [name])
+            self.assertEqual(report["whole_units"], report["units"] - 2)  # and what rests on it
+            self.refused(CORRUPT, [name], "train", "--from", path, "--each-step", output=False)
+            self.refused(CORRUPT, [name], "train", "--from", path, "--steps", "3", output=False)
+            steps = self.lines("train", "--from", path)  # freely from the first state
+            self.assertEqual([step["identical"] for step in steps], [True] * 4)
+
+    def test_unfinished_dumps(self):
+        """Of a dump whose writer died, the journal says what is whole."""
+        lines = (self.good / "journal.jsonl").read_bytes().splitlines(keepends=True)
+        for kept in range(1, len(lines) + 1):
+            for torn in (b"", b"{\"body\":{"):
+                path = self.damaged("manifest.json", None)
+                (path / "INCOMPLETE").write_bytes(b"nonsense")  # nobody depends on it
+                (path / "journal.jsonl").write_bytes(b"".join(lines[:kept]) + torn)
+                report = self.lines("verify", path, code=CORRUPT)[0]
+                self.assertEqual(report["units"], kept - 1)
+                self.assertEqual({p["code"] for p in report["problems"]} - {"unlisted"}, set())
+        for at in range(len(lines)):
+            changed = bytearray(lines[at])
+            changed[self.random.randrange(10, len(changed) - 50)] ^= 1
+            (path / "journal.jsonl").write_bytes(b"".join(lines[:at]) + bytes(changed) +
+                                                 b"".join(lines[at + 1:]))
+            with self.subTest(seed=SEED, line=at):
+                self.judge("journal.jsonl", path)
+        (path / "journal.jsonl").write_bytes(b"")
+        self.assertTrue(self.lines("verify", path, code=CORRUPT)[0]["problems"])
 
     def test_a_missing_file(self):
         for name in self.KINDS:
