@@ -110,7 +110,7 @@ class Kill(Case):
         return left
 
     def test_killed_captures(self):
-        for number in range(30 if FULL else 3):
+        for number in range(200 if FULL else 5):
             draw = random.Random(f"{SEED} {number}")
             options = ["--weights", draw.choice(POLICIES), *draw.choice(MODES)]
             with self.subTest(seed=SEED, number=number, options=options):
