@@ -45,6 +45,7 @@ if(NOT EXISTS ${folder}/lib/libtorch_cpu.so OR NOT version VERSION_GREATER_EQUAL
     "with -DTORCH_DIR=, or build without it (-DRLREPLAY_TORCH=OFF)")
 endif()
 message(STATUS "libtorch: ${version}, ${folder}")
+set(RLREPLAY_TORCH_VERSION ${version})
 
 add_library(libtorch INTERFACE IMPORTED GLOBAL)
 target_include_directories(libtorch SYSTEM INTERFACE ${folder}/include)

@@ -5,6 +5,7 @@
 
 #include <zstd.h>
 
+#include "format/libraries.h"
 #include "src/base/error.h"
 
 namespace rlreplay::format {
@@ -89,5 +90,7 @@ FrameFault ChunkDecoder::decode(std::span<const std::byte> frame, std::span<std:
       ZSTD_decompressDCtx(state_->context, chunk.data(), chunk.size(), frame.data(), frame.size());
   return size == chunk.size() ? FrameFault::kNone : FrameFault::kDamaged;
 }
+
+std::string zstd_version() { return ZSTD_versionString(); }
 
 }  // namespace rlreplay::format

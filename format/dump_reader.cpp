@@ -98,6 +98,7 @@ const ReaderOptions& DumpReader::options() const { return state_->options; }
 bool DumpReader::sealed() const { return state_->sealed; }
 bool DumpReader::complete() const { return state_->sealed && state_->manifest.complete; }
 const std::string& DumpReader::meta() const { return state_->manifest.meta; }
+const std::string& DumpReader::unstable() const { return state_->manifest.unstable; }
 Hash DumpReader::root() const { return state_->manifest.root; }
 const std::vector<UnitRecord>& DumpReader::units() const { return state_->manifest.units; }
 

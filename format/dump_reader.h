@@ -37,6 +37,8 @@ class DumpReader {
   bool complete() const;
   /// `meta`, as canonical JSON.
   const std::string& meta() const;
+  /// What may differ between equal runs, as canonical JSON; `{}` for an unfinished dump.
+  const std::string& unstable() const;
   /// The identity of all that the dump means; for an unfinished one, of what is whole.
   Hash root() const;
   /// Sorted by path.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "format/hdf5_ids.h"
+#include "format/libraries.h"
 
 namespace rlreplay::format::h5 {
 namespace {
@@ -228,3 +229,9 @@ Image Builder::finish() {
 }
 
 }  // namespace rlreplay::format::h5
+
+std::string rlreplay::format::hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}

@@ -6,6 +6,8 @@
 
 #include <xxhash.h>
 
+#include "src/base/libraries.h"
+
 namespace rlreplay {
 namespace {
 
@@ -45,6 +47,11 @@ Hash hash_of(std::span<const std::byte> bytes) {
 }
 
 Hash hash_of(std::string_view text) { return converted(XXH3_128bits(text.data(), text.size())); }
+
+std::string xxhash_version() {
+  return std::to_string(XXH_VERSION_MAJOR) + "." + std::to_string(XXH_VERSION_MINOR) + "." +
+         std::to_string(XXH_VERSION_RELEASE);
+}
 
 struct alignas(64) Hasher::State {
   XXH3_state_t xxh;

@@ -63,6 +63,13 @@ std::unique_ptr<Backend> load_torch_backend(const std::string& path, const Runti
   return std::unique_ptr<Backend>(make(&runtime, &config));
 }
 
+std::string torch_version() {
+  void* const library = dlopen(find_torch_library().c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return "";
+  const auto version = reinterpret_cast<TorchVersion>(dlsym(library, kTorchVersionSymbol));
+  return version == nullptr ? "" : version();
+}
+
 std::unique_ptr<Backend> make_backend(std::string_view name, const Runtime& runtime,
                                       const BackendConfig& config) {
   if (name == "portable") return make_portable_backend(runtime, config);

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/build_info.h"
 #include "src/base/error.h"
 #include "src/base/report_error.h"
 #include "src/replay/verbs/verb.h"
@@ -40,7 +41,7 @@ int main(int argc, char** argv) {
     CLI::App program(
         "Deterministic replay and bisection of reinforcement learning runs of language models",
         "rlreplay");
-    program.set_version_flag("--version", "rlreplay " RLREPLAY_VERSION);
+    program.set_version_flag("--version", "rlreplay " + program_version_line());
     program.require_subcommand(1);
     program.footer(kFooter);
     replay::Command chosen;

@@ -75,6 +75,7 @@ Recorder::Recorder(const std::string& path, bool force, const RunOptions& option
 Recorder::Recorder(format::DumpWriter writer, const std::string& path, const RunOptions& recorded,
                    const ModelSource& model, Trainer& trainer, ThreadPool& pool)
     : path_(path),
+      provenance_(recorded.kernels),
       weights_(parse_weights_policy(recorded.weights)),
       trainer_(trainer),
       sink_(model.config(), trainer.backend().parameters(), kernels::kTokenLeaf,
@@ -165,6 +166,6 @@ void Recorder::copy(const format::DumpReader& from, const format::UnitRecord& re
   writer_->append(record.path, std::move(datasets));
 }
 
-Hash Recorder::finish() { return writer_->finish().seal(); }
+Hash Recorder::finish() { return writer_->finish().seal(/*complete=*/true, provenance_.json()); }
 
 }  // namespace rlreplay::replay

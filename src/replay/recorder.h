@@ -10,6 +10,7 @@
 #include "format/background_writer.h"
 #include "format/dump_reader.h"
 #include "src/engine/recording_sink.h"
+#include "src/replay/provenance.h"
 #include "src/replay/run.h"
 #include "src/replay/state_data.h"
 
@@ -74,6 +75,7 @@ class Recorder : public RunObserver {
   bool put(const std::string& unit, std::vector<format::Dataset> datasets);
 
   std::string path_;
+  Provenance provenance_;
   WeightsPolicy weights_;
   Trainer& trainer_;
   engine::RecordingSink sink_;

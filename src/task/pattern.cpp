@@ -7,6 +7,7 @@
 #include <pcre2.h>
 
 #include "src/base/error.h"
+#include "src/task/libraries.h"
 
 namespace rlreplay {
 namespace {
@@ -91,6 +92,13 @@ void Pattern::split(std::string_view text, std::vector<std::string_view>& pieces
     done = span[1];
   }
   if (done < text.size()) pieces.push_back(text.substr(done));
+}
+
+std::string pcre2_version() {
+  char text[64] = {};  // "10.42 2022-12-11"
+  pcre2_config(PCRE2_CONFIG_VERSION, text);
+  const std::string whole = text;
+  return whole.substr(0, whole.find(' '));
 }
 
 }  // namespace rlreplay

@@ -7,6 +7,7 @@
 #include <utf8proc.h>
 
 #include "src/base/error.h"
+#include "src/task/libraries.h"
 #include "src/task/utf8.h"
 
 namespace rlreplay {
@@ -98,5 +99,7 @@ bool is_word_character(char32_t c) {
       return false;
   }
 }
+
+std::string utf8proc_library_version() { return utf8proc_version(); }
 
 }  // namespace rlreplay

@@ -8,3 +8,5 @@ namespace rlreplay::aten {
 void set_threads(int threads) { at::set_num_threads(threads); }
 
 }  // namespace rlreplay::aten
+
+extern "C" const char* rlreplay_torch_version() { return RLREPLAY_TORCH_VERSION; }

@@ -16,6 +16,7 @@
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/exchange/kept_file.h"
 #include "src/replay/exchange/source_files.h"
+#include "src/replay/provenance.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -86,7 +87,7 @@ class Importer {
         writer(ranks).append(unit, to_datasets(step, group));
         report_.steps += format::rank_of(unit) == 0;
       }
-      report_.root = writer(ranks).seal();
+      report_.root = writer(ranks).seal(true, provenance_.json());
     } catch (...) {
       discard();
       throw;
@@ -109,7 +110,7 @@ class Importer {
       for (const auto& family : sources) add_family(family);
       for (auto& [id, reads] : single_ranks_) add_train(reads);
       note_policy_loss();
-      report_.root = writer().seal();
+      report_.root = writer().seal(true, provenance_.json());
     } catch (...) {
       discard();
       throw;
@@ -282,6 +283,7 @@ class Importer {
   std::map<int64_t, std::deque<Read>> single_ranks_;
   PolicyLossRows policy_loss_;
   ImportReport report_;
+  Provenance provenance_{"none"};
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
+#include "src/replay/provenance.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -180,6 +181,8 @@ std::string summary_text(const DumpReader& dump) {
   std::string out = "root   " + dump.root().hex() + "\nstate  " + state(dump) + ", " +
                     std::to_string(dump.units().size()) + " units, " + std::to_string(bytes) +
                     " bytes\nmeta   " + one_line(dump.meta(), 92) + "\n";
+  const std::string made = provenance_text(dump.unstable());
+  if (!made.empty()) out += "\n" + made;
   TextTable table({"rollout", "samples", "groups", "tokens", "response", "longest", "reward",
                    "log-prob", "version", "finish"});
   for (const RolloutSummary& r : rollouts(dump)) {
@@ -213,6 +216,7 @@ std::string summary_json(const DumpReader& dump) {
                         .boolean("complete", dump.complete())
                         .integer("units", static_cast<int64_t>(dump.units().size()))
                         .json("meta", dump.meta())
+                        .json("unstable", dump.unstable())
                         .str() +
                     "\n";
   for (const RolloutSummary& r : rollouts(dump)) {

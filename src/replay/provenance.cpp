@@ -1,0 +1,204 @@
+#include "src/replay/provenance.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "format/canonical.h"
+#include "format/libraries.h"
+#include "kernels/kernels.h"
+#include "src/base/build_info.h"
+#include "src/base/json_value.h"
+#include "src/base/libraries.h"
+#include "src/engine/backend_torch_library.h"
+#include "src/task/libraries.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using format::JsonObject;
+
+constexpr std::string_view kKept[] = {"CUBLAS_WORKSPACE_CONFIG",
+                                      "CUDA_DEVICE_ORDER",
+                                      "CUDA_LAUNCH_BLOCKING",
+                                      "CUDA_VISIBLE_DEVICES",
+                                      "GOMP_CPU_AFFINITY",
+                                      "KMP_AFFINITY",
+                                      "LANG",
+                                      "LC_ALL",
+                                      "LOCAL_RANK",
+                                      "MKL_CBWR",
+                                      "MKL_NUM_THREADS",
+                                      "NCCL_ALGO",
+                                      "NCCL_BUFFSIZE",
+                                      "NCCL_COLLNET_ENABLE",
+                                      "NCCL_MAX_NCHANNELS",
+                                      "NCCL_MIN_NCHANNELS",
+                                      "NCCL_NVLS_ENABLE",
+                                      "NCCL_PROTO",
+                                      "NVIDIA_TF32_OVERRIDE",
+                                      "OMP_DYNAMIC",
+                                      "OMP_NUM_THREADS",
+                                      "OMP_PROC_BIND",
+                                      "OMP_SCHEDULE",
+                                      "OPENBLAS_NUM_THREADS",
+                                      "PYTHONHASHSEED",
+                                      "RANK",
+                                      "RLREPLAY_*",
+                                      "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+                                      "TZ",
+                                      "WORLD_SIZE"};
+
+bool is_kept(std::string_view name) {
+  return std::ranges::any_of(kKept, [&](std::string_view kept) {
+    if (!kept.ends_with('*')) return name == kept;
+    return name.starts_with(kept.substr(0, kept.size() - 1));
+  });
+}
+
+/// What a dump may hold: bytes outside of ASCII, which need not be UTF-8, as \xHH.
+std::string ascii(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80) {
+      out += c;
+    } else {
+      out += std::string("\\x") + kDigits[byte >> 4] + kDigits[byte & 15];
+    }
+  }
+  return out;
+}
+
+std::string utc() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+/// As it would be typed.
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::string out;
+  for (size_t begin = 0; begin < bytes.size();) {
+    const size_t end = std::min(bytes.find('\0', begin), bytes.size());
+    out += (out.empty() ? "" : " ") + quoted(bytes.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return ascii(out);
+}
+
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return ascii(line.substr(line.find(':') + 2));
+  }
+  return "unknown";
+}
+
+std::string machine() {
+  utsname system{};
+  uname(&system);
+  return JsonObject()
+      .text("host", ascii(system.nodename))
+      .text("system", ascii(std::string(system.sysname) + " " + system.release))
+      .text("processor", processor())
+      .number("processors", std::max(1u, std::thread::hardware_concurrency()))
+      .text("instructions", kernels::cpu_kernels().name)
+      .str();
+}
+
+std::string libraries(const std::string& kernels) {
+  JsonObject out;
+  out.text("hdf5", format::hdf5_version()).text("zstd", format::zstd_version());
+  out.text("xxhash", xxhash_version()).text("pcre2", pcre2_version());
+  out.text("utf8proc", utf8proc_library_version());
+  if (kernels == "torch") out.text("torch", engine::torch_version());
+  return out.str();
+}
+
+std::string environment() {
+  JsonObject out;
+  for (char** at = ::environ; at != nullptr && *at != nullptr; ++at) {
+    const std::string_view line = *at;
+    const std::string_view name = line.substr(0, line.find('='));
+    if (name.size() == line.size() || !is_kept(name)) continue;
+    out.text(ascii(name), ascii(line.substr(name.size() + 1)));
+  }
+  return out.str();
+}
+
+std::string program() {
+  return JsonObject()
+      .text("version", program_version())
+      .text("revision", kRevision)
+      .boolean("modified", kModified)
+      .text("compiler", compiler())
+      .str();
+}
+
+/// `NAME VALUE, NAME VALUE`
+std::string joined(const JsonValue& object, std::string_view between) {
+  std::string out;
+  for (const auto& [name, value] : object.members()) {
+    if (!out.empty()) out += ", ";
+    out += std::string(name) + std::string(between);
+    out += value.is_string() ? value.string() : value.dump();
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const std::string_view> kept_variables() { return kKept; }
+
+Provenance::Provenance(std::string kernels) : kernels_(std::move(kernels)), began_(utc()) {}
+
+std::string Provenance::json() const {
+  return JsonObject()
+      .json("program", program())
+      .text("command", command_line())
+      .json("libraries", libraries(kernels_))
+      .json("machine", machine())
+      .json("environment", environment())
+      .text("began", began_)
+      .text("ended", utc())
+      .str();
+}
+
+std::string provenance_text(const std::string& unstable) {
+  const JsonDocument document = JsonDocument::parse(unstable, "unstable");
+  std::string out;
+  for (const auto& [name, value] : document.root().members()) {
+    const std::string text = value.is_string()   ? value.string()
+                             : value.is_object() ? joined(value, " ")
+                                                 : value.dump();
+    if (text.empty()) continue;
+    out +=
+        std::string(name) + std::string(name.size() < 12 ? 12 - name.size() : 1, ' ') + text + "\n";
+  }
+  return out;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+/// What made a dump, and where (docs/provenance.md).
+namespace rlreplay::replay {
+
+/// The names of environment variables that are kept. An environment holds secrets: no other is. A
+/// name that ends in `*` stands for all that begin so.
+std::span<const std::string_view> kept_variables();
+
+/// Program, command line, libraries, machine, time and variables of this process, for the
+/// manifest's `unstable`: none of it is part of what two dumps are compared by.
+class Provenance {
+ public:
+  /// The time of the run's beginning is now. `kernels`: the kernel set that runs.
+  explicit Provenance(std::string kernels);
+
+  /// A JSON object; its time of the end is now.
+  std::string json() const;
+
+ private:
+  std::string kernels_;
+  std::string began_;
+};
+
+/// As lines for people, of what such an object says; empty for one that says nothing.
+std::string provenance_text(const std::string& unstable);
+
+}  // namespace rlreplay::replay
