@@ -48,9 +48,9 @@ Range score_group(const Runtime& run, VocabPass& pass, Matrix<const float> hidde
 }  // namespace
 
 Scores head_forward(const Runtime& run, const Model& model, Matrix<const float> hidden,
-                    const ScoredRows& scored, float temperature) {
+                    const ScoredRows& scored, float temperature, Logits precision) {
   Scores out;
-  VocabPass pass(run, model, temperature);
+  VocabPass pass(run, model, temperature, precision);
   for (const auto leaves : groups(scored.leaves))
     score_group(run, pass, hidden, scored, leaves, out);
   return out;

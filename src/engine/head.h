@@ -39,7 +39,8 @@ using LossGradient = std::function<void(kernels::Range rows, const Scores& score
 /// Scores of `scored`, given the final norm's output. Logits exist for a few leaves at a time.
 /// Shapes: hidden [T, C].
 Scores head_forward(const Runtime& runtime, const Model& model, kernels::Matrix<const float> hidden,
-                    const ScoredRows& scored, float temperature);
+                    const ScoredRows& scored, float temperature,
+                    Logits precision = Logits::kBinary32);
 
 /// The same with the backward: dhidden [T, C] (rows not scored get +0) and the head's gradient.
 Scores head_backward(const Runtime& runtime, const Model& model,

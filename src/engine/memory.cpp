@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/parameters.h"
+#include "src/engine/streamed_score.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -75,6 +76,18 @@ MemoryEstimate estimate_memory(const ModelConfig& c, const MemoryShape& s) {
   out.kv_cache = s.slots * s.longest_sample * 2 * c.layers * c.kv_heads * c.head_dim * kFloat;
   const int64_t rows = std::max(s.slots, std::min(s.micro_batch_tokens, kHeadRows));
   out.logits = rows * (c.vocab + c.hidden) * kFloat;
+  return out;
+}
+
+MemoryEstimate estimate_memory(const ModelConfig& c, const StreamOptions& options,
+                               const StreamPlan& plan) {
+  const int64_t layer = c.hidden * (heads_width(c) + c.heads * c.head_dim + 3 * c.intermediate);
+  MemoryEstimate out;
+  out.weights = std::max(layer, c.vocab * c.hidden) * kFloat;
+  out.packed = out.weights;
+  const int64_t block = plan.block_tokens * c.hidden * (options.rounded ? 2 : 1);
+  out.activations = (block + plan.micro_batch_tokens * forward_width(c)) * kFloat;
+  out.logits = std::min(plan.micro_batch_tokens, kHeadRows) * (c.vocab + c.hidden) * kFloat;
   return out;
 }
 

@@ -2,13 +2,19 @@
 
 #include <cstring>
 
+#include "src/engine/bfloat16.h"
+
 namespace rlreplay::engine {
 
 using kernels::KernelSet;
 using kernels::Matrix;
 
-VocabPass::VocabPass(const Runtime& runtime, const Model& model, float temperature)
-    : run_(runtime), model_(model), temperature_(temperature > 0 ? temperature : 1.0f) {}
+VocabPass::VocabPass(const Runtime& runtime, const Model& model, float temperature,
+                     Logits precision)
+    : run_(runtime),
+      model_(model),
+      temperature_(temperature > 0 ? temperature : 1.0f),
+      precision_(precision) {}
 
 Matrix<float> VocabPass::compact() { return {hidden_.data(), rows_, model_.config().hidden}; }
 Matrix<float> VocabPass::logits() { return {logits_.data(), rows_, model_.config().vocab}; }
@@ -29,6 +35,7 @@ void VocabPass::forward(Matrix<const float> hidden, std::span<const int64_t> row
   }
   run_.run(&KernelSet::matmul,
            {compact(), &model_.packed_head(), &model_.orders().hidden, nullptr, {}, logits()});
+  if (precision_ == Logits::kBfloat16) round_to_bfloat16(logits());
   run_.run(&KernelSet::vocab_max, {logits(), temperature_, max_.data()});
   const auto width = static_cast<int64_t>(segments.size());
   run_.run(&KernelSet::vocab_sums,

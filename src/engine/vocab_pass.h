@@ -20,12 +20,16 @@ struct SamplingConfig {
   uint64_t seed = 0;
 };
 
+/// The precision in which logits are kept: bfloat16's where a run in it is imitated.
+enum class Logits { kBinary32, kBfloat16 };
+
 /// The vocabulary's part of the model for a few rows at a time: logits and what follows from them.
 /// Call in this order: forward, then sample if wanted, score, backward if wanted.
 class VocabPass {
  public:
   /// temperature 0 scores at 1.
-  VocabPass(const Runtime& runtime, const Model& model, float temperature);
+  VocabPass(const Runtime& runtime, const Model& model, float temperature,
+            Logits precision = Logits::kBinary32);
 
   /// Logits and their statistics for `rows` of hidden [T, C].
   void forward(kernels::Matrix<const float> hidden, std::span<const int64_t> rows);
@@ -53,6 +57,7 @@ class VocabPass {
   const Runtime& run_;
   const Model& model_;
   float temperature_;
+  Logits precision_;
   int64_t rows_ = 0;
   Buffer<float> hidden_, logits_, max_, label_, z_, e_, sum_, log_sum_, log_prob_, entropy_;
 };

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "kernels/view.h"
+
+namespace rlreplay::engine {
+
+/// The nearest bfloat16, ties to even; NaN stays NaN.
+inline float round_to_bfloat16(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000;
+  return x == x ? std::bit_cast<float>(rounded) : x;
+}
+
+/// Rounds every element where it stands; whether one changed.
+inline bool round_to_bfloat16(kernels::Matrix<float> m) {
+  bool changed = false;
+  for (int64_t i = 0; i < m.rows; ++i) {
+    float* row = m.row(i);
+    for (int64_t j = 0; j < m.cols; ++j) {
+      const float rounded = round_to_bfloat16(row[j]);
+      changed |= rounded != row[j];
+      row[j] = rounded;
+    }
+  }
+  return changed;
+}
+
+}  // namespace rlreplay::engine
