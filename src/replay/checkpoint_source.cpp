@@ -10,6 +10,17 @@
 namespace rlreplay::replay {
 namespace {
 
+/// Rows of a tensor, where they lie.
+foreign::StoredTensor rows_of(const foreign::StoredTensor& tensor, const engine::Parameter& p,
+                              kernels::Range rows) {
+  const size_t row = tensor.data.size() / static_cast<size_t>(p.rows);
+  foreign::StoredTensor out = tensor;
+  out.shape = {rows.size(), p.cols};
+  out.data = tensor.data.subspan(static_cast<size_t>(rows.begin) * row,
+                                 static_cast<size_t>(rows.size()) * row);
+  return out;
+}
+
 class CheckpointSource : public ModelSource {
  public:
   explicit CheckpointSource(const std::string& folder)
@@ -24,6 +35,14 @@ class CheckpointSource : public ModelSource {
       foreign::to_float(checkpoint_.tensor(p.name), weights.subspan(static_cast<size_t>(p.offset),
                                                                     static_cast<size_t>(p.size())));
     }
+  }
+
+  engine::WeightReader reader(const engine::Runtime&) const override {
+    return [this](const engine::Parameter& p, kernels::Range rows, std::span<float> out) {
+      const foreign::StoredTensor part = rows_of(checkpoint_.tensor(p.name), p, rows);
+      if (foreign::first_nonfinite(part)) checkpoint_.check_finite();  // says where
+      foreign::to_float(part, out);
+    };
   }
 
   Tokenizer tokenizer() const override {

@@ -52,4 +52,11 @@ RecordedConfig read_dump_meta(const std::string& meta, const std::string& where)
   return out;
 }
 
+std::optional<std::string> imported_from(const std::string& meta, const std::string& where) {
+  const JsonDocument document = JsonDocument::parse(meta, where);
+  const auto source = document.root().find("source");
+  const auto vendor = source ? source->find("imported") : std::nullopt;
+  return vendor ? std::optional(vendor->string()) : std::nullopt;
+}
+
 }  // namespace rlreplay::replay

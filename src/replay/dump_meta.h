@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "src/base/model_config.h"
@@ -18,5 +19,8 @@ struct RecordedConfig {
 };
 /// Errors: kUnsupported for a dump that says nothing of them (an imported one); kCorrupt.
 RecordedConfig read_dump_meta(const std::string& meta, const std::string& where);
+
+/// Who wrote the files that a dump was imported from: "slime"; nothing for a captured one.
+std::optional<std::string> imported_from(const std::string& meta, const std::string& where);
 
 }  // namespace rlreplay::replay

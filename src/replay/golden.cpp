@@ -87,7 +87,7 @@ void add_golden(const RolloutBatch& rollout, GoldenEntries& entries) {
 void add_golden(const StepOutcome& step, GoldenEntries& entries) {
   const std::string key =
       "step " + std::to_string(step.rollout_id) + "." + std::to_string(step.step_id) + " ";
-  entries[key + "reward"] = golden_value(step.reward);
+  entries[key + "reward"] = golden_value(step.reward.value());
   entries[key + "loss"] = golden_value(step.result.losses.total);
   entries[key + "grad_norm"] = golden_value(step.result.grad_norm);
   entries[key + "mean_log_prob"] = golden_value(mean_log_prob(step.result));

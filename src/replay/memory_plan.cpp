@@ -21,10 +21,13 @@ engine::MemoryShape memory_shape(const RunOptions& options, const ModelConfig& m
   out.longest_prompt = workload.longest_prompt;
   out.longest_sample =
       std::min(workload.longest_prompt + options.rollout_max_response_len, model.max_positions);
-  const int64_t samples = rollout_samples(options);
+  if (workload.longest_sample > 0) out.longest_sample = workload.longest_sample;
+  const bool given = workload.step_samples > 0;
+  const int64_t samples = given ? workload.step_samples : rollout_samples(options);
   if (workload.generates) out.slots = std::min(options.rollout_slots, samples);
-  const int64_t micro_batch =
-      options.micro_batch_size > 0 ? options.micro_batch_size : step_samples(options);
+  const int64_t micro_batch = options.micro_batch_size > 0 ? options.micro_batch_size
+                              : given                      ? samples
+                                                           : step_samples(options);
   if (workload.trains) out.micro_batch_tokens = std::min(micro_batch, samples) * out.longest_sample;
   return out;
 }

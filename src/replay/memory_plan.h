@@ -12,6 +12,9 @@ struct Workload {
   bool generates = false;
   bool trains = true;
   int64_t longest_prompt = 0;
+  // Of steps that are given, not planned by the options; 0: by the options.
+  int64_t longest_sample = 0;
+  int64_t step_samples = 0;
 };
 
 /// Estimates the memory of a run before it takes any; says so on standard error from 1 GiB on.

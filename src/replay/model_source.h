@@ -7,6 +7,7 @@
 #include "src/base/model_config.h"
 #include "src/engine/parameters.h"
 #include "src/engine/runtime.h"
+#include "src/engine/streamed_score.h"
 #include "src/task/chat.h"
 #include "src/task/tokenizer.h"
 
@@ -25,6 +26,9 @@ class ModelSource {
   /// Errors: kCorrupt for a NaN or an infinity, naming tensor and index.
   virtual void load(const engine::Runtime& runtime, const engine::ParameterTable& parameters,
                     std::span<float> weights) const = 0;
+  /// The same, a tensor or a few rows at a time, while this source lives. A source that cannot do
+  /// that loads everything first. Errors: as load, for what is read.
+  virtual engine::WeightReader reader(const engine::Runtime& runtime) const;
   virtual Tokenizer tokenizer() const = 0;
   /// Errors: kIncomplete where there is no chat template, kUnsupported where it is not known.
   virtual ChatTemplate chat_template() const = 0;

@@ -28,6 +28,19 @@ std::string difference_json(const std::optional<LogProbDifference>& difference) 
   return difference ? to_json(*difference) : "null";
 }
 
+std::string reward_text(const StepOutcome& step) {
+  return step.reward ? format("%.4f", *step.reward) : "-";
+}
+
+std::string recorded_json(const RecordedInputs& r) {
+  JsonLine out;
+  out.integer("samples", r.samples).integer("advantages", r.advantages);
+  out.integer("old_log_probs", r.old_log_probs).integer("ref_log_probs", r.ref_log_probs);
+  out.integer("loss_mask", r.masks).integer("rewards", r.rewards);
+  out.number("loss", r.loss).number("grad_norm", r.grad_norm);
+  return out.str();
+}
+
 std::string identical_text(const StepOutcome& step) {
   if (!step.identical) return "-";
   return *step.identical ? "yes" : "NO";
@@ -43,8 +56,8 @@ void StepTable::add(const StepOutcome& step) {
   }
   const std::string name = std::to_string(step.rollout_id) + "." + std::to_string(step.step_id);
   const engine::StepResult& r = step.result;
-  out_ << format("%6s  %9.4f  %+.4e  %.4e  %.2e  %10s  %6lld  %7.2f  %-8s  %4s\n", name.c_str(),
-                 step.reward, r.losses.total, r.grad_norm, step.lr,
+  out_ << format("%6s  %9s  %+.4e  %.4e  %.2e  %10s  %6lld  %7.2f  %-8s  %4s\n", name.c_str(),
+                 reward_text(step).c_str(), r.losses.total, r.grad_norm, step.lr,
                  difference_text(step.train_vs_rollout).c_str(),
                  static_cast<long long>(step.tokens), step.seconds,
                  step.digests ? step.digests->weights.hex().substr(0, 8).c_str() : "-",
@@ -61,7 +74,7 @@ std::string to_json(const StepOutcome& step) {
   out.bits("entropy", r.losses.entropy).bits("kl", r.losses.kl);
   out.bits("clip_fraction", r.losses.clip_fraction);
   out.bits("grad_norm", r.grad_norm).bits("lr", step.lr);
-  out.bits("reward", step.reward);
+  step.reward ? out.bits("reward", *step.reward) : out.null("reward");
   if (step.digests) {
     out.text("weights_digest", step.digests->weights.hex());
     out.text("gradients_digest", step.digests->gradients.hex());
@@ -72,6 +85,7 @@ std::string to_json(const StepOutcome& step) {
   differences.json("replay_vs_record", difference_json(step.replay_vs_record));
   differences.json("policy_vs_reference", difference_json(step.policy_vs_reference));
   out.json("forward_logp_max_diff", differences.str());
+  if (step.recorded) out.json("recorded", recorded_json(*step.recorded));
   out.number("seconds", step.seconds).integer("tokens", step.tokens);
   return out.str();
 }

@@ -69,6 +69,22 @@ bool has_rollout_log_probs(std::span<const engine::Sample> samples) {
   });
 }
 
+size_t count_responses(std::span<const engine::Sample> samples) {
+  return static_cast<size_t>(
+      std::ranges::count_if(samples, [](const auto& s) { return s.response_length() > 0; }));
+}
+
+/// Samples with a response whose field is empty.
+size_t count_missing(std::span<const engine::Sample> samples,
+                     std::span<const engine::SampleTargets> targets,
+                     std::vector<float> engine::SampleTargets::*field) {
+  size_t out = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    out += samples[i].response_length() > 0 && (targets[i].*field).empty() ? 1 : 0;
+  }
+  return out;
+}
+
 double mean_reward(std::span<const engine::Sample> samples) {
   double sum = 0;
   for (const size_t i : engine::by_id(samples)) sum += samples[i].reward;
@@ -117,20 +133,37 @@ std::vector<std::vector<float>> Trainer::log_probs(engine::Backend& backend,
   return out;
 }
 
+/// Computes what is missing of a field.
+void Trainer::fill(engine::Backend& backend, std::span<const engine::Sample> samples,
+                   TargetField field, std::span<engine::SampleTargets> targets) {
+  if (count_missing(samples, targets, field) == 0) return;
+  auto computed = log_probs(backend, samples);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if ((targets[i].*field).empty()) targets[i].*field = std::move(computed[i]);
+  }
+}
+
 std::vector<engine::SampleTargets> Trainer::targets(std::span<const engine::Sample> samples) {
   std::vector<engine::SampleTargets> out(samples.size());
-  const bool one_step = static_cast<int64_t>(samples.size()) <= step_samples(options_);
-  // Before its only update the policy is its own past: the step's forward pass gives both.
-  if (!one_step || options_.kl_coef != 0) {
-    auto old = log_probs(*backend_, samples);
-    for (size_t i = 0; i < samples.size(); ++i) out[i].old_log_probs = std::move(old[i]);
-  }
-  if (reference_ != nullptr) {
-    auto reference = log_probs(*reference_, samples);
-    for (size_t i = 0; i < samples.size(); ++i) out[i].ref_log_probs = std::move(reference[i]);
-  }
-  engine::set_advantages(advantage_config(options_), samples, out);
+  complete_targets(samples, static_cast<int64_t>(samples.size()) > step_samples(options_), out);
   return out;
+}
+
+void Trainer::complete_targets(std::span<const engine::Sample> samples, bool several_steps,
+                               std::span<engine::SampleTargets> targets) {
+  using Targets = engine::SampleTargets;
+  // Before its only update the policy is its own past: the step's forward pass gives both.
+  const size_t no_old = count_missing(samples, targets, &Targets::old_log_probs);
+  if (several_steps || options_.kl_coef != 0 || no_old < count_responses(samples)) {
+    fill(*backend_, samples, &Targets::old_log_probs, targets);
+  }
+  if (reference_ != nullptr) fill(*reference_, samples, &Targets::ref_log_probs, targets);
+  if (count_missing(samples, targets, &Targets::advantages) == 0) return;
+  std::vector<Targets> computed(targets.begin(), targets.end());
+  engine::set_advantages(advantage_config(options_), samples, computed);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (targets[i].advantages.empty()) targets[i].advantages = std::move(computed[i].advantages);
+  }
 }
 
 StepOutcome Trainer::step(std::span<const engine::Sample> samples,

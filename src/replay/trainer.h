@@ -24,6 +24,13 @@ struct StateDigests {
   Digest weights, gradients, optimizer;
 };
 
+/// How much of a step that somebody else took was recorded, in samples; the rest was computed.
+struct RecordedInputs {
+  int64_t samples = 0;
+  int64_t advantages = 0, old_log_probs = 0, ref_log_probs = 0, masks = 0, rewards = 0;
+  std::optional<double> loss, grad_norm;
+};
+
 /// One optimizer step, as reports and dumps see it.
 struct StepOutcome {
   int64_t rollout_id = 0;
@@ -35,8 +42,9 @@ struct StepOutcome {
   std::optional<LogProbDifference> replay_vs_record;     // where there is a record
   std::optional<bool> identical;                         // to the record
   std::optional<StateDigests> digests;
-  double reward = 0;   // mean of the step's samples
-  int64_t tokens = 0;  // of the step's samples, prompts included
+  std::optional<RecordedInputs> recorded;  // of an imported step
+  std::optional<double> reward;            // mean of the step's samples, where all have one
+  int64_t tokens = 0;                      // of the step's samples, prompts included
   double seconds = 0;
 };
 
@@ -58,6 +66,11 @@ class Trainer {
   /// Old and reference log-probabilities and advantages of a rollout, before its first update.
   std::vector<engine::SampleTargets> targets(std::span<const engine::Sample> samples);
 
+  /// The same where some are given: what is not empty stays as it is. Those of a rollout of several
+  /// steps need old log-probabilities. Errors: those of set_advantages.
+  void complete_targets(std::span<const engine::Sample> samples, bool several_steps,
+                        std::span<engine::SampleTargets> targets);
+
   /// One optimizer step on samples of one rollout.
   StepOutcome step(std::span<const engine::Sample> samples,
                    std::span<const engine::SampleTargets> targets, engine::EventSink* sink);
@@ -65,6 +78,9 @@ class Trainer {
  private:
   std::vector<std::vector<float>> log_probs(engine::Backend& backend,
                                             std::span<const engine::Sample> samples);
+  using TargetField = std::vector<float> engine::SampleTargets::*;
+  void fill(engine::Backend& backend, std::span<const engine::Sample> samples, TargetField field,
+            std::span<engine::SampleTargets> targets);
 
   engine::Runtime run_;
   const RunOptions options_;

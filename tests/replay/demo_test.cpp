@@ -42,7 +42,7 @@ struct Course : RunObserver {
             std::span<const engine::SampleTargets>) override {
     REQUIRE(outcome.train_vs_rollout->different == 0);
     REQUIRE(outcome.result.grad_norm > 0);
-    rewards.push_back(outcome.reward);
+    rewards.push_back(outcome.reward.value());
     add_golden(outcome, bits);
   }
 };

@@ -1,3 +1,5 @@
+#include "src/replay/verbs/train.h"
+
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <filesystem>
@@ -7,45 +9,15 @@
 #include "src/base/error.h"
 #include "src/replay/config_file.h"
 #include "src/replay/difference_report.h"
-#include "src/replay/digesting.h"
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
 #include "src/replay/recorder.h"
 #include "src/replay/replay.h"
 #include "src/replay/step_report.h"
-#include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
 namespace {
-
-struct TrainArguments {
-  RunFlags flags;
-  std::string from;
-  std::string steps;
-  std::string inject;
-  std::string output;
-  bool force = false;
-  bool each_step = false;
-  bool stop_at_first = false;
-  bool json = false;
-};
-
-/// Prints each step as it ends, with digests of the state.
-class Printer : public DigestingObserver {
- public:
-  Printer(const RunOptions& options, Trainer& trainer, ThreadPool& pool, bool json)
-      : DigestingObserver(options, trainer, pool), steps_(json) {}
-
-  void step(StepOutcome& outcome, std::span<const engine::Sample> samples,
-            std::span<const engine::SampleTargets> targets) override {
-    DigestingObserver::step(outcome, samples, targets);
-    steps_.add(outcome);
-  }
-
- private:
-  StepLines steps_;
-};
 
 int train_on_policy(const TrainArguments& arguments) {
   RunOptions options = arguments.flags.resolve_for_model();
@@ -119,6 +91,8 @@ void check_output(const TrainArguments& arguments) {
 
 int train_from(const TrainArguments& arguments) {
   const RecordedRun record(arguments.from);
+  const auto vendor = imported_from(record.dump().meta(), record.path());
+  if (vendor) return train_imported(arguments, record, *vendor);
   const RunOptions options = arguments.flags.resolve_record(record.config().options);
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
@@ -147,7 +121,10 @@ int train_from(const TrainArguments& arguments) {
 }
 
 int train(const TrainArguments& arguments) {
-  if (!arguments.from.empty()) return train_from(arguments);
+  check_referee(arguments);
+  if (!arguments.from.empty()) {
+    return arguments.forward ? judge_forward(arguments) : train_from(arguments);
+  }
   if (!arguments.steps.empty() && arguments.steps.find("..") == std::string::npos) {
     TrainArguments on_policy = arguments;
     on_policy.flags.set("steps", arguments.steps);
@@ -181,14 +158,32 @@ void add_train(CLI::App& program, Command& chosen) {
       "layer's forward does not reach that layer's backward");
   verb->add_option("-o,--output", arguments->output, "with --from: the replay's own dump");
   verb->add_flag("--force", arguments->force, "replace an older dump there");
+  verb->add_flag("--forward", arguments->forward,
+                 "judge the recorded log-probabilities by a binary32 evaluation of --model instead "
+                 "(docs/referee.md)");
+  verb->add_option("--samples", arguments->samples, "with --forward: samples by id")
+      ->delimiter(',');
+  verb->add_option("--groups", arguments->groups, "with --forward: groups by id")->delimiter(',');
+  verb->add_option("--max-tokens", arguments->max_tokens,
+                   "with --forward: samples by ascending id up to so many tokens");
+  verb->add_option("--weights-version", arguments->weights_version,
+                   "with --forward: the version of the weights that --model holds; samples of "
+                   "others are counted only");
   arguments->flags.add(*verb, kRunSections, {"steps"});
   verb->add_flag("--json", arguments->json, "an object a step instead of a table");
   verb->footer(
       "With --from every option comes from the dump; flags override it and are listed.\n"
-      "Exit code 1: a step differs from its record.\n\n"
+      "An imported dump needs --model, the weights before its first step; recorded advantages, "
+      "old\n"
+      "log-probabilities and masks are used as they are, what is missing is computed by the "
+      "flags.\n"
+      "Exit code 1: a step differs from its record; with --forward, a side lies farther from the\n"
+      "evaluation than the noise of bfloat16.\n\n"
       "Examples:\n  rlreplay train --model demo --steps 5\n"
       "  rlreplay train --from dump/\n"
       "  rlreplay train --from dump/ --kernels torch --stop-at-first\n"
+      "  rlreplay train --from imported/ --model Qwen2.5-0.5B --steps 0..1 --lr 1e-6\n"
+      "  rlreplay train --from imported/ --model Qwen2.5-0.5B --forward --groups 3,4\n"
       "  rlreplay train --from dump/ --inject 1.0/backward/0/down/dx:5:1 -o disturbed/\n"
       "  rlreplay train --model Qwen2.5-0.5B --prompts prompts.jsonl --reward gsm8k \\\n"
       "      --rollout-batch-size 4 --n-samples-per-prompt 8 --steps 2 --save trained");

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "src/replay/recorded_batch.h"
+#include "src/replay/replay.h"
+#include "src/replay/run.h"
+
+/// Steps that another framework took, taken again from given weights: its advantages, old and
+/// reference log-probabilities and masks are used as they are where they were recorded, and else
+/// computed by the options.
+namespace rlreplay::replay {
+
+/// The longest prompt and sample of an imported dump and its largest step, as far as memory goes.
+Workload imported_workload(const RecordedRun& record, const RunOptions& options);
+
+/// Takes steps plan.first to plan.last, counted from 0 over the whole dump; the trainer's weights
+/// are those before the first of them, and go on from its own updates. A rollout that no recorded
+/// step trained on is cut into steps by the options.
+/// Errors: kUsage where there is no such step; kIncomplete where neither an advantage nor the
+/// reward and group from which to compute it was recorded, and where a rollout is begun in its
+/// middle without old log-probabilities.
+void replay_imported(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
+                     Trainer& trainer, RunObserver& observer);
+
+}  // namespace rlreplay::replay

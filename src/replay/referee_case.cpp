@@ -1,0 +1,138 @@
+#include <algorithm>
+
+#include "src/base/error.h"
+#include "src/replay/referee.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using engine::Sample;
+
+/// One sample of the dump with what the selection looks at.
+struct Candidate {
+  Sample sample;
+  int64_t rollout = 0;
+  std::vector<float> train;
+  std::vector<int64_t> versions;
+};
+
+/// The trainer's log-probabilities by the weights that the rollout began with.
+std::vector<float> train_log_probs(RecordedBatch& batch, size_t i) {
+  std::vector<float>& old = batch.targets[i].old_log_probs;
+  if (!old.empty() || batch.id.step > 0) return std::move(old);
+  return std::move(batch.log_probs[i]);
+}
+
+bool selected(const RefereeSelection& selection, const Sample& s, bool has_group) {
+  if (!selection.samples && !selection.groups) return true;
+  if (selection.samples && selection.samples->contains(s.id)) return true;
+  return selection.groups && has_group && selection.groups->contains(s.group);
+}
+
+std::vector<Candidate> candidates(const RecordedRun& run, const RefereeSelection& selection) {
+  std::vector<Candidate> out;
+  int64_t index = 0;
+  for (const int64_t rollout : recorded_rollouts(run)) {
+    std::vector<RecordedBatch> batches = recorded_batches(run, rollout);
+    const size_t begin = out.size();
+    for (RecordedBatch& batch : batches) {
+      const int64_t step = index++;
+      if (step < selection.first || step > selection.last) continue;
+      for (size_t i = 0; i < batch.size(); ++i) {
+        if (!selected(selection, batch.samples[i], batch.has_group[i])) continue;
+        out.push_back({std::move(batch.samples[i]), rollout, train_log_probs(batch, i),
+                       std::move(batch.versions[i])});
+      }
+    }
+    std::sort(out.begin() + static_cast<ptrdiff_t>(begin), out.end(),
+              [](const Candidate& a, const Candidate& b) { return a.sample.id < b.sample.id; });
+  }
+  return out;
+}
+
+std::string list(const std::set<int64_t>& values) {
+  std::string out;
+  for (const int64_t value : values) out += (out.empty() ? "" : ", ") + std::to_string(value);
+  return out;
+}
+
+bool wholly_of(const Candidate& c, int64_t version) {
+  return !c.versions.empty() &&
+         std::ranges::all_of(c.versions, [&](int64_t v) { return v == version; });
+}
+
+void check_versions(const std::vector<Candidate>& all, const std::set<int64_t>& versions,
+                    const RefereeSelection& selection, const std::string& path) {
+  const auto refuse = [&](const std::string& message) {
+    throw Error(ErrorCode::kUsage, message, path);
+  };
+  if (selection.version) {
+    if (versions.empty()) refuse("no weight versions were recorded: leave --weights-version out");
+    const bool any = std::ranges::any_of(
+        all, [&](const Candidate& c) { return wholly_of(c, *selection.version); });
+    if (!any) {
+      refuse("no sample is wholly of weight version " + std::to_string(*selection.version) +
+             "; there are versions " + list(versions));
+    }
+    return;
+  }
+  if (versions.size() > 1) {
+    refuse("the samples are of weight versions " + list(versions) +
+           ": say with --weights-version which of them --model holds");
+  }
+  std::set<int64_t> rollouts;
+  for (const Candidate& c : all) rollouts.insert(c.rollout);
+  if (!versions.empty() || rollouts.size() == 1) return;
+  refuse("no weight versions were recorded, and the samples are of rollouts " + list(rollouts) +
+         ", between which weights change: choose one with --steps A..B");
+}
+
+void add(RefereeCase& out, Candidate& c) {
+  out.samples.push_back(std::move(c.sample));
+  out.train.push_back(std::move(c.train));
+  out.rollouts.push_back(c.rollout);
+}
+
+bool has_side(const RefereeCase& given) {
+  for (size_t i = 0; i < given.samples.size(); ++i) {
+    if (!given.train[i].empty() || !given.samples[i].rollout_log_probs.empty()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+RefereeCase select_case(const RecordedRun& run, const RefereeSelection& selection) {
+  std::vector<Candidate> all = candidates(run, selection);
+  if (all.empty()) {
+    throw Error(ErrorCode::kUsage, "no sample of the dump is selected", run.path());
+  }
+  std::set<int64_t> versions;
+  for (const Candidate& c : all) versions.insert(c.versions.begin(), c.versions.end());
+  check_versions(all, versions, selection, run.path());
+  RefereeCase out;
+  out.versions.assign(versions.begin(), versions.end());
+  int64_t tokens = 0;
+  for (Candidate& c : all) {
+    if (selection.version && !wholly_of(c, *selection.version)) {
+      ++out.other_version;
+      continue;
+    }
+    tokens += static_cast<int64_t>(c.sample.tokens.size());
+    const bool fits = !selection.max_tokens || tokens <= *selection.max_tokens;
+    if (!fits && !out.samples.empty()) {
+      ++out.beyond_max_tokens;
+      continue;
+    }
+    add(out, c);
+  }
+  if (!has_side(out)) {
+    throw Error(ErrorCode::kIncomplete,
+                "neither the trainer's nor the rollout's log-probabilities of these samples were "
+                "recorded: there is nothing to judge",
+                run.path());
+  }
+  return out;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/replay/digesting.h"
+#include "src/replay/recorded_run.h"
+#include "src/replay/step_report.h"
+#include "src/replay/verbs/run_flags.h"
+
+/// What the ways of `rlreplay train` share.
+namespace rlreplay::replay {
+
+struct TrainArguments {
+  RunFlags flags;
+  std::string from;
+  std::string steps;
+  std::string inject;
+  std::string output;
+  bool force = false;
+  bool each_step = false;
+  bool stop_at_first = false;
+  bool json = false;
+  // Of the referee
+  bool forward = false;
+  std::vector<uint64_t> samples, groups;
+  std::optional<int64_t> max_tokens;
+  std::optional<int64_t> weights_version;
+};
+
+/// Prints each step as it ends, with digests of the state.
+class Printer : public DigestingObserver {
+ public:
+  Printer(const RunOptions& options, Trainer& trainer, ThreadPool& pool, bool json)
+      : DigestingObserver(options, trainer, pool), steps_(json) {}
+
+  void step(StepOutcome& outcome, std::span<const engine::Sample> samples,
+            std::span<const engine::SampleTargets> targets) override {
+    DigestingObserver::step(outcome, samples, targets);
+    steps_.add(outcome);
+  }
+
+ private:
+  StepLines steps_;
+};
+
+/// Trains on the samples of an imported dump, from the weights of --model.
+int train_imported(const TrainArguments& arguments, const RecordedRun& record,
+                   const std::string& vendor);
+
+/// The referee.
+int judge_forward(const TrainArguments& arguments);
+/// Errors: kUsage for options of the referee without it.
+void check_referee(const TrainArguments& arguments);
+
+}  // namespace rlreplay::replay

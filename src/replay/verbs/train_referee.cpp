@@ -1,0 +1,184 @@
+#include <algorithm>
+#include <iostream>
+
+#include "src/base/available_memory.h"
+#include "src/base/error.h"
+#include "src/base/progress.h"
+#include "src/replay/config_file.h"
+#include "src/replay/machine.h"
+#include "src/replay/models.h"
+#include "src/replay/referee_report.h"
+#include "src/replay/replay.h"
+#include "src/replay/run_config.h"
+#include "src/replay/verbs/train.h"
+
+namespace rlreplay::replay {
+namespace {
+
+RefereeSelection selection_of(const TrainArguments& arguments) {
+  RefereeSelection out;
+  ReplayPlan plan;
+  if (!arguments.steps.empty()) parse_steps(arguments.steps, plan);
+  out.first = plan.first;
+  out.last = plan.last;
+  const auto set = [](const std::vector<uint64_t>& ids) {
+    return std::set<uint64_t>(ids.begin(), ids.end());
+  };
+  if (!arguments.samples.empty()) out.samples = set(arguments.samples);
+  if (!arguments.groups.empty()) out.groups = set(arguments.groups);
+  out.max_tokens = arguments.max_tokens;
+  out.version = arguments.weights_version;
+  return out;
+}
+
+RunOptions referee_options(const TrainArguments& arguments, const RecordedRun& record) {
+  if (imported_from(record.dump().meta(), record.path())) {
+    return arguments.flags.resolve(RunOptions{});
+  }
+  // The weights are not those of the run's model unless the user says so.
+  RunOptions recorded = record.config().options;
+  recorded.model.clear();
+  return arguments.flags.resolve(recorded);
+}
+
+/// The model that --model names; without it, what the dump holds.
+std::unique_ptr<ModelSource> find_weights(const RunOptions& options, const RecordedRun& record) {
+  if (!options.model.empty()) {
+    return find_model(options.model, static_cast<uint64_t>(options.seed));
+  }
+  if (imported_from(record.dump().meta(), record.path())) {
+    throw Error(ErrorCode::kUsage,
+                "the dump was imported and holds no weights: give --model, the checkpoint that "
+                "wrote its samples",
+                record.path());
+  }
+  return recorded_model(record);
+}
+
+/// The recorded weights are those before the first recorded step.
+void check_weights(const RunOptions& options, const RecordedRun& record, const RefereeCase& given) {
+  if (!options.model.empty() || record.states().empty()) return;
+  const int64_t of = record.states().front().rollout;
+  if (std::ranges::all_of(given.rollouts, [&](int64_t r) { return r == of; })) return;
+  throw Error(ErrorCode::kUsage,
+              "without --model the weights before rollout " + std::to_string(of) +
+                  " judge, and other rollouts are selected: choose it with --steps",
+              record.path());
+}
+
+void check_tokens(const RefereeCase& given, const ModelConfig& model, const std::string& path) {
+  for (const engine::Sample& s : given.samples) {
+    const auto bad =
+        std::ranges::find_if(s.tokens, [&](int32_t id) { return id < 0 || id >= model.vocab; });
+    const bool fits = static_cast<int64_t>(s.tokens.size()) <= model.max_positions;
+    if (bad == s.tokens.end() && fits) continue;
+    throw Error(ErrorCode::kUsage,
+                "sample " + std::to_string(s.id) +
+                    (fits ? " has token " + std::to_string(*bad) +
+                                ", the model's vocabulary ends at " + std::to_string(model.vocab)
+                          : " is longer than the model's " + std::to_string(model.max_positions) +
+                                " positions") +
+                    ": is this the model that wrote it?",
+                path);
+  }
+}
+
+engine::StreamedScores evaluate(Machine& machine, const ModelSource& model,
+                                const RunOptions& options, const RefereeCase& given) {
+  engine::StreamOptions stream;
+  stream.temperature = static_cast<float>(options.rollout_temperature);
+  stream.rope = rope(options);
+  stream.rounded = true;
+  const engine::StreamPlan plan = engine::plan_stream(model.config(), given.samples, stream);
+  const engine::MemoryEstimate memory = engine::estimate_memory(model.config(), stream, plan);
+  if (memory.total() > (int64_t{1} << 30)) {
+    std::cerr << "rlreplay: memory: " << engine::to_string(memory) << '\n';
+  }
+  engine::check_memory(memory, available_memory());
+  Progress progress("referee", "passes", plan.passes);
+  return engine::score_streamed(machine.runtime(), model.config(), model.reader(machine.runtime()),
+                                given.samples, stream, plan,
+                                [&](int64_t done) { progress.at(done); });
+}
+
+TokenText token_text(const ModelSource& model) {
+  try {
+    auto tokenizer = std::make_shared<Tokenizer>(model.tokenizer());
+    return [tokenizer](std::span<const int32_t> ids) { return tokenizer->decode(ids); };
+  } catch (const Error&) {  // the numbers are judged all the same
+    return [](std::span<const int32_t> ids) {
+      std::string out;
+      for (const int32_t id : ids) out += "#" + std::to_string(id);
+      return out;
+    };
+  }
+}
+
+std::string again(const TrainArguments& arguments) {
+  std::string out =
+      "rlreplay train --from " + arguments.from + " --forward" + arguments.flags.command_line();
+  const auto list = [&](const char* flag, const std::vector<uint64_t>& ids) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      out += (i == 0 ? std::string(flag) : ",") + std::to_string(ids[i]);
+    }
+  };
+  if (!arguments.steps.empty()) out += " --steps " + arguments.steps;
+  list(" --samples ", arguments.samples);
+  list(" --groups ", arguments.groups);
+  if (arguments.max_tokens) out += " --max-tokens " + std::to_string(*arguments.max_tokens);
+  if (arguments.weights_version) {
+    out += " --weights-version " + std::to_string(*arguments.weights_version);
+  }
+  return out;
+}
+
+}  // namespace
+
+void check_referee(const TrainArguments& arguments) {
+  const bool selects = !arguments.samples.empty() || !arguments.groups.empty() ||
+                       arguments.max_tokens || arguments.weights_version;
+  if (!arguments.forward && selects) {
+    throw Error(ErrorCode::kUsage,
+                "--samples, --groups, --max-tokens and --weights-version are for --forward: a step "
+                "is replayed whole");
+  }
+  if (!arguments.forward) return;
+  if (arguments.from.empty()) {
+    throw Error(ErrorCode::kUsage, "--forward judges a dump: give it with --from");
+  }
+  if (arguments.each_step || arguments.stop_at_first || !arguments.inject.empty() ||
+      !arguments.output.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "--each-step, --stop-at-first, --inject and -o are for a replay of the training; "
+                "--forward only evaluates");
+  }
+}
+
+int judge_forward(const TrainArguments& arguments) {
+  const RecordedRun record(arguments.from);
+  const RunOptions options = referee_options(arguments, record);
+  if (arguments.flags.print_config()) {
+    std::cout << options_yaml(options);
+    return 0;
+  }
+  const RefereeCase given = select_case(record, selection_of(arguments));
+  const auto model = find_weights(options, record);
+  check_weights(options, record, given);
+  check_tokens(given, model->config(), record.path());
+  Machine machine(options);
+  const RefereeVerdict verdict = judge(given, evaluate(machine, *model, options, given));
+  if (verdict.tokens.empty()) {
+    throw Error(ErrorCode::kIncomplete,
+                "every response token of the selected samples is masked: there is nothing to judge",
+                record.path());
+  }
+  const RefereeSetting setting{
+      arguments.from, options.model.empty() ? "the dump's own weights" : options.model,
+      arguments.weights_version, options.rollout_temperature, again(arguments)};
+  const TokenText text = token_text(*model);
+  std::cout << (arguments.json ? referee_json(setting, given, verdict, text) + "\n"
+                               : referee_text(setting, given, verdict, text));
+  return verdict.finding() ? 1 : 0;
+}
+
+}  // namespace rlreplay::replay
