@@ -5,6 +5,7 @@
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/build_info.h"
 #include "src/base/error.h"
@@ -31,10 +32,22 @@ void check_verb(const CLI::App& program, const std::string& word) {
                         "there is no verb " + word + "; rlreplay --help lists them");
 }
 
+/// Takes off what `capture` hands to another program: the words behind `--`.
+std::vector<std::string> split_behind_dashes(int& argc, char** argv) {
+  if (argc < 2 || std::string_view(argv[1]) != "capture") return {};
+  char** const end = argv + argc;
+  char** const dashes =
+      std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
+  if (dashes == end) return {};
+  argc = static_cast<int>(dashes - argv);
+  return {dashes + 1, end};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace rlreplay;
+  const std::vector<std::string> behind_dashes = split_behind_dashes(argc, argv);
   const bool json = std::any_of(
       argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
   return run_reporting_errors("rlreplay", json, [&] {
@@ -45,7 +58,7 @@ int main(int argc, char** argv) {
     program.require_subcommand(1);
     program.footer(kFooter);
     replay::Command chosen;
-    replay::add_verbs(program, chosen);
+    replay::add_verbs(program, chosen, behind_dashes);
     check_verb(program, argc > 1 ? argv[1] : "");
     try {
       program.parse(argc, argv);

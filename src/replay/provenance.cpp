@@ -96,14 +96,16 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-/// As it would be typed.
+/// As it would be typed. What stands behind `--` is another program's, and may hold its secrets.
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   std::string out;
   for (size_t begin = 0; begin < bytes.size();) {
     const size_t end = std::min(bytes.find('\0', begin), bytes.size());
-    out += (out.empty() ? "" : " ") + quoted(bytes.substr(begin, end - begin));
+    const std::string word = bytes.substr(begin, end - begin);
+    out += (out.empty() ? "" : " ") + quoted(word);
+    if (word == "--") break;
     begin = end + 1;
   }
   return ascii(out);

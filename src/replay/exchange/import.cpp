@@ -153,6 +153,7 @@ class Importer {
     source.text("imported", vendor_);
     format::JsonObject meta;
     meta.number("ranks", static_cast<uint64_t>(ranks)).json("source", source.str());
+    if (!options_.launch.empty()) meta.json("launch", options_.launch);
     format::WriterOptions settings;
     settings.threads = options_.threads;
     writer_.emplace(format::DumpWriter::create(options_.output, meta.str(), settings));

@@ -14,6 +14,7 @@ struct ImportOptions {
   std::string output;
   std::string format;      // slime, miles, relax or jsonl; empty: judged by content
   std::string reward_key;  // picks a number where a reward is a dict
+  std::string launch;      // JSON object: how the run was started; empty where that is not known
   bool force = false;      // replace an older dump
   int threads = 2;
 };

@@ -9,6 +9,7 @@
 #include "src/replay/recorder.h"
 #include "src/replay/resume.h"
 #include "src/replay/step_report.h"
+#include "src/replay/verbs/capture_wrapped.h"
 #include "src/replay/verbs/end_on_signal.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
@@ -22,6 +23,8 @@ constexpr Section kSections[] = {Section::kModel,    Section::kPrompts,   Sectio
 
 struct CaptureArguments {
   RunFlags flags;
+  std::string wrap;
+  std::vector<std::string> command;  // that is wrapped
   std::string output;
   bool resume = false;
   bool force = false;
@@ -106,7 +109,21 @@ int resume(const CaptureArguments& arguments) {
   return finish(arguments, options, *model, trainer, recorder);
 }
 
+int wrap(const CaptureArguments& arguments) {
+  if (arguments.resume || !arguments.flags.command_line().empty()) {
+    throw Error(ErrorCode::kUsage,
+                "with --wrap the options of the run are the command's own, behind --; of "
+                "rlreplay's there are -o, --force and --json");
+  }
+  return capture_wrapped(
+      {arguments.wrap, arguments.command, arguments.output, arguments.force, arguments.json});
+}
+
 int capture(const CaptureArguments& arguments) {
+  if (!arguments.wrap.empty()) return wrap(arguments);
+  if (!arguments.command.empty()) {
+    throw Error(ErrorCode::kUsage, "a command behind -- is for --wrap slime or --wrap miles");
+  }
   if (arguments.resume && arguments.force) {
     throw Error(ErrorCode::kUsage, "--resume keeps the dump, --force replaces it: give one");
   }
@@ -131,11 +148,17 @@ int capture(const CaptureArguments& arguments) {
 
 }  // namespace
 
-void add_capture(CLI::App& program, Command& chosen) {
+void add_capture(CLI::App& program, Command& chosen,
+                 const std::vector<std::string>& behind_dashes) {
   auto arguments = std::make_shared<CaptureArguments>();
+  arguments->command = behind_dashes;
   CLI::App* verb = program.add_subcommand(
       "capture", "Run on-policy training and record all that a replay needs");
   verb->add_option("-o,--output", arguments->output, "the dump to be made")->required();
+  verb->add_option("--wrap", arguments->wrap,
+                   "run another framework's launcher, the command behind --, with the recipe of "
+                   "docs/wrap.md, and import what it dumps: slime|miles")
+      ->check(CLI::IsMember({"slime", "miles"}));
   verb->add_flag("--resume", arguments->resume,
                  "go on with a capture that was killed; its options are in the dump");
   verb->add_flag("--force", arguments->force, "replace an older dump");
@@ -149,7 +172,8 @@ void add_capture(CLI::App& program, Command& chosen) {
       "  rlreplay capture --model demo --steps 4 --record ops+values -o dump/\n"
       "  rlreplay capture --resume -o dump/\n"
       "  rlreplay capture --model Qwen2.5-0.5B --prompts prompts.jsonl --reward gsm8k \\\n"
-      "      --rollout-batch-size 4 --n-samples-per-prompt 8 --steps 2 -o dump/");
+      "      --rollout-batch-size 4 --n-samples-per-prompt 8 --steps 2 -o dump/\n"
+      "  rlreplay capture --wrap slime -o dump/ -- python3 train.py --hf-checkpoint model ...");
   verb->callback([=, &chosen] { chosen = [=] { return capture(*arguments); }; });
 }
 

@@ -2,6 +2,8 @@
 
 #include <CLI/App.hpp>
 #include <functional>
+#include <string>
+#include <vector>
 
 /// The verbs of `rlreplay`, a file each. Each adds its subcommand to the program and, where it is
 /// the one that was asked for, leaves in `chosen` what is to be run; that returns the exit code.
@@ -13,7 +15,8 @@ void add_diff(CLI::App& program, Command& chosen);
 void add_export(CLI::App& program, Command& chosen);
 void add_golden(CLI::App& program, Command& chosen);
 void add_import(CLI::App& program, Command& chosen);
-void add_capture(CLI::App& program, Command& chosen);
+/// `behind_dashes`: the command that --wrap runs.
+void add_capture(CLI::App& program, Command& chosen, const std::vector<std::string>& behind_dashes);
 void add_mismatch(CLI::App& program, Command& chosen);
 void add_objective(CLI::App& program, Command& chosen);
 void add_rollout(CLI::App& program, Command& chosen);
@@ -24,6 +27,6 @@ void add_train(CLI::App& program, Command& chosen);
 void add_verify(CLI::App& program, Command& chosen);
 
 /// All of them, in the order of --help.
-void add_verbs(CLI::App& program, Command& chosen);
+void add_verbs(CLI::App& program, Command& chosen, const std::vector<std::string>& behind_dashes);
 
 }  // namespace rlreplay::replay

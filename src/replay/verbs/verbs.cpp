@@ -2,8 +2,8 @@
 
 namespace rlreplay::replay {
 
-void add_verbs(CLI::App& program, Command& chosen) {
-  add_capture(program, chosen);
+void add_verbs(CLI::App& program, Command& chosen, const std::vector<std::string>& behind_dashes) {
+  add_capture(program, chosen, behind_dashes);
   add_train(program, chosen);
   add_rollout(program, chosen);
   add_score(program, chosen);

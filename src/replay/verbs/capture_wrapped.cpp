@@ -1,0 +1,113 @@
+#include "src/replay/verbs/capture_wrapped.h"
+
+#include <filesystem>
+#include <iostream>
+
+#include "src/base/error.h"
+#include "src/base/foreground.h"
+#include "src/base/json_line.h"
+#include "src/replay/exchange/import.h"
+#include "src/replay/exchange/source_files.h"
+#include "src/replay/launch.h"
+
+namespace rlreplay::replay {
+namespace {
+
+namespace fs = std::filesystem;
+
+size_t count_dumps(const std::vector<std::string>& folders) {
+  size_t out = 0;
+  for (const std::string& folder : folders) {
+    if (!fs::exists(folder)) continue;
+    for (const auto& family : find_sources({folder}, ".pt")) out += family.size();
+  }
+  return out;
+}
+
+std::string list(const std::vector<std::string>& folders) {
+  std::string out;
+  for (const std::string& folder : folders) out += (out.empty() ? "" : " ") + folder;
+  return out;
+}
+
+/// Before anything runs: a long run must not fail at its end for what could be seen at its start.
+void check_places(const WrapArguments& arguments, const Launch& launch) {
+  const bool there = fs::exists(arguments.output) && !fs::is_empty(arguments.output);
+  if (there && !arguments.force) {
+    throw Error(ErrorCode::kUsage, "it is there already; --force replaces it", arguments.output);
+  }
+  if (count_dumps(launch.folders) == 0) return;
+  throw Error(ErrorCode::kUsage,
+              "dumps of an earlier run lie where this one's would: move them away, they are not "
+              "overwritten",
+              list(launch.folders));
+}
+
+void check_end(const WrapArguments& arguments, const Launch& launch, const ForegroundEnd& end) {
+  const size_t files = count_dumps(launch.folders);
+  const std::string left = files == 0 ? "it wrote no dump"
+                                      : "nothing is imported; the " + std::to_string(files) +
+                                            " dump files that it wrote are left: rlreplay import " +
+                                            list(launch.folders) + " -o " + arguments.output;
+  if (end.interrupted) {
+    throw Error(ErrorCode::kInterrupted, "interrupted, and so was the command; " + left,
+                list(launch.folders));
+  }
+  if (!end.well()) {
+    throw Error(ErrorCode::kEnvironment, "the command ended with " + end.describe() + "; " + left,
+                arguments.command.front());
+  }
+  if (files > 0) return;
+  throw Error(ErrorCode::kIncomplete,
+              "the command ended well, but wrote no dump: a script must hand the flags that are "
+              "added to its words on to the trainer (\"$@\")",
+              list(launch.folders));
+}
+
+void print(const WrapArguments& arguments, const Launch& launch, const ImportReport& report) {
+  if (arguments.json) {
+    std::cout << JsonLine()
+                     .text("schema", "rlreplay.wrap/1")
+                     .text("dump", arguments.output)
+                     .text("root", report.root.hex())
+                     .integer("rollouts", static_cast<int64_t>(report.rollouts))
+                     .integer("steps", static_cast<int64_t>(report.steps))
+                     .integer("samples", static_cast<int64_t>(report.samples))
+                     .integer("findings", static_cast<int64_t>(report.findings.size()))
+                     .json("launch", launch_json(launch))
+                     .str()
+              << '\n';
+    return;
+  }
+  for (const foreign::Problem& finding : report.findings) {
+    std::cout << "finding " << finding.code << ": " << finding.message << " (" << finding.where
+              << ")\n";
+  }
+  std::cout << "recorded in " << arguments.output << ": " << report.rollouts << " rollouts, "
+            << report.samples << " samples, " << report.steps << " steps, root "
+            << report.root.hex() << "\nthe framework's own files are left in "
+            << list(launch.folders) << "\nlook into it: rlreplay show " << arguments.output << '\n';
+}
+
+}  // namespace
+
+int capture_wrapped(const WrapArguments& arguments) {
+  fs::path details = fs::path(arguments.output).lexically_normal();
+  if (!details.has_filename()) details = details.parent_path();
+  const Launch launch =
+      plan_launch(arguments.framework, arguments.command, details.string() + ".details");
+  check_places(arguments, launch);
+  const std::string recorded = launch_json(launch);  // before the command: it may not be text
+  std::cerr << describe(launch) << "wrap: the package flash_attn_3 must not be installed: it adds "
+            << "in any order\n";
+  check_end(arguments, launch, run_in_foreground(launch.command));
+  ImportOptions options;
+  options.paths = launch.folders;
+  options.output = arguments.output;
+  options.force = arguments.force;
+  options.launch = recorded;
+  print(arguments, launch, import_dump(options));
+  return 0;
+}
+
+}  // namespace rlreplay::replay

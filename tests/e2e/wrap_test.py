@@ -1,0 +1,124 @@
+"""Somebody else's launcher, run with the recipe, its dumps imported.
+
+usage: wrap_test.py RLREPLAY
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+import support
+
+LAUNCHER = pathlib.Path(__file__).parent / "stand_in_launcher.py"
+
+
+class Wrap(support.Case):
+    def setUp(self):
+        self.dump = self.folder / self.id().split("_")[-1]
+        self.details = pathlib.Path(f"{self.dump}.details")
+        self.said = self.folder / "said.json"
+
+    def wrap(self, framework, *words, json_output=True, environment=None):
+        command = ["capture", "--wrap", framework, "-o", self.dump]
+        command += ["--json"] if json_output else []
+        return self.run_program(*command, "--", sys.executable, LAUNCHER, framework, "--said",
+                                self.said, *words, env={**os.environ, **(environment or {})})
+
+    def test_slime_and_miles(self):
+        for framework in ("slime", "miles"):
+            self.dump = self.folder / framework
+            result = self.wrap(framework, "--lr", "1e-6", "--wandb-key", "hush",
+                               environment={"WANDB_API_KEY": "hush too"})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            report = json.loads(result.stdout.splitlines()[-1])
+            self.assertEqual((report["rollouts"], report["steps"], report["samples"]), (1, 1, 4))
+            words, environment = json.loads(self.said.read_text())
+            for flag in ("--deterministic-mode", "--sglang-enable-deterministic-inference"):
+                self.assertIn(flag, words)
+                self.assertIn(f"added {flag}", result.stderr)
+            self.assertEqual(words[words.index("--rollout-seed") + 1], "42")
+            self.assertEqual(environment["CUBLAS_WORKSPACE_CONFIG"], ":4096:8")
+            self.assertIn("set   NCCL_ALGO=Ring", result.stderr)
+            recorded = json.dumps(report["launch"])
+            self.assertNotIn("hush", recorded)
+            self.assertNotIn("WANDB_API_KEY", recorded)
+            self.assertEqual(report["launch"]["environment"]["NCCL_ALGO"], "Ring")
+            at = report["launch"]["command"].index("--lr")
+            self.assertEqual(report["launch"]["command"][at + 1], "1e-6")
+            manifest = b"".join(p.read_bytes() for p in self.dump.glob("*") if p.is_file())
+            self.assertIn(b'"launch"', manifest)
+            self.assertNotIn(b"hush", manifest)
+            shown = self.run_program("show", self.dump, "--sample", "3", "--json")
+            self.assertEqual(shown.returncode, 0, shown.stderr)
+            self.assertIn("30", shown.stdout)
+
+    def test_nothing_that_the_user_gave_is_overridden(self):
+        result = self.wrap("slime", "--seed", "7", "--rollout_seed=8", "--no-deterministic-mode",
+                           environment={"NCCL_ALGO": "Tree"})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        words, environment = json.loads(self.said.read_text())
+        self.assertEqual(words.count("--seed"), 1)
+        self.assertNotIn("--rollout-seed", words)
+        self.assertNotIn("--deterministic-mode", words)
+        self.assertEqual(environment["NCCL_ALGO"], "Tree")
+        for kept in ("NCCL_ALGO=Tree", "--seed 7", "--rollout_seed=8", "--no-deterministic-mode"):
+            self.assertIn(f"kept  {kept}  (yours)", result.stderr)
+
+    def test_the_users_own_places_are_imported(self):
+        for i, words in enumerate((["--dump-details", "own"],
+                                   ["--save-debug-rollout-data", "own/rollout_data/{rollout_id}.pt",
+                                    "--save-debug-train-data", "own/train_data/{rollout_id}.pt"])):
+            self.dump = self.folder / f"places {i}"
+            words = [w.replace("own", str(self.folder / f"mine {i}")) for w in words]
+            result = self.wrap("slime", *words)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(json.loads(result.stdout.splitlines()[-1])["steps"], 1)
+            self.assertFalse(pathlib.Path(f"{self.dump}.details").exists())
+
+    def test_a_command_that_fails(self):
+        result = self.wrap("slime", "--exit", "3")
+        self.assertEqual(result.returncode, 5, result.stderr)
+        error = json.loads(result.stdout.splitlines()[-1])["error"]["message"]
+        self.assertIn("ended with exit code 3", error)
+        self.assertIn("rlreplay import", error)
+        self.assertFalse(self.dump.exists())
+        again = self.wrap("slime")
+        self.assertEqual(again.returncode, 2)
+        self.assertIn("earlier run", again.stdout)
+
+    def test_a_command_that_writes_nothing(self):
+        result = self.wrap("slime", "--nothing")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertIn("wrote no dump", result.stdout)
+
+    def test_a_command_that_does_not_start(self):
+        result = self.run_program("capture", "--wrap", "slime", "-o", self.dump, "--",
+                                  self.folder / "absent")
+        self.assertEqual(result.returncode, 5)
+        self.assertIn("cannot start the command", result.stderr)
+
+    def test_an_interrupt(self):
+        process = subprocess.Popen(
+            [self.program, "capture", "--wrap", "slime", "-o", self.dump, "--", sys.executable,
+             LAUNCHER, "slime", "--wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL, text=True, start_new_session=True)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, error)
+        self.assertIn("interrupted, and so was the command", error)
+        self.assertIn("1 dump files", error)
+
+    def test_what_makes_no_sense(self):
+        for words in (["--wrap", "slime", "-o", "x"], ["--wrap", "other", "-o", "x", "--", "true"],
+                      ["-o", "x", "--", "true"],
+                      ["--wrap", "slime", "-o", "x", "--lr", "1", "--", "true"]):
+            self.assertEqual(self.run_program("capture", *words, cwd=self.folder).returncode, 2)
+
+
+if __name__ == "__main__":
+    support.Case.program = sys.argv.pop(1)
+    unittest.main(verbosity=1)
