@@ -7,6 +7,7 @@ numpy. Runs of the reference dumps are compared too where RLREPLAY_REFERENCE nam
 """
 import collections
 import io
+import json
 import os
 import pathlib
 import pickle
@@ -116,9 +117,83 @@ def compare(rlreplay, vendor, sources, names, folder):
     return len(names)
 
 
+def units(dump):
+    """Content hashes of what was generated and trained on, by unit."""
+    lines = (dump / "journal.jsonl").read_text().splitlines()
+    found = [json.loads(line)["body"].get("unit", {"path": ""}) for line in lines]
+    return {unit["path"]: unit["content"] for unit in found
+            if unit["path"].startswith(("rollout/", "train/"))}
+
+
+def numbers(tensor):
+    kind, _, _, shape, data = tensor.state
+    return numpy.frombuffer(data, FORMATS[kind]).reshape(shape)
+
+
+def check_captured_dump(dump, again, out):
+    """A capture of our own as slime's files: read by slime's rules, and the same when imported."""
+    assert units(again) == units(dump), "another content after export and import"
+    samples = load(out / "rollout_data/0.pt")["samples"]
+    train = load(out / "train_data/0.pt")
+    assert train["format_version"] == 2 and train["rank"] == 0
+    assert [s["sample_index"] for s in train["samples"]] == [s["index"] for s in samples]
+    for row, sample in zip(train["samples"], samples):
+        assert sample["status"] in ("completed", "truncated")
+        assert type(sample["tokens"]) is list and type(sample["reward"]) is float
+        assert row["tokens"].state[0] == "LongStorage" and row["loss_masks"].state[0] == "IntStorage"
+        assert numbers(row["tokens"]).tolist() == sample["tokens"]
+        response = row["response_lengths"]
+        assert response == sample["response_length"] == len(sample["loss_mask"])
+        for column in ("log_probs", "rollout_log_probs", "advantages", "entropy"):
+            assert row[column].state[0] == "FloatStorage" and row[column].state[3] == (response,)
+        assert numbers(row["rollout_log_probs"]).tolist() == sample["rollout_log_probs"]
+        assert numbers(row["rollout_mask_sums"]) == sum(sample["loss_mask"])
+    shard = train["dp_shards"][0]
+    assert shard["num_microbatches"] == [1, 1] and shard["global_batch_sizes"] == [4, 4]
+    assert shard["micro_batch_indices"] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    return samples
+
+
+def captured(rlreplay, folder):
+    sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
+    import checkpoints
+    run = lambda *words: subprocess.run([rlreplay, *map(str, words)], check=True,
+                                        stdout=subprocess.DEVNULL)
+    model = checkpoints.write(folder / "model", checkpoints.config())
+    prompts = checkpoints.write_prompts(folder / "prompts.jsonl")
+    dump, out, again = folder / "dump", folder / "out", folder / "again"
+    run("capture", "--model", model, "--prompts", prompts, "--num-rollout", 2,
+        "--num-steps-per-rollout", 2, "--rollout-batch-size", 2, "--n-samples-per-prompt", 4,
+        "--rollout-max-response-len", 6, "--record", "ops", "-o", dump)
+    run("export", dump, "--to", "slime", "-o", out)
+    run("import", out, "-o", again)
+    samples = check_captured_dump(dump, again, out)
+    # A sample brings its group; what losses are divided by stays that of the whole step.
+    part = folder / "part"
+    run("export", dump, "--to", "slime", "-o", part, "--samples", 5)
+    chosen = load(part / "train_data/0.pt")
+    group = [s["index"] for s in samples if s["group_index"] == samples[5]["group_index"]]
+    assert 5 in group and [s["sample_index"] for s in chosen["samples"]] == group
+    assert [s["index"] for s in load(part / "rollout_data/0.pt")["samples"]] == group
+    assert chosen["dp_shards"][0]["global_batch_sizes"] == [4]
+    assert not (part / "train_data/1.pt").exists()
+    twice = folder / "twice"
+    run("export", again, "--to", "slime", "-o", twice)
+    for name in ("rollout_data/0.pt", "train_data/0.pt", "train_data/1.pt"):
+        assert bits(load(twice / name)) == bits(load(out / name)), name
+    try:
+        import torch
+        torch.load(out / "train_data/0.pt", weights_only=True)
+        torch.load(out / "rollout_data/0.pt", weights_only=True)
+    except ImportError:
+        print("torch is not installed: files were read with pickle and numpy alone")
+
+
 def main():
     rlreplay, data = sys.argv[1], pathlib.Path(sys.argv[2])
     files = 0
+    with tempfile.TemporaryDirectory() as folder:
+        captured(rlreplay, pathlib.Path(folder))
     with tempfile.TemporaryDirectory() as folder:
         own = [data / name for name in ("rollout.pt", "arrays.pt", "values_p2.pt")]
         files += compare(rlreplay, "slime", own, {p.name: p for p in own}, pathlib.Path(folder))

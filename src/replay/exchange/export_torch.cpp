@@ -7,8 +7,11 @@
 #include "format/foreign/dump_check.h"
 #include "format/foreign/rollout_batch.h"
 #include "format/foreign/torch_writer.h"
+#include "src/replay/exchange/dicts.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/kept_file.h"
+#include "src/replay/exchange/own_datasets.h"
+#include "src/replay/exchange/slime_train_tree.h"
 #include "src/replay/exchange/slime_tree.h"
 
 namespace rlreplay::replay {
@@ -119,7 +122,57 @@ class Exporter {
     Tree tree;
     Value root = slime_rollout(tree, data, id);
     if (!selection_.is_all()) root = select(tree, root, selected_samples(data, selection_));
+    if (selection_.is_all()) add_own_part(tree, root, data, id);
     write("rollout_data/" + std::to_string(id) + ".pt", tree, root);
+    if (vendor_ == "slime" && !single_) export_own_training(id, data);
+  }
+
+  /// What a rollout has that slime's samples cannot say: events, and that no finish was recorded.
+  void add_own_part(Tree& tree, Value root, const RolloutData& data, int64_t id) {
+    const std::string group = std::to_string(id);
+    Dicts dicts(tree);
+    const Value own = dicts.make();
+    if (!data.finish) dicts.set(own, "absent", dicts.text("finish"));
+    const format::UnitReader unit = dump_.open_unit(*dump_.find("rollout", group).front());
+    const Value datasets = add_own_datasets(tree, dump_, unit, group, [&](const std::string& name) {
+      return name.starts_with("events/") || is_needless_mask(unit, group + "/" + name);
+    });
+    if (tree.sequence(datasets).size() > 0) dicts.set(own, "datasets", datasets);
+    if (tree.sequence(own).size() > 0) dicts.set(root, "rlreplay", own);
+  }
+
+  /// Whether it says of every sample that it is there, which an import would not write.
+  bool is_needless_mask(const format::UnitReader& unit, const std::string& path) const {
+    if (!path.ends_with("_present")) return false;
+    const Buffer<std::byte> bytes = dump_.read(unit, *unit.find(path));
+    return std::all_of(bytes.data(), bytes.data() + bytes.size(),
+                       [](std::byte b) { return b == std::byte{1}; });
+  }
+
+  void export_own_training(int64_t id, const RolloutData& rollout) {
+    OwnTraining training{id, rollout, {}};
+    const std::string prefix = std::to_string(id) + "-";
+    for (const format::UnitRecord& unit : dump_.units()) {
+      if (format::kind_of(unit.path) != "train") continue;
+      for (const std::string& group : unit.groups) {
+        const auto step =
+            group.starts_with(prefix) ? number(group.substr(prefix.size())) : std::nullopt;
+        if (!step) continue;
+        const bool fresh =
+            training.steps.emplace(*step, read_train_data(dump_, dump_.open_unit(unit), group))
+                .second;
+        if (fresh) continue;
+        throw Error(ErrorCode::kUnsupported,
+                    "step " + group + " was recorded by several ranks: export it as jsonl");
+      }
+    }
+    if (training.steps.empty() || !rollout.prompt_length) return;
+    std::optional<std::set<uint64_t>> selected;
+    if (!selection_.is_all()) selected = selected_samples(rollout, selection_);
+    Tree tree;
+    const Value root = slime_train(tree, dump_, training, selected);
+    if (tree.sequence(*tree.find(root, "samples")).size() == 0) return;
+    write("train_data/" + std::to_string(id) + ".pt", tree, root);
   }
 
   void write(const std::string& name, const Tree& tree, Value root) {

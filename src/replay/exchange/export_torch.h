@@ -28,8 +28,9 @@ std::set<uint64_t> selected_samples(const format::RolloutData& data, const Selec
 NativeData native_data(const format::DumpReader& dump, int64_t rollout_id);
 
 /// Writes the files of slime or Miles below `folder`: those that were imported, as they were; of
-/// rollouts that this program made, `rollout_data/ID.pt`. With a selection, rollouts only. Where
-/// `output` ends with .pt, it is that of the only rollout. Returns the paths.
+/// rollouts that this program made, `rollout_data/ID.pt`, and for slime `train_data/ID.pt`. With a
+/// selection, of what was imported rollouts only. Where `output` ends with .pt, it is that of the
+/// only rollout. Returns the paths.
 /// Errors: kUsage where the dump holds nothing for that framework, or several rollouts for one
 /// file; kEnvironment.
 std::vector<std::string> export_torch(const format::DumpReader& dump, const std::string& vendor,

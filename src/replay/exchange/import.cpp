@@ -253,11 +253,24 @@ class Importer {
     ImportedRollout made = import_rollout(read.file, owner, options_.reward_key);
     note(read.source.path, made.findings);
     std::vector<Dataset> datasets = to_datasets(made.data, group);
+    add_own(datasets, made.own);
     if (evaluation) return keep(read, made.replacements, std::move(datasets));
     claim("rollout/" + group + ".h5", read.source.path);
     count(*made.data);
     writer().append("rollout/" + group + ".h5", datasets);
     keep(read, made.replacements, {});
+  }
+
+  /// Datasets that a file holds under their own names, beside those of its columns.
+  static void add_own(std::vector<Dataset>& datasets, const std::vector<Dataset>& own) {
+    for (const Dataset& dataset : own) {
+      const bool there = std::ranges::any_of(
+          datasets, [&](const Dataset& other) { return other.path == dataset.path; });
+      if (there) {
+        throw Error(ErrorCode::kCorrupt, "a dataset is there twice", dataset.path);
+      }
+      datasets.push_back(dataset);
+    }
   }
 
   void add_train(const std::deque<Read>& reads) {
@@ -270,7 +283,11 @@ class Importer {
       const std::string unit = "train/" + group + "/rank0.h5";
       claim(unit, reads.front().source.path);
       policy_loss_.complete(*data);
-      writer().append(unit, to_datasets(data, group));
+      std::vector<Dataset> datasets = to_datasets(data, group);
+      if (const auto own = made.own.find(step); own != made.own.end()) {
+        add_own(datasets, own->second);
+      }
+      writer().append(unit, datasets);
       ++report_.steps;
     }
     for (size_t i = 0; i < reads.size(); ++i) keep(reads[i], made.replacements[i], {});

@@ -10,6 +10,7 @@
 #include "format/foreign/rollout_batch.h"
 #include "format/foreign/text.h"
 #include "src/replay/exchange/cell.h"
+#include "src/replay/exchange/own_datasets.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -62,7 +63,7 @@ class Importer {
     made_.data = std::make_shared<RolloutData>();
   }
 
-  ImportedRollout run() {
+  ImportedRollout run(Value root) {
     order();
     add_tokens();
     add_log_probs();
@@ -76,6 +77,7 @@ class Importer {
     data.response_text = texts("response");
     data.label_text = texts("label");
     replace();
+    take_own(root);
     return std::move(made_);
   }
 
@@ -313,6 +315,16 @@ class Importer {
     return made;
   }
 
+  void take_own(Value root) {
+    const Value* absent = find_own(tree_, root, "absent");
+    if (absent != nullptr && absent->kind == Kind::kText && tree_.text(*absent) == "finish") {
+      made_.data->finish.reset();
+    }
+    const Value* datasets = find_own(tree_, root, "datasets");
+    if (datasets == nullptr) return;
+    made_.own = read_own_datasets(tree_, *datasets, std::to_string(made_.rollout_id));
+  }
+
   /// Notes the parts of the file that the data holds, type and bits.
   void replace() {
     for (size_t row = 0; row < order_.size(); ++row) {
@@ -358,7 +370,7 @@ std::vector<uint64_t> sample_ids(const std::vector<std::optional<int64_t>>& indi
 
 ImportedRollout import_rollout(const foreign::TorchFile& file, const std::string& owner,
                                std::string_view reward_key) {
-  return Importer(file, owner, reward_key).run();
+  return Importer(file, owner, reward_key).run(file.root());
 }
 
 }  // namespace rlreplay::replay

@@ -18,6 +18,8 @@ struct ImportedRollout {
   /// Parts of the file that `data` holds, by their places below `owner`.
   foreign::Replacements replacements;
   std::vector<foreign::Problem> findings;
+  /// What this program's own export put beside it.
+  std::vector<format::Dataset> own;
 };
 
 /// The ids of a file's samples: their indices, or their places in the file where indices are

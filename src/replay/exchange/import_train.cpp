@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
+#include "format/foreign/numbers.h"
 #include "format/foreign/train_batch.h"
 #include "format/foreign/train_shard.h"
 #include "src/replay/exchange/cell.h"
+#include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/train_schedule.h"
 
 namespace rlreplay::replay {
@@ -190,6 +193,71 @@ std::map<int64_t, int64_t> schedule(std::span<const TorchFile* const> files,
   return steps;
 }
 
+/// What this program's own export says of a step: the order of its samples, the columns that it
+/// has, and datasets that slime has no column for.
+struct OwnStep {
+  std::map<uint64_t, size_t> order;
+  std::set<std::string, std::less<>> fields;
+  std::vector<format::Dataset> datasets;
+};
+
+std::map<int64_t, OwnStep> read_own_steps(const TorchFile& file, int64_t rollout) {
+  const foreign::Tree& tree = file.tree();
+  std::map<int64_t, OwnStep> out;
+  const Value* steps = find_own(tree, file.root(), "steps");
+  if (steps == nullptr || steps->kind != Kind::kList) return out;
+  const foreign::Sequence& list = tree.sequence(*steps);
+  for (size_t i = 0; i < list.size(); ++i) {
+    const auto find = [&](const char* key) -> const Value& {
+      const Value* value = list[i].kind == Kind::kDict ? tree.find(list[i], key) : nullptr;
+      if (value != nullptr) return *value;
+      throw Error(ErrorCode::kCorrupt, std::string("a step below `rlreplay` has no ") + key,
+                  file.path());
+    };
+    const Value number = find("step");
+    const auto order = foreign::Numbers::of(tree, find("order"));
+    const Value fields = find("fields");
+    if (number.kind != Kind::kInt || !order || !order->is_integer() || fields.kind != Kind::kList) {
+      throw Error(ErrorCode::kCorrupt, "a step below `rlreplay` is not what an export writes",
+                  file.path());
+    }
+    OwnStep& step = out[number.integer];
+    for (size_t k = 0; k < order->size(); ++k) {
+      step.order.emplace(static_cast<uint64_t>(order->integer(k)), k);
+    }
+    for (size_t k = 0; k < tree.sequence(fields).size(); ++k) {
+      const Value name = tree.sequence(fields)[k];
+      if (name.kind == Kind::kText) step.fields.emplace(tree.text(name));
+    }
+    step.datasets = read_own_datasets(
+        tree, find("datasets"), std::to_string(rollout) + "-" + std::to_string(number.integer));
+  }
+  return out;
+}
+
+void sort_rows(const TrainBatch& batch, const OwnStep& own, std::vector<size_t>& rows) {
+  const auto place = [&](size_t row) {
+    const auto at = own.order.find(static_cast<uint64_t>(batch.sample_index[row]));
+    return at == own.order.end() ? own.order.size() : at->second;
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](size_t a, size_t b) { return place(a) < place(b); });
+}
+
+/// Takes off what slime's columns say and the recorded step does not.
+void keep_fields(const OwnStep& own, TrainData& data) {
+  const auto drop = [&](std::string_view name, auto& field) {
+    if (!own.fields.contains(name)) field.reset();
+  };
+  drop("tokens", data.tokens);
+  drop("prompt_length", data.prompt_length);
+  drop("rewards", data.rewards);
+  drop("loss_mask", data.loss_mask);
+  for (const format::TokenColumnField& field : format::kTokenColumnFields) {
+    drop(field.name, data.*field.column);
+  }
+}
+
 }  // namespace
 
 ImportedTrain import_train(std::span<const TorchFile* const> files) {
@@ -200,14 +268,24 @@ ImportedTrain import_train(std::span<const TorchFile* const> files) {
   made.layout = "dp " + std::to_string(batch.shards) + ", cp " + std::to_string(batch.cp_size) +
                 ", " + std::to_string(batch.replicas) + (batch.replicas == 1 ? " copy" : " copies");
   const std::map<int64_t, int64_t> steps = schedule(files, batch, made.findings);
+  std::map<int64_t, OwnStep> own = read_own_steps(*files.front(), made.rollout_id);
   std::map<int64_t, std::vector<size_t>> rows;
+  for (size_t i = 0; i < batch.size(); ++i) rows[steps.at(batch.sample_index[i])].push_back(i);
   std::map<int64_t, Place> places;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const int64_t step = steps.at(batch.sample_index[i]);
-    places[batch.sample_index[i]] = {step, rows[step].size()};
-    rows[step].push_back(i);
+  for (auto& [step, of_step] : rows) {
+    if (const auto order = own.find(step); order != own.end()) {
+      sort_rows(batch, order->second, of_step);
+    }
+    for (size_t row = 0; row < of_step.size(); ++row) {
+      places[batch.sample_index[of_step[row]]] = {step, row};
+    }
   }
   for (const auto& [step, of_step] : rows) made.steps[step] = make_step(batch, of_step);
+  for (auto& [step, of_own] : own) {
+    if (!made.steps.contains(step)) continue;
+    keep_fields(of_own, *made.steps[step]);
+    made.own[step] = std::move(of_own.datasets);
+  }
   for (const TorchFile* file : files) {
     made.replacements.push_back(replacements(*file, made, places));
   }

@@ -20,6 +20,8 @@ struct ImportedTrain {
   /// For each file, the parts that the steps hold, by their places ("train/3-0/tokens/12").
   std::vector<foreign::Replacements> replacements;
   std::vector<foreign::Problem> findings;
+  /// By step: what this program's own export put beside it.
+  std::map<int64_t, std::vector<format::Dataset>> own;
   std::string layout;  // "dp 2, cp 2, 1 copy"
 };
 

@@ -1,8 +1,7 @@
 #include "src/replay/exchange/slime_tree.h"
 
-#include <map>
-
 #include "src/replay/exchange/cell.h"
+#include "src/replay/exchange/dicts.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -12,27 +11,6 @@ using foreign::Tree;
 using foreign::Value;
 using format::Finish;
 using format::RolloutData;
-
-/// Builds dicts with texts as keys; every key is one part of the tree.
-class Dicts {
- public:
-  explicit Dicts(Tree& tree) : tree_(tree) {}
-
-  Value make() { return tree_.add_sequence(Kind::kDict); }
-  void set(Value dict, const std::string& key, Value value) {
-    const Value item[] = {text(key), value};
-    tree_.sequence(dict).append(item, false);
-  }
-  Value text(const std::string& text) {
-    const auto [it, fresh] = texts_.emplace(text, Value());
-    if (fresh) it->second = tree_.own_text(Kind::kText, text);
-    return it->second;
-  }
-
- private:
-  Tree& tree_;
-  std::map<std::string, Value> texts_;
-};
 
 const char* status_of(Finish finish) {
   switch (finish) {
@@ -90,7 +68,9 @@ class Builder {
     dicts_.set(made, "weight_versions", versions(s));
     dicts_.set(made, "rollout_log_probs", cell("log_probs", s));
     dicts_.set(made, "remove_sample", Value::of_bool(false));
-    if (data_.finish) dicts_.set(made, "status", dicts_.text(status_of((*data_.finish)[s])));
+    // slime reads no sample without a status.
+    const Finish finish = data_.finish ? (*data_.finish)[s] : Finish::kStop;
+    dicts_.set(made, "status", dicts_.text(status_of(finish)));
     dicts_.set(made, "metadata", metadata(s));
     return made;
   }

@@ -55,7 +55,9 @@ void add_export(CLI::App& program, Command& chosen) {
   verb->add_flag("--json", arguments->json, "print one JSON object");
   verb->footer(
       "What was imported is written as it was. Importing it again gives the same rollouts and\n"
-      "training data. Of a selection, only rollouts are written for frameworks.\n\n"
+      "training data. What was captured is written as slime's dumps, training data included; of a\n"
+      "selection, each sample with its group, losses are divided by what they were divided by.\n"
+      "Of a selection of imported samples only rollouts are written for frameworks.\n\n"
       "Example:\n  rlreplay export dump/ --to slime -o data.pt --groups 3");
   verb->callback([=, &chosen] {
     chosen = [=] {

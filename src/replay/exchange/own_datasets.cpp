@@ -1,0 +1,136 @@
+#include "src/replay/exchange/own_datasets.h"
+
+#include <set>
+
+#include "format/foreign/numbers.h"
+#include "format/foreign/tensor_content.h"
+#include "src/base/error.h"
+#include "src/replay/exchange/dicts.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using foreign::Kind;
+using foreign::Tree;
+using foreign::Value;
+using format::Dataset;
+
+Value attributes_value(Dicts& dicts, const format::h5::Attributes& attributes) {
+  const Value made = dicts.make();
+  for (const auto& [name, attribute] : attributes) {
+    if (const auto* text = std::get_if<std::string>(&attribute)) {
+      dicts.set(made, name, dicts.text(*text));
+    } else {
+      dicts.set(made, name, dicts.integers(std::get<std::vector<uint64_t>>(attribute)));
+    }
+  }
+  return made;
+}
+
+[[noreturn]] void corrupt(const std::string& what) {
+  throw Error(ErrorCode::kCorrupt, "a dataset below `rlreplay` " + what);
+}
+
+const Value& need(const Tree& tree, Value dict, const char* key) {
+  const Value* value = dict.kind == Kind::kDict ? tree.find(dict, key) : nullptr;
+  if (value == nullptr) corrupt(std::string("has no ") + key);
+  return *value;
+}
+
+std::vector<uint64_t> counts(const Tree& tree, Value value) {
+  const auto numbers = foreign::Numbers::of(tree, value);
+  if (!numbers || !numbers->is_integer()) corrupt("has sizes that are no integers");
+  std::vector<uint64_t> out;
+  for (size_t i = 0; i < numbers->size(); ++i) {
+    if (numbers->integer(i) < 0) corrupt("has a negative size");
+    out.push_back(static_cast<uint64_t>(numbers->integer(i)));
+  }
+  return out;
+}
+
+std::string text(const Tree& tree, Value value) {
+  if (value.kind != Kind::kText) corrupt("has a name that is no text");
+  return std::string(tree.text(value));
+}
+
+format::h5::Attributes attributes_of(const Tree& tree, Value dict) {
+  format::h5::Attributes out;
+  if (dict.kind != Kind::kDict) corrupt("has attributes that are no dict");
+  const auto items = tree.sequence(dict).values();
+  for (size_t i = 0; i < items.size(); i += 2) {
+    const std::string name = text(tree, items[i]);
+    if (items[i + 1].kind == Kind::kText) {
+      out[name] = text(tree, items[i + 1]);
+    } else {
+      out[name] = counts(tree, items[i + 1]);
+    }
+  }
+  return out;
+}
+
+Dataset dataset(const Tree& tree, Value dict, const std::string& group) {
+  Dataset out;
+  out.path = group + "/" + text(tree, need(tree, dict, "name"));
+  if (!format::sound_dataset_path(out.path)) corrupt("has a bad name");
+  const auto dtype = dtype_from_string(text(tree, need(tree, dict, "dtype")));
+  if (!dtype) corrupt("has an unknown type");
+  out.dtype = *dtype;
+  out.shape = counts(tree, need(tree, dict, "shape"));
+  out.attributes = attributes_of(tree, need(tree, dict, "attributes"));
+  const Value data = need(tree, dict, "data");
+  if (data.kind != Kind::kTensor) corrupt("has no tensor");
+  std::vector<uint8_t> scratch;
+  const foreign::Bytes bytes = contiguous_content(tree, tree.tensor(data), scratch);
+  auto owner = std::make_shared<const std::vector<uint8_t>>(bytes.begin(), bytes.end());
+  const auto elements = format::elements_of(out.shape);
+  if (!elements || owner->size() / size_of(out.dtype) != *elements ||
+      owner->size() % size_of(out.dtype) != 0) {
+    corrupt("has another size than its shape says");
+  }
+  out.bytes = std::as_bytes(std::span<const uint8_t>(*owner));
+  out.owner = owner;
+  return out;
+}
+
+}  // namespace
+
+Value add_own_datasets(Tree& tree, const format::DumpReader& dump, const format::UnitReader& unit,
+                       const std::string& group,
+                       const std::function<bool(const std::string& name)>& wanted) {
+  Dicts dicts(tree);
+  const Value list = tree.add_sequence(Kind::kList);
+  for (const format::StoredDataset& stored : unit.datasets()) {
+    if (!stored.path.starts_with(group + "/")) continue;
+    const std::string name = stored.path.substr(group.size() + 1);
+    if (!wanted(name)) continue;
+    const Buffer<std::byte> bytes = dump.read(unit, stored);
+    const Value made = dicts.make();
+    dicts.set(made, "name", dicts.text(name));
+    dicts.set(made, "dtype", dicts.text(std::string(to_string(stored.dtype))));
+    dicts.set(made, "shape", dicts.integers(stored.shape));
+    dicts.set(made, "attributes", attributes_value(dicts, stored.attributes));
+    std::string copy(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    dicts.set(made, "data", dicts.tensor(foreign::TorchDType::kUint8, std::move(copy)));
+    tree.sequence(list).append({&made, 1}, true);
+  }
+  return list;
+}
+
+std::vector<Dataset> read_own_datasets(const Tree& tree, Value list, const std::string& group) {
+  std::vector<Dataset> out;
+  std::set<std::string> seen;
+  if (list.kind != Kind::kList) corrupt("is in no list");
+  const foreign::Sequence& items = tree.sequence(list);
+  for (size_t i = 0; i < items.size(); ++i) {
+    out.push_back(dataset(tree, items[i], group));
+    if (!seen.insert(out.back().path).second) corrupt("is there twice");
+  }
+  return out;
+}
+
+const Value* find_own(const Tree& tree, Value root, std::string_view key) {
+  const Value* own = root.kind == Kind::kDict ? tree.find(root, "rlreplay") : nullptr;
+  return own == nullptr || own->kind != Kind::kDict ? nullptr : tree.find(*own, key);
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/dataset.h"
+#include "format/dump_reader.h"
+#include "format/foreign/tree.h"
+
+/// Datasets that a framework's file has no field for, in a part of it that the framework does not
+/// look at: the value of the key `rlreplay`, a dict.
+namespace rlreplay::replay {
+
+/// The datasets of a unit's group whose names (below the group) are wanted, as a list of dicts:
+/// name, dtype, shape, attributes, and data, a tensor of bytes.
+foreign::Value add_own_datasets(foreign::Tree& tree, const format::DumpReader& dump,
+                                const format::UnitReader& unit, const std::string& group,
+                                const std::function<bool(const std::string& name)>& wanted);
+
+/// The same datasets below `group` again. They own their bytes.
+/// Errors: kCorrupt where the list is not what add_own_datasets makes.
+std::vector<format::Dataset> read_own_datasets(const foreign::Tree& tree, foreign::Value list,
+                                               const std::string& group);
+
+/// A value of the dict under `rlreplay`; null where there is none.
+const foreign::Value* find_own(const foreign::Tree& tree, foreign::Value root,
+                               std::string_view key);
+
+}  // namespace rlreplay::replay
