@@ -36,6 +36,7 @@ JsonLines::JsonLines(const std::string& path, size_t max_line_bytes)
 /// False at the end of the file. A line that is too long is not read to its end.
 bool JsonLines::read_line() {
   line_.clear();
+  place_ = {consumed_, number_ + 1};
   bool any = false;
   for (;;) {
     if (used_ == filled_) {
@@ -52,7 +53,9 @@ bool JsonLines::read_line() {
     const std::string_view rest(block_.data() + used_, filled_ - used_);
     const size_t end = rest.find('\n');
     line_.append(rest.substr(0, end));
-    used_ += end == rest.npos ? rest.size() : end + 1;
+    const size_t taken = end == rest.npos ? rest.size() : end + 1;
+    used_ += taken;
+    consumed_ += taken;
     if (line_.size() > max_line_bytes_) {
       throw Error(ErrorCode::kCorrupt,
                   "the line has more than " + std::to_string(max_line_bytes_) + " bytes",
@@ -74,6 +77,21 @@ std::optional<JsonDocument> JsonLines::next() {
     return document;
   }
   return std::nullopt;
+}
+
+JsonDocument JsonLines::at(const Place& place) {
+  stream_->clear();
+  stream_->seekg(static_cast<std::streamoff>(place.offset));
+  used_ = filled_ = 0;
+  consumed_ = place.offset;
+  number_ = place.number - 1;
+  if (auto document = next()) {
+    if (place_.offset == place.offset) return std::move(*document);
+  }
+  throw Error(ErrorCode::kCorrupt,
+              "the line is not there any more: a file that is read twice must be no pipe, and stay "
+              "as it is",
+              name_ + ":" + std::to_string(place.number));
 }
 
 }  // namespace rlreplay

@@ -27,6 +27,16 @@ class JsonLines {
   /// Errors: kCorrupt with path:line when a line is too long or no JSON object.
   std::optional<JsonDocument> next();
 
+  /// Where the last object stands in the file.
+  struct Place {
+    uint64_t offset = 0;
+    int64_t number = 0;  // of its line, counted from 1
+  };
+  Place place() const { return place_; }
+  /// The object of a line that was read before; of a file, not of a pipe. What `next` gives after
+  /// it is the line behind. Errors: as next; kCorrupt where it is not there any more.
+  JsonDocument at(const Place& place);
+
  private:
   bool read_line();
 
@@ -37,6 +47,8 @@ class JsonLines {
   size_t used_ = 0, filled_ = 0;  // of block_
   std::string line_;
   int64_t number_ = 0;
+  uint64_t consumed_ = 0;  // bytes before the next line
+  Place place_;
 };
 
 }  // namespace rlreplay

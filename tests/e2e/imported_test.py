@@ -123,6 +123,20 @@ class Imported(support.Case):
         whole = self.replay(self.without(rows, "rlreplay.train/1", "advantages", "old_log_probs"))
         self.assertEqual([s["weights_digest"] for s in cut], [s["weights_digest"] for s in whole])
 
+    def test_the_lines_of_rollouts_and_steps_may_be_mixed(self):
+        rows, _ = self.captures["2"]
+        units = {}
+        for row in rows:
+            key = row["schema"], row["rollout_id"], row.get("step_id")
+            units.setdefault(key, []).append(row)
+        mixed, lists = [], list(units.values())[::-1]
+        while any(lists):
+            mixed += [rest.pop(0) for rest in lists if rest]
+        self.replay(rows)
+        ordered = support.root(self.program, self.folder / "imported")
+        self.replay(mixed)
+        self.assertEqual(support.root(self.program, self.folder / "imported"), ordered)
+
     def test_steps_can_be_chosen(self):
         rows, _ = self.captures["2"]
         chosen = self.replay(rows, "--steps", "1..2")

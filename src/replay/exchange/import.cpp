@@ -69,22 +69,22 @@ class Importer {
     }
     const std::string& path = options_.paths.front();
     if (progress_) progress_(path);
-    JsonLines lines(path);
-    const JsonlData data = import_jsonl(lines);
+    JsonlFile file(path);
     report_.files.push_back({path, "JSONL, a sample a line"});
     int64_t ranks = 1;
-    for (const auto& [unit, step] : data.trains) {
+    for (const std::string& unit : file.steps()) {
       ranks = std::max(ranks, format::rank_of(unit) + 1);
     }
     try {
-      for (const auto& [id, rollout] : data.rollouts) {
+      for (const int64_t id : file.rollouts()) {
+        const auto rollout = file.rollout(id);
         count(*rollout);
         const std::string group = std::to_string(id);
         writer(ranks).append("rollout/" + group + ".h5", to_datasets(rollout, group));
       }
-      for (const auto& [unit, step] : data.trains) {
+      for (const std::string& unit : file.steps()) {
         const std::string group = unit.substr(6, unit.rfind('/') - 6);
-        writer(ranks).append(unit, to_datasets(step, group));
+        writer(ranks).append(unit, to_datasets(file.step(unit), group));
         report_.steps += format::rank_of(unit) == 0;
       }
       report_.root = writer(ranks).seal(true, provenance_.json());

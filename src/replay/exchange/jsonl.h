@@ -34,14 +34,26 @@ using TextSink = std::function<void(const std::string&)>;
 /// binary64.
 void export_jsonl(const format::DumpReader& dump, const Selection& selection, const TextSink& sink);
 
-/// The lines as data again.
-struct JsonlData {
-  std::map<int64_t, std::shared_ptr<format::RolloutData>> rollouts;
-  /// By unit path, `train/0-0/rank0.h5`.
-  std::map<std::string, std::shared_ptr<format::TrainData>> trains;
-};
+/// The lines as data again, a rollout or a step of a rank at a time: never more than the lines of
+/// one are in memory, in whatever order the file has them. The file is read twice.
+class JsonlFile {
+ public:
+  /// Sees what the file holds. Errors: kCorrupt with path:line, the sentence naming the key.
+  explicit JsonlFile(const std::string& path);
 
-/// Errors: kCorrupt with path:line, the sentence naming the key.
-JsonlData import_jsonl(JsonLines& lines);
+  /// Rollouts by id, and steps by unit path, `train/0-0/rank0.h5`.
+  std::vector<int64_t> rollouts() const;
+  std::vector<std::string> steps() const;
+
+  /// Errors: as the constructor.
+  std::shared_ptr<format::RolloutData> rollout(int64_t id);
+  std::shared_ptr<format::TrainData> step(const std::string& unit);
+
+ private:
+  JsonLines lines_;
+  std::map<int64_t, std::vector<JsonLines::Place>> rollouts_;
+  std::map<std::string, std::vector<JsonLines::Place>> trains_;
+  std::map<std::string, format::NamedColumns> scalars_;
+};
 
 }  // namespace rlreplay::replay

@@ -257,7 +257,7 @@ std::optional<format::Experts> experts(const std::vector<Row>& rows) {
   return made;
 }
 
-std::shared_ptr<RolloutData> rollout(std::vector<Row>& rows) {
+std::shared_ptr<RolloutData> make_rollout(std::vector<Row>& rows) {
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return id_of(a.root()["sample_id"]) < id_of(b.root()["sample_id"]);
   });
@@ -294,7 +294,7 @@ std::optional<std::vector<double>> token_weights(const std::vector<Row>& rows) {
   return made;
 }
 
-std::shared_ptr<TrainData> train(const std::vector<Row>& rows) {
+std::shared_ptr<TrainData> make_train(const std::vector<Row>& rows) {
   auto data = std::make_shared<TrainData>();
   data->sample_id = ids_and_offsets(rows, data->offsets);
   if (all_or_none(rows, "tokens")) data->tokens = tokens(rows);
@@ -337,34 +337,53 @@ format::NamedColumns scalars(JsonValue root) {
   return made;
 }
 
+std::vector<Row> read_rows(JsonLines& lines, const std::vector<JsonLines::Place>& places) {
+  std::vector<Row> rows;
+  for (const JsonLines::Place& place : places) rows.push_back(make_row(lines.at(place)));
+  return rows;
+}
+
+template <class Map>
+auto keys(const Map& map) {
+  std::vector<typename Map::key_type> out;
+  for (const auto& [key, value] : map) out.push_back(key);
+  return out;
+}
+
 }  // namespace
 
-JsonlData import_jsonl(JsonLines& lines) {
-  std::map<int64_t, std::vector<Row>> rollouts;
-  std::map<std::string, std::vector<Row>> trains;
-  std::map<std::string, format::NamedColumns> steps;
-  while (auto line = lines.next()) {
+JsonlFile::JsonlFile(const std::string& path) : lines_(path) {
+  while (auto line = lines_.next()) {
     const JsonValue root = line->root();
     const std::string& schema = root["schema"].string();
     if (schema == "rlreplay.sample/1") {
-      rollouts[root["rollout_id"].integer(0, INT64_MAX)].push_back(make_row(std::move(*line)));
+      rollouts_[root["rollout_id"].integer(0, INT64_MAX)].push_back(lines_.place());
     } else if (schema == "rlreplay.train/1") {
-      trains[step_path(root)].push_back(make_row(std::move(*line)));
+      trains_[step_path(root)].push_back(lines_.place());
     } else if (schema == "rlreplay.step/1") {
-      steps[step_path(root)] = scalars(root);
+      const std::string unit = step_path(root);
+      scalars_[unit] = scalars(root);
+      trains_[unit];
     } else {
       throw root["schema"].error(ErrorCode::kUnsupported,
                                  "expected rlreplay.sample/1, rlreplay.train/1 or rlreplay.step/1");
     }
   }
-  JsonlData data;
-  for (auto& [id, rows] : rollouts) data.rollouts[id] = rollout(rows);
-  for (const auto& [path, rows] : trains) data.trains[path] = train(rows);
-  for (auto& [path, values] : steps) {
-    auto& step = data.trains[path];
-    if (!step) step = std::make_shared<TrainData>();
-    step->scalars = std::move(values);
-  }
+}
+
+std::vector<int64_t> JsonlFile::rollouts() const { return keys(rollouts_); }
+
+std::vector<std::string> JsonlFile::steps() const { return keys(trains_); }
+
+std::shared_ptr<RolloutData> JsonlFile::rollout(int64_t id) {
+  std::vector<Row> rows = read_rows(lines_, rollouts_.at(id));
+  return make_rollout(rows);
+}
+
+std::shared_ptr<TrainData> JsonlFile::step(const std::string& unit) {
+  const std::vector<Row> rows = read_rows(lines_, trains_.at(unit));
+  auto data = rows.empty() ? std::make_shared<TrainData>() : make_train(rows);
+  if (const auto at = scalars_.find(unit); at != scalars_.end()) data->scalars = at->second;
   return data;
 }
 
