@@ -24,6 +24,7 @@ Value PickleMachine::run() {
   size_t begin = 0;
   try {
     while (true) {
+      run_short_numbers();
       begin = at_;
       const uint8_t op = take(1, "the pickle (it has no STOP)")[0];
       if (run_number(op) || run_text(op) || run_container(op) || run_memo(op)) continue;
@@ -35,6 +36,38 @@ Value PickleMachine::run() {
     throw Error(error.code(), error.what(),
                 "byte " + std::to_string(begin) + (opcode.empty() ? "" : " (" + opcode + ")"));
   }
+}
+
+/// Lists of tokens and log-probabilities are nearly all of a rollout: their opcodes are taken one
+/// after the other, up to the first other one or to where one might not be whole.
+void PickleMachine::run_short_numbers() {
+  constexpr size_t kLongest = 9;  // bytes, of BINFLOAT
+  const uint8_t* p = pickle_.data() + at_;
+  const uint8_t* const end = pickle_.data() + pickle_.size();
+  while (static_cast<size_t>(end - p) >= kLongest) {
+    switch (*p) {
+      case kBinInt1:
+        push(Value::of_int(p[1]));
+        p += 2;
+        continue;
+      case kBinInt2:
+        push(Value::of_int(load<uint16_t>(p + 1)));
+        p += 3;
+        continue;
+      case kBinInt:
+        push(Value::of_int(load<int32_t>(p + 1)));
+        p += 5;
+        continue;
+      case kBinFloat:
+        push(Value::of_float(std::bit_cast<double>(__builtin_bswap64(load<uint64_t>(p + 1)))));
+        p += 9;
+        continue;
+      default:
+        break;
+    }
+    break;
+  }
+  at_ = static_cast<size_t>(p - pickle_.data());
 }
 
 Value PickleMachine::finish() {

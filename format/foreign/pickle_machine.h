@@ -27,6 +27,7 @@ class PickleMachine {
   size_t end() const { return at_; }
 
  private:
+  void run_short_numbers();
   bool run_number(uint8_t op);
   bool run_text(uint8_t op);
   bool run_container(uint8_t op);

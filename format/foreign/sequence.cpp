@@ -50,6 +50,27 @@ Packing join(Packing a, Packing b) {
   return integers || floats ? std::max(a, b) : Packing::kValues;
 }
 
+/// The narrowest type for all of some values.
+Packing packing_of(std::span<const Value> values) {
+  const Kind kind = values[0].kind;
+  size_t same = 0;
+  if (kind == Kind::kInt) {
+    int64_t low = values[0].integer, high = low;
+    for (; same < values.size() && values[same].kind == kind; ++same) {
+      low = std::min(low, values[same].integer);
+      high = std::max(high, values[same].integer);
+    }
+    if (same < values.size()) return Packing::kValues;
+    return join(packing_of(Value::of_int(low)), packing_of(Value::of_int(high)));
+  }
+  bool narrow = true;
+  for (; same < values.size() && values[same].kind == kind && kind == Kind::kFloat; ++same) {
+    narrow = narrow && fits_float(values[same].real);
+  }
+  if (same < values.size()) return Packing::kValues;
+  return narrow ? Packing::kF32 : Packing::kF64;
+}
+
 }  // namespace
 
 Value Sequence::operator[](size_t i) const {
@@ -75,9 +96,7 @@ double Sequence::real(size_t i) const {
 void Sequence::append(std::span<const Value> values, bool packed) {
   if (values.empty()) return;
   Packing wanted = packed ? packing_ : Packing::kValues;
-  for (size_t i = 0; i < values.size() && wanted != Packing::kValues; ++i) {
-    wanted = join(wanted, packing_of(values[i]));
-  }
+  if (wanted != Packing::kValues) wanted = join(wanted, packing_of(values));
   if (wanted != packing_) repack(wanted);
   reserve(size_ + values.size(), item_size(packing_));
   store(values);
