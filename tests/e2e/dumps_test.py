@@ -23,7 +23,7 @@ Case.program = os.path.abspath(sys.argv[1])
 del sys.argv[1:2]
 
 ROLLOUTS, SAMPLES, PROMPT = 48, 8, 4
-TOKENS = 30000 if FULL else 3000  # of a sample
+TOKENS = 36000 if FULL else 3000  # of a sample
 
 
 def f32(x):
@@ -40,16 +40,14 @@ class Large(Case):
         super().setUpClass()
         print("seed", SEED)
         rng = random.Random(SEED)
-        pool = [f32(-rng.random() * 4) for _ in range(100003)]
         cls.lines = []
         for rollout in range(ROLLOUTS):
             for s in range(SAMPLES):
-                start = rng.randrange(len(pool) - TOKENS)
-                values = pool[start:start + TOKENS - PROMPT]
+                values = [f32(-rng.random() * 4) for _ in range(TOKENS - PROMPT)]
                 row = {"rollout_id": rollout, "sample_id": rollout * SAMPLES + s,
                        "prompt_length": PROMPT}
                 cls.lines.append({"schema": "rlreplay.sample/1", **row, "reward": float(s % 2),
-                                  "tokens": [int(-x * 8000) for x in pool[start:start + TOKENS]],
+                                  "tokens": [7] * PROMPT + [int(-x * 8000) for x in values],
                                   "log_probs": values})
                 cls.lines.append({"schema": "rlreplay.train/1", **row, "step_id": 0,
                                   "rank": s % 2, "length": TOKENS, "old_log_probs": values[::-1]})
