@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -25,9 +26,10 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kGranularities[] = {"steps", "tensors", "ops", "ops+stats", "ops+values"};
 
 struct Measured {
-  std::vector<double> running;  // shares of the step: until the last step has ended
-  std::vector<double> stored;   // until all of it is stored
-  double bytes = 0;             // a token
+  std::vector<double> running;    // shares of the step: until the last step has ended
+  std::vector<double> stored;     // until all of it is stored
+  std::vector<double> processor;  // the same in processor seconds, which other work changes least
+  double bytes = 0;               // a token
 };
 
 double median(std::vector<double> values) {
@@ -35,9 +37,22 @@ double median(std::vector<double> values) {
   return values[(values.size() - 1) / 2];
 }
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+/// Seconds on the clock, and of all threads of this process.
+struct Spent {
+  double clock = 0, processor = 0;
+};
+
+class Watch {
+ public:
+  Spent spent() const {
+    return {std::chrono::duration<double>(Clock::now() - clock_).count(),
+            static_cast<double>(std::clock() - processor_) / CLOCKS_PER_SEC};
+  }
+
+ private:
+  Clock::time_point clock_ = Clock::now();
+  std::clock_t processor_ = std::clock();
+};
 
 /// One rollout of the demo, trained on again and again from the same state.
 class Bench {
@@ -58,30 +73,32 @@ class Bench {
     for (const engine::Sample& s : batch_.samples) tokens_ += static_cast<double>(s.tokens.size());
   }
 
-  double without() {
+  Spent without() {
     begin();
-    const auto start = Clock::now();
+    const Watch watch;
     for (int i = 0; i < arguments_.steps; ++i) trainer_->step(batch_.samples, targets_, nullptr);
-    return seconds_since(start);
+    return watch.spent();
   }
 
-  void with(const std::string& granularity, double alone, Measured& out) {
+  void with(const std::string& granularity, const Spent& alone, Measured& out) {
     begin();
     const std::string dump = arguments_.folder + "/rlreplay-bench-recording";
     std::filesystem::remove_all(dump);
     replay::RunOptions options = options_;
     options.record = granularity;
     replay::Recorder recorder(dump, false, options, *model_, *trainer_, pool_);
-    const auto start = Clock::now();
+    const Watch watch;
     for (int64_t i = 0; i < arguments_.steps; ++i) {
       auto outcome =
           trainer_->step(batch_.samples, targets_, recorder.step_sink(0, i, batch_.samples));
       outcome.step_id = i;
       recorder.step(outcome, batch_.samples, targets_);
     }
-    out.running.push_back(seconds_since(start) / alone - 1);
+    out.running.push_back(watch.spent().clock / alone.clock - 1);
     recorder.finish();
-    out.stored.push_back(seconds_since(start) / alone - 1);
+    const Spent all = watch.spent();
+    out.stored.push_back(all.clock / alone.clock - 1);
+    out.processor.push_back(all.processor / alone.processor - 1);
     double bytes = 0;
     for (const auto& unit : format::DumpReader::open(dump).units()) {
       bytes += static_cast<double>(unit.size);
@@ -118,7 +135,7 @@ void measure_recording(const RecordingArguments& arguments) {
   std::map<std::string, Measured> measured;
   for (int i = 0; i < arguments.repetitions; ++i) {
     for (const char* granularity : kGranularities) {
-      const double alone = bench.without();  // beside each, so that a busy machine slows both
+      const Spent alone = bench.without();  // beside each, so that a busy machine slows both
       bench.with(granularity, alone, measured[granularity]);
     }
   }
@@ -127,10 +144,11 @@ void measure_recording(const RecordingArguments& arguments) {
     const char* text =
         arguments.json
             ? "{\"schema\":\"rlreplay.bench/1\",\"name\":\"record %s\",\"running\":%.4f,"
-              "\"stored\":%.4f,\"bytes_per_token\":%.1f,\"threads\":%d}\n"
-            : "record %-11s %6.3f of a step more while it runs, %6.3f until it is stored, "
-              "%9.1f bytes a token, %d threads\n";
-    std::printf(text, granularity, median(m.running), median(m.stored), m.bytes, arguments.threads);
+              "\"stored\":%.4f,\"processor\":%.4f,\"bytes_per_token\":%.1f,\"threads\":%d}\n"
+            : "record %-11s of a step more: %6.3f while it runs, %6.3f until stored, %6.3f of "
+              "processors; %8.1f bytes a token, %d threads\n";
+    std::printf(text, granularity, median(m.running), median(m.stored), median(m.processor),
+                m.bytes, arguments.threads);
   }
 }
 
