@@ -1,10 +1,19 @@
 #include "format/checked_image.h"
 
-#include <utility>
+#include <algorithm>
 
+#include "format/ordered_hash.h"
 #include "format/rule.h"
 
 namespace rlreplay::format {
+namespace {
+
+void check_hash(const Hash& found, const Hash& wanted, const std::string& path) {
+  if (found == wanted) return;
+  throw FormatError(Rule::kUnitHash, "the stored bytes are not those that were written", path);
+}
+
+}  // namespace
 
 CheckedImage::CheckedImage(Buffer<std::byte> bytes, uint64_t size, const Hash& hash,
                            const std::string& path)
@@ -15,9 +24,20 @@ CheckedImage::CheckedImage(Buffer<std::byte> bytes, uint64_t size, const Hash& h
         "the file has " + std::to_string(bytes_.size()) + " bytes, not " + std::to_string(size),
         path);
   }
-  if (hash_of(this->bytes()) != hash) {
-    throw FormatError(Rule::kUnitHash, "the stored bytes are not those that were written", path);
-  }
+  check_hash(hash_of(this->bytes()), hash, path);
+}
+
+CheckedImage CheckedImage::read(const OpenFile& file, const Hash& hash, ThreadPool& pool) {
+  constexpr size_t kPiece = size_t{2} << 20;
+  Buffer<std::byte> bytes(static_cast<size_t>(file.size));
+  OrderedHash found({bytes.data(), bytes.size()}, kPiece);
+  pool.run(static_cast<int64_t>((bytes.size() + kPiece - 1) / kPiece), [&](int64_t item, int) {
+    const size_t begin = static_cast<size_t>(item) * kPiece;
+    file.read(begin, {bytes.data() + begin, std::min(kPiece, bytes.size() - begin)});
+    found.add(static_cast<size_t>(item));
+  });
+  check_hash(found.finish(), hash, file.path);
+  return CheckedImage(std::move(bytes));
 }
 
 }  // namespace rlreplay::format

@@ -18,17 +18,6 @@ std::span<const std::byte> bytes_of(const Buffer<std::byte>& buffer) {
   return {buffer.data(), buffer.size()};
 }
 
-/// The bytes of a file, copied by all threads.
-Buffer<std::byte> read_whole(const OpenFile& file, ThreadPool& pool) {
-  constexpr size_t kPiece = size_t{4} << 20;
-  Buffer<std::byte> bytes(static_cast<size_t>(file.size));
-  pool.run(static_cast<int64_t>((bytes.size() + kPiece - 1) / kPiece), [&](int64_t item, int) {
-    const size_t begin = static_cast<size_t>(item) * kPiece;
-    file.read(begin, {bytes.data() + begin, std::min(kPiece, bytes.size() - begin)});
-  });
-  return bytes;
-}
-
 /// The journal of a finished dump is not needed to read it, but a damaged one is a finding.
 void check_journal(const std::optional<Buffer<std::byte>>& journal, const Manifest& manifest) {
   if (!journal || journal->size() != manifest.journal_size ||
@@ -55,6 +44,7 @@ Manifest from_journal(const Folder& folder) {
   }
   Manifest manifest;
   manifest.complete = false;
+  manifest.version = journal.version;
   manifest.meta = std::move(journal.meta);
   manifest.units = std::move(journal.units);
   std::sort(manifest.units.begin(), manifest.units.end(),
@@ -97,6 +87,10 @@ DumpReader DumpReader::open(const std::string& path, const ReaderOptions& option
 const ReaderOptions& DumpReader::options() const { return state_->options; }
 bool DumpReader::sealed() const { return state_->sealed; }
 bool DumpReader::complete() const { return state_->sealed && state_->manifest.complete; }
+const std::string& DumpReader::version() const { return state_->manifest.version; }
+const std::optional<DerivedFrom>& DumpReader::derived_from() const {
+  return state_->manifest.derived_from;
+}
 const std::string& DumpReader::meta() const { return state_->manifest.meta; }
 const std::string& DumpReader::unstable() const { return state_->manifest.unstable; }
 Hash DumpReader::root() const { return state_->manifest.root; }
@@ -134,7 +128,7 @@ FormatError of_unit(const FormatError& fault, const std::string& path) {
 
 }  // namespace
 
-Buffer<std::byte> DumpReader::read_unit(const UnitRecord& unit) const {
+CheckedImage DumpReader::read_unit(const UnitRecord& unit) const {
   if (unit.size > state_->options.unit_bytes) {
     throw FormatError(Rule::kUnitLimit, "the unit is larger than this reader may take", unit.path);
   }
@@ -147,16 +141,14 @@ Buffer<std::byte> DumpReader::read_unit(const UnitRecord& unit) const {
           "the file has " + std::to_string(file->size) + " bytes, not " + std::to_string(unit.size),
           unit.path);
     }
-    return read_whole(*file, state_->pool);
+    return CheckedImage::read(*file, unit.hash, state_->pool);
   } catch (const FormatError& fault) {
     if (fault.rule() >= Rule::kUnitLimit) throw;
     throw of_unit(fault, unit.path);
   }
 }
 
-void DumpReader::check_unit(const UnitRecord& unit) const {
-  CheckedImage(read_unit(unit), unit.size, unit.hash, unit.path);
-}
+void DumpReader::check_unit(const UnitRecord& unit) const { read_unit(unit); }
 
 UnitReader DumpReader::open_unit(const UnitRecord& unit) const {
   return UnitReader::open(read_unit(unit), unit, state_->pool, state_->options.limits);
@@ -177,6 +169,23 @@ Buffer<std::byte> DumpReader::read(const UnitReader& unit, const StoredDataset& 
   chain.begin(unit, path.substr(0, path.find('/')));
   chain.read(unit, dataset);
   return out;
+}
+
+Buffer<std::byte> DumpReader::read_base(const UnitReader& unit,
+                                        const StoredDataset& dataset) const {
+  const UnitRecord* record = find(dataset.base->unit);
+  if (record != nullptr) {
+    const UnitReader parent = open_unit(*record);
+    const std::string_view path = dataset.path, name = path.substr(path.find('/'));
+    for (const StoredDataset& d : parent.datasets()) {
+      const std::string_view theirs = d.path;
+      if (theirs.substr(theirs.find('/')) == name && d.hash == dataset.base->hash) {
+        return read(parent, d);
+      }
+    }
+  }
+  throw FormatError(Rule::kParent, "the base is not in the unit that was named", unit.record().path,
+                    dataset.path);
 }
 
 }  // namespace rlreplay::format

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "format/checked_image.h"
 #include "format/hdf5_file.h"
 #include "format/manifest.h"
 #include "format/unit_reader.h"
@@ -35,6 +37,9 @@ class DumpReader {
   bool sealed() const;
   /// Whether the writer itself ended the dump.
   bool complete() const;
+  /// The version of the format, as `0.9`.
+  const std::string& version() const;
+  const std::optional<DerivedFrom>& derived_from() const;
   /// `meta`, as canonical JSON.
   const std::string& meta() const;
   /// What may differ between equal runs, as canonical JSON; `{}` for an unfinished dump.
@@ -59,10 +64,13 @@ class DumpReader {
   /// ChainReader reads all without opening their bases again for each.
   Buffer<std::byte> read(const UnitReader& unit, const StoredDataset& dataset) const;
 
+  /// The decoded base of a dataset that is stored as a difference.
+  Buffer<std::byte> read_base(const UnitReader& unit, const StoredDataset& dataset) const;
+
  private:
   struct State;
   explicit DumpReader(std::unique_ptr<State> state);
-  Buffer<std::byte> read_unit(const UnitRecord& unit) const;
+  CheckedImage read_unit(const UnitRecord& unit) const;
   std::unique_ptr<State> state_;
 };
 

@@ -188,13 +188,14 @@ UnitRecord DumpWriter::append(const EncodedUnit& unit) {
   return record;
 }
 
-Hash DumpWriter::seal(bool complete, std::string_view unstable) {
+Hash DumpWriter::seal(const SealOptions& options) {
   if (state_->sealed) throw misuse("the dump is sealed", state_->folder.path());
   state_->remove_unacknowledged();
   Manifest manifest;
-  manifest.complete = complete;
+  manifest.complete = options.complete;
   manifest.meta = state_->meta;
-  manifest.unstable = canonical_object(unstable, "unstable");
+  manifest.unstable = canonical_object(options.unstable, "unstable");
+  manifest.derived_from = options.derived_from;
   manifest.units = state_->units;
   std::sort(manifest.units.begin(), manifest.units.end(),
             [](const auto& a, const auto& b) { return a.path < b.path; });

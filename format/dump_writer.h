@@ -1,12 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "format/dataset.h"
+#include "format/manifest.h"
 #include "format/system.h"
 #include "format/unit.h"
 #include "format/unit_writer.h"
@@ -18,6 +20,15 @@ struct WriterOptions {
   Packing packing;
   /// Null for the real system calls.
   std::shared_ptr<System> system;
+};
+
+struct SealOptions {
+  /// False when the dump is sealed by another than its writer.
+  bool complete = true;
+  /// A JSON object of what may differ between equal runs.
+  std::string unstable = "{}";
+  /// The older dump that this one is a copy of.
+  std::optional<DerivedFrom> derived_from;
 };
 
 /// Writes one dump. A unit is *acknowledged* when `append` returns: from then on no death of the
@@ -53,9 +64,8 @@ class DumpWriter {
   /// Stores and acknowledges a unit that was encoded before.
   UnitRecord append(const EncodedUnit& unit);
 
-  /// Ends the dump and returns its root. `unstable` is a JSON object of what may differ between
-  /// equal runs. Nothing can be appended afterwards.
-  Hash seal(bool complete = true, std::string_view unstable = "{}");
+  /// Ends the dump and returns its root. Nothing can be appended afterwards.
+  Hash seal(const SealOptions& options = {});
 
  private:
   struct State;

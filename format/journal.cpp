@@ -26,7 +26,7 @@ void parse_line(std::string_view line, uint64_t number, Journal& journal, Faults
   const JsonDocument document = JsonDocument::parse(record.body, where);
   const JsonValue body = document.root();
   const Hash last = std::exchange(journal.last, record.hash);
-  if (number == 0) check_header(body, where);
+  if (number == 0) journal.version = check_header(body, where);
   schema_of(where, [&] {
     faults.gather([&] { check_chain(body, number, last, where); });
     if (number == 0) {

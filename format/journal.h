@@ -17,6 +17,8 @@ inline constexpr uint64_t kMaxJournalBytes = uint64_t{1} << 30;
 
 /// What the journal of a dump acknowledges.
 struct Journal {
+  /// The version of the format, as `0.9`.
+  std::string version;
   /// The configuration, as canonical JSON; empty when not even the first line is whole.
   std::string meta;
   std::vector<UnitRecord> units;

@@ -88,11 +88,12 @@ Manifest parse_manifest(std::span<const std::byte> bytes) {
   text.remove_suffix(1);
   const RecordBody record = open_record(text, kManifestName);
   const JsonDocument document = JsonDocument::parse(record.body, kManifestName);
-  check_header(document.root(), kManifestName);
+  const std::string version = check_header(document.root(), kManifestName);
   Manifest manifest = schema_of(kManifestName, [&] {
     check_unit_count(document.root());
     return manifest_from_json(document.root());
   });
+  manifest.version = version;
   refuse_duplicates(manifest.units, kManifestName);
   if (root_of(manifest.meta, manifest.units) != manifest.root) {
     throw FormatError(Rule::kRoot, "the root does not follow from the units", kManifestName);

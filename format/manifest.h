@@ -25,6 +25,8 @@ struct DerivedFrom {
 
 /// The last file of a dump to be written: what it consists of.
 struct Manifest {
+  /// The version of the format, as `0.9`.
+  std::string version;
   /// False when the dump was closed after its writer had died.
   bool complete = true;
   /// Canonical JSON; part of the root.

@@ -27,7 +27,8 @@ void under(Rule rule, const std::string& path, Read&& read) {
 
 }  // namespace
 
-void check_header(const JsonValue& body, const std::string& path) {
+std::string check_header(const JsonValue& body, const std::string& path) {
+  std::string version;
   under(Rule::kFormatName, path, [&] {
     const std::string& format = body["format"].string();
     if (format == kFormat) return;
@@ -36,9 +37,10 @@ void check_header(const JsonValue& body, const std::string& path) {
   under(Rule::kVersion, path, [&] {
     const int64_t major = body["major"].integer(0, INT32_MAX);
     const int64_t minor = body["minor"].integer(0, INT32_MAX);
+    version = std::to_string(major) + "." + std::to_string(minor);
     if (major <= kMajor) return;  // a newer minor adds only what can be left aside
     throw FormatError(Rule::kVersion,
-                      "version " + std::to_string(major) + "." + std::to_string(minor) +
+                      "version " + version +
                           " of the format is newer than this program, which reads version " +
                           std::to_string(kMajor) + ": use a newer one",
                       path);
@@ -51,6 +53,7 @@ void check_header(const JsonValue& body, const std::string& path) {
                           "\", which this program does not know: use a newer one",
                       path);
   });
+  return version;
 }
 
 std::string unit_json(const UnitRecord& unit) {

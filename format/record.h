@@ -13,8 +13,9 @@ namespace rlreplay::format {
 /// Adds what the first line of a journal and a manifest both say: format, version, features.
 void put_header(JsonObject& object);
 
+/// The version that a record names, as `0.9`.
 /// Errors: FormatError kFormatName, kVersion or kMustUnderstand, in this order.
-void check_header(const JsonValue& body, const std::string& path);
+std::string check_header(const JsonValue& body, const std::string& path);
 
 std::string unit_json(const UnitRecord& unit);
 

@@ -52,6 +52,8 @@ constexpr Row kRows[] = {
     {Rule::kUnlisted, "unlisted"},
 };
 
+}  // namespace
+
 ErrorCode code_of(Rule rule) {
   switch (rule) {
     case Rule::kVersion:
@@ -70,6 +72,8 @@ ErrorCode code_of(Rule rule) {
       return ErrorCode::kCorrupt;
   }
 }
+
+namespace {
 
 std::string place(const std::string& path, const std::string& dataset) {
   return dataset.empty() ? path : path + ":" + dataset;

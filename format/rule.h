@@ -58,6 +58,10 @@ enum class Rule {
 
 std::string_view to_string(Rule rule);
 
+/// kUnsupported for versions and features, kLimit for what the reader may not take, kIncomplete for
+/// what is absent, else kCorrupt.
+ErrorCode code_of(Rule rule);
+
 /// What is wrong, and where: a path below the dump, and a dataset where one is concerned.
 struct Problem {
   Rule rule;
@@ -66,9 +70,7 @@ struct Problem {
   std::string message;
 };
 
-/// A breach of a rule, thrown where a reader cannot go on. Its code is kUnsupported for versions
-/// and features, kLimit for what the reader may not take, kIncomplete for what is absent, else
-/// kCorrupt.
+/// A breach of a rule, thrown where a reader cannot go on. Its code is `code_of` the rule.
 class FormatError : public Error {
  public:
   FormatError(Rule rule, const std::string& message, std::string path, std::string dataset = {});

@@ -35,6 +35,8 @@ bool sound_unit_path(std::string_view path) {
   return sound_name(rest) && rest.size() > 3;
 }
 
+std::string this_version() { return std::to_string(kMajor) + "." + std::to_string(kMinor); }
+
 bool sound_version(std::string_view version) {
   int major = -1, minor = -1;
   const char* end = version.data() + version.size();

@@ -36,6 +36,9 @@ struct EncodedUnit {
 /// rollout, train, weights or x-VENDOR.
 bool sound_unit_path(std::string_view path);
 
+/// The version that is written: `0.9`.
+std::string this_version();
+
 /// Whether a version that a unit names can be read.
 bool sound_version(std::string_view version);
 

@@ -8,6 +8,7 @@
 #include "format/checked_image.h"
 #include "format/codec.h"
 #include "format/faults.h"
+#include "format/ordered_hash.h"
 #include "format/rule.h"
 #include "format/shuffle.h"
 #include "src/base/error.h"
@@ -126,6 +127,21 @@ uint64_t sum_of(const std::vector<StoredDataset>& datasets, uint64_t most, Fault
 
 }  // namespace
 
+namespace {
+
+/// Puts decoded bytes in their place, on top of the base's where they are a difference. The base
+/// may lie in that place already.
+void put(Bytes plain, std::span<std::byte> place, Bytes base, bool difference) {
+  if (!difference) {
+    if (plain.data() != place.data()) std::memcpy(place.data(), plain.data(), place.size());
+    return;
+  }
+  if (base.data() != place.data()) std::memcpy(place.data(), base.data(), place.size());
+  xor_into(place, plain);
+}
+
+}  // namespace
+
 struct UnitReader::State {
   State(CheckedImage bytes, const UnitRecord& unit, ThreadPool& threads, const h5::Limits& limits);
 
@@ -142,6 +158,8 @@ struct UnitReader::State {
   /// Decodes one chunk; the result lies in the worker's scratch or, where `out` has room for the
   /// whole chunk, in `out`.
   Bytes decode(size_t dataset, uint64_t index, int worker, std::span<std::byte> out);
+  /// Decodes a whole dataset into `out` and returns its hash.
+  Hash decode_all(size_t dataset, std::span<std::byte> out, Bytes base);
 };
 
 UnitReader::State::State(CheckedImage bytes, const UnitRecord& unit, ThreadPool& threads,
@@ -179,14 +197,40 @@ Bytes UnitReader::State::decode(size_t dataset, uint64_t index, int worker,
   return plain;
 }
 
+Hash UnitReader::State::decode_all(size_t dataset, std::span<std::byte> out, Bytes base) {
+  const h5::DatasetEntry& entry = entries[dataset];
+  const bool difference = datasets[dataset].base.has_value();
+  if (entry.layout.chunk == 0) {
+    if (!out.empty()) put(entry.pieces[0], out, base, difference);
+    return hash_of(Bytes(out));
+  }
+  const size_t size = entry.layout.chunk * entry.layout.element.size;
+  OrderedHash hash(out, size);
+  pool.run(static_cast<int64_t>(entry.layout.chunks()), [&](int64_t item, int worker) {
+    const size_t begin = static_cast<size_t>(item) * size;
+    const std::span<std::byte> place = out.subspan(begin, std::min(size, out.size() - begin));
+    const Bytes under = difference ? base.subspan(begin, place.size()) : Bytes();
+    const std::span<std::byte> direct = difference ? std::span<std::byte>() : place;
+    const Bytes plain = decode(dataset, static_cast<uint64_t>(item), worker, direct);
+    put(plain.first(place.size()), place, under, difference);
+    hash.add(static_cast<size_t>(item));
+  });
+  return hash.finish();
+}
+
 UnitReader::UnitReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 UnitReader::~UnitReader() = default;
 UnitReader::UnitReader(UnitReader&&) noexcept = default;
 
+UnitReader UnitReader::open(CheckedImage image, const UnitRecord& record, ThreadPool& pool,
+                            const h5::Limits& limits) {
+  return UnitReader(std::make_unique<State>(std::move(image), record, pool, limits));
+}
+
 UnitReader UnitReader::open(Buffer<std::byte> image, const UnitRecord& record, ThreadPool& pool,
                             const h5::Limits& limits) {
-  CheckedImage checked(std::move(image), record.size, record.hash, record.path);
-  return UnitReader(std::make_unique<State>(std::move(checked), record, pool, limits));
+  return open(CheckedImage(std::move(image), record.size, record.hash, record.path), record, pool,
+              limits);
 }
 
 const UnitRecord& UnitReader::record() const { return state_->record; }
@@ -199,46 +243,13 @@ const StoredDataset* UnitReader::find(std::string_view path) const {
   return nullptr;
 }
 
-void UnitReader::read_plain(size_t index, std::span<std::byte> out) const {
-  const h5::DatasetEntry& entry = state_->entries[index];
-  const h5::Layout& layout = entry.layout;
-  if (layout.chunk == 0) {
-    if (!out.empty()) std::memcpy(out.data(), entry.pieces[0].data(), out.size());
-    return;
-  }
-  const size_t size = layout.chunk * layout.element.size;
-  state_->pool.run(static_cast<int64_t>(layout.chunks()), [&](int64_t item, int worker) {
-    const size_t begin = static_cast<size_t>(item) * size;
-    const std::span<std::byte> place = out.subspan(begin, std::min(size, out.size() - begin));
-    const Bytes plain = state_->decode(index, static_cast<uint64_t>(item), worker, place);
-    if (plain.data() != place.data()) std::memcpy(place.data(), plain.data(), place.size());
-  });
-}
-
-void UnitReader::read_difference(size_t index, std::span<std::byte> out, Bytes base) const {
-  const h5::DatasetEntry& entry = state_->entries[index];
-  const h5::Layout& layout = entry.layout;
-  if (base.data() != out.data()) std::ranges::copy(base, out.begin());
-  if (layout.chunk == 0) {
-    if (!out.empty()) xor_into(out, entry.pieces[0].first(out.size()));
-    return;
-  }
-  const size_t size = layout.chunk * layout.element.size;
-  state_->pool.run(static_cast<int64_t>(layout.chunks()), [&](int64_t item, int worker) {
-    const size_t begin = static_cast<size_t>(item) * size;
-    const std::span<std::byte> place = out.subspan(begin, std::min(size, out.size() - begin));
-    xor_into(place, state_->decode(index, static_cast<uint64_t>(item), worker, {}));
-  });
-}
-
 void UnitReader::read(const StoredDataset& dataset, std::span<std::byte> out, Bytes base) const {
   const auto index = static_cast<size_t>(&dataset - state_->datasets.data());
   check(index < state_->datasets.size() && out.size() == dataset.bytes, "wrong buffer for a read");
   if (dataset.base && base.size() != out.size()) {
     throw state_->error(Rule::kParent, "the base of a difference has another size", dataset.path);
   }
-  dataset.base ? read_difference(index, out, base) : read_plain(index, out);
-  if (hash_of(Bytes(out)) != dataset.hash) {
+  if (state_->decode_all(index, out, base) != dataset.hash) {
     throw state_->error(Rule::kDatasetHash, "the decoded bytes do not have the dataset's hash",
                         dataset.path);
   }

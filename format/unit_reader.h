@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "format/checked_image.h"
 #include "format/dataset.h"
 #include "format/hdf5_file.h"
 #include "format/unit.h"
@@ -21,6 +22,8 @@ class UnitReader {
   /// Takes the bytes of a unit file, checks their hash before anything else looks at them, then
   /// the container, every attribute and the hash of the content.
   /// Errors: FormatError, from kUnitSize to kContent.
+  static UnitReader open(CheckedImage image, const UnitRecord& record, ThreadPool& pool,
+                         const h5::Limits& limits = {});
   static UnitReader open(Buffer<std::byte> image, const UnitRecord& record, ThreadPool& pool,
                          const h5::Limits& limits = {});
   ~UnitReader();
@@ -46,9 +49,6 @@ class UnitReader {
  private:
   struct State;
   explicit UnitReader(std::unique_ptr<State> state);
-  void read_plain(size_t index, std::span<std::byte> out) const;
-  void read_difference(size_t index, std::span<std::byte> out,
-                       std::span<const std::byte> base) const;
   std::unique_ptr<State> state_;
 };
 

@@ -25,8 +25,9 @@ Bytes part(Bytes bytes, size_t chunk, size_t index) {
   return bytes.subspan(begin, std::min(chunk, bytes.size() - begin));
 }
 
+/// All but the hash.
 StoredDataset stored_form(const Dataset& dataset) {
-  return {dataset.path, dataset.dtype,      dataset.shape,       hash_of(dataset.bytes),
+  return {dataset.path, dataset.dtype,      dataset.shape,       {},
           dataset.base, dataset.attributes, dataset.bytes.size()};
 }
 
@@ -45,11 +46,20 @@ struct UnitWriter::State {
   std::vector<ChunkEncoder> encoders;  // one a worker
   std::vector<StoredDataset> stored;
   std::set<std::string> paths;
-  Buffer<std::byte> frames;
+
+  /// Compressed chunks, each in a place of the largest possible one's size.
+  struct Batch {
+    size_t first = 0;
+    std::vector<size_t> sizes;
+    Buffer<std::byte> frames;
+  };
+  Batch now, before;  // kept: fresh memory costs as much as copying it
 
   void check_dataset(const Dataset& dataset) const;
   h5::Layout layout_of(const Dataset& dataset) const;
-  void write_chunks(const Dataset& dataset, const h5::Layout& layout);
+  void begin(const Dataset& dataset, const h5::Layout& layout, const Hash& hash);
+  void write_chunks(const Dataset& dataset, const h5::Layout& layout, StoredDataset& form);
+  void store(const Batch& batch, size_t bound);
   size_t encode(const Dataset& dataset, const h5::Layout& layout, size_t index, int worker,
                 std::span<std::byte> frame);
 };
@@ -105,22 +115,49 @@ size_t UnitWriter::State::encode(const Dataset& dataset, const h5::Layout& layou
   return encoders[static_cast<size_t>(worker)].encode(chunk, frame);
 }
 
-/// Chunks are compressed by all threads, a batch at a time, and stored in order.
-void UnitWriter::State::write_chunks(const Dataset& dataset, const h5::Layout& layout) {
+/// Chunks are compressed by all threads, a batch at a time; beside that one item of a batch's job
+/// stores the batch before, in order, and one of the first batch's hashes the dataset.
+void UnitWriter::State::write_chunks(const Dataset& dataset, const h5::Layout& layout,
+                                     StoredDataset& form) {
   const size_t bound = frame_bound(layout.chunk * layout.element.size);
   const size_t batch = std::min<size_t>(layout.chunks(), 8 * static_cast<size_t>(pool.threads()));
-  frames.resize(batch * bound);
-  std::vector<size_t> sizes(batch);
   for (size_t first = 0; first < layout.chunks(); first += batch) {
-    const size_t count = std::min(batch, layout.chunks() - first);
-    pool.run(static_cast<int64_t>(count), [&](int64_t item, int worker) {
-      const auto i = static_cast<size_t>(item);
-      sizes[i] = encode(dataset, layout, first + i, worker, {&frames[i * bound], bound});
+    now.first = first;
+    now.sizes.resize(std::min(batch, layout.chunks() - first));
+    now.frames.resize(batch * bound);
+    pool.run(static_cast<int64_t>(now.sizes.size()) + 1, [&](int64_t item, int worker) {
+      if (item > 0) {
+        const auto i = static_cast<size_t>(item - 1);
+        now.sizes[i] = encode(dataset, layout, first + i, worker, {&now.frames[i * bound], bound});
+      } else if (first == 0) {
+        form.hash = hash_of(dataset.bytes);
+      } else {
+        store(before, bound);
+      }
     });
-    for (size_t i = 0; i < count; ++i) {
-      file.write_chunk(first + i, {&frames[i * bound], sizes[i]});
-    }
+    if (first == 0) begin(dataset, layout, form.hash);
+    std::swap(now, before);
   }
+  store(before, bound);
+}
+
+void UnitWriter::State::store(const Batch& batch, size_t bound) {
+  for (size_t i = 0; i < batch.sizes.size(); ++i) {
+    file.write_chunk(batch.first + i, {&batch.frames[i * bound], batch.sizes[i]});
+  }
+}
+
+void UnitWriter::State::begin(const Dataset& dataset, const h5::Layout& layout, const Hash& hash) {
+  h5::Attributes attributes = dataset.attributes;
+  attributes["dtype"] = std::string(to_string(dataset.dtype));
+  attributes["shape"] = dataset.shape;
+  attributes["hash"] = hash.hex();
+  attributes["encoding"] = std::string(dataset.base ? "xor" : "plain");
+  if (dataset.base) {
+    attributes["base_unit"] = dataset.base->unit;
+    attributes["base_hash"] = dataset.base->hash.hex();
+  }
+  file.begin(dataset.path, layout, attributes);
 }
 
 UnitWriter::UnitWriter(std::string path, ThreadPool& pool, const Packing& packing) {
@@ -135,7 +172,7 @@ UnitWriter::UnitWriter(std::string path, ThreadPool& pool, const Packing& packin
   }
   state_ = std::make_unique<State>(std::move(path), pool, packing);
   state_->file.root_attribute("format", kFormat);
-  state_->file.root_attribute("version", std::to_string(kMajor) + "." + std::to_string(kMinor));
+  state_->file.root_attribute("version", this_version());
   state_->file.root_attribute("unit", state_->path);
 }
 UnitWriter::~UnitWriter() = default;
@@ -148,19 +185,11 @@ void UnitWriter::add(const Dataset& dataset) {
   }
   StoredDataset stored = stored_form(dataset);
   const h5::Layout layout = state_->layout_of(dataset);
-  h5::Attributes attributes = dataset.attributes;
-  attributes["dtype"] = std::string(to_string(dataset.dtype));
-  attributes["shape"] = dataset.shape;
-  attributes["hash"] = stored.hash.hex();
-  attributes["encoding"] = std::string(dataset.base ? "xor" : "plain");
-  if (dataset.base) {
-    attributes["base_unit"] = dataset.base->unit;
-    attributes["base_hash"] = dataset.base->hash.hex();
-  }
-  state_->file.begin(dataset.path, layout, attributes);
   if (layout.chunk > 0) {
-    state_->write_chunks(dataset, layout);
+    state_->write_chunks(dataset, layout, stored);
   } else {
+    stored.hash = hash_of(dataset.bytes);
+    state_->begin(dataset, layout, stored.hash);
     state_->file.write(dataset.bytes);
   }
   state_->stored.push_back(std::move(stored));
@@ -184,7 +213,10 @@ EncodedUnit UnitWriter::finish() {
 
 Hash content_of(std::span<const Dataset> datasets) {
   std::vector<StoredDataset> stored;
-  for (const Dataset& dataset : datasets) stored.push_back(stored_form(dataset));
+  for (const Dataset& dataset : datasets) {
+    stored.push_back(stored_form(dataset));
+    stored.back().hash = hash_of(dataset.bytes);
+  }
   return content_of(std::move(stored));
 }
 

@@ -109,6 +109,7 @@ VerifyReport verify(const std::string& path, bool deep, const ReaderOptions& opt
     const DumpReader dump = DumpReader::open(path, options);
     report.sealed = dump.sealed();
     report.complete = dump.complete();
+    report.version = dump.version();
     report.root = dump.root();
     report.units = dump.units().size();
     std::map<std::string, int64_t> whole_ranks;

@@ -14,6 +14,8 @@ struct VerifyReport {
   /// Whether its own writer ended it.
   bool complete = false;
   bool sealed = false;
+  /// Of the format, as `0.9`.
+  std::string version;
   Hash root;
   uint64_t units = 0;
   /// Of these, the ones without a problem.

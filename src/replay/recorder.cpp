@@ -166,6 +166,9 @@ void Recorder::copy(const format::DumpReader& from, const format::UnitRecord& re
   writer_->append(record.path, std::move(datasets));
 }
 
-Hash Recorder::finish() { return writer_->finish().seal(/*complete=*/true, provenance_.json()); }
+Hash Recorder::finish() {
+  return writer_->finish().seal(
+      {.complete = true, .unstable = provenance_.json(), .derived_from = {}});
+}
 
 }  // namespace rlreplay::replay

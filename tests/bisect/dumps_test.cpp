@@ -49,7 +49,7 @@ void write(const std::string& path, const std::vector<TrainData>& steps, bool co
     const auto data = std::make_shared<const TrainData>(steps[i]);
     writer.append("train/" + rollout + "-0/rank0.h5", format::to_datasets(data, rollout + "-0"));
   }
-  writer.seal(complete);
+  writer.seal({.complete = complete, .unstable = "{}", .derived_from = {}});
 }
 
 Judgement judge_named(const Folder& folder, const std::string& metric, double tolerance = 0) {

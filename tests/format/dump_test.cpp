@@ -106,10 +106,11 @@ TEST_CASE("a dump whose writer went away can be read, resumed and sealed") {
   CHECK(snapshot(folder / "a") == snapshot(folder / "whole"));
 
   { append_units(*std::make_unique<DumpWriter>(DumpWriter::create(folder / "b", kMeta)), 0, 2); }
-  DumpWriter::resume(folder / "b").seal(false, R"({"sealed_by":"recovery"})");
+  DumpWriter::resume(folder / "b").seal({.complete = false, .unstable = "{}", .derived_from = {}});
   const DumpReader recovered = DumpReader::open(folder / "b");
   CHECK(recovered.sealed());
   CHECK_FALSE(recovered.complete());
+  CHECK(rule_of(folder / "b", true).empty());
 }
 
 TEST_CASE("one writer at a time, and only where there is room") {

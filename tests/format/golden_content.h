@@ -152,7 +152,7 @@ inline std::vector<GoldenUnit> golden_units() {
 inline Hash write_golden_dump(const std::string& path) {
   DumpWriter writer = DumpWriter::create(path, kGoldenMeta);
   for (const GoldenUnit& unit : golden_units()) writer.append(unit.first, unit.second);
-  return writer.seal(true, R"({"host":"golden"})");
+  return writer.seal({.complete = true, .unstable = R"({"host":"golden"})", .derived_from = {}});
 }
 
 }  // namespace rlreplay::format::test

@@ -2,11 +2,14 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "format/canonical.h"
 #include "format/dump_reader.h"
 #include "format/unit.h"
+#include "format/upgrade.h"
 #include "format/verify.h"
 #include "tests/format/golden_content.h"
 #include "tests/format/support.h"
@@ -21,8 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kGoldens = RLREPLAY_SOURCE "/tests/golden/dumps/";
-
-std::string this_version() { return std::to_string(kMajor) + "." + std::to_string(kMinor); }
 
 std::vector<std::string> versions() {
   std::vector<std::string> names;
@@ -86,4 +87,59 @@ TEST_CASE("the same content written today has the roots of the golden dumps") {
     CAPTURE(version);
     CHECK(DumpReader::open(kGoldens + version).root() == root);
   }
+}
+
+TEST_CASE("an older dump rewritten in this version means the same and says where it is from") {
+  TemporaryFolder folder;
+  for (const std::string& version : versions()) {
+    CAPTURE(version);
+    const DumpReader old = DumpReader::open(kGoldens + version);
+    CHECK(old.version() == version);
+    if (version == this_version()) {
+      CHECK_THROWS_AS(upgrade(kGoldens + version, folder / version, 2), Error);
+      continue;
+    }
+    const UpgradeReport report = upgrade(kGoldens + version, folder / version, 2);
+    CHECK(report.from == version);
+    CHECK(report.root == old.root());
+    const DumpReader fresh = DumpReader::open(folder / version);
+    CHECK(fresh.version() == this_version());
+    REQUIRE(fresh.derived_from().has_value());
+    CHECK(*fresh.derived_from() == DerivedFrom{version, old.root()});
+    CHECK(fresh.unstable() == old.unstable());
+    CHECK(verify(folder / version, true).problems.empty());
+    for (const GoldenUnit& unit : golden_units()) check_unit(fresh, unit);
+  }
+}
+
+TEST_CASE("an upgrade in place leaves one dump under the old name, and loses nobody's file") {
+  TemporaryFolder folder;
+  fs::copy(kGoldens + "0.1", folder / "d", fs::copy_options::recursive);
+  write_text(folder / "d/notes.txt", "mine");
+  CHECK_THROWS_AS(upgrade_in_place(folder / "d", 2), Error);
+  CHECK(DumpReader::open(folder / "d").version() == "0.1");
+  fs::remove(folder / "d/notes.txt");
+  const UpgradeReport report = upgrade_in_place((folder / "d") + "/", 2);
+  CHECK(report.from == "0.1");
+  CHECK(DumpReader::open(folder / "d").version() == this_version());
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("a newer minor is read and what it adds left aside; a newer major is refused") {
+  const auto rewritten = [](const std::string& from, const std::string& to) {
+    TemporaryFolder folder;
+    write_golden_dump(folder / "d");
+    std::string text = read_text(folder / "d/manifest.json");
+    text = text.substr(8, text.size() - 8 - 44);
+    const size_t at = text.find(from);
+    REQUIRE(at != text.npos);
+    write_text(folder / "d/manifest.json", record_line(text.replace(at, from.size(), to)));
+    const VerifyReport report = verify(folder / "d", true);
+    return report.problems.empty() ? "read " + report.version
+                                   : std::string(to_string(report.problems[0].rule));
+  };
+  CHECK(rewritten("\"minor\":9", "\"minor\":10") == "read 0.10");
+  CHECK(rewritten("\"minor\":9", "\"minor\":10,\"more\":{\"a\":1}") == "read 0.10");
+  CHECK(rewritten("\"major\":0", "\"major\":1") == "version");
+  CHECK(rewritten("\"must_understand\":[]", "\"must_understand\":[\"x\"]") == "must-understand");
 }

@@ -87,7 +87,8 @@ class Importer {
         writer(ranks).append(unit, to_datasets(file.step(unit), group));
         report_.steps += format::rank_of(unit) == 0;
       }
-      report_.root = writer(ranks).seal(true, provenance_.json());
+      report_.root = writer(ranks).seal(
+          {.complete = true, .unstable = provenance_.json(), .derived_from = {}});
     } catch (...) {
       discard();
       throw;
@@ -110,7 +111,8 @@ class Importer {
       for (const auto& family : sources) add_family(family);
       for (auto& [id, reads] : single_ranks_) add_train(reads);
       note_policy_loss();
-      report_.root = writer().seal(true, provenance_.json());
+      report_.root =
+          writer().seal({.complete = true, .unstable = provenance_.json(), .derived_from = {}});
     } catch (...) {
       discard();
       throw;

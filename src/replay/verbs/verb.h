@@ -21,9 +21,11 @@ void add_mismatch(CLI::App& program, Command& chosen);
 void add_objective(CLI::App& program, Command& chosen);
 void add_rollout(CLI::App& program, Command& chosen);
 void add_score(CLI::App& program, Command& chosen);
+void add_seal(CLI::App& program, Command& chosen);
 void add_show(CLI::App& program, Command& chosen);
 void add_tokenize(CLI::App& program, Command& chosen);
 void add_train(CLI::App& program, Command& chosen);
+void add_upgrade(CLI::App& program, Command& chosen);
 void add_verify(CLI::App& program, Command& chosen);
 
 /// All of them, in the order of --help.

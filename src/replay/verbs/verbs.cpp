@@ -14,6 +14,8 @@ void add_verbs(CLI::App& program, Command& chosen, const std::vector<std::string
   add_mismatch(program, chosen);
   add_import(program, chosen);
   add_export(program, chosen);
+  add_seal(program, chosen);
+  add_upgrade(program, chosen);
   add_golden(program, chosen);
   add_tokenize(program, chosen);
 }

@@ -2,10 +2,8 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <thread>
 
 #include "format/foreign/dump_check.h"
 #include "format/foreign/torch_file.h"
@@ -14,7 +12,6 @@
 #include "src/replay/exchange/dump_audit.h"
 #include "src/replay/exchange/family_check.h"
 #include "src/replay/exchange/source_files.h"
-#include "src/replay/state_check.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -60,14 +57,6 @@ void add_problems(const std::vector<foreign::Problem>& from, const std::string& 
   }
 }
 
-/// Whether the states of a whole dump are those that its steps left.
-void add_states(const std::string& path, std::vector<Found>& problems) {
-  ThreadPool pool(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
-  for (const StateProblem& problem : check_states(RecordedRun(path), pool)) {
-    problems.push_back({"state", problem.unit, problem.dataset, problem.message});
-  }
-}
-
 int verify_dump(const VerifyArguments& arguments) {
   const format::VerifyReport report = format::verify(arguments.path, arguments.deep);
   std::vector<Found> problems;
@@ -81,16 +70,15 @@ int verify_dump(const VerifyArguments& arguments) {
     const auto dump = format::DumpReader::open(arguments.path);
     add_problems(audit_records(dump), arguments.path, problems);
     complete = complete && problems.empty();
-    if (arguments.deep) {
-      add_problems(audit_values(dump), arguments.path, problems);
-      add_states(arguments.path, problems);
-    }
+    if (arguments.deep) add_problems(audit_values(dump), arguments.path, problems);
   }
   if (arguments.json) {
     std::cout << JsonLine()
                      .text("schema", "rlreplay.verify/1")
                      .boolean("complete", complete)
                      .boolean("sealed", report.sealed)
+                     .boolean("recovered", report.sealed && !report.complete)
+                     .text("version", report.version)
                      .integer("whole_steps", static_cast<int64_t>(report.whole_steps))
                      .integer("units", static_cast<int64_t>(report.units))
                      .integer("whole_units", static_cast<int64_t>(report.whole_units))
@@ -104,14 +92,15 @@ int verify_dump(const VerifyArguments& arguments) {
               << " units whole, " << report.whole_steps << " whole steps, "
               << (complete          ? "complete"
                   : report.complete ? "parts are missing"
-                  : report.sealed   ? "closed after its writer died"
+                  : report.sealed   ? "recovered: closed after its writer died"
                                     : "unfinished")
               << "\nroot " << report.root.hex() << '\n';
     if (!arguments.deep) {
       std::cout << "every value as well: rlreplay verify --deep " << arguments.path << '\n';
     }
   }
-  if (!sound || !complete) return kCorrupt;
+  if (!sound) return exit_code(code_of(report.problems[0].rule));
+  if (!report.sealed || (report.complete && !complete)) return kCorrupt;
   return problems.empty() ? 0 : kFinding;
 }
 
@@ -196,9 +185,10 @@ void add_verify(CLI::App& program, Command& chosen) {
   verb->footer(
       "Every stored byte is checked, and that all ranks of every step are there. With --deep also\n"
       "every value: samples that rollout and training join, masks, numbers that are not finite,\n"
-      "copies on several ranks that must agree, states that must be what the steps left.\n"
-      "Exit code 3 where a dump is damaged or incomplete, 1 where its values, or foreign files,\n"
-      "contradict themselves.\n\n"
+      "copies on several ranks that must agree. Exit code 3 where a dump is damaged or "
+      "incomplete,\n"
+      "4 where its version is too new, 1 where its values, or foreign files, contradict\n"
+      "themselves. A dump whose writer died: rlreplay seal --recovered.\n\n"
       "Examples:\n  rlreplay verify --deep dump/\n  rlreplay verify dump_details/");
   verb->callback([=, &chosen] {
     chosen = [=] {

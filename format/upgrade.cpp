@@ -1,0 +1,111 @@
+#include "format/upgrade.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "format/dump_reader.h"
+#include "format/dump_writer.h"
+#include "format/rule.h"
+#include "format/verify.h"
+#include "src/base/error.h"
+
+namespace rlreplay::format {
+namespace {
+
+/// A dataset as its unit holds it, with the bytes that it needs to be written again.
+struct Copy {
+  Buffer<std::byte> bytes, base_bytes;
+  Dataset dataset;
+};
+
+Copy copy_of(const DumpReader& dump, const UnitReader& unit, const StoredDataset& stored) {
+  Copy copy;
+  copy.bytes = dump.read(unit, stored);
+  copy.dataset.path = stored.path;
+  copy.dataset.dtype = stored.dtype;
+  copy.dataset.shape = stored.shape;
+  copy.dataset.attributes = stored.attributes;
+  copy.dataset.bytes = {copy.bytes.data(), copy.bytes.size()};
+  if (stored.base) {
+    copy.base_bytes = dump.read_base(unit, stored);
+    copy.dataset.base = stored.base;
+    copy.dataset.base_bytes = {copy.base_bytes.data(), copy.base_bytes.size()};
+  }
+  return copy;
+}
+
+void refuse_what_is_not_whole(const std::string& path, const DumpReader& dump) {
+  if (!dump.sealed()) {
+    throw Error(ErrorCode::kUsage,
+                "the dump is not sealed: go on with it with the version that began it, or close it "
+                "(rlreplay seal --recovered), then upgrade it",
+                path);
+  }
+  if (dump.version() == this_version()) {
+    throw Error(ErrorCode::kUsage, "the dump is of version " + this_version() + " already", path);
+  }
+}
+
+void copy_units(const DumpReader& dump, DumpWriter& writer, int threads) {
+  ThreadPool pool(threads);
+  for (const UnitRecord& record : dump.units()) {
+    const UnitReader unit = dump.open_unit(record);
+    UnitWriter out(record.path, pool);
+    for (const StoredDataset& stored : unit.datasets()) {
+      out.add(copy_of(dump, unit, stored).dataset);
+    }
+    const EncodedUnit encoded = out.finish();
+    check(encoded.record.content == record.content, "a unit's content changed in rewriting it");
+    writer.append(encoded);
+  }
+}
+
+}  // namespace
+
+UpgradeReport upgrade(const std::string& from, const std::string& to, int threads) {
+  ReaderOptions reading;
+  reading.threads = threads;
+  const DumpReader dump = DumpReader::open(from, reading);
+  refuse_what_is_not_whole(from, dump);
+  WriterOptions writing;
+  writing.threads = threads;
+  DumpWriter writer = DumpWriter::create(to, dump.meta(), writing);
+  copy_units(dump, writer, threads);
+  SealOptions seal;
+  seal.complete = dump.complete();
+  seal.unstable = dump.unstable();
+  seal.derived_from = DerivedFrom{dump.version(), dump.root()};
+  const Hash root = writer.seal(seal);
+  check(root == dump.root(), "the root changed in rewriting a dump");
+  return {dump.version(), this_version(), dump.units().size(), root};
+}
+
+UpgradeReport upgrade_in_place(const std::string& path, int threads) {
+  namespace fs = std::filesystem;
+  for (const Problem& problem : verify(path, false).problems) {
+    if (problem.rule != Rule::kUnlisted) throw FormatError(problem.rule, problem.message, path);
+    throw Error(ErrorCode::kUsage,
+                "the folder holds a file that no record names, which would be lost: move " +
+                    problem.path + " away, or write the new dump elsewhere with -o",
+                path);
+  }
+  std::string old = path;
+  while (old.size() > 1 && old.ends_with('/')) old.pop_back();
+  const std::string fresh = old + ".upgrade";
+  UpgradeReport report = upgrade(old, fresh, threads);
+  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, old.c_str(), RENAME_EXCHANGE) != 0) {
+    throw Error(ErrorCode::kEnvironment,
+                std::string("could not exchange the two dumps (") + std::strerror(errno) +
+                    "): the new one is whole, beside the old",
+                fresh);
+  }
+  fs::remove_all(fresh);
+  return report;
+}
+
+}  // namespace rlreplay::format

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/base/hash.h"
+
+namespace rlreplay::format {
+
+struct UpgradeReport {
+  std::string from;  // the version that the dump had
+  std::string to;    // this program's
+  uint64_t units = 0;
+  Hash root;  // of both
+};
+
+/// Writes a sealed dump of an older version as a dump of this one, into a folder that is absent or
+/// empty: units are encoded again, what they mean stays the same. Every value is checked before,
+/// and contents and root are compared afterwards.
+/// Errors: kUsage when the dump is of this version already or not sealed; FormatError as in
+/// reading.
+UpgradeReport upgrade(const std::string& from, const std::string& to, int threads);
+
+/// The same in place: the new dump takes the old one's name in one step.
+/// Errors: as above; kUsage also when the folder holds files that are none of the dump's;
+/// kEnvironment when the file system cannot exchange two folders.
+UpgradeReport upgrade_in_place(const std::string& path, int threads);
+
+}  // namespace rlreplay::format

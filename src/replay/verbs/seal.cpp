@@ -1,0 +1,66 @@
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <filesystem>
+#include <iostream>
+
+#include "format/dump_writer.h"
+#include "src/base/error.h"
+#include "src/base/json_line.h"
+#include "src/replay/verbs/verb.h"
+
+namespace rlreplay::replay {
+namespace {
+
+struct SealArguments {
+  std::string path;
+  bool recovered = false;
+  bool json = false;
+};
+
+int seal(const SealArguments& arguments) {
+  if (!arguments.recovered) {
+    throw Error(ErrorCode::kUsage,
+                "a dump is sealed by its writer, which may still go on (capture --resume); "
+                "--recovered closes it for good as it is",
+                arguments.path);
+  }
+  if (std::filesystem::exists(arguments.path + "/manifest.json")) {
+    throw Error(ErrorCode::kUsage, "the dump is sealed already: nothing to do", arguments.path);
+  }
+  format::DumpWriter dump = format::DumpWriter::resume(arguments.path);
+  const Hash root = dump.seal({.complete = false, .unstable = "{}", .derived_from = {}});
+  if (arguments.json) {
+    std::cout << JsonLine()
+                     .text("schema", "rlreplay.seal/1")
+                     .boolean("recovered", true)
+                     .integer("units", static_cast<int64_t>(dump.units().size()))
+                     .text("root", root.hex())
+                     .str()
+              << '\n';
+  } else {
+    std::cout << arguments.path << ": closed with the " << dump.units().size()
+              << " units that its journal acknowledges\nroot " << root.hex()
+              << "\nwhat is in it: rlreplay show " << arguments.path << '\n';
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_seal(CLI::App& program, Command& chosen) {
+  auto arguments = std::make_shared<SealArguments>();
+  CLI::App* verb = program.add_subcommand("seal", "Close a dump whose writer died");
+  verb->add_option("path", arguments->path, "an unfinished dump that nobody is writing to")
+      ->required();
+  verb->add_flag("--recovered", arguments->recovered,
+                 "close it with the units that its journal acknowledges");
+  verb->add_flag("--json", arguments->json, "print one JSON object");
+  verb->footer(
+      "Every acknowledged unit is checked; what was not acknowledged is removed. Afterwards the "
+      "dump\n"
+      "is whole, and verify says that it is recovered; nothing can be added to it any more.\n\n"
+      "Example:\n  rlreplay seal --recovered dump/");
+  verb->callback([=, &chosen] { chosen = [=] { return seal(*arguments); }; });
+}
+
+}  // namespace rlreplay::replay
