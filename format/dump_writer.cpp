@@ -173,16 +173,29 @@ const UnitRecord* DumpWriter::find(std::string_view path) const {
 }
 
 UnitRecord DumpWriter::append(const std::string& path, std::span<const Dataset> datasets) {
-  UnitWriter unit(path, state_->pool, state_->options.packing);
+  check_free(path);
+  if (!sound_unit_path(path)) throw misuse("the path of a unit lies outside the grammar", path);
+  PendingFile file = state_->folder.begin_file(path, *state_->system);
+  FileSink sink(file.get(), *state_->system, file.where());
+  UnitWriter unit(path, state_->pool, state_->options.packing, sink);
   for (const Dataset& dataset : datasets) unit.add(dataset);
-  return append(unit.finish());
+  const UnitRecord record = unit.finish_file();
+  file.commit();
+  return acknowledge(record);
 }
 
 UnitRecord DumpWriter::append(const EncodedUnit& unit) {
-  const UnitRecord& record = unit.record;
-  if (state_->sealed) throw misuse("the dump is sealed", record.path);
-  if (find(record.path) != nullptr) throw misuse("the dump has this unit already", record.path);
-  state_->folder.write_whole(record.path, unit.image.bytes(), *state_->system);
+  check_free(unit.record.path);
+  state_->folder.write_whole(unit.record.path, unit.image.bytes(), *state_->system);
+  return acknowledge(unit.record);
+}
+
+void DumpWriter::check_free(const std::string& path) const {
+  if (state_->sealed) throw misuse("the dump is sealed", path);
+  if (find(path) != nullptr) throw misuse("the dump has this unit already", path);
+}
+
+UnitRecord DumpWriter::acknowledge(const UnitRecord& record) {
   state_->journal->append(record);
   state_->units.push_back(record);
   return record;

@@ -70,6 +70,8 @@ class DumpWriter {
  private:
   struct State;
   explicit DumpWriter(std::unique_ptr<State> state);
+  void check_free(const std::string& path) const;
+  UnitRecord acknowledge(const UnitRecord& record);
   std::unique_ptr<State> state_;
 };
 

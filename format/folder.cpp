@@ -18,12 +18,8 @@ namespace {
 
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-Error failed(const std::string& what, const std::string& where, int reason = errno) {
-  const bool full = reason == ENOSPC || reason == EDQUOT;
-  return {ErrorCode::kEnvironment,
-          "could not " + what + ": " + std::strerror(reason) +
-              (full ? "; what was acknowledged before is whole: free some space and resume" : ""),
-          where};
+Error failed(const std::string& what, const std::string& where) {
+  return failed_call(what, where, errno);
 }
 
 bool is_link_or_loop(int reason) {
@@ -58,6 +54,14 @@ void list_into(int folder, const std::string& prefix, size_t most, int depth,
 
 }  // namespace
 
+Error failed_call(const std::string& what, const std::string& where, int reason) {
+  const bool full = reason == ENOSPC || reason == EDQUOT;
+  return {ErrorCode::kEnvironment,
+          "could not " + what + ": " + std::strerror(reason) +
+              (full ? "; what was acknowledged before is whole: free some space and resume" : ""),
+          where};
+}
+
 File::~File() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
@@ -69,7 +73,7 @@ void write_all(int file, std::span<const std::byte> bytes, System& system,
     const ssize_t n = system.write(file, bytes.data(), std::min(bytes.size(), kMost));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw failed("write", where);
-    if (n == 0) throw failed("write", where, ENOSPC);
+    if (n == 0) throw failed_call("write", where, ENOSPC);
     bytes = bytes.subspan(static_cast<size_t>(n));
   }
 }
@@ -175,27 +179,43 @@ void OpenFile::read(uint64_t begin, std::span<std::byte> out) const {
   }
 }
 
-void Folder::write_whole(std::string_view path, std::span<const std::byte> bytes,
-                         System& system) const {
+PendingFile::PendingFile(File folder, std::string name, System& system, std::string where)
+    : folder_(std::move(folder)),
+      name_(std::move(name)),
+      temporary_(name_ + std::string(kTemporarySuffix)),
+      system_(system),
+      where_(std::move(where)) {
+  file_ =
+      open_at(folder_.get(), temporary_, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (!file_) throw failed("make", where_);
+}
+
+PendingFile::~PendingFile() {
+  if (!named_) system_.remove(folder_.get(), temporary_.c_str());
+}
+
+void PendingFile::commit() {
+  make_durable(file_.get(), system_, where_);
+  if (system_.rename(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) {
+    throw failed("name", where_);
+  }
+  named_ = true;
+  make_durable(folder_.get(), system_, where_);
+}
+
+PendingFile Folder::begin_file(std::string_view path, System& system) const {
   const std::string where = path_ + "/" + std::string(path);
   std::string name;
-  const File parent = open_parent(path, name, &system);
+  File parent = open_parent(path, name, &system);
   if (!parent) throw failed("open the folder of", where);
-  const std::string temporary = name + std::string(kTemporarySuffix);
-  try {
-    const File file = open_at(parent.get(), temporary,
-                              O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (!file) throw failed("make", where);
-    write_all(file.get(), bytes, system, where);
-    make_durable(file.get(), system, where);
-    if (system.rename(parent.get(), temporary.c_str(), parent.get(), name.c_str()) != 0) {
-      throw failed("name", where);
-    }
-  } catch (...) {
-    system.remove(parent.get(), temporary.c_str());
-    throw;
-  }
-  make_durable(parent.get(), system, where);
+  return {std::move(parent), std::move(name), system, where};
+}
+
+void Folder::write_whole(std::string_view path, std::span<const std::byte> bytes,
+                         System& system) const {
+  PendingFile file = begin_file(path, system);
+  write_all(file.get(), bytes, system, file.where());
+  file.commit();
 }
 
 File Folder::open_append(std::string_view name, System& system) const {

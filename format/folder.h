@@ -11,6 +11,7 @@
 
 #include "format/system.h"
 #include "src/base/buffer.h"
+#include "src/base/error.h"
 
 namespace rlreplay::format {
 
@@ -43,6 +44,27 @@ struct OpenFile {
   void read(uint64_t begin, std::span<std::byte> out) const;
 };
 
+/// A file under a temporary name, removed unless it is committed.
+class PendingFile {
+ public:
+  PendingFile(File folder, std::string name, System& system, std::string where);
+  ~PendingFile();
+  PendingFile(const PendingFile&) = delete;
+  PendingFile& operator=(const PendingFile&) = delete;
+
+  int get() const { return file_.get(); }
+  const std::string& where() const { return where_; }
+  /// Makes the file durable and gives it its name in one step. Errors: kEnvironment.
+  void commit();
+
+ private:
+  File folder_, file_;
+  std::string name_, temporary_;
+  System& system_;
+  std::string where_;
+  bool named_ = false;
+};
+
 /// The folder of a dump. What lies below is reached name by name from its descriptor and never
 /// through a link, so that no path can lead out of it.
 class Folder {
@@ -73,6 +95,10 @@ class Folder {
   /// Errors: kEnvironment; then the file is as it was before.
   void write_whole(std::string_view path, std::span<const std::byte> bytes, System& system) const;
 
+  /// A file to be written piece by piece, which has its name only once it is committed.
+  /// Errors: kEnvironment.
+  PendingFile begin_file(std::string_view path, System& system) const;
+
   /// A file opened for appending, made where missing.
   File open_append(std::string_view name, System& system) const;
 
@@ -88,6 +114,9 @@ class Folder {
 
 /// The name under which a file is written before it gets its own.
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
+
+/// The error of a system call that failed for `reason`.
+Error failed_call(const std::string& what, const std::string& where, int reason);
 
 /// Writes all bytes. Errors: kEnvironment; `where` names the file.
 void write_all(int file, std::span<const std::byte> bytes, System& system,

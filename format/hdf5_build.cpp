@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <cstring>
 #include <set>
 
+#include "format/hdf5_driver.h"
 #include "format/hdf5_ids.h"
 #include "format/libraries.h"
 
@@ -12,44 +12,16 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian, uncopied");
 
-// The file driver of libhdf5 that keeps a file in memory takes its memory by these, so that the
-// finished image can be taken over when the file is closed instead of being copied.
-struct Memory {
-  void* image = nullptr;
-};
-
-void* image_malloc(size_t size, H5FD_file_image_op_t, void*) { return std::malloc(size); }
-void* image_memcpy(void* to, const void* from, size_t size, H5FD_file_image_op_t, void*) {
-  return std::memcpy(to, from, size);
-}
-void* image_realloc(void* old, size_t size, H5FD_file_image_op_t, void*) {
-  return std::realloc(old, size);
-}
-herr_t image_free(void* image, H5FD_file_image_op_t op, void* memory) {
-  if (op == H5FD_FILE_IMAGE_OP_FILE_CLOSE) {
-    static_cast<Memory*>(memory)->image = image;
-  } else {
-    std::free(image);
-  }
-  return 0;
-}
-void* keep_udata(void* memory) { return memory; }
-herr_t release_udata(void*) { return 0; }
-
 void require(bool done, const char* what) {
   if (!done) throw Error(ErrorCode::kInternal, std::string("HDF5 could not ") + what);
 }
 
-Id access_in_memory(Memory* memory) {
+Id access_to(Outlet* outlet) {
   Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-  H5FD_file_image_callbacks_t callbacks = {image_malloc, image_memcpy,  image_realloc, image_free,
-                                           keep_udata,   release_udata, memory};
-  constexpr size_t kGrowth = 1 << 20;
-  require(access && H5Pset_fapl_core(access.get(), kGrowth, false) >= 0 &&
-              H5Pset_file_image_callbacks(access.get(), &callbacks) >= 0 &&
-              H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0 &&
+  require(access && H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0 &&
               H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG) >= 0,
-          "set up a file in memory");
+          "set up the access to a file");
+  use_outlet(access.get(), outlet);
   return access;
 }
 
@@ -58,14 +30,6 @@ Id timeless(hid_t kind) {
   require(properties && H5Pset_obj_track_times(properties.get(), false) >= 0,
           "turn object times off");
   return properties;
-}
-
-/// The superblock says where the file ends; the memory driver rounds up.
-size_t end_of_file(const std::byte* image) {
-  constexpr size_t kEndAddress = 28;
-  uint64_t end = 0;
-  std::memcpy(&end, image + kEndAddress, sizeof end);
-  return static_cast<size_t>(end);
 }
 
 void put_text(hid_t object, const std::string& name, const std::string& text) {
@@ -128,7 +92,7 @@ void Image::Free::operator()(std::byte* p) const { std::free(p); }
 
 struct Builder::State {
   int level = 1;
-  Memory memory;
+  Outlet outlet;
   Id access;
   Id group_properties;
   std::set<std::string> groups;
@@ -139,7 +103,6 @@ struct Builder::State {
   ~State() {
     dataset.reset();
     file.reset();
-    std::free(memory.image);
   }
 
   void make_groups(const std::string& path);
@@ -156,17 +119,18 @@ void Builder::State::make_groups(const std::string& path) {
   }
 }
 
-Builder::Builder(int level) : state_(std::make_unique<State>()) {
+Builder::Builder(int level, Sink& sink) : state_(std::make_unique<State>()) {
   prepare_library();
   const Turn turn;
+  state_->outlet.sink = &sink;
   state_->level = level;
-  state_->access = access_in_memory(&state_->memory);
+  state_->access = access_to(&state_->outlet);
   state_->group_properties = timeless(H5P_GROUP_CREATE);
   const Id creation = timeless(H5P_FILE_CREATE);
   state_->file = Id(
       H5Fcreate(name_of(state_.get()).c_str(), H5F_ACC_TRUNC, creation.get(), state_->access.get()),
       H5Fclose);
-  require(static_cast<bool>(state_->file), "make a file in memory");
+  require(static_cast<bool>(state_->file), "make a file");
 }
 Builder::~Builder() = default;
 Builder::Builder(Builder&&) noexcept = default;
@@ -217,15 +181,15 @@ void Builder::write_chunk(uint64_t index, std::span<const std::byte> frame) {
   require(H5Dwrite_chunk(state_->dataset.get(), H5P_DEFAULT, 0, &offset, frame.size(),
                          frame.data()) >= 0,
           "write a chunk");
+  state_->outlet.rethrow();
 }
 
-Image Builder::finish() {
+uint64_t Builder::finish() {
   const Turn turn;
   require(state_->dataset.reset(), "close a dataset");
-  require(state_->file.reset(), "close a file in memory");
-  require(state_->memory.image != nullptr, "hand over a file in memory");
-  auto* bytes = static_cast<std::byte*>(std::exchange(state_->memory.image, nullptr));
-  return {bytes, end_of_file(bytes)};
+  require(state_->file.reset(), "close a file");
+  state_->outlet.rethrow();
+  return state_->outlet.end;
 }
 
 }  // namespace rlreplay::format::h5

@@ -13,6 +13,7 @@
 namespace rlreplay::format {
 class CheckedImage;
 class Faults;
+class Sink;
 }  // namespace rlreplay::format
 
 /// The only door to libhdf5: files are built and read in memory, chunks pass through as stored
@@ -59,11 +60,13 @@ class Image {
   size_t size_ = 0;
 };
 
-/// Builds a file. The image depends on the calls alone: no times, versions pinned.
+/// Builds a file. Its bytes depend on the calls alone: no times, versions pinned.
 class Builder {
  public:
-  /// `level` is recorded as the parameter of the zstd filter.
-  explicit Builder(int level);
+  /// The file goes to `sink`, which must outlive the builder. `level` is recorded as the parameter
+  /// of the zstd filter.
+  /// Errors (also of the others): those of the sink.
+  Builder(int level, Sink& sink);
   ~Builder();
   Builder(Builder&&) noexcept;
 
@@ -74,7 +77,8 @@ class Builder {
   void write(std::span<const std::byte> bytes);
   /// One chunk, shuffled and compressed already.
   void write_chunk(uint64_t index, std::span<const std::byte> frame);
-  Image finish();
+  /// Ends the file and returns its size.
+  uint64_t finish();
 
  private:
   struct State;

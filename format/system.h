@@ -12,6 +12,7 @@ class System {
  public:
   virtual ~System() = default;
   virtual ssize_t write(int file, const void* bytes, size_t size);
+  virtual ssize_t write_at(int file, const void* bytes, size_t size, off_t at);
   virtual int fsync(int file);
   virtual int rename(int folder, const char* from, int to_folder, const char* to);
   virtual int make_folder(int folder, const char* name);

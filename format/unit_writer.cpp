@@ -34,14 +34,20 @@ StoredDataset stored_form(const Dataset& dataset) {
 }  // namespace
 
 struct UnitWriter::State {
-  State(std::string unit_path, ThreadPool& threads, const Packing& how)
-      : path(std::move(unit_path)), pool(threads), packing(how), file(how.level) {
+  State(std::string unit_path, ThreadPool& threads, const Packing& how, Sink* out)
+      : path(std::move(unit_path)),
+        pool(threads),
+        packing(how),
+        sink(out == nullptr ? memory : *out),
+        file(how.level, sink) {
     for (int i = 0; i < pool.threads(); ++i) encoders.emplace_back(packing.level);
   }
 
   std::string path;
   ThreadPool& pool;
   Packing packing;
+  MemorySink memory;  // where no other sink was given
+  Sink& sink;
   h5::Builder file;
   std::vector<ChunkEncoder> encoders;  // one a worker
   std::vector<StoredDataset> stored;
@@ -62,6 +68,8 @@ struct UnitWriter::State {
   void store(const Batch& batch, size_t bound);
   size_t encode(const Dataset& dataset, const h5::Layout& layout, size_t index, int worker,
                 std::span<std::byte> frame);
+  /// What is known of the file once it has its end.
+  UnitRecord record_of(uint64_t size, const Hash& hash);
 };
 
 void UnitWriter::State::check_dataset(const Dataset& dataset) const {
@@ -160,7 +168,8 @@ void UnitWriter::State::begin(const Dataset& dataset, const h5::Layout& layout, 
   file.begin(dataset.path, layout, attributes);
 }
 
-UnitWriter::UnitWriter(std::string path, ThreadPool& pool, const Packing& packing) {
+std::unique_ptr<UnitWriter::State> UnitWriter::begin(std::string path, ThreadPool& pool,
+                                                     const Packing& packing, Sink* sink) {
   if (!sound_unit_path(path)) {
     throw misuse(
         "a unit's path is KIND/NAME.h5 or KIND/NAME/NAME.h5, KIND rollout, train, "
@@ -170,11 +179,17 @@ UnitWriter::UnitWriter(std::string path, ThreadPool& pool, const Packing& packin
   if (packing.chunk_bytes < (64 << 10) || packing.chunk_bytes > (4 << 20)) {
     throw misuse("chunks have 64 KiB to 4 MiB", path);
   }
-  state_ = std::make_unique<State>(std::move(path), pool, packing);
-  state_->file.root_attribute("format", kFormat);
-  state_->file.root_attribute("version", this_version());
-  state_->file.root_attribute("unit", state_->path);
+  auto state = std::make_unique<State>(std::move(path), pool, packing, sink);
+  state->file.root_attribute("format", kFormat);
+  state->file.root_attribute("version", this_version());
+  state->file.root_attribute("unit", state->path);
+  return state;
 }
+
+UnitWriter::UnitWriter(std::string path, ThreadPool& pool, const Packing& packing)
+    : state_(begin(std::move(path), pool, packing, nullptr)) {}
+UnitWriter::UnitWriter(std::string path, ThreadPool& pool, const Packing& packing, Sink& sink)
+    : state_(begin(std::move(path), pool, packing, &sink)) {}
 UnitWriter::~UnitWriter() = default;
 UnitWriter::UnitWriter(UnitWriter&&) noexcept = default;
 
@@ -196,19 +211,38 @@ void UnitWriter::add(const Dataset& dataset) {
 }
 
 EncodedUnit UnitWriter::finish() {
-  EncodedUnit unit;
-  unit.image = state_->file.finish();
-  unit.record.path = state_->path;
-  unit.record.size = unit.image.bytes().size();
-  unit.record.hash = hash_of(unit.image.bytes());
+  const uint64_t size = state_->file.finish();
+  const Hash hash = hash_of(state_->memory.bytes());
+  EncodedUnit unit{state_->record_of(size, hash), {}};
+  unit.image = {state_->memory.release(), static_cast<size_t>(size)};
+  return unit;
+}
+
+UnitRecord UnitWriter::finish_file() {
+  const uint64_t size = state_->file.finish();
+  Buffer<std::byte> piece(size_t{1} << 20);
+  Hasher hasher;
+  for (uint64_t at = 0; at < size; at += piece.size()) {
+    const auto count = static_cast<size_t>(std::min<uint64_t>(piece.size(), size - at));
+    state_->sink.read(at, {piece.data(), count});
+    hasher.update({piece.data(), count});
+  }
+  return state_->record_of(size, hasher.finish());
+}
+
+UnitRecord UnitWriter::State::record_of(uint64_t size, const Hash& hash) {
+  UnitRecord record;
+  record.path = path;
+  record.size = size;
+  record.hash = hash;
   std::set<std::string> groups;
-  for (const StoredDataset& d : state_->stored) {
-    unit.record.logical += d.bytes;
+  for (const StoredDataset& d : stored) {
+    record.logical += d.bytes;
     groups.insert(d.path.substr(0, d.path.find('/')));
   }
-  unit.record.groups.assign(groups.begin(), groups.end());
-  unit.record.content = content_of(std::move(state_->stored));
-  return unit;
+  record.groups.assign(groups.begin(), groups.end());
+  record.content = content_of(std::move(stored));
+  return record;
 }
 
 Hash content_of(std::span<const Dataset> datasets) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "format/dataset.h"
+#include "format/sink.h"
 #include "format/unit.h"
 #include "src/base/thread_pool.h"
 
@@ -19,22 +20,29 @@ struct Packing {
   size_t plain_bytes = 1024;
 };
 
-/// Encodes one unit in memory. The bytes depend on the calls and the packing alone, never on the
+/// Encodes one unit. The bytes depend on the calls and the packing alone, never on the
 /// number of threads.
 class UnitWriter {
  public:
   /// Errors: kUsage for a path outside the grammar.
   UnitWriter(std::string path, ThreadPool& pool, const Packing& packing = {});
+  /// Not in memory but to a file, while further datasets are encoded.
+  UnitWriter(std::string path, ThreadPool& pool, const Packing& packing, Sink& sink);
   ~UnitWriter();
   UnitWriter(UnitWriter&&) noexcept;
 
   /// Errors: kUsage for a path outside the grammar or used twice, a shape that does not fit the
   /// bytes, or a base of another size.
   void add(const Dataset& dataset);
+  /// Of a unit in memory.
   EncodedUnit finish();
+  /// Of a unit that went to a sink, whose bytes are read back and hashed.
+  UnitRecord finish_file();
 
  private:
   struct State;
+  static std::unique_ptr<State> begin(std::string path, ThreadPool& pool, const Packing& packing,
+                                      Sink* sink);
   std::unique_ptr<State> state_;
 };
 

@@ -28,6 +28,14 @@ class FaultySystem final : public System {
     }
     return System::write(file, bytes, size > 64 ? size - size / 2 : size);
   }
+  ssize_t write_at(int file, const void* bytes, size_t size, off_t at) override {
+    if (fault()) return -1;
+    if (++writes_ % 3 == 0) {
+      errno = EINTR;
+      return -1;
+    }
+    return System::write_at(file, bytes, size > 64 ? size - size / 2 : size, at);
+  }
   int fsync(int file) override { return fault() ? -1 : System::fsync(file); }
   int rename(int folder, const char* from, int to_folder, const char* to) override {
     return fault() ? -1 : System::rename(folder, from, to_folder, to);
