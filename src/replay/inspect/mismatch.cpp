@@ -7,7 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/objective.h"
-#include "src/replay/inspect/recorded_batch.h"
+#include "src/replay/inspect/recorded_step.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -81,7 +81,7 @@ class Meter {
  public:
   explicit Meter(const MismatchOptions& options) : options_(options) {}
 
-  void add_step(const RecordedRollout& rollout, const RecordedBatch& step) {
+  void add_step(const RecordedRollout& rollout, const RecordedStep& step) {
     // Of the weights that the rollout was made with: those before its first update.
     const bool old = step.old_log_probs.has_value();
     const TokenColumn& train = old ? step.old_log_probs : step.log_probs;
@@ -179,7 +179,7 @@ Mismatch measure_mismatch(const RecordedRun& run, const MismatchOptions& options
   Meter meter(options);
   for (const int64_t id : trained_rollouts(run)) {
     const RecordedRollout rollout = read_recorded_rollout(run, id);
-    for (const RecordedBatch& step : rollout.steps) meter.add_step(rollout, step);
+    for (const RecordedStep& step : rollout.steps) meter.add_step(rollout, step);
   }
   Mismatch out = meter.done();
   if (out.all.tokens > 0) return out;

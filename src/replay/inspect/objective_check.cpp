@@ -55,7 +55,7 @@ Quantity absent(std::string name, Verdict verdict, const std::string& missing = 
 }
 
 struct Check {
-  const RecordedBatch& step;
+  const RecordedStep& step;
   double tolerance;
   bool unmasked_only = false;
 
@@ -107,7 +107,7 @@ struct Check {
   }
 };
 
-std::vector<Quantity> advantage_quantities(const RecordedBatch& step, const AdvantageValues& values,
+std::vector<Quantity> advantage_quantities(const RecordedStep& step, const AdvantageValues& values,
                                            size_t first, double tolerance) {
   const Check check{step, tolerance};
   return {check.rewards(values, first),
@@ -116,7 +116,7 @@ std::vector<Quantity> advantage_quantities(const RecordedBatch& step, const Adva
           check.column("advantages", step.advantages, values.advantages, first, values.missing)};
 }
 
-std::vector<Quantity> loss_quantities(const RecordedBatch& step, const LossValues& values,
+std::vector<Quantity> loss_quantities(const RecordedStep& step, const LossValues& values,
                                       double tolerance) {
   const Check check{step, tolerance, true};
   std::vector<Quantity> out = {
@@ -186,7 +186,7 @@ std::optional<Explanation> explain(const std::vector<Quantity>& from,
   return best;
 }
 
-int64_t unmasked(const RecordedBatch& step) {
+int64_t unmasked(const RecordedStep& step) {
   int64_t out = 0;
   for (const engine::Sample& s : step.samples) out += std::ranges::count(s.loss_mask, uint8_t{1});
   return out;
@@ -220,11 +220,11 @@ std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
   const AdvantageValues values = replay_advantages(rollout, options.setting);
   std::vector<ObjectiveStep> out;
   size_t first = 0, tokens = 0;
-  for (const RecordedBatch& step : rollout.steps) {
+  for (const RecordedStep& step : rollout.steps) {
     for (const engine::Sample& s : step.samples) tokens += s.loss_mask.size();
   }
   const bool pairs = static_cast<int64_t>(tokens) <= kPairTokens;
-  for (const RecordedBatch& step : rollout.steps) {
+  for (const RecordedStep& step : rollout.steps) {
     ObjectiveStep& made = out.emplace_back();
     made.id = step.id;
     made.samples = step.samples.size();

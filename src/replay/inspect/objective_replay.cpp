@@ -55,7 +55,7 @@ class Training {
   Training(const RecordedRollout& rollout, const ObjectiveSetting& setting)
       : rollout_(rollout), setting_(setting), config_(advantage_config(setting.options)) {
     config_.normalize_rewards = false;
-    for (const RecordedBatch& step : rollout.steps) {
+    for (const RecordedStep& step : rollout.steps) {
       for (size_t i = 0; i < step.samples.size(); ++i) add(step, i);
       if (step.shaped && recorded_) {
         recorded_->insert(recorded_->end(), step.shaped->begin(), step.shaped->end());
@@ -90,7 +90,7 @@ class Training {
   }
 
  private:
-  void add(const RecordedBatch& step, size_t i) {
+  void add(const RecordedStep& step, size_t i) {
     samples_.push_back(slim(step.samples[i]));
     whole_.push_back(static_cast<int64_t>(step.samples[i].tokens.size()));
     SampleTargets& targets = targets_.emplace_back();
@@ -237,7 +237,7 @@ struct LossInputs {
   bool whole = true;        // of every sample, with advantages
 };
 
-LossInputs loss_inputs(const RecordedBatch& step, const TokenColumn& advantages,
+LossInputs loss_inputs(const RecordedStep& step, const TokenColumn& advantages,
                        const ObjectiveSetting& setting, bool policy_is_old) {
   LossInputs in;
   const TokenColumn& current = policy_is_old ? step.old_log_probs : step.log_probs;
@@ -288,7 +288,7 @@ std::vector<double> weights(engine::Reducer reducer, const RecordedRollout& roll
     return engine::sample_weights(reducer, of);
   }
   std::map<uint64_t, size_t> places;
-  for (const RecordedBatch& step : rollout.steps) {
+  for (const RecordedStep& step : rollout.steps) {
     for (const Sample& s : step.samples) {
       places.emplace(s.id, of.size());
       of.push_back(slim(s));
@@ -301,7 +301,7 @@ std::vector<double> weights(engine::Reducer reducer, const RecordedRollout& roll
 }
 
 /// Why losses cannot be computed; empty where they can.
-std::string missing_inputs(const engine::ObjectiveConfig& config, const RecordedBatch& step,
+std::string missing_inputs(const engine::ObjectiveConfig& config, const RecordedStep& step,
                            const TokenColumn& advantages, bool policy_is_old, bool rollout_as_old) {
   if (!is_whole(policy_is_old ? step.old_log_probs : step.log_probs, step.samples)) {
     return "the policy's log-probabilities of this step are not recorded";
@@ -325,7 +325,7 @@ AdvantageValues replay_advantages(const RecordedRollout& rollout, const Objectiv
   return Training(rollout, setting).run();
 }
 
-LossValues replay_losses(const RecordedRollout& rollout, const RecordedBatch& step,
+LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& step,
                          const TokenColumn& computed, const ObjectiveSetting& setting) {
   LossValues out;
   const engine::ObjectiveConfig config = step_config(setting.options).objective;

@@ -6,7 +6,7 @@
 
 #include "src/engine/losses.h"
 #include "src/replay/inspect/objective_setting.h"
-#include "src/replay/inspect/recorded_batch.h"
+#include "src/replay/inspect/recorded_step.h"
 
 /// The objective of recorded steps, computed again by the engine from recorded log-probabilities:
 /// no model is needed.
@@ -32,7 +32,7 @@ struct LossValues {
 };
 
 /// `computed`: the step's advantages where none were recorded.
-LossValues replay_losses(const RecordedRollout& rollout, const RecordedBatch& step,
+LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& step,
                          const TokenColumn& computed, const ObjectiveSetting& setting);
 
 }  // namespace rlreplay::replay

@@ -1,4 +1,4 @@
-#include "src/replay/inspect/recorded_batch.h"
+#include "src/replay/inspect/recorded_step.h"
 
 #include <algorithm>
 #include <map>
@@ -12,12 +12,12 @@ using format::RolloutData;
 using format::TokenFloats;
 using format::TrainData;
 
-constexpr TokenColumn RecordedBatch::*kColumns[] = {
-    &RecordedBatch::log_probs,     &RecordedBatch::old_log_probs,
-    &RecordedBatch::ref_log_probs, &RecordedBatch::rollout_log_probs,
-    &RecordedBatch::entropy,       &RecordedBatch::advantages,
-    &RecordedBatch::returns,       &RecordedBatch::kl,
-    &RecordedBatch::policy_kl,     &RecordedBatch::policy_loss};
+constexpr TokenColumn RecordedStep::*kColumns[] = {
+    &RecordedStep::log_probs,     &RecordedStep::old_log_probs,
+    &RecordedStep::ref_log_probs, &RecordedStep::rollout_log_probs,
+    &RecordedStep::entropy,       &RecordedStep::advantages,
+    &RecordedStep::returns,       &RecordedStep::kl,
+    &RecordedStep::policy_kl,     &RecordedStep::policy_loss};
 constexpr std::optional<TokenFloats> TrainData::*kRecorded[] = {
     &TrainData::log_probs,     &TrainData::old_log_probs,
     &TrainData::ref_log_probs, &TrainData::rollout_log_probs,
@@ -89,7 +89,7 @@ engine::Sample sample_of(const TrainData& data, size_t row, const ById& rollout)
   return out;
 }
 
-void append_rows(const TrainData& data, const ById& rollout, RecordedBatch& batch) {
+void append_rows(const TrainData& data, const ById& rollout, RecordedStep& batch) {
   const size_t before = batch.samples.size();
   for (size_t row = 0; row < data.size(); ++row) {
     batch.samples.push_back(sample_of(data, row, rollout));
@@ -117,7 +117,7 @@ void append_rows(const TrainData& data, const ById& rollout, RecordedBatch& batc
 }
 
 /// The sampler's log-probabilities, from the trainer's copy where it has one.
-void join_rollout_log_probs(RecordedBatch& batch) {
+void join_rollout_log_probs(RecordedStep& batch) {
   bool any = false;
   std::vector<std::vector<float>> joined;
   for (size_t i = 0; i < batch.samples.size(); ++i) {
@@ -144,7 +144,7 @@ bool is_whole(const TokenColumn& column, std::span<const engine::Sample> samples
   return true;
 }
 
-std::optional<double> RecordedBatch::scalar(std::string_view name) const {
+std::optional<double> RecordedStep::scalar(std::string_view name) const {
   if (!scalars) return std::nullopt;
   const auto at = std::ranges::find(scalars->names, name);
   if (at == scalars->names.end()) return std::nullopt;
@@ -172,7 +172,7 @@ RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout) {
   for (const engine::Sample& s : out.samples) by_id.emplace(s.id, &s);
   for (const StepId& step : run.steps()) {
     if (step.rollout != rollout) continue;
-    RecordedBatch batch;
+    RecordedStep batch;
     batch.id = step;
     for (const format::UnitRecord* record : run.dump().find("train", step.group())) {
       const format::UnitReader unit = run.dump().open_unit(*record);

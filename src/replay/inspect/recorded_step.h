@@ -19,7 +19,7 @@ using TokenColumn = std::optional<std::vector<std::vector<float>>>;
 /// Whether every sample that has a response has the column.
 bool is_whole(const TokenColumn& column, std::span<const engine::Sample> samples);
 
-struct RecordedBatch {
+struct RecordedStep {
   StepId id;
   /// As the step packed them, with the mask that it trained with. Group and reward are the
   /// rollout's, 0 where it does not say.
@@ -40,7 +40,7 @@ struct RecordedRollout {
   bool has_rewards = false;             // of every sample
   bool has_groups = false;
   std::optional<format::RolloutData> data;
-  std::vector<RecordedBatch> steps;
+  std::vector<RecordedStep> steps;
 };
 
 /// The rollouts that have steps in the dump, in order.
