@@ -44,6 +44,7 @@ std::vector<std::byte> permuted(const std::vector<std::byte>& values,
                                 const std::vector<int64_t>& order) {
   const size_t bytes = order.empty() ? 0 : values.size() / order.size();
   std::vector<std::byte> out(values.size());
+  if (out.empty()) return out;  // no column, or its values were not asked for
   for (size_t i = 0; i < order.size(); ++i) {
     std::memcpy(out.data() + i * bytes, values.data() + static_cast<size_t>(order[i]) * bytes,
                 bytes);
