@@ -95,9 +95,10 @@ void report_unlisted(const std::string& path, const DumpReader& dump, VerifyRepo
     if (known.contains(file)) continue;
     // A writer at work, or one that died, leaves its unfinished file behind: no finding.
     if (!dump.sealed() && file.ends_with(kTemporarySuffix)) continue;
-    report.problems.push_back(
-        {Rule::kUnlisted, file, "",
-         dump.sealed() ? "no record names this file" : "no record acknowledges this file"});
+    report.problems.push_back({Rule::kUnlisted, file, "",
+                               dump.sealed() ? "no record names this file"
+                                             : "no record acknowledges this file: its writer ended "
+                                               "before; a resumed one removes it"});
   }
 }
 

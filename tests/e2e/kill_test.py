@@ -63,7 +63,8 @@ class Case(unittest.TestCase):
         for path, content in before.items():
             self.assertEqual(units[path], content, path)
         report = self.verify(dump, 0 if (dump / "manifest.json").exists() else 3)
-        self.assertEqual(report["problems"], [])
+        # Killed between a unit's name and its record: the unit is there, and nobody promised it.
+        self.assertEqual({p["code"] for p in report["problems"]} - {"unlisted"}, set())
         self.assertEqual(report["units"], len(units))
         self.assertEqual(report["whole_units"], len(units))
         self.assertEqual(report["whole_steps"], sum(p.startswith("train/") for p in units))
