@@ -5,6 +5,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/shell_word.h"
 #include "src/replay/difference_report.h"
 
 namespace rlreplay::bisect {
@@ -130,15 +131,6 @@ void add_difference(JsonLine& line, const Judgement* judgement) {
 }
 
 }  // namespace
-
-std::string shell_word(const std::string& text) {
-  constexpr const char* kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
-  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return text;
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
 
 std::string report_text(const RevisionQuestion& question, const Finding& finding) {
   std::string text = "rlbisect: " + headline(finding);

@@ -6,9 +6,6 @@
 
 namespace rlreplay::bisect {
 
-/// A text as one word of a shell's command line.
-std::string shell_word(const std::string& text);
-
 /// What was found, to be pasted into an issue: ends with the command that shows it again.
 std::string report_text(const RevisionQuestion& question, const Finding& finding);
 

@@ -18,6 +18,7 @@
 #include "src/base/build_info.h"
 #include "src/base/json_value.h"
 #include "src/base/libraries.h"
+#include "src/base/shell_word.h"
 #include "src/engine/backend_torch_library.h"
 #include "src/task/libraries.h"
 
@@ -87,15 +88,6 @@ std::string utc() {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-std::string quoted(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
-  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
 /// As it would be typed. What stands behind `--` is another program's, and may hold its secrets.
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -104,7 +96,7 @@ std::string command_line() {
   for (size_t begin = 0; begin < bytes.size();) {
     const size_t end = std::min(bytes.find('\0', begin), bytes.size());
     const std::string word = bytes.substr(begin, end - begin);
-    out += (out.empty() ? "" : " ") + quoted(word);
+    out += (out.empty() ? "" : " ") + shell_word(word);
     if (word == "--") break;
     begin = end + 1;
   }

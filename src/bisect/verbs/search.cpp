@@ -6,6 +6,7 @@
 
 #include "src/base/build_info.h"
 #include "src/base/error.h"
+#include "src/base/shell_word.h"
 #include "src/base/terminal.h"
 #include "src/bisect/ends.h"
 #include "src/bisect/report.h"
