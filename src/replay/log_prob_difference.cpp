@@ -6,19 +6,9 @@
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
+#include "src/base/percentile.h"
 
 namespace rlreplay::replay {
-namespace {
-
-/// The nearest-rank percentile of sorted values.
-double percentile(const std::vector<double>& sorted, double share) {
-  if (sorted.empty()) return 0;
-  const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
-  return sorted[std::max<size_t>(rank, 1) - 1];
-}
-
-}  // namespace
-
 LogProbDifference compare_log_probs(std::span<const engine::Sample> samples,
                                     std::span<const std::vector<float>> a,
                                     std::span<const std::vector<float>> b) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "src/base/error.h"
+#include "src/base/percentile.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -15,11 +16,6 @@ using Indices = std::vector<size_t>;
 constexpr int64_t kPositions[] = {0, 16, 64, 256, 1024, 4096, 16384};
 
 size_t at(Side side) { return static_cast<size_t>(side); }
-
-double percentile(const std::vector<double>& sorted, double share) {
-  const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
-  return sorted[std::max<size_t>(rank, 1) - 1];
-}
 
 /// `value` gives nothing for a token that has none.
 template <class Get>

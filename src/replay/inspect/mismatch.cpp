@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "src/base/error.h"
+#include "src/base/percentile.h"
 #include "src/engine/objective.h"
 #include "src/replay/inspect/recorded_step.h"
 
@@ -46,15 +47,6 @@ size_t decade(double distance) {
   if (distance == 0) return 0;
   const int of = static_cast<int>(std::floor(std::log10(distance)));
   return static_cast<size_t>(std::clamp(of - kLowestDecade + 2, 1, static_cast<int>(kDecades) - 1));
-}
-
-/// The nearest-rank percentile. Reorders the values.
-double percentile(std::vector<double>& values, double share) {
-  if (values.empty()) return 0;
-  const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
-  const auto at = values.begin() + static_cast<ptrdiff_t>(std::max<size_t>(rank, 1) - 1);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
 }
 
 /// The version of the weights that wrote each response token.
@@ -99,6 +91,7 @@ class Meter {
   }
 
   Mismatch done() {
+    std::sort(distances_.begin(), distances_.end());
     made_.p50 = percentile(distances_, 0.5);
     made_.p90 = percentile(distances_, 0.9);
     made_.p99 = percentile(distances_, 0.99);
