@@ -308,6 +308,15 @@ class Importer {
 
 }  // namespace
 
+std::string findings_text(const ImportReport& report) {
+  std::string out;
+  for (const foreign::Problem& finding : report.findings) {
+    out += "finding " + std::string(finding.code) + ": " + finding.message + " (" + finding.where +
+           ")\n";
+  }
+  return out;
+}
+
 ImportReport import_dump(const ImportOptions& options,
                          const std::function<void(const std::string& path)>& progress) {
   return Importer(options, progress).run();

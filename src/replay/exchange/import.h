@@ -35,6 +35,9 @@ struct ImportReport {
   Hash root;
 };
 
+/// A line a finding, for people.
+std::string findings_text(const ImportReport& report);
+
 /// Reads other people's debug dumps into a dump of ours, and runs nothing that they carry. Shards
 /// of one rollout are put together; what has no place of its own is kept in `x-` units, from which
 /// export writes the same files again. `progress` is told each file before it is read.

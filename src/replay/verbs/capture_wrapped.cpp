@@ -79,10 +79,7 @@ void print(const WrapArguments& arguments, const Launch& launch, const ImportRep
               << '\n';
     return;
   }
-  for (const foreign::Problem& finding : report.findings) {
-    std::cout << "finding " << finding.code << ": " << finding.message << " (" << finding.where
-              << ")\n";
-  }
+  std::cout << findings_text(report);
   std::cout << "recorded in " << arguments.output << ": " << report.rollouts << " rollouts, "
             << report.samples << " samples, " << report.steps << " steps, root "
             << report.root.hex() << "\nthe framework's own files are left in "

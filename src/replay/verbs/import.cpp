@@ -54,10 +54,7 @@ void print_text(const ImportOptions& options, const ImportReport& report) {
   for (const auto& [layout, count] : layouts) {
     std::cout << count << (count == 1 ? " file:  " : " files: ") << layout << '\n';
   }
-  for (const foreign::Problem& finding : report.findings) {
-    std::cout << "finding " << finding.code << ": " << finding.message << " (" << finding.where
-              << ")\n";
-  }
+  std::cout << findings_text(report);
   std::cout << options.output << ": " << report.rollouts << " rollouts, " << report.samples
             << " samples, " << report.tokens << " tokens, " << report.steps << " steps\nroot "
             << report.root.hex() << "\nlook into it: rlreplay show " << options.output << '\n';
