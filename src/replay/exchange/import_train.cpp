@@ -1,7 +1,7 @@
 #include "src/replay/exchange/import_train.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <set>
 
 #include "format/foreign/numbers.h"
@@ -9,6 +9,7 @@
 #include "format/foreign/train_shard.h"
 #include "src/replay/exchange/cell.h"
 #include "src/replay/exchange/own_datasets.h"
+#include "src/replay/exchange/slime_columns.h"
 #include "src/replay/exchange/train_schedule.h"
 
 namespace rlreplay::replay {
@@ -23,30 +24,9 @@ using format::Presence;
 using format::TokenFloats;
 using format::TrainData;
 
-struct Name {
-  std::string_view theirs;
-  std::string_view ours;
-};
-
-// The trainer's log_probs are those before the first update with this rollout.
-constexpr auto kNames = std::to_array<Name>({{"tokens", "tokens"},
-                                             {"loss_masks", "loss_mask"},
-                                             {"rollout_log_probs", "rollout_log_probs"},
-                                             {"log_probs", "old_log_probs"},
-                                             {"ref_log_probs", "ref_log_probs"},
-                                             {"teacher_log_probs", "teacher_log_probs"},
-                                             {"entropy", "entropy"},
-                                             {"ref_entropy", "ref_entropy"},
-                                             {"values", "values"},
-                                             {"returns", "returns"},
-                                             {"advantages", "advantages"},
-                                             {"kl", "kl"},
-                                             {"opd_reverse_kl", "reverse_kl"}});
-
 std::string_view our_name(std::string_view theirs) {
-  const auto it = std::find_if(kNames.begin(), kNames.end(),
-                               [&](const Name& name) { return name.theirs == theirs; });
-  return it == kNames.end() ? std::string_view() : it->ours;
+  const auto it = std::ranges::find(kSlimeColumns, theirs, &SlimeColumn::theirs);
+  return it == std::end(kSlimeColumns) ? std::string_view() : it->ours;
 }
 
 uint64_t prompt_length(const TrainBatch& batch, size_t i) {
@@ -155,7 +135,7 @@ foreign::Replacements replacements(const TorchFile& file, const ImportedTrain& m
   const std::vector<int64_t> indices = foreign::TrainShard(file).indices();
   for (size_t row = 0; row < indices.size(); ++row) {
     const Place place = places.at(indices[row]);
-    for (const Name& name : kNames) {
+    for (const SlimeColumn& name : kSlimeColumns) {
       const std::optional<Value> value = cell_value(file, row, name.theirs);
       const std::optional<Cell> cell = find_cell(*made.steps.at(place.step), name.ours, place.row);
       if (!value || !cell || !holds(file.tree(), *value, *cell)) continue;

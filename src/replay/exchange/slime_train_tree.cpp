@@ -1,13 +1,13 @@
 #include "src/replay/exchange/slime_train_tree.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "src/base/error.h"
 #include "src/replay/exchange/cell.h"
 #include "src/replay/exchange/dicts.h"
 #include "src/replay/exchange/own_datasets.h"
+#include "src/replay/exchange/slime_columns.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -19,25 +19,6 @@ using foreign::Value;
 using format::RolloutData;
 using format::TokenFloats;
 using format::TrainData;
-
-/// slime's column, ours, and its type.
-struct Column {
-  std::string_view theirs, ours;
-  TorchDType dtype = TorchDType::kFloat32;
-};
-constexpr auto kColumns = std::to_array<Column>({
-    {"loss_masks", "loss_mask", TorchDType::kInt32},
-    {"rollout_log_probs", "rollout_log_probs"},
-    {"log_probs", "old_log_probs"},
-    {"ref_log_probs", "ref_log_probs"},
-    {"teacher_log_probs", "teacher_log_probs"},
-    {"entropy", "entropy"},
-    {"ref_entropy", "ref_entropy"},
-    {"values", "values"},
-    {"returns", "returns"},
-    {"advantages", "advantages"},
-    {"kl", "kl"},
-});
 
 /// Whether slime's tensors, one a sample, hold a column bit by bit.
 bool is_whole(const TrainData& data, const std::optional<TokenFloats>& column) {
@@ -158,9 +139,12 @@ class Builder {
     dicts_.set(made, "truncated", Value::of_int(truncated(row) ? 1 : 0));
     dicts_.set(made, "rollout_ids", Value::of_int(static_cast<int64_t>(id)));
     dicts_.set(made, "rollout_mask_sums", mask_sum(data, i));
-    for (const Column& column : kColumns) {
+    for (const SlimeColumn& column : kSlimeColumns) {
+      if (!column.written) continue;
+      const bool mask = column.ours == "loss_mask";
       if (const auto cell = find_column(data, column.ours, i)) {
-        dicts_.set(made, std::string(column.theirs), tensor(*cell, column.dtype));
+        dicts_.set(made, std::string(column.theirs),
+                   tensor(*cell, mask ? TorchDType::kInt32 : TorchDType::kFloat32));
       }
     }
     return made;
@@ -237,8 +221,8 @@ class Builder {
   Value own_step(int64_t number, const TrainData& step, const TrainData& data) {
     const std::string group = std::to_string(training_.rollout_id) + "-" + std::to_string(number);
     std::set<std::string> fields = {"sample_id", "offsets"};
-    for (const Column& column : kColumns) {
-      if (is_whole(data, column.ours)) fields.insert(std::string(column.ours));
+    for (const SlimeColumn& column : kSlimeColumns) {
+      if (column.written && is_whole(data, column.ours)) fields.insert(std::string(column.ours));
     }
     const Value names = list();
     for (const std::string& name : fields) append(names, dicts_.text(name));
