@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/hdf5_pipeline.h"
+#include "bench/median.h"
 #include "bench/recording.h"
 #include "format/dump_reader.h"
 #include "format/dump_writer.h"
@@ -108,11 +109,6 @@ double seconds_of(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[(values.size() - 1) / 2];
 }
 
 /// Both sides in turn, so that a busy machine slows both.

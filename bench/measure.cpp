@@ -28,12 +28,6 @@ std::optional<Rate> rate(const Item& item, const std::vector<double>& times) {
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 Outcome measure(const Item& item, const Sides& sides, int repetitions, double seconds) {
   const int64_t our_calls = sides.ours ? calls_in(sides.ours, seconds) : 0;
   const int64_t torch_calls = sides.torch ? calls_in(sides.torch, seconds) : 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bench/bench.h"
+#include "bench/median.h"
 
 namespace rlreplay::bench {
 
@@ -23,8 +24,5 @@ struct Outcome {
 /// Measures both sides in turn (ours, torch, ours, torch, ...), each for `seconds` a repetition
 /// after a call that is not timed.
 Outcome measure(const Item& item, const Sides& sides, int repetitions, double seconds);
-
-/// The middle value, the lower one of two.
-double median(std::vector<double> values);
 
 }  // namespace rlreplay::bench

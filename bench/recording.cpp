@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/median.h"
 #include "format/dump_reader.h"
 #include "src/replay/demo.h"
 #include "src/replay/models.h"
@@ -31,11 +32,6 @@ struct Measured {
   std::vector<double> processor;  // the same in processor seconds, which other work changes least
   double bytes = 0;               // a token
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[(values.size() - 1) / 2];
-}
 
 /// Seconds on the clock, and of all threads of this process.
 struct Spent {
