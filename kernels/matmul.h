@@ -69,11 +69,13 @@ struct CombineSegments {
 /// sample each (append_token_leaves); rows in no leaf (padding) contribute nothing.
 /// Order: in a leaf one fma chain from +0 over ascending rows; each leaf's value is one
 /// contribution to the TokenSum. An empty leaf contributes nothing.
+/// Without `accumulate`, dw = that sum: what it held before does not matter.
 struct MatmulTokens {
   Matrix<const float> dy;
   Matrix<const float> x;
   std::span<const Range> leaves;
   TokenSum dw;
+  bool accumulate = true;
 };
 
 void check_shapes(const Matmul& op);

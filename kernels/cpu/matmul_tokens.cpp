@@ -2,9 +2,6 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/matmul_tokens.cpp"
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
-#include <utility>
 #include <vector>
 
 #include <hwy/foreach_target.h>  // compiles this file once per target
@@ -12,9 +9,8 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/matmul-inl.h"
 #include "kernels/cpu/matmul_plan.h"
-#include "kernels/cpu/token_sum-inl.h"
+#include "kernels/cpu/token_leaf-inl.h"
 #include "src/base/thread_pool.h"
 
 #if HWY_TARGET & RLREPLAY_FUSED_TARGETS
@@ -22,159 +18,16 @@ HWY_BEFORE_NAMESPACE();
 namespace rlreplay::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// Whether the target converts float to int64 by itself.
-constexpr bool kDirect = HWY_TARGET == HWY_AVX3;
-
-using Half = hn::Vec<hn::Half<Simd::D>>;
-using DI64 = hn::Repartition<int64_t, Simd::D>;
-
-/// a 2^S, rounded to nearest, ties to even; below 2^51 where the target does not convert.
-HWY_INLINE hn::Vec<DI64> round_small(Half a, double unit) {
-#if HWY_TARGET == HWY_AVX3
-  // The product is exact, or so small that it rounds to 0.
-  const auto scaled = hn::Mul(a, hn::Set(hn::Half<Simd::D>(), static_cast<float>(unit)));
-  return hn::Vec<DI64>{_mm512_cvtps_epi64(scaled.raw)};
-#else
-  // One fused multiply-add with 1.5 2^52 rounds; its bits are those of 1.5 2^52 plus the integer.
-  const hn::Repartition<double, Simd::D> dd;
-  const auto shift = hn::Set(dd, 0x1.8p52);
-  const auto sum = hn::MulAdd(hn::PromoteTo(dd, a), hn::Set(dd, unit), shift);
-  return hn::Sub(hn::BitCast(DI64(), sum), hn::BitCast(DI64(), shift));
-#endif
-}
-
-/// Adds the contributions of leaves to sums of int64.
-class LeafRounding {
- public:
-  explicit LeafRounding(const TokenRounding& rounding)
-      : rounding_(rounding),
-        small_bits_(std::bit_cast<int32_t>(
-            kDirect ? rounding.limit
-                    : std::min(rounding.limit, static_cast<float>(0x1p51 / rounding.unit)))) {}
-
-  /// Whether `add_row` may take the values of this leaf.
-  template <int kRows>
-  HWY_INLINE bool small(const Simd::F (&acc)[kRows][2]) const {
-    const Simd::DI di;
-    // As integers, NaN is above infinity and infinity above every number.
-    auto largest = hn::Zero(di);
-#pragma GCC unroll 12
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v) largest = hn::Max(largest, hn::BitCast(di, hn::Abs(acc[r][v])));
-    }
-    return hn::AllTrue(di, hn::Lt(largest, hn::Set(di, small_bits_)));
-  }
-
-  /// sum[0..kPanel) += values[0..kPanel), which are small.
-  HWY_INLINE void add_row(const float* HWY_RESTRICT values, int64_t* HWY_RESTRICT sum) const {
-    const hn::Half<Simd::D> d;
-    const DI64 di64;
-    constexpr int64_t kHalf = kLanes / 2;
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < kPanel; i += kHalf) {
-      const auto rounded = round_small(hn::Load(d, values + i), rounding_.unit);
-      hn::StoreU(hn::Add(hn::LoadU(di64, sum + i), rounded), di64, sum + i);
-    }
-  }
-
-  /// Adds `rows` rows of any values; false if one was rejected.
-  HWY_NOINLINE bool add_large(const float* values, int64_t rows, int64_t* sum,
-                              int64_t stride) const {
-    TokenVector rounding(rounding_);
-    for (int64_t r = 0; r < rows; ++r, sum += stride) {
-      for (int64_t i = 0; i < kPanel; i += kLanes, values += kLanes) {
-        rounding.add(hn::Load(Simd::D(), values), sum + i);
-      }
-    }
-    return !rounding.rejected();
-  }
-
- private:
-  TokenRounding rounding_;
-  int32_t small_bits_;  // magnitudes below are accepted, and small enough for round_small
-};
-
-/// The values of a leaf that are not yet in its sums: the next leaf's chain hides their addition.
-struct Pending {
-  HWY_ALIGN float values[kTileRows * kPanel];
-  int64_t* sum = nullptr;
-  int64_t stride = 0;
-  int64_t rows = 0;
-
-  void add(int64_t first, const LeafRounding& rounding) {
-    for (int64_t r = first; r < rows; ++r) rounding.add_row(values + r * kPanel, sum + r * stride);
-  }
-  void finish(const LeafRounding& rounding) {
-    add(0, rounding);
-    rows = 0;
-  }
-};
-
-/// Adds what is pending, and leaves one leaf of `tokens` tokens pending for `sum`; false if a
-/// contribution was rejected. fetch: whether the sums are not yet in the cache.
-using Leaf = bool (*)(const float* a, const float* b, int64_t tokens, const LeafRounding& rounding,
-                      int64_t* sum, int64_t stride, bool fetch, Pending& pending);
-
-template <int kRows>
-HWY_NOINLINE bool leaf(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t tokens,
-                       const LeafRounding& rounding, int64_t* sum, int64_t stride, bool fetch,
-                       Pending& pending) {
-  const Simd::D d;
-  Simd::F acc[kRows][2];
-  clear<kRows, 1>(acc);
-  // A row at a time, spread over the chain: at once they would hold up its own loads.
-  const int64_t run = tokens / kRows;
-  for (int r = 0; r < kRows; ++r, a += run * kRows, b += run * kPanel) {
-    if (fetch) {
-      for (int64_t i = 0; i < kPanel; i += 8) hwy::Prefetch(sum + r * stride + i);
-    }
-    if (r < pending.rows) {
-      rounding.add_row(pending.values + r * kPanel, pending.sum + r * pending.stride);
-    }
-    chain<kRows, 1>(a, b, 0, run, acc);
-  }
-  pending.add(kRows, rounding);
-  chain<kRows, 1>(a, b, 0, tokens - run * kRows, acc);
-#pragma GCC unroll 12
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (int v = 0; v < 2; ++v) hn::Store(acc[r][v], d, pending.values + r * kPanel + v * kLanes);
-  }
-  if (HWY_UNLIKELY(!rounding.small<kRows>(acc))) {
-    pending.rows = 0;
-    return rounding.add_large(pending.values, kRows, sum, stride);
-  }
-  pending.sum = sum;
-  pending.stride = stride;
-  pending.rows = kRows;
-  return true;
-}
-
-template <int... kRow>
-constexpr std::array<Leaf, sizeof...(kRow)> all_leaves(std::integer_sequence<int, kRow...>) {
-  return {leaf<kRow + 1>...};
-}
-
-Leaf choose_leaf(int64_t rows) {
-  static constexpr auto kLeaves = all_leaves(std::make_integer_sequence<int, kTileRows>());
-  return kLeaves[static_cast<size_t>(rows - 1)];
-}
-
-/// to[i][0..width) = from[rows[i]][first .. first + count), the rest of the width +0.
-void copy_columns(const Matrix<const float>& from, std::span<const int64_t> rows, int64_t first,
-                  int64_t count, int64_t width, float* HWY_RESTRICT to) {
+/// to[0..width) = src[0..count), the rest +0.
+HWY_INLINE void copy_row(const float* HWY_RESTRICT src, int64_t count, int64_t width,
+                         float* HWY_RESTRICT to) {
   const Simd::D wide;
   const hn::FixedTag<float, 4> d;
-  for (const int64_t row : rows) {
-    const float* HWY_RESTRICT src = from.row(row) + first;
-    int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) hn::StoreU(hn::LoadU(wide, src + i), wide, to + i);
-    for (; i + 4 <= count; i += 4) hn::StoreU(hn::LoadU(d, src + i), d, to + i);
-    for (; i < count; ++i) to[i] = src[i];
-    for (; i < width; ++i) to[i] = 0;
-    to += width;
-  }
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(hn::LoadU(wide, src + i), wide, to + i);
+  for (; i + 4 <= count; i += 4) hn::StoreU(hn::LoadU(d, src + i), d, to + i);
+  for (; i < count; ++i) to[i] = src[i];
+  for (; i < width; ++i) to[i] = 0;
 }
 
 /// Leaves whose tokens are packed and summed together: dw is read and written once for them.
@@ -183,6 +36,15 @@ struct Chunk {
   std::vector<Range> leaves;  // in `rows`
 };
 
+/// Sums too large to stay in a cache until they are wanted again are written past it, in whole
+/// lines.
+bool streamable(const Matrix<int64_t>& sum) {
+  constexpr int64_t kLarge = int64_t{1} << 18;
+  constexpr size_t kLine = 64;
+  return sum.rows * sum.cols >= kLarge && sum.stride % (kLine / sizeof(int64_t)) == 0 &&
+         reinterpret_cast<uintptr_t>(sum.data) % kLine == 0;
+}
+
 class TokenProduct {
  public:
   TokenProduct(const MatmulTokens& op, ThreadPool& pool)
@@ -190,10 +52,12 @@ class TokenProduct {
         pool_(pool),
         rounding_(token_rounding(op.dw)),
         tiles_(ceil_div(op.dy.cols, kTileRows)),
-        panels_(ceil_div(op.x.cols, kPanel)) {}
+        panels_(ceil_div(op.x.cols, kPanel)),
+        accumulate_(op.accumulate) {}
 
   void run(const Chunk& chunk) {
     chunk_ = &chunk;
+    stream_ = !accumulate_ && streamable(op_.dw.sum);
     const auto rows = static_cast<int64_t>(chunk.rows.size());
     plan_ = plan_token_product(rows, tiles_, panels_, kTileRows, kPanel, pool_.threads());
     x_ = reinterpret_cast<float*>(
@@ -201,7 +65,11 @@ class TokenProduct {
     pool_.run(ceil_div(rows, kPackRows), [this](int64_t item, int) { pack_x(item); });
     pool_.run(plan_.groups * plan_.runs,
               [this](int64_t item, int worker) { run_item(item, worker); });
+    accumulate_ = true;
   }
+
+  /// Whether no chunk has written the sums that are not to be added to.
+  bool unwritten() const { return !accumulate_; }
 
  private:
   static constexpr int64_t kPackRows = 32;  // rows of dy or x that are packed at a time
@@ -218,8 +86,40 @@ class TokenProduct {
     const int64_t first = item * kPackRows;
     for (int64_t panel = 0; panel < panels_; ++panel) {
       const int64_t count = std::min(op_.x.cols - panel * kPanel, kPanel);
-      copy_columns(op_.x, rows_from(first), panel * kPanel, count, kPanel,
-                   x_ + (panel * rows + first) * kPanel);
+      float* to = x_ + (panel * rows + first) * kPanel;
+      for (const int64_t row : rows_from(first)) {
+        copy_row(op_.x.row(row) + panel * kPanel, count, kPanel, to);
+        to += kPanel;
+      }
+    }
+  }
+
+  /// Some tiles of dy at a time, so that a row is read in whole cache lines.
+  void pack_dy(Range tiles, float* dy) const {
+    constexpr int64_t kTiles = 4, kRowsAhead = 24;
+    const auto rows = static_cast<int64_t>(chunk_->rows.size());
+    const auto row = [&](int64_t r) { return op_.dy.row(chunk_->rows[static_cast<size_t>(r)]); };
+    std::array<int64_t, kTiles + 1> cuts{piece(op_.dy.cols, tiles_, tiles.begin).begin};
+    for (int64_t tile = tiles.begin; tile < tiles.end; tile += kTiles) {
+      const auto count = static_cast<size_t>(std::min(kTiles, tiles.end - tile));
+      for (size_t t = 0; t < count; ++t) {
+        cuts[t + 1] = piece(op_.dy.cols, tiles_, tile + static_cast<int64_t>(t)).end;
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        const bool here = r + kRowsAhead < rows;  // else among the next tiles
+        const int64_t ahead = here ? r + kRowsAhead : std::min(r + kRowsAhead - rows, r);
+        const float* soon = row(ahead) + cuts[here ? 0 : count];
+        for (int64_t i = 0; i < kTiles * kTileRows; i += kLanes) hwy::Prefetch(soon + i);
+        const float* src = row(r);
+        float* to = dy;
+        for (size_t t = 0; t < count; ++t) {
+          const int64_t width = cuts[t + 1] - cuts[t];
+          copy_row(src + cuts[t], width, width, to + r * width);
+          to += rows * width;
+        }
+      }
+      dy += rows * (cuts[count] - cuts[0]);
+      cuts[0] = cuts[count];
     }
   }
 
@@ -231,53 +131,60 @@ class TokenProduct {
                         piece(op_.dy.cols, tiles_, tiles.end - 1).end};
     auto* dy = reinterpret_cast<float*>(
         pool_.scratch(worker, static_cast<size_t>(rows * cols.size()) * sizeof(float)));
-    for (int64_t first = 0; first < rows; first += kPackRows) {
-      const auto sources = rows_from(first);
-      for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
-        const Range n = piece(op_.dy.cols, tiles_, tile);
-        copy_columns(op_.dy, sources, n.begin, n.size(), n.size(),
-                     dy + (n.begin - cols.begin) * rows + first * n.size());
-      }
-    }
+    pack_dy(tiles, dy);
     Pending pending;
+    HWY_ALIGN int64_t tile_sums[kTileRows * kPanel];
     for (int64_t first = panels.begin; first < panels.end; first += plan_.cached_panels) {
       const int64_t last = std::min(panels.end, first + plan_.cached_panels);
       for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
         const Range n = piece(op_.dy.cols, tiles_, tile);
         for (int64_t panel = first; panel < last; ++panel) {
-          run_tile(n, dy + (n.begin - cols.begin) * rows, panel, pending);
+          run_tile(n, dy + (n.begin - cols.begin) * rows, panel, tile_sums, pending);
         }
       }
     }
     pending.finish(rounding_);
+    if (stream_) hwy::FlushStream();
   }
 
-  void run_tile(Range n, const float* dy, int64_t panel, Pending& pending) const {
+  void run_tile(Range n, const float* dy, int64_t panel, int64_t* tile, Pending& pending) const {
     const int64_t col = panel * kPanel;
     const int64_t cols = std::min(op_.x.cols - col, kPanel);
     const float* x = x_ + panel * static_cast<int64_t>(chunk_->rows.size()) * kPanel;
     if (cols == kPanel) {
       int64_t* sum = op_.dw.sum.row(n.begin) + col;
-      add_leaves(n.size(), dy, x, sum, op_.dw.sum.stride, true, pending);
+      const int64_t stride = op_.dw.sum.stride;
+      add_leaves(n.size(), dy, x, {accumulate_ ? sum : nullptr, stride, sum, stride, stream_}, tile,
+                 pending);
       return;
     }
-    HWY_ALIGN int64_t tile[kTileRows * kPanel] = {};
-    add_leaves(n.size(), dy, x, tile, kPanel, false, pending);
+    add_leaves(n.size(), dy, x, {nullptr, 0, tile, kPanel, false}, tile, pending);
     pending.finish(rounding_);
     for (int64_t r = 0; r < n.size(); ++r) {
       int64_t* sum = op_.dw.sum.row(n.begin + r) + col;
-      for (int64_t i = 0; i < cols; ++i) sum[i] = add_wrapping(sum[i], tile[r * kPanel + i]);
+      for (int64_t i = 0; i < cols; ++i) {
+        sum[i] = add_wrapping(accumulate_ ? sum[i] : 0, tile[r * kPanel + i]);
+      }
     }
   }
 
-  void add_leaves(int64_t rows, const float* dy, const float* x, int64_t* sum, int64_t stride,
-                  bool fetch, Pending& pending) const {
+  /// Between the first leaf and the last the sums lie in `tile`.
+  void add_leaves(int64_t rows, const float* dy, const float* x, const Sums& sums, int64_t* tile,
+                  Pending& pending) const {
     const Leaf leaf = choose_leaf(rows);
     bool accepted = true;
-    for (const Range& tokens : chunk_->leaves) {
+    Sums now = sums;
+    for (size_t i = 0; i < chunk_->leaves.size(); ++i) {
+      const Range& tokens = chunk_->leaves[i];
+      const bool last = i + 1 == chunk_->leaves.size();
+      now.to = last ? sums.to : tile;
+      now.to_stride = last ? sums.to_stride : kPanel;
+      now.stream = last && sums.stream;
+      const bool fetch = i == 0 && sums.from != nullptr;
       accepted &= leaf(dy + tokens.begin * rows, x + tokens.begin * kPanel, tokens.size(),
-                       rounding_, sum, stride, fetch, pending);
-      fetch = false;
+                       rounding_, now, fetch, pending);
+      now.from = tile;
+      now.from_stride = kPanel;
     }
     if (!accepted) raise_overflow(op_.dw.overflow);
   }
@@ -288,6 +195,8 @@ class TokenProduct {
   const int64_t tiles_;
   const int64_t panels_;
   TokenPlan plan_;
+  bool accumulate_;      // of this chunk
+  bool stream_ = false;  // of this chunk
   const Chunk* chunk_ = nullptr;
   float* x_ = nullptr;
 };
@@ -310,6 +219,9 @@ void matmul_tokens(const MatmulTokens& op, ThreadPool& pool) {
     if (chunk.rows.size() >= kChunkRows) finish();
   }
   finish();
+  if (product.unwritten()) {
+    for (int64_t r = 0; r < op.dw.sum.rows; ++r) std::fill_n(op.dw.sum.row(r), op.dw.sum.cols, 0);
+  }
 }
 
 }  // namespace

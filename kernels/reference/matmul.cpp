@@ -89,6 +89,9 @@ void combine_segments(const CombineSegments& op, ThreadPool&) {
 void matmul_tokens(const MatmulTokens& op, ThreadPool&) {
   check_shapes(op);
   const TokenRounding rounding = token_rounding(op.dw);
+  for (int64_t n = 0; n < op.dy.cols && !op.accumulate; ++n) {
+    for (int64_t k = 0; k < op.x.cols; ++k) op.dw.sum(n, k) = 0;
+  }
   for (const Range& leaf : op.leaves) {
     if (leaf.size() == 0) continue;
     for (int64_t n = 0; n < op.dy.cols; ++n) {

@@ -1,6 +1,10 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
+#include <vector>
 
+#include "src/base/buffer.h"
 #include "tests/kernels/matmul_support.h"
 
 using rlreplay::ThreadPool;
@@ -22,7 +26,7 @@ struct Sum {
 };
 
 Sum sum_of(const KernelSet& set, const Tokens& in, std::span<const Range> leaves, ThreadPool& pool,
-           int64_t start = 0) {
+           int64_t start = 0, bool accumulate = true) {
   Sum out{Guarded<int64_t>(in.dy.view().cols, in.x.view().cols)};
   out.dw.fill(start);
   MatmulTokens op;
@@ -30,6 +34,7 @@ Sum sum_of(const KernelSet& set, const Tokens& in, std::span<const Range> leaves
   op.x = in.x.view();
   op.leaves = leaves;
   op.dw = {out.dw.view(), in.scale, in.contributions, &out.overflow};
+  op.accumulate = accumulate;
   set.matmul_tokens(op, pool);
   return out;
 }
@@ -60,10 +65,13 @@ void require_equal(const Sum& got, const Sum& want) {
 void compare(const Tokens& in, int64_t start) {
   CAPTURE(in.dy.view().rows, in.dy.view().cols, in.x.view().cols, in.leaves.size(), in.scale);
   const Sum want = sum_of(reference_kernels(), in, in.leaves, *pools()[0], start);
+  const Sum alone = sum_of(reference_kernels(), in, in.leaves, *pools()[0], 0);
+  require_equal(sum_of(reference_kernels(), in, in.leaves, *pools()[0], start, false), alone);
   for (const auto& set : cpu_kernel_sets()) {
     for (auto& pool : pools()) {
       CAPTURE(set.name, pool->threads());
       require_equal(sum_of(set, in, in.leaves, *pool, start), want);
+      require_equal(sum_of(set, in, in.leaves, *pool, start, false), alone);
     }
   }
 }
@@ -99,6 +107,34 @@ TEST_CASE("matmul_tokens: no tokens, no rows and no columns leave the sum as it 
   Tokens empty = tokens(random, 5, 7, 2, 20, 64);
   empty.leaves = {{3, 3}, {0, 0}};
   compare(empty, 5);
+}
+
+TEST_CASE("matmul_tokens: sums too large for a cache are overwritten, then added to") {
+  Random random(18);
+  const int64_t n = 301, k = 1024;  // whole lines, as the parameters of a model have them
+  Tokens in = tokens(random, n, k, 3, 150, 64);
+  in.dy(in.leaves[1].begin, 300) = std::ldexp(1.0f, 30);  // large, not too large
+  in.x(in.leaves[1].begin, 1023) = 1;
+  const auto run = [&](const KernelSet& set, ThreadPool& pool) {
+    rlreplay::Buffer<int64_t> dw(static_cast<size_t>(n * k));
+    std::fill_n(dw.data(), dw.size(), int64_t{77});
+    uint32_t overflow = 0;
+    MatmulTokens op{in.dy.view(), in.x.view(), in.leaves, {{dw.data(), n, k}, 20}, false};
+    op.dw.contributions = in.contributions;
+    op.dw.overflow = &overflow;
+    set.matmul_tokens(op, pool);
+    op.accumulate = true;
+    set.matmul_tokens(op, pool);
+    REQUIRE(overflow == 0);
+    return std::vector<int64_t>(dw.data(), dw.data() + dw.size());
+  };
+  const std::vector<int64_t> want = run(reference_kernels(), *pools()[0]);
+  for (const auto& set : cpu_kernel_sets()) {
+    for (auto& pool : pools()) {
+      CAPTURE(set.name, pool->threads());
+      REQUIRE((run(set, *pool) == want));
+    }
+  }
 }
 
 TEST_CASE("matmul_tokens: rounding near ties and at both sizes of contribution") {
