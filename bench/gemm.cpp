@@ -42,9 +42,9 @@ struct Product {
   kernels::Matmul op;
 };
 
-// dw [n, k] += dy^T x, into int64, in leaves of 256 tokens.
+// dw [n, k] = or += dy^T x, into int64, in leaves of 256 tokens.
 struct WeightGradient {
-  explicit WeightGradient(Shape s)
+  WeightGradient(Shape s, bool accumulate)
       : dy(numbers(s.m * s.n, 1)), x(numbers(s.m * s.k, 2)), sum(static_cast<size_t>(s.n * s.k)) {
     std::fill_n(sum.data(), sum.size(), 0);
     kernels::append_token_leaves(0, s.m, 256, leaves);
@@ -52,6 +52,7 @@ struct WeightGradient {
     op.x = {x.data(), s.m, s.k};
     op.leaves = leaves;
     op.dw = {{sum.data(), s.n, s.k}, 40, static_cast<int64_t>(leaves.size()), &overflow};
+    op.accumulate = accumulate;
   }
 
   Buffer<float> dy, x;
@@ -72,9 +73,9 @@ std::function<void()> product(Shape s, kernels::Inner inner, const Context& cont
                  [&context](Product& p) { context.kernels.matmul(p.op, context.pool); });
 }
 
-std::function<void()> weight_gradient(Shape s, const Context& context) {
+std::function<void()> weight_gradient(Shape s, bool accumulate, const Context& context) {
   if (!context.kernels.matmul_tokens) return {};
-  return closure(std::make_shared<WeightGradient>(s), [&context](WeightGradient& g) {
+  return closure(std::make_shared<WeightGradient>(s, accumulate), [&context](WeightGradient& g) {
     context.kernels.matmul_tokens(g.op, context.pool);
   });
 }
@@ -99,7 +100,7 @@ void add_gemm(std::vector<Item>& items) {
                      }});
     items.push_back(
         {name + "backward dw", Unit::kGflops, multiplications * 2, [s](const Context& context) {
-           return Sides{weight_gradient(s, context), aten::linear_dw_bench(s.m, s.k, s.n)};
+           return Sides{weight_gradient(s, false, context), aten::linear_dw_bench(s.m, s.k, s.n)};
          }});
   }
 }

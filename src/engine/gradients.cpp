@@ -9,13 +9,25 @@ namespace rlreplay::engine {
 Gradients::Gradients(const ParameterTable& parameters)
     : parameters_(&parameters),
       sums_(static_cast<size_t>(parameters.elements)),
+      begun_(parameters.list.size()),
       overflow_(parameters.list.size()) {}
 
 void Gradients::begin(int scale, const ContributionCounts& counts) {
   scale_ = scale;
   counts_ = counts;
-  std::fill_n(sums_.data(), sums_.size(), int64_t{0});
+  std::fill(begun_.begin(), begun_.end(), false);
   std::fill(overflow_.begin(), overflow_.end(), 0u);
+}
+
+void Gradients::settle(int parameter) {
+  if (begun_[static_cast<size_t>(parameter)]) return;
+  const Parameter& p = (*parameters_)[parameter];
+  std::fill_n(sums_.data() + p.offset, p.size(), int64_t{0});
+  begun_[static_cast<size_t>(parameter)] = true;
+}
+
+void Gradients::finish() {
+  for (size_t i = 0; i < begun_.size(); ++i) settle(static_cast<int>(i));
 }
 
 kernels::Matrix<int64_t> Gradients::sum(int parameter) {
@@ -39,7 +51,7 @@ int64_t Gradients::contributions(const Parameter& p) const {
   return 0;
 }
 
-kernels::TokenSum Gradients::token_sum(std::initializer_list<int> parameters) {
+kernels::TokenSum Gradients::place_of(std::initializer_list<int> parameters) {
   const Parameter& first = (*parameters_)[*parameters.begin()];
   kernels::TokenSum out;
   out.sum = {sums_.data() + first.offset, first.rows, first.cols};
@@ -60,6 +72,22 @@ kernels::TokenSum Gradients::token_sum(std::initializer_list<int> parameters) {
   out.contributions = std::max<int64_t>(1, contributions(first));
   out.overflow = &overflow_[static_cast<size_t>(*parameters.begin())];
   return out;
+}
+
+kernels::TokenSum Gradients::token_sum(std::initializer_list<int> parameters) {
+  for (const int i : parameters) settle(i);
+  return place_of(parameters);
+}
+
+kernels::MatmulTokens Gradients::product(kernels::Matrix<const float> dy,
+                                         kernels::Matrix<const float> x,
+                                         std::span<const kernels::Range> leaves,
+                                         std::initializer_list<int> parameters) {
+  const auto begun = [&](int i) { return bool{begun_[static_cast<size_t>(i)]}; };
+  const bool accumulate = std::any_of(parameters.begin(), parameters.end(), begun);
+  if (accumulate) return {dy, x, leaves, token_sum(parameters), true};
+  for (const int i : parameters) begun_[static_cast<size_t>(i)] = true;
+  return {dy, x, leaves, place_of(parameters), false};
 }
 
 int Gradients::overflowed() const {

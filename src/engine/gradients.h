@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
+#include "kernels/matmul.h"
 #include "kernels/token_sum.h"
 #include "src/base/buffer.h"
 #include "src/engine/parameters.h"
@@ -21,8 +23,11 @@ class Gradients {
  public:
   explicit Gradients(const ParameterTable& parameters);
 
-  /// Sums to zero, flags down.
+  /// No contributions yet, flags down. A sum is set to zero when its first contribution comes, or
+  /// overwritten by it.
   void begin(int scale, const ContributionCounts& counts);
+  /// Sets the sums that had no contribution to zero: from here on all are there.
+  void finish();
 
   int scale() const { return scale_; }
   const Buffer<int64_t>& sums() const { return sums_; }
@@ -32,14 +37,24 @@ class Gradients {
   /// rows, biases one vector.
   kernels::TokenSum token_sum(std::initializer_list<int> parameters);
 
+  /// The gradient of such a matrix in a product of `x` with it, whose gradient is `dy`.
+  kernels::MatmulTokens product(kernels::Matrix<const float> dy, kernels::Matrix<const float> x,
+                                std::span<const kernels::Range> leaves,
+                                std::initializer_list<int> parameters);
+
   /// The first parameter that refused a contribution, -1 if none did.
   int overflowed() const;
 
  private:
   int64_t contributions(const Parameter& parameter) const;
+  /// token_sum, whatever the elements hold.
+  kernels::TokenSum place_of(std::initializer_list<int> parameters);
+  /// Sets sums without a contribution to zero.
+  void settle(int parameter);
 
   const ParameterTable* parameters_;
   Buffer<int64_t> sums_;
+  std::vector<bool> begun_;  // by parameter: whether its sum holds anything of this step
   std::vector<uint32_t> overflow_;
   ContributionCounts counts_;
   int scale_ = 0;

@@ -55,13 +55,13 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
     run.run(&KernelSet::matmul, {dy, &w, &order, nullptr, {}, result});
   };
   const auto weight_gradient = [&](Matrix<const float> dy, Matrix<const float> x,
-                                   const kernels::TokenSum& sum) {
-    run.run(&KernelSet::matmul_tokens, {dy, x, batch.leaves, sum});
+                                   std::initializer_list<int> parameters) {
+    run.run(&KernelSet::matmul_tokens, gradients.product(dy, x, batch.leaves, parameters));
   };
 
   const Matrix<float> dact{s.dact.data(), T, F}, dgate_up{s.dgate_up.data(), T, 2 * F};
   product(dout, packed.down_dx, orders.hidden, dact);
-  weight_gradient(dout, {a.act.data(), T, F}, gradients.token_sum({p.down}));
+  weight_gradient(dout, {a.act.data(), T, F}, {p.down});
   emit(Op::kDown, "dx", dact);
   run.run(&KernelSet::swiglu_backward, {{a.gate_up.data(), T, F, 2 * F},
                                         {a.gate_up.data() + F, T, F, 2 * F},
@@ -72,7 +72,7 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
   emit(Op::kSwiGlu, "dup", {dgate_up.data + F, T, F, 2 * F});
   const Matrix<float> dh{s.dh.data(), T, C}, dmiddle{s.dmiddle.data(), T, C};
   product(dgate_up, packed.gate_up_dx, orders.gate_up_dx, dh);
-  weight_gradient(dgate_up, {a.h2.data(), T, C}, gradients.token_sum({p.gate, p.up}));
+  weight_gradient(dgate_up, {a.h2.data(), T, C}, {p.gate, p.up});
   emit(Op::kGateUp, "dx", dh);
   run.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.middle.data(), T, C),
                                           .w = model.weight(p.post_norm),
@@ -85,7 +85,7 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
 
   const Matrix<float> dattention{s.dattention.data(), T, H * D};
   product(dmiddle, packed.o_dx, orders.hidden, dattention);
-  weight_gradient(dmiddle, {a.attention.data(), T, H * D}, gradients.token_sum({p.o}));
+  weight_gradient(dmiddle, {a.attention.data(), T, H * D}, {p.o});
   emit(Op::kOutput, "dx", dattention);
 
   const Matrix<float> dqkv{s.dqkv.data(), T, width};
@@ -133,7 +133,7 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
             {dqkv, nullptr, gradients.token_sum({p.q_bias, p.k_bias, p.v_bias})});
   }
   product(dqkv, packed.qkv_dx, orders.qkv_dx, dh);
-  weight_gradient(dqkv, {a.h.data(), T, C}, gradients.token_sum({p.q, p.k, p.v}));
+  weight_gradient(dqkv, {a.h.data(), T, C}, {p.q, p.k, p.v});
   emit(Op::kQkv, "dx", dh);
   run.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.x.data(), T, C),
                                           .w = model.weight(p.input_norm),

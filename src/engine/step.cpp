@@ -101,6 +101,7 @@ void forward_backward(const Runtime& run, const TrainState& state, Gradients& gr
     run_micro_batch(run, state, gradients, rotary, samples, targets, weights, config, first,
                     std::min(size, samples.size() - first), out);
   }
+  gradients.finish();
 }
 
 void emit_losses(const Runtime& run, Losses& losses) {

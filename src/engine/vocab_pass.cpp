@@ -82,7 +82,7 @@ void VocabPass::backward(std::span<const int64_t> rows, std::span<const int32_t>
            {logits(), max_.data(), sum_.data(), log_sum_.data(), entropy_.data(), labels.data(),
             c.data(), ce.data(), temperature_, logits()});
   run_.run(&KernelSet::matmul_tokens,
-           {logits(), compact(), leaves, gradients.token_sum({model_.parameters().head})});
+           gradients.product(logits(), compact(), leaves, {model_.parameters().head}));
   run_.run(&KernelSet::matmul,
            {logits(), &model_.packed_head_dx(), &model_.orders().head_dx, nullptr, {}, compact()});
   for (size_t i = 0; i < rows.size(); ++i) {
