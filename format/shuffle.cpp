@@ -1,6 +1,5 @@
 #include "format/shuffle.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -9,36 +8,71 @@
 namespace rlreplay::format {
 namespace {
 
-// The loops over a block of elements stay in the first cache level and have constant strides, so
-// that the compiler turns them into packing instructions.
-constexpr size_t kBlock = 1024;
+constexpr size_t kLanes = 16;
+using Bytes16 __attribute__((vector_size(kLanes))) = uint8_t;
 
+Bytes16 load(const uint8_t* p) {
+  Bytes16 v;
+  std::memcpy(&v, p, kLanes);
+  return v;
+}
+void store(uint8_t* p, Bytes16 v) { std::memcpy(p, &v, kLanes); }
+
+/// The halves of a0 b0 a1 b1 ...
+Bytes16 low(Bytes16 a, Bytes16 b) {
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+Bytes16 high(Bytes16 a, Bytes16 b) {
+  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                 31);
+}
+/// Their inverses: every second byte of a and b in a row.
+Bytes16 even(Bytes16 a, Bytes16 b) {
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+Bytes16 odd(Bytes16 a, Bytes16 b) {
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+}
+
+// 16 elements are kElement vectors of 16 bytes. Interleaving the two halves of these vectors,
+// log2(kElement) times, turns planes into elements; splitting them as often turns them back.
 template <size_t kElement>
-void shuffle_by(const uint8_t* __restrict in, size_t count, uint8_t* __restrict out) {
-  for (size_t begin = 0; begin < count; begin += kBlock) {
-    const size_t n = std::min(kBlock, count - begin);
-    const uint8_t* block = in + begin * kElement;
-    for (size_t b = 0; b < kElement; ++b) {
-      uint8_t* plane = out + b * count + begin;
-      for (size_t i = 0; i < n; ++i) plane[i] = block[i * kElement + b];
+void shuffle_by(const uint8_t* in, size_t count, uint8_t* out) {
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Bytes16 v[kElement], w[kElement];
+    for (size_t j = 0; j < kElement; ++j) v[j] = load(in + i * kElement + j * kLanes);
+    for (size_t round = 1; round < kElement; round *= 2) {
+      for (size_t j = 0; j < kElement / 2; ++j) {
+        w[j] = even(v[2 * j], v[2 * j + 1]);
+        w[j + kElement / 2] = odd(v[2 * j], v[2 * j + 1]);
+      }
+      for (size_t j = 0; j < kElement; ++j) v[j] = w[j];
     }
+    for (size_t j = 0; j < kElement; ++j) store(out + j * count + i, v[j]);
+  }
+  for (; i < count; ++i) {
+    for (size_t j = 0; j < kElement; ++j) out[j * count + i] = in[i * kElement + j];
   }
 }
 
-template <class Word>
-void unshuffle_by(const uint8_t* __restrict in, size_t count, uint8_t* __restrict out) {
-  constexpr size_t kElement = sizeof(Word);
-  for (size_t begin = 0; begin < count; begin += kBlock) {
-    const size_t n = std::min(kBlock, count - begin);
-    Word words[kBlock];
-    for (size_t i = 0; i < n; ++i) {
-      Word word = 0;
-      for (size_t b = 0; b < kElement; ++b) {
-        word = static_cast<Word>(word | static_cast<Word>(in[b * count + begin + i]) << (8 * b));
+template <size_t kElement>
+void unshuffle_by(const uint8_t* in, size_t count, uint8_t* out) {
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Bytes16 v[kElement], w[kElement];
+    for (size_t j = 0; j < kElement; ++j) v[j] = load(in + j * count + i);
+    for (size_t round = 1; round < kElement; round *= 2) {
+      for (size_t j = 0; j < kElement / 2; ++j) {
+        w[2 * j] = low(v[j], v[j + kElement / 2]);
+        w[2 * j + 1] = high(v[j], v[j + kElement / 2]);
       }
-      words[i] = word;
+      for (size_t j = 0; j < kElement; ++j) v[j] = w[j];
     }
-    std::memcpy(out + begin * kElement, words, n * kElement);
+    for (size_t j = 0; j < kElement; ++j) store(out + i * kElement + j * kLanes, v[j]);
+  }
+  for (; i < count; ++i) {
+    for (size_t j = 0; j < kElement; ++j) out[i * kElement + j] = in[j * count + i];
   }
 }
 
@@ -67,11 +101,11 @@ void unshuffle(std::span<const std::byte> in, size_t element, std::span<std::byt
   const size_t count = in.size() / element;
   switch (element) {
     case 2:
-      return unshuffle_by<uint16_t>(bytes(in), count, bytes(out));
+      return unshuffle_by<2>(bytes(in), count, bytes(out));
     case 4:
-      return unshuffle_by<uint32_t>(bytes(in), count, bytes(out));
+      return unshuffle_by<4>(bytes(in), count, bytes(out));
     case 8:
-      return unshuffle_by<uint64_t>(bytes(in), count, bytes(out));
+      return unshuffle_by<8>(bytes(in), count, bytes(out));
     default:
       check(false, "elements of 2, 4 or 8 bytes can be unshuffled");
   }
