@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -17,7 +16,8 @@
 
 /// Writing and reading dumps against HDF5's own filter pipeline at the same settings, in one run;
 /// then what recording a training step costs.
-/// usage: dump [--json] [--threads N] [--mib N] [--repetitions N] [--folder DIR] [--steps N]
+/// usage: dump [--json] [--threads N] [--mib N] [--units N] [--repetitions N] [--folder DIR]
+///             [--steps N]
 namespace rlreplay::bench {
 namespace {
 
@@ -28,6 +28,7 @@ struct Arguments {
   bool json = false;
   int threads = 2;
   uint64_t mib = 128;
+  int units = 4;  // that these are divided among
   int repetitions = 5;
   std::string folder = "/dev/shm";
   int steps = 8;  // of one measurement of recording
@@ -47,6 +48,8 @@ Arguments parse(int argc, char** argv) {
       arguments.threads = std::stoi(value);
     } else if (name == "--mib") {
       arguments.mib = std::stoull(value);
+    } else if (name == "--units") {
+      arguments.units = std::stoi(value);
     } else if (name == "--repetitions") {
       arguments.repetitions = std::stoi(value);
     } else if (name == "--steps") {
@@ -132,11 +135,15 @@ void compare(const char* name, const Arguments& arguments, double bytes,
 }
 
 void run(const Arguments& arguments) {
-  const std::vector<Dataset> data = make_data(arguments.mib << 20);
+  const auto units = static_cast<uint64_t>(arguments.units);
+  const std::vector<Dataset> data = make_data((arguments.mib << 20) / units);
   double bytes = 0;
-  for (const Dataset& d : data) bytes += static_cast<double>(d.bytes.size());
+  for (const Dataset& d : data) bytes += static_cast<double>(d.bytes.size() * units);
   const std::string dump = arguments.folder + "/rlreplay-bench-dump";
-  const std::string plain = arguments.folder + "/rlreplay-bench-pipeline.h5";
+  const std::string plain = arguments.folder + "/rlreplay-bench-pipeline";
+  const auto unit_path = [](uint64_t i) { return "rollout/" + std::to_string(i) + ".h5"; };
+  const auto plain_path = [&](uint64_t i) { return plain + "/" + std::to_string(i) + ".h5"; };
+  std::filesystem::create_directories(plain);
   format::WriterOptions writer;
   writer.threads = arguments.threads;
   format::ReaderOptions reader;
@@ -145,23 +152,25 @@ void run(const Arguments& arguments) {
   const auto write = [&] {
     std::filesystem::remove_all(dump);
     format::DumpWriter out = format::DumpWriter::create(dump, R"({"ranks":1})", writer);
-    out.append("rollout/0.h5", data);
+    for (uint64_t i = 0; i < units; ++i) out.append(unit_path(i), data);
     out.seal();
   };
   const auto read = [&] {
     const format::DumpReader in = format::DumpReader::open(dump, reader);
-    const format::UnitReader unit = in.open_unit(in.units()[0]);
-    for (const format::StoredDataset& d : unit.datasets()) in.read(unit, d);
+    for (const format::UnitRecord& unit : in.units()) in.read_all(in.open_unit(unit));
   };
-  compare("write", arguments, bytes, write, [&] { pipeline_write(plain, data, writer.packing); });
-  compare("read and verify", arguments, bytes, read, [&] { pipeline_read(plain, data); });
+  compare("write", arguments, bytes, write, [&] {
+    for (uint64_t i = 0; i < units; ++i) pipeline_write(plain_path(i), data, writer.packing);
+  });
+  compare("read and verify", arguments, bytes, read, [&] {
+    for (uint64_t i = 0; i < units; ++i) pipeline_read(plain_path(i), data);
+  });
   if (!arguments.json) {
-    std::printf("packed to %.3f of %.0f MB\n",
-                static_cast<double>(std::filesystem::file_size(dump + "/rollout/0.h5")) / bytes,
-                bytes * 1e-6);
+    const auto packed = std::filesystem::file_size(dump + "/" + unit_path(0)) * units;
+    std::printf("packed to %.3f of %.0f MB\n", static_cast<double>(packed) / bytes, bytes * 1e-6);
   }
   std::filesystem::remove_all(dump);
-  std::filesystem::remove(plain);
+  std::filesystem::remove_all(plain);
   measure_recording({arguments.json, arguments.threads, arguments.repetitions, arguments.steps,
                      arguments.folder});
 }

@@ -1,6 +1,7 @@
 #include "format/checked_image.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "format/ordered_hash.h"
 #include "format/rule.h"
@@ -15,6 +16,18 @@ void check_hash(const Hash& found, const Hash& wanted, const std::string& path) 
 
 }  // namespace
 
+Buffer<std::byte> SpareBuffer::take() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(buffer_, {});
+}
+
+void SpareBuffer::give(Buffer<std::byte> buffer) {
+  constexpr size_t kMost = size_t{64} << 20;  // beyond, the memory is worth more than the time
+  if (buffer.size() > kMost) return;
+  std::lock_guard lock(mutex_);
+  if (buffer.size() > buffer_.size()) buffer_.swap(buffer);
+}
+
 CheckedImage::CheckedImage(Buffer<std::byte> bytes, uint64_t size, const Hash& hash,
                            const std::string& path)
     : bytes_(std::move(bytes)) {
@@ -27,9 +40,15 @@ CheckedImage::CheckedImage(Buffer<std::byte> bytes, uint64_t size, const Hash& h
   check_hash(hash_of(this->bytes()), hash, path);
 }
 
-CheckedImage CheckedImage::read(const OpenFile& file, const Hash& hash, ThreadPool& pool) {
-  constexpr size_t kPiece = size_t{2} << 20;
-  Buffer<std::byte> bytes(static_cast<size_t>(file.size));
+CheckedImage::~CheckedImage() {
+  if (spare_) spare_->give(std::move(bytes_));
+}
+
+CheckedImage CheckedImage::read(const OpenFile& file, const Hash& hash, ThreadPool& pool,
+                                std::shared_ptr<SpareBuffer> spare) {
+  constexpr size_t kPiece = size_t{1} << 19;
+  Buffer<std::byte> bytes = spare->take();
+  bytes.resize(static_cast<size_t>(file.size));
   OrderedHash found({bytes.data(), bytes.size()}, kPiece);
   pool.run(static_cast<int64_t>((bytes.size() + kPiece - 1) / kPiece), [&](int64_t item, int) {
     const size_t begin = static_cast<size_t>(item) * kPiece;
@@ -37,7 +56,7 @@ CheckedImage CheckedImage::read(const OpenFile& file, const Hash& hash, ThreadPo
     found.add(static_cast<size_t>(item));
   });
   check_hash(found.finish(), hash, file.path);
-  return CheckedImage(std::move(bytes));
+  return CheckedImage(std::move(bytes), std::move(spare));
 }
 
 }  // namespace rlreplay::format

@@ -36,7 +36,9 @@ const char* to_string(FrameFault fault);
 /// Turns frames back into chunks. One a thread.
 class ChunkDecoder {
  public:
-  ChunkDecoder();
+  /// checksums: whether those in the frames are compared with the content; only a caller who has
+  /// hashes of his own of both does without.
+  explicit ChunkDecoder(bool checksums = true);
   ~ChunkDecoder();
   ChunkDecoder(ChunkDecoder&&) noexcept;
 

@@ -62,6 +62,7 @@ struct DumpReader::State {
   Folder folder;
   ReaderOptions options;
   mutable ThreadPool pool;
+  std::shared_ptr<SpareBuffer> spare = std::make_shared<SpareBuffer>();
   Manifest manifest;
   bool sealed = false;
 };
@@ -141,7 +142,7 @@ CheckedImage DumpReader::read_unit(const UnitRecord& unit) const {
           "the file has " + std::to_string(file->size) + " bytes, not " + std::to_string(unit.size),
           unit.path);
     }
-    return CheckedImage::read(*file, unit.hash, state_->pool);
+    return CheckedImage::read(*file, unit.hash, state_->pool, state_->spare);
   } catch (const FormatError& fault) {
     if (fault.rule() >= Rule::kUnitLimit) throw;
     throw of_unit(fault, unit.path);
@@ -151,7 +152,8 @@ CheckedImage DumpReader::read_unit(const UnitRecord& unit) const {
 void DumpReader::check_unit(const UnitRecord& unit) const { read_unit(unit); }
 
 UnitReader DumpReader::open_unit(const UnitRecord& unit) const {
-  return UnitReader::open(read_unit(unit), unit, state_->pool, state_->options.limits);
+  return UnitReader::open(read_unit(unit), unit, state_->pool, state_->options.limits,
+                          state_->options.frame_checksums);
 }
 
 Buffer<std::byte> DumpReader::read(const UnitReader& unit, const StoredDataset& dataset) const {
@@ -169,6 +171,17 @@ Buffer<std::byte> DumpReader::read(const UnitReader& unit, const StoredDataset& 
   chain.begin(unit, path.substr(0, path.find('/')));
   chain.read(unit, dataset);
   return out;
+}
+
+std::vector<Buffer<std::byte>> DumpReader::read_all(const UnitReader& unit) const {
+  std::vector<Buffer<std::byte>> all;
+  std::vector<UnitReader::Read> plain;
+  for (const StoredDataset& d : unit.datasets()) {
+    all.push_back(d.base ? read(unit, d) : Buffer<std::byte>(d.bytes));
+    if (!d.base) plain.push_back({&d, {all.back().data(), all.back().size()}});
+  }
+  unit.read(plain);
+  return all;
 }
 
 Buffer<std::byte> DumpReader::read_base(const UnitReader& unit,

@@ -19,6 +19,9 @@ struct ReaderOptions {
   h5::Limits limits;
   /// The largest unit that is taken into memory.
   uint64_t unit_bytes = uint64_t{16} << 30;
+  /// Whether `read` compares zstd's checksum of each chunk too. A unit's hash says that the frames
+  /// are those that were written, a dataset's hash that they gave the right bytes.
+  bool frame_checksums = false;
   /// How many differences may lie between a tensor and its full copy.
   int base_depth = 16;
 };
@@ -63,6 +66,9 @@ class DumpReader {
   /// A whole dataset, decoded and checked, its bases too. Of a unit with many differences a
   /// ChainReader reads all without opening their bases again for each.
   Buffer<std::byte> read(const UnitReader& unit, const StoredDataset& dataset) const;
+
+  /// All datasets of a unit, in its order. Errors: as of `read`.
+  std::vector<Buffer<std::byte>> read_all(const UnitReader& unit) const;
 
   /// The decoded base of a dataset that is stored as a difference.
   Buffer<std::byte> read_base(const UnitReader& unit, const StoredDataset& dataset) const;

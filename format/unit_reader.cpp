@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <utility>
 
@@ -143,27 +144,32 @@ void put(Bytes plain, std::span<std::byte> place, Bytes base, bool difference) {
 }  // namespace
 
 struct UnitReader::State {
-  State(CheckedImage bytes, const UnitRecord& unit, ThreadPool& threads, const h5::Limits& limits);
+  State(CheckedImage bytes, const UnitRecord& unit, ThreadPool& threads, const h5::Limits& limits,
+        bool frame_checksums);
 
   CheckedImage image;
   UnitRecord record;
   ThreadPool& pool;
   std::vector<h5::DatasetEntry> entries;
   std::vector<StoredDataset> datasets;  // parallel to the entries
-  std::vector<ChunkDecoder> decoders;   // one a worker
+  std::vector<ChunkDecoder> decoders;   // one a worker, of whole datasets
+  ChunkDecoder part_decoder;            // of parts, which have no hash
 
   FormatError error(Rule rule, const std::string& what, const std::string& dataset) const {
     return {rule, what, record.path, dataset};
   }
   /// Decodes one chunk; the result lies in the worker's scratch or, where `out` has room for the
   /// whole chunk, in `out`.
-  Bytes decode(size_t dataset, uint64_t index, int worker, std::span<std::byte> out);
-  /// Decodes a whole dataset into `out` and returns its hash.
-  Hash decode_all(size_t dataset, std::span<std::byte> out, Bytes base);
+  Bytes decode(ChunkDecoder& decoder, size_t dataset, uint64_t index, int worker,
+               std::span<std::byte> out);
+  /// Chunk `index` of a dataset that is read as a whole.
+  void decode_into(const Read& read, uint64_t index, int worker);
+  size_t index_of(const StoredDataset& dataset) const;
+  void check_read(const Read& read) const;
 };
 
 UnitReader::State::State(CheckedImage bytes, const UnitRecord& unit, ThreadPool& threads,
-                         const h5::Limits& limits)
+                         const h5::Limits& limits, bool frame_checksums)
     : image(std::move(bytes)), record(unit), pool(threads) {
   Faults faults(record.path);
   h5::Contents contents = h5::contents_of(image, limits, record.path, faults);
@@ -177,18 +183,17 @@ UnitReader::State::State(CheckedImage bytes, const UnitRecord& unit, ThreadPool&
     throw FormatError(Rule::kContent, "the content is not the one that was announced", record.path);
   }
   entries = std::move(contents.datasets);
-  for (int i = 0; i < pool.threads(); ++i) decoders.emplace_back();
+  for (int i = 0; i < pool.threads(); ++i) decoders.emplace_back(frame_checksums);
 }
 
-Bytes UnitReader::State::decode(size_t dataset, uint64_t index, int worker,
+Bytes UnitReader::State::decode(ChunkDecoder& decoder, size_t dataset, uint64_t index, int worker,
                                 std::span<std::byte> out) {
   const h5::DatasetEntry& entry = entries[dataset];
   const size_t size = entry.layout.chunk * entry.layout.element.size;
   const std::span<std::byte> scratch(pool.scratch(worker, 2 * size), 2 * size);
   const std::span<std::byte> plain = out.size() >= size ? out.first(size) : scratch.first(size);
   const std::span<std::byte> decoded = entry.layout.shuffled ? scratch.last(size) : plain;
-  const FrameFault fault =
-      decoders[static_cast<size_t>(worker)].decode(entry.pieces[index], decoded);
+  const FrameFault fault = decoder.decode(entry.pieces[index], decoded);
   if (fault != FrameFault::kNone) {
     throw error(Rule::kFrame, "chunk " + std::to_string(index) + " is " + to_string(fault),
                 datasets[dataset].path);
@@ -197,25 +202,33 @@ Bytes UnitReader::State::decode(size_t dataset, uint64_t index, int worker,
   return plain;
 }
 
-Hash UnitReader::State::decode_all(size_t dataset, std::span<std::byte> out, Bytes base) {
+void UnitReader::State::decode_into(const Read& read, uint64_t index, int worker) {
+  const size_t dataset = index_of(*read.dataset);
   const h5::DatasetEntry& entry = entries[dataset];
-  const bool difference = datasets[dataset].base.has_value();
+  const bool difference = read.dataset->base.has_value();
   if (entry.layout.chunk == 0) {
-    if (!out.empty()) put(entry.pieces[0], out, base, difference);
-    return hash_of(Bytes(out));
+    if (!read.out.empty()) put(entry.pieces[0], read.out, read.base, difference);
+    return;
   }
-  const size_t size = entry.layout.chunk * entry.layout.element.size;
-  OrderedHash hash(out, size);
-  pool.run(static_cast<int64_t>(entry.layout.chunks()), [&](int64_t item, int worker) {
-    const size_t begin = static_cast<size_t>(item) * size;
-    const std::span<std::byte> place = out.subspan(begin, std::min(size, out.size() - begin));
-    const Bytes under = difference ? base.subspan(begin, place.size()) : Bytes();
-    const std::span<std::byte> direct = difference ? std::span<std::byte>() : place;
-    const Bytes plain = decode(dataset, static_cast<uint64_t>(item), worker, direct);
-    put(plain.first(place.size()), place, under, difference);
-    hash.add(static_cast<size_t>(item));
-  });
-  return hash.finish();
+  const size_t size = entry.layout.chunk * entry.layout.element.size, begin = index * size;
+  const auto place = read.out.subspan(begin, std::min(size, read.out.size() - begin));
+  const Bytes under = difference ? read.base.subspan(begin, place.size()) : Bytes();
+  const std::span<std::byte> direct = difference ? std::span<std::byte>() : place;
+  const Bytes plain = decode(decoders[static_cast<size_t>(worker)], dataset, index, worker, direct);
+  put(plain.first(place.size()), place, under, difference);
+}
+
+size_t UnitReader::State::index_of(const StoredDataset& dataset) const {
+  const auto index = static_cast<size_t>(&dataset - datasets.data());
+  check(index < datasets.size(), "a dataset of another unit");
+  return index;
+}
+
+void UnitReader::State::check_read(const Read& read) const {
+  check(read.out.size() == datasets[index_of(*read.dataset)].bytes, "wrong buffer for a read");
+  if (read.dataset->base && read.base.size() != read.out.size()) {
+    throw error(Rule::kParent, "the base of a difference has another size", read.dataset->path);
+  }
 }
 
 UnitReader::UnitReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -223,14 +236,15 @@ UnitReader::~UnitReader() = default;
 UnitReader::UnitReader(UnitReader&&) noexcept = default;
 
 UnitReader UnitReader::open(CheckedImage image, const UnitRecord& record, ThreadPool& pool,
-                            const h5::Limits& limits) {
-  return UnitReader(std::make_unique<State>(std::move(image), record, pool, limits));
+                            const h5::Limits& limits, bool frame_checksums) {
+  return UnitReader(
+      std::make_unique<State>(std::move(image), record, pool, limits, frame_checksums));
 }
 
 UnitReader UnitReader::open(Buffer<std::byte> image, const UnitRecord& record, ThreadPool& pool,
-                            const h5::Limits& limits) {
+                            const h5::Limits& limits, bool frame_checksums) {
   return open(CheckedImage(std::move(image), record.size, record.hash, record.path), record, pool,
-              limits);
+              limits, frame_checksums);
 }
 
 const UnitRecord& UnitReader::record() const { return state_->record; }
@@ -244,21 +258,39 @@ const StoredDataset* UnitReader::find(std::string_view path) const {
 }
 
 void UnitReader::read(const StoredDataset& dataset, std::span<std::byte> out, Bytes base) const {
-  const auto index = static_cast<size_t>(&dataset - state_->datasets.data());
-  check(index < state_->datasets.size() && out.size() == dataset.bytes, "wrong buffer for a read");
-  if (dataset.base && base.size() != out.size()) {
-    throw state_->error(Rule::kParent, "the base of a difference has another size", dataset.path);
+  const Read one{&dataset, out, base};
+  read({&one, 1});
+}
+
+void UnitReader::read(std::span<const Read> reads) const {
+  std::deque<OrderedHash> hashes;
+  std::vector<int64_t> ends;  // of the chunks of each
+  int64_t chunks = 0;
+  for (const Read& read : reads) {
+    state_->check_read(read);
+    const h5::Layout& layout = state_->entries[state_->index_of(*read.dataset)].layout;
+    const size_t piece = layout.chunk > 0 ? layout.chunk * layout.element.size : read.out.size();
+    hashes.emplace_back(read.out, std::max<size_t>(piece, 1));
+    ends.push_back(chunks += layout.chunk > 0 ? static_cast<int64_t>(layout.chunks()) : 1);
   }
-  if (state_->decode_all(index, out, base) != dataset.hash) {
-    throw state_->error(Rule::kDatasetHash, "the decoded bytes do not have the dataset's hash",
-                        dataset.path);
+  state_->pool.run(chunks, [&](int64_t item, int worker) {
+    const auto at = std::upper_bound(ends.begin(), ends.end(), item) - ends.begin();
+    const auto which = static_cast<size_t>(at);
+    const auto index = static_cast<size_t>(which == 0 ? item : item - ends[which - 1]);
+    state_->decode_into(reads[which], index, worker);
+    if (!reads[which].out.empty()) hashes[which].add(index);
+  });
+  for (size_t i = 0; i < reads.size(); ++i) {
+    if (hashes[i].finish() != reads[i].dataset->hash) {
+      throw state_->error(Rule::kDatasetHash, "the decoded bytes do not have the dataset's hash",
+                          reads[i].dataset->path);
+    }
   }
 }
 
 void UnitReader::read_part(const StoredDataset& dataset, uint64_t first, uint64_t count,
                            std::span<std::byte> out) const {
-  const auto index = static_cast<size_t>(&dataset - state_->datasets.data());
-  check(index < state_->datasets.size(), "a dataset of another unit");
+  const size_t index = state_->index_of(dataset);
   const h5::DatasetEntry& entry = state_->entries[index];
   const h5::Layout& layout = entry.layout;
   check(!dataset.base && first <= layout.count && count <= layout.count - first &&
@@ -272,7 +304,7 @@ void UnitReader::read_part(const StoredDataset& dataset, uint64_t first, uint64_
   }
   const uint64_t size = layout.chunk * layout.element.size;
   for (uint64_t chunk = begin / size; chunk * size < end; ++chunk) {
-    const Bytes plain = state_->decode(index, chunk, 0, {});
+    const Bytes plain = state_->decode(state_->part_decoder, index, chunk, 0, {});
     const uint64_t from = std::max(begin, chunk * size), to = std::min(end, (chunk + 1) * size);
     std::memcpy(out.data() + (from - begin), plain.data() + (from - chunk * size), to - from);
   }

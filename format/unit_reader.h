@@ -23,9 +23,9 @@ class UnitReader {
   /// the container, every attribute and the hash of the content.
   /// Errors: FormatError, from kUnitSize to kContent.
   static UnitReader open(CheckedImage image, const UnitRecord& record, ThreadPool& pool,
-                         const h5::Limits& limits = {});
+                         const h5::Limits& limits = {}, bool frame_checksums = true);
   static UnitReader open(Buffer<std::byte> image, const UnitRecord& record, ThreadPool& pool,
-                         const h5::Limits& limits = {});
+                         const h5::Limits& limits = {}, bool frame_checksums = true);
   ~UnitReader();
   UnitReader(UnitReader&&) noexcept;
 
@@ -41,8 +41,16 @@ class UnitReader {
   void read(const StoredDataset& dataset, std::span<std::byte> out,
             std::span<const std::byte> base = {}) const;
 
-  /// Decodes the elements [first, first + count) only, touching no other chunk. Not for
-  /// differences.
+  /// The same for several datasets at once: their chunks keep all threads busy together.
+  struct Read {
+    const StoredDataset* dataset = nullptr;
+    std::span<std::byte> out;
+    std::span<const std::byte> base = {};
+  };
+  void read(std::span<const Read> reads) const;
+
+  /// Decodes the elements [first, first + count) only, touching no other chunk, and checks the
+  /// chunks' own checksums. Not for differences.
   void read_part(const StoredDataset& dataset, uint64_t first, uint64_t count,
                  std::span<std::byte> out) const;
 

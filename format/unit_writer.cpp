@@ -31,6 +31,28 @@ StoredDataset stored_form(const Dataset& dataset) {
           dataset.base, dataset.attributes, dataset.bytes.size()};
 }
 
+/// The hash of a file, read back by all threads in pieces; one item of each job hashes the pieces
+/// before.
+Hash hash_of_file(Sink& file, uint64_t size, ThreadPool& pool) {
+  constexpr size_t kPiece = size_t{1} << 18;
+  const size_t room = 8 * kPiece;
+  Buffer<std::byte> now(room), before(room);
+  size_t there = 0;
+  Hasher hasher;
+  for (uint64_t first = 0; first < size; first += room) {
+    const auto count = static_cast<size_t>(std::min<uint64_t>(room, size - first));
+    pool.run(static_cast<int64_t>((count + kPiece - 1) / kPiece) + 1, [&](int64_t item, int) {
+      if (item == 0) return hasher.update({before.data(), there});
+      const size_t begin = static_cast<size_t>(item - 1) * kPiece;
+      file.read(first + begin, {now.data() + begin, std::min(kPiece, count - begin)});
+    });
+    now.swap(before);
+    there = count;
+  }
+  hasher.update({before.data(), there});
+  return hasher.finish();
+}
+
 }  // namespace
 
 struct UnitWriter::State {
@@ -53,19 +75,22 @@ struct UnitWriter::State {
   std::vector<StoredDataset> stored;
   std::set<std::string> paths;
 
-  /// Compressed chunks, each in a place of the largest possible one's size.
+  /// Compressed chunks of one dataset, each in a place of the largest possible one's size.
   struct Batch {
     size_t first = 0;
     std::vector<size_t> sizes;
+    size_t place = 0;
     Buffer<std::byte> frames;
   };
-  Batch now, before;  // kept: fresh memory costs as much as copying it
+  // Kept: fresh memory costs as much as copying it. `before` is not stored yet.
+  Batch now, before;
 
   void check_dataset(const Dataset& dataset) const;
   h5::Layout layout_of(const Dataset& dataset) const;
   void begin(const Dataset& dataset, const h5::Layout& layout, const Hash& hash);
   void write_chunks(const Dataset& dataset, const h5::Layout& layout, StoredDataset& form);
-  void store(const Batch& batch, size_t bound);
+  /// Stores what is compressed. Nothing else may be put into the file before.
+  void store();
   size_t encode(const Dataset& dataset, const h5::Layout& layout, size_t index, int worker,
                 std::span<std::byte> frame);
   /// What is known of the file once it has its end.
@@ -124,7 +149,8 @@ size_t UnitWriter::State::encode(const Dataset& dataset, const h5::Layout& layou
 }
 
 /// Chunks are compressed by all threads, a batch at a time; beside that one item of a batch's job
-/// stores the batch before, in order, and one of the first batch's hashes the dataset.
+/// stores the batch before, of this dataset or the last one, and one of the first batch's hashes
+/// the dataset.
 void UnitWriter::State::write_chunks(const Dataset& dataset, const h5::Layout& layout,
                                      StoredDataset& form) {
   const size_t bound = frame_bound(layout.chunk * layout.element.size);
@@ -132,27 +158,27 @@ void UnitWriter::State::write_chunks(const Dataset& dataset, const h5::Layout& l
   for (size_t first = 0; first < layout.chunks(); first += batch) {
     now.first = first;
     now.sizes.resize(std::min(batch, layout.chunks() - first));
+    now.place = bound;
     now.frames.resize(batch * bound);
-    pool.run(static_cast<int64_t>(now.sizes.size()) + 1, [&](int64_t item, int worker) {
-      if (item > 0) {
-        const auto i = static_cast<size_t>(item - 1);
-        now.sizes[i] = encode(dataset, layout, first + i, worker, {&now.frames[i * bound], bound});
-      } else if (first == 0) {
-        form.hash = hash_of(dataset.bytes);
-      } else {
-        store(before, bound);
+    pool.run(static_cast<int64_t>(now.sizes.size()) + 2, [&](int64_t item, int worker) {
+      if (item == 0) return store();
+      if (item == 1) {
+        if (first == 0) form.hash = hash_of(dataset.bytes);
+        return;
       }
+      const auto i = static_cast<size_t>(item - 2);
+      now.sizes[i] = encode(dataset, layout, first + i, worker, {&now.frames[i * bound], bound});
     });
     if (first == 0) begin(dataset, layout, form.hash);
     std::swap(now, before);
   }
-  store(before, bound);
 }
 
-void UnitWriter::State::store(const Batch& batch, size_t bound) {
-  for (size_t i = 0; i < batch.sizes.size(); ++i) {
-    file.write_chunk(batch.first + i, {&batch.frames[i * bound], batch.sizes[i]});
+void UnitWriter::State::store() {
+  for (size_t i = 0; i < before.sizes.size(); ++i) {
+    file.write_chunk(before.first + i, {&before.frames[i * before.place], before.sizes[i]});
   }
+  before.sizes.clear();
 }
 
 void UnitWriter::State::begin(const Dataset& dataset, const h5::Layout& layout, const Hash& hash) {
@@ -204,6 +230,7 @@ void UnitWriter::add(const Dataset& dataset) {
     state_->write_chunks(dataset, layout, stored);
   } else {
     stored.hash = hash_of(dataset.bytes);
+    state_->store();
     state_->begin(dataset, layout, stored.hash);
     state_->file.write(dataset.bytes);
   }
@@ -211,6 +238,7 @@ void UnitWriter::add(const Dataset& dataset) {
 }
 
 EncodedUnit UnitWriter::finish() {
+  state_->store();
   const uint64_t size = state_->file.finish();
   const Hash hash = hash_of(state_->memory.bytes());
   EncodedUnit unit{state_->record_of(size, hash), {}};
@@ -219,15 +247,9 @@ EncodedUnit UnitWriter::finish() {
 }
 
 UnitRecord UnitWriter::finish_file() {
+  state_->store();
   const uint64_t size = state_->file.finish();
-  Buffer<std::byte> piece(size_t{1} << 20);
-  Hasher hasher;
-  for (uint64_t at = 0; at < size; at += piece.size()) {
-    const auto count = static_cast<size_t>(std::min<uint64_t>(piece.size(), size - at));
-    state_->sink.read(at, {piece.data(), count});
-    hasher.update({piece.data(), count});
-  }
-  return state_->record_of(size, hasher.finish());
+  return state_->record_of(size, hash_of_file(state_->sink, size, state_->pool));
 }
 
 UnitRecord UnitWriter::State::record_of(uint64_t size, const Hash& hash) {

@@ -15,7 +15,7 @@ namespace rlreplay::format {
 struct Packing {
   int level = 1;
   /// Bytes of a chunk: 64 KiB to 4 MiB.
-  size_t chunk_bytes = size_t{1} << 20;
+  size_t chunk_bytes = size_t{1} << 19;
   /// Datasets up to this size are stored as they are.
   size_t plain_bytes = 1024;
 };

@@ -107,7 +107,9 @@ void report_unlisted(const std::string& path, const DumpReader& dump, VerifyRepo
 VerifyReport verify(const std::string& path, bool deep, const ReaderOptions& options) {
   VerifyReport report;
   try {
-    const DumpReader dump = DumpReader::open(path, options);
+    ReaderOptions all = options;
+    all.frame_checksums = deep;
+    const DumpReader dump = DumpReader::open(path, all);
     report.sealed = dump.sealed();
     report.complete = dump.complete();
     report.version = dump.version();

@@ -17,6 +17,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "coordinates are hashed as they lie");
 
+// Up to this many bytes XXH3 has paths of its own, which are worth inlining.
+constexpr size_t kInlined = 240;
+
 // An item of a job: enough bytes to be worth handing out.
 constexpr int64_t kItemBytes = 1 << 17;
 
@@ -104,6 +107,10 @@ Digest digest_block(const TensorId& tensor, std::span<const uint64_t> coordinate
   check(coordinates.size() < key.size(), "a block has at most three coordinates");
   std::ranges::copy(coordinates, key.begin() + 1);
   const auto seed = XXH3_64bits(key.data(), (1 + coordinates.size()) * sizeof(uint64_t));
+  if (bytes.size() > kInlined) {
+    const Hash hash = hash_of(bytes, seed);
+    return {hash.high, hash.low};
+  }
   const auto hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed);
   return {hash.high64, hash.low64};
 }

@@ -1,10 +1,14 @@
 #include "src/base/hash.h"
 
-#define XXH_INLINE_ALL
 #include <charconv>
 #include <new>
 
+#define XXH_STATIC_LINKING_ONLY  // for the size of XXH3_state_t
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>  // the functions used here, in the widest vectors that the machine has
+#else
 #include <xxhash.h>
+#endif
 
 #include "src/base/libraries.h"
 
@@ -44,6 +48,10 @@ std::optional<Hash> Hash::from_hex(std::string_view text) {
 
 Hash hash_of(std::span<const std::byte> bytes) {
   return converted(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+Hash hash_of(std::span<const std::byte> bytes, uint64_t seed) {
+  return converted(XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed));
 }
 
 Hash hash_of(std::string_view text) { return converted(XXH3_128bits(text.data(), text.size())); }

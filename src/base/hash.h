@@ -27,6 +27,8 @@ struct Hash {
 
 Hash hash_of(std::span<const std::byte> bytes);
 Hash hash_of(std::string_view text);
+/// XXH3-128 with another seed than 0.
+Hash hash_of(std::span<const std::byte> bytes, uint64_t seed);
 
 /// The same hash over bytes that come in pieces.
 class Hasher {

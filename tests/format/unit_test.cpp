@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "format/codec.h"
 #include "format/rule.h"
 #include "tests/format/support.h"
 
@@ -59,6 +60,65 @@ TEST_CASE("every dtype and shape comes back, and its description with it") {
     reader.read(*stored, out);
     CHECK(equal(out, d.bytes));
   }
+}
+
+TEST_CASE("several datasets are read at once, and a wrong one is named") {
+  Random random(12);
+  const std::vector<Dataset> all = {dataset("0/empty", DType::kF32, {0}, random),
+                                    dataset("0/few", DType::kI64, {3}, random),
+                                    dataset("0/tokens", DType::kI32, {700'000}, random),
+                                    dataset("0/w", DType::kBF16, {900'001}, random)};
+  const EncodedUnit unit = encode(all, 2);
+  ThreadPool pool(3);
+  const UnitReader reader = UnitReader::open(copy_of(unit.image.bytes()), unit.record, pool);
+  std::vector<std::vector<std::byte>> out;
+  std::vector<UnitReader::Read> reads;
+  for (const Dataset& d : all) out.emplace_back(d.bytes.size());
+  for (size_t i = all.size(); i-- > 0;) reads.push_back({reader.find(all[i].path), out[i]});
+  reader.read(reads);
+  for (size_t i = 0; i < all.size(); ++i) CHECK(equal(out[i], all[i].bytes));
+
+  std::vector<std::byte> short_one(3);
+  reads[1].out = short_one;
+  CHECK_THROWS_AS(reader.read(reads), Error);
+  reader.read(std::span<const UnitReader::Read>());
+}
+
+TEST_CASE("a wrong checksum of a frame: only a reader who compares it minds") {
+  Random random(13);
+  Packing packing;
+  packing.chunk_bytes = 64 << 10;
+  const Dataset d = dataset("0/w", DType::kU8, {64 << 10}, random);
+  const EncodedUnit unit = encode({d}, 1, packing);
+  std::vector<std::byte> frame(frame_bound(d.bytes.size()));
+  frame.resize(ChunkEncoder(packing.level).encode(d.bytes, frame));
+  Buffer<std::byte> image = copy_of(unit.image.bytes());
+  std::byte* end = image.data() + image.size();
+  std::byte* place = std::search(image.data(), end, frame.begin(), frame.end());
+  REQUIRE(place != end);
+  place[frame.size() - 1] ^= std::byte{1};
+  UnitRecord record = unit.record;
+  record.hash = hash_of(std::span<const std::byte>(image.data(), image.size()));
+
+  ThreadPool pool(1);
+  std::vector<std::byte> out(d.bytes.size());
+  const auto rule_of = [&](bool frame_checksums, auto read) {
+    const UnitReader reader =
+        UnitReader::open(copy_of({image.data(), image.size()}), record, pool, {}, frame_checksums);
+    try {
+      read(reader);
+    } catch (const FormatError& e) {
+      return to_string(e.rule());
+    }
+    return to_string(Rule::kUnlisted);
+  };
+  const auto whole = [&](const UnitReader& r) { r.read(r.datasets()[0], out); };
+  const auto part = [&](const UnitReader& r) { r.read_part(r.datasets()[0], 0, out.size(), out); };
+  CHECK(rule_of(true, whole) == to_string(Rule::kFrame));
+  CHECK(rule_of(true, part) == to_string(Rule::kFrame));
+  CHECK(rule_of(false, part) == to_string(Rule::kFrame));
+  CHECK(rule_of(false, whole) == to_string(Rule::kUnlisted));
+  CHECK(equal(out, d.bytes));
 }
 
 TEST_CASE("a range is read without the rest") {
