@@ -67,11 +67,37 @@ class UnitCheck {
       based = true;
     });
     for (const StoredDataset& dataset : unit.datasets()) {
-      if (group_of(dataset) != group || (dataset.base && !based)) continue;
-      guarded([&] {
-        dataset.base ? void(chain_.read(unit, dataset)) : void(dump_.read(unit, dataset));
-      });
+      if (group_of(dataset) != group) continue;
+      if (!dataset.base) add_plain(unit, dataset);
+      if (dataset.base && based) guarded([&] { chain_.read(unit, dataset); });
     }
+    check_plain(unit);
+  }
+
+  /// Plain datasets are read many at once, as long as they are small together.
+  void add_plain(const UnitReader& unit, const StoredDataset& dataset) {
+    if (plain_bytes_ + dataset.bytes > kTogether) check_plain(unit);
+    plain_.push_back({&dataset, {}});
+    plain_bytes_ += dataset.bytes;
+  }
+
+  void check_plain(const UnitReader& unit) {
+    memory_.resize(std::max(memory_.size(), static_cast<size_t>(plain_bytes_)));
+    std::byte* place = memory_.data();
+    for (UnitReader::Read& read : plain_) {
+      read.out = {place, static_cast<size_t>(read.dataset->bytes)};
+      place += read.dataset->bytes;
+    }
+    try {
+      unit.read(plain_);
+    } catch (const FormatError&) {
+      for (const UnitReader::Read& read : plain_) {
+        guarded([&] { unit.read(*read.dataset, read.out); });
+      }
+    }
+    plain_.clear();
+    plain_bytes_ = 0;
+    if (memory_.size() > kTogether) memory_ = {};
   }
 
   /// Differences alone are kept in memory.
@@ -81,11 +107,16 @@ class UnitCheck {
     return {place.data(), place.size()};
   }
 
+  static constexpr uint64_t kTogether = uint64_t{64} << 20;
+
   const DumpReader& dump_;
   bool deep_;
   std::vector<Problem> problems_;  // of the unit at hand
   std::map<std::string, Buffer<std::byte>> places_;
   ChainReader chain_;
+  std::vector<UnitReader::Read> plain_;  // not checked yet
+  uint64_t plain_bytes_ = 0;
+  Buffer<std::byte> memory_;
 };
 
 void report_unlisted(const std::string& path, const DumpReader& dump, VerifyReport& report) {

@@ -75,23 +75,26 @@ Forge::Unit Forge::sound_unit(const std::string& path, const std::string& group)
   return {unit.record, text_of(unit.image.bytes())};
 }
 
-/// Holds a tensor `v` and `w`, the difference to the sound unit's.
+/// Holds tensors `u` and `v`, and `w`, the difference to the sound unit's.
 Forge::Unit Forge::broken_unit() const {
   const std::string path = "weights/1-0/rank0.h5";
-  const std::vector<std::byte> v = elements(2), w = elements(3), base = elements(1);
+  const std::vector<std::byte> u(5), v = elements(2), w = elements(3), base = elements(1);
   std::vector<std::byte> difference = w;
   xor_into(difference, base);
+  StoredDataset su{"1-0/parameters/u", DType::kU8, {u.size()}, hash_of(u), {}, {}, u.size()};
   StoredDataset sv{"1-0/parameters/v", DType::kU16, {kElements}, hash_of(v), {}, {}, v.size()};
   StoredDataset sw{"1-0/parameters/w", DType::kU16, {kElements}, hash_of(w), {}, {}, w.size()};
   sw.base = Base{"weights/0-0/rank0.h5", breaks(Rule::kParent) ? kOther : hash_of(base)};
   sv.attributes["full_shape"] = std::vector<uint64_t>{2 * kElements};
   sv.attributes["start"] = std::vector<uint64_t>{breaks(Rule::kMeaning) ? kElements + 1 : 0};
   if (breaks(Rule::kShape)) sv.shape = {kElements + 1};
-  if (breaks(Rule::kDatasetHash)) sv.hash = kOther;
+  if (breaks(Rule::kDatasetHash)) su.hash = sv.hash = kOther;
 
   MemorySink memory;
   h5::Builder file(1, memory);
   begin_unit(file, path);
+  file.begin(su.path, {{h5::Element::Kind::kUnsigned, 1}, u.size(), 0, false}, attributes_of(su));
+  file.write(u);
   const bool other_type = breaks(Rule::kElement), shuffled = !breaks(Rule::kLayout);
   using Kind = h5::Element::Kind;
   h5::Layout layout{{other_type ? Kind::kSigned : Kind::kUnsigned, 2}, kElements, kChunk, shuffled};
@@ -117,9 +120,10 @@ Forge::Unit Forge::broken_unit() const {
   if (breaks(Rule::kContainer)) bytes[44] ^= 1;
   if (breaks(Rule::kSignature)) bytes[8] = 2;
 
-  UnitRecord record{path, bytes.size(), v.size() + w.size(), hash_of(bytes), {}, {"1-0"}};
+  UnitRecord record{path,           bytes.size(), u.size() + v.size() + w.size(),
+                    hash_of(bytes), {},           {"1-0"}};
   if (breaks(Rule::kDataLimit)) record.logical -= 1;
-  record.content = breaks(Rule::kContent) ? kOther : content_of({sv, sw});
+  record.content = breaks(Rule::kContent) ? kOther : content_of({su, sv, sw});
   return {record, bytes};
 }
 

@@ -64,6 +64,17 @@ TEST_CASE("of two broken rules the earlier one is reported") {
   }
 }
 
+TEST_CASE("every dataset with a wrong hash is named") {
+  TemporaryFolder folder;
+  Forge({Rule::kDatasetHash}).write_sealed(folder / "d");
+  std::vector<std::string> named;
+  for (const Problem& problem : verify(folder / "d", true, {}).problems) {
+    CHECK(problem.rule == Rule::kDatasetHash);
+    named.push_back(problem.dataset);
+  }
+  CHECK(named == std::vector<std::string>{"1-0/parameters/u", "1-0/parameters/v"});
+}
+
 TEST_CASE("the rules of a journal are checked in their order, whatever the order of its lines") {
   const std::vector<Rule> rules = {Rule::kRecordSyntax, Rule::kRecordHash, Rule::kRecordForm,
                                    Rule::kFormatName,   Rule::kVersion,    Rule::kSchema,
