@@ -109,27 +109,25 @@ class Checker {
     if (!ids || !ids->is_integer()) {
       return report("bad-token", "tokens holds something else than integers", where);
     }
-    for (size_t i = 0; i < ids->size(); ++i) {
-      const int64_t id = ids->integer(i);
-      if (id < 0 || id > kMaxToken) {
-        return report("bad-token", "token " + std::to_string(i) + " is " + std::to_string(id),
-                      where);
-      }
-    }
+    const std::optional<size_t> bad = ids->find([](auto token) {
+      const auto id = static_cast<int64_t>(token);
+      return id < 0 || id > kMaxToken;
+    });
+    if (!bad) return;
+    report("bad-token",
+           "token " + std::to_string(*bad) + " is " + std::to_string(ids->integer(*bad)), where);
   }
 
   void mask(const Value* value, std::string_view name, const std::string& where) {
     if (value == nullptr) return;
     const std::optional<Numbers> mask = Numbers::of(tree_, *value);
-    for (size_t i = 0; mask && i < mask->size(); ++i) {
-      const double m = mask->real(i);
-      if (m != 0 && m != 1) {
-        return report("bad-mask",
-                      std::string(name) + " is neither 0 nor 1 at token " + std::to_string(i),
-                      where);
-      }
+    if (!mask) {
+      return report("bad-mask", std::string(name) + " holds something else than numbers", where);
     }
-    if (!mask) report("bad-mask", std::string(name) + " holds something else than numbers", where);
+    const std::optional<size_t> bad = mask->find([](auto m) { return m != 0 && m != 1; });
+    if (!bad) return;
+    report("bad-mask", std::string(name) + " is neither 0 nor 1 at token " + std::to_string(*bad),
+           where);
   }
 
   void log_probs(const Value* value, std::string_view name, const std::string& where) {
@@ -139,14 +137,15 @@ class Checker {
       return report("bad-log-prob", std::string(name) + " holds something else than numbers",
                     where);
     }
-    for (size_t i = 0; i < column->size(); ++i) {
-      const double x = column->real(i);
-      const std::string place = std::string(name) + " of token " + std::to_string(i);
-      if (!std::isfinite(x)) return report("non-finite", place + " is not finite", where);
-      if (x > kRounding) {
-        return report("bad-log-prob", place + " is " + std::to_string(x) + ", above zero", where);
-      }
-    }
+    const std::optional<size_t> bad = column->find([](auto number) {
+      const auto x = static_cast<double>(number);
+      return !std::isfinite(x) || x > kRounding;
+    });
+    if (!bad) return;
+    const double x = column->real(*bad);
+    const std::string place = std::string(name) + " of token " + std::to_string(*bad);
+    if (!std::isfinite(x)) return report("non-finite", place + " is not finite", where);
+    report("bad-log-prob", place + " is " + std::to_string(x) + ", above zero", where);
   }
 
   void status(const Value* value, const std::string& where) {

@@ -20,4 +20,10 @@ inline float float16_to_float(uint16_t bits) {
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
 }
 
+/// Whether binary32 holds a number exactly, a NaN's payload and the sign of zero included.
+inline bool fits_float(double value) {
+  const auto narrow = static_cast<double>(static_cast<float>(value));
+  return std::bit_cast<uint64_t>(narrow) == std::bit_cast<uint64_t>(value);
+}
+
 }  // namespace rlreplay::foreign

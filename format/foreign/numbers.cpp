@@ -88,6 +88,11 @@ bool Numbers::fits() const {
   return true;
 }
 
+bool Numbers::is_narrow() const {
+  if (list_ != nullptr && list_->packing() == Sequence::Packing::kF32) return true;
+  return !find([](auto value) { return !fits_float(static_cast<double>(value)); });
+}
+
 int64_t Numbers::integer(size_t i) const {
   if (list_ != nullptr) return list_->integer(i);
   const uint8_t* p = at(i);

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "format/foreign/tree.h"
@@ -22,6 +25,18 @@ class Numbers {
   int64_t integer(size_t i) const;
   double real(size_t i) const;
 
+  /// Calls `see` with the elements in order, a span at a time, until it returns false: a list's as
+  /// they are packed, others as int64_t or double.
+  template <class See>
+  void for_each_piece(See see) const;
+
+  /// The place of the first element that `test` is true of.
+  template <class Test>
+  std::optional<size_t> find(Test test) const;
+
+  /// Whether binary32 holds every element exactly.
+  bool is_narrow() const;
+
  private:
   Numbers() = default;
   static std::optional<Numbers> of_tensor(const Tree& tree, const Tensor& tensor);
@@ -38,5 +53,36 @@ class Numbers {
   Bytes view_;
   std::vector<uint8_t> copy_;
 };
+
+template <class See>
+void Numbers::for_each_piece(See see) const {
+  if (list_ != nullptr) {
+    list_->see_packed(see);
+    return;
+  }
+  const auto convert = [&]<class T>(T /*type*/, auto get) {
+    std::array<T, 512> piece;
+    for (size_t begin = 0; begin < size_; begin += piece.size()) {
+      const size_t count = std::min(piece.size(), size_ - begin);
+      for (size_t i = 0; i < count; ++i) piece[i] = get(begin + i);
+      if (!see(std::span<const T>(piece.data(), count))) return;
+    }
+  };
+  if (integer_) return convert(int64_t(), [&](size_t i) { return integer(i); });
+  convert(double(), [&](size_t i) { return real(i); });
+}
+
+template <class Test>
+std::optional<size_t> Numbers::find(Test test) const {
+  size_t at = 0;
+  bool found = false;
+  for_each_piece([&](auto piece) {
+    const auto it = std::find_if(piece.begin(), piece.end(), test);
+    at += static_cast<size_t>(it - piece.begin());
+    found = it != piece.end();
+    return !found;
+  });
+  return found ? std::optional(at) : std::nullopt;
+}
 
 }  // namespace rlreplay::foreign

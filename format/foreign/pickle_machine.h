@@ -67,6 +67,7 @@ class PickleMachine {
   Progress progress_;
   size_t at_ = 0;
   size_t reported_ = 0;
+  Value filled_ = Value::node(Kind::kList, 0);  // the list that was appended to last
   std::vector<Value> stack_;
   std::vector<size_t> marks_;  // heights of the stack
   std::vector<Value> memo_;

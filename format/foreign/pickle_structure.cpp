@@ -10,7 +10,7 @@
 namespace rlreplay::foreign {
 namespace {
 
-constexpr size_t kProgress = size_t{64} << 20;
+constexpr size_t kProgress = size_t{16} << 20;
 
 [[noreturn]] void corrupt(const std::string& message) { throw Error(ErrorCode::kCorrupt, message); }
 
@@ -35,6 +35,8 @@ void PickleMachine::append(size_t begin) {
   if (begin == floor()) corrupt("there is no list to append to");
   const Value list = stack_[begin - 1];
   if (list.kind != Kind::kList) corrupt("the pickle appends to " + calls_.describe(list));
+  if (list.index != filled_.index) tree_.sequence(filled_).fit();
+  filled_ = list;
   tree_.sequence(list).append({stack_.data() + begin, stack_.size() - begin}, true);
   stack_.resize(begin);
   report_progress();

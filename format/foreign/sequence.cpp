@@ -1,9 +1,10 @@
 #include "format/foreign/sequence.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <new>
+
+#include "format/foreign/half.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -26,11 +27,6 @@ size_t item_size(Packing packing) {
       return sizeof(Value);
   }
   return sizeof(Value);
-}
-
-bool fits_float(double value) {
-  const auto narrow = static_cast<double>(static_cast<float>(value));
-  return std::bit_cast<uint64_t>(narrow) == std::bit_cast<uint64_t>(value);
 }
 
 Packing packing_of(Value value) {
@@ -103,6 +99,21 @@ void Sequence::append(std::span<const Value> values, bool packed) {
   size_ += values.size();
 }
 
+void Sequence::clear() {
+  std::free(std::exchange(data_, nullptr));
+  size_ = capacity_ = 0;
+}
+
+void Sequence::fit() {
+  const size_t bytes = size_ * item_size(packing_);
+  if (fitted_ || bytes == 0 || bytes == capacity_) return;
+  fitted_ = true;
+  void* data = std::realloc(data_, bytes);
+  if (data == nullptr) return;  // it fits as it is
+  data_ = data;
+  capacity_ = bytes;
+}
+
 void Sequence::reserve(size_t size, size_t item) {
   if (size > SIZE_MAX / 2 / item) throw std::bad_alloc();
   const size_t bytes = size * item;
@@ -119,6 +130,7 @@ void Sequence::repack(Packing packing) {
   Sequence old;
   swap(old);
   packing_ = packing;
+  fitted_ = old.fitted_;
   if (old.size_ == 0) return;
   reserve(old.size_, item_size(packing));
   for (size_t i = 0; i < old.size_; ++i) {

@@ -26,6 +26,7 @@ class Sequence {
   ~Sequence() { std::free(data_); }
 
   size_t size() const { return size_; }
+  size_t bytes() const { return capacity_; }
   Packing packing() const { return packing_; }
   bool is_integers() const { return packing_ >= Packing::kU8 && packing_ <= Packing::kI64; }
   bool is_floats() const { return packing_ == Packing::kF32 || packing_ == Packing::kF64; }
@@ -39,11 +40,22 @@ class Sequence {
   /// The elements where packing() is kValues.
   std::span<const Value> values() const { return {static_cast<const Value*>(data_), size_}; }
 
+  /// Calls `see` with all elements as one span of the type that they are packed in. Only where the
+  /// list is one of integers or floats, or empty.
+  template <class See>
+  decltype(auto) see_packed(See see) const;
+
   /// Appends and repacks where needed. `packed` false keeps 16 bytes a value (for dicts, tuples).
   void append(std::span<const Value> values, bool packed);
 
   /// Replaces the value i of an unpacked sequence.
   void set(size_t i, Value value) { static_cast<Value*>(data_)[i] = value; }
+
+  /// Gives back memory that no value takes, the first time; a list that grows again keeps its room.
+  void fit();
+
+  /// Frees the values. What they were packed in stays known.
+  void clear();
 
   /// Drops the values from `size` on.
   void truncate(size_t size) { size_ = size < size_ ? size : size_; }
@@ -58,12 +70,34 @@ class Sequence {
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);
     std::swap(packing_, other.packing_);
+    std::swap(fitted_, other.fitted_);
   }
 
   void* data_ = nullptr;
   size_t size_ = 0;
   size_t capacity_ = 0;  // in bytes
   Packing packing_ = Packing::kEmpty;
+  bool fitted_ = false;
 };
+
+template <class See>
+decltype(auto) Sequence::see_packed(See see) const {
+  const auto items = [&]<class T>(T /*type*/) {
+    return std::span<const T>(static_cast<const T*>(data_), size_);
+  };
+  switch (packing_) {
+    case Packing::kI32:
+      return see(items(int32_t()));
+    case Packing::kI64:
+      return see(items(int64_t()));
+    case Packing::kF32:
+      return see(items(float()));
+    case Packing::kF64:
+      return see(items(double()));
+    default:
+      check(packing_ != Packing::kValues, "a list of numbers");
+      return see(items(uint8_t()));
+  }
+}
 
 }  // namespace rlreplay::foreign

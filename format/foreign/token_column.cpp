@@ -1,18 +1,10 @@
 #include "format/foreign/token_column.h"
 
 #include <algorithm>
-#include <bit>
+
+#include "format/foreign/half.h"
 
 namespace rlreplay::foreign {
-namespace {
-
-bool fits_float(double value) {
-  const auto narrow = static_cast<double>(static_cast<float>(value));
-  return std::bit_cast<uint64_t>(narrow) == std::bit_cast<uint64_t>(value);
-}
-
-}  // namespace
-
 void TokenColumn::add_row(const std::vector<double>& values) {
   if (wide_.empty() && !std::all_of(values.begin(), values.end(), fits_float)) {
     wide_.assign(narrow_.begin(), narrow_.end());

@@ -85,7 +85,8 @@ TorchFile::TorchFile(const std::string& path) : path_(path) {
 
 void TorchFile::read() {
   refuse_other_formats(file_->bytes());
-  archive_ = std::make_unique<ZipArchive>(file_->bytes());
+  const auto release = [this](Bytes read) { file_->release(read); };
+  archive_ = std::make_unique<ZipArchive>(file_->bytes(), release);
   archive_root_ = find_root(*archive_);
   check_records();
   const ZipArchive::Member* pickle = archive_->find(archive_root_ + "/data.pkl");

@@ -21,10 +21,14 @@ class TorchFile {
 
   const std::string& path() const { return path_; }
   const Tree& tree() const { return tree_; }
+  Tree& tree() { return tree_; }
   Value root() const { return root_; }
 
   /// The folder inside the archive, which torch takes from the file's first name.
   const std::string& archive_root() const { return archive_root_; }
+
+  /// Lets go of the pages of the file that were read; they are read again where they are needed.
+  void release() const { file_->release(file_->bytes()); }
 
   /// What a reader must be told although the file can be read.
   const std::vector<Problem>& problems() const { return problems_; }

@@ -1,9 +1,13 @@
 #include "format/foreign/tree.h"
 
+#include <cstring>
 #include <utility>
 
 namespace rlreplay::foreign {
 namespace {
+
+constexpr size_t kShort = 64;
+constexpr size_t kShelf = size_t{1} << 14;
 
 template <class Container, class Item>
 Value add(Container& container, Item&& item, Kind kind) {
@@ -39,9 +43,23 @@ Value Tree::add_sequence(Kind kind, std::span<const Value> values) {
   return made;
 }
 
-Value Tree::add_text(Kind kind, std::string_view text) { return add(texts_, text, kind); }
+Value Tree::add_text(Kind kind, std::string_view text) {
+  return add(texts_, text.empty() || text.size() > kShort ? text : copy(text), kind);
+}
+
+std::string_view Tree::copy(std::string_view text) {
+  if (shelves_.empty() || kShelf - shelf_used_ < text.size()) {
+    shelves_.push_back(std::make_unique_for_overwrite<char[]>(kShelf));
+    shelf_used_ = 0;
+  }
+  char* to = shelves_.back().get() + shelf_used_;
+  std::memcpy(to, text.data(), text.size());
+  shelf_used_ += text.size();
+  return {to, text.size()};
+}
 
 Value Tree::own_text(Kind kind, std::string text) {
+  if (text.size() <= kShort) return add_text(kind, text);
   owned_.push_back(std::move(text));
   return add_text(kind, owned_.back());
 }
@@ -53,6 +71,21 @@ Value Tree::add_array(Kind kind, Array array) { return add(arrays_, std::move(ar
 
 Value Tree::add_array_dtype(const ArrayDType& dtype) {
   return add(array_dtypes_, dtype, Kind::kArrayDType);
+}
+
+std::vector<uint32_t> Tree::uses(Value root) const {
+  std::vector<uint32_t> counts(sequences_.size(), 0);
+  std::vector<Value> open;
+  if (is_sequence(root.kind)) open.push_back(root);
+  while (!open.empty()) {
+    const Sequence& items = sequence(open.back());
+    open.pop_back();
+    if (items.packing() != Sequence::Packing::kValues) continue;
+    for (const Value item : items.values()) {
+      if (is_sequence(item.kind) && counts[item.index]++ == 0) open.push_back(item);
+    }
+  }
+  return counts;
 }
 
 Bytes Tree::own_bytes(std::string bytes) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -107,6 +108,8 @@ class Tree {
 
   Value add_sequence(Kind kind);
   Value add_sequence(Kind kind, std::span<const Value> values);
+  /// Short ones are copied: they are what a reader asks for, they lie between long lists, and each
+  /// would bring the lists around it back into memory.
   Value add_text(Kind kind, std::string_view text);
   Value own_text(Kind kind, std::string text);
   Value add_global(Global global);
@@ -115,13 +118,20 @@ class Tree {
   Value add_array(Kind kind, Array array);
   Value add_array_dtype(const ArrayDType& dtype);
 
+  /// How often each sequence is an item of another one below `root`, which has no cycles.
+  std::vector<uint32_t> uses(Value root) const;
+
   /// Keeps bytes for as long as the tree lives.
   Bytes own_bytes(std::string bytes);
 
  private:
+  std::string_view copy(std::string_view text);
+
   std::vector<Sequence> sequences_;
   std::vector<std::string_view> texts_;
   std::deque<std::string> owned_;
+  std::vector<std::unique_ptr<char[]>> shelves_;  // short texts, one behind the other
+  size_t shelf_used_ = 0;                         // of the last one
   std::deque<Global> globals_;
   std::vector<Storage> storages_;
   std::vector<Tensor> tensors_;

@@ -15,6 +15,7 @@ constexpr uint32_t kDescriptorSignature = 0x08074b50;
 constexpr size_t kLocalSize = 30;
 constexpr uint64_t kMaxRatio = 100;
 constexpr uint64_t kSmall = uint64_t{16} << 20;
+constexpr size_t kProgress = size_t{16} << 20;
 
 [[noreturn]] void corrupt(const ZipEntry& entry, const std::string& message) {
   throw Error(ErrorCode::kCorrupt, message, "member " + printable(entry.name));
@@ -92,7 +93,7 @@ void check_bomb(const ZipEntry& entry) {
 
 }  // namespace
 
-ZipArchive::ZipArchive(Bytes file) {
+ZipArchive::ZipArchive(Bytes file, const Progress& progress) {
   const ZipDirectory directory = read_zip_directory(file);
   const std::vector<ZipEntry>& entries = directory.entries;
   std::vector<size_t> order(entries.size());
@@ -122,11 +123,11 @@ ZipArchive::ZipArchive(Bytes file) {
   }
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!index_.emplace(entries[i].name, i).second) corrupt(entries[i], "two members of this name");
-    read_content(entries[i], members_[i]);
+    read_content(entries[i], members_[i], progress);
   }
 }
 
-void ZipArchive::read_content(const ZipEntry& entry, Member& member) {
+void ZipArchive::read_content(const ZipEntry& entry, Member& member, const Progress& progress) {
   if (entry.method == kZipStored) {
     if (entry.size != entry.stored_size) corrupt(entry, "a stored member has two sizes");
   } else {
@@ -140,7 +141,13 @@ void ZipArchive::read_content(const ZipEntry& entry, Member& member) {
     member.content = {content.data(), content.size()};
     inflated_.push_back(std::move(content));
   }
-  if (crc32(member.content) != entry.crc) {
+  uint32_t crc = 0;
+  for (size_t at = 0; at < member.content.size(); at += kProgress) {
+    const size_t size = std::min(kProgress, member.content.size() - at);
+    crc = crc32(member.content.subspan(at, size), crc);
+    if (progress && entry.method == kZipStored) progress(member.content.subspan(at, size));
+  }
+  if (crc != entry.crc) {
     corrupt(entry, "the content does not have the CRC of the directory");
   }
 }

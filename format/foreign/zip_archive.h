@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -20,10 +21,13 @@ class ZipArchive {
     Bytes content;
   };
 
+  /// Called now and then with a part of the file that was read and is not needed soon.
+  using Progress = std::function<void(Bytes)>;
+
   /// The archive keeps views into `file`, and holds itself what had to be inflated: at most
   /// 100 times the member's stored size (16 MiB for small ones).
   /// Errors: kCorrupt, kUnsupported (see read_zip_directory).
-  explicit ZipArchive(Bytes file);
+  explicit ZipArchive(Bytes file, const Progress& progress = {});
 
   const std::vector<Member>& members() const { return members_; }
 
@@ -32,7 +36,7 @@ class ZipArchive {
 
  private:
   /// Replaces the stored bytes of `member` by its content, and checks the CRC.
-  void read_content(const ZipEntry& entry, Member& member);
+  void read_content(const ZipEntry& entry, Member& member, const Progress& progress);
 
   std::vector<Member> members_;
   std::vector<Buffer<uint8_t>> inflated_;

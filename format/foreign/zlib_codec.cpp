@@ -29,8 +29,8 @@ constexpr size_t kPiece = size_t{1} << 30;  // zlib counts in 32 bits
 
 }  // namespace
 
-uint32_t crc32(Bytes bytes) {
-  return static_cast<uint32_t>(::crc32_z(0, bytes.data(), bytes.size()));
+uint32_t crc32(Bytes bytes, uint32_t before) {
+  return static_cast<uint32_t>(::crc32_z(before, bytes.data(), bytes.size()));
 }
 
 void inflate_exactly(Bytes deflated, std::span<uint8_t> out) {
