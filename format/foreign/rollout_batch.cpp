@@ -3,6 +3,7 @@
 #include <string>
 
 #include "format/foreign/dump_check.h"
+#include "format/foreign/numbers.h"
 #include "format/foreign/text.h"
 
 namespace rlreplay::foreign {
@@ -47,12 +48,13 @@ class Reader {
   void read_sample() {
     const std::optional<Numbers> tokens = numbers("tokens");
     if (!tokens || !tokens->is_integer()) corrupt("tokens are missing or no integers");
-    for (size_t i = 0; i < tokens->size(); ++i) {
-      const int64_t id = tokens->integer(i);
-      if (id < 0 || id > INT32_MAX) corrupt("token " + std::to_string(id) + " is no token id");
-      batch_.tokens.push_back(static_cast<int32_t>(id));
-    }
-    batch_.offsets.push_back(batch_.tokens.size());
+    const std::optional<size_t> bad = tokens->find([](auto value) {
+      const auto id = static_cast<int64_t>(value);
+      return id < 0 || id > INT32_MAX;
+    });
+    if (bad) corrupt("token " + std::to_string(tokens->integer(*bad)) + " is no token id");
+    batch_.tokens.push_back(*field("tokens"));
+    batch_.offsets.push_back(batch_.offsets.back() + tokens->size());
     const std::optional<int64_t> length = integer("response_length");
     const auto total = static_cast<int64_t>(tokens->size());
     if (!length || *length < 0 || *length > total) corrupt("response_length fits no response");
@@ -76,12 +78,10 @@ class Reader {
   void read_mask(size_t length) {
     const std::optional<Numbers> mask = numbers("loss_mask");
     if (mask && mask->size() != length) corrupt("loss_mask has another length than the response");
-    for (size_t i = 0; mask && i < length; ++i) {
-      const double m = mask->real(i);
-      if (m != 0 && m != 1) corrupt("loss_mask is neither 0 nor 1");
-      batch_.loss_mask.push_back(m == 1 ? 1 : 0);
+    if (mask && mask->find([](auto m) { return m != 0 && m != 1; })) {
+      corrupt("loss_mask is neither 0 nor 1");
     }
-    batch_.mask_offsets.push_back(batch_.loss_mask.size());
+    batch_.loss_mask.push_back(mask ? *field("loss_mask") : Value());
   }
 
   void read_log_probs(size_t length) {
@@ -89,9 +89,7 @@ class Reader {
     if (column && column->size() != length) {
       corrupt("rollout_log_probs have another length than the response");
     }
-    std::vector<double> row;
-    for (size_t i = 0; column && i < length; ++i) row.push_back(column->real(i));
-    batch_.log_probs.add_row(row);
+    batch_.log_probs.push_back(column ? *field("rollout_log_probs") : Value());
   }
 
   std::optional<double> reward() const {

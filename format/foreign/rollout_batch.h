@@ -4,21 +4,20 @@
 #include <string_view>
 #include <vector>
 
-#include "format/foreign/token_column.h"
 #include "format/foreign/tree.h"
 
 namespace rlreplay::foreign {
 
-/// The samples of one rollout dump, in the order of the file. Texts view the file's tree.
+/// The samples of one rollout dump, in the order of the file. Texts view the file's tree, and the
+/// columns of tokens stay there: they are nearly all of it.
 struct RolloutBatch {
   int64_t rollout_id = 0;
-  std::vector<uint64_t> offsets = {0};  // [S + 1], of tokens
-  std::vector<int32_t> tokens;
-  std::vector<int64_t> response_lengths;     // [S]
-  std::vector<uint64_t> mask_offsets = {0};  // [S + 1]
-  std::vector<uint8_t> loss_mask;            // empty rows where none was recorded
-  TokenColumn log_probs{"rollout_log_probs"};
-  std::vector<std::optional<int64_t>> index;        // [S]
+  std::vector<uint64_t> offsets = {0};        // [S + 1], of tokens
+  std::vector<Value> tokens;                  // [S]: ids of int32's range
+  std::vector<int64_t> response_lengths;      // [S]
+  std::vector<Value> loss_mask;               // [S]: 0 and 1, one a token of the response, or None
+  std::vector<Value> log_probs;               // [S]: likewise, floats
+  std::vector<std::optional<int64_t>> index;  // [S]
   std::vector<std::optional<int64_t>> group_index;  // [S]
   std::vector<std::optional<double>> reward;        // [S], raw
   std::vector<std::string_view> status;             // [S]

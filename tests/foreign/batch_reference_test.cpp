@@ -5,6 +5,7 @@
 #include <map>
 
 #include "format/foreign/framework.h"
+#include "format/foreign/numbers.h"
 #include "format/foreign/rollout_batch.h"
 #include "format/foreign/train_batch.h"
 #include "tests/foreign/support.h"
@@ -31,7 +32,8 @@ bool agrees(double trained, double rolled) {
   return trained == narrow || std::abs(trained - narrow) <= std::abs(narrow) * 0x1p-8;
 }
 
-void compare(const TrainBatch& train, const RolloutBatch& rollout) {
+void compare(const TrainBatch& train, const TorchFile& file) {
+  const RolloutBatch rollout = read_rollout(file.tree(), file.root());
   std::map<int64_t, size_t> rows;
   for (size_t i = 0; i < rollout.size(); ++i) rows[rollout.index[i].value_or(-1)] = i;
   const TokenColumn* log_probs = train.column("rollout_log_probs");
@@ -43,13 +45,15 @@ void compare(const TrainBatch& train, const RolloutBatch& rollout) {
     REQUIRE(rows.count(train.sample_index[i]) == 1);
     const size_t row = rows[train.sample_index[i]];
     REQUIRE(train.response_lengths[i] == rollout.response_lengths[row]);
-    CHECK(std::equal(train.tokens.begin() + static_cast<ptrdiff_t>(train.offsets[i]),
-                     train.tokens.begin() + static_cast<ptrdiff_t>(train.offsets[i + 1]),
-                     rollout.tokens.begin() + static_cast<ptrdiff_t>(rollout.offsets[row]),
-                     rollout.tokens.begin() + static_cast<ptrdiff_t>(rollout.offsets[row + 1])));
-    REQUIRE(log_probs->row_size(i) == rollout.log_probs.row_size(row));
+    const auto ids = Numbers::of(file.tree(), rollout.tokens[row]);
+    REQUIRE(train.offsets[i + 1] - train.offsets[i] == ids->size());
+    for (size_t t = 0; t < ids->size(); ++t) {
+      REQUIRE(train.tokens[train.offsets[i] + t] == ids->integer(t));
+    }
+    const auto column = Numbers::of(file.tree(), rollout.log_probs[row]);
+    REQUIRE(log_probs->row_size(i) == column->size());
     for (size_t t = 0; t < log_probs->row_size(i); ++t) {
-      const double rolled = rollout.log_probs.at(row, t);
+      const double rolled = column->real(t);
       REQUIRE(agrees(log_probs->at(i, t), rolled));
       exact += log_probs->at(i, t) == static_cast<double>(static_cast<float>(rolled)) ? 1 : 0;
       ++tokens;
@@ -76,7 +80,7 @@ TEST_CASE("every run's train data, put together, says what its rollout dump says
         }
         const TrainBatch train = assemble_train(pointers);
         const TorchFile rollout((run.path() / "rollout_data" / (id + ".pt")).string());
-        compare(train, read_rollout(rollout.tree(), rollout.root()));
+        compare(train, rollout);
         const std::string name = run.path().filename().string();
         const bool restored = std::string(framework) == "slime-latest";
         CHECK(train.cp_size == (name.find("cp2") != name.npos && !restored ? 2 : 1));

@@ -94,20 +94,16 @@ bool to_dtype(std::span<const From> values, TorchDType dtype, std::vector<uint8_
 
 template <class T>
 bool list_holds(const Sequence& list, std::span<const T> values) {
+  constexpr bool kIntegers = std::is_integral_v<T>;
   if (list.size() != values.size()) return false;
-  if constexpr (std::is_integral_v<T>) {
-    if (!list.is_integers() && list.size() != 0) return false;
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (list.integer(i) != static_cast<int64_t>(values[i])) return false;
-    }
-  } else {
-    if (!list.is_floats()) return false;
-    for (size_t i = 0; i < values.size(); ++i) {
-      const auto value = static_cast<double>(values[i]);
-      if (std::bit_cast<uint64_t>(list.real(i)) != std::bit_cast<uint64_t>(value)) return false;
-    }
-  }
-  return true;
+  if (kIntegers ? !list.is_integers() : !list.is_floats()) return kIntegers && values.empty();
+  return list.see_packed([&](auto items) {
+    return std::equal(items.begin(), items.end(), values.begin(), [](auto a, auto b) {
+      if constexpr (kIntegers) return static_cast<int64_t>(a) == static_cast<int64_t>(b);
+      return std::bit_cast<uint64_t>(static_cast<double>(a)) ==
+             std::bit_cast<uint64_t>(static_cast<double>(b));
+    });
+  });
 }
 
 bool tensor_holds(const Tree& tree, const foreign::Tensor& tensor, const Cell& cell) {

@@ -240,15 +240,14 @@ class Importer {
     const std::string group = known ? std::to_string(id->integer) : "data";
     const std::string unit = kept_path(vendor(read.identity), read.source.name);
     claim(unit, read.source.path);
-    std::vector<Dataset> kept =
-        keep_file(read.file.tree(), read.file.root(), replacements, group, read.source.name);
+    std::vector<Dataset> kept = keep_file(read.file, replacements, group, read.source.name);
     kept.insert(kept.end(), std::make_move_iterator(datasets.begin()),
                 std::make_move_iterator(datasets.end()));
     writer().append(unit, kept);
   }
 
   /// A rollout of the run, or one of its evaluation: that is kept aside, in its own unit.
-  void add_rollout(const Read& read) {
+  void add_rollout(Read& read) {
     const bool evaluation = last_name(read.source.name).starts_with("eval_");
     const std::string group = std::to_string(rollout_id(read));
     const std::string owner = (evaluation ? "eval/" : "rollout/") + group;

@@ -4,13 +4,12 @@
 #include <charconv>
 #include <numeric>
 #include <set>
-#include <utility>
 
 #include "format/foreign/numbers.h"
 #include "format/foreign/rollout_batch.h"
 #include "format/foreign/text.h"
-#include "src/replay/exchange/cell.h"
 #include "src/replay/exchange/own_datasets.h"
+#include "src/replay/exchange/rollout_columns.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -22,18 +21,6 @@ using foreign::Value;
 using format::Finish;
 using format::Presence;
 using format::RolloutData;
-using format::Texts;
-
-/// Every sample's value of one field: absent where none has it, a mask where some have.
-template <class Field>
-void settle(std::optional<Field>& field, Presence presence) {
-  const auto count = static_cast<size_t>(std::count(presence.begin(), presence.end(), 1));
-  if (count == 0) {
-    field.reset();
-  } else if (count != presence.size()) {
-    field->presence = std::move(presence);
-  }
-}
 
 Finish finish_of(std::string_view status) {
   if (status == "completed") return Finish::kStop;
@@ -54,8 +41,9 @@ std::optional<int64_t> version_number(std::string_view text) {
 
 class Importer {
  public:
-  Importer(const foreign::TorchFile& file, std::string owner, std::string_view reward_key)
-      : tree_(file.tree()),
+  Importer(foreign::TorchFile& file, std::string owner, std::string_view reward_key)
+      : file_(file),
+        tree_(file.tree()),
         owner_(std::move(owner)),
         batch_(read_rollout(file.tree(), file.root(), reward_key)),
         samples_(tree_.sequence(*tree_.find(file.root(), "samples"))) {
@@ -65,18 +53,11 @@ class Importer {
 
   ImportedRollout run(Value root) {
     order();
-    add_tokens();
-    add_log_probs();
-    add_mask();
+    move_columns(file_, batch_, order_, owner_, *made_.data, made_.replacements);
     add_scalars();
     add_components();
     add_versions();
     add_experts();
-    RolloutData& data = *made_.data;
-    data.prompt_text = texts("prompt");
-    data.response_text = texts("response");
-    data.label_text = texts("label");
-    replace();
     take_own(root);
     return std::move(made_);
   }
@@ -104,71 +85,6 @@ class Importer {
     if (!replaced) return;
     report("sample-id-replaced",
            "indices are missing or occur twice: the place in the file is the sample's id");
-  }
-
-  void add_tokens() {
-    RolloutData& data = *made_.data;
-    data.prompt_length.emplace();
-    const std::vector<int32_t> tokens = std::exchange(batch_.tokens, {});  // a copy at a time
-    data.tokens.reserve(tokens.size());
-    for (const size_t i : order_) {
-      data.tokens.insert(data.tokens.end(),
-                         tokens.begin() + static_cast<ptrdiff_t>(batch_.offsets[i]),
-                         tokens.begin() + static_cast<ptrdiff_t>(batch_.offsets[i + 1]));
-      data.offsets.push_back(data.tokens.size());
-      const uint64_t total = batch_.offsets[i + 1] - batch_.offsets[i];
-      const auto response = static_cast<uint64_t>(batch_.response_lengths[i]);
-      data.prompt_length->push_back(static_cast<uint32_t>(total - response));
-    }
-  }
-
-  uint64_t prompt(size_t i) const {
-    return batch_.offsets[i + 1] - batch_.offsets[i] -
-           static_cast<uint64_t>(batch_.response_lengths[i]);
-  }
-
-  void add_log_probs() {
-    format::TokenFloats& column = made_.data->log_probs.emplace();
-    Presence presence;
-    const auto fill = [&](auto& values, const auto& rows) {
-      values.reserve(made_.data->tokens.size());
-      for (const size_t i : order_) {
-        const bool present = field(i, "rollout_log_probs") != nullptr;
-        presence.push_back(present ? 1 : 0);
-        values.resize(values.size() + prompt(i));
-        const auto begin = rows.begin() + static_cast<ptrdiff_t>(batch_.log_probs.offsets()[i]);
-        values.insert(values.end(), begin,
-                      begin + static_cast<ptrdiff_t>(batch_.log_probs.row_size(i)));
-        if (!present) {
-          values.resize(values.size() + static_cast<uint64_t>(batch_.response_lengths[i]));
-        }
-      }
-    };
-    if (batch_.log_probs.is_narrow()) {
-      fill(column.narrow, batch_.log_probs.narrow());
-    } else {
-      fill(column.wide, batch_.log_probs.wide());
-    }
-    batch_.log_probs = foreign::TokenColumn("");
-    settle(made_.data->log_probs, std::move(presence));
-  }
-
-  void add_mask() {
-    std::vector<uint8_t>& values = made_.data->loss_mask.emplace().values;
-    Presence presence;
-    for (const size_t i : order_) {
-      const bool present = field(i, "loss_mask") != nullptr;
-      presence.push_back(present ? 1 : 0);
-      values.resize(values.size() + prompt(i));
-      const auto begin = batch_.loss_mask.begin();
-      values.insert(values.end(), begin + static_cast<ptrdiff_t>(batch_.mask_offsets[i]),
-                    begin + static_cast<ptrdiff_t>(batch_.mask_offsets[i + 1]));
-      if (!present) {
-        values.resize(values.size() + static_cast<uint64_t>(batch_.response_lengths[i]));
-      }
-    }
-    batch_.loss_mask = {};
-    settle(made_.data->loss_mask, std::move(presence));
   }
 
   void add_scalars() {
@@ -301,20 +217,6 @@ class Importer {
     if (!order_.empty() && made.experts.size() == wanted) made_.data->experts = std::move(made);
   }
 
-  std::optional<Texts> texts(std::string_view key) const {
-    std::optional<Texts> made(std::in_place);
-    Presence presence;
-    for (const size_t i : order_) {
-      const Value* value = field(i, key);
-      const bool present = value != nullptr && value->kind == Kind::kText &&
-                           !foreign::has_surrogates(tree_.text(*value));
-      presence.push_back(present ? 1 : 0);
-      made->add(present ? tree_.text(*value) : std::string_view());
-    }
-    settle(made, std::move(presence));
-    return made;
-  }
-
   void take_own(Value root) {
     const Value* absent = find_own(tree_, root, "absent");
     if (absent != nullptr && absent->kind == Kind::kText && tree_.text(*absent) == "finish") {
@@ -325,26 +227,7 @@ class Importer {
     made_.own = read_own_datasets(tree_, *datasets, std::to_string(made_.rollout_id));
   }
 
-  /// Notes the parts of the file that the data holds, type and bits.
-  void replace() {
-    for (size_t row = 0; row < order_.size(); ++row) {
-      replace_field(row, "tokens", "tokens");
-      replace_field(row, "rollout_log_probs", "log_probs");
-      replace_field(row, "loss_mask", "loss_mask");
-      replace_field(row, "prompt", "prompt_text");
-      replace_field(row, "response", "response_text");
-    }
-  }
-
-  void replace_field(size_t row, std::string_view key, std::string_view dataset) {
-    const Value* value = field(order_[row], key);
-    if (value == nullptr || (value->kind != Kind::kList && value->kind != Kind::kText)) return;
-    const std::optional<Cell> cell = find_cell(*made_.data, dataset, row);
-    if (!cell || !holds(tree_, *value, *cell)) return;
-    made_.replacements.emplace(foreign::part_key(*value),
-                               owner_ + "/" + std::string(dataset) + "/" + std::to_string(row));
-  }
-
+  foreign::TorchFile& file_;
   const Tree& tree_;
   std::string owner_;
   RolloutBatch batch_;
@@ -368,7 +251,7 @@ std::vector<uint64_t> sample_ids(const std::vector<std::optional<int64_t>>& indi
   return ids;
 }
 
-ImportedRollout import_rollout(const foreign::TorchFile& file, const std::string& owner,
+ImportedRollout import_rollout(foreign::TorchFile& file, const std::string& owner,
                                std::string_view reward_key) {
   return Importer(file, owner, reward_key).run(file.root());
 }

@@ -26,9 +26,10 @@ struct ImportedRollout {
 /// missing or do not tell them apart.
 std::vector<uint64_t> sample_ids(const std::vector<std::optional<int64_t>>& indices);
 
+/// The file's tree loses the lists that `replacements` names and that nothing else refers to.
 /// `owner` is what the places begin with ("rollout/3"). `reward_key` picks a number where a reward
 /// is a dict. Errors: kUnsupported where the file is no rollout dump; kCorrupt, naming the sample.
-ImportedRollout import_rollout(const foreign::TorchFile& file, const std::string& owner,
+ImportedRollout import_rollout(foreign::TorchFile& file, const std::string& owner,
                                std::string_view reward_key = {});
 
 }  // namespace rlreplay::replay

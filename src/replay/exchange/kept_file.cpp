@@ -99,16 +99,25 @@ std::string kept_path(const std::string& vendor, const std::string& file) {
   return "x-" + vendor + "/" + unit_name(folder) + "/" + unit_name(stem.substr(slash + 1)) + ".h5";
 }
 
-std::vector<Dataset> keep_file(const foreign::Tree& tree, foreign::Value root,
+std::vector<Dataset> keep_file(const foreign::TorchFile& file,
                                const foreign::Replacements& replacements, const std::string& group,
-                               const std::string& file) {
+                               const std::string& name) {
+  const foreign::Tree& tree = file.tree();
   std::vector<uint8_t> pickle;
-  foreign::PickleWriter writer(
-      tree, [&](foreign::Bytes piece) { pickle.insert(pickle.end(), piece.begin(), piece.end()); },
-      replacements);
-  writer.write(root);
+  const auto take = [&](foreign::Bytes piece) {
+    pickle.insert(pickle.end(), piece.begin(), piece.end());
+    file.release();  // a text brings what lies around it into memory
+  };
+  foreign::PickleWriter writer(tree, take, replacements);
+  writer.write(file.root());
   std::vector<uint64_t> offsets = {0};
   std::vector<uint8_t> records;
+  uint64_t total = 0;
+  for (const foreign::Value value : writer.records()) {
+    const foreign::Tensor& tensor = tree.tensor(value);
+    total += static_cast<uint64_t>(tensor.count * foreign::item_size(tensor.dtype));
+  }
+  records.reserve(total);
   for (const foreign::Value value : writer.records()) {
     for_each_run(tree, tree.tensor(value), [&](foreign::Bytes run) {
       records.insert(records.end(), run.begin(), run.end());
@@ -116,12 +125,12 @@ std::vector<Dataset> keep_file(const foreign::Tree& tree, foreign::Value root,
     offsets.push_back(records.size());
   }
   std::vector<Dataset> datasets;
-  const auto add = [&](const char* name, DType dtype, auto values) {
+  const auto add = [&](const char* dataset, DType dtype, auto values) {
     const uint64_t size = values.size();
-    datasets.push_back(format::dataset_of(group + "/" + name, dtype, {size}, std::move(values)));
+    datasets.push_back(format::dataset_of(group + "/" + dataset, dtype, {size}, std::move(values)));
   };
   add("pickle", DType::kU8, std::move(pickle));
-  datasets.back().attributes["file"] = file;
+  datasets.back().attributes["file"] = name;
   add("records", DType::kU8, std::move(records));
   add("record_offsets", DType::kU64, std::move(offsets));
   return datasets;

@@ -6,6 +6,7 @@
 
 #include "format/dump_reader.h"
 #include "format/foreign/pickle_writer.h"
+#include "format/foreign/torch_file.h"
 #include "format/foreign/tree.h"
 #include "src/replay/exchange/cell.h"
 
@@ -16,10 +17,10 @@ std::string kept_path(const std::string& vendor, const std::string& file);
 
 /// What a unit must hold so that a foreign file can be written again: its pickle, without what
 /// `replacements` says lies elsewhere in the dump, and the content of its other tensors.
-/// `file` is the name under which it is written again.
-std::vector<format::Dataset> keep_file(const foreign::Tree& tree, foreign::Value root,
+/// `name` is that under which it is written again.
+std::vector<format::Dataset> keep_file(const foreign::TorchFile& file,
                                        const foreign::Replacements& replacements,
-                                       const std::string& group, const std::string& file);
+                                       const std::string& group, const std::string& name);
 
 /// A foreign file put together again.
 class RestoredFile {

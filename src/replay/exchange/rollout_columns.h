@@ -1,0 +1,35 @@
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "format/foreign/pickle_writer.h"
+#include "format/foreign/rollout_batch.h"
+#include "format/foreign/torch_file.h"
+#include "format/rollout_data.h"
+
+namespace rlreplay::replay {
+
+/// Moves what is nearly all of a rollout dump to `data`, which has the ids of its samples: tokens,
+/// their columns, and texts. Row r is sample order[r] of the file. What `data` then holds, type and
+/// bits, is noted in `replacements` by its place below `owner`; lists that nothing else refers to
+/// are freed as they are moved, so that there are never two copies of them all.
+void move_columns(foreign::TorchFile& file, const foreign::RolloutBatch& batch,
+                  std::span<const size_t> order, const std::string& owner,
+                  format::RolloutData& data, foreign::Replacements& replacements);
+
+/// Leaves a field away that no sample has, and notes which ones have it where not all do.
+template <class Field>
+void settle(std::optional<Field>& field, format::Presence presence) {
+  const auto count = static_cast<size_t>(std::count(presence.begin(), presence.end(), 1));
+  if (count == 0) {
+    field.reset();
+  } else if (count != presence.size()) {
+    field->presence = std::move(presence);
+  }
+}
+
+}  // namespace rlreplay::replay
