@@ -1,13 +1,7 @@
 #include "src/bisect/folder.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-
-#include <stdlib.h>
-
-#include "src/base/error.h"
 
 namespace fs = std::filesystem;
 
@@ -24,19 +18,6 @@ void unprotect(const std::string& path) {
 }
 
 }  // namespace
-
-std::string make_temporary_folder() {
-  std::error_code failed;
-  // Canonical: git and a build's own pwd say the same path.
-  std::string path = fs::canonical(fs::temp_directory_path(failed), failed) / "rlbisect-XXXXXX";
-  if (failed || ::mkdtemp(path.data()) == nullptr) {
-    throw Error(ErrorCode::kEnvironment,
-                std::string("cannot make a temporary folder: ") +
-                    (failed ? failed.message() : std::strerror(errno)),
-                path);
-  }
-  return path;
-}
 
 void remove_folder(const std::string& path) noexcept {
   std::error_code failed;

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/base/temporary_folder.h"
 #include "src/bisect/folder.h"
 
 namespace fs = std::filesystem;
@@ -41,7 +42,7 @@ void remove_others(const std::string& folder, const std::set<std::string>& kept)
 }  // namespace
 
 Workspace::Workspace(const std::optional<std::string>& kept, const Interrupt& interrupt)
-    : path_(kept ? make_kept_folder(*kept) : make_temporary_folder()),
+    : path_(kept ? make_kept_folder(*kept) : make_temporary_folder("rlbisect")),
       keep_all_(kept.has_value()),
       interrupt_(interrupt) {}
 

@@ -6,6 +6,7 @@
 
 #include "format/dump_writer.h"
 #include "format/train_data.h"
+#include "src/base/temporary_folder.h"
 #include "src/bisect/folder.h"
 
 using namespace rlreplay;
@@ -16,7 +17,7 @@ using format::TrainData;
 namespace {
 
 struct Folder {
-  std::string path = make_temporary_folder();
+  std::string path = make_temporary_folder("rlbisect");
   ~Folder() { remove_folder(path); }
 };
 

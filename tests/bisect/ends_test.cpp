@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/temporary_folder.h"
 #include "src/bisect/folder.h"
 
 using namespace rlreplay;
@@ -28,7 +29,7 @@ TEST_CASE("revisions, by one word or two") {
 }
 
 TEST_CASE("two folders are dumps, also with dots in their paths") {
-  const std::string folder = make_temporary_folder();
+  const std::string folder = make_temporary_folder("rlbisect");
   for (const char* name : {"/run..1", "/run..2"}) std::filesystem::create_directory(folder + name);
   const std::string good = folder + "/../" + folder.substr(folder.rfind('/') + 1) + "/run..1/";
   const Ends ends = parse({good + ".." + folder + "/run..2/"});

@@ -2,9 +2,7 @@
 
 #include <filesystem>
 
-#include <stdlib.h>
-
-#include "src/base/error.h"
+#include "src/base/temporary_folder.h"
 #include "src/replay/exchange/import.h"
 
 namespace rlreplay::replay {
@@ -21,15 +19,11 @@ AnyDump::AnyDump(const std::string& path) : path_(path) {
     reader_ = std::make_unique<format::DumpReader>(format::DumpReader::open(path));
     return;
   }
-  std::string folder = (fs::temp_directory_path() / "rlreplay-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) {
-    throw Error(ErrorCode::kEnvironment, "cannot make a temporary folder", folder);
-  }
-  temporary_ = folder;
+  temporary_ = make_temporary_folder("rlreplay");
   try {
     ImportOptions options;
     options.paths = {path};
-    options.output = folder + "/dump";
+    options.output = temporary_ + "/dump";
     import_dump(options);
     path_ = options.output;
     reader_ = std::make_unique<format::DumpReader>(format::DumpReader::open(path_));

@@ -1,0 +1,28 @@
+#include "src/base/temporary_folder.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include <stdlib.h>
+
+#include "src/base/error.h"
+
+namespace rlreplay {
+
+namespace fs = std::filesystem;
+
+std::string make_temporary_folder(const std::string& prefix) {
+  std::error_code failed;
+  const fs::path parent = fs::temp_directory_path(failed);
+  std::string path = (failed ? fs::path() : fs::canonical(parent, failed)) / (prefix + "-XXXXXX");
+  if (failed || ::mkdtemp(path.data()) == nullptr) {
+    throw Error(ErrorCode::kEnvironment,
+                std::string("cannot make a temporary folder: ") +
+                    (failed ? failed.message() : std::strerror(errno)),
+                path);
+  }
+  return path;
+}
+
+}  // namespace rlreplay
