@@ -49,14 +49,9 @@ size_t decade(double distance) {
   return static_cast<size_t>(std::clamp(of - kLowestDecade + 2, 1, static_cast<int>(kDecades) - 1));
 }
 
-/// The version of the weights that wrote each response token.
-std::vector<int64_t> versions_of(const std::optional<format::RolloutData>& data, uint64_t id,
-                                 int64_t prompt, size_t tokens) {
-  if (!data || !data->versions) return {};
-  const auto at = std::ranges::find(data->sample_id, id);
-  if (at == data->sample_id.end()) return {};
-  const format::Versions& v = *data->versions;
-  const auto row = static_cast<size_t>(at - data->sample_id.begin());
+/// The version of the weights that wrote each response token of a row.
+std::vector<int64_t> versions_of(const format::Versions& v, size_t row, int64_t prompt,
+                                 size_t tokens) {
   const uint64_t begin = v.offsets[row], end = v.offsets[row + 1];
   if (begin == end) return {};
   std::vector<int64_t> out(tokens, v.versions[begin]);
@@ -73,6 +68,23 @@ class Meter {
  public:
   explicit Meter(const MismatchOptions& options) : options_(options) {}
 
+  void add_rollout(const RecordedRollout& rollout) {
+    rows_.clear();
+    for (size_t i = 0; rollout.data && i < rollout.data->size(); ++i) {
+      rows_.emplace(rollout.data->sample_id[i], i);
+    }
+    for (const RecordedStep& step : rollout.steps) add_step(rollout, step);
+  }
+
+  Mismatch done() {
+    std::sort(distances_.begin(), distances_.end());
+    made_.p50 = percentile(distances_, 0.5);
+    made_.p90 = percentile(distances_, 0.9);
+    made_.p99 = percentile(distances_, 0.99);
+    return std::move(made_);
+  }
+
+ private:
   void add_step(const RecordedRollout& rollout, const RecordedStep& step) {
     // Of the weights that the rollout was made with: those before its first update.
     const bool old = step.old_log_probs.has_value();
@@ -90,24 +102,22 @@ class Meter {
     if (train) note_column(old ? "old_log_probs" : "log_probs");
   }
 
-  Mismatch done() {
-    std::sort(distances_.begin(), distances_.end());
-    made_.p50 = percentile(distances_, 0.5);
-    made_.p90 = percentile(distances_, 0.9);
-    made_.p99 = percentile(distances_, 0.99);
-    return std::move(made_);
-  }
-
- private:
   void note_column(const std::string& name) {
     if (made_.train_column.find(name) == 0 || made_.train_column.ends_with(" " + name)) return;
     made_.train_column += (made_.train_column.empty() ? "" : " and ") + name;
   }
 
+  /// Empty where they were not recorded.
+  std::vector<int64_t> versions(const RecordedRollout& rollout, const engine::Sample& s) const {
+    const auto row = rows_.find(s.id);
+    if (row == rows_.end() || !rollout.data->versions) return {};
+    return versions_of(*rollout.data->versions, row->second, s.prompt_length, s.loss_mask.size());
+  }
+
   void add_sample(const RecordedRollout& rollout, const engine::Sample& s,
                   const std::vector<float>& train) {
     const auto length = static_cast<int64_t>(s.loss_mask.size());
-    const auto versions = versions_of(rollout.data, s.id, s.prompt_length, s.loss_mask.size());
+    const std::vector<int64_t> written_by = versions(rollout, s);
     for (size_t t = 0; t < s.loss_mask.size(); ++t) {
       if (s.loss_mask[t] == 0) continue;
       const float a = train[t], b = s.rollout_log_probs[t];
@@ -117,7 +127,7 @@ class Meter {
             &made_.by_length[bucket(length)]}) {
         add(*sums, options_, a, b);
       }
-      if (!versions.empty()) add(made_.by_version[versions[t]], options_, a, b);
+      if (!written_by.empty()) add(made_.by_version[written_by[t]], options_, a, b);
       const MismatchToken token{rollout.id,
                                 s.id,
                                 s.prompt_length + place,
@@ -146,6 +156,7 @@ class Meter {
 
   const MismatchOptions& options_;
   Mismatch made_;
+  std::map<uint64_t, size_t> rows_;  // of the rollout's samples, by id
   std::vector<double> distances_;
 };
 
@@ -171,8 +182,7 @@ double MismatchToken::distance() const {
 Mismatch measure_mismatch(const RecordedRun& run, const MismatchOptions& options) {
   Meter meter(options);
   for (const int64_t id : trained_rollouts(run)) {
-    const RecordedRollout rollout = read_recorded_rollout(run, id);
-    for (const RecordedStep& step : rollout.steps) meter.add_step(rollout, step);
+    meter.add_rollout(read_recorded_rollout(run, id));
   }
   Mismatch out = meter.done();
   if (out.all.tokens > 0) return out;
