@@ -40,6 +40,10 @@ struct Dataset {
   std::optional<Base> base;
   std::span<const std::byte> base_bytes;
   std::shared_ptr<const void> base_owner;
+  /// Of `bytes`, where the caller has it: they are not hashed again.
+  std::optional<Hash> known_hash = {};
+
+  Hash hash() const { return known_hash ? *known_hash : hash_of(bytes); }
 };
 
 /// A dataset that owns its values.

@@ -163,7 +163,7 @@ void UnitWriter::State::write_chunks(const Dataset& dataset, const h5::Layout& l
     pool.run(static_cast<int64_t>(now.sizes.size()) + 2, [&](int64_t item, int worker) {
       if (item == 0) return store();
       if (item == 1) {
-        if (first == 0) form.hash = hash_of(dataset.bytes);
+        if (first == 0) form.hash = dataset.hash();
         return;
       }
       const auto i = static_cast<size_t>(item - 2);
@@ -229,7 +229,7 @@ void UnitWriter::add(const Dataset& dataset) {
   if (layout.chunk > 0) {
     state_->write_chunks(dataset, layout, stored);
   } else {
-    stored.hash = hash_of(dataset.bytes);
+    stored.hash = dataset.hash();
     state_->store();
     state_->begin(dataset, layout, stored.hash);
     state_->file.write(dataset.bytes);
@@ -271,7 +271,7 @@ Hash content_of(std::span<const Dataset> datasets) {
   std::vector<StoredDataset> stored;
   for (const Dataset& dataset : datasets) {
     stored.push_back(stored_form(dataset));
-    stored.back().hash = hash_of(dataset.bytes);
+    stored.back().hash = dataset.hash();
   }
   return content_of(std::move(stored));
 }

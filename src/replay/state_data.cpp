@@ -76,11 +76,12 @@ std::vector<format::Dataset> state_datasets(engine::Backend& backend, const std:
 
 void StateChain::link(const std::string& unit, int64_t number,
                       std::vector<format::Dataset>& state) {
+  for (format::Dataset& tensor : state) tensor.known_hash = tensor.hash();
   std::vector<format::Dataset> whole = state;
   if (!last_.empty() && number % kFullStateEvery != 0) {
     for (size_t i = 0; i < state.size(); ++i) {
       if (state[i].dtype != DType::kF32) continue;  // the counters
-      state[i].base = format::Base{unit_, hash_of(last_[i].bytes)};
+      state[i].base = format::Base{unit_, *last_[i].known_hash};
       state[i].base_bytes = last_[i].bytes;
       state[i].base_owner = last_[i].owner;
     }
