@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -65,6 +67,13 @@ struct NamedColumns {
   std::vector<std::string> names;
   std::vector<double> values;  // row-major, [rows, names]
   Presence presence;
+
+  /// Of the first row; nothing where there is no such name.
+  std::optional<double> find(std::string_view name) const {
+    const auto at = std::ranges::find(names, name);
+    if (at == names.end()) return std::nullopt;
+    return values[static_cast<size_t>(at - names.begin())];
+  }
 
   friend bool operator==(const NamedColumns&, const NamedColumns&) = default;
 };

@@ -1,6 +1,5 @@
 #include "src/replay/recorded_batch.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 
@@ -176,11 +175,8 @@ class Reader {
 
 }  // namespace
 
-std::optional<double> RecordedBatch::scalar(const std::string& name) const {
-  if (!scalars) return std::nullopt;
-  const auto at = std::ranges::find(scalars->names, name);
-  if (at == scalars->names.end()) return std::nullopt;
-  return scalars->values[static_cast<size_t>(at - scalars->names.begin())];
+std::optional<double> RecordedBatch::scalar(std::string_view name) const {
+  return scalars ? scalars->find(name) : std::nullopt;
 }
 
 std::vector<RecordedBatch> recorded_batches(const RecordedRun& run, int64_t rollout) {

@@ -29,7 +29,7 @@ struct RecordedBatch {
 
   size_t size() const { return samples.size(); }
   /// A recorded scalar of the step: "loss".
-  std::optional<double> scalar(const std::string& name) const;
+  std::optional<double> scalar(std::string_view name) const;
 };
 
 /// The batches of one rollout, in order; of several ranks together, each sample once.

@@ -145,10 +145,7 @@ bool is_whole(const TokenColumn& column, std::span<const engine::Sample> samples
 }
 
 std::optional<double> RecordedStep::scalar(std::string_view name) const {
-  if (!scalars) return std::nullopt;
-  const auto at = std::ranges::find(scalars->names, name);
-  if (at == scalars->names.end()) return std::nullopt;
-  return scalars->values[static_cast<size_t>(at - scalars->names.begin())];
+  return scalars ? scalars->find(name) : std::nullopt;
 }
 
 std::vector<int64_t> trained_rollouts(const RecordedRun& run) {
