@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,7 +12,8 @@
 #include "src/base/dtype.h"
 
 /// The content of the golden dumps, one of which is kept for every released minor version of the
-/// format. It must never change; what a later version adds goes into a content of its own.
+/// format. It must never change; what a later version adds goes into a content of its own. To make
+/// the dump of a new version: RLREPLAY_RECORD=1 format_golden_dump_test
 namespace rlreplay::format::test {
 
 inline constexpr char kGoldenMeta[] =
@@ -41,11 +44,34 @@ std::vector<T> golden_floats(uint64_t seed, uint64_t count) {
 
 using GoldenUnit = std::pair<std::string, std::vector<Dataset>>;
 
+/// In what the content of one version differs from the others'.
+struct GoldenVersion {
+  /// Tokens of the prompts of samples 5, 6 and 9, whose masks and floats are 0: 0.1 wrote some.
+  uint64_t prompts[3];
+  bool policy_terms;  // policy_kl and policy_loss: since 0.9
+};
+
+inline GoldenVersion golden_version(const std::string& name) {
+  if (name == "0.1") return {{0, 0, 0}, false};
+  return {{20, 20, 30}, true};
+}
+
+/// Values of tokens, those of prompts set to 0.
+template <class T>
+std::vector<T> responses(std::vector<T> values, const std::vector<uint64_t>& offsets,
+                         const std::vector<uint64_t>& prompts) {
+  for (size_t s = 0; s < prompts.size(); ++s) {
+    std::fill_n(values.begin() + static_cast<ptrdiff_t>(offsets[s]), prompts[s], T{});
+  }
+  return values;
+}
+
 /// Three samples of 200, 300 and 400 tokens.
 inline const std::vector<uint64_t> kGoldenOffsets = {0, 200, 500, 900};
 
-inline GoldenUnit golden_rollout() {
+inline GoldenUnit golden_rollout(const GoldenVersion& version) {
   using std::vector;
+  const vector<uint64_t> prompts(std::begin(version.prompts), std::end(version.prompts));
   const auto text = [](const std::string& bytes) {
     return vector<uint8_t>(bytes.begin(), bytes.end());
   };
@@ -56,8 +82,11 @@ inline GoldenUnit golden_rollout() {
   all.push_back(dataset_of("0/prompt_length", DType::kU32, {3}, vector<uint32_t>{20, 20, 30}));
   all.push_back(
       dataset_of("0/tokens", DType::kI32, {900}, golden_integers<int32_t>(1, 900, 50'000)));
-  all.push_back(dataset_of("0/log_probs", DType::kF32, {900}, golden_floats<float>(2, 900)));
-  all.push_back(dataset_of("0/loss_mask", DType::kU8, {900}, golden_integers<uint8_t>(3, 900, 2)));
+  all.push_back(dataset_of("0/log_probs", DType::kF32, {900},
+                           responses(golden_floats<float>(2, 900), kGoldenOffsets, prompts)));
+  all.push_back(
+      dataset_of("0/loss_mask", DType::kU8, {900},
+                 responses(golden_integers<uint8_t>(3, 900, 2), kGoldenOffsets, prompts)));
   all.push_back(dataset_of("0/rewards", DType::kF64, {3}, vector<double>{1, 0.25, 0}));
   all.push_back(dataset_of("0/rewards_present", DType::kU8, {3}, vector<uint8_t>{1, 1, 0}));
   all.push_back(
@@ -75,23 +104,33 @@ inline GoldenUnit golden_rollout() {
   return {"rollout/0.h5", std::move(all)};
 }
 
-inline GoldenUnit golden_train(uint64_t rank) {
+inline GoldenUnit golden_train(uint64_t rank, const GoldenVersion& version) {
   using std::vector;
   const uint64_t tokens = rank == 0 ? 500 : 400, seed = 10 * (rank + 1);
-  vector<Dataset> all;
+  vector<uint64_t> samples = {9}, offsets = {0, 400}, prompts = {version.prompts[2]};
   if (rank == 0) {
-    all.push_back(dataset_of("0-0/sample_id", DType::kU64, {2}, vector<uint64_t>{6, 5}));
-    all.push_back(dataset_of("0-0/offsets", DType::kU64, {3}, vector<uint64_t>{0, 300, 500}));
-  } else {
-    all.push_back(dataset_of("0-0/sample_id", DType::kU64, {1}, vector<uint64_t>{9}));
-    all.push_back(dataset_of("0-0/offsets", DType::kU64, {2}, vector<uint64_t>{0, 400}));
+    samples = {6, 5};
+    offsets = {0, 300, 500};
+    prompts = {version.prompts[1], version.prompts[0]};
   }
+  vector<Dataset> all;
+  const auto floats = [&](const std::string& name, uint64_t more) {
+    all.push_back(
+        dataset_of("0-0/" + name, DType::kF32, {tokens},
+                   responses(golden_floats<float>(seed + more, tokens), offsets, prompts)));
+  };
+  all.push_back(dataset_of("0-0/sample_id", DType::kU64, {samples.size()}, samples));
+  all.push_back(dataset_of("0-0/offsets", DType::kU64, {offsets.size()}, offsets));
+  floats("log_probs", 0);
+  if (version.policy_terms) {
+    floats("policy_kl", 5);
+    floats("policy_loss", 6);
+  }
+  all.push_back(dataset_of("0-0/advantages", DType::kF64, {tokens},
+                           responses(golden_floats<double>(seed + 1, tokens), offsets, prompts)));
   all.push_back(
-      dataset_of("0-0/log_probs", DType::kF32, {tokens}, golden_floats<float>(seed, tokens)));
-  all.push_back(
-      dataset_of("0-0/advantages", DType::kF64, {tokens}, golden_floats<double>(seed + 1, tokens)));
-  all.push_back(dataset_of("0-0/loss_mask", DType::kU8, {tokens},
-                           golden_integers<uint8_t>(seed + 2, tokens, 2)));
+      dataset_of("0-0/loss_mask", DType::kU8, {tokens},
+                 responses(golden_integers<uint8_t>(seed + 2, tokens, 2), offsets, prompts)));
   all.push_back(dataset_of("0-0/scalars", DType::kF64, {2}, golden_floats<double>(seed + 3, 2)));
   all.back().attributes["columns"] = std::string("loss\ngrad_norm");
   const std::string tensors = "forward/0/q_proj/y f32 2,4\nbackward/-/loss/dx f32 -\n";
@@ -141,17 +180,18 @@ inline GoldenUnit golden_dtypes() {
 }
 
 /// All units, in the order in which they are appended.
-inline std::vector<GoldenUnit> golden_units() {
-  std::vector<GoldenUnit> units = {golden_rollout(), golden_train(0), golden_train(1),
-                                   golden_dtypes()};
+inline std::vector<GoldenUnit> golden_units(const std::string& name) {
+  const GoldenVersion version = golden_version(name);
+  std::vector<GoldenUnit> units = {golden_rollout(version), golden_train(0, version),
+                                   golden_train(1, version), golden_dtypes()};
   for (GoldenUnit& unit : golden_weights()) units.push_back(std::move(unit));
   return units;
 }
 
-/// Writes the content as a sealed dump and returns its root.
-inline Hash write_golden_dump(const std::string& path) {
+/// Writes a version's content as a sealed dump and returns its root.
+inline Hash write_golden_dump(const std::string& path, const std::string& version) {
   DumpWriter writer = DumpWriter::create(path, kGoldenMeta);
-  for (const GoldenUnit& unit : golden_units()) writer.append(unit.first, unit.second);
+  for (const GoldenUnit& unit : golden_units(version)) writer.append(unit.first, unit.second);
   return writer.seal({.complete = true, .unstable = R"({"host":"golden"})", .derived_from = {}});
 }
 

@@ -59,13 +59,13 @@ void check_unit(const DumpReader& dump, const GoldenUnit& want) {
 TEST_CASE("the golden dump of every version reads as what was written, byte for byte") {
   const char* record = std::getenv("RLREPLAY_RECORD");
   if (record != nullptr && std::string(record) == "1" && !fs::exists(kGoldens + this_version())) {
-    write_golden_dump(kGoldens + this_version());
+    write_golden_dump(kGoldens + this_version(), this_version());
   }
   const auto names = versions();
   REQUIRE(std::find(names.begin(), names.end(), this_version()) != names.end());
-  const std::vector<GoldenUnit> units = golden_units();
   for (const std::string& version : names) {
     CAPTURE(version);
+    const std::vector<GoldenUnit> units = golden_units(version);
     const DumpReader dump = DumpReader::open(kGoldens + version);
     CHECK(dump.sealed());
     CHECK(dump.complete());
@@ -82,9 +82,9 @@ TEST_CASE("the golden dump of every version reads as what was written, byte for 
 
 TEST_CASE("the same content written today has the roots of the golden dumps") {
   TemporaryFolder folder;
-  const Hash root = write_golden_dump(folder / "now");
   for (const std::string& version : versions()) {
     CAPTURE(version);
+    const Hash root = write_golden_dump(folder / version, version);
     CHECK(DumpReader::open(kGoldens + version).root() == root);
   }
 }
@@ -108,7 +108,7 @@ TEST_CASE("an older dump rewritten in this version means the same and says where
     CHECK(*fresh.derived_from() == DerivedFrom{version, old.root()});
     CHECK(fresh.unstable() == old.unstable());
     CHECK(verify(folder / version, true).problems.empty());
-    for (const GoldenUnit& unit : golden_units()) check_unit(fresh, unit);
+    for (const GoldenUnit& unit : golden_units(version)) check_unit(fresh, unit);
   }
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("an upgrade in place leaves one dump under the old name, and loses nob
 TEST_CASE("a newer minor is read and what it adds left aside; a newer major is refused") {
   const auto rewritten = [](const std::string& from, const std::string& to) {
     TemporaryFolder folder;
-    write_golden_dump(folder / "d");
+    write_golden_dump(folder / "d", this_version());
     std::string text = read_text(folder / "d/manifest.json");
     text = text.substr(8, text.size() - 8 - 44);
     const size_t at = text.find(from);
