@@ -2,12 +2,10 @@
 usage: objective_test.py PROGRAM
 
 What the program records and computes is held to the formulas in Python's floats, independently.
-Files that slime, Miles and Relax wrote are read where RLREPLAY_REFERENCE names their folder.
 """
 import json
 import math
 import os
-import pathlib
 import pickle
 import random
 import struct
@@ -21,7 +19,6 @@ Case.program = os.path.abspath(sys.argv[1])
 del sys.argv[1:2]
 
 DEMO = ["--model", "demo", "--rollout-batch-size", "4", "--n-samples-per-prompt", "4"]
-REFERENCE = pathlib.Path(os.environ.get("RLREPLAY_REFERENCE", "")) / "dumps"
 
 
 def f32(x):
@@ -61,9 +58,19 @@ def advantages(samples, std=True):
     return out
 
 
-def k3(log_prob, reference):
-    d = reference - log_prob
-    return math.expm1(d) - d
+def whitened(values, masks):
+    """By sample id, lists of tokens: less the mean of the unmasked ones, over their deviation."""
+    flat = [x for i, row in values.items() for x, m in zip(row, masks[i]) if m]
+    mean, scale = math.fsum(flat) / len(flat), 1 / math.sqrt(deviation(flat) ** 2 + 1e-8)
+    return {i: [(x - mean) * scale for x in row] for i, row in values.items()}
+
+
+def k3(d):
+    return math.expm1(-d) + d
+
+
+KL = {"k1": lambda d: d, "k2": lambda d: d * d / 2, "k3": k3,
+      "low_var_kl": lambda d: min(k3(d), 10)}
 
 
 def responses(kinds):
@@ -84,10 +91,12 @@ def responses(kinds):
     return out
 
 
-def losses(rows, rollout, per_token=False, kl_coef=0.0, entropy_coef=0.0, tis=None, clip_c=None):
+def losses(rows, rollout, per_token=False, kl_coef=0.0, entropy_coef=0.0, tis=None, clip_c=None,
+           kl="k3"):
     """The losses of a step, by the formulas."""
     total = sum(max(1, sum(row["loss_mask"])) for row in rows)
     out = {"pg_loss": 0.0, "kl": 0.0, "entropy": 0.0}
+    clipped = 0
     for row in rows:
         own = max(1, sum(row["loss_mask"]))
         weight = 1 / total if per_token else 1 / (own * len(rows))
@@ -97,7 +106,9 @@ def losses(rows, rollout, per_token=False, kl_coef=0.0, entropy_coef=0.0, tis=No
                 continue
             old = row.get("old_log_probs", row["log_probs"])[t]
             advantage, ratio = row["advantages"][t], math.exp(log_prob - old)
-            loss = max(-ratio * advantage, -min(max(ratio, 0.8), 1.2) * advantage)
+            free, held = -ratio * advantage, -min(max(ratio, 0.8), 1.2) * advantage
+            clipped += held > free
+            loss = max(free, held)
             if clip_c and advantage < 0:
                 loss = min(loss, -clip_c * advantage)
             if tis:
@@ -105,8 +116,9 @@ def losses(rows, rollout, per_token=False, kl_coef=0.0, entropy_coef=0.0, tis=No
             out["pg_loss"] += weight * loss
             out["entropy"] += weight * row["entropy"][t]
             if kl_coef:
-                out["kl"] += weight * k3(log_prob, row["ref_log_probs"][t])
+                out["kl"] += weight * KL[kl](log_prob - row["ref_log_probs"][t])
     out["loss"] = out["pg_loss"] - entropy_coef * out["entropy"] + kl_coef * out["kl"]
+    out["clip_fraction"] = clipped / max(1, sum(sum(row["loss_mask"]) for row in rows))
     return out
 
 
@@ -172,10 +184,67 @@ class Recorded(Case):
                     continue
                 for x in row["advantages"]:
                     self.assertAlmostEqual(x, of[row["sample_id"]], delta=1e-6)
-        tis, _ = self.capture("formulas tis", *DEMO, "--steps", "2", "--num-steps-per-rollout",
-                              "2", "--lr", "0.01", "--use-tis", "--tis-clip", "1.0001",
-                              "--eps-clip-c", "1.05", "--calculate-per-token-loss")
-        self.check_formulas(tis, per_token=True, tis=1.0001, clip_c=1.05)
+        dual, _ = self.capture("formulas dual", *DEMO, "--steps", "2", "--num-steps-per-rollout",
+                               "2", "--lr", "0.01", "--eps-clip-c", "1.05",
+                               "--calculate-per-token-loss")
+        self.check_formulas(dual, per_token=True, clip_c=1.05)
+
+    def test_kl_in_the_reward_and_whitening_are_those_of_the_formulas(self):
+        dump, _ = self.capture("reward kl", *DEMO, "--num-rollout", "2", "--num-steps-per-rollout",
+                               "2", "--lr", "0.01", "--normalize-advantages", "--kl-coef", "0.5",
+                               "--kl-loss-type", "k2", "--advantage-estimator",
+                               "reinforce_plus_plus_baseline")
+        kinds = responses(self.exported(dump)[2])
+        for rollout in (0, 1):
+            samples = [s for s in kinds["sample"] if s["rollout_id"] == rollout]
+            rows = {r["sample_id"]: r for r in kinds["train"] if r["rollout_id"] == rollout}
+            of = advantages(samples, std=False)
+            values = {i: [of[i] - 0.5 * KL["k2"](old - ref) for old, ref in
+                          zip(row["old_log_probs"], row["ref_log_probs"])]
+                      for i, row in rows.items()}
+            wanted = whitened(values, {i: row["loss_mask"] for i, row in rows.items()})
+            apart = 0
+            for i, row in rows.items():
+                for x, y in zip(row["advantages"], wanted[i]):
+                    self.assertAlmostEqual(x, y, delta=1e-6)
+                apart = max([apart] + [abs(a - b) for a, b in
+                                       zip(row["old_log_probs"], row["ref_log_probs"])])
+        self.assertGreater(apart, 0.1)  # of the second rollout: the KL counted for something
+
+    def test_masks_and_another_sampler_enter_as_the_formulas_say(self):
+        """What no capture of ours holds: masked tokens, and a sampler that is not the trainer."""
+        dump, _ = self.capture("outside", *DEMO, "--num-rollout", "2", "--num-steps-per-rollout",
+                               "2", "--lr", "0.01", "--use-kl-loss", "--kl-loss-coef", "0.2")
+        _, lines, _ = self.exported(dump)
+        rng = random.Random(11)
+        for line in lines:
+            if line["schema"] == "rlreplay.sample/1":
+                line["log_probs"] = [f32(x + rng.uniform(-0.4, 0.4)) for x in line["log_probs"]]
+            if line["schema"] == "rlreplay.train/1":
+                keep = 0 if line["sample_id"] == 3 else 0.7
+                line["loss_mask"] = [int(m and rng.random() < keep) for m in line["loss_mask"]]
+        kinds = {"step": []}
+        for line in lines:
+            kinds.setdefault(line["schema"].split(".")[1].split("/")[0], []).append(line)
+        kinds = responses(kinds)
+        self.drop_losses(lines)
+        path = self.folder / "outside.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        rollout = {s["sample_id"]: s for s in kinds["sample"]}
+        base = ["--num-steps-per-rollout", "2", "--use-kl-loss", "--kl-loss-coef", "0.2"]
+        for kl in KL:
+            for per_token in (False, True):
+                flags = ["--kl-loss-type", kl, "--use-tis", "--tis-clip", "1.2", "--eps-clip-c",
+                         "1.05", *(["--calculate-per-token-loss"] if per_token else [])]
+                steps = self.lines("objective", "--from", path, *base, *flags)
+                self.assertEqual(len(steps), 4)
+                for step in steps:
+                    rows = [r for r in kinds["train"] if (r["rollout_id"], r["step_id"]) ==
+                            (step["rollout_id"], step["step_id"])]
+                    for name, value in losses(rows, rollout, per_token, kl_coef=0.2, tis=1.2,
+                                              clip_c=1.05, kl=kl).items():
+                        self.assertAlmostEqual(quantity(step, name)["computed"], value,
+                                               delta=1e-12, msg=f"{name} {flags}")
 
     def test_options_that_are_not_the_recorded_ones_are_found(self):
         dump, _ = self.capture("found", *DEMO, "--steps", "4", "--num-steps-per-rollout", "2",
