@@ -115,20 +115,23 @@ std::string histogram_text(std::span<const EventDifference> events) {
     if (is_integer(dtype_of(spec->kind))) continue;
     for (size_t i = 0; i < counts.size(); ++i) counts[i] += d.ulps_by_power[i];
   }
-  const auto last =
-      std::ranges::find_if(counts.rbegin(), counts.rend(), [](int64_t n) { return n > 0; });
-  if (last == counts.rend()) return {};
-  std::string out = "\n  floats by distance:\n";
   const int64_t most = *std::ranges::max_element(counts);
-  for (size_t i = 0; i < static_cast<size_t>(counts.rend() - last); ++i) {
-    const std::string range = i == 0 ? "1 ulp" : "from 2^" + std::to_string(i);
-    std::string row = "    " + range;
+  std::string out;
+  bool gap = false;  // since the row before; none before the first
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) {
+      gap = !out.empty();
+      continue;
+    }
+    if (gap) out += "    ...\n";
+    gap = false;
+    std::string row = "    " + (i == 0 ? "1 ulp" : "from 2^" + std::to_string(i));
     row.resize(18, ' ');
     row += std::to_string(counts[i]);
     row.resize(std::max<size_t>(32, row.size() + 1), ' ');
     out += row + std::string(static_cast<size_t>((counts[i] * 40 + most - 1) / most), '#') + "\n";
   }
-  return out;
+  return out.empty() ? out : "\n  floats by distance:\n" + out;
 }
 
 void value_json(JsonLine& out, std::string_view key, const RecordedValue& value) {

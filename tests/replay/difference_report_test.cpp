@@ -46,6 +46,16 @@ TEST_CASE("the report names place, values, distance and what shows it again") {
   CHECK_THAT(text,
              Contains("forward/0/swiglu/y") && Contains("1 row, 1 element, at most 3000000 ulps"));
   CHECK_THAT(text, Contains("floats by distance") && Contains(" more\n"));
+  // Of the histogram no row is empty; it has gaps, the planted difference being far from the rest.
+  size_t at_row = text.find("floats by distance:\n") + 20;
+  int gaps = 0;
+  for (size_t end; text[at_row] == ' ' && text[at_row + 2] == ' '; at_row = end + 1) {
+    end = text.find('\n', at_row);
+    const std::string row = text.substr(at_row, end - at_row);
+    gaps += row == "    ...";
+    CHECK((row == "    ..." || row.ends_with("#")));
+  }
+  CHECK(gaps > 0);
   CHECK(text.ends_with("rlreplay diff x y\n"));
   CHECK(difference_report({}, "a", "b", "x") == "no difference\n");
 }
