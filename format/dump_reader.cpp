@@ -6,13 +6,12 @@
 #include "format/chain_reader.h"
 #include "format/checked_image.h"
 #include "format/folder.h"
+#include "format/incomplete.h"
 #include "format/journal.h"
 #include "format/rule.h"
 
 namespace rlreplay::format {
 namespace {
-
-constexpr char kIncompleteName[] = "INCOMPLETE";
 
 std::span<const std::byte> bytes_of(const Buffer<std::byte>& buffer) {
   return {buffer.data(), buffer.size()};
@@ -46,6 +45,7 @@ Manifest from_journal(const Folder& folder) {
   manifest.complete = false;
   manifest.version = journal.version;
   manifest.meta = std::move(journal.meta);
+  manifest.unstable = find_incomplete(folder);
   manifest.units = std::move(journal.units);
   std::sort(manifest.units.begin(), manifest.units.end(),
             [](const auto& a, const auto& b) { return a.path < b.path; });

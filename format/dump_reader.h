@@ -45,7 +45,8 @@ class DumpReader {
   const std::optional<DerivedFrom>& derived_from() const;
   /// `meta`, as canonical JSON.
   const std::string& meta() const;
-  /// What may differ between equal runs, as canonical JSON; `{}` for an unfinished dump.
+  /// What may differ between equal runs, as canonical JSON; `{}` where an unfinished dump says
+  /// nothing sound of it.
   const std::string& unstable() const;
   /// The identity of all that the dump means; for an unfinished one, of what is whole.
   Hash root() const;

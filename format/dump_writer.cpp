@@ -4,10 +4,10 @@
 #include <utility>
 
 #include <sys/file.h>
-#include <unistd.h>
 
 #include "format/canonical.h"
 #include "format/folder.h"
+#include "format/incomplete.h"
 #include "format/journal.h"
 #include "format/manifest.h"
 #include "format/record.h"
@@ -16,8 +16,6 @@
 
 namespace rlreplay::format {
 namespace {
-
-constexpr char kIncompleteName[] = "INCOMPLETE";
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span<const char>(text));
@@ -63,14 +61,6 @@ Error occupied(const Folder& folder) {
   return misuse("the folder is not empty: choose another", folder.path());
 }
 
-/// Who writes, for people who find the dump unfinished.
-std::string evidence() {
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
-  return record_line(
-      JsonObject().text("host", host).number("process", static_cast<uint64_t>(::getpid())).str());
-}
-
 void check_unit(const Folder& folder, const UnitRecord& unit) {
   const auto bytes = folder.read(unit.path, unit.size);
   if (!bytes) throw FormatError(Rule::kUnitMissing, "an acknowledged unit is missing", unit.path);
@@ -92,7 +82,7 @@ struct DumpWriter::State {
   WriterOptions options;
   std::shared_ptr<System> system;
   ThreadPool pool;
-  std::string meta;
+  std::string meta, unstable;
   std::vector<UnitRecord> units;
   std::optional<JournalWriter> journal;  // holds the lock
   bool sealed = false;
@@ -108,6 +98,7 @@ DumpWriter DumpWriter::create(const std::string& path, std::string_view meta,
                               const WriterOptions& options) {
   std::string canonical = canonical_object(meta, "meta");
   ranks_of(canonical);
+  std::string unstable = canonical_object(options.unstable.value_or("{}"), "unstable");
   const std::shared_ptr<System> system =
       options.system ? options.system : std::make_shared<System>();
   Folder folder = Folder::create(path, *system);
@@ -118,7 +109,8 @@ DumpWriter DumpWriter::create(const std::string& path, std::string_view meta,
   auto state = std::make_unique<State>(std::move(folder), options);
   state->system = system;
   state->meta = std::move(canonical);
-  state->folder.write_whole(kIncompleteName, bytes_of(evidence()), *system);
+  state->unstable = std::move(unstable);
+  write_incomplete(state->folder, state->unstable, *system);
   state->journal.emplace(std::move(file), Journal{}, *system, path + "/" + kJournalName);
   state->journal->begin(state->meta);
   return DumpWriter(std::move(state));
@@ -144,8 +136,10 @@ DumpWriter DumpWriter::resume(const std::string& path, const WriterOptions& opti
   for (const UnitRecord& unit : journal.units) check_unit(folder, unit);
   state->meta = journal.meta;
   state->units = journal.units;
+  state->unstable =
+      options.unstable ? canonical_object(*options.unstable, "unstable") : find_incomplete(folder);
   state->remove_unacknowledged();
-  state->folder.write_whole(kIncompleteName, bytes_of(evidence()), *state->system);
+  write_incomplete(folder, state->unstable, *state->system);
   state->journal.emplace(std::move(file), journal, *state->system, path + "/" + kJournalName);
   return DumpWriter(std::move(state));
 }
@@ -207,7 +201,8 @@ Hash DumpWriter::seal(const SealOptions& options) {
   Manifest manifest;
   manifest.complete = options.complete;
   manifest.meta = state_->meta;
-  manifest.unstable = canonical_object(options.unstable, "unstable");
+  manifest.unstable =
+      options.unstable ? canonical_object(*options.unstable, "unstable") : state_->unstable;
   manifest.derived_from = options.derived_from;
   manifest.units = state_->units;
   std::sort(manifest.units.begin(), manifest.units.end(),

@@ -20,13 +20,16 @@ struct WriterOptions {
   Packing packing;
   /// Null for the real system calls.
   std::shared_ptr<System> system;
+  /// A JSON object of what may differ between equal runs, kept from the first moment, so that it
+  /// outlives the writer; of a resumed dump nothing for what it has.
+  std::optional<std::string> unstable = {};
 };
 
 struct SealOptions {
   /// False when the dump is sealed by another than its writer.
   bool complete = true;
-  /// A JSON object of what may differ between equal runs.
-  std::string unstable = "{}";
+  /// A JSON object of what may differ between equal runs; nothing for what the writer began with.
+  std::optional<std::string> unstable = {};
   /// The older dump that this one is a copy of.
   std::optional<DerivedFrom> derived_from;
 };

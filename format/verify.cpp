@@ -7,6 +7,9 @@
 
 #include "format/chain_reader.h"
 #include "format/folder.h"
+#include "format/incomplete.h"
+#include "format/journal.h"
+#include "format/manifest.h"
 #include "format/meaning.h"
 #include "format/record.h"
 
@@ -119,8 +122,17 @@ class UnitCheck {
   Buffer<std::byte> memory_;
 };
 
+/// Nothing rests on what the writer left of itself: a breach is told, and the dump read on.
+void report_incomplete(const std::string& path, VerifyReport& report) {
+  try {
+    read_incomplete(Folder::open(path));
+  } catch (const FormatError& e) {
+    report.problems.push_back(e.problem());
+  }
+}
+
 void report_unlisted(const std::string& path, const DumpReader& dump, VerifyReport& report) {
-  std::set<std::string_view> known = {"manifest.json", "journal.jsonl", "INCOMPLETE"};
+  std::set<std::string_view> known = {kManifestName, kJournalName, kIncompleteName};
   for (const UnitRecord& unit : dump.units()) known.insert(unit.path);
   for (const std::string& file : Folder::open(path).list()) {
     if (known.contains(file)) continue;
@@ -146,6 +158,7 @@ VerifyReport verify(const std::string& path, bool deep, const ReaderOptions& opt
     report.version = dump.version();
     report.root = dump.root();
     report.units = dump.units().size();
+    if (!dump.sealed()) report_incomplete(path, report);
     std::map<std::string, int64_t> whole_ranks;
     UnitCheck units(dump, deep);
     for (const UnitRecord& unit : dump.units()) {

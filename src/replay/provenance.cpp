@@ -163,23 +163,25 @@ std::string joined(const JsonValue& object, std::string_view between) {
   return out;
 }
 
+JsonObject object(const std::string& kernels, const std::string& began) {
+  return JsonObject()
+      .json("program", program())
+      .text("command", command_line())
+      .json("libraries", libraries(kernels))
+      .json("machine", machine())
+      .json("environment", environment())
+      .text("began", began);
+}
+
 }  // namespace
 
 std::span<const std::string_view> kept_variables() { return kKept; }
 
 Provenance::Provenance(std::string kernels) : kernels_(std::move(kernels)), began_(utc()) {}
 
-std::string Provenance::json() const {
-  return JsonObject()
-      .json("program", program())
-      .text("command", command_line())
-      .json("libraries", libraries(kernels_))
-      .json("machine", machine())
-      .json("environment", environment())
-      .text("began", began_)
-      .text("ended", utc())
-      .str();
-}
+std::string Provenance::begun() const { return object(kernels_, began_).str(); }
+
+std::string Provenance::json() const { return object(kernels_, began_).text("ended", utc()).str(); }
 
 std::string provenance_text(const std::string& unstable) {
   const JsonDocument document = JsonDocument::parse(unstable, "unstable");

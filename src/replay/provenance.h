@@ -18,6 +18,8 @@ class Provenance {
   /// The time of the run's beginning is now. `kernels`: the kernel set that runs.
   explicit Provenance(std::string kernels);
 
+  /// A JSON object, of a run that goes on.
+  std::string begun() const;
   /// A JSON object; its time of the end is now.
   std::string json() const;
 

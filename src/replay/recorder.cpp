@@ -17,7 +17,8 @@ namespace {
 
 constexpr uint64_t kQueuedBytes = uint64_t{1} << 30;
 
-format::DumpWriter create(const std::string& path, bool force, const std::string& meta) {
+format::DumpWriter create(const std::string& path, bool force, const std::string& meta,
+                          const std::string& unstable) {
   std::error_code absent;
   const auto found = std::filesystem::status(path, absent).type();
   if (found == std::filesystem::file_type::regular) {
@@ -25,7 +26,9 @@ format::DumpWriter create(const std::string& path, bool force, const std::string
                 path);
   }
   if (force && found == std::filesystem::file_type::directory) format::remove_dump(path);
-  return format::DumpWriter::create(path, meta);
+  format::WriterOptions options;
+  options.unstable = unstable;
+  return format::DumpWriter::create(path, meta, options);
 }
 
 std::string step_group(int64_t rollout_id, int64_t step_id) {
@@ -69,8 +72,9 @@ StateDigests state_digests(const engine::StepEvents& events) {
 
 Recorder::Recorder(const std::string& path, bool force, const RunOptions& options,
                    const ModelSource& model, Trainer& trainer, ThreadPool& pool)
-    : Recorder(create(path, force, dump_meta(options, model.config())), path, options, model,
-               trainer, pool) {}
+    : Recorder(create(path, force, dump_meta(options, model.config()),
+                      Provenance(options.kernels).begun()),
+               path, options, model, trainer, pool) {}
 
 Recorder::Recorder(format::DumpWriter writer, const std::string& path, const RunOptions& recorded,
                    const ModelSource& model, Trainer& trainer, ThreadPool& pool)

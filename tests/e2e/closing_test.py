@@ -46,6 +46,9 @@ class Seal(Case):
         before = self.lines("verify", path, code=CORRUPT)[0]
         self.assertEqual([before["sealed"], before["recovered"]], [False, False])
         self.assertEqual(self.run_program("seal", path).returncode, USAGE)
+        made = self.lines("show", path)[0]["unstable"]
+        self.assertIn("capture --model demo --steps 100000", made["command"])
+        self.assertEqual({"began", "ended"} & set(made), {"began"})
 
         report = self.lines("seal", "--recovered", path)[0]
         self.assertEqual(report["units"], acknowledged)
@@ -54,6 +57,7 @@ class Seal(Case):
         self.assertEqual([after["sealed"], after["complete"], after["recovered"]],
                          [True, False, True])
         self.assertEqual(after["root"], report["root"])
+        self.assertEqual(self.lines("show", path)[0]["unstable"], made)
         self.assertEqual(after["whole_units"], acknowledged)
         self.assertFalse((path / "train" / "torn.h5.tmp").exists())
         self.assertIn("recovered", self.run_program("verify", path).stdout)

@@ -106,11 +106,63 @@ TEST_CASE("a dump whose writer went away can be read, resumed and sealed") {
   CHECK(snapshot(folder / "a") == snapshot(folder / "whole"));
 
   { append_units(*std::make_unique<DumpWriter>(DumpWriter::create(folder / "b", kMeta)), 0, 2); }
-  DumpWriter::resume(folder / "b").seal({.complete = false, .unstable = "{}", .derived_from = {}});
+  DumpWriter::resume(folder / "b").seal({.complete = false, .unstable = {}, .derived_from = {}});
   const DumpReader recovered = DumpReader::open(folder / "b");
   CHECK(recovered.sealed());
   CHECK_FALSE(recovered.complete());
   CHECK(rule_of(folder / "b", true).empty());
+}
+
+TEST_CASE("what made a run outlives its writer") {
+  TemporaryFolder folder;
+  const auto with = [](const char* unstable) {
+    WriterOptions options;
+    options.unstable = unstable;
+    return options;
+  };
+  const auto said = [&] { return DumpReader::open(folder / "a").unstable(); };
+  {
+    append_units(*std::make_unique<DumpWriter>(
+                     DumpWriter::create(folder / "a", kMeta, with(R"({"b":"x","a":1})"))),
+                 0, 2);
+  }
+  CHECK(said() == R"({"a":1,"b":"x"})");
+  { DumpWriter::resume(folder / "a"); }
+  CHECK(said() == R"({"a":1,"b":"x"})");
+  { DumpWriter::resume(folder / "a", with(R"({"a":2})")); }
+  CHECK(said() == R"({"a":2})");
+  const std::string whole = read_text(folder / "a/INCOMPLETE");
+
+  const auto record = [](const std::string& body) { return record_line(body); };
+  const std::string deep = std::string(20, '[') + std::string(20, ']');
+  const std::pair<std::string, std::string> hostile[] = {
+      {"record-syntax", "nonsense"},
+      {"record-syntax", whole.substr(0, whole.size() - 1)},
+      {"record-syntax", "\n"},
+      {"record-hash", std::string(whole).replace(whole.find("\"a\":2") + 4, 1, "3")},
+      {"record-form", record(R"({"unstable":{"a":0.5}})")},
+      {"record-form", record(R"({"unstable":{"a":)" + deep + "}}")},
+      {"record-form", record("{")},
+      {"schema", record("[]")},
+      {"schema", record(R"({"unstable":7})")}};
+  for (const auto& [rule, text] : hostile) {
+    CAPTURE(text);
+    write_text(folder / "a/INCOMPLETE", text);
+    CHECK(rule_of(folder / "a", true) == rule);
+    CHECK(said() == "{}");
+    CHECK(verify(folder / "a", true).whole_units == 2);
+  }
+  std::filesystem::resize_file(folder / "a/INCOMPLETE", kMaxManifestBytes + 1);
+  CHECK(rule_of(folder / "a", true) == "file-size");
+  CHECK(said() == "{}");
+  for (const std::string& silent : {std::string(), record(R"({"host":"h","process":1})")}) {
+    write_text(folder / "a/INCOMPLETE", silent);
+    CHECK(rule_of(folder / "a", true).empty());
+    CHECK(said() == "{}");
+  }
+  write_text(folder / "a/INCOMPLETE", whole);
+  DumpWriter::resume(folder / "a").seal({.complete = false, .unstable = {}, .derived_from = {}});
+  CHECK(said() == R"({"a":2})");
 }
 
 TEST_CASE("one writer at a time, and only where there is room") {

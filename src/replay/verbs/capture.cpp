@@ -93,7 +93,9 @@ int resume(const CaptureArguments& arguments) {
     return 0;
   }
   if (found.dump().sealed()) return already_sealed(arguments, found.dump());
-  format::DumpWriter writer = format::DumpWriter::resume(arguments.output);
+  format::WriterOptions settings;
+  settings.unstable = Provenance(recorded.kernels).begun();
+  format::DumpWriter writer = format::DumpWriter::resume(arguments.output, settings);
   const RecordedRun record(arguments.output);  // as it is now that no other can write to it
   Machine machine(options);
   const auto model = find_model(options.model, options.seed);

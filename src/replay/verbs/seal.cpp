@@ -28,7 +28,7 @@ int seal(const SealArguments& arguments) {
     throw Error(ErrorCode::kUsage, "the dump is sealed already: nothing to do", arguments.path);
   }
   format::DumpWriter dump = format::DumpWriter::resume(arguments.path);
-  const Hash root = dump.seal({.complete = false, .unstable = "{}", .derived_from = {}});
+  const Hash root = dump.seal({.complete = false, .unstable = {}, .derived_from = {}});
   if (arguments.json) {
     std::cout << JsonLine()
                      .text("schema", "rlreplay.seal/1")
