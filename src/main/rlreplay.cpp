@@ -1,6 +1,4 @@
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -11,6 +9,7 @@
 #include "src/base/error.h"
 #include "src/base/report_error.h"
 #include "src/replay/verbs/verb.h"
+#include "src/replay/verbs/wrapped_help.h"
 
 namespace {
 
@@ -30,6 +29,13 @@ void check_verb(const CLI::App& program, const std::string& word) {
   }
   throw rlreplay::Error(rlreplay::ErrorCode::kUsage,
                         "there is no verb " + word + "; rlreplay --help lists them");
+}
+
+/// CLI11's words for a missing value name neither option nor value where the option has no type.
+std::string sentence(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const size_t missing = text.find(": 1 required ");
+  return missing == text.npos ? text : text.substr(0, missing) + " needs a value";
 }
 
 /// Takes off what `capture` hands to another program: the words behind `--`.
@@ -55,6 +61,7 @@ int main(int argc, char** argv) {
         "Deterministic replay and bisection of reinforcement learning runs of language models",
         "rlreplay");
     program.set_version_flag("--version", "rlreplay " + program_version_line());
+    program.formatter(std::make_shared<replay::WrappedHelp>());
     program.require_subcommand(1);
     program.footer(kFooter);
     replay::Command chosen;
@@ -64,7 +71,8 @@ int main(int argc, char** argv) {
       program.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return program.exit(error);  // help or version
-      throw Error(ErrorCode::kUsage, std::string(error.what()) + "; see rlreplay VERB --help");
+      const std::string verb = program.get_subcommands().empty() ? "" : std::string(argv[1]) + " ";
+      throw Error(ErrorCode::kUsage, sentence(error) + "; see rlreplay " + verb + "--help");
     }
     return chosen();
   });

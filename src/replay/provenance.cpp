@@ -19,6 +19,7 @@
 #include "src/base/json_value.h"
 #include "src/base/libraries.h"
 #include "src/base/shell_word.h"
+#include "src/base/wrap.h"
 #include "src/engine/backend_torch_library.h"
 #include "src/task/libraries.h"
 
@@ -184,6 +185,7 @@ std::string Provenance::begun() const { return object(kernels_, began_).str(); }
 std::string Provenance::json() const { return object(kernels_, began_).text("ended", utc()).str(); }
 
 std::string provenance_text(const std::string& unstable) {
+  constexpr size_t kLabel = 12;
   const JsonDocument document = JsonDocument::parse(unstable, "unstable");
   std::string out;
   for (const auto& [name, value] : document.root().members()) {
@@ -191,8 +193,8 @@ std::string provenance_text(const std::string& unstable) {
                              : value.is_object() ? joined(value, " ")
                                                  : value.dump();
     if (text.empty()) continue;
-    out +=
-        std::string(name) + std::string(name.size() < 12 ? 12 - name.size() : 1, ' ') + text + "\n";
+    out += std::string(name) + std::string(name.size() < kLabel ? kLabel - name.size() : 1, ' ') +
+           (name == "command" ? text : wrapped(text, kLineWidth, kLabel)) + "\n";
   }
   return out;
 }

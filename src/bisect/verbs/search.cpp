@@ -1,6 +1,4 @@
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <cstdio>
 #include <iostream>
 
@@ -12,15 +10,16 @@
 #include "src/bisect/report.h"
 #include "src/bisect/verbs/options.h"
 #include "src/bisect/verbs/verb.h"
+#include "src/replay/verbs/wrapped_help.h"
 
 namespace rlreplay::bisect {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Two folders are dumps: nothing is run, and the first event whose inputs agree and values differ is
-named. Other ends are git revisions: each is checked out in a fresh worktree, built and run; the checkout
-of the repository is not touched. Both ends are run twice first. The search follows first parents and
-skips what cannot be built or run.
+    R"(Two folders are dumps: nothing is run, and the first event whose inputs agree and values differ
+is named. Other ends are git revisions: each is checked out in a fresh worktree, built and run; the
+checkout of the repository is not touched. Both ends are run twice first. The search follows first
+parents and skips what cannot be built or run.
 
 The --run command is run in the worktree, with RLBISECT_OUT set to an empty folder, and leaves
 there dump/, a dump of rlreplay; or metrics.json, {"loss": [0.5, 0.25], "reward": 1}; or only its
@@ -131,6 +130,7 @@ int run_search(int argc, char** argv) {
   CLI::App app("Finds where a difference comes from: the revision, the step, the operation",
                "rlbisect");
   SearchOptions options;
+  app.formatter(std::make_shared<replay::WrappedHelp>());
   app.set_version_flag("--version", "rlbisect " + program_version_line());
   app.add_option("ends", options.ends, "GOOD..BAD, or GOOD BAD")->required()->expected(1, 2);
   app.add_option("--repo", options.repository, "the git repository (default: here)");

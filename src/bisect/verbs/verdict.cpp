@@ -1,6 +1,4 @@
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <iostream>
 
 #include "src/base/error.h"
@@ -8,6 +6,7 @@
 #include "src/bisect/report.h"
 #include "src/bisect/verbs/options.h"
 #include "src/bisect/verbs/verb.h"
+#include "src/replay/verbs/wrapped_help.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -62,6 +61,7 @@ int exit_code_of(Verdict verdict) {
 int run_verdict(int argc, char** argv) {
   CLI::App app("Judges the current checkout, or compares two outputs", "rlbisect verdict");
   VerdictOptions options;
+  app.formatter(std::make_shared<replay::WrappedHelp>());
   app.add_option("paths", options.paths, "reference and candidate: metrics files or output folders")
       ->expected(0, 2);
   app.add_option("--reference", options.reference, "what the good revision's run left");

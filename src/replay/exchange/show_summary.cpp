@@ -138,15 +138,24 @@ std::string state(const DumpReader& dump) {
 
 std::string mean(const std::optional<double>& value) { return value ? short_number(*value) : "-"; }
 
+constexpr size_t kFinishWidth = 18;  // and the number of others
+
 std::string finish_text(const RolloutSummary& rollout) {
   if (!rollout.finish) return "-";
   constexpr const char* kNames[] = {"stop", "length", "aborted", "failed", "unknown"};
   std::string out;
+  uint64_t more = 0;
   for (size_t i = 0; i < rollout.finish->size(); ++i) {
-    if ((*rollout.finish)[i] == 0) continue;
-    out += (out.empty() ? "" : ", ") + std::to_string((*rollout.finish)[i]) + " " + kNames[i];
+    const uint64_t n = (*rollout.finish)[i];
+    if (n == 0) continue;
+    const std::string text = (out.empty() ? "" : ", ") + std::to_string(n) + " " + kNames[i];
+    if (more > 0 || out.size() + text.size() > kFinishWidth) {
+      more += n;
+    } else {
+      out += text;
+    }
   }
-  return out;
+  return more == 0 ? out : out + " +" + std::to_string(more);
 }
 
 std::string versions_text(const RolloutSummary& rollout) {
@@ -189,17 +198,12 @@ std::string summary_text(const DumpReader& dump) {
     table.add({r.id, std::to_string(r.samples), r.groups ? std::to_string(*r.groups) : "-",
                std::to_string(r.tokens), std::to_string(r.response_tokens),
                std::to_string(r.longest), mean(r.reward), mean(r.log_prob), versions_text(r),
-               one_line(finish_text(r), 22)});
+               finish_text(r)});
   }
   if (!table.empty()) out += "\n" + table.str();
   TextTable trained({"step", "rank", "samples", "tokens", "loss", "grad norm", "recorded"});
   for (const StepSummary& s : steps(dump)) {
-    const auto scalar = [&](const char* name) -> std::string {
-      for (size_t i = 0; i < s.scalars.names.size(); ++i) {
-        if (s.scalars.names[i] == name) return short_number(s.scalars.values[i]);
-      }
-      return "-";
-    };
+    const auto scalar = [&](const char* name) { return mean(s.scalars.find(name)); };
     trained.add({s.id, std::to_string(s.rank), std::to_string(s.samples), std::to_string(s.tokens),
                  scalar("loss"), scalar("grad_norm"),
                  joined(s.columns, 44) + (s.events ? " events" : "")});

@@ -6,6 +6,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
+#include "src/base/wrap.h"
 #include "src/replay/difference_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/data_difference.h"
@@ -124,7 +125,7 @@ std::string histogram_text(const FieldDifference& field) {
     } else if (i > 0) {
       range += "-" + std::to_string(2 * low - 1);
     }
-    out += (out.empty() ? "" : ", ") + range + ": " + std::to_string(field.ulps[i]);
+    out += (out.empty() ? "" : ", ") + range + ":" + std::to_string(field.ulps[i]);
   }
   return out;
 }
@@ -140,7 +141,8 @@ void print_data(const DataDifference& difference) {
   if (!table.empty()) std::cout << table.str();
   for (const FieldDifference& field : difference.fields) {
     const std::string ulps = histogram_text(field);
-    if (!ulps.empty()) std::cout << field.field << " ulps  " << one_line(ulps, 76) << '\n';
+    const std::string label = field.field + " ulps  ";
+    if (!ulps.empty()) std::cout << label << wrapped(ulps, kLineWidth, label.size()) << '\n';
   }
   std::cout << (table.empty() ? "" : "\n") << difference.groups_equal << " of " << difference.groups
             << " rollouts and steps have equal hashes and were not read\n";

@@ -18,6 +18,9 @@ namespace {
 // Of numbers that a framework computed in binary32, in an order of its own.
 constexpr double kForeignTolerance = 1e-5;
 
+constexpr std::array kWithoutEffect = {Section::kModel, Section::kPrompts, Section::kRollout,
+                                       Section::kOptimizer, Section::kMachine};
+
 struct ObjectiveArguments {
   std::string from, steps;
   std::optional<double> tolerance;
@@ -123,14 +126,15 @@ void add_objective(CLI::App& program, Command& chosen) {
   verb->add_option("--tolerance", arguments->tolerance,
                    "largest |a - b| / max(1, |a|) that counts as rounding [0 for dumps of ours, "
                    "1e-5 for others]");
-  arguments->flags.add(*verb, kRunSections, {"steps"});
+  arguments->flags.add(*verb, kRunSections, {"steps"}, kWithoutEffect);
   verb->add_flag("--json", arguments->json, "an object a step instead of tables");
   verb->footer(
       "From rewards to losses: shaped rewards, KL, returns, advantages, policy loss and its\n"
       "reductions are computed from recorded log-probabilities and compared with what was\n"
       "recorded. A number that the options do not reproduce is tried with other options and with\n"
       "what frameworks decide by themselves; the one that matches is named. Foreign dumps hold no\n"
-      "options: give those of the run. Exit code 1 where a recorded number is not reproduced.\n\n"
+      "options: give those of the run; its others may stand among them. Exit code 1 where a\n"
+      "recorded number is not reproduced.\n\n"
       "Examples:\n  rlreplay objective --from dump/\n"
       "  rlreplay objective --from dump_details/ --dialect miles --normalize-advantages\n"
       "  rlreplay objective --from dump/ --calculate-per-token-loss --steps 0..3");

@@ -78,8 +78,8 @@ int rollout(const RolloutArguments& arguments) {
 
 void add_rollout(CLI::App& program, Command& chosen) {
   auto arguments = std::make_shared<RolloutArguments>();
-  CLI::App* verb = program.add_subcommand(
-      "rollout", "Generate a dump's rollouts again; tokens and log-probabilities must be equal");
+  CLI::App* verb =
+      program.add_subcommand("rollout", "Generate a dump's rollouts again: they must be equal");
   verb->add_option("--from", arguments->from, "the dump")->required();
   verb->add_flag("--stop-at-first", arguments->stop_at_first, "stop at the first difference");
   verb->add_option("--inject", arguments->inject,

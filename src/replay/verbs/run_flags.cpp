@@ -46,7 +46,7 @@ void check_extras(const std::vector<std::string>& extras) {
 }  // namespace
 
 void RunFlags::add(CLI::App& verb, std::span<const Section> sections,
-                   const std::vector<std::string_view>& except) {
+                   const std::vector<std::string_view>& except, std::span<const Section> hidden) {
   verb_ = &verb;
   verb.allow_extras();
   for (const Option& option : option_table()) {
@@ -62,7 +62,8 @@ void RunFlags::add(CLI::App& verb, std::span<const Section> sections,
                    flag_names(option),
                    [this, name](const std::string& text) { given_.emplace_back(name, text); },
                    help_text(option));
-    added->group(std::string(title(option.section)));
+    const bool shown = std::ranges::find(hidden, option.section) == hidden.end();
+    added->group(shown ? std::string(title(option.section)) : "");
     if (!flag) added->type_name("");
   }
   verb.add_option("--config", config_, "YAML or JSON file with the same names");

@@ -20,9 +20,10 @@ inline constexpr std::array kRunSections = {
 /// --config and --print-config. Slime's options without effect here are taken and listed.
 class RunFlags {
  public:
-  /// `except`: options that the verb reads itself.
+  /// `except`: options that the verb reads itself. `hidden`: sections that its help leaves out:
+  /// they are taken, so that a launch script can be pasted.
   void add(CLI::App& verb, std::span<const Section> sections,
-           const std::vector<std::string_view>& except = {});
+           const std::vector<std::string_view>& except = {}, std::span<const Section> hidden = {});
   /// As if the flag had been given.
   void set(const std::string& name, const std::string& text) { given_.emplace_back(name, text); }
 

@@ -145,7 +145,7 @@ int train(const TrainArguments& arguments) {
 void add_train(CLI::App& program, Command& chosen) {
   auto arguments = std::make_shared<TrainArguments>();
   CLI::App* verb = program.add_subcommand(
-      "train", "Train a model on policy, or again from a dump and compare with its record");
+      "train", "Train on policy, or again from a dump and compare with its record");
   verb->add_option("--from", arguments->from, "dump whose rollouts are trained on again");
   verb->add_option("--steps", arguments->steps,
                    "optimizer steps to take; with --from: A..B, counted from 0, B included");
