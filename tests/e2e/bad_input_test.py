@@ -219,6 +219,18 @@ class Options(Refusal):
         self.assertEqual((error["code"], result.returncode), ("usage", USAGE))
         self.assertIn("--lr", error["message"])
 
+    def test_help_fits(self):
+        said = self.run_program("--help").stdout.split("Subcommands:\n")[1].splitlines()
+        verbs = [line.split()[0] for line in said if line.startswith("  ") and line[2:3].isalpha()]
+        self.assertIn("objective", verbs)
+        for verb in verbs:
+            lines = self.run_program(verb, "--help").stdout.splitlines()
+            self.assertIn("--help", "".join(lines))
+            self.assertLessEqual(max(map(len, lines)), 100, verb)
+        result = self.run_program("objective", "--from", "dump", "--eps-clip")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--eps-clip needs a value; see rlreplay objective --help", result.stderr)
+
 
 class Targets(Refusal):
     """Where a capture cannot write."""
