@@ -190,11 +190,16 @@ class Referee(support.Case):
         rollout, mask = clean.copy(), numpy.ones(clean.shape, int)
         rollout[5, 18] += 3
         rollout[6, 4], mask[6, 4] = 0, 0  # a token of a tool: judged by nobody
-        dump = self.imported("places", ids, clean, rollout, mask)
+        train = clean.copy()
+        train[2, 3] -= 2
+        dump = self.imported("places", ids, train, rollout, mask)
         report = self.judge(dump, folder)
         self.assertEqual(report["samples_judged"], COUNT)
         self.assertEqual(report["tokens_judged"], COUNT * (LENGTH - PROMPT) - 1)
         self.assertEqual(report["rollout"]["where"], {"sample": 5, "token": PROMPT + 18})
+        tokens = report["tokens_judged"]
+        self.assertAlmostEqual(report["rollout"]["bias"], 3 / tokens, delta=1e-4)
+        self.assertAlmostEqual(report["train"]["bias"], -2 / tokens, delta=1e-4)
         self.assertEqual(report["worst"][0]["id"], int(ids[5, PROMPT + 18]))
         self.assertEqual([s["sample"] for s in report["samples"] if s["nearer"] == "train"][-1], 5)
         self.assertEqual([(p["first"], p["last"]) for p in report["positions"]],
