@@ -77,36 +77,51 @@ class Large(Case):
         self.assertEqual(result.stdout.splitlines()[1], "1", result.stderr)
         return found, int(re.search(r"rchar: (\d+)", result.stdout).group(1))
 
+    @staticmethod
+    def change(at, column, i):
+        """A change of the line `at`, of its element `i`."""
+        def apply(lines):
+            lines[at] = copy.deepcopy(lines[at])
+            value = lines[at][column]
+            if column == "reward":
+                lines[at][column] = 0.25
+            elif column == "tokens":
+                value[i] += 1
+            else:
+                value[i] = next_float(value[i])
+        return apply
+
+    def test_of_several_differences_the_first_is_named(self):
+        place = 2 * (20 * SAMPLES + 5)
+        changes = [self.change(2 * 31 * SAMPLES, "reward", None), self.change(place, "tokens", 90),
+                   self.change(place, "log_probs", 77), self.change(place, "tokens", 85),
+                   self.change(place + 2, "tokens", 9)]
+        found, _ = self.diff(self.written("several", lambda lines: [c(lines) for c in changes]))
+        first = found["first"]
+        self.assertEqual((first["rollout_id"], first["field"]), (20, "rollout/tokens"))
+        self.assertEqual((first["sample"], first["token"]), (20 * SAMPLES + 5, 85))
+        self.assertEqual({f["field"]: f["different"] for f in found["fields"] if not f["equal"]},
+                         {"rollout/tokens": 3, "rollout/log_probs": 1, "rollout/rewards": 1})
+
     def test_each_difference_is_named_and_little_is_read(self):
         stored = sum(p.stat().st_size for p in self.good.rglob("*.h5"))
         if FULL:
             self.assertGreater(stored, 100e6)
         place = 2 * (20 * SAMPLES + 5)
 
-        def change(at, column, i):
-            def apply(lines):
-                lines[at] = copy.deepcopy(lines[at])
-                value = lines[at][column]
-                if column == "reward":
-                    lines[at][column] = 0.25
-                elif column == "tokens":
-                    value[i] += 1
-                else:
-                    value[i] = next_float(value[i])
-            return apply
-
         def shard(lines):
             for at in range(2 * 20 * SAMPLES, 2 * 21 * SAMPLES):
                 if lines[at].get("rank") == 1:
-                    change(at, "old_log_probs", 0)(lines)
+                    self.change(at, "old_log_probs", 0)(lines)
 
         for name, planted, field, token, rank in (
-                ("token", change(place, "tokens", 77), "rollout/tokens", 77, None),
-                ("ulp", change(place, "log_probs", 77), "rollout/log_probs", 77 + PROMPT, None),
-                ("reward", change(place, "reward", None), "rollout/rewards", None, None),
+                ("token", self.change(place, "tokens", 77), "rollout/tokens", 77, None),
+                ("ulp", self.change(place, "log_probs", 77), "rollout/log_probs", 77 + PROMPT, None),
+                ("reward", self.change(place, "reward", None), "rollout/rewards", None, None),
                 ("shard", shard, "train/old_log_probs", PROMPT, 1)):
             with self.subTest(name):
-                found, read = self.diff(self.written(name, planted))
+                other = self.written(name, planted)
+                found, read = self.diff(other)
                 first = found["first"]
                 self.assertEqual(first["field"], field)
                 self.assertEqual(first["rollout_id"], 20)
@@ -123,6 +138,9 @@ class Large(Case):
                 self.assertLess(read, 0.05 * 2 * stored)
                 if field == "rollout/rewards":
                     self.assertGreater(found["datasets_equal"], 0)
+                if rank:
+                    units = [d / "train/20-0/rank1.h5" for d in (self.good, other)]
+                    self.assertEqual(found["bytes_read"], sum(u.stat().st_size for u in units))
 
 
 def save(path, content):
