@@ -204,6 +204,9 @@ class Verify(Case):
         (code, message), = self.problems(path, "--deep")
         self.assertEqual(code, "replica-mismatch")
         self.assertIn("differs between ranks 0 and 1 at token 2", message)
+        lines.append({**row, "sample_id": 1, "step_id": 1, "rank": 0})
+        (code, message), = self.problems(dump("shorter"), code=3)
+        self.assertEqual(code, "rank-missing")
         lines[:] = [other]
         (code, message), = self.problems(dump("gone"), code=3)
         self.assertEqual(code, "rank-missing")
