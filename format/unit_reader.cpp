@@ -126,10 +126,6 @@ uint64_t sum_of(const std::vector<StoredDataset>& datasets, uint64_t most, Fault
   return sum;
 }
 
-}  // namespace
-
-namespace {
-
 /// Puts decoded bytes in their place, on top of the base's where they are a difference. The base
 /// may lie in that place already.
 void put(Bytes plain, std::span<std::byte> place, Bytes base, bool difference) {

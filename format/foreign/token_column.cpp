@@ -5,6 +5,7 @@
 #include "format/foreign/half.h"
 
 namespace rlreplay::foreign {
+
 void TokenColumn::add_row(const std::vector<double>& values) {
   if (wide_.empty() && !std::all_of(values.begin(), values.end(), fits_float)) {
     wide_.assign(narrow_.begin(), narrow_.end());

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <iosfwd>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "src/replay/trainer.h"
 
@@ -30,6 +32,24 @@ class StepLines {
  private:
   bool json_;
   StepTable table_;
+};
+
+/// An observer of a run that prints each step after it has seen it.
+template <class Observer>
+class Printing : public Observer {
+ public:
+  template <class... Arguments>
+  explicit Printing(bool json, Arguments&&... arguments)
+      : Observer(std::forward<Arguments>(arguments)...), steps_(json) {}
+
+  void step(StepOutcome& outcome, std::span<const engine::Sample> samples,
+            std::span<const engine::SampleTargets> targets) override {
+    Observer::step(outcome, samples, targets);
+    steps_.add(outcome);
+  }
+
+ private:
+  StepLines steps_;
 };
 
 }  // namespace rlreplay::replay

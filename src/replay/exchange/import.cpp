@@ -307,6 +307,16 @@ class Importer {
 
 }  // namespace
 
+JsonLine import_line(std::string_view schema, const std::string& dump, const ImportReport& report) {
+  return JsonLine()
+      .text("schema", schema)
+      .text("dump", dump)
+      .text("root", report.root.hex())
+      .integer("rollouts", static_cast<int64_t>(report.rollouts))
+      .integer("steps", static_cast<int64_t>(report.steps))
+      .integer("samples", static_cast<int64_t>(report.samples));
+}
+
 std::string findings_text(const ImportReport& report) {
   std::string out;
   for (const foreign::Problem& finding : report.findings) {

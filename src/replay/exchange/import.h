@@ -2,10 +2,12 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "format/foreign/tree_check.h"
 #include "src/base/hash.h"
+#include "src/base/json_line.h"
 
 namespace rlreplay::replay {
 
@@ -37,6 +39,8 @@ struct ImportReport {
 
 /// A line a finding, for people.
 std::string findings_text(const ImportReport& report);
+/// The beginning of the line that says for machines what an import to `dump` made.
+JsonLine import_line(std::string_view schema, const std::string& dump, const ImportReport& report);
 
 /// Reads other people's debug dumps into a dump of ours, and runs nothing that they carry. Shards
 /// of one rollout are put together; what has no place of its own is kept in `x-` units, from which

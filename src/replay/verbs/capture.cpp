@@ -31,23 +31,6 @@ struct CaptureArguments {
   bool json = false;
 };
 
-/// Records each step, then prints it.
-class PrintingRecorder : public Recorder {
- public:
-  template <class... Arguments>
-  explicit PrintingRecorder(bool json, Arguments&&... arguments)
-      : Recorder(std::forward<Arguments>(arguments)...), steps_(json) {}
-
-  void step(StepOutcome& outcome, std::span<const engine::Sample> samples,
-            std::span<const engine::SampleTargets> targets) override {
-    Recorder::step(outcome, samples, targets);
-    steps_.add(outcome);
-  }
-
- private:
-  StepLines steps_;
-};
-
 /// Ends the dump and says what it is.
 int finish(const CaptureArguments& arguments, const RunOptions& options, const ModelSource& model,
            Trainer& trainer, Recorder& recorder) {
@@ -102,8 +85,8 @@ int resume(const CaptureArguments& arguments) {
   const Task task(options, *model);
   Trainer trainer(machine.runtime(), options, *model,
                   {true, !options.rollout_only, task.longest_prompt()});
-  PrintingRecorder recorder(arguments.json, std::move(writer), arguments.output, recorded, *model,
-                            trainer, machine.pool());
+  Printing<Recorder> recorder(arguments.json, std::move(writer), arguments.output, recorded, *model,
+                              trainer, machine.pool());
   const RunStart start = resume_run(record, options, task, trainer);
   std::cerr << "resumed: " << record.steps().size() << " of " << planned_steps(options)
             << " steps are recorded, the run goes on from rollout " << start.rollout << "\n";
@@ -142,8 +125,8 @@ int capture(const CaptureArguments& arguments) {
   const Task task(options, *model);
   Trainer trainer(machine.runtime(), options, *model,
                   {true, !options.rollout_only, task.longest_prompt()});
-  PrintingRecorder recorder(arguments.json, arguments.output, arguments.force, options, *model,
-                            trainer, machine.pool());
+  Printing<Recorder> recorder(arguments.json, arguments.output, arguments.force, options, *model,
+                              trainer, machine.pool());
   run_training(trainer, task, options, recorder);
   return finish(arguments, options, *model, trainer, recorder);
 }

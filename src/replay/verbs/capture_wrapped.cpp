@@ -5,7 +5,6 @@
 
 #include "src/base/error.h"
 #include "src/base/foreground.h"
-#include "src/base/json_line.h"
 #include "src/replay/exchange/import.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/launch.h"
@@ -66,13 +65,7 @@ void check_end(const WrapArguments& arguments, const Launch& launch, const Foreg
 
 void print(const WrapArguments& arguments, const Launch& launch, const ImportReport& report) {
   if (arguments.json) {
-    std::cout << JsonLine()
-                     .text("schema", "rlreplay.wrap/1")
-                     .text("dump", arguments.output)
-                     .text("root", report.root.hex())
-                     .integer("rollouts", static_cast<int64_t>(report.rollouts))
-                     .integer("steps", static_cast<int64_t>(report.steps))
-                     .integer("samples", static_cast<int64_t>(report.samples))
+    std::cout << import_line("rlreplay.wrap/1", arguments.output, report)
                      .integer("findings", static_cast<int64_t>(report.findings.size()))
                      .json("launch", launch_json(launch))
                      .str()

@@ -34,13 +34,7 @@ std::string findings_json(const ImportReport& report) {
 }
 
 void print_json(const ImportOptions& options, const ImportReport& report) {
-  std::cout << JsonLine()
-                   .text("schema", "rlreplay.import/1")
-                   .text("dump", options.output)
-                   .text("root", report.root.hex())
-                   .integer("rollouts", static_cast<int64_t>(report.rollouts))
-                   .integer("steps", static_cast<int64_t>(report.steps))
-                   .integer("samples", static_cast<int64_t>(report.samples))
+  std::cout << import_line("rlreplay.import/1", options.output, report)
                    .integer("tokens", static_cast<int64_t>(report.tokens))
                    .json("files", files_json(report))
                    .json("findings", findings_json(report))

@@ -30,7 +30,7 @@ int train_on_policy(const TrainArguments& arguments) {
   const auto model = find_model(options.model, options.seed);
   const Task task(options, *model);
   Trainer trainer(machine.runtime(), options, *model, {true, true, task.longest_prompt()});
-  Printer printer(options, trainer, machine.pool(), arguments.json);
+  Printer printer(arguments.json, options, trainer, machine.pool());
   run_training(trainer, task, options, printer);
   if (options.save.empty()) return 0;
   model->save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);

@@ -31,20 +31,7 @@ struct TrainArguments {
 };
 
 /// Prints each step as it ends, with digests of the state.
-class Printer : public DigestingObserver {
- public:
-  Printer(const RunOptions& options, Trainer& trainer, ThreadPool& pool, bool json)
-      : DigestingObserver(options, trainer, pool), steps_(json) {}
-
-  void step(StepOutcome& outcome, std::span<const engine::Sample> samples,
-            std::span<const engine::SampleTargets> targets) override {
-    DigestingObserver::step(outcome, samples, targets);
-    steps_.add(outcome);
-  }
-
- private:
-  StepLines steps_;
-};
+using Printer = Printing<DigestingObserver>;
 
 /// Trains on the samples of an imported dump, from the weights of --model.
 int train_imported(const TrainArguments& arguments, const RecordedRun& record,

@@ -14,7 +14,7 @@ namespace {
 /// Prints the steps, and counts what of them was recorded.
 class ImportedPrinter : public Printer {
  public:
-  using Printer::Printer;
+  using Printer::Printing;
 
   void step(StepOutcome& outcome, std::span<const engine::Sample> samples,
             std::span<const engine::SampleTargets> targets) override {
@@ -84,7 +84,7 @@ int train_imported(const TrainArguments& arguments, const RecordedRun& record,
   Machine machine(options);
   const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
   Trainer trainer(machine.runtime(), options, *model, imported_workload(record, options));
-  ImportedPrinter printer(options, trainer, machine.pool(), arguments.json);
+  ImportedPrinter printer(arguments.json, options, trainer, machine.pool());
   replay_imported(record, options, plan, trainer, printer);
   if (!arguments.json) printer.finish();
   if (!options.save.empty()) {
