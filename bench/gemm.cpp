@@ -51,14 +51,14 @@ struct WeightGradient {
     op.dy = {dy.data(), s.m, s.n};
     op.x = {x.data(), s.m, s.k};
     op.leaves = leaves;
-    op.dw = {{sum.data(), s.n, s.k}, 40, static_cast<int64_t>(leaves.size()), &overflow};
+    op.dw = {{sum.data(), s.n, s.k}, 40, static_cast<int64_t>(leaves.size()), &rejected};
     op.accumulate = accumulate;
   }
 
   Buffer<float> dy, x;
   Buffer<int64_t> sum;
   std::vector<kernels::Range> leaves;
-  uint32_t overflow = 0;
+  kernels::Rejected rejected;
   kernels::MatmulTokens op;
 };
 

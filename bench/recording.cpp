@@ -82,7 +82,8 @@ class Bench {
     std::filesystem::remove_all(dump);
     replay::RunOptions options = options_;
     options.record = granularity;
-    replay::Recorder recorder(dump, false, options, *model_, *trainer_, pool_);
+    format::DumpPlace place(dump, false, format::DumpPlace::Writer::kResumable);
+    replay::Recorder recorder(std::move(place), options, *model_, *trainer_, pool_);
     const Watch watch;
     for (int64_t i = 0; i < arguments_.steps; ++i) {
       auto outcome =

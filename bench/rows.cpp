@@ -54,7 +54,7 @@ struct Rows {
   Buffer<float> x, dy, w, out, other, r;
   Buffer<int64_t> sum;
   std::vector<int32_t> positions;
-  uint32_t overflow = 0;
+  kernels::Rejected rejected;
 };
 
 template <class Run>
@@ -85,7 +85,7 @@ void add_norm(std::vector<Item>& items, int64_t tokens, int64_t heads, int64_t d
                 .dy = d.in(d.dy),
                 .residual = {},
                 .dx = d.to(d.out),
-                .dw = {{d.sum.data(), 1, d.dim}, 40, d.tokens * d.heads, &d.overflow}},
+                .dw = {{d.sum.data(), 1, d.dim}, 40, d.tokens * d.heads, &d.rejected}},
                c.pool);
          };
          return Sides{rows(tokens, heads, dim, run),
@@ -140,13 +140,13 @@ struct Scatter {
     for (const float* p = picks.data(); p != picks.data() + t; ++p) {
       ids.push_back(static_cast<int32_t>((*p + 1) / 2 * static_cast<float>(n - 1)));
     }
-    op = {{dx.data(), t, c}, ids.data(), 0, {{sum.data(), n, c}, 40, t, &overflow}};
+    op = {{dx.data(), t, c}, ids.data(), 0, {{sum.data(), n, c}, 40, t, &rejected}};
   }
 
   Buffer<float> dx;
   Buffer<int64_t> sum;
   std::vector<int32_t> ids;
-  uint32_t overflow = 0;
+  kernels::Rejected rejected;
   kernels::EmbeddingTokens op;
 };
 

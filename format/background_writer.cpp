@@ -3,11 +3,12 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/start_thread.h"
 
 namespace rlreplay::format {
 
 BackgroundWriter::BackgroundWriter(DumpWriter writer, uint64_t queued_bytes)
-    : writer_(std::move(writer)), limit_(queued_bytes), thread_([this] { work(); }) {}
+    : writer_(std::move(writer)), limit_(queued_bytes), thread_(start_thread([this] { work(); })) {}
 
 BackgroundWriter::~BackgroundWriter() { stop(); }
 
@@ -19,23 +20,48 @@ void BackgroundWriter::append(std::string path, std::vector<Dataset> datasets) {
     job.bytes += d.bytes.size() + d.base_bytes.size();
   }
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return error_ || queued_ == 0 || queued_ + job.bytes <= limit_; });
+  changed_.wait(lock, [&] { return !draining_ && (error_ || has_room(job.bytes)); });
   rethrow();
   queued_ += job.bytes;
+  job.since = std::chrono::steady_clock::now();
   jobs_.push_back(std::move(job));
   changed_.notify_all();
 }
 
-void BackgroundWriter::flush() {
-  std::unique_lock lock(mutex_);
+bool BackgroundWriter::has_room(uint64_t bytes) const {
+  if (jobs_.empty()) return true;
+  const auto waited = std::chrono::steady_clock::now() - jobs_.front().since;
+  if (waited > kLongestWait || jobs_.size() >= kMostWaiting) return false;
+  return queued_ == 0 || queued_ + bytes <= limit_;
+}
+
+void BackgroundWriter::wait_until_stored(std::unique_lock<std::mutex>& lock) {
   changed_.wait(lock, [&] { return error_ || jobs_.empty(); });
   rethrow();
 }
 
+void BackgroundWriter::flush() {
+  std::unique_lock lock(mutex_);
+  wait_until_stored(lock);
+}
+
 DumpWriter BackgroundWriter::finish() {
-  flush();
+  {
+    std::unique_lock lock(mutex_);
+    wait_until_stored(lock);
+    changed_.wait(lock, [&] { return !draining_; });
+    finished_ = true;
+  }
   stop();
   return std::move(writer_);
+}
+
+std::optional<std::vector<UnitRecord>> BackgroundWriter::drain() {
+  std::unique_lock lock(mutex_);
+  if (finished_) return std::nullopt;
+  draining_ = true;
+  wait_until_stored(lock);
+  return writer_.units();
 }
 
 void BackgroundWriter::rethrow() {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,17 +16,22 @@
 namespace rlreplay::format {
 
 /// Appends units from a thread of its own, in the order in which they came, so that recording does
-/// not hold up the run that is recorded.
+/// not hold up the run that is recorded. It does once a unit has waited for a second, or a few
+/// units wait: what the run has shown is never far from being stored.
 class BackgroundWriter {
  public:
+  static constexpr std::chrono::seconds kLongestWait{1};
+  static constexpr size_t kMostWaiting = 16;
+
   /// `queued_bytes`: how much may wait at once; a single larger unit waits alone.
+  /// Errors: kEnvironment where no thread can be started.
   BackgroundWriter(DumpWriter writer, uint64_t queued_bytes);
   /// Waits for what is queued; an error of it is lost, so call `finish` before.
   ~BackgroundWriter();
   BackgroundWriter(const BackgroundWriter&) = delete;
   BackgroundWriter& operator=(const BackgroundWriter&) = delete;
 
-  /// Hands a unit over; its datasets own their bytes. Waits while the queue is full.
+  /// Hands a unit over; its datasets own their bytes. Waits while the queue is full or slow.
   /// Errors (also of `flush` and `finish`): the first one of the thread; nothing was or will be
   /// appended after it.
   void append(std::string path, std::vector<Dataset> datasets);
@@ -35,16 +42,24 @@ class BackgroundWriter {
   /// Flushes, ends the thread and gives the writer back, to be sealed.
   DumpWriter finish();
 
+  /// For another thread that ends the program next: takes nothing more, waits until everything
+  /// handed over is acknowledged, and says what is. The other calls do not return any more. Nothing
+  /// where `finish` has come first. Errors: as of `append`.
+  std::optional<std::vector<UnitRecord>> drain();
+
  private:
   struct Job {
     std::string path;
     std::vector<Dataset> datasets;
     uint64_t bytes = 0;
+    std::chrono::steady_clock::time_point since = {};
   };
 
   void work();
   void stop();
   void rethrow();
+  bool has_room(uint64_t bytes) const;
+  void wait_until_stored(std::unique_lock<std::mutex>& lock);
 
   DumpWriter writer_;  // the thread's until it has ended
   const uint64_t limit_;
@@ -52,7 +67,7 @@ class BackgroundWriter {
   std::condition_variable changed_;
   std::deque<Job> jobs_;  // the first one is being written
   uint64_t queued_ = 0;
-  bool stopping_ = false;
+  bool stopping_ = false, draining_ = false, finished_ = false;
   std::exception_ptr error_;
   std::thread thread_;
 };

@@ -59,4 +59,24 @@ CheckedImage CheckedImage::read(const OpenFile& file, const Hash& hash, ThreadPo
   return CheckedImage(std::move(bytes), std::move(spare));
 }
 
+void CheckedImage::check(const OpenFile& file, const Hash& hash, ThreadPool& pool) {
+  constexpr size_t kPiece = size_t{1} << 19, kRoom = 8 * kPiece;
+  Buffer<std::byte> now(kRoom), before(kRoom);
+  size_t there = 0;
+  Hasher hasher;
+  // One item of each job hashes what the job before has read.
+  for (uint64_t first = 0; first < file.size; first += kRoom) {
+    const auto count = static_cast<size_t>(std::min<uint64_t>(kRoom, file.size - first));
+    pool.run(static_cast<int64_t>((count + kPiece - 1) / kPiece) + 1, [&](int64_t item, int) {
+      if (item == 0) return hasher.update({before.data(), there});
+      const size_t begin = static_cast<size_t>(item - 1) * kPiece;
+      file.read(first + begin, {now.data() + begin, std::min(kPiece, count - begin)});
+    });
+    there = count;
+    now.swap(before);
+  }
+  hasher.update({before.data(), there});
+  check_hash(hasher.finish(), hash, file.path);
+}
+
 }  // namespace rlreplay::format

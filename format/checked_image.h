@@ -27,8 +27,8 @@ class SpareBuffer {
   Buffer<std::byte> buffer_;
 };
 
-/// The bytes of a unit's file, which have the hash that its record names. libhdf5 is given nothing
-/// else: its wrapper takes this type, and there is no other way to make one.
+/// The bytes of a unit's file, which have the hash that its record names. Nothing else is parsed:
+/// the reader of HDF5 takes this type, and there is no other way to make one.
 class CheckedImage {
  public:
   /// Errors: FormatError kUnitSize or kUnitHash.
@@ -36,6 +36,8 @@ class CheckedImage {
   /// Reads and checks a unit's file with all threads. Errors: as above, and of reading.
   static CheckedImage read(const OpenFile& file, const Hash& hash, ThreadPool& pool,
                            std::shared_ptr<SpareBuffer> spare);
+  /// Only checks the file, a piece at a time. Errors: as above.
+  static void check(const OpenFile& file, const Hash& hash, ThreadPool& pool);
   CheckedImage(CheckedImage&&) noexcept = default;
   CheckedImage& operator=(CheckedImage&&) noexcept = default;
   ~CheckedImage();

@@ -1,14 +1,17 @@
 #include "format/dump_reader.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
+#include "format/budget.h"
 #include "format/chain_reader.h"
 #include "format/checked_image.h"
 #include "format/folder.h"
 #include "format/incomplete.h"
 #include "format/journal.h"
 #include "format/rule.h"
+#include "src/base/available_memory.h"
 
 namespace rlreplay::format {
 namespace {
@@ -65,6 +68,20 @@ struct DumpReader::State {
   std::shared_ptr<SpareBuffer> spare = std::make_shared<SpareBuffer>();
   Manifest manifest;
   bool sealed = false;
+  /// The units of a kind that hold a group, in the order of ranks.
+  std::map<std::pair<std::string, std::string>, std::vector<const UnitRecord*>> by_group;
+
+  void find_groups() {
+    for (const UnitRecord& unit : manifest.units) {
+      for (const std::string& group : unit.groups) {
+        auto& units = by_group[{std::string(kind_of(unit.path)), group}];
+        if (units.empty() || units.back() != &unit) units.push_back(&unit);
+      }
+    }
+    for (auto& [group, units] : by_group) {
+      std::ranges::stable_sort(units, {}, [](const auto* unit) { return rank_of(unit->path); });
+    }
+  }
 };
 
 DumpReader::DumpReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -82,6 +99,7 @@ DumpReader DumpReader::open(const std::string& path, const ReaderOptions& option
   } else {
     state->manifest = from_journal(state->folder);
   }
+  state->find_groups();
   return DumpReader(std::move(state));
 }
 
@@ -98,25 +116,14 @@ Hash DumpReader::root() const { return state_->manifest.root; }
 const std::vector<UnitRecord>& DumpReader::units() const { return state_->manifest.units; }
 
 const UnitRecord* DumpReader::find(std::string_view path) const {
-  for (const UnitRecord& unit : units()) {
-    if (unit.path == path) return &unit;
-  }
-  return nullptr;
+  const auto at = std::ranges::lower_bound(units(), path, {}, &UnitRecord::path);
+  return at == units().end() || at->path != path ? nullptr : &*at;
 }
 
 std::vector<const UnitRecord*> DumpReader::find(std::string_view kind,
                                                 std::string_view group) const {
-  std::vector<const UnitRecord*> found;
-  for (const UnitRecord& unit : units()) {
-    if (kind_of(unit.path) == kind &&
-        std::find(unit.groups.begin(), unit.groups.end(), group) != unit.groups.end()) {
-      found.push_back(&unit);
-    }
-  }
-  std::stable_sort(found.begin(), found.end(), [](const auto* a, const auto* b) {
-    return rank_of(a->path) < rank_of(b->path);
-  });
-  return found;
+  const auto found = state_->by_group.find({std::string(kind), std::string(group)});
+  return found == state_->by_group.end() ? std::vector<const UnitRecord*>{} : found->second;
 }
 
 namespace {
@@ -129,7 +136,8 @@ FormatError of_unit(const FormatError& fault, const std::string& path) {
 
 }  // namespace
 
-CheckedImage DumpReader::read_unit(const UnitRecord& unit) const {
+template <class Use>
+auto DumpReader::with_file(const UnitRecord& unit, Use use) const {
   if (unit.size > state_->options.unit_bytes) {
     throw FormatError(Rule::kUnitLimit, "the unit is larger than this reader may take", unit.path);
   }
@@ -142,14 +150,27 @@ CheckedImage DumpReader::read_unit(const UnitRecord& unit) const {
           "the file has " + std::to_string(file->size) + " bytes, not " + std::to_string(unit.size),
           unit.path);
     }
-    return CheckedImage::read(*file, unit.hash, state_->pool, state_->spare);
+    return use(*file);
   } catch (const FormatError& fault) {
     if (fault.rule() >= Rule::kUnitLimit) throw;
     throw of_unit(fault, unit.path);
   }
 }
 
-void DumpReader::check_unit(const UnitRecord& unit) const { read_unit(unit); }
+CheckedImage DumpReader::read_unit(const UnitRecord& unit) const {
+  constexpr uint64_t kSmall = uint64_t{256} << 20;  // not worth the question
+  if (unit.size > kSmall && unit.size > static_cast<uint64_t>(available_memory())) {
+    throw FormatError(Rule::kUnitLimit, "the unit is larger than the available memory", unit.path);
+  }
+  return with_file(unit, [&](const OpenFile& file) {
+    return CheckedImage::read(file, unit.hash, state_->pool, state_->spare);
+  });
+}
+
+void DumpReader::check_unit(const UnitRecord& unit) const {
+  with_file(unit,
+            [&](const OpenFile& file) { CheckedImage::check(file, unit.hash, state_->pool); });
+}
 
 UnitReader DumpReader::open_unit(const UnitRecord& unit) const {
   return UnitReader::open(read_unit(unit), unit, state_->pool, state_->options.limits,
@@ -157,6 +178,7 @@ UnitReader DumpReader::open_unit(const UnitRecord& unit) const {
 }
 
 Buffer<std::byte> DumpReader::read(const UnitReader& unit, const StoredDataset& dataset) const {
+  check_memory(unit.record(), dataset.path, dataset.bytes);
   Buffer<std::byte> out(dataset.bytes);
   const std::span<std::byte> place(out.data(), out.size());
   if (!dataset.base) {

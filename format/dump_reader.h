@@ -18,7 +18,7 @@ struct ReaderOptions {
   int threads = 2;
   h5::Limits limits;
   /// The largest unit that is taken into memory.
-  uint64_t unit_bytes = uint64_t{16} << 30;
+  uint64_t unit_bytes = kMaxUnitBytes;
   /// Whether `read` compares zstd's checksum of each chunk too. A unit's hash says that the frames
   /// are those that were written, a dataset's hash that they gave the right bytes.
   bool frame_checksums = false;
@@ -78,6 +78,9 @@ class DumpReader {
   struct State;
   explicit DumpReader(std::unique_ptr<State> state);
   CheckedImage read_unit(const UnitRecord& unit) const;
+  /// Opens a unit's file, which has the size that its record names, for `use`.
+  template <class Use>
+  auto with_file(const UnitRecord& unit, Use use) const;
   std::unique_ptr<State> state_;
 };
 

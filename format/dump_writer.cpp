@@ -1,12 +1,15 @@
 #include "format/dump_writer.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
-#include <sys/file.h>
+#include <fcntl.h>
 
 #include "format/canonical.h"
+#include "format/dump_files.h"
 #include "format/folder.h"
+#include "format/group_content.h"
 #include "format/incomplete.h"
 #include "format/journal.h"
 #include "format/manifest.h"
@@ -23,42 +26,6 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 
 Error misuse(const std::string& message, const std::string& where) {
   return {ErrorCode::kUsage, message, where};
-}
-
-void lock_for_writing(const File& journal, const std::string& path) {
-  if (::flock(journal.get(), LOCK_EX | LOCK_NB) != 0) {
-    throw misuse("another process is writing to this dump", path);
-  }
-}
-
-/// What a writer that died before its first line may have left.
-bool nothing_acknowledged(const Folder& folder) {
-  for (const std::string& name : folder.list()) {
-    if (name == kJournalName) {
-      const auto bytes = folder.read(name, 1 << 20);
-      if (bytes && std::find(bytes->data(), bytes->data() + bytes->size(), std::byte{'\n'}) !=
-                       bytes->data() + bytes->size()) {
-        return false;
-      }
-    } else if (name != kIncompleteName && !name.ends_with(kTemporarySuffix)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-Error occupied(const Folder& folder) {
-  if (folder.exists(kManifestName)) {
-    return misuse("the folder holds a finished dump: choose another, or replace it with --force",
-                  folder.path());
-  }
-  if (folder.exists(kJournalName)) {
-    return misuse(
-        "the folder holds an unfinished dump: go on with it (--resume), choose another, "
-        "or replace it with --force",
-        folder.path());
-  }
-  return misuse("the folder is not empty: choose another", folder.path());
 }
 
 void check_unit(const Folder& folder, const UnitRecord& unit) {
@@ -84,10 +51,14 @@ struct DumpWriter::State {
   ThreadPool pool;
   std::string meta, unstable;
   std::vector<UnitRecord> units;
-  std::optional<JournalWriter> journal;  // holds the lock
+  std::set<std::string, std::less<>> paths;  // of the units
+  uint64_t record_bytes = 0;                 // of the units' records
+  std::optional<JournalWriter> journal;      // holds the lock
   bool sealed = false;
 
+  void take(const UnitRecord& unit);
   void remove_unacknowledged();
+  void keep_journal(bool reread);
 };
 
 DumpWriter::DumpWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -102,10 +73,10 @@ DumpWriter DumpWriter::create(const std::string& path, std::string_view meta,
   const std::shared_ptr<System> system =
       options.system ? options.system : std::make_shared<System>();
   Folder folder = Folder::create(path, *system);
-  if (!nothing_acknowledged(folder)) throw occupied(folder);
-  File file = folder.open_append(kJournalName, *system);
-  lock_for_writing(file, path);
-  if (!nothing_acknowledged(folder)) throw occupied(folder);  // it was, until the lock was ours
+  if (!nothing_acknowledged(folder)) throw occupied_by_dump(folder);
+  File file = lock_journal(folder, O_CREAT);
+  if (!nothing_acknowledged(folder)) throw occupied_by_dump(folder);  // it was, until it was ours
+  make_durable(folder.descriptor(), *system, path);
   auto state = std::make_unique<State>(std::move(folder), options);
   state->system = system;
   state->meta = std::move(canonical);
@@ -122,20 +93,21 @@ DumpWriter DumpWriter::resume(const std::string& path, const WriterOptions& opti
   if (!folder.exists(kJournalName)) {
     throw FormatError(Rule::kNotADump, "the folder holds no dump to resume", path);
   }
-  File file = folder.open_append(kJournalName, *state->system);
-  lock_for_writing(file, path);
+  finish_sealing(folder);
+  File file = lock_journal(folder, 0);
   if (folder.exists(kManifestName)) {
-    if (folder.exists(kIncompleteName)) folder.remove(kIncompleteName, *state->system);
     throw misuse("the dump is finished: there is nothing to resume", path);
   }
+  make_durable(folder.descriptor(), *state->system, path);
   const auto bytes = folder.read(kJournalName, kMaxJournalBytes);
+  if (!bytes) throw FormatError(Rule::kNotADump, "the journal has just been removed", path);
   const Journal journal = parse_journal({bytes->data(), bytes->size()});
   if (journal.meta.empty()) {
     throw FormatError(Rule::kNotADump, "the dump ended before it began: start anew", path);
   }
   for (const UnitRecord& unit : journal.units) check_unit(folder, unit);
   state->meta = journal.meta;
-  state->units = journal.units;
+  for (const UnitRecord& unit : journal.units) state->take(unit);
   state->unstable =
       options.unstable ? canonical_object(*options.unstable, "unstable") : find_incomplete(folder);
   state->remove_unacknowledged();
@@ -146,24 +118,38 @@ DumpWriter DumpWriter::resume(const std::string& path, const WriterOptions& opti
 
 void DumpWriter::State::remove_unacknowledged() {
   for (const std::string& file : folder.list()) {
-    std::string_view path = file;
-    if (path.ends_with(kTemporarySuffix)) path.remove_suffix(kTemporarySuffix.size());
-    const bool ours = sound_unit_path(path) ||
-                      (path != file && (path == kManifestName || path == kIncompleteName));
-    const bool kept =
-        std::any_of(units.begin(), units.end(), [&](const auto& u) { return u.path == file; });
-    if (ours && !kept) folder.remove(file, *system);
+    const bool kept = paths.contains(file) || file == kJournalName || file == kManifestName ||
+                      file == kIncompleteName;
+    if (is_dump_file(file) && !kept) folder.remove(file, *system);
   }
+}
+
+void DumpWriter::State::take(const UnitRecord& unit) {
+  units.push_back(unit);
+  paths.insert(unit.path);
+  record_bytes += unit_json(unit).size() + 1;
+}
+
+/// Another program may have removed or changed the journal: without it nobody could find what was
+/// acknowledged, which is known here.
+void DumpWriter::State::keep_journal(bool reread) {
+  if (journal->is_intact(reread)) return;
+  folder.write_whole(kJournalName, bytes_of(journal_text(meta, units)), *system);
+  throw Error(ErrorCode::kEnvironment,
+              "another program has removed or changed journal.jsonl while the dump was being "
+              "written: it is written anew with the " +
+                  std::to_string(units.size()) +
+                  " units that are stored; go on with them (capture --resume), or close the dump "
+                  "(seal --recovered)",
+              folder.path());
 }
 
 const std::string& DumpWriter::meta() const { return state_->meta; }
 const std::vector<UnitRecord>& DumpWriter::units() const { return state_->units; }
 
 const UnitRecord* DumpWriter::find(std::string_view path) const {
-  for (const UnitRecord& unit : state_->units) {
-    if (unit.path == path) return &unit;
-  }
-  return nullptr;
+  if (!state_->paths.contains(path)) return nullptr;
+  return &*std::ranges::find(state_->units, path, &UnitRecord::path);
 }
 
 UnitRecord DumpWriter::append(const std::string& path, std::span<const Dataset> datasets) {
@@ -172,14 +158,21 @@ UnitRecord DumpWriter::append(const std::string& path, std::span<const Dataset> 
   PendingFile file = state_->folder.begin_file(path, *state_->system);
   FileSink sink(file.get(), *state_->system, file.where());
   UnitWriter unit(path, state_->pool, state_->options.packing, sink);
-  for (const Dataset& dataset : datasets) unit.add(dataset);
-  const UnitRecord record = unit.finish_file();
+  std::vector<Dataset> hashed(datasets.begin(), datasets.end());
+  for (Dataset& dataset : hashed) {
+    dataset.known_hash = dataset.hash();
+    unit.add(dataset);
+  }
+  UnitRecord record = unit.finish_file();
+  record.group_contents = group_contents(kind_of(path), hashed);
+  check_room(record);
   file.commit();
   return acknowledge(record);
 }
 
 UnitRecord DumpWriter::append(const EncodedUnit& unit) {
   check_free(unit.record.path);
+  check_room(unit.record);
   state_->folder.write_whole(unit.record.path, unit.image.bytes(), *state_->system);
   return acknowledge(unit.record);
 }
@@ -189,9 +182,31 @@ void DumpWriter::check_free(const std::string& path) const {
   if (find(path) != nullptr) throw misuse("the dump has this unit already", path);
 }
 
+/// What a reader refuses must not be acknowledged: a dump that grew too large is closed with what
+/// it has.
+void DumpWriter::check_room(const UnitRecord& record) const {
+  constexpr uint64_t kHeader = uint64_t{1} << 20;  // the manifest's other keys, with room to spare
+  const WriterOptions& options = state_->options;
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::kUnsupported, what, state_->folder.path() + "/" + record.path);
+  };
+  if (record.size > options.unit_bytes) {
+    refuse("the unit has " + std::to_string(record.size) + " bytes, of which readers take " +
+           std::to_string(options.unit_bytes) + ": it is not stored");
+  }
+  const uint64_t bytes = state_->record_bytes + unit_json(record).size() + 1 + state_->meta.size() +
+                         state_->unstable.size() + kHeader;
+  if (state_->units.size() < kMaxUnits && bytes <= options.manifest_bytes) return;
+  refuse("a dump holds at most " + std::to_string(kMaxUnits) + " units and " +
+         std::to_string(options.manifest_bytes >> 20) +
+         " MiB of their records, and is full: what it has is whole; close it (rlreplay seal "
+         "--recovered) and begin another");
+}
+
 UnitRecord DumpWriter::acknowledge(const UnitRecord& record) {
+  state_->keep_journal(false);
   state_->journal->append(record);
-  state_->units.push_back(record);
+  state_->take(record);
   return record;
 }
 
@@ -208,32 +223,13 @@ Hash DumpWriter::seal(const SealOptions& options) {
   std::sort(manifest.units.begin(), manifest.units.end(),
             [](const auto& a, const auto& b) { return a.path < b.path; });
   manifest.root = root_of(manifest.meta, manifest.units);
-  const auto journal = state_->folder.read(kJournalName, kMaxJournalBytes);
-  check(journal.has_value(), "the journal vanished while it was held");
-  manifest.journal_size = journal->size();
-  manifest.journal_hash = hash_of({journal->data(), journal->size()});
+  state_->keep_journal(true);
+  manifest.journal_size = state_->journal->size();
+  manifest.journal_hash = state_->journal->hash();
   state_->folder.write_whole(kManifestName, bytes_of(manifest_text(manifest)), *state_->system);
   state_->sealed = true;
   state_->folder.remove(kIncompleteName, *state_->system);
   return manifest.root;
-}
-
-void remove_dump(const std::string& path) {
-  System system;
-  const Folder folder = Folder::open(path);
-  if (!folder.exists(kJournalName)) {
-    throw misuse("the folder holds no dump: nothing was removed", path);
-  }
-  const File journal = folder.open_append(kJournalName, system);
-  lock_for_writing(journal, path);
-  for (const std::string& file : folder.list()) {
-    std::string_view name = file;
-    if (name.ends_with(kTemporarySuffix)) name.remove_suffix(kTemporarySuffix.size());
-    if (sound_unit_path(name) || name == kManifestName || name == kIncompleteName) {
-      folder.remove(file, system);
-    }
-  }
-  folder.remove(kJournalName, system);
 }
 
 }  // namespace rlreplay::format

@@ -23,6 +23,9 @@ struct WriterOptions {
   /// A JSON object of what may differ between equal runs, kept from the first moment, so that it
   /// outlives the writer; of a resumed dump nothing for what it has.
   std::optional<std::string> unstable = {};
+  /// What no reader takes is not written.
+  uint64_t unit_bytes = kMaxUnitBytes;
+  uint64_t manifest_bytes = kMaxManifestBytes;
 };
 
 struct SealOptions {
@@ -46,7 +49,7 @@ class DumpWriter {
                            const WriterOptions& options = {});
 
   /// Goes on with a dump whose writer died: checks every acknowledged unit and removes what was
-  /// not acknowledged.
+  /// not acknowledged. Of a sealed dump it removes the mark that sealing left behind.
   /// Errors: kUsage when it is sealed or another process writes to it; FormatError when an
   /// acknowledged unit is not whole.
   static DumpWriter resume(const std::string& path, const WriterOptions& options = {});
@@ -60,8 +63,9 @@ class DumpWriter {
   const UnitRecord* find(std::string_view path) const;
 
   /// Encodes, stores and acknowledges one unit.
-  /// Errors: kUsage for a path that is there already or a bad dataset; kEnvironment when it could
-  /// not be stored: then nothing has changed, and it may be tried again.
+  /// Errors: kUsage for a path that is there already or a bad dataset; kUnsupported for more than a
+  /// reader takes; kEnvironment when it could not be stored: then nothing has changed, and it may
+  /// be tried again; or when another program has changed the journal, which then is written anew.
   UnitRecord append(const std::string& path, std::span<const Dataset> datasets);
 
   /// Stores and acknowledges a unit that was encoded before.
@@ -74,12 +78,9 @@ class DumpWriter {
   struct State;
   explicit DumpWriter(std::unique_ptr<State> state);
   void check_free(const std::string& path) const;
+  void check_room(const UnitRecord& record) const;
   UnitRecord acknowledge(const UnitRecord& record);
   std::unique_ptr<State> state_;
 };
-
-/// Removes a dump that nobody is writing to, and nothing else: a folder without journal and
-/// manifest is refused, and files that no dump has are left.
-void remove_dump(const std::string& path);
 
 }  // namespace rlreplay::format

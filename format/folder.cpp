@@ -42,12 +42,16 @@ void list_into(int folder, const std::string& prefix, size_t most, int depth,
   rewinddir(entries.get());
   while (const dirent* entry = readdir(entries.get())) {
     const std::string name = entry->d_name;
-    if (name == "." || name == ".." || out.size() >= most) continue;
+    if (name == "." || name == "..") continue;
     const File inner = depth < kMaxDepth ? open_at(folder, name, kFolderFlags) : File();
     if (inner) {
       list_into(inner.get(), prefix + name + "/", most, depth + 1, out);
-    } else {
+    } else if (out.size() < most) {
       out.push_back(prefix + name);
+    } else {
+      throw Error(ErrorCode::kUnsupported,
+                  "the folder holds more than " + std::to_string(most) + " files, which is no dump",
+                  prefix);
     }
   }
 }
@@ -57,8 +61,7 @@ void list_into(int folder, const std::string& prefix, size_t most, int depth,
 Error failed_call(const std::string& what, const std::string& where, int reason) {
   const bool full = reason == ENOSPC || reason == EDQUOT;
   return {ErrorCode::kEnvironment,
-          "could not " + what + ": " + std::strerror(reason) +
-              (full ? "; what was acknowledged before is whole: free some space and resume" : ""),
+          "could not " + what + ": " + std::strerror(reason) + (full ? "; free some space" : ""),
           where};
 }
 
@@ -96,7 +99,11 @@ Folder Folder::create(const std::string& path, System& system) {
   if (system.make_folder(AT_FDCWD, path.c_str()) != 0 && errno != EEXIST) {
     throw failed("make the folder", path);
   }
-  return open(path);
+  Folder folder = open(path);
+  // Also where it was there: whoever made it may have died before.
+  const File above = open_at(folder.descriptor(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (above) make_durable(above.get(), system, path);
+  return folder;
 }
 
 File Folder::open_parent(std::string_view path, std::string& name, System* maker) const {
@@ -216,14 +223,6 @@ void Folder::write_whole(std::string_view path, std::span<const std::byte> bytes
   PendingFile file = begin_file(path, system);
   write_all(file.get(), bytes, system, file.where());
   file.commit();
-}
-
-File Folder::open_append(std::string_view name, System& system) const {
-  File file = open_at(file_.get(), std::string(name),
-                      O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (!file) throw failed("open", path_ + "/" + std::string(name));
-  make_durable(file_.get(), system, path_);
-  return file;
 }
 
 void Folder::remove(std::string_view path, System& system) const {

@@ -71,15 +71,16 @@ class Folder {
  public:
   /// Errors: kIncomplete when there is no such folder, kEnvironment when it cannot be opened.
   static Folder open(const std::string& path);
-  /// Makes the folder where it is missing; the folder above must be there.
+  /// Makes the folder where it is missing; the folder above must be there. Its name is durable.
   static Folder create(const std::string& path, System& system);
 
   const std::string& path() const { return path_; }
+  int descriptor() const { return file_.get(); }
 
   bool exists(std::string_view name) const;
   /// All files below, as paths, sorted; links and other things that are not folders are listed too.
-  /// Stops at `most`.
-  std::vector<std::string> list(size_t most = 1'000'000) const;
+  /// Errors: kUnsupported when there are more than `most`.
+  std::vector<std::string> list(size_t most = 4'000'000) const;
 
   /// The bytes of a regular file; nothing when it is absent.
   /// Errors: FormatError kFileType, kFileSize (more than `most` bytes), or kUnitType for a link or
@@ -98,9 +99,6 @@ class Folder {
   /// A file to be written piece by piece, which has its name only once it is committed.
   /// Errors: kEnvironment.
   PendingFile begin_file(std::string_view path, System& system) const;
-
-  /// A file opened for appending, made where missing.
-  File open_append(std::string_view name, System& system) const;
 
   void remove(std::string_view path, System& system) const;
 

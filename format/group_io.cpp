@@ -1,6 +1,9 @@
 #include "format/group_io.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "format/budget.h"
 
 namespace rlreplay::format {
 
@@ -42,6 +45,13 @@ void GroupWriter::operator()(std::string_view name, const Texts& texts, Axis) {
   presence(name, texts.presence);
 }
 
+void GroupWriter::operator()(std::string_view name, const TokenSets& sets, Axis axis) {
+  offsets(offsets_name(name), sets.offsets, sets.ids.size());
+  (*this)(size_name(name), sets.sizes, axis);
+  add(name, DType::kI32, {sets.ids.size()}, std::as_bytes(std::span(sets.ids)));
+  presence(name, sets.presence);
+}
+
 void GroupWriter::offsets(std::string_view name, const std::vector<uint64_t>& offsets,
                           size_t total) {
   expect(sound_offsets(offsets, extents_.samples, total), name);
@@ -79,6 +89,16 @@ void GroupReader::check_dtype(const StoredDataset& dataset, DType dtype) const {
                     unit_.record().path, dataset.path);
 }
 
+void GroupReader::hold(const StoredDataset& dataset) const {
+  check_budget(unit_.record(), dataset.path, held_ += dataset.bytes);
+}
+
+void GroupReader::read_into(const StoredDataset& dataset, std::span<std::byte> out) const {
+  if (!dataset.base) return unit_.read(dataset, out);
+  const Buffer<std::byte> bytes = dump_.read(unit_, dataset);
+  if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size());
+}
+
 void GroupReader::presence(std::string_view name, Presence& presence) {
   const std::string own = presence_name(name);
   const StoredDataset* dataset = find(own);
@@ -102,10 +122,19 @@ void GroupReader::operator()(std::string_view name, TokenFloats& column, Axis ax
 void GroupReader::operator()(std::string_view name, Texts& texts, Axis) {
   const StoredDataset* dataset = find(name);
   expect(dataset != nullptr, name, "it is missing");
-  const std::vector<uint8_t> bytes = read<uint8_t>(*dataset);
-  texts.bytes.assign(bytes.begin(), bytes.end());
-  texts.offsets = offsets(offsets_name(name), extents_.samples, bytes.size());
+  check_dtype(*dataset, DType::kU8);
+  texts.bytes = read_bytes<std::string>(*dataset);
+  texts.offsets = offsets(offsets_name(name), extents_.samples, texts.bytes.size());
   presence(name, texts.presence);
+}
+
+void GroupReader::operator()(std::string_view name, TokenSets& sets, Axis axis) {
+  const StoredDataset* dataset = find(name);
+  expect(dataset != nullptr, name, "it is missing");
+  sets.ids = read<int32_t>(*dataset);
+  sets.offsets = offsets(offsets_name(name), extents_.samples, sets.ids.size());
+  (*this)(size_name(name), sets.sizes, axis);
+  presence(name, sets.presence);
 }
 
 std::vector<uint64_t> GroupReader::offsets(std::string_view name, size_t size, size_t total) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +41,7 @@ struct Extents {
 
 inline std::string presence_name(std::string_view name) { return std::string(name) + "_present"; }
 inline std::string offsets_name(std::string_view name) { return std::string(name) + "_offsets"; }
+inline std::string size_name(std::string_view name) { return std::string(name) + "_size"; }
 
 /// Whether offsets begin with 0, ascend, are `size` + 1 and end with `total`.
 bool sound_offsets(const std::vector<uint64_t>& offsets, size_t size, size_t total);
@@ -68,6 +68,7 @@ class GroupWriter {
   }
   void operator()(std::string_view name, const TokenFloats& column, Axis axis);
   void operator()(std::string_view name, const Texts& texts, Axis axis);
+  void operator()(std::string_view name, const TokenSets& sets, Axis axis);
   void offsets(std::string_view name, const std::vector<uint64_t>& offsets, size_t total);
   /// Shapes: [rows, names], or [names] for `rows` 0.
   void named(std::string_view name, const NamedColumns& columns, size_t rows);
@@ -118,6 +119,7 @@ class GroupReader {
   }
   void operator()(std::string_view name, TokenFloats& column, Axis axis);
   void operator()(std::string_view name, Texts& texts, Axis axis);
+  void operator()(std::string_view name, TokenSets& sets, Axis axis);
   /// `size` rows up to `total`.
   std::vector<uint64_t> offsets(std::string_view name, size_t size, size_t total);
   void named(std::string_view name, std::optional<NamedColumns>& columns, size_t rows);
@@ -126,16 +128,27 @@ class GroupReader {
   template <class T>
   std::vector<T> read(const StoredDataset& dataset) const {
     check_dtype(dataset, dtype_for<T>());
-    const Buffer<std::byte> bytes = dump_.read(unit_, dataset);
-    std::vector<T> values(bytes.size() / sizeof(T));
-    if (bytes.size() != 0) std::memcpy(values.data(), bytes.data(), bytes.size());
+    hold(dataset);
+    std::vector<T> values(dataset.bytes / sizeof(T));
+    read_into(dataset, std::as_writable_bytes(std::span(values)));
     return values;
+  }
+  /// The bytes of a dataset of any dtype, in a container of bytes.
+  template <class Container>
+  Container read_bytes(const StoredDataset& dataset) const {
+    hold(dataset);
+    Container bytes(static_cast<size_t>(dataset.bytes), typename Container::value_type{});
+    read_into(dataset, std::as_writable_bytes(std::span(bytes)));
+    return bytes;
   }
   /// Errors: FormatError kMeaning unless `condition`.
   void expect(bool condition, std::string_view name, const char* message) const;
 
  private:
   void check_dtype(const StoredDataset& dataset, DType dtype) const;
+  /// Counts what the columns of the group take. Errors: FormatError kDataLimit.
+  void hold(const StoredDataset& dataset) const;
+  void read_into(const StoredDataset& dataset, std::span<std::byte> out) const;
   void presence(std::string_view name, Presence& presence);
 
   const DumpReader& dump_;
@@ -143,6 +156,7 @@ class GroupReader {
   std::string group_;
   Extents extents_;
   std::vector<std::string> left_out_;
+  mutable uint64_t held_ = 0;  // decoded bytes
 };
 
 }  // namespace rlreplay::format

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "format/hdf5_driver.h"
+#include "format/hdf5_file.h"
 #include "format/hdf5_ids.h"
 #include "format/libraries.h"
 
@@ -64,8 +65,7 @@ void put_attribute(hid_t object, const std::string& name, const Attribute& value
   }
 }
 
-}  // namespace
-
+/// The predefined type of an element.
 hid_t type_of(const Element& element) {
   const auto pick = [&](hid_t one, hid_t two, hid_t four, hid_t eight) {
     return element.size == 1 ? one : element.size == 2 ? two : element.size == 4 ? four : eight;
@@ -81,12 +81,16 @@ hid_t type_of(const Element& element) {
   return -1;
 }
 
+/// libhdf5 prints its errors and searches folders for plugins unless it is told otherwise. Called
+/// before any other call; takes effect once.
 void prepare_library() {
   const Turn turn;
   H5open();
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
 }
+
+}  // namespace
 
 void Image::Free::operator()(std::byte* p) const { std::free(p); }
 

@@ -16,8 +16,8 @@ class Faults;
 class Sink;
 }  // namespace rlreplay::format
 
-/// The only door to libhdf5: files are built and read in memory, chunks pass through as stored
-/// bytes, and no filter of libhdf5 ever runs. Calls from several threads take turns.
+/// HDF5 files: built by libhdf5, to which no other header leads and whose filters never run, and
+/// read by code of our own (format/hdf5/): whoever made a file may have chosen its bytes.
 namespace rlreplay::format::h5 {
 
 /// How an element is stored: a little-endian integer or IEEE number of 1, 2, 4 or 8 bytes.
@@ -109,7 +109,7 @@ struct Contents {
   std::vector<DatasetEntry> datasets;  // sorted by path
 };
 
-/// Looks at everything in a file and at no value: libhdf5 is done with it when this returns.
+/// Looks at everything in a file and at no value, in time and memory bounded by the file's size.
 /// Errors: FormatError kSignature, kContainer or kObjectLimit; other rules that are broken are
 /// gathered in `faults`, and mean nothing more can be said of the contents than that.
 Contents contents_of(const CheckedImage& image, const Limits& limits, const std::string& where,

@@ -6,10 +6,9 @@
 
 #include <hdf5.h>
 
-#include "format/hdf5_file.h"
 #include "src/base/error.h"
 
-/// What the two halves of the wrapper share. Included by hdf5_*.cpp only.
+/// What the parts of the wrapper share. Included by hdf5_*.cpp only.
 namespace rlreplay::format::h5 {
 
 inline constexpr H5Z_filter_t kZstdFilter = 32015;  // registered by the HDF Group
@@ -57,17 +56,10 @@ class Id {
   Close close_ = nullptr;
 };
 
-/// The predefined type of an element.
-hid_t type_of(const Element& element);
-
 /// A name for a file in memory. libhdf5 takes two open files of one name for the same file, so each
 /// has the address of what owns it.
 inline std::string name_of(const void* owner) {
   return "memory-" + std::to_string(reinterpret_cast<uintptr_t>(owner));
 }
-
-/// libhdf5 prints its errors, searches folders for plugins and unregisters itself at exit unless
-/// it is told otherwise. Called before any other call; takes effect once.
-void prepare_library();
 
 }  // namespace rlreplay::format::h5

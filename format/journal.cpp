@@ -1,9 +1,10 @@
 #include "format/journal.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cerrno>
 #include <utility>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "format/faults.h"
@@ -56,31 +57,73 @@ Journal parse_journal(std::span<const std::byte> bytes) {
   return journal;
 }
 
+namespace {
+
+std::string first_body(const std::string& meta) {
+  JsonObject body;
+  put_header(body);
+  return body.number("line", 0).json("meta", meta).str();
+}
+
+std::string unit_body(uint64_t line, const Hash& previous, const UnitRecord& unit) {
+  return JsonObject()
+      .number("line", line)
+      .text("previous", previous.hex())
+      .json("unit", unit_json(unit))
+      .str();
+}
+
+/// Hashes the first `size` bytes of a file.
+Hasher hash_file(int file, uint64_t size, const std::string& where) {
+  Hasher hasher;
+  std::vector<std::byte> block(size_t{1} << 16);
+  for (uint64_t at = 0; at < size;) {
+    const auto wanted = static_cast<size_t>(std::min<uint64_t>(block.size(), size - at));
+    const ssize_t n = ::pread(file, block.data(), wanted, static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw failed_call("read", where, errno);
+    if (n == 0) break;
+    hasher.update({block.data(), static_cast<size_t>(n)});
+    at += static_cast<uint64_t>(n);
+  }
+  return hasher;
+}
+
+}  // namespace
+
+std::string journal_text(const std::string& meta, const std::vector<UnitRecord>& units) {
+  std::string body = first_body(meta), text = record_line(body);
+  uint64_t line = 0;
+  for (const UnitRecord& unit : units) {
+    body = unit_body(++line, hash_of(body), unit);
+    text += record_line(body);
+  }
+  return text;
+}
+
 JournalWriter::JournalWriter(File file, const Journal& journal, System& system, std::string where)
     : file_(std::move(file)),
       system_(&system),
       where_(std::move(where)),
       size_(journal.whole_bytes),
       lines_(journal.meta.empty() ? 0 : 1 + journal.units.size()),
-      last_(journal.last) {
+      last_(journal.last),
+      hasher_(hash_file(file_.get(), size_, where_)) {
   if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) {
     throw Error(ErrorCode::kEnvironment, "could not cut off an unfinished line", where_);
   }
   make_durable(file_.get(), *system_, where_);
 }
 
-void JournalWriter::begin(const std::string& meta) {
-  JsonObject body;
-  put_header(body);
-  write_line(body.number("line", 0).json("meta", meta).str());
-}
+void JournalWriter::begin(const std::string& meta) { write_line(first_body(meta)); }
 
-void JournalWriter::append(const UnitRecord& unit) {
-  write_line(JsonObject()
-                 .number("line", lines_)
-                 .text("previous", last_.hex())
-                 .json("unit", unit_json(unit))
-                 .str());
+void JournalWriter::append(const UnitRecord& unit) { write_line(unit_body(lines_, last_, unit)); }
+
+bool JournalWriter::is_intact(bool reread) const {
+  struct stat status {};
+  if (::fstat(file_.get(), &status) != 0) return false;
+  if (status.st_nlink == 0 || static_cast<uint64_t>(status.st_size) != size_) return false;
+  return !reread || hash_file(file_.get(), size_, where_).finish() == hash();
 }
 
 void JournalWriter::write_line(const std::string& body) {
@@ -94,6 +137,7 @@ void JournalWriter::write_line(const std::string& body) {
     throw;
   }
   size_ += line.size();
+  hasher_.update(std::as_bytes(std::span<const char>(line)));
   ++lines_;
   last_ = hash_of(body);
 }

@@ -32,14 +32,24 @@ struct Journal {
 /// not an error.
 Journal parse_journal(std::span<const std::byte> bytes);
 
+/// The journal of these units.
+std::string journal_text(const std::string& meta, const std::vector<UnitRecord>& units);
+
 /// Appends lines; each is durable when the call returns.
 class JournalWriter {
  public:
-  /// Goes on after `journal`, cutting off what was never acknowledged.
+  /// Goes on after `journal`, cutting off what was never acknowledged. `file` is opened for reading
+  /// too.
   JournalWriter(File file, const Journal& journal, System& system, std::string where);
 
   void begin(const std::string& meta);
   void append(const UnitRecord& unit);
+
+  /// What was written, however the file looks by now.
+  uint64_t size() const { return size_; }
+  Hash hash() const { return hasher_.finish(); }
+  /// Whether the file still has a name and the size that was written, and (`reread`) its bytes.
+  bool is_intact(bool reread) const;
 
  private:
   void write_line(const std::string& body);
@@ -50,6 +60,7 @@ class JournalWriter {
   uint64_t size_;
   uint64_t lines_;
   Hash last_;
+  Hasher hasher_;  // of all that was written
 };
 
 }  // namespace rlreplay::format

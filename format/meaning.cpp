@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "format/budget.h"
 #include "format/tables.h"
 #include "src/base/utf8.h"
 
@@ -41,6 +42,7 @@ class GroupCheck {
   void check_tokens(const StoredDataset& dataset);
   void check_names(const StoredDataset& dataset);
   void check_prompts(const StoredDataset& dataset);
+  void check_ids(const StoredDataset& dataset);
   void expect(bool condition, const StoredDataset& dataset, const char* message) {
     if (!condition) report(dataset, message);
   }
@@ -89,6 +91,7 @@ void GroupCheck::check_shape(const StoredDataset& dataset, const KnownDataset& r
 
 template <class T>
 std::vector<T> GroupCheck::values_of(const StoredDataset& dataset) const {
+  check_budget(unit_.record(), dataset.path, dataset.bytes);
   std::vector<T> values(dataset.bytes / sizeof(T));
   unit_.read(dataset, std::as_writable_bytes(std::span<T>(values)));
   return values;
@@ -132,6 +135,16 @@ void GroupCheck::check_prompts(const StoredDataset& dataset) {
   }
 }
 
+/// A rollout's ascend; a rank's stand in the order in which they were packed.
+void GroupCheck::check_ids(const StoredDataset& dataset) {
+  auto ids = values_of<uint64_t>(dataset);
+  const bool packed = kind_of(unit_.record().path) == "train";
+  if (packed) std::ranges::sort(ids);
+  const bool twice = std::ranges::adjacent_find(ids) != ids.end();
+  expect(!twice, dataset, "a sample is there twice");
+  if (!twice) expect(std::ranges::is_sorted(ids), dataset, "the ids of samples do not ascend");
+}
+
 void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& row) {
   has_samples_ = has_samples_ || row.name.find('/') == row.name.npos;
   const auto dtypes = words(row.dtypes);
@@ -141,6 +154,8 @@ void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& 
   switch (row.values) {
     case Values::kAny:
       return;
+    case Values::kSampleIds:
+      return check_ids(dataset);
     case Values::kOffsets:
       return check_offsets(dataset, row);
     case Values::kTokens:

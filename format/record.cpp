@@ -57,14 +57,19 @@ std::string check_header(const JsonValue& body, const std::string& path) {
 }
 
 std::string unit_json(const UnitRecord& unit) {
-  return JsonObject()
-      .text("path", unit.path)
+  JsonObject out;
+  out.text("path", unit.path)
       .number("size", unit.size)
       .number("logical", unit.logical)
       .text("hash", unit.hash.hex())
       .text("content", unit.content.hex())
-      .texts("groups", unit.groups)
-      .str();
+      .texts("groups", unit.groups);
+  if (!unit.group_contents.empty()) {
+    JsonObject groups;
+    for (const auto& [group, hash] : unit.group_contents) groups.text(group, hash.hex());
+    out.json("group_contents", groups.str());
+  }
+  return out.str();
 }
 
 Hash hash_from_json(const JsonValue& value, const std::string& path) {
@@ -83,6 +88,11 @@ UnitRecord unit_from_json(const JsonValue& value, const std::string& path) {
   unit.content = hash_from_json(value["content"], path);
   const JsonValue groups = value["groups"];
   for (size_t i = 0; i < groups.size(); ++i) unit.groups.push_back(groups.at(i).string());
+  if (const auto contents = value.find("group_contents")) {
+    for (const auto& [group, hash] : contents->members()) {
+      unit.group_contents.emplace(group, hash_from_json(hash, path));
+    }
+  }
   if (!sound_unit_path(unit.path)) {
     throw FormatError(Rule::kUnitPath,
                       "the path of a unit lies outside the grammar: \"" + unit.path + "\"", path);

@@ -13,14 +13,26 @@ template <class Data, class Visitor>
 void visit(Data& data, Visitor& visitor) {
   visitor("sample_id", data.sample_id, Axis::kSample);
   visitor("group_id", data.group_id, Axis::kSample);
+  visitor("trajectory_id", data.trajectory_id, Axis::kSample);
   visitor("prompt_length", data.prompt_length, Axis::kSample);
   visitor("log_probs", data.log_probs, Axis::kToken);
+  visitor("nucleus", data.nucleus, Axis::kToken);
   visitor("loss_mask", data.loss_mask, Axis::kToken);
   visitor("rewards", data.rewards, Axis::kSample);
   visitor("finish", data.finish, Axis::kSample);
   visitor("prompt_text", data.prompt_text, Axis::kSample);
   visitor("response_text", data.response_text, Axis::kSample);
   visitor("label_text", data.label_text, Axis::kSample);
+}
+
+/// Whether each sample's sizes add up to its ids.
+bool agree(const std::vector<uint64_t>& offsets, const TokenSets& sets) {
+  for (size_t s = 0; s + 1 < offsets.size(); ++s) {
+    uint64_t sum = 0;
+    for (uint64_t t = offsets[s]; t < offsets[s + 1]; ++t) sum += sets.sizes[t];
+    if (sum != sets.offsets[s + 1] - sets.offsets[s]) return false;
+  }
+  return true;
 }
 
 /// Every rule of the fields beyond their lengths. Returns what is wrong, or null.
@@ -37,6 +49,9 @@ const char* contradiction(const RolloutData& data) {
     if (std::any_of(mask.begin(), mask.end(), [](uint8_t m) { return m > 1; })) {
       return "the loss mask holds values other than 0 and 1";
     }
+  }
+  if (data.nucleus && !agree(data.offsets, *data.nucleus)) {
+    return "the sizes of nuclei do not add up to the ids of each sample";
   }
   return nullptr;
 }
@@ -95,11 +110,18 @@ void read_experts(GroupReader& reader, RolloutData& data) {
 std::vector<int32_t> read_tokens(GroupReader& reader) {
   const StoredDataset* dataset = reader.find("tokens");
   reader.expect(dataset != nullptr, "tokens", "it is missing");
-  if (dataset->dtype != DType::kI64) return reader.read<int32_t>(*dataset);
+  const auto expect_ids = [&](const auto& ids) {
+    const bool fit =
+        std::all_of(ids.begin(), ids.end(), [](int64_t id) { return id >= 0 && id <= INT32_MAX; });
+    reader.expect(fit, "tokens", "a token is no token id");
+  };
+  if (dataset->dtype != DType::kI64) {
+    std::vector<int32_t> ids = reader.read<int32_t>(*dataset);
+    expect_ids(ids);
+    return ids;
+  }
   const std::vector<int64_t> wide = reader.read<int64_t>(*dataset);
-  const bool fits =
-      std::all_of(wide.begin(), wide.end(), [](int64_t id) { return id >= 0 && id <= INT32_MAX; });
-  reader.expect(fits, "tokens", "a token is no token id");
+  expect_ids(wide);
   return {wide.begin(), wide.end()};
 }
 

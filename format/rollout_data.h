@@ -37,8 +37,10 @@ struct RolloutData {
   std::vector<uint64_t> offsets = {0};  // [S + 1]: sample s is tokens [offsets[s], offsets[s + 1])
   std::vector<int32_t> tokens;          // [T]
   std::optional<Column<uint64_t>> group_id;
+  std::optional<Column<uint64_t>> trajectory_id;       // of samples that count as one together
   std::optional<std::vector<uint32_t>> prompt_length;  // [S]
   std::optional<TokenFloats> log_probs;                // the sampler's; +0 for the prompt
+  std::optional<TokenSets> nucleus;                    // what top-p left of the vocabulary
   std::optional<Column<uint8_t>> loss_mask;            // [T]; 0 for the prompt
   std::optional<Column<double>> rewards;               // [S], as the reward function gave them
   std::optional<NamedColumns> reward_components;       // [S, K]

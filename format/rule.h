@@ -36,9 +36,9 @@ enum class Rule {
   kUnitType,     // not a regular file, or reached through a link
   kUnitSize,     // of another size than announced
   kUnitHash,     // of other bytes than announced
-  // What is in it: only from here on does libhdf5 see its bytes.
+  // What is in it: only from here on are its bytes parsed.
   kSignature,    // not HDF5, or a superblock other than version 3
-  kContainer,    // libhdf5 refuses the file, or a part of it
+  kContainer,    // damaged, or a form of HDF5 outside the list
   kObjectLimit,  // more objects, levels or attributes than the reader may take
   kObject,       // a link, name or object of a kind that does not belong here
   kAttribute,    // an attribute that is missing, unknown, or wrong

@@ -62,6 +62,17 @@ struct Texts {
   friend bool operator==(const Texts&, const Texts&) = default;
 };
 
+/// Token ids for each token: those that a sampler chose from. The tokens of a prompt have none.
+struct TokenSets {
+  std::vector<uint64_t> offsets = {0};  // [S + 1], of ids
+  std::vector<uint32_t> sizes;          // [T]: a sample's ids, token by token
+  std::vector<int32_t> ids;
+  Presence presence;
+
+  bool has(size_t sample) const { return is_present(presence, sample); }
+  friend bool operator==(const TokenSets&, const TokenSets&) = default;
+};
+
 /// Numbers with names: the last axis of a table.
 struct NamedColumns {
   std::vector<std::string> names;

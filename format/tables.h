@@ -9,6 +9,7 @@ namespace rlreplay::format {
 enum class Values {
   kAny,
   kMask,           // 0 or 1
+  kSampleIds,      // none is there twice; a rollout's ascend
   kOffsets,        // ascend from 0 to the number that `total` stands for
   kPromptLengths,  // none is longer than its sample
   kTokens,         // none is negative

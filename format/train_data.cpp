@@ -16,6 +16,8 @@ void visit(Data& data, Visitor& visitor) {
   visitor("micro_batch", data.micro_batch, Axis::kSample);
   visitor("loss_mask", data.loss_mask, Axis::kToken);
   visitor("rewards", data.rewards, Axis::kSample);
+  visitor("trajectory_id", data.trajectory_id, Axis::kSample);
+  visitor("trajectory_tokens", data.trajectory_tokens, Axis::kSample);
   visitor("token_weights", data.token_weights, Axis::kToken);
   for (const TokenColumnField& field : kTokenColumnFields) {
     visitor(field.name, data.*field.column, Axis::kToken);

@@ -24,6 +24,8 @@ struct TrainData {
   std::optional<std::vector<uint32_t>> micro_batch;    // [S]
   std::optional<Column<uint8_t>> loss_mask;            // [T]
   std::optional<Column<double>> rewards;               // [S], as the trainer shaped them
+  std::optional<Column<uint64_t>> trajectory_id;       // [S], of samples that count as one together
+  std::optional<Column<uint64_t>> trajectory_tokens;   // [S], unmasked ones of it
   std::optional<std::vector<double>> token_weights;    // [T], in the loss
   std::optional<TokenFloats> log_probs;                // of the policy in this step's forward pass
   std::optional<TokenFloats> old_log_probs;            // of the policy before the rollout's updates
@@ -34,7 +36,8 @@ struct TrainData {
   std::optional<TokenFloats> ref_entropy;
   std::optional<TokenFloats> advantages;
   std::optional<TokenFloats> returns;
-  std::optional<TokenFloats> values;
+  std::optional<TokenFloats> values;          // a critic's, before the rollout's updates
+  std::optional<TokenFloats> current_values;  // in this step's forward pass
   std::optional<TokenFloats> kl;
   std::optional<TokenFloats> reverse_kl;   // of on-policy distillation
   std::optional<TokenFloats> policy_kl;    // old less current log-probability, as the loss took it
@@ -61,6 +64,7 @@ inline constexpr auto kTokenColumnFields = std::to_array<TokenColumnField>({
     {"advantages", &TrainData::advantages},
     {"returns", &TrainData::returns},
     {"values", &TrainData::values},
+    {"current_values", &TrainData::current_values},
     {"kl", &TrainData::kl},
     {"reverse_kl", &TrainData::reverse_kl},
     {"policy_kl", &TrainData::policy_kl},

@@ -6,6 +6,8 @@
 namespace rlreplay::format {
 namespace {
 
+constexpr std::string_view kSuffix = ".h5";
+
 bool sound_name(std::string_view name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -25,14 +27,14 @@ bool sound_unit_path(std::string_view path) {
   const std::string_view kind = kind_of(path);
   const bool known = kind == "rollout" || kind == "train" || kind == "weights" ||
                      (kind.starts_with("x-") && sound_name(kind));
-  if (!known || kind.size() == path.size() || !path.ends_with(".h5")) return false;
+  if (!known || kind.size() == path.size() || !path.ends_with(kSuffix)) return false;
   std::string_view rest = path.substr(kind.size() + 1);
   const size_t slash = rest.find('/');
   if (slash != std::string_view::npos) {
     if (!sound_name(rest.substr(0, slash))) return false;
     rest.remove_prefix(slash + 1);
   }
-  return sound_name(rest) && rest.size() > 3;
+  return sound_name(rest.substr(0, rest.size() - kSuffix.size()));
 }
 
 std::string this_version() { return std::to_string(kMajor) + "." + std::to_string(kMinor); }
@@ -49,12 +51,14 @@ bool sound_version(std::string_view version) {
 
 int64_t rank_of(std::string_view unit_path) {
   constexpr std::string_view kPrefix = "rank";
-  const std::string_view name = unit_path.substr(unit_path.rfind('/') + 1);
-  if (!name.starts_with(kPrefix)) return 0;
+  std::string_view name = unit_path.substr(unit_path.rfind('/') + 1);
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return 0;
+  name.remove_prefix(kPrefix.size());
+  name.remove_suffix(kSuffix.size());
   int64_t rank = 0;
-  const char* begin = name.data() + kPrefix.size();
-  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), rank);
-  return error == std::errc() && end == name.data() + name.size() - 3 ? rank : 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
+  // `rank-3` and `rank007` are names like any other.
+  return error == std::errc() && std::to_string(rank) == name && rank > 0 ? rank : 0;
 }
 
 }  // namespace rlreplay::format

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,9 @@ inline constexpr char kFormat[] = "rlreplay";
 inline constexpr int kMajor = 0;
 inline constexpr int kMinor = 9;
 
+/// The largest unit: readers take no more into memory.
+inline constexpr uint64_t kMaxUnitBytes = uint64_t{16} << 30;
+
 /// What the journal and the manifest say of one immutable file.
 struct UnitRecord {
   std::string path;                 // below the dump, as `train/0-3/rank0.h5`
@@ -22,6 +26,8 @@ struct UnitRecord {
   Hash hash;                        // of the stored bytes
   Hash content;                     // of what they mean
   std::vector<std::string> groups;  // rollouts or steps in it, sorted
+  /// Of each group what it says (SPEC.md section 7); none where the writer did not compute it.
+  std::map<std::string, Hash> group_contents = {};
 
   friend bool operator==(const UnitRecord&, const UnitRecord&) = default;
 };
@@ -45,7 +51,7 @@ bool sound_version(std::string_view version);
 /// The first name of a unit's path.
 std::string_view kind_of(std::string_view unit_path);
 
-/// The rank of `.../rank<r>.h5`, or 0.
+/// The rank of `.../rank<r>.h5`, r in decimal digits as they are printed; of any other path 0.
 int64_t rank_of(std::string_view unit_path);
 
 }  // namespace rlreplay::format

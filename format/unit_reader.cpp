@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "format/checked_image.h"
@@ -126,6 +127,13 @@ uint64_t sum_of(const std::vector<StoredDataset>& datasets, uint64_t most, Fault
   return sum;
 }
 
+/// Sorted.
+std::vector<std::string> groups_of(const std::vector<StoredDataset>& datasets) {
+  std::set<std::string> groups;
+  for (const StoredDataset& d : datasets) groups.insert(d.path.substr(0, d.path.find('/')));
+  return {groups.begin(), groups.end()};
+}
+
 /// Puts decoded bytes in their place, on top of the base's where they are a difference. The base
 /// may lie in that place already.
 void put(Bytes plain, std::span<std::byte> place, Bytes base, bool difference) {
@@ -177,6 +185,10 @@ UnitReader::State::State(CheckedImage bytes, const UnitRecord& unit, ThreadPool&
   faults.raise();
   if (content_of(datasets) != record.content || sum != record.logical) {
     throw FormatError(Rule::kContent, "the content is not the one that was announced", record.path);
+  }
+  if (groups_of(datasets) != record.groups) {
+    throw FormatError(Rule::kContent, "its groups are not those that its record names",
+                      record.path);
   }
   entries = std::move(contents.datasets);
   for (int i = 0; i < pool.threads(); ++i) decoders.emplace_back(frame_checksums);
@@ -281,6 +293,43 @@ void UnitReader::read(std::span<const Read> reads) const {
       throw state_->error(Rule::kDatasetHash, "the decoded bytes do not have the dataset's hash",
                           reads[i].dataset->path);
     }
+  }
+}
+
+void UnitReader::stream(const StoredDataset& dataset, const Use& use) const {
+  const size_t which = state_->index_of(dataset);
+  const h5::DatasetEntry& entry = state_->entries[which];
+  const h5::Layout& layout = entry.layout;
+  check(!dataset.base, "a difference is read with its base");
+  Hasher hasher;
+  const auto take = [&](Bytes piece) {
+    hasher.update(piece);
+    if (use) use(piece);
+  };
+  for (size_t i = 0; layout.chunk == 0 && i < entry.pieces.size(); ++i) take(entry.pieces[i]);
+  constexpr uint64_t kTogether = uint64_t{8} << 20;
+  const uint64_t size = layout.chunk * layout.element.size;
+  const uint64_t batch =
+      size == 0 ? 0 : std::min(layout.chunks(), std::max<uint64_t>(1, kTogether / size));
+  // One item of each batch's job takes the batch before.
+  Buffer<std::byte> now(batch * size), before(batch * size);
+  size_t there = 0;
+  for (uint64_t first = 0; first < layout.chunks(); first += batch) {
+    const uint64_t count = std::min(batch, layout.chunks() - first);
+    state_->pool.run(static_cast<int64_t>(count) + 1, [&](int64_t item, int worker) {
+      if (item == 0) return take({before.data(), there});
+      const auto i = static_cast<uint64_t>(item - 1);
+      const std::span<std::byte> place(now.data() + i * size, size);
+      state_->decode(state_->decoders[static_cast<size_t>(worker)], which, first + i, worker,
+                     place);
+    });
+    there = std::min(count * size, layout.bytes() - first * size);
+    now.swap(before);
+  }
+  take({before.data(), there});
+  if (hasher.finish() != dataset.hash) {
+    throw state_->error(Rule::kDatasetHash, "the decoded bytes do not have the dataset's hash",
+                        dataset.path);
   }
 }
 

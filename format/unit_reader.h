@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,6 +49,12 @@ class UnitReader {
     std::span<const std::byte> base = {};
   };
   void read(std::span<const Read> reads) const;
+
+  /// Decodes a dataset piece by piece and in order, however large it is, and checks its hash in the
+  /// end: until then `use` sees bytes that nobody has checked. Not for differences.
+  /// Errors: FormatError kFrame or kDatasetHash.
+  using Use = std::function<void(std::span<const std::byte> piece)>;
+  void stream(const StoredDataset& dataset, const Use& use = {}) const;
 
   /// Decodes the elements [first, first + count) only, touching no other chunk, and checks the
   /// chunks' own checksums. Not for differences.

@@ -1,13 +1,8 @@
 #include "format/upgrade.h"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <utility>
 
-#include <fcntl.h>
-#include <stdio.h>
-
+#include "format/dump_place.h"
 #include "format/dump_reader.h"
 #include "format/dump_writer.h"
 #include "format/rule.h"
@@ -59,34 +54,42 @@ void copy_units(const DumpReader& dump, DumpWriter& writer, int threads) {
     for (const StoredDataset& stored : unit.datasets()) {
       out.add(copy_of(dump, unit, stored).dataset);
     }
-    const EncodedUnit encoded = out.finish();
+    EncodedUnit encoded = out.finish();
+    encoded.record.group_contents = record.group_contents;
     check(encoded.record.content == record.content, "a unit's content changed in rewriting it");
     writer.append(encoded);
   }
 }
 
-}  // namespace
-
-UpgradeReport upgrade(const std::string& from, const std::string& to, int threads) {
+UpgradeReport upgrade_to(const std::string& from, DumpPlace place, int threads) {
   ReaderOptions reading;
   reading.threads = threads;
   const DumpReader dump = DumpReader::open(from, reading);
   refuse_what_is_not_whole(from, dump);
-  WriterOptions writing;
-  writing.threads = threads;
-  DumpWriter writer = DumpWriter::create(to, dump.meta(), writing);
-  copy_units(dump, writer, threads);
-  SealOptions seal;
-  seal.complete = dump.complete();
-  seal.unstable = dump.unstable();
-  seal.derived_from = DerivedFrom{dump.version(), dump.root()};
-  const Hash root = writer.seal(seal);
+  Hash root;
+  {
+    WriterOptions writing;
+    writing.threads = threads;
+    DumpWriter writer = DumpWriter::create(place.path(), dump.meta(), writing);
+    copy_units(dump, writer, threads);
+    SealOptions seal;
+    seal.complete = dump.complete();
+    seal.unstable = dump.unstable();
+    seal.derived_from = DerivedFrom{dump.version(), dump.root()};
+    root = writer.seal(seal);
+  }
   check(root == dump.root(), "the root changed in rewriting a dump");
+  place.settle();
   return {dump.version(), this_version(), dump.units().size(), root};
 }
 
+}  // namespace
+
+UpgradeReport upgrade(const std::string& from, const std::string& to, int threads) {
+  return upgrade_to(from, DumpPlace(to, false, DumpPlace::Writer::kOneGo), threads);
+}
+
 UpgradeReport upgrade_in_place(const std::string& path, int threads) {
-  namespace fs = std::filesystem;
   for (const Problem& problem : verify(path, false).problems) {
     if (problem.rule != Rule::kUnlisted) throw FormatError(problem.rule, problem.message, path);
     throw Error(ErrorCode::kUsage,
@@ -94,18 +97,7 @@ UpgradeReport upgrade_in_place(const std::string& path, int threads) {
                     problem.path + " away, or write the new dump elsewhere with -o",
                 path);
   }
-  std::string old = path;
-  while (old.size() > 1 && old.ends_with('/')) old.pop_back();
-  const std::string fresh = old + ".upgrade";
-  UpgradeReport report = upgrade(old, fresh, threads);
-  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, old.c_str(), RENAME_EXCHANGE) != 0) {
-    throw Error(ErrorCode::kEnvironment,
-                std::string("could not exchange the two dumps (") + std::strerror(errno) +
-                    "): the new one is whole, beside the old",
-                fresh);
-  }
-  fs::remove_all(fresh);
-  return report;
+  return upgrade_to(path, DumpPlace(path, true, DumpPlace::Writer::kOneGo), threads);
 }
 
 }  // namespace rlreplay::format

@@ -22,8 +22,8 @@ struct UpgradeReport {
 UpgradeReport upgrade(const std::string& from, const std::string& to, int threads);
 
 /// The same in place: the new dump takes the old one's name in one step.
-/// Errors: as above; kUsage also when the folder holds files that are none of the dump's;
-/// kEnvironment when the file system cannot exchange two folders.
+/// Where `path` is a link, the folder that it leads to is replaced.
+/// Errors: as above; kUsage also when the folder holds files that are none of the dump's.
 UpgradeReport upgrade_in_place(const std::string& path, int threads);
 
 }  // namespace rlreplay::format

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
+#include "format/budget.h"
 #include "format/chain_reader.h"
+#include "format/dump_content.h"
 #include "format/folder.h"
 #include "format/incomplete.h"
 #include "format/journal.h"
@@ -39,6 +42,7 @@ class UnitCheck {
   /// Whether nothing is wrong with the unit.
   bool check(const UnitRecord& record, VerifyReport& report) {
     problems_.clear();
+    record_ = &record;
     guarded([&] {
       if (!deep_) return dump_.check_unit(record);
       const UnitReader unit = dump_.open_unit(record);
@@ -65,6 +69,8 @@ class UnitCheck {
 
   void check_group(const UnitReader& unit, const std::string& group) {
     bool based = false;
+    content_.reset();
+    guarded([&] { begin_content(unit, group); });
     guarded([&] {
       chain_.begin(unit, group);
       based = true;
@@ -72,14 +78,44 @@ class UnitCheck {
     for (const StoredDataset& dataset : unit.datasets()) {
       if (group_of(dataset) != group) continue;
       if (!dataset.base) add_plain(unit, dataset);
-      if (dataset.base && based) guarded([&] { chain_.read(unit, dataset); });
+      if (dataset.base && based) {
+        guarded([&] { take(dataset, chain_.read(unit, dataset)); });
+      }
     }
     check_plain(unit);
+    if (content_ && problems_.empty()) check_content(unit, group);
+  }
+
+  /// What the group says is computed again where the record names it.
+  void begin_content(const UnitReader& unit, const std::string& group) {
+    if (!unit.record().group_contents.contains(group)) return;
+    content_.emplace(kind_of(unit.record().path), datasets_of(unit, group),
+                     [&](const GroupDataset& dataset) {
+                       return read_table(dump_, unit, group + "/" + dataset.name);
+                     });
+  }
+
+  void take(const StoredDataset& dataset, std::span<const std::byte> bytes) {
+    const std::string_view path = dataset.path;
+    if (content_) content_->add(path.substr(path.find('/') + 1), bytes, dataset.hash);
+  }
+
+  void check_content(const UnitReader& unit, const std::string& group) {
+    const Hash found = hash_of_fields(field_hashes(content_->items()));
+    if (found == unit.record().group_contents.at(group)) return;
+    problems_.push_back({Rule::kContent, unit.record().path, group,
+                         "the group says something else than its record"});
   }
 
   /// Plain datasets are read many at once, as long as they are small together.
   void add_plain(const UnitReader& unit, const StoredDataset& dataset) {
-    if (plain_bytes_ + dataset.bytes > kTogether) check_plain(unit);
+    if (dataset.bytes > kPieceByPiece) {
+      return guarded([&] {
+        if (content_) return format::add_plain(unit, dataset, *content_);
+        unit.stream(dataset);
+      });
+    }
+    if (plain_bytes_ + dataset.bytes > kPieceByPiece) check_plain(unit);
     plain_.push_back({&dataset, {}});
     plain_bytes_ += dataset.bytes;
   }
@@ -93,6 +129,7 @@ class UnitCheck {
     }
     try {
       unit.read(plain_);
+      for (const UnitReader::Read& read : plain_) take(*read.dataset, read.out);
     } catch (const FormatError&) {
       for (const UnitReader::Read& read : plain_) {
         guarded([&] { unit.read(*read.dataset, read.out); });
@@ -100,23 +137,27 @@ class UnitCheck {
     }
     plain_.clear();
     plain_bytes_ = 0;
-    if (memory_.size() > kTogether) memory_ = {};
   }
 
   /// Differences alone are kept in memory.
   std::span<std::byte> place_of(const StoredDataset& dataset) {
     Buffer<std::byte>& place = places_[dataset.path.substr(dataset.path.find('/'))];
-    if (place.size() != dataset.bytes) place = Buffer<std::byte>(dataset.bytes);
+    if (place.size() != dataset.bytes) {
+      check_memory(*record_, dataset.path, held_ - place.size() + dataset.bytes);
+      held_ += dataset.bytes - place.size();
+      place = Buffer<std::byte>(dataset.bytes);
+    }
     return {place.data(), place.size()};
   }
 
-  static constexpr uint64_t kTogether = uint64_t{64} << 20;
-
   const DumpReader& dump_;
   bool deep_;
-  std::vector<Problem> problems_;  // of the unit at hand
+  const UnitRecord* record_ = nullptr;  // the unit at hand
+  std::vector<Problem> problems_;       // of it
   std::map<std::string, Buffer<std::byte>> places_;
+  uint64_t held_ = 0;  // bytes in these places
   ChainReader chain_;
+  std::optional<GroupContent> content_;  // of the group at hand
   std::vector<UnitReader::Read> plain_;  // not checked yet
   uint64_t plain_bytes_ = 0;
   Buffer<std::byte> memory_;
@@ -159,16 +200,18 @@ VerifyReport verify(const std::string& path, bool deep, const ReaderOptions& opt
     report.root = dump.root();
     report.units = dump.units().size();
     if (!dump.sealed()) report_incomplete(path, report);
-    std::map<std::string, int64_t> whole_ranks;
+    std::map<std::string, std::set<int64_t>> whole_ranks;
     UnitCheck units(dump, deep);
     for (const UnitRecord& unit : dump.units()) {
       if (!units.check(unit, report)) continue;
       ++report.whole_units;
       if (kind_of(unit.path) != "train") continue;
-      for (const std::string& step : unit.groups) ++whole_ranks[step];
+      for (const std::string& step : unit.groups) whole_ranks[step].insert(rank_of(unit.path));
     }
     const int64_t ranks = ranks_of(dump.meta());
-    for (const auto& [step, whole] : whole_ranks) report.whole_steps += whole >= ranks;
+    for (const auto& [step, whole] : whole_ranks) {
+      report.whole_steps += static_cast<int64_t>(whole.size()) >= ranks;
+    }
     report_unlisted(path, dump, report);
   } catch (const FormatError& e) {
     report.problems.push_back(e.problem());

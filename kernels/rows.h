@@ -76,14 +76,14 @@ struct Rotary {
   Heads<float> y;
 };
 
-/// out = silu(gate) up, silu(g) = div(g, 1 + exp(-g)). Shapes: all [T, F]; out may be gate or up.
+/// out = silu(gate) up, silu as in functions.inc. Shapes: all [T, F]; out may be gate or up.
 struct SwiGlu {
   Matrix<const float> gate;
   Matrix<const float> up;
   Matrix<float> out;
 };
 
-/// sig = div(1, 1 + exp(-gate)); dup = dout (gate sig);
+/// sig = sigmoid(gate) as in functions.inc; dup = dout (gate sig);
 /// dgate = (dout up) (sig fma(gate, 1 - sig, 1)).
 /// Shapes: all [T, F]; dgate and dup may be any of the inputs.
 struct SwiGluBackward {

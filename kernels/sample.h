@@ -9,9 +9,11 @@
 /// Drawing tokens (docs/numerics.md section 6).
 namespace rlreplay::kernels {
 
+inline constexpr uint64_t kSampleIds = uint64_t{1} << 56;  // the noise's counter takes 56 bits
+
 /// What is drawn for one row.
 struct Draw {
-  uint64_t sample = 0;    // sample id, below 2^56
+  uint64_t sample = 0;    // sample id, below kSampleIds
   uint32_t position = 0;  // index in the sample of the token that is drawn
 };
 
@@ -20,7 +22,8 @@ struct Draw {
 /// integer masses.
 /// Shapes: logits [T, V] after VocabMax, the whole vocabulary, V >= 1; max, sum [T] (Z); draws, ids
 /// [T]. greedy: argmax without noise, top_k and top_p are ignored; top_k 0: all; top_p in (0, 1], 1
-/// switches it off. max and sum are read only where top_p < 1 or top_k > 0.
+/// switches it off. max and sum are read only where top_p < 1 or top_k > 0. No logit is a NaN: what
+/// is drawn where one is, is no promise.
 struct Sample {
   Matrix<const float> logits;
   const float* max = nullptr;

@@ -9,19 +9,48 @@
 
 namespace rlreplay::kernels {
 
+/// What a TokenSum did not accept. Workers add in any order.
+class Rejected {
+ public:
+  bool any() const { return first_ != kNothing; }
+  /// Whether all of it are numbers, which a smaller scale may take.
+  bool finite() const { return (first_ & kFinite) != 0; }
+  /// The first element of the sum, row-major, that a contribution which is no finite number was
+  /// meant for; where all are finite, the first that one was too large for.
+  int64_t element() const { return static_cast<int64_t>(first_ & ~kFinite); }
+
+  void add(float a, int64_t element) {
+    const uint64_t key = static_cast<uint64_t>(element) | (std::isfinite(a) ? kFinite : 0);
+    std::atomic_ref<uint64_t> first(first_);
+    uint64_t seen = first.load(std::memory_order_relaxed);
+    while (key < seen && !first.compare_exchange_weak(seen, key, std::memory_order_relaxed)) {
+    }
+  }
+
+  friend bool operator==(const Rejected&, const Rejected&) = default;
+
+ private:
+  static constexpr uint64_t kFinite = uint64_t{1} << 62;
+  static constexpr uint64_t kNothing = ~uint64_t{0};
+  uint64_t first_ = kNothing;
+};
+
 /// An exact sum over tokens: every contribution is rounded to the nearest multiple of 2^-scale,
 /// ties to even, and added to an int64, so that no split and no order of the tokens can change a
 /// bit. Partial sums may wrap; only single contributions are judged.
 ///
 /// Units: sum[i] counts 2^-scale.
 /// Errors: a contribution is accepted if and only if |a| < 2^(62 - scale - ceil(log2
-/// contributions)), which NaN fails; one that is not adds nothing and sets *overflow to 1. The
-/// caller then redoes the whole backward at scale - 8.
+/// contributions)), which NaN fails; one that is not adds nothing and is noted in *rejected. Where
+/// all that is noted is finite, the caller redoes the whole backward at scale - 8.
 struct TokenSum {
   Matrix<int64_t> sum;           // the shape of the parameter; a vector has one row
   int scale = 0;                 // S
   int64_t contributions = 1;     // to this tensor, in the global batch, padding not counted
-  uint32_t* overflow = nullptr;  // set, never cleared, by any worker
+  Rejected* rejected = nullptr;  // added to, never cleared
+
+  /// Row-major, as Rejected counts.
+  int64_t element(int64_t row, int64_t col) const { return row * sum.cols + col; }
 };
 
 /// 62 - scale - ceil(log2 contributions): |a| must be below 2^limit_exponent.
@@ -46,21 +75,19 @@ RLREPLAY_INLINE int64_t add_wrapping(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
 
-/// Sets the flag of a rejected contribution; any worker may do so at any time.
-inline void raise_overflow(uint32_t* overflow) {
-  std::atomic_ref<uint32_t>(*overflow).store(1, std::memory_order_relaxed);
-}
-
-/// Adds one contribution to `sum`, or raises the flag.
-inline void contribute(const TokenRounding& rounding, float a, int64_t& sum, uint32_t* overflow) {
+/// Adds one contribution to to.sum(row, col), or notes it; `rounding` is token_rounding(to).
+inline void contribute(const TokenRounding& rounding, float a, const TokenSum& to, int64_t row,
+                       int64_t col) {
   if (rounding.accepts(a)) {
+    int64_t& sum = to.sum(row, col);
     sum = add_wrapping(sum, rounding.round(a));
   } else {
-    raise_overflow(overflow);
+    to.rejected->add(a, to.element(row, col));
   }
 }
 
-/// The scale S of a step: min(126, 46 - ceil(log2 weight)), 0 counts as 1.
+/// The scale S of a step: min(126, 46 - ceil(log2 weight)), 0 counts as 1. Large weights make it
+/// negative.
 /// Units: weight is the total loss weight in binary64 (docs/numerics.md section 2).
 /// Errors: kUsage unless it is finite and not negative.
 int token_scale(double weight);

@@ -42,6 +42,7 @@ int64_t swap_unit(const ArrayDType& dtype) {
 
 std::vector<int64_t> array_shape(const Tree& tree, Value value) {
   if (value.kind != Kind::kTuple) corrupt("an array's shape is not a tuple");
+  if (tree.sequence(value).size() > 64) corrupt("an array of more than 64 dimensions");
   std::vector<int64_t> shape;
   for (const Value item : tree.sequence(value).values()) {
     if (item.kind != Kind::kInt || item.integer < 0) {
@@ -49,7 +50,6 @@ std::vector<int64_t> array_shape(const Tree& tree, Value value) {
     }
     shape.push_back(item.integer);
   }
-  if (shape.size() > 64) corrupt("an array of more than 64 dimensions");
   return shape;
 }
 
@@ -69,8 +69,10 @@ void check_size(const std::vector<int64_t>& shape, const ArrayDType& dtype, size
 
 Bytes to_c_order(Tree& tree, const Array& array) {
   const size_t dims = array.shape.size();
+  if (dims < 2 || array.data.empty()) return array.data;
+  tree.work(array.data.size() * dims);
+  tree.hold(array.data.size());
   std::string out(array.data.size(), '\0');
-  if (dims < 2 || out.empty()) return array.data;
   const auto size = static_cast<size_t>(array.dtype.size);
   std::vector<int64_t> at(dims, 0);
   std::vector<size_t> stride(dims, size);
@@ -85,11 +87,14 @@ Bytes to_c_order(Tree& tree, const Array& array) {
       at[d] = 0;
     }
   }
+  tree.give_back(out.size());  // own_bytes draws it
   return tree.own_bytes(std::move(out));
 }
 
 void to_little_endian(Tree& tree, Array& array) {
   if (array.dtype.order != '>') return;
+  tree.work(array.data.size());
+  tree.hold(array.data.size());
   std::string out(as_text(array.data));
   const auto unit = static_cast<size_t>(swap_unit(array.dtype));
   for (size_t i = 0; i + unit <= out.size(); i += unit) {
@@ -97,6 +102,7 @@ void to_little_endian(Tree& tree, Array& array) {
                  out.begin() + static_cast<ptrdiff_t>(i + unit));
   }
   array.dtype.order = '<';
+  tree.give_back(out.size());  // own_bytes draws it
   array.data = tree.own_bytes(std::move(out));
 }
 
@@ -106,6 +112,7 @@ Bytes raw_bytes(Tree& tree, Value value) {
     return as_bytes(tree.text(value));
   }
   if (value.kind == Kind::kText) {
+    tree.work(tree.text(value).size());
     if (auto raw = utf8_to_latin1(tree.text(value))) return tree.own_bytes(std::move(*raw));
   }
   corrupt("an array's content is not bytes");

@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 
-#include "format/foreign/atomic_file.h"
 #include "format/foreign/float_values.h"
 #include "format/foreign/safetensors_writer.h"
 #include "format/foreign/text.h"
+#include "src/base/atomic_file.h"
 #include "src/base/json_value.h"
 
 namespace rlreplay::foreign {
@@ -194,7 +194,12 @@ const StoredTensor& Checkpoint::tensor(std::string_view name) const {
   throw Error(ErrorCode::kInternal, "no tensor " + printable(name), folder_);
 }
 
+void Checkpoint::check_unchanged() const {
+  for (const auto& file : files_) file->file().check_unchanged();
+}
+
 void Checkpoint::check_finite() const {
+  check_unchanged();
   for (const StoredTensor* tensor : tensors_) {
     const std::optional<NonFinite> found = first_nonfinite(*tensor);
     if (!found) continue;

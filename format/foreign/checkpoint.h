@@ -29,6 +29,10 @@ class Checkpoint {
   /// The tensor of this name. Errors: kInternal where the configuration has none.
   const StoredTensor& tensor(std::string_view name) const;
 
+  /// To be called when the last of the contents was used. Errors: kCorrupt where a file was changed
+  /// since it was opened.
+  void check_unchanged() const;
+
   /// Reads all contents. Errors: kCorrupt at the first NaN or infinity, naming tensor and index.
   void check_finite() const;
 

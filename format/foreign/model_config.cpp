@@ -1,5 +1,6 @@
 #include "format/foreign/model_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -11,8 +12,11 @@
 namespace rlreplay::foreign {
 namespace {
 
-constexpr int64_t kMaxSize = int64_t{1} << 31;  // of one dimension
+// With these no product of sizes comes near the end of 64 bits.
+constexpr int64_t kMaxWidth = int64_t{1} << 20;  // of a row, and of all heads together
+constexpr int64_t kMaxIds = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxLayers = 10000;
+constexpr int64_t kMaxParameters = int64_t{1} << 48;
 constexpr JsonLimits kLimits = {size_t{1} << 20, 16, /*unique_keys=*/true};
 
 struct Known {
@@ -28,9 +32,11 @@ constexpr Known kKnown[] = {{"LlamaForCausalLM", Architecture::kLlama},
   throw value.error(ErrorCode::kUnsupported, message);
 }
 
+/// False where the key is not there; null is neither.
 bool flag(const JsonValue& root, std::string_view key) {
-  const std::optional<JsonValue> value = root.find(key);
-  return value && value->boolean();
+  const auto members = root.members();
+  const auto it = std::ranges::find(members, key, [](const auto& member) { return member.first; });
+  return it != members.end() && it->second.boolean();
 }
 
 double number(const JsonValue& root, std::string_view key, double fallback) {
@@ -83,7 +89,7 @@ void refuse_options(const JsonValue& root) {
   }
 }
 
-RopeScaling read_scaling(const JsonValue& rope) {
+RopeScaling read_scaling(const JsonValue& rope, int64_t max_positions) {
   std::optional<JsonValue> type = rope.find("rope_type");
   if (!type) type = rope.find("type");
   RopeScaling scaling;
@@ -96,39 +102,63 @@ RopeScaling read_scaling(const JsonValue& rope) {
   scaling.factor = rope["factor"].number();
   scaling.low_freq_factor = rope["low_freq_factor"].number();
   scaling.high_freq_factor = rope["high_freq_factor"].number();
-  scaling.original_max_positions = rope["original_max_position_embeddings"].integer(1, kMaxSize);
+  const auto original = rope.find("original_max_position_embeddings");
+  scaling.original_max_positions = original ? original->integer(1, kMaxIds) : max_positions;
   const bool sound = scaling.factor >= 1 && scaling.low_freq_factor > 0 &&
                      scaling.high_freq_factor > scaling.low_freq_factor;
   if (!sound) throw rope.error("the factors of llama3 rope scaling contradict each other");
   return scaling;
 }
 
-/// `rope_parameters` since transformers 5, `rope_theta` and `rope_scaling` before.
+/// `rope_parameters` since transformers 5, `rope_scaling` before. Where a file has both,
+/// transformers takes the older one, and of the newer not even its rope_theta.
+std::optional<JsonValue> find_rope(const JsonValue& root) {
+  const auto scaling = root.find("rope_scaling");
+  return scaling && !scaling->members().empty() ? scaling : root.find("rope_parameters");
+}
+
 void read_rope(const JsonValue& root, ModelConfig& config) {
   config.rope_theta = number(root, "rope_theta", 10000);
-  if (const auto parameters = root.find("rope_parameters")) {
-    config.rope_theta = number(*parameters, "rope_theta", config.rope_theta);
-    if (number(*parameters, "partial_rotary_factor", 1) != 1) {
-      unsupported(*parameters, "partial rotary embeddings are not supported");
+  if (const auto rope = find_rope(root)) {
+    for (const auto& [key, value] : rope->members()) {
+      if (value.is_object()) unsupported(value, "rope parameters by layer type are not supported");
     }
-    config.rope_scaling = read_scaling(*parameters);
-  } else if (const auto scaling = root.find("rope_scaling")) {
-    config.rope_scaling = read_scaling(*scaling);
+    config.rope_theta = number(*rope, "rope_theta", config.rope_theta);
+    if (number(*rope, "partial_rotary_factor", 1) != 1) {
+      unsupported(*rope, "partial rotary embeddings are not supported");
+    }
+    config.rope_scaling = read_scaling(*rope, config.max_positions);
   }
   if (!(config.rope_theta > 0) || !std::isfinite(config.rope_theta)) {
     throw root.error("rope_theta is not a positive number");
   }
 }
 
+/// Sizes that each are allowed may still make a model that no 64 bits can count.
+void check_total(const JsonValue& root, const ModelConfig& c) {
+  const int64_t queries = c.heads * c.head_dim, keys = c.kv_heads * c.head_dim;
+  if (queries > kMaxWidth) {
+    throw root.error("the heads have " + std::to_string(queries) + " columns, at most " +
+                     std::to_string(kMaxWidth) + " are read");
+  }
+  const int64_t layer = c.hidden * (2 * queries + 2 * keys + 3 * c.intermediate);
+  const int64_t all = c.layers * layer + 2 * c.vocab * c.hidden;
+  if (all > kMaxParameters) {
+    throw root.error("the model has about " + std::to_string(all) + " parameters, at most " +
+                     std::to_string(kMaxParameters) + " are read");
+  }
+}
+
 void read_sizes(const JsonValue& root, ModelConfig& config) {
-  const auto size = [&](std::string_view key) { return root[key].integer(1, kMaxSize); };
+  const auto size = [&](std::string_view key) { return root[key].integer(1, kMaxWidth); };
+  const auto ids = [&](std::string_view key) { return root[key].integer(1, kMaxIds); };
   config.hidden = size("hidden_size");
   config.intermediate = size("intermediate_size");
   config.layers = root["num_hidden_layers"].integer(1, kMaxLayers);
   config.heads = size("num_attention_heads");
   config.kv_heads = root.find("num_key_value_heads") ? size("num_key_value_heads") : config.heads;
-  config.vocab = size("vocab_size");
-  config.max_positions = size("max_position_embeddings");
+  config.vocab = ids("vocab_size");
+  config.max_positions = ids("max_position_embeddings");
   if (root.find("head_dim")) {
     config.head_dim = size("head_dim");
   } else if (config.architecture == Architecture::kQwen3) {
@@ -142,6 +172,7 @@ void read_sizes(const JsonValue& root, ModelConfig& config) {
   if (config.heads % config.kv_heads != 0) {
     throw root.error("num_attention_heads is not a multiple of num_key_value_heads");
   }
+  check_total(root, config);
 }
 
 /// An id, a list of ids, or nothing.
@@ -181,10 +212,16 @@ ModelConfig parse_model_config(std::string_view text, const std::string& where) 
 }
 
 ModelConfig read_model_config(const std::string& folder) {
+  const auto has = [&](const char* name) { return std::filesystem::exists(folder + "/" + name); };
+  if (!has("config.json") && has("adapter_config.json")) {
+    throw Error(ErrorCode::kUnsupported,
+                "the folder holds a LoRA adapter and no model: merge it into its base model, and "
+                "give the folder of the result",
+                folder);
+  }
   ModelConfig config = read_config(read_json(folder + "/config.json").root());
-  const std::string generation = folder + "/generation_config.json";
-  if (std::filesystem::exists(generation)) {
-    const JsonDocument options = read_json(generation);
+  if (has("generation_config.json")) {
+    const JsonDocument options = read_json(folder + "/generation_config.json");
     const std::vector<int32_t> ids = read_ids(options.root(), "eos_token_id");
     if (!ids.empty()) config.stop_ids = ids;
   }

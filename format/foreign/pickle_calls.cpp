@@ -71,11 +71,17 @@ void PickleCalls::check_hashable(Value value) const {
   }
 }
 
+/// The values of a tuple or dict, which stay while the tree grows.
+std::vector<Value> PickleCalls::copy_of(Value from) {
+  const std::span<const Value> stored = tree_.sequence(from).values();
+  tree_.work(stored.size());
+  return {stored.begin(), stored.end()};
+}
+
 Value PickleCalls::reduce(Value callable, Value args) {
   if (callable.kind != Kind::kGlobal) corrupt("the pickle calls " + describe(callable));
   if (args.kind != Kind::kTuple) corrupt("the arguments of a call are not a tuple");
-  const std::span<const Value> stored = tree_.sequence(args).values();
-  const std::vector<Value> items(stored.begin(), stored.end());
+  const std::vector<Value> items = copy_of(args);
   switch (tree_.global(callable).role) {
     case Role::kTensorV2:
       return torch_.tensor(items, 2);
@@ -148,6 +154,7 @@ Value PickleCalls::ordered_dict(std::span<const Value> args) {
   check_count(args, 1, "OrderedDict");
   if (args[0].kind != Kind::kList) corrupt("OrderedDict is not made from a list of pairs");
   const size_t count = tree_.sequence(args[0]).size();
+  tree_.work(count);
   for (size_t i = 0; i < count; ++i) {
     const Value pair = tree_.sequence(args[0])[i];
     const bool is_pair =
@@ -155,7 +162,7 @@ Value PickleCalls::ordered_dict(std::span<const Value> args) {
     if (!is_pair) corrupt("OrderedDict is not made from a list of pairs");
     const Value items[] = {tree_.sequence(pair)[0], tree_.sequence(pair)[1]};
     check_hashable(items[0]);
-    tree_.sequence(made).append(items, false);
+    tree_.append(made, items, false);
   }
   return made;
 }
@@ -167,6 +174,7 @@ Value PickleCalls::encode(std::span<const Value> args) {
   if (codec != "latin1" && codec != "latin-1") {
     unsafe("the pickle asks for the codec " + printable(codec) + "; only latin1 is known");
   }
+  tree_.work(tree_.text(args[0]).size());
   std::optional<std::string> bytes = utf8_to_latin1(tree_.text(args[0]));
   if (!bytes) corrupt("a text of bytes holds a character above U+00FF");
   return tree_.own_text(Kind::kBytes, std::move(*bytes));
@@ -188,12 +196,15 @@ Value PickleCalls::set_of(Kind kind, std::span<const Value> args) {
   if (args[0].kind != Kind::kList && args[0].kind != Kind::kTuple) {
     corrupt("a set is not made from a list");
   }
+  const size_t count = tree_.sequence(args[0]).size();
+  tree_.work(count);
+  for (size_t i = 0; i < count; ++i) check_hashable(tree_.sequence(args[0])[i]);
+  tree_.hold(count * sizeof(Value));
   std::vector<Value> items;
-  for (size_t i = 0; i < tree_.sequence(args[0]).size(); ++i) {
-    items.push_back(tree_.sequence(args[0])[i]);
-    check_hashable(items.back());
-  }
-  tree_.sequence(made).append(items, false);
+  items.reserve(count);
+  for (size_t i = 0; i < count; ++i) items.push_back(tree_.sequence(args[0])[i]);
+  tree_.append(made, items, false);
+  tree_.give_back(count * sizeof(Value));
   return made;
 }
 
@@ -217,8 +228,7 @@ Value PickleCalls::device(std::span<const Value> args) {
 Value PickleCalls::size_of(std::span<const Value> args) {
   check_count(args, 1, "torch.Size");
   if (args[0].kind != Kind::kTuple) corrupt("torch.Size is not made from a tuple");
-  const std::span<const Value> stored = tree_.sequence(args[0]).values();
-  const std::vector<Value> items(stored.begin(), stored.end());
+  const std::vector<Value> items = copy_of(args[0]);
   check_kinds(items, {Kind::kInt}, "torch.Size");
   return tree_.add_sequence(Kind::kTorchSize, items);
 }
@@ -265,14 +275,13 @@ void PickleCalls::build_object(Value target, Value state) {
   if (state.kind != Kind::kDict) {
     throw Error(ErrorCode::kUnsupported, "the state of an object is not a dict");
   }
-  const std::span<const Value> stored = tree_.sequence(state).values();
-  const std::vector<Value> items(stored.begin(), stored.end());
+  const std::vector<Value> items = copy_of(state);
   for (size_t i = 0; i < items.size(); i += 2) {
     if (items[i].kind != Kind::kText) corrupt("an attribute's name is not a text");
     const std::string_view key = tree_.text(items[i]);
     if (key.starts_with("__")) unsafe("the pickle sets the attribute " + printable(key));
   }
-  tree_.sequence(target).append(items, false);
+  tree_.append(target, items, false);
 }
 
 }  // namespace rlreplay::foreign

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "format/foreign/torch_values.h"
 #include "format/foreign/tree.h"
@@ -32,6 +33,7 @@ class PickleCalls {
   void check_hashable(Value value) const;
 
  private:
+  std::vector<Value> copy_of(Value from);
   Value reduce_builtin(Role role, std::span<const Value> args);
   Value ordered_dict(std::span<const Value> args);
   Value encode(std::span<const Value> args);

@@ -12,6 +12,8 @@
 namespace rlreplay::foreign {
 namespace {
 
+constexpr uint64_t kFarEntry = 64;  // bytes, of a map's node
+
 [[noreturn]] void corrupt(const std::string& message) { throw Error(ErrorCode::kCorrupt, message); }
 
 }  // namespace
@@ -19,6 +21,20 @@ namespace {
 PickleMachine::PickleMachine(Bytes pickle, Tree& tree, const RecordSource& records,
                              Progress progress)
     : pickle_(pickle), tree_(tree), calls_(tree, records), progress_(std::move(progress)) {}
+
+void PickleMachine::hold(uint64_t bytes) {
+  tree_.hold(bytes);
+  held_ += bytes;
+}
+
+template <class T>
+void PickleMachine::grow(std::vector<T>& values) {
+  const size_t more = std::max<size_t>(values.capacity() / 2, 64);
+  hold(more * sizeof(T));
+  values.reserve(values.capacity() + more);
+}
+template void PickleMachine::grow(std::vector<Value>&);
+template void PickleMachine::grow(std::vector<size_t>&);
 
 Value PickleMachine::run() {
   size_t begin = 0;
@@ -200,6 +216,7 @@ bool PickleMachine::run_text(uint8_t op) {
     case kUnicode: {
       auto text = decode_raw_unicode_escape(take_line("a text"));
       if (!text) corrupt("a text has a broken escape");
+      tree_.work(text->size());
       push(tree_.own_text(Kind::kText, std::move(*text)));
       return true;
     }
@@ -237,9 +254,11 @@ void PickleMachine::put(uint64_t index) {
   if (index < memo_.size()) {
     memo_[index] = value;
   } else if (index == memo_.size()) {
+    if (memo_.size() == memo_.capacity()) grow(memo_);
     memo_.push_back(value);
     ++memo_count_;
   } else {
+    hold(kFarEntry);
     memo_count_ += far_memo_.insert_or_assign(index, value).second ? 1 : 0;
   }
 }

@@ -12,7 +12,7 @@ namespace rlreplay::foreign {
 
 /// Reads one pickle of protocol 0 to 5 as data. Nothing is imported and nothing is run: a name
 /// outside the list of known data, a call without a rule and an unknown opcode end the reading.
-/// Time and memory are bounded by the size of the pickle.
+/// Time and memory are drawn on the tree's budget.
 class PickleMachine {
  public:
   /// Called now and then with the part of the pickle that lies behind.
@@ -20,7 +20,11 @@ class PickleMachine {
 
   PickleMachine(Bytes pickle, Tree& tree, const RecordSource& records, Progress progress = {});
 
-  /// The object of the pickle. Errors: kCorrupt, kUnsupported, kUnsafe, each with the byte.
+  ~PickleMachine() { tree_.give_back(held_); }
+  PickleMachine(const PickleMachine&) = delete;
+  PickleMachine& operator=(const PickleMachine&) = delete;
+
+  /// The object of the pickle. Errors: kLimit, kCorrupt, kUnsupported, kUnsafe, each with the byte.
   Value run();
 
   /// The first byte behind the pickle, once it was run.
@@ -41,7 +45,13 @@ class PickleMachine {
   T take_number(const char* what);
   std::string_view take_line(const char* what);
 
-  void push(Value value) { stack_.push_back(value); }
+  void push(Value value) {
+    if (stack_.size() == stack_.capacity()) grow(stack_);
+    stack_.push_back(value);
+  }
+  template <class T>
+  void grow(std::vector<T>& values);
+  void hold(uint64_t bytes);
   void push_text(Kind kind, Bytes bytes);
   void push_raw_text(Bytes bytes);
   Value pop();
@@ -73,6 +83,7 @@ class PickleMachine {
   std::vector<Value> memo_;
   std::unordered_map<uint64_t, Value> far_memo_;  // entries that were not put in order
   size_t memo_count_ = 0;
+  uint64_t held_ = 0;  // of the budget, while this lives
 };
 
 }  // namespace rlreplay::foreign

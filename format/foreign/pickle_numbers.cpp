@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -13,21 +14,38 @@ namespace {
 constexpr size_t kMaxBytes = 2048;
 constexpr size_t kMaxDigits = 4300;
 
-/// Decimal digits of an unsigned number, least significant byte first.
-std::string decimal(std::vector<uint8_t> bytes) {
-  std::string digits;
-  while (!bytes.empty()) {
-    uint32_t rest = 0;
-    for (size_t i = bytes.size(); i-- > 0;) {
-      const uint32_t part = rest * 256 + bytes[i];
-      bytes[i] = static_cast<uint8_t>(part / 10);
-      rest = part % 10;
+/// Decimal digits of an unsigned number of 32-bit limbs, least significant first.
+std::string decimal(std::vector<uint32_t> limbs) {
+  constexpr uint32_t kBase = 1'000'000'000;
+  std::string digits;  // the last one first
+  while (!limbs.empty()) {
+    uint64_t rest = 0;
+    for (size_t i = limbs.size(); i-- > 0;) {
+      const uint64_t part = rest << 32 | limbs[i];
+      limbs[i] = static_cast<uint32_t>(part / kBase);
+      rest = part % kBase;
     }
-    digits += static_cast<char>('0' + rest);
-    while (!bytes.empty() && bytes.back() == 0) bytes.pop_back();
+    while (!limbs.empty() && limbs.back() == 0) limbs.pop_back();
+    for (uint32_t left = kBase; left > 1 && (!limbs.empty() || rest > 0); left /= 10, rest /= 10) {
+      digits += static_cast<char>('0' + rest % 10);
+    }
   }
   std::reverse(digits.begin(), digits.end());
   return digits;
+}
+
+/// The magnitude of a number of two's complement bytes.
+std::vector<uint32_t> magnitude(Bytes bytes, bool negative) {
+  std::vector<uint32_t> limbs(bytes.size() / 4 + 1, negative ? UINT32_MAX : 0);
+  std::memcpy(limbs.data(), bytes.data(), bytes.size());
+  uint64_t carry = negative ? 1 : 0;
+  for (uint32_t& limb : limbs) {
+    carry += negative ? ~limb : limb;
+    limb = static_cast<uint32_t>(carry);
+    carry >>= 32;
+  }
+  while (!limbs.empty() && limbs.back() == 0) limbs.pop_back();
+  return limbs;
 }
 
 }  // namespace
@@ -48,17 +66,8 @@ Value integer_from_bytes(Tree& tree, Bytes bytes) {
     for (size_t i = size; i-- > 0;) value = value << 8 | bytes[i];
     return Value::of_int(static_cast<int64_t>(value));
   }
-  std::vector<uint8_t> magnitude(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size));
-  if (negative) {
-    uint32_t carry = 1;
-    for (uint8_t& byte : magnitude) {
-      const uint32_t flipped = static_cast<uint8_t>(~byte) + carry;
-      byte = static_cast<uint8_t>(flipped);
-      carry = flipped >> 8;
-    }
-    if (carry != 0) magnitude.push_back(1);
-  }
-  const std::string digits = decimal(std::move(magnitude));
+  tree.work(size * size / 16);
+  const std::string digits = decimal(magnitude(bytes.first(size), negative));
   return tree.own_text(Kind::kBigInt, std::string(negative ? "-" : "").append(digits));
 }
 

@@ -26,7 +26,7 @@ void PickleMachine::collect(Kind kind, size_t begin) {
   if (kind == Kind::kFrozenSet) {
     for (const Value item : items) calls_.check_hashable(item);
   }
-  tree_.sequence(made).append(items, kind == Kind::kList);
+  tree_.append(made, items, kind == Kind::kList);
   stack_.resize(begin);
   push(made);
 }
@@ -35,9 +35,9 @@ void PickleMachine::append(size_t begin) {
   if (begin == floor()) corrupt("there is no list to append to");
   const Value list = stack_[begin - 1];
   if (list.kind != Kind::kList) corrupt("the pickle appends to " + calls_.describe(list));
-  if (list.index != filled_.index) tree_.sequence(filled_).fit();
+  if (list.index != filled_.index) tree_.fit(filled_);
   filled_ = list;
-  tree_.sequence(list).append({stack_.data() + begin, stack_.size() - begin}, true);
+  tree_.append(list, {stack_.data() + begin, stack_.size() - begin}, true);
   stack_.resize(begin);
   report_progress();
 }
@@ -51,7 +51,7 @@ void PickleMachine::set_items(size_t begin) {
   const std::span<const Value> items(stack_.data() + begin, stack_.size() - begin);
   if (items.size() % 2 != 0) corrupt("an odd number of keys and values");
   for (size_t i = 0; i < items.size(); i += 2) calls_.check_hashable(items[i]);
-  tree_.sequence(dict).append(items, false);
+  tree_.append(dict, items, false);
   stack_.resize(begin);
 }
 
@@ -61,7 +61,7 @@ void PickleMachine::add_items(size_t begin) {
   if (set.kind != Kind::kSet) corrupt("the pickle adds items to " + calls_.describe(set));
   const std::span<const Value> items(stack_.data() + begin, stack_.size() - begin);
   for (const Value item : items) calls_.check_hashable(item);
-  tree_.sequence(set).append(items, false);
+  tree_.append(set, items, false);
   stack_.resize(begin);
 }
 
@@ -80,6 +80,7 @@ bool PickleMachine::run_container(uint8_t op) {
   };
   switch (op) {
     case kMark:
+      if (marks_.size() == marks_.capacity()) grow(marks_);
       marks_.push_back(stack_.size());
       return true;
     case kAppends:

@@ -63,6 +63,8 @@ class Reader {
     read_log_probs(static_cast<size_t>(*length));
     batch_.index.push_back(integer("index"));
     batch_.group_index.push_back(integer("group_index"));
+    batch_.trajectory.push_back(integer("rollout_id"));
+    read_nucleus(static_cast<size_t>(*length));
     batch_.reward.push_back(reward());
     batch_.status.push_back(status());
     read_versions();
@@ -90,6 +92,28 @@ class Reader {
       corrupt("rollout_log_probs have another length than the response");
     }
     batch_.log_probs.push_back(column ? *field("rollout_log_probs") : Value());
+  }
+
+  void read_nucleus(size_t length) {
+    const std::optional<Numbers> ids = numbers("rollout_top_p_token_ids");
+    const std::optional<Numbers> offsets = numbers("rollout_top_p_token_offsets");
+    if (ids.has_value() != offsets.has_value()) {
+      corrupt("rollout_top_p_token_ids and rollout_top_p_token_offsets are not both there");
+    }
+    batch_.nucleus.push_back(ids ? *field("rollout_top_p_token_ids") : Value());
+    batch_.nucleus_offsets.push_back(ids ? *field("rollout_top_p_token_offsets") : Value());
+    if (!ids) return;
+    const bool integers = (ids->is_integer() || ids->size() == 0) && offsets->is_integer();
+    bool sound = integers && offsets->size() == length + 1 && offsets->integer(0) == 0 &&
+                 offsets->integer(length) == static_cast<int64_t>(ids->size());
+    for (size_t t = 0; sound && t < length; ++t) {
+      sound = offsets->integer(t) <= offsets->integer(t + 1);
+    }
+    if (!sound)
+      corrupt("rollout_top_p_token_offsets do not cut the ids into the response's tokens");
+    const auto bad =
+        ids->find([](auto id) { return id < 0 || static_cast<int64_t>(id) > INT32_MAX; });
+    if (bad) corrupt("rollout_top_p_token_ids holds something that is no token id");
   }
 
   std::optional<double> reward() const {

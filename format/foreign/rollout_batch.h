@@ -19,6 +19,9 @@ struct RolloutBatch {
   std::vector<Value> log_probs;               // [S]: likewise, floats
   std::vector<std::optional<int64_t>> index;  // [S]
   std::vector<std::optional<int64_t>> group_index;  // [S]
+  std::vector<std::optional<int64_t>> trajectory;   // [S]: their rollout_id
+  std::vector<Value> nucleus;                       // [S]: ids that top-p kept, or None
+  std::vector<Value> nucleus_offsets;               // [S]: of the response's tokens, likewise
   std::vector<std::optional<double>> reward;        // [S], raw
   std::vector<std::string_view> status;             // [S]
   std::vector<uint64_t> version_offsets = {0};      // [S + 1]

@@ -5,6 +5,7 @@
 
 #include "format/foreign/safetensors_types.h"
 #include "format/foreign/text.h"
+#include "src/base/budget.h"
 #include "src/base/json_value.h"
 
 namespace rlreplay::foreign {
@@ -12,6 +13,7 @@ namespace {
 
 constexpr uint64_t kMaxHeader = 100'000'000;
 constexpr size_t kMaxDims = 32;
+constexpr uint64_t kTensorBytes = 256;  // of its description, name and place in the index
 
 [[noreturn]] void corrupt(const std::string& message, const std::string& where) {
   throw Error(ErrorCode::kCorrupt, message, where);
@@ -99,6 +101,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
 }
 
 void SafetensorsFile::read_header(std::string_view header, Bytes data) {
+  Budget budget(file_.bytes().size());
   const JsonDocument document =
       JsonDocument::parse(header, file_.path(), {kMaxHeader, 8, /*unique_keys=*/true});
   std::vector<std::pair<uint64_t, StoredTensor>> found;
@@ -108,6 +111,7 @@ void SafetensorsFile::read_header(std::string_view header, Bytes data) {
       continue;
     }
     uint64_t begin = 0;
+    budget.hold(kTensorBytes);
     StoredTensor tensor = read_tensor(name, entry, data, begin);
     found.emplace_back(begin, std::move(tensor));
   }

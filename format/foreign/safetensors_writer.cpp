@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "format/foreign/atomic_file.h"
 #include "format/foreign/canonical_json.h"
 #include "format/foreign/safetensors_types.h"
+#include "src/base/atomic_file.h"
 
 namespace rlreplay::foreign {
 namespace {

@@ -89,12 +89,12 @@ double Sequence::real(size_t i) const {
   return static_cast<const double*>(data_)[i];
 }
 
-void Sequence::append(std::span<const Value> values, bool packed) {
+void Sequence::append(std::span<const Value> values, bool packed, Budget* budget) {
   if (values.empty()) return;
   Packing wanted = packed ? packing_ : Packing::kValues;
   if (wanted != Packing::kValues) wanted = join(wanted, packing_of(values));
-  if (wanted != packing_) repack(wanted);
-  reserve(size_ + values.size(), item_size(packing_));
+  if (wanted != packing_) repack(wanted, budget);
+  reserve(size_ + values.size(), item_size(packing_), budget);
   store(values);
   size_ += values.size();
 }
@@ -104,40 +104,43 @@ void Sequence::clear() {
   size_ = capacity_ = 0;
 }
 
-void Sequence::fit() {
+void Sequence::fit(Budget* budget) {
   const size_t bytes = size_ * item_size(packing_);
   if (fitted_ || bytes == 0 || bytes == capacity_) return;
   fitted_ = true;
   void* data = std::realloc(data_, bytes);
   if (data == nullptr) return;  // it fits as it is
   data_ = data;
+  if (budget != nullptr) budget->give_back(capacity_ - bytes);
   capacity_ = bytes;
 }
 
-void Sequence::reserve(size_t size, size_t item) {
+void Sequence::reserve(size_t size, size_t item, Budget* budget) {
   if (size > SIZE_MAX / 2 / item) throw std::bad_alloc();
   const size_t bytes = size * item;
   if (bytes <= capacity_) return;
   // A quarter more at a time: the lists of a large dump would waste a third when doubled.
   const size_t grown = capacity_ == 0 ? bytes : std::max(bytes, capacity_ + capacity_ / 4);
+  if (budget != nullptr) budget->hold(grown - capacity_);
   void* data = std::realloc(data_, grown);
   if (data == nullptr) throw std::bad_alloc();
   data_ = data;
   capacity_ = grown;
 }
 
-void Sequence::repack(Packing packing) {
+void Sequence::repack(Packing packing, Budget* budget) {
   Sequence old;
   swap(old);
   packing_ = packing;
   fitted_ = old.fitted_;
   if (old.size_ == 0) return;
-  reserve(old.size_, item_size(packing));
+  reserve(old.size_, item_size(packing), budget);
   for (size_t i = 0; i < old.size_; ++i) {
     const Value value = old[i];
     store({&value, 1});
     ++size_;
   }
+  if (budget != nullptr) budget->give_back(old.capacity_);
 }
 
 void Sequence::store(std::span<const Value> values) {

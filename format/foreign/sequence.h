@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "format/foreign/value.h"
+#include "src/base/budget.h"
 #include "src/base/error.h"
 
 namespace rlreplay::foreign {
@@ -46,13 +47,14 @@ class Sequence {
   decltype(auto) see_packed(See see) const;
 
   /// Appends and repacks where needed. `packed` false keeps 16 bytes a value (for dicts, tuples).
-  void append(std::span<const Value> values, bool packed);
+  /// `budget`: where memory is drawn on one. Errors: kLimit.
+  void append(std::span<const Value> values, bool packed, Budget* budget = nullptr);
 
   /// Replaces the value i of an unpacked sequence.
   void set(size_t i, Value value) { static_cast<Value*>(data_)[i] = value; }
 
   /// Gives back memory that no value takes, the first time; a list that grows again keeps its room.
-  void fit();
+  void fit(Budget* budget = nullptr);
 
   /// Frees the values. What they were packed in stays known.
   void clear();
@@ -61,8 +63,8 @@ class Sequence {
   void truncate(size_t size) { size_ = size < size_ ? size : size_; }
 
  private:
-  void reserve(size_t size, size_t item);
-  void repack(Packing packing);
+  void reserve(size_t size, size_t item, Budget* budget);
+  void repack(Packing packing, Budget* budget);
   void store(std::span<const Value> values);
 
   void swap(Sequence& other) noexcept {

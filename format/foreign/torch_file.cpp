@@ -77,7 +77,9 @@ TorchFile::TorchFile(const std::string& path) : path_(path) {
   try {
     file_ = std::make_unique<MappedFile>(path);
     read();
+    file_->check_unchanged();
   } catch (const Error& error) {
+    if (file_) file_->check_unchanged();  // what is wrong may be no fault of its writer
     const bool placed = error.where().empty() || error.where() == path;
     throw Error(error.code(), error.what(), placed ? path : path + ": " + error.where());
   }
@@ -86,7 +88,9 @@ TorchFile::TorchFile(const std::string& path) : path_(path) {
 void TorchFile::read() {
   refuse_other_formats(file_->bytes());
   const auto release = [this](Bytes read) { file_->release(read); };
-  archive_ = std::make_unique<ZipArchive>(file_->bytes(), release);
+  budget_ = std::make_unique<Budget>(file_->bytes().size());
+  tree_ = Tree(budget_.get());
+  archive_ = std::make_unique<ZipArchive>(file_->bytes(), budget_.get(), release);
   archive_root_ = find_root(*archive_);
   check_records();
   const ZipArchive::Member* pickle = archive_->find(archive_root_ + "/data.pkl");
@@ -127,16 +131,21 @@ void TorchFile::check_records() {
 
 void TorchFile::read_pickle(Bytes pickle) {
   const ArchiveRecords records(*archive_, archive_root_);
-  PickleMachine machine(pickle, tree_, records, [this](Bytes read) { file_->release(read); });
-  root_ = machine.run();
-  if (machine.end() != pickle.size()) {
-    problems_.push_back({"trailing-bytes",
-                         std::to_string(pickle.size() - machine.end()) +
-                             " bytes follow the pickle's end and were not read",
-                         "data.pkl, byte " + std::to_string(machine.end())});
+  size_t end = 0;
+  {
+    PickleMachine machine(pickle, tree_, records, [this](Bytes read) { file_->release(read); });
+    root_ = machine.run();
+    end = machine.end();
+  }
+  if (end != pickle.size()) {
+    problems_.push_back(
+        {"trailing-bytes",
+         std::to_string(pickle.size() - end) + " bytes follow the pickle's end and were not read",
+         "data.pkl, byte " + std::to_string(end)});
   }
   const std::vector<Problem> found = check_tree(tree_, root_, file_->bytes().size());
   problems_.insert(problems_.end(), found.begin(), found.end());
+  tree_.release_budget();
 }
 
 }  // namespace rlreplay::foreign

@@ -15,8 +15,9 @@ namespace rlreplay::foreign {
 class TorchFile {
  public:
   /// Reads and checks the whole file; runs nothing, creates nothing.
-  /// Errors: kUnsafe where the file asks for code, kCorrupt where it contradicts itself,
-  /// kUnsupported where it is something else; `where` is the path, the member and the byte.
+  /// Errors: kLimit where it would cost more than its budget, kUnsafe where the file asks for code,
+  /// kCorrupt where it contradicts itself, kUnsupported where it is something else; `where` is the
+  /// path, the member and the byte.
   explicit TorchFile(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -30,6 +31,10 @@ class TorchFile {
   /// Lets go of the pages of the file that were read; they are read again where they are needed.
   void release() const { file_->release(file_->bytes()); }
 
+  /// To be called when the last of the content was used. Errors: kCorrupt where the file was
+  /// changed since it was opened.
+  void check_unchanged() const { file_->check_unchanged(); }
+
   /// What a reader must be told although the file can be read.
   const std::vector<Problem>& problems() const { return problems_; }
 
@@ -40,6 +45,7 @@ class TorchFile {
 
   std::string path_;
   std::unique_ptr<MappedFile> file_;
+  std::unique_ptr<Budget> budget_;  // of the reading
   std::unique_ptr<ZipArchive> archive_;
   std::string archive_root_;
   Tree tree_;

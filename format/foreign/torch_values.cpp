@@ -9,6 +9,7 @@ namespace rlreplay::foreign {
 namespace {
 
 constexpr size_t kMaxDims = 64;
+constexpr uint64_t kKnownEntry = 64;   // bytes, of a map's node
 constexpr int64_t kMaxExpansion = 64;  // logical bytes for each byte of the storage
 constexpr int64_t kSmallTensor = int64_t{16} << 20;
 
@@ -150,6 +151,7 @@ Value TorchValues::storage(Value id) {
             std::to_string(record->size()) + " bytes");
   }
   made.data = *record;
+  tree_.hold(kKnownEntry);
   const Value value = tree_.add_storage(made);
   known_.emplace(made.key, value.index);
   return value;

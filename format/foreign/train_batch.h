@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +20,9 @@ struct TrainBatch {
   std::vector<int64_t> response_lengths;     // [S]
   std::vector<uint64_t> mask_offsets = {0};  // [S + 1]
   std::vector<uint8_t> loss_mask;
-  std::vector<double> rewards;       // [S], as the trainer normalised them
+  std::vector<double> rewards;                            // [S], as the trainer normalised them
+  std::vector<std::optional<int64_t>> trajectory;         // [S]: their rollout_ids
+  std::vector<std::optional<int64_t>> trajectory_tokens;  // [S]: their rollout_mask_sums
   std::vector<double> raw_reward;    // in the order of the rollout; empty where not recorded
   std::vector<TokenColumn> columns;  // log_probs, advantages, ...: those that were recorded
 

@@ -1,5 +1,7 @@
 #include "format/foreign/train_shard.h"
 
+#include <cmath>
+
 #include "format/foreign/dump_check.h"
 
 namespace rlreplay::foreign {
@@ -80,6 +82,16 @@ int64_t TrainShard::length(size_t row, std::string_view column) const {
   throw Error(ErrorCode::kCorrupt,
               std::string(column) + " is missing or not an integer of 0 or more",
               path() + ": sample " + std::to_string(row));
+}
+
+std::optional<int64_t> TrainShard::whole_number(size_t row, std::string_view column) const {
+  const std::optional<Value> value = find(row, column);
+  if (!value) return std::nullopt;
+  if (value->kind == Kind::kInt) return value->integer;
+  const std::optional<double> number = scalar(row, column);
+  constexpr double kExact = 9007199254740992;  // 2^53
+  if (!number || std::trunc(*number) != *number || std::fabs(*number) > kExact) return std::nullopt;
+  return static_cast<int64_t>(*number);
 }
 
 std::optional<Numbers> TrainShard::batch_column(std::string_view name) const {

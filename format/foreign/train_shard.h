@@ -40,6 +40,9 @@ class TrainShard {
   /// The same, for lengths. Errors: kCorrupt where absent or negative.
   int64_t length(size_t row, std::string_view column) const;
 
+  /// The cell as an integer; nothing where it is absent or no whole number.
+  std::optional<int64_t> whole_number(size_t row, std::string_view column) const;
+
   /// A list beside the columns ("raw_reward").
   std::optional<Numbers> batch_column(std::string_view name) const;
 

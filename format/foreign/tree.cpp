@@ -9,16 +9,17 @@ namespace {
 constexpr size_t kShort = 64;
 constexpr size_t kShelf = size_t{1} << 14;
 
+}  // namespace
+
 template <class Container, class Item>
-Value add(Container& container, Item&& item, Kind kind) {
+Value Tree::add(Container& container, Item&& item, Kind kind) {
   if (container.size() >= UINT32_MAX) {
     throw Error(ErrorCode::kUnsupported, "the pickle holds more than four thousand million parts");
   }
+  hold(sizeof(item));
   container.push_back(std::forward<Item>(item));
   return Value::node(kind, static_cast<uint32_t>(container.size() - 1));
 }
-
-}  // namespace
 
 const Value* Tree::find(Value dict, std::string_view key) const {
   size_t i = 0;
@@ -39,7 +40,7 @@ Value Tree::add_sequence(Kind kind) { return add(sequences_, Sequence(), kind); 
 
 Value Tree::add_sequence(Kind kind, std::span<const Value> values) {
   const Value made = add_sequence(kind);
-  sequence(made).append(values, kind == Kind::kList);
+  append(made, values, kind == Kind::kList);
   return made;
 }
 
@@ -49,6 +50,7 @@ Value Tree::add_text(Kind kind, std::string_view text) {
 
 std::string_view Tree::copy(std::string_view text) {
   if (shelves_.empty() || kShelf - shelf_used_ < text.size()) {
+    hold(kShelf);
     shelves_.push_back(std::make_unique_for_overwrite<char[]>(kShelf));
     shelf_used_ = 0;
   }
@@ -60,14 +62,27 @@ std::string_view Tree::copy(std::string_view text) {
 
 Value Tree::own_text(Kind kind, std::string text) {
   if (text.size() <= kShort) return add_text(kind, text);
+  hold(sizeof(text) + text.size());
   owned_.push_back(std::move(text));
   return add_text(kind, owned_.back());
 }
 
-Value Tree::add_global(Global global) { return add(globals_, std::move(global), Kind::kGlobal); }
+Value Tree::add_global(Global global) {
+  hold(global.module.size() + global.name.size());
+  return add(globals_, std::move(global), Kind::kGlobal);
+}
+
 Value Tree::add_storage(const Storage& storage) { return add(storages_, storage, Kind::kStorage); }
-Value Tree::add_tensor(Tensor tensor) { return add(tensors_, std::move(tensor), Kind::kTensor); }
-Value Tree::add_array(Kind kind, Array array) { return add(arrays_, std::move(array), kind); }
+
+Value Tree::add_tensor(Tensor tensor) {
+  hold((tensor.shape.size() + tensor.stride.size()) * sizeof(int64_t));
+  return add(tensors_, std::move(tensor), Kind::kTensor);
+}
+
+Value Tree::add_array(Kind kind, Array array) {
+  hold(array.shape.size() * sizeof(int64_t));
+  return add(arrays_, std::move(array), kind);
+}
 
 Value Tree::add_array_dtype(const ArrayDType& dtype) {
   return add(array_dtypes_, dtype, Kind::kArrayDType);
@@ -89,6 +104,7 @@ std::vector<uint32_t> Tree::uses(Value root) const {
 }
 
 Bytes Tree::own_bytes(std::string bytes) {
+  hold(sizeof(bytes) + bytes.size());
   owned_.push_back(std::move(bytes));
   return as_bytes(owned_.back());
 }

@@ -10,6 +10,7 @@
 #include "format/foreign/sequence.h"
 #include "format/foreign/torch_dtype.h"
 #include "format/foreign/value.h"
+#include "src/base/budget.h"
 
 namespace rlreplay::foreign {
 
@@ -88,6 +89,21 @@ struct Array {
 /// used twice is one part. Texts point into the pickle's bytes, which must outlive the tree.
 class Tree {
  public:
+  /// What is added draws on `budget`, where there is one. Errors of all that adds: kLimit.
+  explicit Tree(Budget* budget = nullptr) : budget_(budget) {}
+
+  /// Ends the drawing: what follows is the reader's own.
+  void release_budget() { budget_ = nullptr; }
+  void hold(uint64_t bytes) {
+    if (budget_ != nullptr) budget_->hold(bytes);
+  }
+  void give_back(uint64_t bytes) {
+    if (budget_ != nullptr) budget_->give_back(bytes);
+  }
+  void work(uint64_t steps) {
+    if (budget_ != nullptr) budget_->work(steps);
+  }
+
   Sequence& sequence(Value value) { return sequences_[value.index]; }
   const Sequence& sequence(Value value) const { return sequences_[value.index]; }
   std::string_view text(Value value) const { return texts_[value.index]; }
@@ -108,6 +124,11 @@ class Tree {
 
   Value add_sequence(Kind kind);
   Value add_sequence(Kind kind, std::span<const Value> values);
+  /// Sequence::append and fit, on the budget.
+  void append(Value to, std::span<const Value> values, bool packed) {
+    sequence(to).append(values, packed, budget_);
+  }
+  void fit(Value list) { sequence(list).fit(budget_); }
   /// Short ones are copied: they are what a reader asks for, they lie between long lists, and each
   /// would bring the lists around it back into memory.
   Value add_text(Kind kind, std::string_view text);
@@ -125,8 +146,11 @@ class Tree {
   Bytes own_bytes(std::string bytes);
 
  private:
+  template <class Container, class Item>
+  Value add(Container& container, Item&& item, Kind kind);
   std::string_view copy(std::string_view text);
 
+  Budget* budget_;
   std::vector<Sequence> sequences_;
   std::vector<std::string_view> texts_;
   std::deque<std::string> owned_;

@@ -15,6 +15,9 @@ constexpr size_t kMaxDepth = 1000;
 constexpr uint64_t kSmall = 1 << 20;
 constexpr uint64_t kMaxSharing = 64;  // values for each byte of the file
 
+/// Of each sequence: mark, weight, depth, and its place in the order.
+constexpr uint64_t kWalkBytes = 1 + 8 + 4 + sizeof(Value);
+
 enum class Mark : uint8_t { kNew, kOpen, kDone };
 
 /// Depth-first walk over the parts of a tree, without recursion.
@@ -48,6 +51,7 @@ class Walk {
     if (mark == Mark::kOpen) {
       throw Error(ErrorCode::kUnsupported, "the content is cyclic: a container holds itself");
     }
+    if (open_.size() == kMaxDepth) refuse_depth();
     mark = Mark::kOpen;
     open_.push_back({value, 0});
   }
@@ -63,6 +67,11 @@ class Walk {
     open_.pop_back();
   }
 
+  [[noreturn]] static void refuse_depth() {
+    throw Error(ErrorCode::kCorrupt,
+                "the content is nested more than " + std::to_string(kMaxDepth) + " levels deep");
+  }
+
   void leave(Value value, const Sequence& sequence) {
     uint64_t weight = 1;
     uint32_t depth = 0;
@@ -76,10 +85,7 @@ class Walk {
       weight += sequence.size();
       check_weight(weight);
     }
-    if (depth + 1 > kMaxDepth) {
-      throw Error(ErrorCode::kCorrupt,
-                  "the content is nested more than " + std::to_string(kMaxDepth) + " levels deep");
-    }
+    if (depth + 1 > kMaxDepth) refuse_depth();
     weights_[value.index] = weight;
     depths_[value.index] = depth + 1;
     marks_[value.index] = Mark::kDone;
@@ -234,6 +240,8 @@ std::string key_name(const Tree& tree, Value key) {
 
 std::vector<Problem> check_tree(Tree& tree, Value root, size_t bytes) {
   const uint64_t allowed = std::max(kSmall, bytes * kMaxSharing);
+  const uint64_t walk = tree.sequences() * kWalkBytes;
+  tree.hold(walk);
   const std::vector<Value> parts = Walk(tree, allowed).run(root);
   const KeyOrder keys(tree);
   std::vector<Problem> problems;
@@ -243,14 +251,19 @@ std::vector<Problem> check_tree(Tree& tree, Value root, size_t bytes) {
     const bool object = part.kind == Kind::kObject;
     Sequence& sequence = tree.sequence(part);
     if ((!set && !dict && !object) || sequence.size() < 2) continue;
+    const uint64_t sorting = sequence.size() * sizeof(size_t) * 2;
+    tree.work(sequence.size() * static_cast<size_t>(std::bit_width(sequence.size())));
+    tree.hold(sorting);
     std::vector<Value> duplicates;
     const Value* key = settle(keys, sequence, object ? 1 : 0, set ? 1 : 2, duplicates);
+    tree.give_back(sorting);
     if (key == nullptr) continue;
     problems.push_back({"duplicate-key",
                         key_name(tree, *key) + " occurs twice in one " + (set ? "set" : "dict") +
                             "; the last one counts",
                         ""});
   }
+  tree.give_back(walk);
   return problems;
 }
 

@@ -13,8 +13,7 @@ namespace {
 constexpr uint32_t kLocalSignature = 0x04034b50;
 constexpr uint32_t kDescriptorSignature = 0x08074b50;
 constexpr size_t kLocalSize = 30;
-constexpr uint64_t kMaxRatio = 100;
-constexpr uint64_t kSmall = uint64_t{16} << 20;
+constexpr uint64_t kEntryBytes = 192;  // of its description, name and places in the index
 constexpr size_t kProgress = size_t{16} << 20;
 
 [[noreturn]] void corrupt(const ZipEntry& entry, const std::string& message) {
@@ -80,22 +79,14 @@ void check_tail(const ZipEntry& entry, Bytes tail) {
   }
 }
 
-void check_bomb(const ZipEntry& entry) {
-  const uint64_t allowed =
-      std::max(kSmall, entry.stored_size > UINT64_MAX / kMaxRatio ? UINT64_MAX
-                                                                  : entry.stored_size * kMaxRatio);
-  if (entry.size > allowed) {
-    corrupt(entry, "the member claims to inflate from " + std::to_string(entry.stored_size) +
-                       " to " + std::to_string(entry.size) + " bytes; at most " +
-                       std::to_string(kMaxRatio) + " times is accepted");
-  }
-}
-
 }  // namespace
 
-ZipArchive::ZipArchive(Bytes file, const Progress& progress) {
+ZipArchive::ZipArchive(Bytes file, Budget* given, const Progress& progress) {
+  Budget own(file.size());
+  Budget& budget = given != nullptr ? *given : own;
   const ZipDirectory directory = read_zip_directory(file);
   const std::vector<ZipEntry>& entries = directory.entries;
+  budget.hold(entries.size() * kEntryBytes);
   std::vector<size_t> order(entries.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -123,17 +114,20 @@ ZipArchive::ZipArchive(Bytes file, const Progress& progress) {
   }
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!index_.emplace(entries[i].name, i).second) corrupt(entries[i], "two members of this name");
-    read_content(entries[i], members_[i], progress);
+    read_content(entries[i], members_[i], budget, progress);
   }
 }
 
-void ZipArchive::read_content(const ZipEntry& entry, Member& member, const Progress& progress) {
+void ZipArchive::read_content(const ZipEntry& entry, Member& member, Budget& budget,
+                              const Progress& progress) {
   if (entry.method == kZipStored) {
     if (entry.size != entry.stored_size) corrupt(entry, "a stored member has two sizes");
   } else {
-    check_bomb(entry);
-    Buffer<uint8_t> content(entry.size);
+    Buffer<uint8_t> content;
     try {
+      budget.hold(entry.size);
+      budget.work(entry.size);
+      content = Buffer<uint8_t>(entry.size);
       inflate_exactly(member.content, {content.data(), content.size()});
     } catch (const Error& error) {
       throw Error(error.code(), error.what(), "member " + printable(entry.name));

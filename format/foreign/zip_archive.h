@@ -7,6 +7,7 @@
 
 #include "format/foreign/bytes.h"
 #include "format/foreign/zip_directory.h"
+#include "src/base/budget.h"
 #include "src/base/buffer.h"
 
 namespace rlreplay::foreign {
@@ -24,10 +25,10 @@ class ZipArchive {
   /// Called now and then with a part of the file that was read and is not needed soon.
   using Progress = std::function<void(Bytes)>;
 
-  /// The archive keeps views into `file`, and holds itself what had to be inflated: at most
-  /// 100 times the member's stored size (16 MiB for small ones).
-  /// Errors: kCorrupt, kUnsupported (see read_zip_directory).
-  explicit ZipArchive(Bytes file, const Progress& progress = {});
+  /// The archive keeps views into `file`, and holds itself what had to be inflated, all of it on
+  /// one budget: that of `file` where none is given.
+  /// Errors: kLimit, kCorrupt, kUnsupported (see read_zip_directory).
+  explicit ZipArchive(Bytes file, Budget* budget = nullptr, const Progress& progress = {});
 
   const std::vector<Member>& members() const { return members_; }
 
@@ -36,7 +37,8 @@ class ZipArchive {
 
  private:
   /// Replaces the stored bytes of `member` by its content, and checks the CRC.
-  void read_content(const ZipEntry& entry, Member& member, const Progress& progress);
+  void read_content(const ZipEntry& entry, Member& member, Budget& budget,
+                    const Progress& progress);
 
   std::vector<Member> members_;
   std::vector<Buffer<uint8_t>> inflated_;

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "format/foreign/atomic_file.h"
 #include "format/foreign/bytes.h"
+#include "src/base/atomic_file.h"
 
 namespace rlreplay::foreign {
 

@@ -81,6 +81,16 @@ struct Pair {
   int64_t count(int64_t r) const { return std::min(kKeyBlock, position + r + 1 - first); }
 };
 
+constexpr float kOnes[kTileRows] = {1, 1, 1, 1, 1, 1};
+
+/// to[i] += x[i]; n is a multiple of kLanes.
+HWY_INLINE void add_rows(const float* x, int64_t n, float* to) {
+  const D d;
+  for (int64_t i = 0; i < n; i += kLanes) {
+    hn::StoreU(hn::Add(hn::LoadU(d, to + i), hn::LoadU(d, x + i)), d, to + i);
+  }
+}
+
 /// Scores and dP of one row to p and dS; keys that it does not see get +0, to the end of the block.
 HWY_INLINE void row_gradients(float* p, float* ds, int64_t count, float lse, float delta) {
   const D d;
@@ -102,6 +112,79 @@ HWY_INLINE void row_gradients(float* p, float* ds, int64_t count, float lse, flo
     hn::StoreU(hn::Zero(d), d, p + at);
     hn::StoreU(hn::Zero(d), d, ds + at);
   }
+}
+
+/// The part of dq of a tile of rows in one block. A row runs over the keys that it sees and no
+/// others: a 0 of its own times an infinity of theirs would be no number.
+void tile_dq(const Pair& pair, const Workspace& work, int64_t row, int64_t rows, int64_t width) {
+  const int64_t common = pair.count(row), most = pair.count(row + rows - 1);
+  float* dq = pair.dq + row * width;
+  Product sum{.a = work.ds + row * kKeyBlock,
+              .a_row = kKeyBlock,
+              .a_step = 1,
+              .b = work.key_rows,
+              .b_step = width,
+              .c = dq,
+              .c_row = width,
+              .steps = common,
+              .into = Into::kFolded};
+  if (common == most) return product(sum, rows, width / kLanes);
+  HWY_ALIGN float chain[kTileRows * kMaxHeadSize];
+  sum.c = chain;
+  sum.into = Into::kScaled;
+  product(sum, rows, width / kLanes);
+  sum.into = Into::kContinued;
+  sum.factors = kOnes;
+  for (int64_t r = 1; r < rows; ++r) {
+    sum.a = work.ds + (row + r) * kKeyBlock + common;
+    sum.b = work.key_rows + common * width;
+    sum.c = chain + r * width;
+    sum.steps = pair.count(row + r) - common;
+    if (sum.steps > 0) product(sum, 1, width / kLanes);
+  }
+  add_rows(chain, rows * width, dq);
+}
+
+/// The part of dk or dv of keys [key, key + n) of a block, from p or dS and rows of q or dout. A
+/// key runs over the queries that see it and no others, as in tile_dq; those that see some keys of
+/// the tile come first.
+void tile_dkv(const Pair& pair, const float* p, const float* rows, int64_t key, int64_t n,
+              int64_t width, float* out) {
+  const auto first_query = [&](int64_t k) {
+    return std::clamp<int64_t>(pair.first + k - pair.position, 0, pair.rows);
+  };
+  const int64_t skip = first_query(key), common = first_query(key + n - 1);
+  Product sum{.a = p + common * kKeyBlock + key,
+              .a_row = 1,
+              .a_step = kKeyBlock,
+              .b = rows + common * width,
+              .b_step = width,
+              .c = out + key * width,
+              .c_row = width,
+              .steps = pair.rows - common,
+              .into = Into::kFolded};
+  if (skip == common) return product(sum, n, width / kLanes);
+  HWY_ALIGN float chain[kTileRows * kMaxHeadSize];
+  std::fill_n(chain, n * width, 0.0f);
+  for (int64_t k = key; k + 1 < key + n; ++k) {
+    const int64_t begin = first_query(k);
+    if (begin == common) break;
+    product({.a = p + begin * kKeyBlock + k,
+             .a_row = 1,
+             .a_step = kKeyBlock,
+             .b = rows + begin * width,
+             .b_step = width,
+             .c = chain + (k - key) * width,
+             .c_row = width,
+             .steps = common - begin,
+             .into = Into::kScaled},
+            1, width / kLanes);
+  }
+  sum.c = chain;
+  sum.into = Into::kContinued;
+  sum.factors = kOnes;
+  product(sum, n, width / kLanes);
+  add_rows(chain, n * width, out + key * width);
 }
 
 /// p and dS of a tile of rows, and its part of dq.
@@ -130,19 +213,7 @@ void tile_gradients(const Pair& pair, const Workspace& work, int64_t row, int64_
     row_gradients(p + r * kKeyBlock, ds + r * kKeyBlock, pair.count(row + r),
                   pair.lse[(row + r) * pair.heads], pair.delta[(row + r) * pair.heads]);
   }
-  if (pair.dq == nullptr) return;
-  // Keys that a row does not see are +0 at the end of its chain: at most the sign of a zero
-  // changes, and the fold loses it.
-  product({.a = ds,
-           .a_row = kKeyBlock,
-           .a_step = 1,
-           .b = work.key_rows,
-           .b_step = width,
-           .c = pair.dq + row * width,
-           .c_row = width,
-           .steps = most,
-           .into = Into::kFolded},
-          rows, width / kLanes);
+  if (pair.dq != nullptr) tile_dq(pair, work, row, rows, width);
 }
 
 void visit_pair(const Pair& pair, const Workspace& work, int64_t size, float scale) {
@@ -155,23 +226,8 @@ void visit_pair(const Pair& pair, const Workspace& work, int64_t size, float sca
   const int64_t keys = pair.count(pair.rows - 1);
   for (int64_t key = 0, n; key < keys; key += n) {
     n = tile_rows(keys - key);
-    // Queries before the first key of the tile see none of it; the others' unseen keys are +0 at
-    // the beginning of a chain, which leaves it +0.
-    const int64_t skip = std::max<int64_t>(0, pair.first + key - pair.position);
-    Product sum{.a = work.p + skip * kKeyBlock + key,
-                .a_row = 1,
-                .a_step = kKeyBlock,
-                .b = pair.dout + skip * width,
-                .b_step = width,
-                .c = pair.dv + key * width,
-                .c_row = width,
-                .steps = pair.rows - skip,
-                .into = Into::kFolded};
-    product(sum, n, width / kLanes);
-    sum.a = work.ds + skip * kKeyBlock + key;
-    sum.b = pair.q + skip * width;
-    sum.c = pair.dk + key * width;
-    product(sum, n, width / kLanes);
+    tile_dkv(pair, work.p, pair.dout, key, n, width, pair.dv);
+    tile_dkv(pair, work.ds, pair.q, key, n, width, pair.dk);
   }
 }
 

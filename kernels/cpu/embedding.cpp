@@ -27,12 +27,15 @@ void embedding(const Embedding& op, ThreadPool& pool) {
   });
 }
 
-/// sum[i] += a[i] for n contributions; touches nothing behind them.
-void contribute_part(const float* a, int64_t n, const TokenRounding& rounding, TokenVector& tokens,
-                     int64_t* sum, uint32_t* overflow) {
+/// Columns [begin, begin + n) of a row of the sum += a; touches nothing behind them.
+void contribute_part(const float* a, int64_t n, const TokenRounding& rounding,
+                     const TokenVector& tokens, const TokenSum& to, int64_t row, int64_t begin) {
+  int64_t* sum = to.sum.row(row) + begin;
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) tokens.add(Whole().load(a + i), sum + i);
-  for (; i < n; ++i) contribute(rounding, a[i], sum[i], overflow);
+  for (; i + kLanes <= n; i += kLanes) {
+    tokens.add(Whole().load(a + i), sum + i, to.element(row, begin + i), n - i);
+  }
+  for (; i < n; ++i) contribute(rounding, a[i], to, row, begin + i);
 }
 
 /// Tokens with one id add to one row, so work is cut by columns.
@@ -40,32 +43,30 @@ void embedding_tokens(const EmbeddingTokens& op, ThreadPool& pool) {
   constexpr int64_t kColumns = 512;  // shorter pieces of rows waste the prefetcher
   const auto rounding = token_rounding(op.dtable);
   pool.run((op.dx.cols + kColumns - 1) / kColumns, [&](int64_t item, int) HWY_ATTR {
-    TokenVector tokens(rounding);
+    const TokenVector tokens(rounding, op.dtable.rejected);
     const int64_t begin = item * kColumns, n = std::min(kColumns, op.dx.cols - begin);
     for (int64_t t = 0; t < op.dx.rows; ++t) {
       const int64_t row = int64_t{op.ids[t]} - op.first_id;
       if (row < 0 || row >= op.dtable.sum.rows) continue;
-      contribute_part(op.dx.row(t) + begin, n, rounding, tokens, op.dtable.sum.row(row) + begin,
-                      op.dtable.overflow);
+      contribute_part(op.dx.row(t) + begin, n, rounding, tokens, op.dtable, row, begin);
     }
-    if (tokens.rejected()) raise_overflow(op.dtable.overflow);
   });
 }
 
-void bias_row(const float* dy, int64_t n, TokenVector& tokens, int64_t* sum) {
-  each_vector(n, [&](auto part, int64_t i) HWY_ATTR { tokens.add(part.load(dy + i), sum + i); });
+void bias_row(const float* dy, int64_t n, const TokenVector& tokens, int64_t* sum) {
+  each_vector(
+      n, [&](auto part, int64_t i) HWY_ATTR { tokens.add(part.load(dy + i), sum + i, i, n - i); });
 }
 
 void bias_tokens(const BiasTokens& op, ThreadPool& pool) {
   TokenPartials partials(pool, op.dy.cols);
   const auto rounding = token_rounding(op.dbias);
   each_item(pool, op.dy.rows, op.dy.cols, [&](Range rows, int worker) HWY_ATTR {
-    TokenVector tokens(rounding);
+    const TokenVector tokens(rounding, op.dbias.rejected);
     for (int64_t t = rows.begin; t < rows.end; ++t) {
       if (op.counts != nullptr && op.counts[t] == 0) continue;
       bias_row(op.dy.row(t), op.dy.cols, tokens, partials.of(worker));
     }
-    if (tokens.rejected()) raise_overflow(op.dbias.overflow);
   });
   partials.add_to(op.dbias.sum.row(0));
 }

@@ -50,7 +50,7 @@ class TokenProduct {
   TokenProduct(const MatmulTokens& op, ThreadPool& pool)
       : op_(op),
         pool_(pool),
-        rounding_(token_rounding(op.dw)),
+        rounding_(token_rounding(op.dw), op.dw),
         tiles_(ceil_div(op.dy.cols, kTileRows)),
         panels_(ceil_div(op.x.cols, kPanel)),
         accumulate_(op.accumulate) {}
@@ -151,14 +151,16 @@ class TokenProduct {
     const int64_t col = panel * kPanel;
     const int64_t cols = std::min(op_.x.cols - col, kPanel);
     const float* x = x_ + panel * static_cast<int64_t>(chunk_->rows.size()) * kPanel;
+    const int64_t element = op_.dw.element(n.begin, col);
     if (cols == kPanel) {
       int64_t* sum = op_.dw.sum.row(n.begin) + col;
       const int64_t stride = op_.dw.sum.stride;
-      add_leaves(n.size(), dy, x, {accumulate_ ? sum : nullptr, stride, sum, stride, stream_}, tile,
+      add_leaves(n.size(), dy, x,
+                 {accumulate_ ? sum : nullptr, stride, sum, stride, stream_, element}, tile,
                  pending);
       return;
     }
-    add_leaves(n.size(), dy, x, {nullptr, 0, tile, kPanel, false}, tile, pending);
+    add_leaves(n.size(), dy, x, {nullptr, 0, tile, kPanel, false, element}, tile, pending);
     pending.finish(rounding_);
     for (int64_t r = 0; r < n.size(); ++r) {
       int64_t* sum = op_.dw.sum.row(n.begin + r) + col;
@@ -172,7 +174,6 @@ class TokenProduct {
   void add_leaves(int64_t rows, const float* dy, const float* x, const Sums& sums, int64_t* tile,
                   Pending& pending) const {
     const Leaf leaf = choose_leaf(rows);
-    bool accepted = true;
     Sums now = sums;
     for (size_t i = 0; i < chunk_->leaves.size(); ++i) {
       const Range& tokens = chunk_->leaves[i];
@@ -181,12 +182,11 @@ class TokenProduct {
       now.to_stride = last ? sums.to_stride : kPanel;
       now.stream = last && sums.stream;
       const bool fetch = i == 0 && sums.from != nullptr;
-      accepted &= leaf(dy + tokens.begin * rows, x + tokens.begin * kPanel, tokens.size(),
-                       rounding_, now, fetch, pending);
+      leaf(dy + tokens.begin * rows, x + tokens.begin * kPanel, tokens.size(), rounding_, now,
+           fetch, pending);
       now.from = tile;
       now.from_stride = kPanel;
     }
-    if (!accepted) raise_overflow(op_.dw.overflow);
   }
 
   const MatmulTokens& op_;

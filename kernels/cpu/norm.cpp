@@ -44,11 +44,11 @@ void rms_norm(const RmsNorm& op, ThreadPool& pool) {
 }
 
 /// The contributions g (x r) to dw of one row; `sum` has room for whole vectors.
-void contribute_row(const float* x, const float* g, float r, int64_t n, TokenVector& tokens,
+void contribute_row(const float* x, const float* g, float r, int64_t n, const TokenVector& tokens,
                     int64_t* sum) {
   const F scale = Simd::set(r);
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
-    tokens.add(hn::Mul(part.load(g + i), hn::Mul(part.load(x + i), scale)), sum + i);
+    tokens.add(hn::Mul(part.load(g + i), hn::Mul(part.load(x + i), scale)), sum + i, i, n - i);
   });
 }
 
@@ -67,7 +67,7 @@ void backward_row(const float* x, const float* w, float r, const float* g, const
   });
 }
 
-void backward_token(const RmsNormBackward& op, int64_t t, TokenVector* tokens, int64_t* sum) {
+void backward_token(const RmsNormBackward& op, int64_t t, const TokenVector* tokens, int64_t* sum) {
   const bool counts = tokens != nullptr && (op.counts == nullptr || op.counts[t] != 0);
   for (int64_t h = 0; h < op.x.heads; ++h) {
     const float *x = op.x.at(t, h), *g = op.dy.at(t, h);
@@ -85,11 +85,10 @@ void rms_norm_backward(const RmsNormBackward& op, ThreadPool& pool) {
   TokenPartials partials(pool, counted ? op.x.dim : 0);
   const auto rounding = token_rounding(op.dw);
   each_item(pool, op.x.tokens, op.x.heads * op.x.dim, [&](Range rows, int worker) HWY_ATTR {
-    TokenVector tokens(rounding);
+    const TokenVector tokens(rounding, op.dw.rejected);
     for (int64_t t = rows.begin; t < rows.end; ++t) {
       backward_token(op, t, counted ? &tokens : nullptr, partials.of(worker));
     }
-    if (counted && tokens.rejected()) raise_overflow(op.dw.overflow);
   });
   if (counted) partials.add_to(op.dw.sum.row(0));
 }

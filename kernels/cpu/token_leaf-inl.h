@@ -30,7 +30,7 @@ constexpr bool kDirect = HWY_TARGET == HWY_AVX3;
 using Half = hn::Vec<hn::Half<Simd::D>>;
 using DI64 = hn::Repartition<int64_t, Simd::D>;
 
-/// 2^S, which is between 2^-126 and 2^126.
+/// 2^S, at most 2^126. Where it is below every float, it is +0, which all contributions round to.
 using Unit = std::conditional_t<kDirect, float, double>;
 
 /// a 2^S, rounded to nearest, ties to even; below 2^51 where the target does not convert.
@@ -55,13 +55,16 @@ struct Sums {
   int64_t* to = nullptr;
   int64_t to_stride = 0;
   bool stream = false;  // past the caches
+  int64_t element = 0;  // of the whole sum, the first of the tile
 };
 
 /// Adds the contributions of leaves to sums of int64.
 class LeafRounding {
  public:
-  explicit LeafRounding(const TokenRounding& rounding)
+  LeafRounding(const TokenRounding& rounding, const TokenSum& sum)
       : rounding_(rounding),
+        rejected_(sum.rejected),
+        columns_(sum.sum.cols),
         unit_(static_cast<Unit>(rounding.unit)),
         small_bits_(std::bit_cast<int32_t>(
             kDirect ? rounding.limit
@@ -99,9 +102,10 @@ class LeafRounding {
     }
   }
 
-  /// Adds `rows` rows of any values; false if one was rejected.
-  HWY_NOINLINE bool add_large(const float* values, int64_t rows, const Sums& sums) const {
-    TokenVector rounding(rounding_);
+  /// Adds `rows` rows of any values.
+  HWY_NOINLINE void add_large(const float* values, int64_t rows, const Sums& sums) const {
+    const TokenVector rounding(rounding_, rejected_);
+    const int64_t width = columns_ - sums.element % columns_;  // of the panel; the rest is padding
     for (int64_t r = 0; r < rows; ++r) {
       int64_t* to = sums.to + r * sums.to_stride;
       if (sums.from == nullptr) {
@@ -110,10 +114,10 @@ class LeafRounding {
         std::copy_n(sums.from + r * sums.from_stride, kPanel, to);
       }
       for (int64_t i = 0; i < kPanel; i += kLanes, values += kLanes) {
-        rounding.add(hn::Load(Simd::D(), values), to + i);
+        rounding.add(hn::Load(Simd::D(), values), to + i, sums.element + r * columns_ + i,
+                     width - i);
       }
     }
-    return !rounding.rejected();
   }
 
  private:
@@ -127,6 +131,8 @@ class LeafRounding {
   }
 
   TokenRounding rounding_;
+  Rejected* rejected_;
+  int64_t columns_;
   Unit unit_;
   int32_t small_bits_;  // magnitudes below are accepted, and small enough for round_small
 };
@@ -146,13 +152,13 @@ struct Pending {
   }
 };
 
-/// Adds what is pending, and leaves one leaf of `tokens` tokens pending for `sums`; false if a
-/// contribution was rejected. fetch: whether the sums are not yet in the cache.
-using Leaf = bool (*)(const float* a, const float* b, int64_t tokens, const LeafRounding& rounding,
+/// Adds what is pending, and leaves one leaf of `tokens` tokens pending for `sums`. fetch: whether
+/// the sums are not yet in the cache.
+using Leaf = void (*)(const float* a, const float* b, int64_t tokens, const LeafRounding& rounding,
                       const Sums& sums, bool fetch, Pending& pending);
 
 template <int kRows>
-HWY_NOINLINE bool leaf(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t tokens,
+HWY_NOINLINE void leaf(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t tokens,
                        const LeafRounding& rounding, const Sums& sums, bool fetch,
                        Pending& pending) {
   const Simd::D d;
@@ -181,7 +187,6 @@ HWY_NOINLINE bool leaf(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
   }
   pending.sums = sums;
   pending.rows = kRows;
-  return true;
 }
 
 template <int... kRow>

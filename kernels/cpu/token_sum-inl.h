@@ -6,6 +6,9 @@
 #define RLREPLAY_KERNELS_CPU_TOKEN_SUM_INL_H_
 #endif
 
+#include <algorithm>
+#include <cmath>
+
 #include <hwy/highway.h>
 
 #include "kernels/cpu/arithmetic-inl.h"
@@ -16,7 +19,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace rlreplay::kernels::cpu::HWY_NAMESPACE {
 
-/// Rounds vectors of contributions and remembers whether one was rejected.
+/// Rounds vectors of contributions, and notes those that are rejected.
 class TokenVector {
  public:
   using D = Simd::D;
@@ -24,31 +27,41 @@ class TokenVector {
   using DF64 = hn::Repartition<double, D>;
   using I64 = hn::Vec<DI64>;
 
-  explicit HWY_INLINE TokenVector(const TokenRounding& rounding)
-      : limit_(Simd::set(rounding.limit)), unit_(unit(rounding)), rejected_(hn::FirstN(D(), 0)) {}
+  HWY_INLINE TokenVector(const TokenRounding& rounding, Rejected* rejected)
+      : limit_(Simd::set(rounding.limit)), unit_(unit(rounding)), rejected_(rejected) {}
 
-  /// sum[i] += a[i] for one vector of contributions; a rejected one adds nothing.
-  HWY_INLINE void add(Simd::F a, int64_t* HWY_RESTRICT sum) {
+  /// sum[i] += a[i] for one vector of contributions; a rejected one adds nothing. `element` is the
+  /// sum's of a[0]; lanes from `left` on are no contributions.
+  HWY_INLINE void add(Simd::F a, int64_t* HWY_RESTRICT sum, int64_t element, int64_t left) const {
     const DI64 di;
     const auto half = hn::Lanes(di);
-    const auto magnitude = hn::Abs(a);
-    const auto accepted = hn::Lt(magnitude, limit_);
-    rejected_ = hn::Or(rejected_, hn::Not(accepted));
-    a = hn::IfThenElseZero(accepted, a);
+    const auto accepted = hn::Lt(hn::Abs(a), limit_);
+    if (HWY_UNLIKELY(!hn::AllTrue(D(), accepted))) {
+      note(a, element, left);
+      a = hn::IfThenElseZero(accepted, a);
+    }
     hn::StoreU(hn::Add(hn::LoadU(di, sum), round(hn::LowerHalf(a))), di, sum);
     hn::StoreU(hn::Add(hn::LoadU(di, sum + half), round(hn::UpperHalf(hn::Half<D>(), a))), di,
                sum + half);
   }
 
-  HWY_INLINE bool rejected() const { return !hn::AllFalse(D(), rejected_); }
-
  private:
+  HWY_NOINLINE void note(Simd::F a, int64_t element, int64_t left) const {
+    constexpr int64_t kLanes = hn::MaxLanes(D());
+    HWY_ALIGN float values[kLanes], limits[kLanes];
+    hn::Store(a, D(), values);
+    hn::Store(limit_, D(), limits);
+    for (int64_t i = 0; i < std::min(kLanes, left); ++i) {
+      if (!(std::fabs(values[i]) < limits[i])) rejected_->add(values[i], element + i);
+    }
+  }
+
   using Half = hn::Vec<hn::Half<D>>;
 
 #if HWY_TARGET == HWY_AVX3
   using Unit = Simd::F;
 
-  /// 2^S is a float: S is between -126 and 126.
+  /// S is at most 126, so 2^S is a float; below 2^-149 it is +0, which the contributions round to.
   static HWY_INLINE Unit unit(const TokenRounding& rounding) {
     return Simd::set(static_cast<float>(rounding.unit));
   }
@@ -85,7 +98,7 @@ class TokenVector {
 
   Simd::F limit_;
   Unit unit_;
-  Simd::M rejected_;
+  Rejected* rejected_;
 };
 
 }  // namespace rlreplay::kernels::cpu::HWY_NAMESPACE

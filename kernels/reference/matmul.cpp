@@ -100,7 +100,7 @@ void matmul_tokens(const MatmulTokens& op, ThreadPool&) {
         for (int64_t t = leaf.begin; t < leaf.end; ++t) {
           sum = Scalar::fma(op.dy(t, n), op.x(t, k), sum);
         }
-        contribute(rounding, sum, op.dw.sum(n, k), op.dw.overflow);
+        contribute(rounding, sum, op.dw, n, k);
       }
     }
   }

@@ -24,7 +24,7 @@ void embedding_tokens(const EmbeddingTokens& op, ThreadPool&) {
     const int64_t row = int64_t{op.ids[t]} - op.first_id;
     if (row < 0 || row >= op.dtable.sum.rows) continue;
     for (int64_t i = 0; i < op.dx.cols; ++i) {
-      contribute(rounding, op.dx(t, i), op.dtable.sum(row, i), op.dtable.overflow);
+      contribute(rounding, op.dx(t, i), op.dtable, row, i);
     }
   }
 }
@@ -34,7 +34,7 @@ void bias_tokens(const BiasTokens& op, ThreadPool&) {
   for (int64_t t = 0; t < op.dy.rows; ++t) {
     if (op.counts != nullptr && op.counts[t] == 0) continue;
     for (int64_t i = 0; i < op.dy.cols; ++i) {
-      contribute(rounding, op.dy(t, i), op.dbias.sum(0, i), op.dbias.overflow);
+      contribute(rounding, op.dy(t, i), op.dbias, 0, i);
     }
   }
 }
@@ -68,7 +68,7 @@ void rms_norm_backward(const RmsNormBackward& op, ThreadPool&) {
       const float pull = ((r * r) * r) * (s / static_cast<float>(n));
       for (int64_t i = 0; i < n; ++i) {
         const float gi = g[i];
-        if (counts) contribute(rounding, gi * (x[i] * r), op.dw.sum(0, i), op.dw.overflow);
+        if (counts) contribute(rounding, gi * (x[i] * r), op.dw, 0, i);
         float d = fmaf(-x[i], pull, r * (gi * w[i]));
         if (residual != nullptr) d = d + residual[i];
         dx[i] = d;

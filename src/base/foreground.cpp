@@ -2,70 +2,63 @@
 
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "src/base/error.h"
+#include "src/base/descendants.h"
+#include "src/base/descriptor.h"
 #include "src/base/interrupt.h"
+#include "src/base/spawn.h"
 
 namespace rlreplay {
 namespace {
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> out;
-  for (std::string& text : texts) out.push_back(text.data());
-  out.push_back(nullptr);
-  return out;
-}
-
-pid_t start(const Command& command) {
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  std::vector<std::string> arguments = command.arguments;
-  for (const auto& [name, value] : command.environment) {
-    value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
-  }
-  pid_t id = -1;
-  const int status = ::posix_spawnp(&id, arguments.at(0).c_str(), nullptr, &attributes,
-                                    pointers(arguments).data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  if (status == 0) return id;
-  throw Error(ErrorCode::kEnvironment,
-              "cannot start the command: " + std::string(std::strerror(status)),
-              command.arguments[0]);
-}
-
 /// A terminal sends Ctrl-C to all of its foreground group; whoever sends one with kill means us.
 bool has_got(int signal) { return signal == SIGINT && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp(); }
 
-/// Waits for the end; hands the first signal on.
+/// Waits for the end; hands the first signal on to all that was started, and a second one's answer
+/// is SIGKILL. Whether there was one.
 bool wait_for(pid_t id, const Interrupt& interrupt) {
-  const auto process = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
-  if (process < 0) return false;  // waitpid waits then
+  const Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, id, 0)));
+  if (!process) return false;  // waitpid waits then
   bool interrupted = false;
   while (true) {
-    pollfd files[] = {{process, POLLIN, 0}, {interrupt.fd(), POLLIN, 0}};
-    const nfds_t watched = interrupted ? 1 : 2;
-    if (::poll(files, watched, -1) < 0 && errno != EINTR) break;
-    if (!interrupted && files[1].revents != 0) {
+    pollfd files[] = {{process.get(), POLLIN, 0}, {interrupt.fd(), POLLIN, 0}};
+    if (::poll(files, 2, -1) < 0 && errno != EINTR) break;
+    if (files[1].revents != 0) {
+      const int signal = interrupt.take();
+      if (interrupted) {
+        signal_descendants(SIGKILL);
+      } else if (!has_got(signal)) {
+        signal_descendants(signal);
+      }
       interrupted = true;
-      if (!has_got(interrupt.signal())) ::kill(id, interrupt.signal());
     }
     if (files[0].revents != 0) break;
   }
-  ::close(process);
   return interrupted;
+}
+
+void reap_orphans() {
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+}
+
+/// After an interrupt: what the program has left running gets a moment, then it is killed.
+void end_what_is_left() {
+  constexpr timespec kMoment{0, 50'000'000};
+  for (int tries = 0; tries < 100 && !descendants().empty(); ++tries) {
+    reap_orphans();
+    ::nanosleep(&kMoment, nullptr);
+  }
+  signal_descendants(SIGKILL);
+  reap_orphans();
 }
 
 }  // namespace
@@ -77,13 +70,19 @@ std::string ForegroundEnd::describe() const {
 
 ForegroundEnd run_in_foreground(const Command& command) {
   const Interrupt interrupt;
-  const pid_t id = start(command);
+  adopt_orphans();
+  for (const auto& [name, value] :
+       command.environment) {  // what is recorded of it is this process's
+    value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+  }
+  const pid_t id = spawn(command, {.death_signal = SIGTERM});
   ForegroundEnd out;
   out.interrupted = wait_for(id, interrupt);
   int status = 0;
   while (::waitpid(id, &status, 0) < 0 && errno == EINTR) {
   }
   out.interrupted = out.interrupted || interrupt.signal() != 0;
+  if (out.interrupted) end_what_is_left();
   out.killed = WIFSIGNALED(status);
   out.code = out.killed ? WTERMSIG(status) : WEXITSTATUS(status);
   return out;

@@ -17,10 +17,11 @@ struct ForegroundEnd {
   std::string describe() const;
 };
 
-/// Runs a program with this process's standard streams, until it ends by itself. SIGINT, SIGTERM
-/// and SIGHUP do not end this process meanwhile: the program gets them, once. A folder and a log
-/// are not for here. Called before the first thread. Errors: kEnvironment when it cannot be
-/// started.
+/// Runs a program with this process's standard streams and environment, which takes the command's
+/// changes, until it ends by itself. SIGINT, SIGTERM
+/// and SIGHUP do not end this process meanwhile: the program and all that it has started get them,
+/// once; a second one kills them, and what outlives the program then is killed, too. A log is not
+/// for here. Called before the first thread. Errors: kEnvironment when it cannot be started.
 ForegroundEnd run_in_foreground(const Command& command);
 
 }  // namespace rlreplay

@@ -2,20 +2,22 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
+#include <cmath>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <limits>
 
+#include "src/base/atomic_file.h"
 #include "src/base/error.h"
+#include "src/base/input_file.h"
 #include "src/base/json_line.h"
+#include "src/base/text_table.h"
 #include "src/base/ulps.h"
 
 namespace rlreplay {
 namespace {
 
 constexpr std::string_view kTitle = "# rlreplay golden ";
+constexpr size_t kMaxBytes = size_t{64} << 20;
 constexpr std::string_view kVersion = "1";
 constexpr std::string_view kMadeBy = "made by: ";
 
@@ -96,6 +98,26 @@ std::optional<int64_t> distance_of(const std::string& a, const std::string& b) {
   return wide ? wide : distance<float>(a, b);
 }
 
+std::optional<double> number_of(const std::string& text) {
+  if (const auto wide = parse_float<double>(text)) return wide;
+  const auto narrow = parse_float<float>(text);
+  return narrow ? std::optional(static_cast<double>(*narrow)) : std::nullopt;
+}
+
+/// " (+1 ulp)"; of numbers that lie far apart or on both sides of zero, by how much they differ.
+std::string distance_text(const GoldenDifference& d) {
+  if (!d.ulps) return {};
+  const double a = *number_of(*d.recorded), b = *number_of(*d.now);
+  if (a == b) return " (zeros of different sign)";
+  if (std::signbit(a) == std::signbit(b) && std::abs(*d.ulps) < kFarUlps) {
+    return " (" + std::string(*d.ulps > 0 ? "+" : "") + std::to_string(*d.ulps) +
+           (std::abs(*d.ulps) == 1 ? " ulp)" : " ulps)");
+  }
+  const double apart = std::abs(b - a);
+  return " (|a - b| " + short_number(apart) + ", relative " +
+         short_number(apart / std::max(std::abs(a), std::abs(b))) + ")";
+}
+
 bool fits_key(std::string_view key) {
   return !key.empty() && key[0] != '#' && key[0] != ' ' && key.find('\n') == key.npos &&
          !is_conflict(key);
@@ -134,9 +156,7 @@ GoldenFile parse_golden(std::string_view text, const std::string& where) {
 }
 
 GoldenFile read_golden(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(ErrorCode::kIncomplete, "cannot read the golden file", path);
-  return parse_golden(std::string(std::istreambuf_iterator<char>(file), {}), path);
+  return parse_golden(read_file(path, kMaxBytes, "a golden file"), path);
 }
 
 std::string golden_text(const GoldenFile& file) {
@@ -159,13 +179,9 @@ std::string golden_text(const GoldenFile& file) {
 }
 
 void write_golden(const std::string& path, const GoldenFile& file) {
-  const std::string text = golden_text(file), part = path + ".part";
-  std::ofstream out(part, std::ios::binary | std::ios::trunc);
-  out << text << std::flush;
-  if (!out || std::rename(part.c_str(), path.c_str()) != 0) {
-    std::remove(part.c_str());
-    throw Error(ErrorCode::kEnvironment, "cannot write the golden file", path);
-  }
+  AtomicFile out(path);
+  out.write(golden_text(file));
+  out.commit();
 }
 
 std::vector<GoldenDifference> compare_golden(const GoldenEntries& recorded,
@@ -195,11 +211,7 @@ std::string to_string(std::span<const GoldenDifference> differences, size_t limi
   for (const GoldenDifference& d : differences.first(std::min(limit, differences.size()))) {
     out += d.key + ": " + (d.recorded ? *d.recorded + " recorded, " : "not recorded, ") +
            (d.now ? *d.now + " now" : "not given now");
-    if (d.ulps) {
-      out += " (" + std::string(*d.ulps > 0 ? "+" : "") + std::to_string(*d.ulps) +
-             (std::abs(*d.ulps) == 1 ? " ulp)" : " ulps)");
-    }
-    out += '\n';
+    out += distance_text(d) + "\n";
   }
   if (differences.size() > limit) {
     out += "and " + std::to_string(differences.size() - limit) + " more\n";

@@ -38,7 +38,7 @@ std::string golden_value(int64_t value);
 /// Errors: kUnsupported for another version; kCorrupt, naming the line, for no golden file, a key
 /// without value, a key twice, and for a conflict that a merge left.
 GoldenFile parse_golden(std::string_view text, const std::string& where);
-/// Errors: also kIncomplete where there is no such file.
+/// Errors: also those of read_file.
 GoldenFile read_golden(const std::string& path);
 
 /// Errors: kUsage for a key or value that a line cannot hold.

@@ -38,8 +38,7 @@ Interrupt::Interrupt() {
 }
 
 Interrupt::~Interrupt() {
-  const timespec now{};
-  while (sigtimedwait(&signals_, nullptr, &now) > 0) {
+  while (take() != 0) {
   }
   pthread_sigmask(SIG_SETMASK, &old_, nullptr);
   ::close(fd_);
@@ -54,5 +53,19 @@ int Interrupt::signal() const {
   }
   return 0;
 }
+
+int Interrupt::take() const {
+  const timespec now{};
+  const int signal = sigtimedwait(&signals_, nullptr, &now);
+  return signal > 0 ? signal : 0;
+}
+
+void Interrupt::let_next_end() const {
+  while (take() != 0) {
+  }
+  pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
+}
+
+void ignore_broken_pipes() { ::signal(SIGPIPE, SIG_IGN); }
 
 }  // namespace rlreplay

@@ -20,10 +20,18 @@ class Interrupt {
   int fd() const { return fd_; }
   /// The signal that came, or 0.
   int signal() const;
+  /// The same, and forgets it, so that the next one can be told.
+  int take() const;
+  /// From now on a signal ends the process, as if this object were not there. For the thread that
+  /// has seen one and is about to end the process itself.
+  void let_next_end() const;
 
  private:
   sigset_t signals_, old_;
   int fd_ = -1;
 };
+
+/// Writing where nobody reads any more is an error of the write from now on, not the process's end.
+void ignore_broken_pipes();
 
 }  // namespace rlreplay

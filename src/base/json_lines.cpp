@@ -5,15 +5,18 @@
 #include <fstream>
 #include <string_view>
 
+#include "src/base/input_file.h"
+
 namespace rlreplay {
 namespace {
 
 constexpr size_t kBlock = 1 << 16;
 
 std::unique_ptr<std::istream> open(const std::string& path) {
+  check_regular_file(path);
   errno = 0;
   auto file = std::make_unique<std::ifstream>(path, std::ios::binary);
-  file->peek();  // a folder opens, but cannot be read
+  file->peek();
   if (!file->is_open() || file->bad()) {
     throw Error(ErrorCode::kIncomplete,
                 std::string("cannot read the file: ") + std::strerror(errno), path);

@@ -1,36 +1,56 @@
 #include "src/base/json_value.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "src/base/budget.h"
+#include "src/base/input_file.h"
 
 namespace rlreplay {
 namespace {
 
 using Json = nlohmann::json;
 
-/// How deep brackets nest at most. The text need not be valid.
-int depth_of(std::string_view text) {
-  int depth = 0, deepest = 0;
-  bool in_string = false;
+constexpr size_t kMaxFile = size_t{256} << 20;
+
+/// What a text becomes when it is parsed.
+struct Cost {
+  int depth = 0;       // how deep brackets nest at most
+  uint64_t bytes = 0;  // of the values, at least nearly
+};
+
+/// The text need not be valid.
+Cost cost_of(std::string_view text) {
+  constexpr uint64_t kMember = 80;     // a node of a map and its key, beside the value
+  constexpr uint64_t kContainer = 48;  // a map or a vector, beside its values
+  constexpr uint64_t kString = 32;
+  Cost cost;
+  cost.bytes = sizeof(Json);
+  int depth = 0;
+  size_t string_begin = 0;  // behind the quotes; 0 outside of strings
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (in_string) {
+    if (string_begin != 0) {
       if (c == '\\') ++i;
-      if (c == '"') in_string = false;
+      if (c != '"') continue;
+      cost.bytes += kString + (i - string_begin);
+      string_begin = 0;
     } else if (c == '"') {
-      in_string = true;
+      string_begin = i + 1;
     } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
+      cost.depth = std::max(cost.depth, ++depth);
+      cost.bytes += kContainer + sizeof(Json);
     } else if (c == ']' || c == '}') {
       --depth;
+    } else if (c == ',') {
+      cost.bytes += sizeof(Json);
+    } else if (c == ':') {
+      cost.bytes += kMember;
     }
   }
-  return deepest;
+  return cost;
 }
 
 /// The parser's own words without its prefix and what it last read: hostile bytes stay out.
@@ -181,12 +201,23 @@ JsonDocument JsonDocument::parse(std::string_view text, std::string where,
                     std::to_string(limits.max_bytes) + " are read",
                 where);
   }
-  if (depth_of(text) > limits.max_depth) {
+  // The parser takes a NUL for the text's end.
+  if (const size_t nul = text.find('\0'); nul != text.npos) {
+    throw Error(ErrorCode::kCorrupt,
+                "not valid JSON at byte " + std::to_string(nul + 1) + ": a NUL byte", where);
+  }
+  const Cost cost = cost_of(text);
+  if (cost.depth > limits.max_depth) {
     throw Error(ErrorCode::kCorrupt,
                 "the JSON text nests deeper than " + std::to_string(limits.max_depth) + " levels",
                 where);
   }
   JsonDocument document(where);
+  try {
+    Budget(text.size()).hold(cost.bytes);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what(), where);
+  }
   try {
     UniqueKeys unique(where);
     *document.root_ = limits.unique_keys ? Json::parse(text, std::ref(unique)) : Json::parse(text);
@@ -200,24 +231,7 @@ JsonDocument JsonDocument::parse(std::string_view text, std::string where,
 }
 
 JsonDocument JsonDocument::read(const std::string& path, const JsonLimits& limits) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
-  if (size < 0 || size == INT64_MAX) {  // INT64_MAX: a folder
-    const int why = errno;
-    throw Error(why == EACCES ? ErrorCode::kEnvironment : ErrorCode::kIncomplete,
-                std::string("cannot read the file: ") + (why ? std::strerror(why) : "not a file"),
-                path);
-  }
-  if (static_cast<uint64_t>(size) > limits.max_bytes) {
-    throw Error(ErrorCode::kCorrupt, "the file has more bytes than a file of its kind may have",
-                path);
-  }
-  std::string text(static_cast<size_t>(size), '\0');
-  file.seekg(0);
-  if (!file.read(text.data(), size)) {
-    throw Error(ErrorCode::kEnvironment, "reading the file failed", path);
-  }
+  const std::string text = read_file(path, std::min(limits.max_bytes, kMaxFile), "a JSON file");
   return parse(text, path, limits);
 }
 

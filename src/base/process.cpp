@@ -5,18 +5,19 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/descriptor.h"
 #include "src/base/error.h"
-
-extern char** environ;
+#include "src/base/spawn.h"
+#include "src/base/unfinished.h"
 
 namespace rlreplay {
 namespace {
@@ -29,26 +30,6 @@ constexpr int kPollMs = 20;  // how soon an end is noticed that closes no pipe
 Error environment_error(const char* what, int code) {
   return Error(ErrorCode::kEnvironment, std::string(what) + ": " + std::strerror(code));
 }
-
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() { close(); }
-
-  int get() const { return fd_; }
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_ = -1;
-};
 
 struct Pipe {
   Descriptor read, write;
@@ -107,82 +88,12 @@ class PipeSignalGuard {
   bool was_pending_ = false;
 };
 
-/// This process's environment with the changes of a command.
-std::vector<std::string> environment_of(const Command& command) {
-  std::vector<std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const auto is_it = [&](const auto& change) {
-      return text.size() > change.first.size() && text.starts_with(change.first) &&
-             text[change.first.size()] == '=';
-    };
-    if (std::none_of(command.environment.begin(), command.environment.end(), is_it)) {
-      variables.emplace_back(text);
-    }
-  }
-  for (const auto& [name, value] : command.environment) {
-    if (value) variables.push_back(name + "=" + *value);
-  }
-  return variables;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (std::string& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
-}
-
-/// The standard streams and the folder of a child.
-class FileActions {
- public:
-  FileActions() { posix_spawn_file_actions_init(&actions_); }
-  ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
-  FileActions(const FileActions&) = delete;
-  FileActions& operator=(const FileActions&) = delete;
-
-  void use(const Descriptor& from, int as) {
-    posix_spawn_file_actions_adddup2(&actions_, from.get(), as);
-  }
-  void go_to(const std::string& folder) {
-    if (!folder.empty()) posix_spawn_file_actions_addchdir_np(&actions_, folder.c_str());
-  }
-  const posix_spawn_file_actions_t* get() const { return &actions_; }
-
- private:
-  posix_spawn_file_actions_t actions_;
-};
-
 /// A program that leads a process group of its own; killed and reaped at the end.
 class Child {
  public:
-  Child(const Command& command, const Descriptor& in, const Descriptor& out,
-        const Descriptor& err) {
-    FileActions actions;
-    actions.use(in, STDIN_FILENO);
-    actions.use(out, STDOUT_FILENO);
-    actions.use(err, STDERR_FILENO);
-    actions.go_to(command.folder);
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    sigset_t none, pipe;
-    sigemptyset(&none);
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &pipe);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(
-        &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    std::vector<std::string> arguments = command.arguments, variables = environment_of(command);
-    const int status = ::posix_spawnp(&id_, arguments.at(0).c_str(), actions.get(), &attributes,
-                                      pointers(arguments).data(), pointers(variables).data());
-    posix_spawnattr_destroy(&attributes);
-    if (status != 0) {
-      throw Error(ErrorCode::kEnvironment,
-                  "cannot start " + command.arguments[0] + ": " + std::strerror(status),
-                  command.folder);
-    }
+  Child(const Command& command, const Descriptor& in, const Descriptor& out, const Descriptor& err)
+      : id_(spawn(command, {{in.get(), out.get(), err.get()}, true, SIGKILL})) {
+    unfinished_.emplace([id = id_] { ::kill(-id, SIGKILL); });
   }
   ~Child() { end(); }
   Child(const Child&) = delete;
@@ -201,6 +112,7 @@ class Child {
   int end() {
     if (id_ > 0) {
       kill_group();
+      unfinished_.reset();
       while (::waitpid(id_, &status_, 0) < 0 && errno == EINTR) {
       }
       id_ = -1;
@@ -211,6 +123,7 @@ class Child {
  private:
   pid_t id_ = -1;
   int status_ = 0;
+  std::optional<Unfinished> unfinished_;
 };
 
 /// Writes what the pipe takes. Closes it at the end of the input or when nobody reads any more.
@@ -225,8 +138,8 @@ void write_some(Descriptor& to, std::string_view& input) {
   to.close();
 }
 
-/// Reads one block; closes the pipe at its end.
-void read_some(Descriptor& from, std::string& text) {
+/// Reads one block, and says whether there was one; closes the pipe at its end.
+bool read_some(Descriptor& from, std::string& text) {
   std::array<char, 1 << 16> block;
   const ssize_t count = ::read(from.get(), block.data(), block.size());
   if (count > 0) {
@@ -234,6 +147,15 @@ void read_some(Descriptor& from, std::string& text) {
   } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
     from.close();
   }
+  return count > 0;
+}
+
+/// Reads what is in a pipe. Its end is not waited for: who left the group may hold it open for
+/// long.
+void drain(Descriptor& from, std::string& text, size_t most) {
+  while (from.get() >= 0 && text.size() <= most && read_some(from, text)) {
+  }
+  from.close();
 }
 
 struct Streams {
@@ -241,19 +163,22 @@ struct Streams {
   std::string_view input;
 };
 
-/// Moves bytes until the child has ended and its pipes are drained, or a limit is reached.
+/// Moves bytes until the child has ended, with all that it wrote, or a limit is reached.
 ProcessResult::End exchange(Streams& s, Child& child, const ProcessLimits& limits,
                             ProcessResult& result) {
   const auto deadline = Clock::now() + limits.time;
   const bool has_pipes = s.out.get() >= 0;
-  bool ended = false;
-  while (!ended || s.out.get() >= 0 || s.err.get() >= 0) {
-    if (!ended && (ended = child.has_ended())) {
-      child.kill_group();  // what it left behind would hold the pipes open
-      s.in.close();
+  while (true) {
+    const bool ended = child.has_ended();
+    if (ended) {
+      child.kill_group();
+      drain(s.out, result.output, limits.max_output);
+      drain(s.err, result.error_tail, result.error_tail.size() + (size_t{1} << 20));
     }
     std::array<pollfd, 4> fds = {pollfd{s.in.get(), POLLOUT, 0}, pollfd{s.out.get(), POLLIN, 0},
                                  pollfd{s.err.get(), POLLIN, 0}, pollfd{limits.stop_fd, POLLIN, 0}};
+    if (result.output.size() > limits.max_output) return ProcessResult::End::kTooMuchOutput;
+    if (ended) return ProcessResult::End::kExit;
     const bool closed = has_pipes && s.out.get() < 0 && s.err.get() < 0;
     ::poll(fds.data(), fds.size(), closed ? 1 : kPollMs);
     if (fds[0].revents != 0) write_some(s.in, s.input);
@@ -262,11 +187,9 @@ ProcessResult::End exchange(Streams& s, Child& child, const ProcessLimits& limit
     if (result.error_tail.size() > 2 * kErrorTail) {
       result.error_tail.erase(0, result.error_tail.size() - kErrorTail);
     }
-    if (result.output.size() > limits.max_output) return ProcessResult::End::kTooMuchOutput;
     if (fds[3].revents != 0) return ProcessResult::End::kStopped;
     if (Clock::now() >= deadline) return ProcessResult::End::kTimeout;
   }
-  return ProcessResult::End::kExit;
 }
 
 }  // namespace

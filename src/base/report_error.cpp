@@ -1,44 +1,63 @@
 #include "src/base/report_error.h"
 
 #include <cstdio>
+#include <iostream>
 #include <new>
 #include <string>
 
-#include "src/base/error.h"
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
 #include "src/base/json_line.h"
+#include "src/base/terminal_text.h"
 
 namespace rlreplay {
 namespace {
 
-int report(std::string_view program, bool json, const Error& error) {
+/// Who stops reading, as head does, wanted no more.
+bool reader_is_gone() {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
+}
+
+/// A write may have failed long ago: what then is flushed says nothing of it.
+void check_output() {
+  const bool flushed = static_cast<bool>(std::cout.flush()) && std::fflush(stdout) == 0;
+  if ((flushed && std::ferror(stdout) == 0) || reader_is_gone()) return;
+  throw Error(ErrorCode::kEnvironment,
+              "standard output could not be written to its end: is its disk full?");
+}
+
+}  // namespace
+
+int report_error(std::string_view program, bool json, const Error& error) {
   if (json) {
     JsonLine place, line;
     place.text("code", to_string(error.code())).text("message", error.what());
     place.text("where", error.where());
     line.text("schema", "rlreplay.error/1").json("error", place.str());
-    std::printf("%s\n", line.str().c_str());
+    std::printf("%s\n", terminal_text(line.str()).c_str());
   }
   const std::string where = error.where().empty() ? "" : error.where() + ": ";
-  std::fprintf(stderr, "%.*s: %s%s\n", static_cast<int>(program.size()), program.data(),
-               where.c_str(), error.what());
+  std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(),
+               terminal_text(where + error.what()).c_str());
   return exit_code(error.code());
 }
 
-}  // namespace
-
 int run_reporting_errors(std::string_view program, bool json, const std::function<int()>& work) {
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
+  const TerminalFilter output(std::cout, stdout), messages(std::cerr, stderr);
   try {
     const int code = work();
-    if (std::fflush(stdout) != 0) {
-      throw Error(ErrorCode::kEnvironment, "standard output cannot be written");
-    }
+    check_output();
     return code;
   } catch (const Error& error) {
-    return report(program, json, error);
+    return report_error(program, json, error);
   } catch (const std::bad_alloc&) {
-    return report(program, json, {ErrorCode::kEnvironment, "out of memory"});
+    return report_error(program, json, {ErrorCode::kEnvironment, "out of memory"});
   } catch (const std::exception& error) {
-    return report(program, json, {ErrorCode::kInternal, error.what()});
+    return report_error(program, json, {ErrorCode::kInternal, error.what()});
   }
 }
 

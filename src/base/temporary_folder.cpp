@@ -25,4 +25,21 @@ std::string make_temporary_folder(const std::string& prefix) {
   return path;
 }
 
+TemporaryFolder::TemporaryFolder(const std::string& prefix) : path_(make_temporary_folder(prefix)) {
+  unfinished_.emplace([this] { remove_tree(path_); });
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  unfinished_.reset();
+  remove_tree(path_);
+}
+
+void remove_tree(const std::string& path) noexcept {
+  std::error_code problem;
+  for (int tries = 0; tries < 1000; ++tries) {
+    fs::remove_all(path, problem);
+    if (!problem) return;
+  }
+}
+
 }  // namespace rlreplay

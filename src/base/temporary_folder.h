@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <string>
+
+#include "src/base/unfinished.h"
 
 namespace rlreplay {
 
@@ -8,5 +11,23 @@ namespace rlreplay {
 /// path has no symbolic links: git and a build's own pwd say the same.
 /// Errors: kEnvironment.
 std::string make_temporary_folder(const std::string& prefix);
+
+/// The same, removed with all that is in it at the object's end, or when a signal ends the program.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const std::string& prefix);
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::optional<Unfinished> unfinished_;
+};
+
+/// Removes a folder and what is below it, also while another thread still puts files into it.
+void remove_tree(const std::string& path) noexcept;
 
 }  // namespace rlreplay

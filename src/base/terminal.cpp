@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 namespace rlreplay {
-namespace {
 
 bool takes_colours(std::FILE* stream) {
   const char* refused = std::getenv("NO_COLOR");
@@ -15,23 +14,11 @@ bool takes_colours(std::FILE* stream) {
          std::string_view(terminal) != "dumb";
 }
 
-const char* code_of(Colour colour) {
-  switch (colour) {
-    case Colour::kRed:
-      return "\033[31m";
-    case Colour::kGreen:
-      return "\033[32m";
-    case Colour::kYellow:
-      return "\033[33m";
-  }
-  return "";
-}
-
-}  // namespace
-
 std::string coloured(std::string_view text, Colour colour, std::FILE* stream) {
   if (!takes_colours(stream)) return std::string(text);
-  return code_of(colour) + std::string(text) + "\033[0m";
+  return std::string(kColourCodes[static_cast<size_t>(colour)])
+      .append(text)
+      .append(kColourCodes.back());
 }
 
 }  // namespace rlreplay

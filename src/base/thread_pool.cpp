@@ -1,6 +1,7 @@
 #include "src/base/thread_pool.h"
 
 #include "src/base/error.h"
+#include "src/base/start_thread.h"
 
 namespace rlreplay {
 namespace {
@@ -13,6 +14,8 @@ constexpr int kSpins = 4000;
 constexpr int kNumberShift = 32;
 constexpr uint64_t kClosed = uint64_t{1} << 31;
 constexpr uint64_t kJoined = kClosed - 1;
+
+constexpr int kMaxThreads = 1024;
 
 uint64_t number(uint64_t job) { return job >> kNumberShift; }
 
@@ -33,26 +36,34 @@ bool spin_until(Ready ready) {
   return false;
 }
 
+void end_workers(std::mutex& mutex, std::condition_variable& wake, std::atomic<bool>& stop,
+                 std::atomic<uint64_t>& job, std::vector<std::thread>& workers) {
+  {
+    std::lock_guard lock(mutex);
+    stop = true;
+    job = (number(job) + 1) << kNumberShift | kClosed;
+  }
+  wake.notify_all();
+  for (auto& worker : workers) worker.join();
+}
+
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
-  if (threads < 1) {
-    throw Error(ErrorCode::kUsage,
-                "a thread pool needs at least 1 thread, got " + std::to_string(threads));
+  if (threads < 1 || threads > kMaxThreads) {
+    throw Error(ErrorCode::kUsage, "there are 1 to " + std::to_string(kMaxThreads) +
+                                       " threads (--threads), not " + std::to_string(threads));
   }
   for (int i = 0; i < threads; ++i) scratch_.push_back(std::make_unique<Buffer<std::byte>>());
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  try {
+    for (int i = 1; i < threads; ++i) workers_.push_back(start_thread([this, i] { work(i); }));
+  } catch (...) {
+    end_workers(mutex_, wake_, stop_, job_, workers_);
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-    job_ = (number(job_) + 1) << kNumberShift | kClosed;
-  }
-  wake_.notify_all();
-  for (auto& worker : workers_) worker.join();
-}
+ThreadPool::~ThreadPool() { end_workers(mutex_, wake_, stop_, job_, workers_); }
 
 std::byte* ThreadPool::scratch(int worker, size_t bytes) {
   auto& buffer = *scratch_[static_cast<size_t>(worker)];

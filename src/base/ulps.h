@@ -29,6 +29,10 @@ std::optional<int64_t> ulp_distance(T a, T b) {
   return distance;
 }
 
+/// Numbers further apart, or on both sides of zero, are told by their difference: so many ulps say
+/// nothing.
+inline constexpr int64_t kFarUlps = int64_t{1} << 20;
+
 /// The number that lies `ulps` above `value`; none where it would not be finite.
 template <class T>
 std::optional<T> add_ulps(T value, int64_t ulps) {

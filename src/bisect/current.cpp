@@ -8,6 +8,9 @@
 namespace rlreplay::bisect {
 namespace {
 
+/// The shell's exit codes for a command that it cannot start.
+constexpr int kNotExecutable = 126, kNotFound = 127;
+
 /// The commit of the checkout here; empty where there is none.
 std::string current_revision(const std::string& folder) {
   try {
@@ -38,7 +41,13 @@ Judgement judge_current(const CurrentQuestion& question, const Interrupt& interr
   place.revision = current_revision(place.checkout);
   Workspace workspace(std::nullopt, interrupt);
   place.folder = workspace.add_run("current");
+  if (reference) check_tolerance(question.criterion, *reference);
   const Outcome outcome = run_recipe(question.recipe, place, workspace, interrupt);
+  if (outcome.exit_code == kNotExecutable || outcome.exit_code == kNotFound) {
+    throw Error(ErrorCode::kUsage,
+                "the --run command cannot be run here, and every revision would be skipped: " +
+                    outcome.problem);
+  }
   const bool has_output =
       outcome.kind == Outcome::Kind::kMetrics || outcome.kind == Outcome::Kind::kDump;
   if (!reference && has_output) {
@@ -53,6 +62,7 @@ Judgement judge_current(const CurrentQuestion& question, const Interrupt& interr
 Judgement judge_recorded(const Criterion& criterion, const std::string& reference,
                          const std::string& path) {
   const Outcome good = read_reference(reference);
+  check_tolerance(criterion, good);
   return judge(criterion, &good, read_recorded(path));
 }
 

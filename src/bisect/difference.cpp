@@ -1,6 +1,4 @@
-#include <bit>
-#include <charconv>
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
 
 #include "src/bisect/metrics.h"
@@ -8,19 +6,6 @@
 
 namespace rlreplay::bisect {
 namespace {
-
-std::string decimal(double value) {
-  if (std::isnan(value)) return "nan";
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
-
-/// NaN agrees with NaN, and an infinity only with itself, at any tolerance.
-bool agree(double a, double b, double tolerance) {
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  if (std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b)) return true;
-  return tolerance > 0 && std::isfinite(a) && std::isfinite(b) && std::fabs(a - b) <= tolerance;
-}
 
 /// Numbers of a later step come later, numbers of no step last.
 bool comes_before(const Difference& a, const Difference& b) {
@@ -51,8 +36,29 @@ void compare_metric(const Metric& good, const Metric& bad, double tolerance, Dif
 
 std::string Difference::describe() const {
   const std::string place = step ? metric + " at step " + step_name : metric;
-  return place + ": " + decimal(bad) + " where the reference has " + decimal(good) + " (" +
+  return place + ": " + bad.describe() + " where the reference has " + good.describe() + " (" +
          std::to_string(different) + " of " + std::to_string(compared) + " numbers differ)";
+}
+
+std::string emptiness_of(const Criterion& criterion, const std::vector<Metric>& metrics) {
+  size_t finite = 0, looked_at = 0;
+  for (const Metric& metric : metrics) {
+    if (criterion.metric && *criterion.metric != metric.name) continue;
+    looked_at += metric.values.size();
+    finite += static_cast<size_t>(std::ranges::count_if(
+        metric.values, [](const MetricValue& value) { return !value.nonfinite(); }));
+  }
+  if (looked_at > 0 && finite == 0) {
+    return criterion.metric.value_or("every number") + " is NaN or infinite wherever it stands";
+  }
+  const Metric* norm = criterion.metric ? nullptr : find_metric(metrics, "grad_norm");
+  const auto is_zero = [](const MetricValue& value) {
+    return value.text.empty() && value.number == 0;
+  };
+  if (norm != nullptr && !norm->values.empty() && std::ranges::all_of(norm->values, is_zero)) {
+    return "grad_norm is 0 at every step, so nothing is trained";
+  }
+  return {};
 }
 
 Judgement judge_metrics(const Criterion& criterion, const std::vector<Metric>& reference,

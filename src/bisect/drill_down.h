@@ -2,15 +2,16 @@
 
 #include <string>
 
-#include "src/replay/origin.h"
+#include "src/replay/difference_report.h"
 
 namespace rlreplay::bisect {
 
 /// Where two dumps part.
 struct DumpDifference {
-  replay::StepDifference step;  // the first step that differs; identical where none does
-  size_t compared = 0;          // steps, that one included
-  std::string beyond;           // which dump has steps that the other one lacks; empty: neither
+  replay::StepDifference step;   // the first step that differs; identical where none does
+  size_t compared = 0;           // steps, that one included
+  replay::ReportOptions report;  // causes, and how the element was found
+  std::string beyond;            // which dump has steps that the other one lacks; empty: neither
 
   bool identical() const { return step.identical() && beyond.empty(); }
 };

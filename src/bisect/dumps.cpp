@@ -64,9 +64,11 @@ Judgement judge_reference_dump(const Criterion& criterion, const std::string& pa
   try {
     const RecordedRun dump = open_whole(path);
     const std::string metric = metric_of(criterion);
+    const auto scalars = scalars_of(dump);
+    const std::string empty = emptiness_of(criterion, scalars);
+    if (!empty.empty()) return {Verdict::kSkip, "it can be no reference: " + empty};
     if (metric == kWeights) return judge_weights(dump, dump);
     if (metric == kForwardLogpMaxDiff) return judge_log_probs(criterion, dump, dump);
-    const auto scalars = scalars_of(dump);
     if (find_metric(scalars, metric) == nullptr) {
       return {Verdict::kSkip, "the dump has no " + metric + "; it has " + names_of(scalars)};
     }

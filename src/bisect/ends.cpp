@@ -34,10 +34,12 @@ Ends split_names(const std::string& word) {
   return {Axis::kRevisions, word.substr(0, dots), word.substr(dots + 2)};
 }
 
-Axis axis_of(const Ends& ends) {
+Axis axis_of(const Ends& ends, const std::function<bool(const std::string&)>& is_revision) {
   if (is_folder(ends.good) && is_folder(ends.bad)) return Axis::kDumps;
-  const bool good = ends.good.find('=') != ends.good.npos;
-  const bool bad = ends.bad.find('=') != ends.bad.npos;
+  const auto is_configuration = [&](const std::string& end) {
+    return end.find('=') != end.npos && !is_revision(end);
+  };
+  const bool good = is_configuration(ends.good), bad = is_configuration(ends.bad);
   if (good != bad) {
     throw Error(ErrorCode::kUsage, "one end is a configuration, KEY=VALUE, and the other is not",
                 ends.good + ".." + ends.bad);
@@ -47,7 +49,8 @@ Axis axis_of(const Ends& ends) {
 
 }  // namespace
 
-Ends parse_ends(std::span<const std::string> words) {
+Ends parse_ends(std::span<const std::string> words,
+                const std::function<bool(const std::string&)>& is_revision) {
   if (words.empty() || words.size() > 2) {
     throw Error(ErrorCode::kUsage, "the two ends are missing: write GOOD..BAD or GOOD BAD");
   }
@@ -58,7 +61,7 @@ Ends parse_ends(std::span<const std::string> words) {
       words.size() == 1 ? split_names(words[0]) : Ends{Axis::kRevisions, words[0], words[1]};
   if (ends.good.empty()) ends.good = "HEAD";
   if (ends.bad.empty()) ends.bad = "HEAD";
-  ends.axis = axis_of(ends);
+  ends.axis = axis_of(ends, is_revision);
   return ends;
 }
 

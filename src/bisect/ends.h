@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 
@@ -13,9 +14,10 @@ struct Ends {
   std::string good, bad;
 };
 
-/// Reads `GOOD..BAD` or `GOOD BAD`: two folders are dumps, two texts with `=` configurations,
-/// anything else revisions. An end that is left out is HEAD.
+/// Reads `GOOD..BAD` or `GOOD BAD`: two folders are dumps, two texts with `=` that are no names of
+/// revisions configurations, anything else revisions. An end that is left out is HEAD.
 /// Errors: kUsage.
-Ends parse_ends(std::span<const std::string> words);
+Ends parse_ends(std::span<const std::string> words,
+                const std::function<bool(const std::string&)>& is_revision);
 
 }  // namespace rlreplay::bisect

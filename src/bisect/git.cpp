@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
-#include "src/base/process.h"
+#include "src/bisect/interrupted.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -11,15 +11,23 @@ namespace {
 constexpr size_t kFields = 6;
 constexpr const char* kFormat = "--format=tformat:%H%x00%T%x00%P%x00%an%x00%ad%x00%s";
 
-ProcessResult run_git(const std::string& folder, std::vector<std::string> arguments) {
-  Command command{{"git", "-c", "core.hooksPath=/dev/null"}, folder};
+ProcessResult run_git(const std::string& folder, const std::vector<std::string>& arguments,
+                      int stop_fd) {
+  Command command{{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}, folder};
   command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
   for (const auto& name : git_variables()) command.environment.emplace_back(name, std::nullopt);
   command.environment.emplace_back("LC_ALL", "C");
+  // A question on the terminal would stop a process of the background for good.
+  command.environment.emplace_back("GIT_TERMINAL_PROMPT", "0");
+  command.environment.emplace_back("GIT_ASKPASS", "true");
+  command.environment.emplace_back("SSH_ASKPASS", "true");
   ProcessLimits limits;
   limits.time = ProcessLimits::kNoTime;
   limits.max_output = size_t{1} << 30;
-  return run_process(command, "", limits);
+  limits.stop_fd = stop_fd;
+  ProcessResult result = run_process(command, "", limits);
+  if (result.end == ProcessResult::End::kStopped) throw interrupted();
+  return result;
 }
 
 bool succeeded(const ProcessResult& result) {
@@ -52,18 +60,22 @@ const std::vector<std::string>& git_variables() {
   return names;
 }
 
-Repository Repository::open(const std::string& folder) {
+Repository Repository::open(const std::string& folder, int stop_fd) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
     throw Error(ErrorCode::kUsage, "there is no such folder: name a repository by --repo", folder);
   }
-  const ProcessResult result = run_git(folder, {"rev-parse", "--absolute-git-dir"});
+  const ProcessResult result = run_git(folder, {"rev-parse", "--absolute-git-dir"}, stop_fd);
   if (!succeeded(result)) {
     throw Error(ErrorCode::kUsage,
                 "this is no git repository: name one by --repo (git " + result.describe() + ")",
                 folder);
   }
-  return Repository(std::filesystem::absolute(folder));
+  return {std::filesystem::absolute(folder), stop_fd};
+}
+
+ProcessResult Repository::run(std::vector<std::string> arguments) const {
+  return run_git(folder_, arguments, stop_fd_);
 }
 
 std::vector<Revision> Repository::log(std::vector<std::string> arguments) const {
@@ -72,7 +84,7 @@ std::vector<Revision> Repository::log(std::vector<std::string> arguments) const 
                                   kFormat,      "--no-patch"};
   all.insert(all.end(), arguments.begin(), arguments.end());
   all.emplace_back("--");
-  const ProcessResult result = run_git(folder_, all);
+  const ProcessResult result = run(all);
   const auto fields = split_fields(result.output);
   if (!succeeded(result) || fields.size() % kFields != 0) {
     throw Error(ErrorCode::kEnvironment, "git log " + result.describe(), folder_);
@@ -86,9 +98,10 @@ std::vector<Revision> Repository::log(std::vector<std::string> arguments) const 
 }
 
 Revision Repository::resolve(const std::string& name) const {
-  const ProcessResult result = run_git(
-      folder_, {"rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"});
-  if (!succeeded(result) || result.output.empty()) {
+  const ProcessResult result =
+      run({"rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"});
+  // `^name` is a set of commits, which rev-parse gives back with its sign.
+  if (!succeeded(result) || result.output.empty() || result.output[0] == '^') {
     throw Error(ErrorCode::kUsage, "`" + name + "` names no commit of this repository", folder_);
   }
   return log({"-1", result.output.substr(0, result.output.find('\n'))}).at(0);
@@ -118,9 +131,22 @@ std::vector<Revision> Repository::history(const Revision& good, const Revision& 
               folder_);
 }
 
+std::vector<std::string> Repository::worktrees() const {
+  constexpr std::string_view kKey = "worktree ";
+  const ProcessResult result = run({"worktree", "list", "--porcelain", "-z"});
+  if (!succeeded(result)) {
+    throw Error(ErrorCode::kEnvironment, "git worktree list " + result.describe(), folder_);
+  }
+  std::vector<std::string> paths;
+  for (const std::string& line : split_fields(result.output)) {
+    if (line.starts_with(kKey)) paths.push_back(line.substr(kKey.size()));
+  }
+  return paths;
+}
+
 void Repository::add_worktree(const std::string& path, const Revision& revision) const {
   const ProcessResult result =
-      run_git(folder_, {"worktree", "add", "--quiet", "--detach", "--force", path, revision.id});
+      run({"worktree", "add", "--quiet", "--detach", "--force", path, revision.id});
   if (!succeeded(result)) {
     throw Error(ErrorCode::kEnvironment,
                 "git cannot check out " + revision.short_id() + ": it " + result.describe(), path);
@@ -128,7 +154,9 @@ void Repository::add_worktree(const std::string& path, const Revision& revision)
 }
 
 void Repository::forget_worktree(const std::string& path) const {
-  const ProcessResult result = run_git(folder_, {"worktree", "remove", "--force", "--force", path});
+  // Also when the search is being stopped: then above all.
+  const ProcessResult result =
+      run_git(folder_, {"worktree", "remove", "--force", "--force", path}, -1);
   if (!succeeded(result)) {
     throw Error(ErrorCode::kEnvironment,
                 "git cannot remove a worktree (`git worktree prune` will): it " + result.describe(),

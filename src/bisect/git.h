@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "src/base/process.h"
+
 namespace rlreplay::bisect {
 
 /// A commit.
@@ -15,12 +17,15 @@ struct Revision {
   std::string short_id() const { return id.substr(0, 12); }
 };
 
-/// A git repository, whose checkout is never touched. Each call runs git, without a shell.
-/// Errors: kUsage for names that git does not know, kEnvironment when git itself fails.
+/// A git repository, whose checkout is never touched. Each call runs git, without a shell; neither
+/// hooks nor a monitor of the repository run, and nothing is asked on the terminal.
+/// Errors: kUsage for names that git does not know, kEnvironment when git itself fails,
+/// kInterrupted.
 class Repository {
  public:
-  /// `folder`: the repository, or any folder in its checkout.
-  static Repository open(const std::string& folder);
+  /// `folder`: the repository, or any folder in its checkout. `stop_fd` (-1: none) becomes readable
+  /// when git is to be stopped.
+  static Repository open(const std::string& folder, int stop_fd = -1);
 
   Revision resolve(const std::string& name) const;
 
@@ -28,7 +33,9 @@ class Repository {
   /// Errors: kUsage unless `good` lies on the first-parent history of `bad`.
   std::vector<Revision> history(const Revision& good, const Revision& bad) const;
 
-  /// Checks a revision out in a new folder; hooks of the repository do not run.
+  /// The folders of all worktrees.
+  std::vector<std::string> worktrees() const;
+  /// Checks a revision out in a new folder.
   void add_worktree(const std::string& path, const Revision& revision) const;
   /// Forgets a worktree whose folder is gone.
   void forget_worktree(const std::string& path) const;
@@ -36,10 +43,12 @@ class Repository {
   const std::string& folder() const { return folder_; }
 
  private:
-  explicit Repository(std::string folder) : folder_(std::move(folder)) {}
+  Repository(std::string folder, int stop_fd) : folder_(std::move(folder)), stop_fd_(stop_fd) {}
+  ProcessResult run(std::vector<std::string> arguments) const;
   std::vector<Revision> log(std::vector<std::string> arguments) const;
 
   std::string folder_;
+  int stop_fd_;
 };
 
 /// The variables by which git is told of a repository other than that of its folder: a command that

@@ -1,58 +1,99 @@
 #include "src/bisect/metrics.h"
 
 #include <algorithm>
+#include <bit>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "src/base/error.h"
+#include "src/base/input_file.h"
 #include "src/base/json_value.h"
 
 namespace rlreplay::bisect {
 namespace {
 
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(ErrorCode::kIncomplete, "this file cannot be opened", path);
-  return {std::istreambuf_iterator<char>(file), {}};
+constexpr size_t kMaxBytes = size_t{64} << 20;
+
+/// More digits than any integer has that binary64 holds exactly.
+constexpr size_t kExactDigits = 15;
+
+bool is_long_integer(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return text.size() > kExactDigits && text.find_first_not_of("0123456789") == text.npos;
 }
 
-/// Puts quotes around numbers that JSON has no words for.
-std::string quote_nonfinite(const std::string& text) {
-  constexpr std::string_view kWords[] = {"NaN", "-Infinity", "Infinity"};
+/// The length of what begins a text and JSON has no exact number for: 0 where there is no such.
+size_t inexact_prefix(std::string_view text) {
+  for (const std::string_view word : {"NaN", "-Infinity", "Infinity"}) {
+    if (text.starts_with(word)) return word.size();
+  }
+  const size_t length = std::min(text.find_first_not_of("0123456789+-.eE"), text.size());
+  return is_long_integer(text.substr(0, length)) ? length : 0;
+}
+
+/// Puts quotes around numbers that JSON has no words for, or that its reader would round.
+std::string quote_inexact(const std::string& text) {
   std::string out;
-  bool in_string = false;
+  bool in_string = false, in_number = false;
   for (size_t i = 0; i < text.size();) {
-    size_t length = 1;
-    for (const auto word : kWords) {
-      if (!in_string && std::string_view(text).substr(i).starts_with(word)) length = word.size();
-    }
-    if (length > 1) {
-      out += '"' + text.substr(i, length) + '"';
-    } else {
-      if (in_string && text[i] == '\\' && i + 1 < text.size()) length = 2;
-      if (text[i] == '"') in_string = !in_string;
-      out += text.substr(i, length);
-    }
+    const std::string_view rest = std::string_view(text).substr(i);
+    const size_t quoted = in_string || in_number ? 0 : inexact_prefix(rest);
+    const size_t length = quoted > 0 ? quoted : in_string && text[i] == '\\' ? 2 : 1;
+    if (length == 1 && text[i] == '"') in_string = !in_string;
+    in_number = !in_string && (std::isalnum(static_cast<unsigned char>(text[i])) != 0 ||
+                               std::strchr("+-.", text[i]) != nullptr);
+    out += quoted > 0 ? '"' + text.substr(i, length) + '"' : text.substr(i, length);
     i += length;
   }
   return out;
 }
 
-double read_number(const JsonValue& value) {
-  if (value.is_number()) return value.number();
-  if (!value.is_string()) throw value.error("a metric is a number, or a list of one a step");
-  const std::string& text = value.string();
+/// A text that is a number, and one that binary64 holds as it is written.
+std::optional<double> exact_number(const std::string& text) {
+  if (text.empty() || is_long_integer(text)) return std::nullopt;
   char* end = nullptr;
   const double number = std::strtod(text.c_str(), &end);
-  if (text.empty() || end != text.c_str() + text.size()) {
-    throw value.error("a metric is a number, or a list of one a step, not a text");
-  }
+  if (end != text.c_str() + text.size()) return std::nullopt;
+  const bool hexadecimal = text.find_first_of("xX") != text.npos;
+  if (hexadecimal && std::strtold(text.c_str(), nullptr) != number) return std::nullopt;
   return number;
 }
 
+MetricValue read_value(const JsonValue& value) {
+  if (value.is_number()) return {value.number()};
+  if (!value.is_string()) {
+    throw value.error("a metric is a number or a text, or a list of one a step");
+  }
+  if (const auto number = exact_number(value.string())) return {*number};
+  return {0, value.string().empty() ? "\"\"" : value.string()};
+}
+
 }  // namespace
+
+bool MetricValue::nonfinite() const { return text.empty() && !std::isfinite(number); }
+
+std::string MetricValue::describe() const {
+  if (!text.empty()) return text;
+  if (std::isnan(number)) return "nan";
+  char digits[32];
+  return {digits, std::to_chars(digits, digits + sizeof digits, number).ptr};
+}
+
+bool agree(const MetricValue& a, const MetricValue& b, double tolerance) {
+  if (!a.text.empty() || !b.text.empty()) return a.text == b.text;
+  if (std::isnan(a.number) || std::isnan(b.number)) {
+    return std::isnan(a.number) && std::isnan(b.number);
+  }
+  if (std::bit_cast<uint64_t>(a.number) == std::bit_cast<uint64_t>(b.number)) return true;
+  return tolerance > 0 && std::isfinite(a.number) && std::isfinite(b.number) &&
+         std::fabs(a.number - b.number) <= tolerance;
+}
 
 const Metric* find_metric(const std::vector<Metric>& metrics, const std::string& name) {
   const auto it = std::find_if(metrics.begin(), metrics.end(),
@@ -67,15 +108,15 @@ std::string names_of(const std::vector<Metric>& metrics) {
 }
 
 std::vector<Metric> read_metrics(const std::string& path) {
-  const auto document = JsonDocument::parse(quote_nonfinite(read_text(path)), path,
-                                            {size_t{1} << 28, 8, /*unique_keys=*/true});
+  const std::string text = quote_inexact(read_file(path, kMaxBytes, "a metrics file"));
+  const auto document = JsonDocument::parse(text, path, {4 * kMaxBytes, 8, /*unique_keys=*/true});
   std::vector<Metric> metrics;
   for (const auto& [name, value] : document.root().members()) {
     Metric metric{std::string(name), value.is_array(), {}, {}};
     if (metric.per_step) {
-      for (size_t i = 0; i < value.size(); ++i) metric.values.push_back(read_number(value.at(i)));
+      for (size_t i = 0; i < value.size(); ++i) metric.values.push_back(read_value(value.at(i)));
     } else {
-      metric.values.push_back(read_number(value));
+      metric.values.push_back(read_value(value));
     }
     metrics.push_back(std::move(metric));
   }

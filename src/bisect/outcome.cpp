@@ -11,6 +11,9 @@ namespace {
 
 constexpr int kCannotJudge = 125;
 constexpr const char* kContract = "leave dump/, metrics.json or an exit code";
+constexpr const char* kOneIsBad =
+    " (exit code 1 alone means bad: where this is the difference that is looked for, let the "
+    "command end with `|| exit 1`)";
 
 Outcome nothing(std::string problem) { return {Outcome::Kind::kNothing, std::move(problem)}; }
 
@@ -40,22 +43,28 @@ Outcome read_metrics_outcome(const std::string& path) {
   return outcome;
 }
 
+/// Whether a program's last words are those of a Python exception that nobody caught. A failed
+/// assertion is a verdict.
+bool is_crash(const std::string& last_words) {
+  const size_t place = last_words.rfind("\n  File \"");
+  const size_t end = last_words.find_last_not_of(" \n");
+  if (place == last_words.npos || end == last_words.npos || end < place) return false;
+  const std::string last_line = last_words.substr(last_words.rfind('\n', end) + 1);
+  return !last_line.starts_with(' ') && !last_line.starts_with("AssertionError");
+}
+
 /// What the folder holds; kExitCode when it holds nothing of what is looked for.
 Outcome read_folder(const std::string& folder) {
   const std::string dump = folder + "/dump", metrics = folder + "/metrics.json";
   if (exists(dump) && exists(metrics)) {
-    throw Error(
-        ErrorCode::kUsage,
-        "a run left both dump/ and metrics.json, and one must decide: " + std::string(kContract),
-        folder);
+    return nothing("the run left both dump/ and metrics.json, and one must decide: " +
+                   std::string(kContract));
   }
   if (exists(dump)) return {Outcome::Kind::kDump, {}, 0, {}, dump};
   if (exists(metrics)) return read_metrics_outcome(metrics);
   if (const std::string file = foreign_file(folder); !file.empty()) {
-    throw Error(ErrorCode::kUnsupported,
-                "a run left a torch file, and dumps of other programs are no verdict yet: " +
-                    std::string(kContract),
-                file);
+    return nothing("the run left a torch file, " + file +
+                   ", and dumps of other programs are no verdict yet: " + kContract);
   }
   return {Outcome::Kind::kExitCode};
 }
@@ -77,13 +86,20 @@ std::string to_string(Outcome::Kind kind) {
 }
 
 Outcome read_outcome(const ProcessResult& run, const std::string& output) {
-  if (run.end != ProcessResult::End::kExit || run.code > 1) {
-    if (run.end == ProcessResult::End::kExit && run.code == kCannotJudge) {
-      return nothing("the run says that it cannot judge (exit code 125)");
-    }
-    return nothing("the run " + run.describe());
+  const bool exited = run.end == ProcessResult::End::kExit;
+  if (exited && run.code == kCannotJudge) {
+    return nothing("the run says that it cannot judge (exit code 125)");
+  }
+  if (!exited || run.code > 1) {
+    Outcome outcome = nothing("the run " + run.describe() + (exited ? kOneIsBad : ""));
+    outcome.exit_code = run.code;
+    return outcome;
   }
   Outcome outcome = read_folder(output);
+  if (outcome.kind == Outcome::Kind::kExitCode && run.code == 1 && is_crash(run.error_tail)) {
+    return nothing("the run crashed (" + run.describe() + "): an exception is no verdict" +
+                   kOneIsBad);
+  }
   outcome.exit_code = run.code;
   return outcome;
 }

@@ -33,13 +33,13 @@ engine::StepEvents events_of(const RecordedRun& run, const StepId& step) {
 std::vector<Metric> scalars_of(const RecordedRun& run) {
   std::map<std::string, Metric> metrics;
   for (const StepId& step : run.steps()) {
-    const auto data = run.train_data(step);
-    if (!data.scalars) continue;
-    for (size_t i = 0; i < data.scalars->names.size(); ++i) {
-      Metric& metric = metrics[data.scalars->names[i]];
-      metric.name = data.scalars->names[i];
+    const auto scalars = run.scalars(step);
+    if (!scalars) continue;
+    for (size_t i = 0; i < scalars->names.size(); ++i) {
+      Metric& metric = metrics[scalars->names[i]];
+      metric.name = scalars->names[i];
       metric.per_step = true;
-      metric.values.push_back(data.scalars->values[i]);
+      metric.values.push_back({scalars->values[i]});
       metric.step_names.push_back(step.name());
     }
   }

@@ -29,6 +29,9 @@ std::string command_of(const RevisionQuestion& question, const std::string& good
   if (question.end_runs != RevisionQuestion().end_runs) {
     command += " --repeat-ends " + std::to_string(question.end_runs);
   }
+  if (question.side_runs != RevisionQuestion().side_runs) {
+    command += " --repeat-sides " + std::to_string(question.side_runs);
+  }
   if (question.recipe.time_limit != ProcessLimits::kNoTime) {
     command +=
         " --timeout " + decimal(std::chrono::duration<double>(question.recipe.time_limit).count());
@@ -69,6 +72,11 @@ size_t count_cached(const Finding& finding) {
                                            [](const Trial& trial) { return trial.cached; }));
 }
 
+/// `2 of 2 runs`
+std::string all_runs(size_t count) {
+  return std::to_string(count) + " of " + std::to_string(count) + " runs";
+}
+
 std::string found_text(const Finding& finding) {
   std::string text;
   if (finding.suspects.size() == 1) {
@@ -81,7 +89,12 @@ std::string found_text(const Finding& finding) {
   }
   if (finding.culprit) text += "           bad: " + finding.culprit->reason + "\n";
   text += "parent     " + revision_line(*finding.parent);
-  return text + "confirmed  both were run again in fresh worktrees: bad, good\n";
+  text += "confirmed  bad in " + all_runs(finding.culprit_runs) + ", good in " +
+          all_runs(finding.parent_runs) + ", each in a fresh worktree\n";
+  if (finding.not_run == 0) return text;
+  return text + "not run    " + std::to_string(finding.not_run) + " of " +
+         std::to_string(finding.revisions) +
+         " revisions: had the run changed there and back again, it would not be seen\n";
 }
 
 std::string headline(const Finding& finding) {
@@ -115,6 +128,10 @@ std::string interval_json(const Finding& finding) {
   return "[" + out + "]";
 }
 
+void add_value(JsonLine& line, const std::string& key, const MetricValue& value) {
+  value.text.empty() ? line.bits(key, value.number) : line.text(key, value.text);
+}
+
 void add_difference(JsonLine& line, const Judgement* judgement) {
   if (judgement == nullptr || !judgement->difference) {
     line.null("difference");
@@ -124,7 +141,8 @@ void add_difference(JsonLine& line, const Judgement* judgement) {
   JsonLine out;
   out.text("metric", difference.metric);
   difference.step ? out.integer("step", static_cast<int64_t>(*difference.step)) : out.null("step");
-  out.bits("good", difference.good).bits("bad", difference.bad);
+  add_value(out, "good", difference.good);
+  add_value(out, "bad", difference.bad);
   out.integer("different", static_cast<int64_t>(difference.different));
   out.integer("compared", static_cast<int64_t>(difference.compared));
   line.json("difference", out.str());
@@ -156,7 +174,7 @@ std::string report_text(const RevisionQuestion& question, const Finding& finding
 std::string dumps_text(const DumpDifference& difference, const std::string& name_a,
                        const std::string& name_b, const std::string& command) {
   if (!difference.step.identical()) {
-    return difference_report(difference.step, name_a, name_b, command);
+    return difference_report(difference.step, name_a, name_b, command, difference.report);
   }
   const std::string compared = std::to_string(difference.compared) + " steps are identical";
   return compared + (difference.beyond.empty() ? "" : "; " + difference.beyond) + "\n\n  " +
@@ -166,7 +184,9 @@ std::string dumps_text(const DumpDifference& difference, const std::string& name
 std::string dumps_json(const DumpDifference& difference, const std::string& command) {
   JsonLine line;
   line.text("schema", "rlreplay.diff/1").boolean("identical", difference.identical());
+  line.json("causes", replay::causes_json(difference.report.causes));
   line.json("origin", replay::origin_json(difference.step.origin));
+  difference.report.note.empty() ? line.null("note") : line.text("note", difference.report.note);
   line.json("fields", replay::fields_json(difference.step.events));
   difference.beyond.empty() ? line.null("reason") : line.text("reason", difference.beyond);
   line.integer("steps", static_cast<int64_t>(difference.compared));
@@ -182,6 +202,9 @@ std::string report_json(const RevisionQuestion& question, const Finding& finding
   const size_t cached = count_cached(finding);
   line.integer("runs", static_cast<int64_t>(finding.trials.size() - cached));
   line.integer("cached", static_cast<int64_t>(cached)).json("skipped", skips_json(finding));
+  line.integer("culprit_runs", static_cast<int64_t>(finding.culprit_runs));
+  line.integer("parent_runs", static_cast<int64_t>(finding.parent_runs));
+  line.integer("not_run", static_cast<int64_t>(finding.not_run));
   const auto metric = metric_of(question, finding);
   metric ? line.text("metric", *metric) : line.null("metric");
   line.number("tolerance", question.criterion.tolerance);

@@ -1,7 +1,9 @@
 #include "src/bisect/revisions.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 
 #include "src/base/error.h"
 #include "src/bisect/search.h"
@@ -19,11 +21,12 @@ class RevisionSearch {
       : question_(question),
         interrupt_(interrupt),
         listener_(listener),
-        repository_(Repository::open(question.repository)),
+        repository_(Repository::open(question.repository, interrupt.fd())),
         history_(repository_.history(repository_.resolve(question.good),
                                      repository_.resolve(question.bad))),
         search_(history_.size() - 1),
         workspace_(question.output, interrupt) {
+    Workspace::remove_abandoned(repository_);
     finding_.good = history_.front();
     finding_.bad = history_.back();
     finding_.revisions = history_.size() - 1;
@@ -48,13 +51,12 @@ class RevisionSearch {
     const Judgement good = judge_place(0, 2 * question_.end_runs);
     if (good.verdict != Verdict::kGood) return refuse("good", good);
     finding_.evidence = reference_->kind;
+    check_tolerance(question_.criterion, *reference_);
     if (!repeats("good", history_[0], 2 * question_.end_runs - 1)) return false;
     const Judgement bad = judge_place(last, question_.end_runs);
     if (bad.verdict != Verdict::kBad) return refuse("bad", bad);
-    const RunFolder first = last_run_;
-    if (!repeats("bad", history_[last], question_.end_runs - 1)) return false;
-    workspace_.drop_output(first);
-    return true;
+    bad_end_ = last_outcome_;
+    return repeats("bad", history_[last], question_.end_runs - 1);
   }
 
   /// Runs an end again and compares the runs: where two of one revision differ, a search would
@@ -114,40 +116,80 @@ class RevisionSearch {
     const auto start = Clock::now();
     listener_.begin(revision, left);
     last_run_ = workspace_.add_run(revision.short_id());
-    const Worktree worktree(repository_, revision, workspace_.worktree());
-    const RunPlace place{worktree.path(), revision.id, reference_folder_, last_run_};
-    const Outcome outcome = run_recipe(question_.recipe, place, workspace_, interrupt_);
-    Trial trial{revision, judge(question_.criterion, reference(), outcome)};
+    last_outcome_ = outcome_of(revision);
+    Trial trial{revision, judge(question_.criterion, reference(), last_outcome_)};
     if (!reference_) {
-      reference_ = outcome;
+      reference_ = last_outcome_;
       reference_folder_ = last_run_.output();
     }
-    last_outcome_ = outcome;
     trial.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     listener_.end(finding_.trials.emplace_back(trial));
     return trial.judgement;
   }
 
-  /// Runs the two sides of the finding again: what a build left behind or a run that is not
-  /// repeatable must not name a culprit.
-  void confirm() {
-    const Judgement bad = run(finding_.suspects.back(), 2);
-    const std::string bad_dump = last_outcome_.dump;
-    const Judgement good = run(*finding_.parent, 1);
-    finding_.culprit = bad;
-    finding_.confirmed = bad.verdict == Verdict::kBad && good.verdict == Verdict::kGood;
-    finding_.result = finding_.confirmed ? Result::kFound : Result::kCannotJudge;
-    if (finding_.confirmed) {
-      if (finding_.evidence == Outcome::Kind::kDump) drill_down(last_outcome_.dump, bad_dump);
-      return;
+  /// A revision that cannot be checked out cannot be judged.
+  Outcome outcome_of(const Revision& revision) {
+    std::optional<Worktree> worktree;
+    try {
+      worktree.emplace(repository_, revision, workspace_.worktree());
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kEnvironment) throw;
+      return {Outcome::Kind::kNothing, error.what()};
     }
-    const bool bad_changed = bad.verdict != Verdict::kBad;
-    const Revision& changed = bad_changed ? finding_.suspects.back() : *finding_.parent;
-    const Judgement& again = bad_changed ? bad : good;
-    finding_.reason = changed.short_id() + " was " + (bad_changed ? "bad" : "good") +
+    const RunPlace place{worktree->path(), revision.id, reference_folder_, last_run_};
+    return run_recipe(question_.recipe, place, workspace_, interrupt_);
+  }
+
+  /// Runs the two sides of the finding until each was run often enough: what a build left behind or
+  /// a run that is not repeatable must not name a culprit.
+  void confirm() {
+    const Revision &culprit = finding_.suspects.back(), &parent = *finding_.parent;
+    const size_t culprit_missing = runs_missing(culprit), parent_missing = runs_missing(parent);
+    for (size_t i = culprit_missing; i > 0; --i) {
+      if (!confirms(culprit, Verdict::kBad, i + parent_missing)) return;
+    }
+    const std::string bad_dump = culprit_missing > 0 ? last_outcome_.dump : bad_end_.dump;
+    for (size_t i = parent_missing; i > 0; --i) {
+      if (!confirms(parent, Verdict::kGood, i)) return;
+    }
+    const std::string good_dump = parent_missing > 0 ? last_outcome_.dump : reference_->dump;
+    finding_.culprit = last_judgement(culprit);
+    finding_.confirmed = true;
+    finding_.result = Result::kFound;
+    finding_.culprit_runs = runs_of(culprit);
+    finding_.parent_runs = runs_of(parent);
+    finding_.not_run = static_cast<size_t>(std::ranges::count_if(
+        history_, [&](const Revision& revision) { return !judged_.contains(revision.tree); }));
+    if (finding_.evidence == Outcome::Kind::kDump) drill_down(good_dump, bad_dump);
+  }
+
+  /// Runs a side once more; false, with the reason, where it is not what it was.
+  bool confirms(const Revision& revision, Verdict expected, size_t left) {
+    const Judgement again = run(revision, left);
+    if (again.verdict == expected) return true;
+    finding_.result = Result::kCannotJudge;
+    finding_.reason = revision.short_id() + " was " + std::string(to_string(expected)) +
                       " at first and is " + std::string(to_string(again.verdict)) +
                       " when it is run again (" + again.reason +
                       "): its run is not repeatable, so no revision can be blamed";
+    return false;
+  }
+
+  size_t runs_of(const Revision& revision) const {
+    return static_cast<size_t>(std::ranges::count_if(finding_.trials, [&](const Trial& trial) {
+      return !trial.cached && trial.revision.id == revision.id;
+    }));
+  }
+
+  size_t runs_missing(const Revision& revision) const {
+    return question_.side_runs - std::min(question_.side_runs, runs_of(revision));
+  }
+
+  std::optional<Judgement> last_judgement(const Revision& revision) const {
+    for (auto trial = finding_.trials.rbegin(); trial != finding_.trials.rend(); ++trial) {
+      if (trial->revision.id == revision.id) return trial->judgement;
+    }
+    return std::nullopt;
   }
 
   /// What was found stands whether or not the dumps say where they part.
@@ -170,6 +212,7 @@ class RevisionSearch {
   Workspace workspace_;
   std::optional<Outcome> reference_;  // what the good end's first run left
   std::string reference_folder_;
+  Outcome bad_end_;  // what the bad end's first run left
   RunFolder last_run_;
   Outcome last_outcome_;
   std::map<std::string, Judgement> judged_;  // by tree

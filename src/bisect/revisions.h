@@ -18,6 +18,7 @@ struct RevisionQuestion {
   Recipe recipe;
   Criterion criterion;
   size_t end_runs = 2;                // how often each end is run before the search
+  size_t side_runs = 2;               // how often culprit and parent are run in all, at least
   std::optional<std::string> output;  // a folder that keeps what the runs wrote
 };
 
@@ -30,8 +31,8 @@ struct Listener {
 
 /// Finds the first bad revision on the first-parent history. Both ends are run first, more than
 /// once so that a run that is not deterministic is noticed; the culprit and its parent are run
-/// again before it is named. Errors: kUsage for ends that are no range, kInterrupted, and those of
-/// git and of runs.
+/// more than once before it is named. What searches that were killed have left is removed first.
+/// Errors: kUsage for ends that are no range, kInterrupted, and those of git and of runs.
 Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
                       const Listener& listener);
 

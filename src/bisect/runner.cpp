@@ -1,7 +1,7 @@
 #include "src/bisect/runner.h"
 
-#include "src/base/error.h"
 #include "src/bisect/git.h"
+#include "src/bisect/interrupted.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -24,7 +24,7 @@ ProcessResult run_command(const std::string& text, const std::string& log, const
   limits.stop_fd = interrupt.fd();
   const ProcessResult result = run_process(command, "", limits);
   if (result.end == ProcessResult::End::kStopped) {
-    throw Error(ErrorCode::kInterrupted, "interrupted; what it had begun is removed");
+    throw interrupted();
   }
   return result;
 }

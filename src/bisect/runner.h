@@ -27,7 +27,7 @@ struct RunPlace {
 
 /// Builds and runs a checkout. Its standard input is empty; what it says goes to the logs. A build
 /// or run that fails is an outcome, and its problem names the log.
-/// Errors: kInterrupted; kUnsupported and kUsage of `read_outcome`.
+/// Errors: kInterrupted.
 Outcome run_recipe(const Recipe& recipe, const RunPlace& place, Workspace& workspace,
                    const Interrupt& interrupt);
 

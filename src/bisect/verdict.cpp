@@ -1,5 +1,6 @@
 #include "src/bisect/verdict.h"
 
+#include "src/base/error.h"
 #include "src/bisect/dumps.h"
 #include "src/bisect/outcome.h"
 
@@ -16,16 +17,33 @@ Judgement judge_reference(const Criterion& criterion, const Outcome& outcome) {
     return outcome.exit_code == 0 ? Judgement{Verdict::kGood, "exit code 0"}
                                   : Judgement{Verdict::kBad, "exit code 1"};
   }
+  if (outcome.exit_code != 0) {
+    return {Verdict::kBad, "it exited with code " + std::to_string(outcome.exit_code)};
+  }
   if (outcome.kind == Outcome::Kind::kDump) return judge_reference_dump(criterion, outcome.dump);
   if (outcome.kind == Outcome::Kind::kMetrics && criterion.metric &&
       find_metric(outcome.metrics, *criterion.metric) == nullptr) {
     return {Verdict::kSkip,
             "metrics.json has no " + *criterion.metric + "; it has " + names_of(outcome.metrics)};
   }
+  const std::string empty = emptiness_of(criterion, outcome.metrics);
+  if (!empty.empty()) return {Verdict::kSkip, "it can be no reference: " + empty};
   return {Verdict::kGood, "the reference"};
 }
 
 }  // namespace
+
+void check_tolerance(const Criterion& criterion, const Outcome& reference) {
+  if (criterion.tolerance == 0) return;
+  const bool weights =
+      reference.kind == Outcome::Kind::kDump && criterion.metric.value_or("weights") == "weights";
+  if (!weights && reference.kind != Outcome::Kind::kExitCode) return;
+  throw Error(
+      ErrorCode::kUsage,
+      std::string("--tolerance says how far a number may lie, and what is compared here, ") +
+          (weights ? "digests of weights" : "exit codes") +
+          ", is equal or not: name a number by --metric, or leave --tolerance out");
+}
 
 std::string_view to_string(Verdict verdict) {
   switch (verdict) {

@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "src/bisect/metrics.h"
+
 namespace rlreplay::bisect {
 
-struct Metric;
 struct Outcome;
 
 /// What is said of one run; a run that nothing can be said of is skipped.
@@ -30,7 +31,7 @@ struct Difference {
   std::string metric;
   std::optional<size_t> step;
   std::string step_name;  // as reports call it
-  double good = 0, bad = 0;
+  MetricValue good, bad;
   size_t different = 0;  // how many numbers differ
   size_t compared = 0;
 
@@ -48,12 +49,18 @@ struct Judgement {
 Judgement judge_metrics(const Criterion& criterion, const std::vector<Metric>& reference,
                         const std::vector<Metric>& metrics);
 
+/// Why metrics can be no reference: what decides is no finite number anywhere, or nothing was
+/// trained (grad_norm is 0 at every step). Empty where they can.
+std::string emptiness_of(const Criterion& criterion, const std::vector<Metric>& metrics);
+
 /// Whether a second run of one revision left what the first one did: good if so.
 Judgement judge_repetition(const Criterion& criterion, const Outcome& first, const Outcome& second);
 
 /// Judges what a run left against what the good end left. The good end itself has no reference: it
 /// is good if it can be one.
-/// Errors: kUnsupported.
 Judgement judge(const Criterion& criterion, const Outcome* reference, const Outcome& outcome);
+
+/// Errors: kUsage for a tolerance where what is compared is equal or not: digests and exit codes.
+void check_tolerance(const Criterion& criterion, const Outcome& reference);
 
 }  // namespace rlreplay::bisect

@@ -3,6 +3,10 @@
 #include <cstdio>
 #include <filesystem>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include "src/base/error.h"
 #include "src/base/temporary_folder.h"
 #include "src/bisect/folder.h"
@@ -39,14 +43,58 @@ void remove_others(const std::string& folder, const std::set<std::string>& kept)
   }
 }
 
+constexpr const char* kLockName = "/in-use";
+constexpr const char* kWorktreeName = "/worktree";
+constexpr const char* kTemporaryName = "rlbisect";
+
+/// A lock that the process holds until it ends, however it ends; none where another one holds it,
+/// or there is no such file.
+Descriptor take_lock(const std::string& path, int flags = 0) {
+  Descriptor file(::open(path.c_str(), flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) file.close();
+  return file;
+}
+
+/// Locked before it has its name, so that nobody finds it free.
+Descriptor make_lock(const std::string& path) {
+  const std::string unnamed = path + ".new";
+  Descriptor lock = take_lock(unnamed, O_CREAT | O_EXCL);
+  if (!lock || ::rename(unnamed.c_str(), path.c_str()) != 0) {
+    throw Error(ErrorCode::kEnvironment, "cannot make this file, or lock it", path);
+  }
+  return lock;
+}
+
+/// Whether the process that made a folder has ended without removing it.
+bool is_abandoned(const fs::path& folder) {
+  return static_cast<bool>(take_lock(folder.string() + kLockName));
+}
+
 }  // namespace
 
 Workspace::Workspace(const std::optional<std::string>& kept, const Interrupt& interrupt)
-    : path_(kept ? make_kept_folder(*kept) : make_temporary_folder("rlbisect")),
+    : path_(kept ? make_kept_folder(*kept) : make_temporary_folder(kTemporaryName)),
       keep_all_(kept.has_value()),
+      lock_(make_lock(path_ + kLockName)),
       interrupt_(interrupt) {}
 
+void Workspace::remove_abandoned(const Repository& repository) {
+  for (const fs::path worktree : repository.worktrees()) {
+    if (worktree.filename() != kWorktreeName + 1 || !is_abandoned(worktree.parent_path())) continue;
+    remove_folder(worktree);
+    repository.forget_worktree(worktree);
+  }
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(fs::temp_directory_path(), ignored)) {
+    const bool ours =
+        entry.path().filename().string().starts_with(std::string(kTemporaryName) + "-");
+    if (ours && entry.is_directory(ignored) && is_abandoned(entry)) remove_folder(entry.path());
+  }
+}
+
 Workspace::~Workspace() {
+  std::error_code ignored;
+  fs::remove(path_ + kLockName, ignored);
   if (keep_all_) return;
   if (named_.empty() || interrupt_.signal() != 0) {
     remove_folder(path_);

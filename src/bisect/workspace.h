@@ -4,7 +4,9 @@
 #include <set>
 #include <string>
 
+#include "src/base/descriptor.h"
 #include "src/base/interrupt.h"
+#include "src/bisect/git.h"
 
 namespace rlreplay::bisect {
 
@@ -34,6 +36,10 @@ class Workspace {
   /// Makes the next run's folder, with an empty output folder.
   RunFolder add_run(const std::string& name);
 
+  /// What a search whose process is gone has left: its worktree of this repository and its
+  /// temporary folder. Folders that a living search holds, or that were asked for, stay.
+  static void remove_abandoned(const Repository& repository);
+
   /// Nobody will read a run's output any more.
   void drop_output(const RunFolder& run) const;
 
@@ -43,6 +49,7 @@ class Workspace {
  private:
   std::string path_;
   bool keep_all_;
+  Descriptor lock_;  // of the file that is locked as long as this process lives
   const Interrupt& interrupt_;
   std::set<std::string> named_;
   int runs_ = 0;

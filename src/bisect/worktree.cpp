@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/terminal_text.h"
 #include "src/bisect/folder.h"
 
 namespace rlreplay::bisect {
@@ -25,7 +26,8 @@ void Worktree::remove() noexcept {
   try {
     repository_.forget_worktree(path_);
   } catch (const Error& error) {
-    std::fprintf(stderr, "rlbisect: %s: %s\n", error.where().c_str(), error.what());
+    std::fprintf(stderr, "rlbisect: %s: %s\n", terminal_text(error.where()).c_str(),
+                 terminal_text(error.what()).c_str());
   }
 }
 

@@ -10,10 +10,11 @@ namespace {
 
 constexpr int64_t kTableRows = 256;  // the rotary table grows by so many positions
 
-int64_t longest(std::span<const Sample> samples) {
-  size_t out = 0;
-  for (const Sample& s : samples) out = std::max(out, s.tokens.size());
-  return static_cast<int64_t>(out);
+/// Tokens of the longest sample, or as many as the model has positions: more are refused later.
+int64_t longest(const ModelConfig& model, std::span<const Sample> samples) {
+  int64_t out = 0;
+  for (const Sample& s : samples) out = std::max(out, std::ssize(s.tokens));
+  return std::min(out, model.max_positions);
 }
 
 template <class T>
@@ -53,7 +54,7 @@ class PortableBackend : public Backend {
 
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
                             int64_t micro_batch_samples) override {
-    const RotaryView table = rotary(longest(samples));
+    const RotaryView table = rotary(longest(config(), samples));
     const size_t size = micro_batch_samples > 0 ? static_cast<size_t>(micro_batch_samples)
                                                 : std::max<size_t>(1, samples.size());
     std::vector<Scores> out;
@@ -78,7 +79,8 @@ class PortableBackend : public Backend {
   StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                   const StepConfig& config) override {
     if (!state_) throw Error(ErrorCode::kUsage, "a model that only scores takes no steps");
-    return run_step(run_, *state_, *gradients_, rotary(longest(samples)), samples, targets, config);
+    return run_step(run_, *state_, *gradients_, rotary(longest(this->config(), samples)), samples,
+                    targets, config);
   }
 
   StateSpans<const float> state() override {

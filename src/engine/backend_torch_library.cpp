@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "kernels/probe.h"
 #include "src/base/error.h"
 
 namespace rlreplay::engine {
@@ -53,6 +54,8 @@ std::unique_ptr<Backend> load_torch_backend(const std::string& path, const Runti
     const char* const why = dlerror();
     refuse(why == nullptr ? "the library does not load" : why, path);
   }
+  // What it and its libraries ran when they were loaded may have changed how this process rounds.
+  kernels::prove_arithmetic(runtime.pool);
   const int interface = symbol<TorchInterface>(library, kTorchInterfaceSymbol, path)();
   if (interface != kTorchInterface) {
     refuse("the library has interface " + std::to_string(interface) + ", this program needs " +

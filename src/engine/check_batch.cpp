@@ -29,7 +29,7 @@ void check_length(const Sample& s, const char* column, size_t length) {
 void check_finite(const Sample& s, const Column& column) {
   for (size_t t = 0; t < column.values.size(); ++t) {
     const float x = column.values[t];
-    if (s.loss_mask[t] == 0 || std::isfinite(x)) continue;
+    if (s.is_masked(static_cast<int64_t>(t)) || std::isfinite(x)) continue;
     if (column.infinity_allowed && std::isinf(x)) continue;
     throw Error(ErrorCode::kCorrupt,
                 std::string(column.name) + " " + std::to_string(x) + " of response token " +
@@ -59,7 +59,7 @@ void check_sample(const ObjectiveConfig& config, const Sample& s, const SampleTa
     const bool miles = config.dialect == Dialect::kMiles;
     check_column(s, {"the old log-probability", targets.old_log_probs, miles});
   }
-  if (config.kl_loss_coef != 0) {
+  if (config.reads_reference()) {
     check_column(s, {"the reference log-probability", targets.ref_log_probs});
   }
   if (config.tis) check_column(s, {"the rollout log-probability", s.rollout_log_probs});

@@ -176,6 +176,7 @@ std::vector<EventSpec> objective_lines() {
   sum("total", {in(f, kTerms, "total", kAll), weights});
   Inputs clipped = policy;
   for (Input& input : clipped) input.reach = kAll;
+  clipped.push_back(weights);
   sum("clip_fraction", clipped);
   return to.take();
 }

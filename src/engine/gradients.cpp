@@ -10,13 +10,13 @@ Gradients::Gradients(const ParameterTable& parameters)
     : parameters_(&parameters),
       sums_(static_cast<size_t>(parameters.elements)),
       begun_(parameters.list.size()),
-      overflow_(parameters.list.size()) {}
+      rejected_(parameters.list.size()) {}
 
 void Gradients::begin(int scale, const ContributionCounts& counts) {
   scale_ = scale;
   counts_ = counts;
   std::fill(begun_.begin(), begun_.end(), false);
-  std::fill(overflow_.begin(), overflow_.end(), 0u);
+  std::fill(rejected_.begin(), rejected_.end(), kernels::Rejected());
 }
 
 void Gradients::settle(int parameter) {
@@ -70,7 +70,7 @@ kernels::TokenSum Gradients::place_of(std::initializer_list<int> parameters) {
   }
   out.scale = scale_;
   out.contributions = std::max<int64_t>(1, contributions(first));
-  out.overflow = &overflow_[static_cast<size_t>(*parameters.begin())];
+  out.rejected = &rejected_[static_cast<size_t>(*parameters.begin())];
   return out;
 }
 
@@ -90,9 +90,20 @@ kernels::MatmulTokens Gradients::product(kernels::Matrix<const float> dy,
   return {dy, x, leaves, place_of(parameters), false};
 }
 
-int Gradients::overflowed() const {
-  const auto it = std::find_if(overflow_.begin(), overflow_.end(), [](uint32_t f) { return f; });
-  return it == overflow_.end() ? -1 : static_cast<int>(it - overflow_.begin());
+std::optional<Gradients::Refused> Gradients::refused() const {
+  std::optional<Refused> out;
+  for (size_t i = 0; i < rejected_.size(); ++i) {
+    const kernels::Rejected& rejected = rejected_[i];
+    if (!rejected.any() || (out && (!out->finite || rejected.finite()))) continue;
+    // Fused parameters are adjacent: the element says in which of them it is.
+    size_t owner = i;
+    int64_t element = rejected.element();
+    while (element >= parameters_->list[owner].size()) {
+      element -= parameters_->list[owner++].size();
+    }
+    out = {static_cast<int>(owner), element, rejected.finite()};
+  }
+  return out;
 }
 
 }  // namespace rlreplay::engine

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,8 +43,14 @@ class Gradients {
                                 std::span<const kernels::Range> leaves,
                                 std::initializer_list<int> parameters);
 
-  /// The first parameter that refused a contribution, -1 if none did.
-  int overflowed() const;
+  /// What a contribution was refused for: the first element that one which is no finite number was
+  /// meant for, else the first that one was too large for.
+  struct Refused {
+    int parameter = 0;
+    int64_t element = 0;  // of the parameter, row-major
+    bool finite = true;   // whether a smaller scale may take it
+  };
+  std::optional<Refused> refused() const;
 
  private:
   int64_t contributions(const Parameter& parameter) const;
@@ -55,7 +62,7 @@ class Gradients {
   const ParameterTable* parameters_;
   Buffer<int64_t> sums_;
   std::vector<bool> begun_;  // by parameter: whether its sum holds anything of this step
-  std::vector<uint32_t> overflow_;
+  std::vector<kernels::Rejected> rejected_;  // by the first parameter of those that are fused
   ContributionCounts counts_;
   int scale_ = 0;
 };

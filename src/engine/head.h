@@ -16,6 +16,7 @@ struct ScoredRows {
   std::vector<int32_t> labels;     // the token that follows
   std::vector<uint64_t> samples;   // of that token
   std::vector<int32_t> positions;  // its place in the sample
+  std::vector<Nucleus> nuclei;     // of each row, or none where no sample has them
   std::vector<kernels::Range> leaves;
 
   int64_t size() const { return static_cast<int64_t>(rows.size()); }
@@ -32,9 +33,12 @@ struct Scores {
 };
 
 /// Asked for c = -dL/dlog_prob and ce = entropy_coef w of scored rows [begin, end), given the
-/// scores of all rows up to end.
+/// scores of all rows up to end, or of all rows.
 using LossGradient = std::function<void(kernels::Range rows, const Scores& scores,
                                         std::span<float> c, std::span<float> ce)>;
+
+/// Rows whose logits are held at once: enough to keep the products busy, and whole leaves.
+inline constexpr int64_t kHeadRows = 256;
 
 /// Scores of `scored`, given the final norm's output. Logits exist for a few leaves at a time.
 /// Shapes: hidden [T, C].
@@ -42,10 +46,14 @@ Scores head_forward(const Runtime& runtime, const Model& model, kernels::Matrix<
                     const ScoredRows& scored, float temperature,
                     Logits precision = Logits::kBinary32);
 
+/// How much of a batch is scored before the first gradient is asked for.
+enum class Scored { kUpToRow, kAll };
+
 /// The same with the backward: dhidden [T, C] (rows not scored get +0) and the head's gradient.
+/// Scored::kAll computes the logits of a batch of several groups of leaves twice.
 Scores head_backward(const Runtime& runtime, const Model& model,
                      kernels::Matrix<const float> hidden, const ScoredRows& scored,
-                     float temperature, const LossGradient& loss_gradient, Gradients& gradients,
-                     kernels::Matrix<float> dhidden);
+                     float temperature, Scored before, const LossGradient& loss_gradient,
+                     Gradients& gradients, kernels::Matrix<float> dhidden);
 
 }  // namespace rlreplay::engine

@@ -1,5 +1,8 @@
 #include "src/engine/losses.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "src/engine/check_batch.h"
 
 namespace rlreplay::engine {
@@ -18,11 +21,19 @@ TokenInput token_input(const Sample& s, const SampleTargets& targets, double wei
   return in;
 }
 
+std::vector<TokenInput> sample_input(const Sample& s, const SampleTargets& targets, double weight,
+                                     const Scores& scores) {
+  std::vector<TokenInput> out;
+  for (size_t t = 0; t < s.loss_mask.size(); ++t) {
+    out.push_back(token_input(s, targets, weight, t, scores.log_probs[t], scores.entropy[t]));
+  }
+  return out;
+}
+
 Losses reduce_losses(std::span<const Sample> samples, std::span<const double> weights,
                      std::span<const Scores> scores,
                      std::span<const std::vector<TokenTerms>> terms) {
   Losses out;
-  int64_t clipped = 0, tokens = 0;
   for (const size_t i : by_id(samples)) {
     Losses sample;
     for (size_t t = 0; t < terms[i].size(); ++t) {
@@ -33,15 +44,14 @@ Losses reduce_losses(std::span<const Sample> samples, std::span<const double> we
       sample.entropy += w * static_cast<double>(scores[i].entropy[t]);
       sample.kl += w * x.kl;
       sample.total += w * x.total;
-      clipped += x.clipped ? 1 : 0;
-      tokens += 1;
+      if (x.clipped) sample.clip_fraction += w;
     }
     out.policy += sample.policy;
     out.entropy += sample.entropy;
     out.kl += sample.kl;
     out.total += sample.total;
+    out.clip_fraction += sample.clip_fraction;
   }
-  out.clip_fraction = tokens == 0 ? 0 : static_cast<double>(clipped) / static_cast<double>(tokens);
   return out;
 }
 
@@ -52,15 +62,21 @@ Objective evaluate_objective(const ObjectiveConfig& config, std::span<const Samp
   Objective out;
   for (size_t i = 0; i < samples.size(); ++i) {
     check_scores(samples[i], scores[i].log_probs, scores[i].entropy);
-    std::vector<TokenTerms>& terms = out.terms.emplace_back();
-    for (size_t t = 0; t < samples[i].loss_mask.size(); ++t) {
-      terms.push_back(
-          token_objective(config, token_input(samples[i], targets[i], weights[i], t,
-                                              scores[i].log_probs[t], scores[i].entropy[t])));
-    }
+    out.terms.push_back(
+        sample_objective(config, sample_input(samples[i], targets[i], weights[i], scores[i])));
   }
   out.losses = reduce_losses(samples, weights, scores, out.terms);
   return out;
+}
+
+ValueTerms value_objective(double clip, float value, float old_value, float target) {
+  const auto old = static_cast<double>(old_value), goal = static_cast<double>(target);
+  const double moved = static_cast<double>(value) - old;
+  const double bounded = old + std::clamp(moved, -clip, clip);
+  const double free = static_cast<double>(value) - goal, held = bounded - goal;
+  const bool clipped = std::fabs(moved) > clip;
+  if (free * free >= held * held) return {free * free, 2 * free, clipped};
+  return {held * held, clipped ? 0 : 2 * held, clipped};
 }
 
 }  // namespace rlreplay::engine

@@ -15,13 +15,17 @@ struct Losses {
   double entropy = 0;
   double kl = 0;
   double total = 0;
-  double clip_fraction = 0;  // share of the unmasked tokens
+  double clip_fraction = 0;  // of the tokens that are clipped, x = 1
 };
 
 /// What the objective reads of response token `t`. Where the targets have no old log-probabilities,
 /// the policy is its own past.
 TokenInput token_input(const Sample& sample, const SampleTargets& targets, double weight, size_t t,
                        float log_prob, float entropy);
+
+/// The same of all of a sample's response tokens.
+std::vector<TokenInput> sample_input(const Sample& sample, const SampleTargets& targets,
+                                     double weight, const Scores& scores);
 
 /// Order: chains per sample over ascending tokens, then over samples by ascending id.
 Losses reduce_losses(std::span<const Sample> samples, std::span<const double> weights,
@@ -40,5 +44,14 @@ struct Objective {
 Objective evaluate_objective(const ObjectiveConfig& config, std::span<const Sample> samples,
                              std::span<const SampleTargets> targets,
                              std::span<const double> weights, std::span<const Scores> scores);
+
+/// PPO's value loss of one token: the larger square of the value's and the clipped value's distance
+/// from the return.
+struct ValueTerms {
+  double loss = 0;
+  double derivative = 0;  // by the value
+  bool clipped = false;
+};
+ValueTerms value_objective(double clip, float value, float old_value, float target);
 
 }  // namespace rlreplay::engine

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/engine/head.h"
 #include "src/engine/parameters.h"
 #include "src/engine/streamed_score.h"
 
@@ -14,9 +15,17 @@ namespace rlreplay::engine {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-constexpr int64_t kHeadRows = 256;  // rows whose logits are held at once
 
 int64_t heads_width(const ModelConfig& c) { return (c.heads + 2 * c.kv_heads) * c.head_dim; }
+
+/// Bytes of that many floats; more than any machine has where 64 bits cannot count them.
+int64_t float_bytes(int64_t rows, int64_t width) {
+  constexpr int64_t kMost = int64_t{1} << 58;  // some of them can be added
+  int64_t out = 0;
+  const bool fits =
+      !__builtin_mul_overflow(rows, width, &out) && !__builtin_mul_overflow(out, kFloat, &out);
+  return fits ? std::min(out, kMost) : kMost;
+}
 
 /// Elements of all products of a model, each once.
 int64_t product_elements(const ModelConfig& c) {
@@ -46,6 +55,10 @@ int64_t train_width(const ModelConfig& c, bool recompute) {
   return inputs + kept + rows + scratch_width(c);
 }
 
+/// Floats a token of a step's recorded values: what its forward and backward show, twice while they
+/// are put in order.
+int64_t recorded_width(const ModelConfig& c) { return 2 * 2 * c.layers * layer_width(c); }
+
 std::string gigabytes(int64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g GB", static_cast<double>(bytes) * 1e-9);
@@ -55,7 +68,7 @@ std::string gigabytes(int64_t bytes) {
 }  // namespace
 
 int64_t MemoryEstimate::total() const {
-  return weights + packed + moments + gradients + reference + logits +
+  return weights + packed + moments + gradients + reference + logits + recording +
          std::max(activations, rollout_activations + kv_cache);
 }
 
@@ -71,11 +84,13 @@ MemoryEstimate estimate_memory(const ModelConfig& c, const MemoryShape& s) {
   }
   if (s.reference) out.reference = out.weights + products;
   const int64_t width = s.training ? train_width(c, s.recompute) : forward_width(c);
-  out.activations = s.micro_batch_tokens * width * kFloat;
-  out.rollout_activations = s.slots * s.longest_prompt * forward_width(c) * kFloat;
-  out.kv_cache = s.slots * s.longest_sample * 2 * c.layers * c.kv_heads * c.head_dim * kFloat;
+  out.activations = float_bytes(s.micro_batch_tokens, width);
+  out.rollout_activations = float_bytes(s.slots * s.longest_prompt, forward_width(c));
+  out.kv_cache = float_bytes(s.slots * s.longest_sample, 2 * c.layers * c.kv_heads * c.head_dim);
   const int64_t rows = std::max(s.slots, std::min(s.micro_batch_tokens, kHeadRows));
-  out.logits = rows * (c.vocab + c.hidden) * kFloat;
+  out.logits = float_bytes(rows, (s.nuclei ? 2 : 1) * c.vocab + c.hidden);
+  out.recording = float_bytes(3 * s.recorded_states, elements) +
+                  float_bytes(s.recorded_tokens, recorded_width(c));
   return out;
 }
 
@@ -85,14 +100,15 @@ MemoryEstimate estimate_memory(const ModelConfig& c, const StreamOptions& option
   MemoryEstimate out;
   out.weights = std::max(layer, c.vocab * c.hidden) * kFloat;
   out.packed = out.weights;
-  const int64_t block = plan.block_tokens * c.hidden * (options.rounded ? 2 : 1);
-  out.activations = (block + plan.micro_batch_tokens * forward_width(c)) * kFloat;
-  out.logits = std::min(plan.micro_batch_tokens, kHeadRows) * (c.vocab + c.hidden) * kFloat;
+  out.activations = float_bytes(plan.block_tokens, c.hidden * (options.rounded ? 2 : 1)) +
+                    float_bytes(plan.micro_batch_tokens, forward_width(c));
+  out.logits = float_bytes(std::min(plan.micro_batch_tokens, kHeadRows),
+                           (plan.nuclei ? 2 : 1) * c.vocab + c.hidden);
   return out;
 }
 
 std::string to_string(const MemoryEstimate& e) {
-  const std::array<std::pair<std::string_view, int64_t>, 9> parts{{
+  const std::array<std::pair<std::string_view, int64_t>, 10> parts{{
       {"weights", e.weights},
       {"packed", e.packed},
       {"moments", e.moments},
@@ -102,6 +118,7 @@ std::string to_string(const MemoryEstimate& e) {
       {"rollout", e.rollout_activations},
       {"kv cache", e.kv_cache},
       {"logits", e.logits},
+      {"recording", e.recording},
   }};
   std::string out;
   for (const auto& [name, bytes] : parts) {
@@ -114,13 +131,15 @@ std::string to_string(const MemoryEstimate& e) {
 
 void check_memory(const MemoryEstimate& e, int64_t available) {
   if (e.total() <= available) return;
-  const bool rollout = e.rollout_activations + e.kv_cache > e.activations;
-  throw Error(ErrorCode::kEnvironment,
-              "this run needs about " + gigabytes(e.total()) + " of memory and " +
-                  gigabytes(available) + " are free (" + to_string(e) + "): use a smaller " +
-                  (rollout ? "--rollout-slots or --rollout-max-response-len"
-                           : "--micro-batch-size, or --recompute") +
-                  ", or a smaller model");
+  const int64_t step = std::max(e.activations, e.rollout_activations + e.kv_cache);
+  const bool rollout = step > e.activations;
+  const char* smaller = rollout ? "--rollout-slots or --rollout-max-response-len"
+                                : "--micro-batch-size, or --recompute";
+  if (e.recording > step) smaller = "--record (without +values) or --weights";
+  throw Error(ErrorCode::kEnvironment, "this run needs about " + gigabytes(e.total()) +
+                                           " of memory and " + gigabytes(available) +
+                                           " are free (" + to_string(e) + "): use a smaller " +
+                                           smaller + ", or a smaller model");
 }
 
 }  // namespace rlreplay::engine

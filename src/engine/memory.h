@@ -17,10 +17,13 @@ struct MemoryShape {
   int64_t slots = 0;               // samples generated at once; 0: no rollout
   int64_t longest_prompt = 0;      // of a rollout
   int64_t longest_sample = 0;      // its prompt and the longest response
+  bool nuclei = false;             // of samples: logits are held a second time
+  int64_t recorded_states = 0;     // copies of weights and moments that recording holds at once
+  int64_t recorded_tokens = 0;     // of a step whose values are recorded; 0: they are not
 };
 
-/// Bytes by part. The first five are there all the time; of the rollout's and the micro-batch's,
-/// which take turns, the larger counts.
+/// Bytes by part. The first five and the last are there all the time; of the rollout's and the
+/// micro-batch's, which take turns, the larger counts.
 struct MemoryEstimate {
   int64_t weights = 0;
   int64_t packed = 0;  // the products' own copies of the weights
@@ -31,12 +34,13 @@ struct MemoryEstimate {
   int64_t kv_cache = 0;
   int64_t activations = 0;  // of a micro-batch
   int64_t logits = 0;       // of either
+  int64_t recording = 0;    // what a dump's writer holds
 
   int64_t total() const;
 };
 
-/// Counts the buffers of engine::rollout, score and run_step; the programs themselves, records and
-/// digests come on top.
+/// Counts the buffers of engine::rollout, score and run_step, and the states and values that are
+/// recorded; the programs themselves and digests come on top.
 MemoryEstimate estimate_memory(const ModelConfig& config, const MemoryShape& shape);
 
 /// "weights 1.98 GB, packed 3.95 GB, ...; 12.3 GB at the peak": one line, parts of 0 left out.

@@ -21,18 +21,23 @@ double gradient_norm(const Runtime& run, const Gradients& gradients) {
 
 float clip_scale(const OptimizerConfig& config, double norm) {
   if (config.clip_grad == 0) return 1.0f;
-  return std::min(1.0f, config.clip_grad / (static_cast<float>(norm) + 1e-6f));
+  return kernels::clip_scale(norm, config.clip_grad, 1e-6f);
 }
 
 void optimizer_step(const Runtime& run, const OptimizerConfig& config, double lr, int64_t step,
                     const Gradients& gradients, float clip, Model& model, Moments& moments) {
+  // The powers of the betas take as many factors as there were steps: once, not once a parameter.
+  const auto step_with = [&](double decay) {
+    return kernels::adamw_step({lr, config.beta1, config.beta2, config.eps, decay}, step);
+  };
+  const kernels::AdamWStep decayed = step_with(config.weight_decay);
+  const kernels::AdamWStep plain = config.decay_vectors ? decayed : step_with(0);
   for (const Parameter& p : model.parameters().list) {
     const auto part = [&](auto* data) {
       return std::span(data + p.offset, static_cast<size_t>(p.size()));
     };
-    const double decay = config.decay_vectors || !p.is_vector() ? config.weight_decay : 0.0;
     kernels::AdamW op;
-    op.step = kernels::adamw_step({lr, config.beta1, config.beta2, config.eps, decay}, step);
+    op.step = p.is_vector() ? plain : decayed;
     op.scale = gradients.scale();
     op.clip = clip;
     op.sum = part(gradients.sums().data());

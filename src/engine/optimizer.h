@@ -27,7 +27,7 @@ struct Moments {
 /// The norm of all gradients, in binary64: exact squares, one rounding (tied tensors once).
 double gradient_norm(const Runtime& runtime, const Gradients& gradients);
 
-/// min(1, div(c, norm + 1e-6)), norm rounded to binary32 once; 1 where clipping is off.
+/// kernels::clip_scale with eps 1e-6; 1 where clipping is off.
 float clip_scale(const OptimizerConfig& config, double norm);
 
 /// The update number `step` (from 1) of every parameter, then the weights are packed anew.

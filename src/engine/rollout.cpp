@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <string>
 
-#include "src/base/error.h"
+#include "src/engine/check_samples.h"
+#include "src/engine/finite.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -21,12 +21,6 @@ struct Slot {
 Slot make_slot(const ModelConfig& model, const Request& request, size_t index,
                const RolloutConfig& config) {
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
-  if (prompt == 0 || prompt >= model.max_positions) {
-    throw Error(ErrorCode::kUsage,
-                "the prompt of sample " + std::to_string(request.id) + " has " +
-                    std::to_string(prompt) + " tokens; it needs at least 1 and " +
-                    "fewer than the model's " + std::to_string(model.max_positions) + " positions");
-  }
   Slot out;
   out.request = index;
   out.sample.id = request.id;
@@ -97,6 +91,11 @@ void advance(const Runtime& run, const Model& model, const RotaryView& rotary,
   std::vector<int64_t> last;
   for (const kernels::Range& rows : batch.chunks) last.push_back(rows.end - 1);
   vocab.forward({hidden.data(), batch.rows(), model.config().hidden}, last);
+  vocab.sum_up();
+  if (const int64_t row = vocab.first_not_finite(); row >= 0) {
+    const kernels::Draw& d = draws[static_cast<size_t>(row)];
+    refuse_logits(run, model, rotary, batch, caches, d.sample, d.position);
+  }
   const Drawn drawn = draw(run, vocab, draws, config.sampling);
   for (size_t i = 0; i < slots.size(); ++i) {
     slots[i].cached = static_cast<int64_t>(slots[i].sample.tokens.size());
@@ -109,11 +108,7 @@ void advance(const Runtime& run, const Model& model, const RotaryView& rotary,
 std::vector<Sample> rollout(const Runtime& run, const Model& model, const RotaryView& rotary,
                             std::span<const Request> requests, const RolloutConfig& config,
                             const std::function<void(int64_t)>& progress) {
-  if (config.max_response < 1 || config.slots < 1) {
-    throw Error(ErrorCode::kUsage,
-                "a rollout needs a response length and a number of slots of at "
-                "least 1");
-  }
+  check_requests(model.config(), requests, config);
   std::vector<Sample> out(requests.size());
   VocabPass vocab(run, model, config.sampling.temperature);
   std::vector<Slot> slots;

@@ -27,7 +27,7 @@ struct RolloutConfig {
 /// Generates a response to every request, `slots` at a time; a finished sample makes room for the
 /// next one. Sample ids, not slots, decide the noise, so no batch composition changes a token.
 /// Every token of the response has loss mask 1 and its log-probability.
-/// Errors: kUsage for an empty prompt or one that leaves no position for a response.
+/// Errors: as check_requests; kCorrupt for logits that are not finite, from which nothing is drawn.
 std::vector<Sample> rollout(const Runtime& runtime, const Model& model, const RotaryView& rotary,
                             std::span<const Request> requests, const RolloutConfig& config,
                             const std::function<void(int64_t finished)>& progress = {});

@@ -1,9 +1,13 @@
 #include "src/engine/step.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
 #include "src/base/error.h"
 #include "src/engine/check_batch.h"
+#include "src/engine/check_samples.h"
+#include "src/engine/finite.h"
 #include "src/engine/step_events.h"
 
 namespace rlreplay::engine {
@@ -43,63 +47,145 @@ Place places(std::span<const Sample> samples, size_t first, size_t count) {
   return out;
 }
 
-/// Samples [first, first + count) through forward, objective and backward.
-void run_micro_batch(const Runtime& run, const TrainState& state, Gradients& gradients,
-                     const RotaryView& rotary, std::span<const Sample> samples,
-                     std::span<const SampleTargets> targets, std::span<const double> weights,
-                     const StepConfig& config, size_t first, size_t count, StepResult& out) {
-  std::vector<const Sample*> batch;
-  for (size_t i = first; i < first + count; ++i) {
-    batch.push_back(&samples[i]);
-    out.terms[i].resize(static_cast<size_t>(samples[i].response_length()));
-  }
-  // Of the global batch: a sample without a response has none of either.
-  const bool reference =
-      std::ranges::any_of(targets, [](const auto& t) { return !t.ref_log_probs.empty(); });
-  const bool rolled =
-      std::ranges::any_of(samples, [](const auto& s) { return !s.rollout_log_probs.empty(); });
-  const Place place = places(samples, first, count);  // of each scored row
-  const LossGradient objective = [&](kernels::Range rows, const Scores& scores, std::span<float> c,
-                                     std::span<float> ce) {
-    const auto begin = static_cast<size_t>(rows.begin), n = static_cast<size_t>(rows.size());
-    const RowCoordinates at{place.ids.data() + begin, place.positions.data() + begin};
-    std::vector<TokenInput> in;
-    for (size_t r = begin; r < begin + n; ++r) {
-      const size_t i = place.sample[r];
-      in.push_back(token_input(samples[i], targets[i], weights[i], place.token[r],
-                               scores.log_probs[r], scores.entropy[r]));
-    }
-    emit_targets(run, in, reference, rolled, at);
-    std::vector<TokenTerms> terms;
-    for (const TokenInput& token : in) terms.push_back(token_objective(config.objective, token));
-    emit_terms(run, terms, at);
-    for (size_t r = 0; r < n; ++r) {
-      out.terms[place.sample[begin + r]][place.token[begin + r]] = terms[r];
-      c[r] = terms[r].c;
-      ce[r] = terms[r].ce;
-    }
-  };
-  const Scores all =
-      train_micro_batch(run, state.model, rotary, batch, config.train, objective, gradients);
-  for (size_t r = 0; r < place.sample.size(); ++r) {
-    Scores& scores = out.scores[place.sample[r]];
-    scores.log_probs.push_back(all.log_probs[r]);
-    scores.entropy.push_back(all.entropy[r]);
+/// Refuses scores of `rows` that the objective would read and that are not finite.
+void check_finite(const Runtime& run, const Model& model, const RotaryView& rotary,
+                  std::span<const Sample> samples, const Place& place, kernels::Range rows,
+                  const Scores& scores, const StepConfig& config) {
+  for (auto r = static_cast<size_t>(rows.begin); r < static_cast<size_t>(rows.end); ++r) {
+    const Sample& s = samples[place.sample[r]];
+    if (s.is_masked(static_cast<int64_t>(place.token[r]))) continue;
+    if (std::isfinite(scores.log_probs[r]) && std::isfinite(scores.entropy[r])) continue;
+    refuse_score(run, model, rotary, s, place.positions[r], config.train.temperature);
   }
 }
 
+/// The global batch's inputs.
+struct Batch {
+  std::span<const Sample> samples;
+  std::span<const SampleTargets> targets;
+  std::span<const double> weights;
+
+  // A sample without a response has none of either.
+  bool has_reference() const {
+    return std::ranges::any_of(targets, [](const auto& t) { return !t.ref_log_probs.empty(); });
+  }
+  bool has_rollout() const {
+    return std::ranges::any_of(samples, [](const auto& s) { return !s.rollout_log_probs.empty(); });
+  }
+};
+
+/// The objective of a micro-batch's scored rows, shown to the sink and kept in `out`.
+class MicroBatchObjective {
+ public:
+  MicroBatchObjective(const Runtime& run, const Model& model, const RotaryView& rotary,
+                      const StepConfig& config, const Batch& batch, size_t first, size_t count,
+                      StepResult& out)
+      : run_(run),
+        model_(model),
+        rotary_(rotary),
+        step_(config),
+        config_(config.objective),
+        batch_(batch),
+        place_(places(batch.samples, first, count)),
+        reference_(batch.has_reference()),
+        rolled_(batch.has_rollout()),
+        out_(out) {
+    for (size_t i = first; i < first + count; ++i) {
+      out.terms[i].resize(static_cast<size_t>(batch.samples[i].response_length()));
+    }
+  }
+
+  /// As LossGradient.
+  void operator()(kernels::Range rows, const Scores& scores, std::span<float> c,
+                  std::span<float> ce) {
+    const auto begin = static_cast<size_t>(rows.begin), n = static_cast<size_t>(rows.size());
+    if (!config_.reads_sequence()) compute(begin, n, scores);
+    if (config_.reads_sequence() && begin == 0) compute(0, size(), scores);
+    for (size_t r = 0; r < n; ++r) {
+      const TokenTerms& term = out_.terms[place_.sample[begin + r]][place_.token[begin + r]];
+      c[r] = term.c;
+      ce[r] = term.ce;
+    }
+  }
+
+  void keep_scores(const Scores& all) {
+    for (size_t r = 0; r < size(); ++r) {
+      Scores& scores = out_.scores[place_.sample[r]];
+      scores.log_probs.push_back(all.log_probs[r]);
+      scores.entropy.push_back(all.entropy[r]);
+    }
+  }
+
+ private:
+  size_t size() const { return place_.sample.size(); }
+
+  /// Of rows [begin, begin + n): whole samples where a token's terms depend on them.
+  void compute(size_t begin, size_t n, const Scores& scores) {
+    const kernels::Range rows{static_cast<int64_t>(begin), static_cast<int64_t>(begin + n)};
+    check_finite(run_, model_, rotary_, batch_.samples, place_, rows, scores, step_);
+    const RowCoordinates at{place_.ids.data() + begin, place_.positions.data() + begin};
+    std::vector<TokenInput> in;
+    for (size_t r = begin; r < begin + n; ++r) {
+      const size_t i = place_.sample[r];
+      in.push_back(token_input(batch_.samples[i], batch_.targets[i], batch_.weights[i],
+                               place_.token[r], scores.log_probs[r], scores.entropy[r]));
+    }
+    emit_targets(run_, in, reference_, rolled_, at);
+    std::vector<TokenTerms> terms = terms_of(begin, in);
+    emit_terms(run_, terms, at);
+    for (size_t r = 0; r < n; ++r) {
+      out_.terms[place_.sample[begin + r]][place_.token[begin + r]] = terms[r];
+    }
+  }
+
+  std::vector<TokenTerms> terms_of(size_t begin, std::span<const TokenInput> in) const {
+    std::vector<TokenTerms> out;
+    for (size_t r = 0; r < in.size();) {
+      size_t end = r + 1;
+      while (end < in.size() && place_.sample[begin + end] == place_.sample[begin + r]) ++end;
+      const auto terms = sample_objective(config_, in.subspan(r, end - r));
+      out.insert(out.end(), terms.begin(), terms.end());
+      r = end;
+    }
+    return out;
+  }
+
+  const Runtime& run_;
+  const Model& model_;
+  const RotaryView& rotary_;
+  const StepConfig& step_;
+  const ObjectiveConfig& config_;
+  const Batch& batch_;
+  const Place place_;  // of each scored row
+  const bool reference_, rolled_;
+  StepResult& out_;
+};
+
+/// Samples [first, first + count) through forward, objective and backward.
+void run_micro_batch(const Runtime& run, const TrainState& state, Gradients& gradients,
+                     const RotaryView& rotary, const Batch& batch, const StepConfig& config,
+                     size_t first, size_t count, StepResult& out) {
+  std::vector<const Sample*> samples;
+  for (size_t i = first; i < first + count; ++i) samples.push_back(&batch.samples[i]);
+  MicroBatchObjective objective(run, state.model, rotary, config, batch, first, count, out);
+  TrainOptions options = config.train;
+  options.scored = config.objective.reads_sequence() ? Scored::kAll : Scored::kUpToRow;
+  objective.keep_scores(train_micro_batch(run, state.model, rotary, samples, options,
+                                          std::ref(objective), gradients));
+}
+
 void forward_backward(const Runtime& run, const TrainState& state, Gradients& gradients,
-                      const RotaryView& rotary, std::span<const Sample> samples,
-                      std::span<const SampleTargets> targets, std::span<const double> weights,
-                      const StepConfig& config, StepResult& out) {
-  out.scores.assign(samples.size(), {});
-  out.terms.assign(samples.size(), {});
+                      const RotaryView& rotary, const Batch& batch, const StepConfig& config,
+                      StepResult& out) {
+  const size_t samples = batch.samples.size();
+  out.scores.assign(samples, {});
+  out.terms.assign(samples, {});
   const size_t size = config.micro_batch_samples > 0
                           ? static_cast<size_t>(config.micro_batch_samples)
-                          : std::max<size_t>(1, samples.size());
-  for (size_t first = 0; first < samples.size(); first += size) {
-    run_micro_batch(run, state, gradients, rotary, samples, targets, weights, config, first,
-                    std::min(size, samples.size() - first), out);
+                          : std::max<size_t>(1, samples);
+  for (size_t first = 0; first < samples; first += size) {
+    run_micro_batch(run, state, gradients, rotary, batch, config, first,
+                    std::min(size, samples - first), out);
   }
   gradients.finish();
 }
@@ -123,32 +209,71 @@ int step_scale(const Runtime& run, double weight, int redone) {
   return static_cast<int>(scale);
 }
 
+/// `q_proj.weight[3, 7]`, an element of a parameter.
+std::string name_of(const Parameter& p, int64_t element) {
+  const std::string column = std::to_string(element % p.cols);
+  return p.name + "[" +
+         (p.is_vector() ? column : std::to_string(element / p.cols) + ", " + column) + "]";
+}
+
+[[noreturn]] void refuse_overflow(const ParameterTable& parameters,
+                                  const Gradients::Refused& refused, int scale) {
+  const Parameter& p = parameters[refused.parameter];
+  throw Error(ErrorCode::kUnsupported,
+              "a contribution to the gradient of " + name_of(p, refused.element) +
+                  " does not fit its exact sum at scale 2^-" + std::to_string(scale) +
+                  ": the gradients of this step are too large",
+              p.name);
+}
+
+/// The step's forward and backward once more, to see where its first infinity or NaN is.
+[[noreturn]] void refuse_gradient(const Runtime& run, const ParameterTable& parameters,
+                                  const Gradients::Refused& refused,
+                                  const std::function<void(const Runtime&)>& again) {
+  FiniteWatch watch(run.sink);
+  watch.restart();
+  again({run.kernels, run.pool, &watch});
+  const Parameter& p = parameters[refused.parameter];
+  const auto& found = watch.found();
+  throw Error(ErrorCode::kCorrupt,
+              "a contribution to the gradient of " + name_of(p, refused.element) +
+                  " is no finite number; " +
+                  (found ? "the first that is not is " + to_string(*found)
+                         : "all that it was computed from is finite") +
+                  ": look at the weights, and at the learning rate and the norms of the steps "
+                  "before",
+              found ? "sample " + std::to_string(found->sample) : p.name);
+}
+
 }  // namespace
 
 StepResult run_step(const Runtime& run, TrainState& state, Gradients& gradients,
                     const RotaryView& rotary, std::span<const Sample> samples,
                     std::span<const SampleTargets> targets, const StepConfig& config) {
+  check_samples(state.model.config(), samples);
   check_batch(config.objective, samples, targets);
   StepResult out;
-  const std::vector<double> weights = sample_weights(config.objective.reducer, samples);
+  const std::vector<double> weights =
+      sample_weights(config.objective.reducer, samples, config.trajectories);
   const ContributionCounts counts = count_contributions(samples, config.train.leaf);
   const double weight = total_loss_weight(config.objective, samples, targets, weights);
   for (int redone = 0;; ++redone) {
     out.scale = step_scale(run, weight, redone);
     gradients.begin(out.scale, counts);
-    forward_backward(run, state, gradients, rotary, samples, targets, weights, config, out);
-    if (gradients.overflowed() < 0) break;
+    const Batch batch{samples, targets, weights};
+    forward_backward(run, state, gradients, rotary, batch, config, out);
+    const auto refused = gradients.refused();
+    if (!refused) break;
+    if (!refused->finite) {
+      refuse_gradient(run, state.model.parameters(), *refused, [&](const Runtime& watched) {
+        gradients.begin(out.scale, counts);
+        forward_backward(watched, state, gradients, rotary, batch, config, out);
+      });
+    }
     if (redone + 1 == kScaleTries) {
-      const auto& name = state.model.parameters()[gradients.overflowed()].name;
-      throw Error(ErrorCode::kUnsupported,
-                  "the gradient of " + name + " does not fit its exact sum at scale 2^-" +
-                      std::to_string(out.scale) + ": a contribution is too large or not a number",
-                  name);
+      refuse_overflow(state.model.parameters(), *refused, out.scale);
     }
     if (run.sink != nullptr) run.sink->restart();
-  }
-  for (size_t i = 0; i < samples.size(); ++i) {
-    check_scores(samples[i], out.scores[i].log_probs, out.scores[i].entropy);
   }
   out.losses = reduce_losses(samples, weights, out.scores, out.terms);
   emit_losses(run, out.losses);

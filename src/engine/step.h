@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct StepConfig {
   OptimizerConfig optimizer;
   double lr = 1e-6;
   int64_t micro_batch_samples = 0;  // 0: all at once
+  /// Of the global batch, as the reducer counts them; none: those that its samples name.
+  std::optional<int64_t> trajectories;
 };
 
 struct StepResult {
@@ -42,8 +45,9 @@ struct StepResult {
 
 /// One optimizer step on `samples` with their targets (advantages, old and reference
 /// log-probabilities, per response token).
-/// Errors: as check_batch and check_scores; kUnsupported where the gradient sums of a tensor
-/// overflow at three scales, by name.
+/// Errors: as check_samples and check_batch; kCorrupt where a score or a gradient is not finite,
+/// with the first event that has such a number; kUnsupported where a gradient's contribution is too
+/// large at three scales, by name.
 StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradients,
                     const RotaryView& rotary, std::span<const Sample> samples,
                     std::span<const SampleTargets> targets, const StepConfig& config);

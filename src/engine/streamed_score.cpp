@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "src/engine/bfloat16.h"
+#include "src/engine/check_samples.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -272,6 +273,7 @@ StreamPlan plan_stream(const ModelConfig& config, std::span<const Sample> sample
   out.block_tokens = largest(samples, out.blocks);
   out.micro_batch_tokens = std::max(largest(samples, cut(samples, all, 1)),
                                     std::min(options.micro_batch_tokens, out.block_tokens));
+  out.nuclei = std::ranges::any_of(samples, [](const Sample& s) { return s.nuclei.has_value(); });
   out.passes = static_cast<int64_t>(out.blocks.size()) * (config.layers + 1);
   return out;
 }
@@ -280,6 +282,7 @@ StreamedScores score_streamed(const Runtime& runtime, const ModelConfig& config,
                               const WeightReader& read, std::span<const Sample> samples,
                               const StreamOptions& options, const StreamPlan& plan,
                               const std::function<void(int64_t)>& progress) {
+  check_samples(config, samples);
   return Stream(runtime, config, read, samples, options, plan, progress).finish();
 }
 

@@ -34,6 +34,7 @@ struct StreamPlan {
   int64_t block_tokens = 0;            // of the largest
   int64_t micro_batch_tokens = 0;      // likewise
   int64_t passes = 0;                  // of a block through a layer or the head
+  bool nuclei = false;                 // logits are held a second time
 };
 StreamPlan plan_stream(const ModelConfig& config, std::span<const Sample> samples,
                        const StreamOptions& options);
@@ -49,7 +50,7 @@ struct StreamedScores {
 };
 
 /// The same bits as Backend::score of the portable kernel set with the whole model in memory.
-/// `progress` is told the passes that are done.
+/// `progress` is told the passes that are done. Errors: as check_samples.
 StreamedScores score_streamed(const Runtime& runtime, const ModelConfig& config,
                               const WeightReader& read, std::span<const Sample> samples,
                               const StreamOptions& options, const StreamPlan& plan,

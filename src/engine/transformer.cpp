@@ -1,8 +1,12 @@
 #include "src/engine/transformer.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "src/base/error.h"
+#include "src/engine/check_samples.h"
+#include "src/engine/finite.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -25,7 +29,9 @@ void show_tokens(const Runtime& run, const RowBatch& batch) {
 }
 
 void embed(const Runtime& run, const Model& model, const RowBatch& batch, Buffer<float>& out) {
-  const int64_t C = model.config().hidden;
+  const int64_t C = model.config().hidden, V = model.config().vocab;
+  check(std::ranges::all_of(batch.ids, [V](int32_t id) { return id >= 0 && id < V; }),
+        "a token is no id of the vocabulary");
   out.resize(static_cast<size_t>(batch.rows() * C));
   const Matrix<float> x{out.data(), batch.rows(), C};
   show_tokens(run, batch);
@@ -69,9 +75,13 @@ void transformer_forward(const Runtime& run, const Model& model, const RowBatch&
 ScoredRows scored_rows(std::span<const Sample* const> samples, const RowBatch& batch,
                        int64_t leaf) {
   ScoredRows out;
+  const bool nuclei =
+      std::ranges::any_of(samples, [](const Sample* s) { return s->nuclei.has_value(); });
   for (size_t i = 0; i < samples.size(); ++i) {
     const Sample& s = *samples[i];
-    check(s.prompt_length > 0, "a sample needs a prompt of at least one token");
+    for (int64_t t = 0; nuclei && t < s.response_length(); ++t) {
+      out.nuclei.push_back(s.nuclei ? Nucleus(s.nuclei->at(static_cast<size_t>(t))) : Nucleus());
+    }
     int64_t current = -1;
     for (int64_t p = s.prompt_length - 1; p + 1 < static_cast<int64_t>(s.tokens.size()); ++p) {
       if (p / leaf != current) {
@@ -88,15 +98,30 @@ ScoredRows scored_rows(std::span<const Sample* const> samples, const RowBatch& b
   return out;
 }
 
-Scores score(const Runtime& runtime, const Model& model, const RotaryView& rotary,
-             std::span<const Sample* const> samples, float temperature) {
-  const Runtime run = silent(runtime);
+Scores score_rows(const Runtime& run, const Model& model, const RotaryView& rotary,
+                  std::span<const Sample* const> samples, float temperature) {
   const RowBatch batch = batch_of(samples, 0);
   Buffer<float> hidden;
   transformer_forward(run, model, batch, rotary, {}, hidden);
   const ScoredRows scored = scored_rows(samples, batch, kernels::kTokenLeaf);
   return head_forward(run, model, {hidden.data(), batch.rows(), model.config().hidden}, scored,
                       temperature);
+}
+
+Scores score(const Runtime& runtime, const Model& model, const RotaryView& rotary,
+             std::span<const Sample* const> samples, float temperature) {
+  for (const Sample* s : samples) check_sample(model.config(), *s);
+  const Runtime run = silent(runtime);
+  Scores out = score_rows(run, model, rotary, samples, temperature);
+  size_t row = 0;
+  for (const Sample* s : samples) {
+    for (int64_t t = 0; t < s->response_length(); ++t, ++row) {
+      if (s->is_masked(t)) continue;
+      if (std::isfinite(out.log_probs[row]) && std::isfinite(out.entropy[row])) continue;
+      refuse_score(run, model, rotary, *s, s->prompt_length + t, temperature);
+    }
+  }
+  return out;
 }
 
 Scores train_micro_batch(const Runtime& run, const Model& model, const RotaryView& rotary,
@@ -123,8 +148,8 @@ Scores train_micro_batch(const Runtime& run, const Model& model, const RotaryVie
 
   const ScoredRows scored = scored_rows(samples, batch, options.leaf);
   const Scores scores =
-      head_backward(run, model, {hidden.data(), T, C}, scored, options.temperature, loss_gradient,
-                    gradients, {dhidden.data(), T, C});
+      head_backward(run, model, {hidden.data(), T, C}, scored, options.temperature, options.scored,
+                    loss_gradient, gradients, {dhidden.data(), T, C});
   run.emit({Phase::kBackward, -1, Op::kLogProb, "dx"}, Matrix<float>(dhidden.data(), T, C),
            batch.coordinates());
   const Matrix<float> d{dx.data(), T, C};

@@ -19,8 +19,13 @@ void transformer_forward(const Runtime& runtime, const Model& model, const RowBa
 /// chunks in order.
 ScoredRows scored_rows(std::span<const Sample* const> samples, const RowBatch& batch, int64_t leaf);
 
+/// The forward of whole samples as a step does it, with its events.
+Scores score_rows(const Runtime& runtime, const Model& model, const RotaryView& rotary,
+                  std::span<const Sample* const> samples, float temperature);
+
 /// Log-probabilities and entropies of the response tokens of `samples`, one after the other. Emits
-/// nothing: it is no part of a step.
+/// nothing: it is no part of a step. Errors: as check_sample; kCorrupt for one that is not finite
+/// and whose token is not masked.
 Scores score(const Runtime& runtime, const Model& model, const RotaryView& rotary,
              std::span<const Sample* const> samples, float temperature);
 
@@ -28,6 +33,7 @@ struct TrainOptions {
   float temperature = 1;
   int64_t leaf = kernels::kTokenLeaf;  // C, tokens of a leaf
   bool recompute = false;  // keep a layer's input only, run its forward again in the backward
+  Scored scored = Scored::kUpToRow;  // what a loss's gradient reads
 };
 
 /// Forward and backward of a micro-batch of whole samples: adds to `gradients`, returns the scores.

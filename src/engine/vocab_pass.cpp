@@ -1,7 +1,11 @@
 #include "src/engine/vocab_pass.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
+#include "src/base/error.h"
 #include "src/engine/bfloat16.h"
 
 namespace rlreplay::engine {
@@ -49,9 +53,16 @@ void VocabPass::finish(const float* label_logits) {
                                   log_prob_.data(), entropy_.data()});
 }
 
+int64_t VocabPass::first_not_finite() const {
+  // Every logit is in the entropy, with a factor that is no number where the logit is none.
+  for (int64_t i = 0; i < rows_; ++i) {
+    if (!std::isfinite(entropy_[static_cast<size_t>(i)])) return i;
+  }
+  return -1;
+}
+
 std::vector<int32_t> VocabPass::sample(std::span<const kernels::Draw> draws,
                                        const SamplingConfig& config) {
-  finish(max_.data());  // for the sums; the log-probabilities come with the labels
   std::vector<int32_t> ids(draws.size());
   kernels::Sample op;
   op.logits = logits();
@@ -67,20 +78,81 @@ std::vector<int32_t> VocabPass::sample(std::span<const kernels::Draw> draws,
   return ids;
 }
 
-void VocabPass::score(std::span<const int32_t> labels) {
+void VocabPass::score(std::span<const int32_t> labels, std::span<const Nucleus> nuclei) {
   for (size_t i = 0; i < labels.size(); ++i) {
+    check(labels[i] >= 0 && labels[i] < model_.config().vocab,
+          "a label is no id of the vocabulary");
     label_[i] = logits()(static_cast<int64_t>(i), labels[i]);
   }
   finish(label_.data());
+  restricted_.rows.clear();
+  if (!nuclei.empty()) restrict(labels, nuclei);
+}
+
+void VocabPass::restrict(std::span<const int32_t> labels, std::span<const Nucleus> nuclei) {
+  Restricted& r = restricted_;
+  for (size_t i = 0; i < nuclei.size(); ++i) {
+    if (nuclei[i]) r.rows.push_back(static_cast<int64_t>(i));
+  }
+  const size_t n = r.rows.size();
+  const auto& segments = model_.orders().vocab_segments;
+  const auto count = static_cast<int64_t>(n), width = static_cast<int64_t>(segments.size());
+  r.logits.resize(n * static_cast<size_t>(model_.config().vocab));
+  for (Buffer<float>* b : {&r.max, &r.label, &r.sum, &r.log_sum, &r.log_prob, &r.entropy}) {
+    b->resize(n);
+  }
+  r.z.resize(n * segments.size());
+  r.e.resize(n * segments.size());
+  std::fill(r.logits.data(), r.logits.data() + r.logits.size(),
+            std::numeric_limits<float>::lowest());
+  const Matrix<float> kept{r.logits.data(), count, model_.config().vocab};
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t row = r.rows[static_cast<size_t>(k)];
+    const int32_t label = labels[static_cast<size_t>(row)];
+    for (const int32_t id : *nuclei[static_cast<size_t>(row)]) kept(k, id) = logits()(row, id);
+    kept(k, label) = logits()(row, label);
+    r.label[static_cast<size_t>(k)] = logits()(row, label);
+  }
+  const Matrix<float> z{r.z.data(), count, width}, e{r.e.data(), count, width};
+  run_.run(&KernelSet::vocab_max, {kept, 1.0f, r.max.data()});
+  run_.run(&KernelSet::vocab_sums, {kept, r.max.data(), segments, z, e});
+  run_.run(&KernelSet::log_prob, {z, e, r.max.data(), r.label.data(), r.sum.data(),
+                                  r.log_sum.data(), r.log_prob.data(), r.entropy.data()});
+  for (size_t k = 0; k < n; ++k) log_prob_[static_cast<size_t>(r.rows[k])] = r.log_prob[k];
+}
+
+/// Adds the log-probability's part of the gradient to the rows that have a nucleus, which hold the
+/// entropy's.
+void VocabPass::restricted_backward(std::span<const int32_t> labels, std::span<const float> c) {
+  Restricted& r = restricted_;
+  const auto count = static_cast<int64_t>(r.rows.size());
+  const Matrix<float> kept{r.logits.data(), count, model_.config().vocab};
+  std::vector<int32_t> own_labels;
+  std::vector<float> own_c, none(r.rows.size());
+  for (const int64_t row : r.rows) {
+    own_labels.push_back(labels[static_cast<size_t>(row)]);
+    own_c.push_back(c[static_cast<size_t>(row)]);
+  }
+  run_.run(&KernelSet::log_prob_backward,
+           {kept, r.max.data(), r.sum.data(), r.log_sum.data(), none.data(), own_labels.data(),
+            own_c.data(), none.data(), temperature_, kept});
+  for (int64_t k = 0; k < count; ++k) {
+    float* to = logits().row(r.rows[static_cast<size_t>(k)]);
+    for (int64_t j = 0; j < kept.cols; ++j) to[j] += kept(k, j);
+  }
 }
 
 void VocabPass::backward(std::span<const int64_t> rows, std::span<const int32_t> labels,
                          std::span<const float> c, std::span<const float> ce,
                          std::span<const kernels::Range> leaves, Gradients& gradients,
                          Matrix<float> dhidden) {
+  // Where a nucleus restricts the log-probability, only the entropy is of all ids.
+  std::vector<float> of_all(c.begin(), c.end());
+  for (const int64_t row : restricted_.rows) of_all[static_cast<size_t>(row)] = 0;
   run_.run(&KernelSet::log_prob_backward,
            {logits(), max_.data(), sum_.data(), log_sum_.data(), entropy_.data(), labels.data(),
-            c.data(), ce.data(), temperature_, logits()});
+            of_all.data(), ce.data(), temperature_, logits()});
+  if (!restricted_.rows.empty()) restricted_backward(labels, c);
   run_.run(&KernelSet::matmul_tokens,
            gradients.product(logits(), compact(), leaves, {model_.parameters().head}));
   run_.run(&KernelSet::matmul,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,11 +21,14 @@ struct SamplingConfig {
   uint64_t seed = 0;
 };
 
+/// The ids that a row's log-probability is taken over, its label besides; none: all.
+using Nucleus = std::optional<std::span<const int32_t>>;
+
 /// The precision in which logits are kept: bfloat16's where a run in it is imitated.
 enum class Logits { kBinary32, kBfloat16 };
 
 /// The vocabulary's part of the model for a few rows at a time: logits and what follows from them.
-/// Call in this order: forward, then sample if wanted, score, backward if wanted.
+/// Call in this order: forward, then sum_up and sample if wanted, score, backward if wanted.
 class VocabPass {
  public:
   /// temperature 0 scores at 1.
@@ -34,11 +38,19 @@ class VocabPass {
   /// Logits and their statistics for `rows` of hidden [T, C].
   void forward(kernels::Matrix<const float> hidden, std::span<const int64_t> rows);
 
-  /// A token for every row.
+  /// What `first_not_finite` and `sample` need besides the logits.
+  void sum_up() { finish(max_.data()); }
+
+  /// The first row that holds a logit which is not finite, or whose Z is not; -1 if there is none.
+  int64_t first_not_finite() const;
+
+  /// A token for every row; their logits must be finite.
   std::vector<int32_t> sample(std::span<const kernels::Draw> draws, const SamplingConfig& config);
 
-  /// Log-probabilities of `labels` and entropies of the rows; valid until the next forward.
-  void score(std::span<const int32_t> labels);
+  /// Log-probabilities of `labels` and entropies of the rows; valid until the next forward. In a
+  /// row with a nucleus (`nuclei`: of every row, or none) the other ids' logits count as the lowest
+  /// number; the entropy is that of all ids.
+  void score(std::span<const int32_t> labels, std::span<const Nucleus> nuclei = {});
   std::span<float> log_probs() { return {log_prob_.data(), log_prob_.size()}; }
   std::span<float> entropy() { return {entropy_.data(), entropy_.size()}; }
 
@@ -53,6 +65,14 @@ class VocabPass {
   kernels::Matrix<float> compact();
   kernels::Matrix<float> logits();
   void finish(const float* label_logits);
+  void restrict(std::span<const int32_t> labels, std::span<const Nucleus> nuclei);
+  void restricted_backward(std::span<const int32_t> labels, std::span<const float> c);
+
+  /// The rows that have a nucleus, and what is theirs: all as of the rows themselves.
+  struct Restricted {
+    std::vector<int64_t> rows;
+    Buffer<float> logits, max, label, z, e, sum, log_sum, log_prob, entropy;
+  };
 
   const Runtime& run_;
   const Model& model_;
@@ -60,6 +80,7 @@ class VocabPass {
   Logits precision_;
   int64_t rows_ = 0;
   Buffer<float> hidden_, logits_, max_, label_, z_, e_, sum_, log_sum_, log_prob_, entropy_;
+  Restricted restricted_;
 };
 
 }  // namespace rlreplay::engine

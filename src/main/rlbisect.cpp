@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/base/report_error.h"
@@ -22,7 +23,8 @@ int main(int argc, char** argv) {
   const bool json = std::any_of(
       argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
   return exit_code_for_git(rlreplay::run_reporting_errors("rlbisect", json, [&] {
-    const bool verdict = argc > 1 && std::string_view(argv[1]) == "verdict";
-    return verdict ? run_verdict(argc - 1, argv + 1) : run_search(argc, argv);
+    const auto word = [&](int i) { return i < argc ? std::string_view(argv[i]) : ""; };
+    if (word(1) == "help" && word(2) == "verdict") std::swap(argv[1], argv[2]);
+    return word(1) == "verdict" ? run_verdict(argc - 1, argv + 1) : run_search(argc, argv);
   }));
 }

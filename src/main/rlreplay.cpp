@@ -1,6 +1,5 @@
 #include <CLI/App.hpp>
 #include <algorithm>
-#include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,35 +7,16 @@
 #include "src/base/build_info.h"
 #include "src/base/error.h"
 #include "src/base/report_error.h"
+#include "src/replay/verbs/command_line.h"
+#include "src/replay/verbs/end_on_signal.h"
 #include "src/replay/verbs/verb.h"
-#include "src/replay/verbs/wrapped_help.h"
 
 namespace {
 
 constexpr const char* kFooter =
-    "`rlreplay VERB --help` explains a verb and shows an example.\n"
+    "`rlreplay help VERB` explains a verb and shows an example; `rlreplay VERB -h` is shorter.\n"
     "Exit codes: 0 done or identical, 1 a difference or finding, 2 usage, 3 corrupt or incomplete\n"
     "input, 4 unsupported, 5 environment (memory, disk, device), 70 internal error.";
-
-/// CLI11 takes a word that it does not know for an argument without a verb.
-void check_verb(const CLI::App& program, const std::string& word) {
-  if (word.empty()) {
-    throw rlreplay::Error(rlreplay::ErrorCode::kUsage, "give a verb; rlreplay --help lists them");
-  }
-  if (word[0] == '-') return;
-  for (const CLI::App* verb : program.get_subcommands({})) {
-    if (verb->check_name(word)) return;
-  }
-  throw rlreplay::Error(rlreplay::ErrorCode::kUsage,
-                        "there is no verb " + word + "; rlreplay --help lists them");
-}
-
-/// CLI11's words for a missing value name neither option nor value where the option has no type.
-std::string sentence(const CLI::ParseError& error) {
-  const std::string text = error.what();
-  const size_t missing = text.find(": 1 required ");
-  return missing == text.npos ? text : text.substr(0, missing) + " needs a value";
-}
 
 /// Takes off what `capture` hands to another program: the words behind `--`.
 std::vector<std::string> split_behind_dashes(int& argc, char** argv) {
@@ -60,20 +40,17 @@ int main(int argc, char** argv) {
     CLI::App program(
         "Deterministic replay and bisection of reinforcement learning runs of language models",
         "rlreplay");
-    program.set_version_flag("--version", "rlreplay " + program_version_line());
-    program.formatter(std::make_shared<replay::WrappedHelp>());
+    program.set_version_flag("-V,--version", "rlreplay " + program_version_line(),
+                             "the program's version and build");
+    replay::set_up_help(program);
     program.require_subcommand(1);
     program.footer(kFooter);
     replay::Command chosen;
     replay::add_verbs(program, chosen, behind_dashes);
-    check_verb(program, argc > 1 ? argv[1] : "");
-    try {
-      program.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-      if (error.get_exit_code() == 0) return program.exit(error);  // help or version
-      const std::string verb = program.get_subcommands().empty() ? "" : std::string(argv[1]) + " ";
-      throw Error(ErrorCode::kUsage, sentence(error) + "; see rlreplay " + verb + "--help");
-    }
+    const auto ended = replay::read_words(program, {argv + 1, argv + argc});
+    if (ended) return *ended;
+    if (std::string_view(argv[1]) == "capture") return chosen();  // which answers signals itself
+    const replay::EndOnSignal on_signal(json);
     return chosen();
   });
 }

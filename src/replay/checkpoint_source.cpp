@@ -35,6 +35,7 @@ class CheckpointSource : public ModelSource {
       foreign::to_float(checkpoint_.tensor(p.name), weights.subspan(static_cast<size_t>(p.offset),
                                                                     static_cast<size_t>(p.size())));
     }
+    checkpoint_.check_unchanged();
   }
 
   engine::WeightReader reader(const engine::Runtime&) const override {
@@ -42,6 +43,7 @@ class CheckpointSource : public ModelSource {
       const foreign::StoredTensor part = rows_of(checkpoint_.tensor(p.name), p, rows);
       if (foreign::first_nonfinite(part)) checkpoint_.check_finite();  // says where
       foreign::to_float(part, out);
+      checkpoint_.check_unchanged();
     };
   }
 

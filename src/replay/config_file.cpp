@@ -37,20 +37,32 @@ std::string yaml_text(const Option& option, const std::string& text) {
   return is_text ? json_quoted(text) : text;
 }
 
+std::vector<PlacedSetting> placed_settings(const std::string& path) {
+  if (!is_json(path)) return read_yaml_settings(path);
+  const JsonDocument document = JsonDocument::read(path, {kMaxBytes, 8, /*unique_keys=*/true});
+  std::vector<PlacedSetting> out;
+  for (Setting& setting : json_settings(document.root())) {
+    out.push_back({std::move(setting), path});
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<Setting> read_config_file(const std::string& path) {
-  if (!is_json(path)) return read_yaml_settings(path);
-  const JsonDocument document = JsonDocument::read(path, {kMaxBytes, 8, /*unique_keys=*/true});
-  return json_settings(document.root());
+  std::vector<Setting> out;
+  for (PlacedSetting& one : placed_settings(path)) out.push_back(std::move(one.setting));
+  return out;
 }
 
-std::string options_json(const RunOptions& options) {
-  std::string out;
-  for (const auto& [name, text] : settings(options)) {
-    out += (out.empty() ? "{" : ", ") + json_quoted(name) + ": " + json_quoted(text);
+void apply_config_file(RunOptions& options, const std::string& path) {
+  for (const PlacedSetting& one : placed_settings(path)) {
+    try {
+      apply_settings(options, {&one.setting, 1});
+    } catch (const Error& error) {
+      throw Error(error.code(), error.what(), one.where);
+    }
   }
-  return out + "}";
 }
 
 std::vector<Setting> parse_options_json(std::string_view text, const std::string& where) {

@@ -8,13 +8,15 @@
 
 namespace rlreplay::replay {
 
-/// The settings of a YAML or JSON file: one mapping from option names (- or _) to values.
-/// Errors: kIncomplete where there is no such file; kCorrupt, naming line or key.
+/// The settings of a YAML or JSON file. Errors: those of apply_config_file but apply_settings'.
 std::vector<Setting> read_config_file(const std::string& path);
 
-/// All options as a JSON object, and back: what a dump carries.
-std::string options_json(const RunOptions& options);
-/// `where` names the text in errors.
+/// Takes the settings of a YAML or JSON file over: one mapping from option names (- or _) to
+/// values. Errors: kIncomplete where there is no such file; kCorrupt, naming line or key; those of
+/// apply_settings, with the line.
+void apply_config_file(RunOptions& options, const std::string& path);
+
+/// The options that a dump carries, a JSON object. `where` names the text in errors.
 std::vector<Setting> parse_options_json(std::string_view text, const std::string& where);
 
 /// All options as YAML, by section: what --print-config prints and --config reads.

@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "src/base/json_line.h"
+#include "src/base/wrap.h"
 #include "src/engine/event_name.h"
 
 namespace rlreplay::replay {
 namespace {
 
+constexpr size_t kColumns = 80;
 constexpr size_t kLabel = 11;
-constexpr size_t kMostEvents = 12;  // listed in the report for people
+constexpr size_t kMostEvents = 3;               // listed in the short report
+constexpr size_t kMostCauses = 3;               // of a kind, likewise
+constexpr int64_t kFarUlps = int64_t{1} << 20;  // more say less than the difference
 
 std::string line(std::string_view label, const std::string& text) {
   std::string out = "  " + std::string(label);
@@ -24,13 +29,27 @@ std::string counted(int64_t n, std::string_view one) {
 
 bool is_integer(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32; }
 
+std::string rounded(double value, const char* pattern) {
+  char text[32];
+  std::snprintf(text, sizeof text, pattern, value);
+  return text;
+}
+
+std::string direction(int64_t steps) { return steps > 0 ? " up" : " down"; }
+
+/// The difference, its share of the first value, and the floats between where they are few.
 std::string distance_text(const EventDifference::Value& value) {
   if (!value.ulps) return "one of them is no number";
-  if (*value.ulps == 0) return "0 ulps: zeros of different sign";
-  const int64_t n = std::abs(*value.ulps);
-  const std::string quanta = std::to_string(n) + (n == 1 ? " quantum" : " quanta");
-  return (is_integer(value.a.dtype) ? quanta : counted(n, "ulp")) +
-         (*value.ulps > 0 ? " up" : " down");
+  const int64_t n = *value.ulps < 0 ? -*value.ulps : *value.ulps;
+  if (is_integer(value.a.dtype)) {
+    return std::to_string(n) + (n == 1 ? " quantum" : " quanta") + direction(*value.ulps);
+  }
+  if (n == 0) return "0: zeros of different sign";
+  const double a = value.a.number(), apart = value.b.number() - a;
+  std::string out = rounded(apart, "%+.3g");
+  if (a != 0) out += ", " + rounded(std::abs(apart / a), "%.2g") + " of it";
+  if (n < kFarUlps) out += ", " + counted(n, "ulp") + direction(*value.ulps);
+  return out;
 }
 
 std::string place_text(const Origin& origin) {
@@ -53,16 +72,21 @@ std::string place_text(const Origin& origin) {
   return out + ", rank " + std::to_string(origin.rank);
 }
 
-std::string_view meaning(OriginClass kind) {
+std::string_view given_meaning(const std::vector<Cause>& causes) {
+  if (data_differs(causes)) return "there are none: the two sides were given different data";
+  return "there are none: it is given to the step, by options, rewards and weights before it";
+}
+
+std::string_view meaning(OriginClass kind, const std::vector<Cause>& causes) {
   switch (kind) {
     case OriginClass::kOrigin:
       return "agree: the difference begins here";
     case OriginClass::kInterval:
       return "agree where they were recorded: it begins here or in an event that was not recorded";
     case OriginClass::kGiven:
-      return "there are none: the two sides were given different data";
+      return given_meaning(causes);
     case OriginClass::kCarrier:
-      return "differ: it began earlier, in what was not compared here";
+      return "differ: it began earlier, in the state before the step or in what was not compared";
     case OriginClass::kMissing:
       return "only one side has this event";
   }
@@ -78,7 +102,7 @@ std::string value_line(std::string_view letter, std::string_view name, const Rec
 
 std::string values_text(const Origin& origin, std::string_view name_a, std::string_view name_b) {
   if (!origin.value) {
-    return line("values", "were not recorded; a replay of this step with values names the element");
+    return line("values", "were not recorded");
   }
   const auto& v = *origin.value;
   return value_line("a", name_a, v.a) + value_line("b", name_b, v.b) +
@@ -87,23 +111,27 @@ std::string values_text(const Origin& origin, std::string_view name_a, std::stri
 
 std::string event_text(const EventDifference& d) {
   std::string out = "    " + to_string(d.event);
-  out.resize(std::max<size_t>(64, out.size() + 2), ' ');
+  out.resize(std::max<size_t>(42, out.size() + 2), ' ');
   if (d.missing) return out + "on one side only\n";
   if (!d.rows_known) return out + "differs\n";
-  out += counted(static_cast<int64_t>(d.rows.size()), "row");
-  if (d.elements > 0) out += ", " + counted(d.elements, "element");
-  if (d.largest_ulps) out += ", at most " + counted(*d.largest_ulps, "ulp");
+  const auto add = [&](const std::string& text) {
+    if (out.size() + text.size() <= kColumns) out += text;
+  };
+  add(counted(static_cast<int64_t>(d.rows.size()), "row"));
+  if (d.elements > 0) add(", " + counted(d.elements, "element"));
+  if (d.largest_ulps && *d.largest_ulps < kFarUlps) {
+    add(", at most " + counted(*d.largest_ulps, "ulp"));
+  }
   return out + "\n";
 }
 
-std::string events_text(std::span<const EventDifference> events) {
-  std::string out = "\n  " + counted(static_cast<int64_t>(events.size()), "event") + " differ" +
+std::string events_text(std::span<const EventDifference> events, bool all) {
+  const size_t most = all ? events.size() : std::min(events.size(), kMostEvents);
+  std::string out = "  " + counted(static_cast<int64_t>(events.size()), "event") + " differ" +
                     (events.size() == 1 ? "s" : "") + ", in canonical order:\n";
-  for (const EventDifference& d : events.first(std::min(events.size(), kMostEvents))) {
-    out += event_text(d);
-  }
-  if (events.size() > kMostEvents) {
-    out += "    and " + std::to_string(events.size() - kMostEvents) + " more\n";
+  for (const EventDifference& d : events.first(most)) out += event_text(d);
+  if (events.size() > most) {
+    out += "    and " + std::to_string(events.size() - most) + " more (--all lists them)\n";
   }
   return out;
 }
@@ -146,17 +174,22 @@ void value_json(JsonLine& out, std::string_view key, const RecordedValue& value)
 }  // namespace
 
 std::string difference_report(const StepDifference& difference, std::string_view name_a,
-                              std::string_view name_b, std::string_view command) {
+                              std::string_view name_b, std::string_view command,
+                              const ReportOptions& options) {
   if (!difference.origin) return "no difference\n";
   const Origin& origin = *difference.origin;
+  const auto wide = [](std::string_view label, std::string_view text) {
+    return line(label, wrapped(text, kColumns, kLabel + 3));
+  };
   std::string out = "first difference: " +
                     to_string(engine::StepEvent{origin.rollout_id, origin.step_id, origin.event}) +
-                    "\n\n";
-  out += line("where", place_text(origin));
+                    "\n\n" + causes_text(options.causes, options.all ? SIZE_MAX : kMostCauses);
+  out += wide("where", place_text(origin));
   out += values_text(origin, name_a, name_b);
-  out += line("inputs", std::string(meaning(origin.kind)));
-  out += events_text(difference.events);
-  out += histogram_text(difference.events);
+  out += wide("inputs", meaning(origin.kind, options.causes));
+  if (!options.note.empty()) out += wide("note", options.note);
+  out += events_text(difference.events, options.all);
+  if (options.all) out += histogram_text(difference.events);
   return out + "\n  " + std::string(command) + "\n";
 }
 
@@ -200,10 +233,12 @@ std::string fields_json(std::span<const EventDifference> events) {
   return "[" + out + "]";
 }
 
-std::string to_json(const StepDifference& difference) {
+std::string to_json(const StepDifference& difference, const ReportOptions& options) {
   JsonLine out;
   out.text("schema", "rlreplay.diff/1").boolean("identical", difference.identical());
+  out.json("causes", causes_json(options.causes));
   out.json("origin", origin_json(difference.origin));
+  options.note.empty() ? out.null("note") : out.text("note", options.note);
   out.json("fields", fields_json(difference.events));
   return out.str();
 }

@@ -6,13 +6,16 @@
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/replay/config_file.h"
+#include "src/replay/recorded_command.h"
 
 namespace rlreplay::replay {
 namespace {
 
 std::string config_object(const RunOptions& options) {
   format::JsonObject out;
-  for (const auto& [name, text] : settings(options)) out.text(name, text);
+  for (const Option& option : option_table()) {
+    out.text(std::string(option.name), recorded_text(options, option));
+  }
   return out.str();
 }
 

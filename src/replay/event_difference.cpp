@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstring>
 
+#include "src/base/shortest.h"
 #include "src/base/ulps.h"
 #include "src/engine/event_rows.h"
 
@@ -27,13 +27,6 @@ std::optional<int64_t> steps_between(const RecordedValue& a, const RecordedValue
   const auto from = static_cast<int64_t>(a.bits), to = static_cast<int64_t>(b.bits);
   if (__builtin_sub_overflow(to, from, &distance)) return {};
   return distance;
-}
-
-template <class T>
-std::string shortest(T value) {
-  std::array<char, 64> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
 }
 
 /// The places of a record's rows, ascending.

@@ -303,8 +303,7 @@ StepEvents read_events(const format::DumpReader& dump, const format::UnitReader&
     if (dataset == nullptr) continue;
     reader.expect(dataset->dtype == kValueTypes[i], values_name(kValueTypes[i]),
                   "it has another dtype than its name says");
-    const Buffer<std::byte> bytes = dump.read(unit, *dataset);
-    columns.values[i].assign(bytes.data(), bytes.data() + bytes.size());
+    columns.values[i] = reader.read_bytes<std::vector<std::byte>>(*dataset);
   }
   return Decoder(reader, columns).decode(rollout_id, step_id);
 }

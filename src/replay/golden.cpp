@@ -7,6 +7,7 @@
 #include "src/base/hash.h"
 #include "src/replay/digesting.h"
 #include "src/replay/models.h"
+#include "src/replay/recorded_command.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -109,8 +110,8 @@ GoldenEntries golden_run(Machine& machine, const RunOptions& options) {
 GoldenEntries golden_options(const RunOptions& options) {
   GoldenEntries out;
   for (const Option& option : option_table()) {
-    const std::string text = option_text(options, option);
-    if (text == option_text(RunOptions{}, option)) continue;
+    const std::string text = recorded_text(options, option);
+    if (text == recorded_text(RunOptions{}, option)) continue;
     if (std::ranges::find(kWithoutEffect, option.name) != std::end(kWithoutEffect)) continue;
     out[std::string(kOption) + std::string(option.name)] = escaped(text);
   }

@@ -1,8 +1,13 @@
 #include "src/replay/imported_replay.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
 
 #include "src/base/error.h"
+#include "src/replay/error_place.h"
+#include "src/replay/recorded_step.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -10,12 +15,14 @@ namespace {
 using engine::Sample;
 using engine::SampleTargets;
 
-/// One step of a rollout, as part of its batches.
+/// One step that is taken: a recorded one, or a part of a rollout that none trained on.
 struct Part {
   StepId id;
-  size_t batch = 0;
+  size_t step = 0;  // of the rollout's
   size_t first = 0, count = 0;
 };
+
+using Targets = std::vector<SampleTargets>;
 
 size_t samples_of_step(const RunOptions& options, size_t rollout) {
   const int64_t all = static_cast<int64_t>(rollout);
@@ -24,18 +31,63 @@ size_t samples_of_step(const RunOptions& options, size_t rollout) {
   return static_cast<size_t>(std::clamp<int64_t>(asked, 1, std::max<int64_t>(1, all)));
 }
 
-/// The steps of a rollout: recorded ones, or cut by the options; what is left over is dropped.
-std::vector<Part> parts_of(const std::vector<RecordedBatch>& batches, const RunOptions& options) {
+/// Where the steps of a rollout that none trained on end: each has as many trajectories as the
+/// options say, with all of their samples. What is left over is dropped.
+std::vector<size_t> step_ends(const RecordedStep& step, const RunOptions& options) {
+  using Key = std::pair<bool, uint64_t>;
+  std::set<Key> all, before, here;
+  for (const Sample& s : step.samples) all.insert(engine::trajectory_of(s));
+  const size_t size = samples_of_step(options, all.size());
+  std::vector<size_t> out;
+  for (size_t i = 0; i < step.samples.size(); ++i) {
+    const Key key = engine::trajectory_of(step.samples[i]);
+    if (before.contains(key)) {
+      throw Error(ErrorCode::kUnsupported,
+                  "sample " + std::to_string(step.samples[i].id) + " of rollout " +
+                      std::to_string(step.id.rollout) +
+                      " does not stand beside the others of its trajectory, so that no cut into "
+                      "steps keeps them together: import the train dump too");
+    }
+    if (!here.contains(key) && here.size() == size) {
+      out.push_back(i);
+      before.merge(here);
+      here.clear();
+    }
+    here.insert(key);
+  }
+  if (here.size() == size) out.push_back(step.samples.size());
+  return out;
+}
+
+/// The steps of a rollout: recorded ones, or cut by the options.
+std::vector<Part> parts_of(const RecordedRollout& rollout, const RunOptions& options) {
   std::vector<Part> out;
-  for (size_t b = 0; b < batches.size(); ++b) {
-    const RecordedBatch& batch = batches[b];
-    const size_t size = batch.trained ? batch.size() : samples_of_step(options, batch.size());
-    if (size == 0) continue;
-    for (size_t first = 0; first + size <= batch.size(); first += size) {
-      const auto step = static_cast<int64_t>(batch.trained ? 0 : first / size);
-      out.push_back({{batch.id.rollout, batch.id.step + step}, b, first, size});
+  for (size_t s = 0; s < rollout.steps.size(); ++s) {
+    const RecordedStep& step = rollout.steps[s];
+    if (step.samples.empty()) continue;
+    const auto ends = step.trained ? std::vector{step.samples.size()} : step_ends(step, options);
+    size_t first = 0;
+    for (size_t place = 0; place < ends.size(); ++place) {
+      const StepId id{step.id.rollout, step.id.step + static_cast<int64_t>(place)};
+      out.push_back({id, s, first, ends[place] - first});
+      first = ends[place];
     }
   }
+  return out;
+}
+
+/// What was recorded of the targets; empty where it was not.
+Targets recorded_targets(const RecordedStep& step) {
+  Targets out(step.samples.size());
+  const auto take = [&](const TokenColumn& column, std::vector<float> SampleTargets::*field) {
+    for (size_t i = 0; column && i < out.size(); ++i) out[i].*field = (*column)[i];
+  };
+  take(step.advantages, &SampleTargets::advantages);
+  take(step.old_log_probs, &SampleTargets::old_log_probs);
+  take(step.ref_log_probs, &SampleTargets::ref_log_probs);
+  take(step.values, &SampleTargets::values);
+  take(step.teacher_log_probs, &SampleTargets::teacher_log_probs);
+  take(step.reverse_kl, &SampleTargets::reverse_kl);
   return out;
 }
 
@@ -44,35 +96,33 @@ std::span<const T> part(const std::vector<T>& all, const Part& p) {
   return std::span(all).subspan(p.first, p.count);
 }
 
-bool has_tokens(const Sample& sample, const std::vector<float>& values) {
-  return static_cast<int64_t>(values.size()) == sample.response_length();
+/// Whether a column has a value for every token of a sample's response.
+bool has_tokens(const RecordedStep& step, const TokenColumn& column, size_t sample) {
+  const auto tokens = static_cast<size_t>(step.samples[sample].response_length());
+  return tokens == 0 || (column && (*column)[sample].size() == tokens);
 }
 
-RecordedInputs count_recorded(const RecordedBatch& batch, const Part& p) {
+RecordedInputs count_recorded(const RecordedStep& step, const Part& p) {
   RecordedInputs out;
   out.samples = static_cast<int64_t>(p.count);
   for (size_t i = p.first; i < p.first + p.count; ++i) {
-    const Sample& s = batch.samples[i];
-    const SampleTargets& t = batch.targets[i];
-    out.advantages += has_tokens(s, t.advantages) ? 1 : 0;
-    out.old_log_probs += has_tokens(s, t.old_log_probs) ? 1 : 0;
-    out.ref_log_probs += has_tokens(s, t.ref_log_probs) ? 1 : 0;
-    out.masks += batch.has_mask[i] ? 1 : 0;
-    out.rewards += batch.has_reward[i] ? 1 : 0;
+    out.advantages += has_tokens(step, step.advantages, i) ? 1 : 0;
+    out.old_log_probs += has_tokens(step, step.old_log_probs, i) ? 1 : 0;
+    out.ref_log_probs += has_tokens(step, step.ref_log_probs, i) ? 1 : 0;
+    out.masks += step.fields[i].mask ? 1 : 0;
+    out.rewards += step.fields[i].reward ? 1 : 0;
   }
-  out.loss = batch.scalar("loss");
-  out.grad_norm = batch.scalar("grad_norm");
   return out;
 }
 
-void check_advantages(const std::vector<RecordedBatch>& batches, const std::string& path) {
-  for (const RecordedBatch& batch : batches) {
-    for (size_t i = 0; i < batch.size(); ++i) {
-      const bool given = has_tokens(batch.samples[i], batch.targets[i].advantages);
-      if (given || (batch.has_reward[i] && batch.has_group[i])) continue;
+void check_advantages(const RecordedRollout& rollout, const std::string& path) {
+  for (const RecordedStep& step : rollout.steps) {
+    for (size_t i = 0; i < step.samples.size(); ++i) {
+      const RecordedFields& fields = step.fields[i];
+      if (has_tokens(step, step.advantages, i) || (fields.reward && fields.group)) continue;
       throw Error(ErrorCode::kIncomplete,
-                  "sample " + std::to_string(batch.samples[i].id) + " has no advantages, and no " +
-                      (batch.has_reward[i] ? "group" : "reward") +
+                  "sample " + std::to_string(step.samples[i].id) + " has no advantages, and no " +
+                      (fields.reward ? "group" : "reward") +
                       " from which they could be computed: import the rollout dump together with "
                       "the train dump",
                   path);
@@ -91,70 +141,94 @@ class ImportedReplay {
       if (next_ > plan_.last) break;
       run_rollout(rollout);
     }
-    if (taken_) return;
-    throw Error(ErrorCode::kUsage,
-                next_ == 0 ? "the dump holds no samples to train on"
-                           : "the dump has " + std::to_string(next_) + " steps, counted from 0",
-                record_.path());
+    const bool short_of = plan_.last != INT64_MAX && next_ <= plan_.last;
+    if (taken_ && !short_of) return;
+    if (next_ > 0) check_steps(plan_, static_cast<size_t>(next_), record_.path());
+    throw Error(ErrorCode::kUsage, "the dump holds no samples to train on", record_.path());
   }
 
  private:
-  void run_rollout(int64_t rollout) {
-    std::vector<RecordedBatch> batches = recorded_batches(record_, rollout);
-    const std::vector<Part> parts = parts_of(batches, options_);
-    bool ready = false;
+  void run_rollout(int64_t id) {
+    const RecordedRollout rollout = read_recorded_rollout(record_, id);
+    const std::vector<Part> parts = parts_of(rollout, options_);
+    std::vector<Targets> targets;  // of each of the rollout's steps
     for (const Part& p : parts) {
       const int64_t index = next_++;
       if (index < plan_.first || index > plan_.last) continue;
-      if (!ready) complete(batches, parts, p);
-      ready = true;
-      step(batches[p.batch], p);
+      if (targets.empty()) targets = complete_targets(rollout, parts, p);
+      step(rollout.steps[p.step], targets[p.step], p);
     }
   }
 
-  /// What the record lacks, by the weights before the rollout's first update.
-  void complete(std::vector<RecordedBatch>& batches, const std::vector<Part>& parts,
-                const Part& begin) {
-    check_advantages(batches, record_.path());
+  /// What was recorded, completed by the weights before the rollout's first update.
+  std::vector<Targets> complete_targets(const RecordedRollout& rollout,
+                                        const std::vector<Part>& parts, const Part& begin) {
+    check_advantages(rollout, record_.path());
+    check_nuclei(rollout);
+    const bool old_given = options_.use_rollout_logprobs;
+    if (begin.id != parts.front().id && !old_given) check_old(rollout, begin.id);
     std::vector<Sample> samples;
-    std::vector<SampleTargets> targets;
-    for (const RecordedBatch& batch : batches) {
-      samples.insert(samples.end(), batch.samples.begin(), batch.samples.end());
-      targets.insert(targets.end(), batch.targets.begin(), batch.targets.end());
+    Targets all;
+    for (const RecordedStep& step : rollout.steps) {
+      samples.insert(samples.end(), step.samples.begin(), step.samples.end());
+      std::ranges::move(recorded_targets(step), std::back_inserter(all));
     }
-    if (begin.id != parts.front().id) check_old(samples, targets, begin.id);
-    recorded_ = batches;
-    trainer_.complete_targets(samples, parts.size() > 1, targets);
-    auto from = targets.begin();
-    for (RecordedBatch& batch : batches) {
-      std::move(from, from + static_cast<ptrdiff_t>(batch.size()), batch.targets.begin());
-      from += static_cast<ptrdiff_t>(batch.size());
+    with_rollout(begin.id.rollout,
+                 [&] { trainer_.complete_targets(samples, parts.size() > 1, all); });
+    std::vector<Targets> out;
+    auto from = all.begin();
+    for (const RecordedStep& step : rollout.steps) {
+      const auto end = from + static_cast<ptrdiff_t>(step.samples.size());
+      out.emplace_back(std::move_iterator(from), std::move_iterator(end));
+      from = end;
+    }
+    return out;
+  }
+
+  /// slime takes log-probabilities over what top-p kept; Miles over all ids.
+  void check_nuclei(const RecordedRollout& rollout) const {
+    if (options_.rollout_top_p == 1 || options_.dialect != "slime") return;
+    for (const RecordedStep& step : rollout.steps) {
+      for (const Sample& s : step.samples) {
+        if (s.nuclei || s.response_length() == 0) continue;
+        throw Error(ErrorCode::kIncomplete,
+                    "--rollout-top-p below 1: slime trains on log-probabilities over the ids that "
+                    "top-p kept, and the dump does not say which they are for sample " +
+                        std::to_string(s.id),
+                    record_.path());
+      }
     }
   }
 
-  void check_old(const std::vector<Sample>& samples, const std::vector<SampleTargets>& targets,
-                 const StepId& begin) const {
-    for (size_t i = 0; i < samples.size(); ++i) {
-      if (has_tokens(samples[i], targets[i].old_log_probs)) continue;
-      throw Error(ErrorCode::kIncomplete,
-                  "step " + begin.name() +
-                      " is not the first of its rollout, and the old log-probabilities of sample " +
-                      std::to_string(samples[i].id) +
-                      " were not recorded: begin with the rollout's first step",
-                  record_.path());
+  void check_old(const RecordedRollout& rollout, const StepId& begin) const {
+    for (const RecordedStep& step : rollout.steps) {
+      for (size_t i = 0; i < step.samples.size(); ++i) {
+        if (has_tokens(step, step.old_log_probs, i)) continue;
+        throw Error(
+            ErrorCode::kIncomplete,
+            "step " + begin.name() +
+                " is not the first of its rollout, and the old log-probabilities of sample " +
+                std::to_string(step.samples[i].id) +
+                " were not recorded: begin with the rollout's first step",
+            record_.path());
+      }
     }
   }
 
-  void step(const RecordedBatch& batch, const Part& p) {
-    const auto samples = part(batch.samples, p);
-    const auto targets = part(batch.targets, p);
-    StepOutcome outcome =
-        trainer_.step(samples, targets, observer_.step_sink(p.id.rollout, p.id.step, samples));
+  void step(const RecordedStep& recorded, const Targets& all, const Part& p) {
+    const auto samples = part(recorded.samples, p);
+    const auto targets = part(all, p);
+    engine::EventSink* sink = observer_.step_sink(p.id.rollout, p.id.step, samples);
+    StepOutcome outcome = with_step(p.id.rollout, p.id.step, [&] {
+      return trainer_.step(samples, targets, sink,
+                           recorded.trained ? recorded.trajectories() : std::nullopt);
+    });
     outcome.rollout_id = p.id.rollout;
     outcome.step_id = p.id.step;
-    outcome.recorded = count_recorded(recorded_[p.batch], p);
+    outcome.recorded = count_recorded(recorded, p);
+    outcome.record = recorded_scalars(recorded);
     if (outcome.recorded->rewards < outcome.recorded->samples) outcome.reward.reset();
-    outcome.replay_vs_record = compare(outcome, recorded_[p.batch], p);
+    outcome.replay_vs_record = compare(outcome, recorded, p);
     observer_.step(outcome, samples, targets);
     taken_ = true;
   }
@@ -162,17 +236,16 @@ class ImportedReplay {
   /// The step's log-probabilities against the recorded ones of the same policy: those of the step,
   /// or the old ones before a rollout's first update.
   static std::optional<LogProbDifference> compare(const StepOutcome& outcome,
-                                                  const RecordedBatch& batch, const Part& p) {
+                                                  const RecordedStep& step, const Part& p) {
     std::vector<std::vector<float>> replayed, recorded;
     for (size_t i = p.first; i < p.first + p.count; ++i) {
-      const Sample& s = batch.samples[i];
-      const std::vector<float>* own = &batch.log_probs[i];
-      if (!has_tokens(s, *own) && p.id.step == 0) own = &batch.targets[i].old_log_probs;
-      if (!has_tokens(s, *own)) return std::nullopt;
-      recorded.push_back(*own);
+      const bool old = !has_tokens(step, step.log_probs, i) && p.id.step == 0;
+      const TokenColumn& column = old ? step.old_log_probs : step.log_probs;
+      if (!has_tokens(step, column, i)) return std::nullopt;
+      recorded.push_back(column ? (*column)[i] : std::vector<float>());
       replayed.push_back(outcome.result.scores[i - p.first].log_probs);
     }
-    return compare_log_probs(part(batch.samples, p), replayed, recorded);
+    return compare_log_probs(part(step.samples, p), replayed, recorded);
   }
 
   const RecordedRun& record_;
@@ -180,8 +253,7 @@ class ImportedReplay {
   const ReplayPlan& plan_;
   Trainer& trainer_;
   RunObserver& observer_;
-  std::vector<RecordedBatch> recorded_;  // of the rollout, before anything was computed
-  int64_t next_ = 0;                     // index of the next step
+  int64_t next_ = 0;  // index of the next step
   bool taken_ = false;
 };
 
@@ -189,13 +261,14 @@ class ImportedReplay {
 
 Workload imported_workload(const RecordedRun& record, const RunOptions& options) {
   Workload out;
-  for (const int64_t rollout : recorded_rollouts(record)) {
-    const std::vector<RecordedBatch> batches = recorded_batches(record, rollout);
-    for (const Part& p : parts_of(batches, options)) {
+  for (const int64_t id : recorded_rollouts(record)) {
+    const RecordedRollout rollout = read_recorded_rollout(record, id);
+    for (const Part& p : parts_of(rollout, options)) {
       out.step_samples = std::max(out.step_samples, static_cast<int64_t>(p.count));
-      for (const Sample& s : part(batches[p.batch].samples, p)) {
+      for (const Sample& s : part(rollout.steps[p.step].samples, p)) {
         out.longest_prompt = std::max(out.longest_prompt, s.prompt_length);
         out.longest_sample = std::max(out.longest_sample, static_cast<int64_t>(s.tokens.size()));
+        out.nuclei = out.nuclei || s.nuclei;
       }
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "src/replay/recorded_batch.h"
+#include "src/replay/recorded_run.h"
 #include "src/replay/replay.h"
 #include "src/replay/run.h"
 

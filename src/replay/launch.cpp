@@ -9,8 +9,12 @@
 
 #include "format/canonical.h"
 #include "src/base/error.h"
-#include "src/replay/options.h"
+#include "src/base/redact.h"
+#include "src/base/shell_word.h"
+#include "src/replay/launch_flags.h"
+#include "src/replay/launch_script.h"
 #include "src/replay/provenance.h"
+#include "src/replay/recorded_command.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -20,8 +24,6 @@ struct Rule {
   const char* value;  // null: a flag without one
   const char* reason;
 };
-
-constexpr const char* kHidden = "(not recorded)";
 
 constexpr Rule kVariables[] = {
     {"NCCL_ALGO", "Ring", "collectives add in one order"},
@@ -83,7 +85,7 @@ std::string folder_of(const std::string& pattern) {
 }
 
 void add_variable(const Rule& rule, Launch& launch) {
-  LaunchSetting setting{true, rule.name, rule.value, rule.reason, std::nullopt};
+  LaunchSetting setting{true, rule.name, rule.value, rule.reason, std::nullopt, {}};
   if (const char* own = std::getenv(rule.name)) {
     setting.kept = own;
   } else {
@@ -92,9 +94,23 @@ void add_variable(const Rule& rule, Launch& launch) {
   launch.settings.push_back(std::move(setting));
 }
 
+/// A flag of the user's, in the command or else in its script.
+struct OwnFlag {
+  std::optional<std::string> text;
+  std::string script;
+};
+
+OwnFlag find_own_flag(const std::vector<std::string>& words, const Launch& launch,
+                      const std::string& name) {
+  if (auto text = find_flag(words, name)) return {std::move(text), ""};
+  if (!launch.script) return {};
+  return {find_flag(launch.script->words, name), launch.script->path};
+}
+
 void add_flag(const std::string& name, const std::optional<std::string>& value,
               const std::string& reason, const std::vector<std::string>& words, Launch& launch) {
-  LaunchSetting setting{false, name, value, reason, find_flag(words, name)};
+  OwnFlag own = find_own_flag(words, launch, name);
+  LaunchSetting setting{false, name, value, reason, own.text, own.script};
   if (!setting.kept) {
     launch.command.arguments.push_back(name);
     if (value) launch.command.arguments.push_back(*value);
@@ -106,11 +122,18 @@ void add_flag(const std::string& name, const std::optional<std::string>& value,
 void add_dumps(const std::vector<std::string>& words, const std::string& folder, Launch& launch) {
   bool own = false;
   for (const Rule& rule : kDumps) {
-    const auto given = find_flag(words, rule.name);
-    if (!given) continue;
+    const OwnFlag given = find_own_flag(words, launch, rule.name);
+    if (!given.text) continue;
     own = true;
-    launch.settings.push_back({false, rule.name, std::nullopt, rule.reason, given});
-    const std::string place = value_of(*given);
+    launch.settings.push_back(
+        {false, rule.name, std::nullopt, rule.reason, given.text, given.script});
+    const std::string place = value_of(*given.text);
+    if (!given.script.empty() && place.find('$') != place.npos) {
+      throw Error(ErrorCode::kUsage,
+                  "only the shell knows the place of " + std::string(rule.name) + " " + place +
+                      ": write it out, or give it behind the script's name",
+                  given.script);
+    }
     launch.folders.push_back(&rule == kDumps ? place : folder_of(place));
   }
   if (own) {
@@ -124,45 +147,44 @@ void add_dumps(const std::vector<std::string>& words, const std::string& folder,
   launch.folders.push_back(whole);
 }
 
-/// Options whose values say how a run computes; those of all others may be secrets.
-bool is_harmless(const std::string& option) {
-  const auto same = [&](const Rule& rule) { return option == rule.name; };
-  if (std::any_of(std::begin(kFlags), std::end(kFlags), same)) return true;
-  return option.starts_with("--") && find_option(option.substr(2)) != nullptr;
-}
-
-bool is_kept(const std::string& variable) {
-  return std::ranges::any_of(kept_variables(), [&](std::string_view kept) {
-    if (!kept.ends_with('*')) return variable == kept;
-    return variable.starts_with(kept.substr(0, kept.size() - 1));
-  });
-}
-
-/// The program's words as they are recorded.
-std::vector<std::string> recorded_words(const std::vector<std::string>& words) {
-  std::vector<std::string> out;
-  bool shown = true;  // values of the option before, or words before the first one
-  bool begun = false;
-  for (const std::string& word : words) {
-    if (word == "--") {
-      shown = true;
-      begun = false;
-      out.push_back(word);
-    } else if (is_option(word)) {
-      begun = true;
-      shown = is_harmless(name_of(word));
-      const bool joined = word.find('=') != std::string::npos;
-      out.push_back(joined && !shown ? name_of(word) + "=" + kHidden : word);
-    } else if (!begun && word.find('=') != std::string::npos) {
-      out.push_back(name_of(word) + "=" + kHidden);  // env NAME=VALUE
-    } else {
-      out.push_back(shown ? word : kHidden);
-    }
+/// A script that keeps its arguments to itself would run for hours and write no dump.
+void check_handed_on(const std::vector<std::string>& command, const Launch& launch) {
+  const size_t added = launch.command.arguments.size() - command.size();
+  if (!launch.script || launch.script->hands_on || added == 0) return;
+  std::string flags;
+  for (size_t i = command.size(); i < launch.command.arguments.size(); ++i) {
+    flags += " " + shell_word(launch.command.arguments[i]);
   }
-  return out;
+  throw Error(ErrorCode::kUsage,
+              "the script does not hand on the flags that it would be given: put \"$@\" behind the "
+              "words of its training command, or these into it:" +
+                  flags,
+              launch.script->path);
+}
+
+/// A script and its options, with one value at most each: what follows may be another command, with
+/// secrets. Values are recorded as a command's are.
+std::vector<std::string> recorded_options(const LaunchScript& script) {
+  const std::vector<std::string>& words = script.words;
+  std::vector<std::string> options = {script.path};
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].starts_with("--") || words[i] == "--") continue;
+    options.push_back(words[i]);
+    const auto values = launch_flag_values(name_of(words[i]).substr(2));
+    const bool joined = words[i].find('=') != std::string::npos;
+    if (!values || *values == "0" || joined || i + 1 == words.size()) continue;
+    if (!is_option(words[i + 1])) options.push_back(words[++i]);
+  }
+  return recorded_words(options, CommandOf::kLauncher);
 }
 
 }  // namespace
+
+std::optional<int> recipe_values(std::string_view flag) {
+  const auto* rule = std::ranges::find_if(kFlags, [&](const Rule& r) { return flag == r.name; });
+  if (rule == std::end(kFlags)) return std::nullopt;
+  return rule->value == nullptr ? 0 : 1;
+}
 
 Launch plan_launch(const std::string& framework, const std::vector<std::string>& command,
                    const std::string& folder) {
@@ -174,12 +196,24 @@ Launch plan_launch(const std::string& framework, const std::vector<std::string>&
   Launch out;
   out.framework = framework;
   out.command.arguments = command;
+  out.script = find_script(command);
   for (const Rule& rule : kVariables) add_variable(rule, out);
   for (const Rule& rule : kFlags) {
     const auto value = rule.value ? std::optional<std::string>(rule.value) : std::nullopt;
     add_flag(rule.name, value, rule.reason, command, out);
   }
   add_dumps(command, folder, out);
+  check_handed_on(command, out);
+  return out;
+}
+
+std::string command_line(const Launch& launch) {
+  std::string out;
+  for (const auto& [name, value] : launch.command.environment) {
+    out += name + "=" + shell_word(value.value_or("")) + " ";
+  }
+  for (const std::string& word : launch.command.arguments) out += shell_word(word) + " ";
+  out.pop_back();
   return out;
 }
 
@@ -188,7 +222,8 @@ std::string describe(const Launch& launch) {
   for (const LaunchSetting& s : launch.settings) {
     const std::string joint = s.variable ? "=" : " ";
     if (s.kept) {
-      out += "wrap: kept  " + (s.variable ? s.name + "=" + *s.kept : *s.kept) + "  (yours)\n";
+      out += "wrap: kept  " + (s.variable ? s.name + "=" + *s.kept : *s.kept) +
+             (s.kept_in.empty() ? "  (yours)\n" : "  (yours, in " + s.kept_in + ")\n");
     } else {
       out += std::string("wrap: ") + (s.variable ? "set   " : "added ") + s.name +
              (s.value ? joint + *s.value : "") + "  (" + s.reason + ")\n";
@@ -201,17 +236,20 @@ std::string launch_json(const Launch& launch) {
   format::JsonObject settings, environment, out;
   for (const LaunchSetting& s : launch.settings) {
     if (s.kept) {
-      settings.text(s.name, s.variable ? *s.kept : value_of(*s.kept));
+      const std::string value = s.variable ? *s.kept : value_of(*s.kept);
+      settings.text(s.name, recipe_values(s.name) == 0 ? "" : redacted_address(value));
     } else {
       settings.text(s.name, s.value.value_or(""));
     }
   }
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string text = *variable;
-    if (is_kept(name_of(text))) environment.text(name_of(text), value_of(text));
+    const std::string name = text.substr(0, text.find('='));
+    if (is_kept_variable(name)) environment.text(name, text.substr(name.size() + 1));
   }
   out.text("framework", launch.framework).json("settings", settings.str());
-  out.texts("command", recorded_words(launch.command.arguments));
+  out.texts("command", recorded_words(launch.command.arguments, CommandOf::kLauncher));
+  if (launch.script) out.texts("script", recorded_options(*launch.script));
   out.json("environment", environment.str());
   return out.str();
 }

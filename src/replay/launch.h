@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/process.h"
@@ -17,22 +18,38 @@ struct LaunchSetting {
   std::string reason;
   /// The user's own, which stays: its text.
   std::optional<std::string> kept;
+  std::string kept_in;  // the script that says so; empty for the command and the environment
+};
+
+/// A shell script among the command's words: what it says counts as the command does.
+struct LaunchScript {
+  std::string path;
+  std::vector<std::string> words;  // without comments
+  bool hands_on = false;           // the arguments that it gets, to what it starts
 };
 
 struct Launch {
   std::string framework;
   std::vector<LaunchSetting> settings;  // in order
   Command command;                      // with what was not the user's already
-  std::vector<std::string> folders;     // where the dumps will be
+  std::optional<LaunchScript> script;
+  std::vector<std::string> folders;  // where the dumps will be
 };
 
 /// The recipe of slime and Miles (docs/wrap.md) for this command, its dumps below `folder` unless
-/// it names places of its own. Errors: kUsage for an empty command.
+/// it names places of its own. Errors: kUsage for an empty command, and for a script that does not
+/// hand on the flags that it would be given, or whose dumps lie where only the shell knows.
 Launch plan_launch(const std::string& framework, const std::vector<std::string>& command,
                    const std::string& folder);
 
+/// How many values a flag of the recipe takes; nothing for other flags.
+std::optional<int> recipe_values(std::string_view flag);
+
 /// A line a setting: "set NCCL_ALGO=Ring: ..." or "kept --seed 7, yours".
 std::string describe(const Launch& launch);
+
+/// The command as a shell takes it, variables before it.
+std::string command_line(const Launch& launch);
 
 /// What a dump records of it: the settings, the command with only those values that are known to
 /// matter and cannot be secrets, and the environment's recorded variables. JSON, an object.

@@ -1,12 +1,12 @@
 #include "src/replay/log_prob_difference.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/base/percentile.h"
+#include "src/base/same_value.h"
 
 namespace rlreplay::replay {
 LogProbDifference compare_log_probs(std::span<const engine::Sample> samples,
@@ -27,7 +27,7 @@ LogProbDifference compare_log_probs(std::span<const engine::Sample> samples,
         ++out.nonfinite;
         continue;
       }
-      if (std::bit_cast<uint32_t>(x) != std::bit_cast<uint32_t>(y)) ++out.different;
+      if (!same_value(x, y)) ++out.different;
       const double distance = std::abs(static_cast<double>(x) - static_cast<double>(y));
       if (distance > out.max) {
         out.max = distance;

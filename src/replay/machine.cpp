@@ -1,6 +1,8 @@
 #include "src/replay/machine.h"
 
 #include <algorithm>
+#include <iostream>
+#include <limits>
 #include <thread>
 
 #include "kernels/probe.h"
@@ -8,15 +10,21 @@
 namespace rlreplay::replay {
 namespace {
 
+int64_t processors() { return std::max(1u, std::thread::hardware_concurrency()); }
+
 int thread_count(const RunOptions& options) {
-  if (options.threads > 0) return static_cast<int>(std::min<int64_t>(options.threads, 1024));
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int64_t out = options.threads > 0 ? options.threads : processors();
+  return static_cast<int>(std::min<int64_t>(out, std::numeric_limits<int>::max()));
 }
 
 }  // namespace
 
 Machine::Machine(const RunOptions& options)
     : pool_(thread_count(options)), runtime_{kernels::cpu_kernels(), pool_} {
+  if (pool_.threads() > processors()) {
+    std::cerr << "rlreplay: more threads (" << pool_.threads() << ") than processors ("
+              << processors() << ") slow a run down\n";
+  }
   kernels::prove_arithmetic(pool_);
 }
 

@@ -2,9 +2,9 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "src/base/error.h"
+#include "src/base/nearest.h"
 #include "src/replay/options.h"
 
 namespace rlreplay::replay {
@@ -118,30 +118,6 @@ struct Printer {
   }
 };
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-std::string nearest_option(std::string_view name) {
-  const auto table = option_table();
-  const auto nearest =
-      std::min_element(table.begin(), table.end(), [&](const auto& a, const auto& b) {
-        return edit_distance(a.name, name) < edit_distance(b.name, name);
-      });
-  return std::string(nearest->name);
-}
-
 }  // namespace
 
 void set_option(RunOptions& options, const Option& option, std::string_view text) {
@@ -161,8 +137,11 @@ std::vector<Setting> settings(const RunOptions& options) {
 }
 
 void refuse_option(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Option& option : option_table()) names.emplace_back(option.name);
+  const auto meant = nearest(name, names);
   throw Error(ErrorCode::kUsage, "there is no option --" + std::string(name) +
-                                     "; the nearest is --" + nearest_option(name));
+                                     (meant ? ", did you mean --" + *meant + "?" : ""));
 }
 
 void apply_settings(RunOptions& options, std::span<const Setting> settings) {

@@ -81,22 +81,20 @@ int64_t planned_steps(const RunOptions& options) {
   return options.num_rollout.value_or(1) * (rollout_samples(options) / step_samples(options));
 }
 
+void check_on_policy(const RunOptions& options) {
+  const auto refuse = [](const std::string& message) {
+    throw Error(ErrorCode::kUnsupported,
+                message + "; train --from a dump that holds what it computed takes that");
+  };
+  if (options.advantage_estimator == "ppo") {
+    refuse("--advantage-estimator ppo needs a critic, and this version has no value head");
+  }
+  if (options.use_opd) refuse("--use-opd needs a teacher, and this version runs none");
+}
+
 void check_options(const RunOptions& options) {
-  const int64_t samples = rollout_samples(options);
   if (options.steps && options.num_rollout) {
     refuse("--steps and --num-rollout both say how long the run is: give one of them");
-  }
-  if (options.global_batch_size && options.num_steps_per_rollout != 1) {
-    refuse("--global-batch-size and --num-steps-per-rollout both cut a rollout: give one of them");
-  }
-  if (options.global_batch_size && samples % *options.global_batch_size != 0) {
-    refuse("--global-batch-size " + std::to_string(*options.global_batch_size) +
-           " does not divide the " + std::to_string(samples) +
-           " samples of a rollout (--rollout-batch-size times --n-samples-per-prompt)");
-  }
-  if (samples % options.num_steps_per_rollout != 0) {
-    refuse("--num-steps-per-rollout " + std::to_string(options.num_steps_per_rollout) +
-           " does not divide the " + std::to_string(samples) + " samples of a rollout");
   }
   if (options.rollout_top_p > 1) refuse("--rollout-top-p is a share: above 0, at most 1");
   if (options.eps_clip_c && *options.eps_clip_c <= 1) refuse("--eps-clip-c must be above 1");
@@ -108,10 +106,39 @@ void check_options(const RunOptions& options) {
   if (options.kl_loss_coef != 0 && !options.use_kl_loss) {
     refuse("--kl-loss-coef has no effect without --use-kl-loss");
   }
+  if (options.use_unbiased_kl && !options.use_kl_loss) {
+    refuse("--use-unbiased-kl has no effect without --use-kl-loss");
+  }
+  if (options.use_rollout_logprobs && options.use_tis) {
+    refuse(
+        "--use-tis and --use-rollout-logprobs exclude each other: the rollout's log-probabilities "
+        "are the old ones already");
+  }
+  if (options.dialect == "miles" && options.advantage_estimator == "cispo") {
+    refuse("--advantage-estimator cispo: Miles has no such estimator (--dialect slime has)");
+  }
   if (options.reward == "command" && options.reward_command.empty()) {
     refuse("--reward command needs --reward-command");
   }
+  if (options.reward_time_limit > 1e9) refuse("--reward-time-limit is at most 1e9 seconds");
   check_layout(options.layout);
+}
+
+void check_batches(const RunOptions& options) {
+  const int64_t samples = rollout_samples(options);
+  if (options.global_batch_size && options.num_steps_per_rollout != 1 &&
+      *options.global_batch_size * options.num_steps_per_rollout != samples) {
+    refuse("--global-batch-size and --num-steps-per-rollout both cut a rollout: give one of them");
+  }
+  if (options.global_batch_size && samples % *options.global_batch_size != 0) {
+    refuse("--global-batch-size " + std::to_string(*options.global_batch_size) +
+           " does not divide the " + std::to_string(samples) +
+           " samples of a rollout (--rollout-batch-size times --n-samples-per-prompt)");
+  }
+  if (samples % options.num_steps_per_rollout != 0) {
+    refuse("--num-steps-per-rollout " + std::to_string(options.num_steps_per_rollout) +
+           " does not divide the " + std::to_string(samples) + " samples of a rollout");
+  }
 }
 
 }  // namespace rlreplay::replay

@@ -53,6 +53,11 @@ struct RunOptions {
   bool disable_rewards_normalization = false;
   bool disable_grpo_std_normalization = false;
   bool normalize_advantages = false;
+  double gamma = 1;
+  double lambd = 1;
+  bool use_opd = false;
+  double opd_kl_coef = 1;
+  bool use_rollout_logprobs = false;
   double eps_clip = 0.2;
   std::optional<double> eps_clip_high;
   std::optional<double> eps_clip_c;
@@ -60,10 +65,14 @@ struct RunOptions {
   bool use_kl_loss = false;
   double kl_loss_coef = 0;
   std::string kl_loss_type = "k1";
+  bool use_unbiased_kl = false;
   double entropy_coef = 0;
   bool use_tis = false;
   double tis_clip = 2;
   double tis_clip_low = 0;
+  bool use_opsm = false;
+  double opsm_delta = 1e-4;
+  double value_clip = 0.2;
   bool calculate_per_token_loss = false;
 
   // Optimizer
@@ -141,15 +150,21 @@ using Setting = std::pair<std::string, std::string>;
 /// Every option with its text, in the table's order.
 std::vector<Setting> settings(const RunOptions& options);
 
-/// Errors: kUsage for a name that is no option (the nearest one is proposed).
+/// Errors: kUsage for a name that is no option (one that is near is proposed).
 void apply_settings(RunOptions& options, std::span<const Setting> settings);
 
-/// Throws kUsage: there is no such option, and which is the nearest.
+/// Throws kUsage: there is no such option, and which may have been meant.
 [[noreturn]] void refuse_option(std::string_view name);
 
-/// What no single option can see: contradictions and products that do not divide.
-/// Errors: kUsage, kUnsupported.
+/// What no single option can see: contradictions. Errors: kUsage, kUnsupported.
 void check_options(const RunOptions& options);
+
+/// Of a run that generates: that its steps divide a rollout. Errors: kUsage.
+void check_batches(const RunOptions& options);
+
+/// The same for a run that has no record to take columns from.
+/// Errors: kUnsupported for what a critic or a teacher would compute.
+void check_on_policy(const RunOptions& options);
 
 /// Optimizer steps that the run takes: --steps, or --num-rollout times steps per rollout.
 int64_t planned_steps(const RunOptions& options);

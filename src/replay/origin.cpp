@@ -169,6 +169,7 @@ class OriginSearch {
   }
 
   bool state_differs(const Event& event) const {
+    if (before_.differing.contains({event.op, std::string(event.tensor)})) return true;
     if (before_.a == nullptr || before_.b == nullptr) return false;
     const EventRecord* a = before_.a->find(event);
     const EventRecord* b = before_.b->find(event);

@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/replay/event_difference.h"
@@ -41,11 +44,15 @@ struct StepDifference {
   bool identical() const { return !origin.has_value(); }
 };
 
-/// The weights and moments before the step, as the step before recorded them; without them they are
-/// taken to agree.
+/// Tensors of a state.
+using StateTensors = std::set<std::pair<engine::Op, std::string>>;
+
+/// The weights and moments before the step: as the step before recorded them, or which of the
+/// tensors are known to differ. Without either they are taken to agree.
 struct StateBefore {
   const engine::StepEvents* a = nullptr;
   const engine::StepEvents* b = nullptr;
+  StateTensors differing = {};
 };
 
 /// Events that only one side recorded because the other one recorded less are left out.

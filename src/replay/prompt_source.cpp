@@ -13,6 +13,7 @@ class FilePrompts : public PromptSource {
   explicit FilePrompts(std::vector<TaskPrompt> prompts) : prompts_(std::move(prompts)) {}
 
   TaskPrompt prompt(uint64_t index) const override { return prompts_[index % prompts_.size()]; }
+  uint64_t size() const override { return prompts_.size(); }
   int64_t longest() const override {
     size_t out = 0;
     for (const TaskPrompt& prompt : prompts_) out = std::max(out, prompt.ids.size());

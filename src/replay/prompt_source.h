@@ -25,6 +25,8 @@ class PromptSource {
  public:
   virtual ~PromptSource() = default;
   virtual TaskPrompt prompt(uint64_t index) const = 0;
+  /// How many there are before the first one comes again; 0 where they do not.
+  virtual uint64_t size() const { return 0; }
   /// A bound of the prompts' tokens.
   virtual int64_t longest() const = 0;
 };

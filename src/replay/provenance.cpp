@@ -8,6 +8,7 @@
 #include <iterator>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include "src/base/shell_word.h"
 #include "src/base/wrap.h"
 #include "src/engine/backend_torch_library.h"
+#include "src/replay/recorded_command.h"
 #include "src/task/libraries.h"
 
 namespace rlreplay::replay {
@@ -54,17 +56,9 @@ constexpr std::string_view kKept[] = {"CUBLAS_WORKSPACE_CONFIG",
                                       "OPENBLAS_NUM_THREADS",
                                       "PYTHONHASHSEED",
                                       "RANK",
-                                      "RLREPLAY_*",
                                       "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
                                       "TZ",
                                       "WORLD_SIZE"};
-
-bool is_kept(std::string_view name) {
-  return std::ranges::any_of(kKept, [&](std::string_view kept) {
-    if (!kept.ends_with('*')) return name == kept;
-    return name.starts_with(kept.substr(0, kept.size() - 1));
-  });
-}
 
 /// What a dump may hold: bytes outside of ASCII, which need not be UTF-8, as \xHH.
 std::string ascii(std::string_view text) {
@@ -89,17 +83,14 @@ std::string utc() {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-/// As it would be typed. What stands behind `--` is another program's, and may hold its secrets.
+/// As it would be typed, without what may be a secret.
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
   std::string out;
-  for (size_t begin = 0; begin < bytes.size();) {
-    const size_t end = std::min(bytes.find('\0', begin), bytes.size());
-    const std::string word = bytes.substr(begin, end - begin);
+  for (const std::string& word : recorded_words(words, CommandOf::kRlreplay)) {
     out += (out.empty() ? "" : " ") + shell_word(word);
-    if (word == "--") break;
-    begin = end + 1;
   }
   return ascii(out);
 }
@@ -138,7 +129,7 @@ std::string environment() {
   for (char** at = ::environ; at != nullptr && *at != nullptr; ++at) {
     const std::string_view line = *at;
     const std::string_view name = line.substr(0, line.find('='));
-    if (name.size() == line.size() || !is_kept(name)) continue;
+    if (name.size() == line.size() || !is_kept_variable(name)) continue;
     out.text(ascii(name), ascii(line.substr(name.size() + 1)));
   }
   return out.str();
@@ -176,7 +167,9 @@ JsonObject object(const std::string& kernels, const std::string& began) {
 
 }  // namespace
 
-std::span<const std::string_view> kept_variables() { return kKept; }
+bool is_kept_variable(std::string_view name) {
+  return std::ranges::find(kKept, name) != std::end(kKept);
+}
 
 Provenance::Provenance(std::string kernels) : kernels_(std::move(kernels)), began_(utc()) {}
 

@@ -1,15 +1,14 @@
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 
 /// What made a dump, and where (docs/provenance.md).
 namespace rlreplay::replay {
 
-/// The names of environment variables that are kept. An environment holds secrets: no other is. A
-/// name that ends in `*` stands for all that begin so.
-std::span<const std::string_view> kept_variables();
+/// Whether an environment variable is one of those that are kept. An environment holds secrets: no
+/// other is.
+bool is_kept_variable(std::string_view name);
 
 /// Program, command line, libraries, machine, time and variables of this process, for the
 /// manifest's `unstable`: none of it is part of what two dumps are compared by.

@@ -1,9 +1,9 @@
 #include "src/replay/recorded_run.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
+#include "format/group_io.h"
 #include "src/base/error.h"
 #include "src/replay/event_store.h"
 #include "src/replay/state_data.h"
@@ -11,22 +11,8 @@
 namespace rlreplay::replay {
 namespace {
 
-std::optional<int64_t> parse_id(std::string_view text) {
-  int64_t id = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size() || id < 0) {
-    return std::nullopt;
-  }
-  return id;
-}
-
-std::optional<StepId> parse_step(std::string_view group) {
-  const size_t dash = group.find('-');
-  if (dash == group.npos) return std::nullopt;
-  const auto rollout = parse_id(group.substr(0, dash)), step = parse_id(group.substr(dash + 1));
-  if (!rollout || !step) return std::nullopt;
-  return StepId{*rollout, *step};
-}
+/// What a run numbers: others are somebody else's.
+bool is_numbered(const StepId& step) { return step.rollout >= 0 && step.step >= 0; }
 
 }  // namespace
 
@@ -37,11 +23,11 @@ RecordedRun::RecordedRun(const std::string& path)
   for (const format::UnitRecord& unit : dump_.units()) {
     for (const std::string& group : unit.groups) {
       if (unit.path.starts_with("rollout/")) {
-        if (const auto id = parse_id(group)) rollouts.insert(*id);
+        if (const auto id = parse_id(group); id && *id >= 0) rollouts.insert(*id);
       } else if (unit.path.starts_with("train/")) {
-        if (const auto id = parse_step(group)) steps.insert(*id);
+        if (const auto id = parse_step(group); id && is_numbered(*id)) steps.insert(*id);
       } else if (unit.path.starts_with("weights/")) {
-        if (const auto id = parse_step(group)) states.insert(*id);
+        if (const auto id = parse_step(group); id && is_numbered(*id)) states.insert(*id);
       }
     }
   }
@@ -54,31 +40,6 @@ bool RecordedRun::has_state(const StepId& step) const {
   return std::ranges::binary_search(states_, step);
 }
 
-std::vector<engine::Sample> RecordedRun::samples(int64_t rollout) const {
-  const auto data = format::find_rollout_data(dump_, rollout);
-  if (!data) {
-    throw Error(ErrorCode::kIncomplete, "rollout " + std::to_string(rollout) + " was not recorded",
-                path_);
-  }
-  return read_samples(*data);
-}
-
-int64_t RecordedRun::longest_prompt() const {
-  int64_t out = 0;
-  if (rollouts_.empty()) return out;
-  for (const engine::Sample& s : samples(rollouts_.front())) out = std::max(out, s.prompt_length);
-  return out;
-}
-
-format::TrainData RecordedRun::train_data(const StepId& step) const {
-  const auto units = dump_.find("train", step.group());
-  if (units.empty()) {
-    throw Error(ErrorCode::kIncomplete, "step " + step.name() + " was not recorded", path_);
-  }
-  const format::UnitReader unit = dump_.open_unit(*units.front());
-  return format::read_train_data(dump_, unit, step.group());
-}
-
 engine::StepEvents RecordedRun::events(const char* kind, const std::string& group,
                                        const StepId& step) const {
   engine::StepEvents none;
@@ -89,6 +50,16 @@ engine::StepEvents RecordedRun::events(const char* kind, const std::string& grou
   const format::UnitReader unit = dump_.open_unit(*units.front());
   if (!has_events(unit, group)) return none;
   return read_events(dump_, unit, group, step.rollout, step.step);
+}
+
+std::optional<format::NamedColumns> RecordedRun::scalars(const StepId& step) const {
+  std::optional<format::NamedColumns> out;
+  for (const format::UnitRecord* record : dump_.find("train", step.group())) {
+    const format::UnitReader unit = dump_.open_unit(*record);
+    format::GroupReader(dump_, unit, step.group()).named("scalars", out, 0);
+    if (out) break;
+  }
+  return out;
 }
 
 engine::StepEvents RecordedRun::rollout_events(int64_t rollout) const {

@@ -6,21 +6,13 @@
 #include <vector>
 
 #include "format/dump_reader.h"
-#include "format/train_data.h"
+#include "format/sample_columns.h"
+#include "src/engine/backend.h"
 #include "src/engine/event_record.h"
 #include "src/replay/dump_meta.h"
-#include "src/replay/sample_data.h"
+#include "src/replay/step_id.h"
 
 namespace rlreplay::replay {
-
-struct StepId {
-  int64_t rollout = 0;
-  int64_t step = 0;
-  friend auto operator<=>(const StepId&, const StepId&) = default;
-  /// As groups of a dump are named, and as people write it.
-  std::string group() const { return std::to_string(rollout) + "-" + std::to_string(step); }
-  std::string name() const { return std::to_string(rollout) + "." + std::to_string(step); }
-};
 
 /// A dump of a run, as replays and comparisons read it.
 class RecordedRun {
@@ -40,11 +32,8 @@ class RecordedRun {
   const std::vector<StepId>& states() const { return states_; }
   bool has_state(const StepId& step) const;
 
-  /// Errors: kIncomplete where the rollout, or a column that a replay needs, is missing.
-  std::vector<engine::Sample> samples(int64_t rollout) const;
-  /// Of the first rollout, in tokens; 0 where there is none.
-  int64_t longest_prompt() const;
-  format::TrainData train_data(const StepId& step) const;
+  /// The named numbers of a step, of the first rank that has them.
+  std::optional<format::NamedColumns> scalars(const StepId& step) const;
   /// Empty where none were recorded.
   engine::StepEvents rollout_events(int64_t rollout) const;
   engine::StepEvents step_events(const StepId& step) const;

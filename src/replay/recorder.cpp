@@ -1,10 +1,8 @@
 #include "src/replay/recorder.h"
 
 #include <charconv>
-#include <filesystem>
 
 #include "format/canonical.h"
-#include "format/dump_writer.h"
 #include "format/unit_writer.h"
 #include "kernels/order.h"
 #include "src/base/error.h"
@@ -17,22 +15,29 @@ namespace {
 
 constexpr uint64_t kQueuedBytes = uint64_t{1} << 30;
 
-format::DumpWriter create(const std::string& path, bool force, const std::string& meta,
+format::DumpWriter create(const format::DumpPlace& place, const std::string& meta,
                           const std::string& unstable) {
-  std::error_code absent;
-  const auto found = std::filesystem::status(path, absent).type();
-  if (found == std::filesystem::file_type::regular) {
-    throw Error(ErrorCode::kUsage, "a dump is a folder, and this is a file: choose another name",
-                path);
-  }
-  if (force && found == std::filesystem::file_type::directory) format::remove_dump(path);
   format::WriterOptions options;
   options.unstable = unstable;
-  return format::DumpWriter::create(path, meta, options);
+  return format::DumpWriter::create(place.path(), meta, options);
 }
 
 std::string step_group(int64_t rollout_id, int64_t step_id) {
   return std::to_string(rollout_id) + "-" + std::to_string(step_id);
+}
+
+/// Adds to an error of storing what becomes of the dump.
+template <class Act>
+auto told(Act&& act) {
+  try {
+    return act();
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kEnvironment) throw;
+    throw Error(e.code(),
+                std::string(e.what()) +
+                    "; what was stored before is whole, and rlreplay capture --resume goes on",
+                e.where());
+  }
 }
 
 template <class T>
@@ -70,11 +75,13 @@ StateDigests state_digests(const engine::StepEvents& events) {
   return out;
 }
 
-Recorder::Recorder(const std::string& path, bool force, const RunOptions& options,
-                   const ModelSource& model, Trainer& trainer, ThreadPool& pool)
-    : Recorder(create(path, force, dump_meta(options, model.config()),
-                      Provenance(options.kernels).begun()),
-               path, options, model, trainer, pool) {}
+Recorder::Recorder(format::DumpPlace place, const RunOptions& options, const ModelSource& model,
+                   Trainer& trainer, ThreadPool& pool)
+    : Recorder(
+          create(place, dump_meta(options, model.config()), Provenance(options.kernels).begun()),
+          place.path(), options, model, trainer, pool) {
+  place_.emplace(std::move(place));
+}
 
 Recorder::Recorder(format::DumpWriter writer, const std::string& path, const RunOptions& recorded,
                    const ModelSource& model, Trainer& trainer, ThreadPool& pool)
@@ -98,7 +105,7 @@ Recorder::Recorder(format::DumpWriter writer, const std::string& path, const Run
 bool Recorder::put(const std::string& unit, std::vector<format::Dataset> datasets) {
   const auto at = committed_.find(unit);
   if (at == committed_.end()) {
-    writer_->append(unit, std::move(datasets));
+    told([&] { writer_->append(unit, std::move(datasets)); });
     return false;
   }
   if (format::content_of(datasets) == at->second) return true;
@@ -167,12 +174,30 @@ void Recorder::copy(const format::DumpReader& from, const format::UnitRecord& re
     out.owner = std::move(bytes);
     out.attributes = stored.attributes;
   }
-  writer_->append(record.path, std::move(datasets));
+  told([&] { writer_->append(record.path, std::move(datasets)); });
+}
+
+std::string Recorder::drain() {
+  const auto units = writer_->drain();
+  if (!units) return "everything is stored";
+  std::string last;
+  for (const format::UnitRecord& unit : *units) {
+    const std::string& group = unit.groups.front();
+    const size_t dash = group.find('-', 1);
+    if (format::kind_of(unit.path) == "rollout") last = "rollout " + group;
+    if (format::kind_of(unit.path) != "train") continue;
+    last = "step " + group.substr(0, dash) + "." + group.substr(dash + 1);
+  }
+  return last.empty() ? "no rollout is stored" : "everything up to " + last + " is stored";
 }
 
 Hash Recorder::finish() {
-  return writer_->finish().seal(
-      {.complete = true, .unstable = provenance_.json(), .derived_from = {}});
+  const Hash root = told([&] {
+    return writer_->finish().seal(
+        {.complete = true, .unstable = provenance_.json(), .derived_from = {}});
+  });
+  if (place_) place_->settle();
+  return root;
 }
 
 }  // namespace rlreplay::replay

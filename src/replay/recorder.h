@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "format/background_writer.h"
+#include "format/dump_place.h"
 #include "format/dump_reader.h"
 #include "src/engine/recording_sink.h"
 #include "src/replay/provenance.h"
@@ -40,9 +41,9 @@ StateDigests state_digests(const engine::StepEvents& events);
 /// Writes a run into a dump while it goes, from a thread of its own.
 class Recorder : public RunObserver {
  public:
-  /// Begins the dump. Errors: those of DumpWriter::create; with `force` a dump that is there is
-  /// removed before.
-  Recorder(const std::string& path, bool force, const RunOptions& options, const ModelSource& model,
+  /// Begins the dump, which has its name from the beginning or, where it replaces another, from the
+  /// end. Errors: those of DumpWriter::create.
+  Recorder(format::DumpPlace place, const RunOptions& options, const ModelSource& model,
            Trainer& trainer, ThreadPool& pool);
   /// Goes on with a dump that was begun before. What it holds is not written again: it must be what
   /// the run gives now.
@@ -67,7 +68,15 @@ class Recorder : public RunObserver {
   /// A unit of another dump, as it is.
   void copy(const format::DumpReader& from, const format::UnitRecord& unit);
 
-  /// Waits until everything is stored, and seals the dump.
+  /// Where the dump is being written.
+  const std::string& path() const { return path_; }
+
+  /// For another thread that ends the program next: stores what was handed over and says how far
+  /// that is, as "everything up to step 3.0 is stored". The other calls do not return any more.
+  /// Errors: kEnvironment where it cannot be stored.
+  std::string drain();
+
+  /// Waits until everything is stored, seals the dump and gives it its name.
   Hash finish();
 
  private:
@@ -75,6 +84,7 @@ class Recorder : public RunObserver {
   bool put(const std::string& unit, std::vector<format::Dataset> datasets);
 
   std::string path_;
+  std::optional<format::DumpPlace> place_;  // of a new dump
   Provenance provenance_;
   WeightsPolicy weights_;
   Trainer& trainer_;

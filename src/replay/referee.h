@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/engine/streamed_score.h"
-#include "src/replay/recorded_batch.h"
+#include "src/replay/recorded_step.h"
 
 /// The referee: recorded log-probabilities of training and of the rollout, each against a binary32
 /// evaluation of the same tokens under given weights (docs/referee.md).

@@ -17,10 +17,19 @@ struct Candidate {
 };
 
 /// The trainer's log-probabilities by the weights that the rollout began with.
-std::vector<float> train_log_probs(RecordedBatch& batch, size_t i) {
-  std::vector<float>& old = batch.targets[i].old_log_probs;
-  if (!old.empty() || batch.id.step > 0) return std::move(old);
-  return std::move(batch.log_probs[i]);
+std::vector<float> train_log_probs(const RecordedStep& step, size_t i) {
+  if (step.old_log_probs && !(*step.old_log_probs)[i].empty()) return (*step.old_log_probs)[i];
+  if (step.id.step > 0 || !step.log_probs) return {};
+  return (*step.log_probs)[i];
+}
+
+/// Of the weights that wrote a sample, in their order; empty where not recorded.
+std::vector<int64_t> versions_of(const RecordedRollout& rollout, uint64_t id) {
+  const auto row = rollout.rows.find(id);
+  if (row == rollout.rows.end() || !rollout.data->versions) return {};
+  const format::Versions& v = *rollout.data->versions;
+  return {v.versions.begin() + static_cast<ptrdiff_t>(v.offsets[row->second]),
+          v.versions.begin() + static_cast<ptrdiff_t>(v.offsets[row->second + 1])};
 }
 
 bool selected(const RefereeSelection& selection, const Sample& s, bool has_group) {
@@ -32,16 +41,17 @@ bool selected(const RefereeSelection& selection, const Sample& s, bool has_group
 std::vector<Candidate> candidates(const RecordedRun& run, const RefereeSelection& selection) {
   std::vector<Candidate> out;
   int64_t index = 0;
-  for (const int64_t rollout : recorded_rollouts(run)) {
-    std::vector<RecordedBatch> batches = recorded_batches(run, rollout);
+  for (const int64_t id : recorded_rollouts(run)) {
+    RecordedRollout rollout = read_recorded_rollout(run, id);
     const size_t begin = out.size();
-    for (RecordedBatch& batch : batches) {
-      const int64_t step = index++;
-      if (step < selection.first || step > selection.last) continue;
-      for (size_t i = 0; i < batch.size(); ++i) {
-        if (!selected(selection, batch.samples[i], batch.has_group[i])) continue;
-        out.push_back({std::move(batch.samples[i]), rollout, train_log_probs(batch, i),
-                       std::move(batch.versions[i])});
+    for (RecordedStep& step : rollout.steps) {
+      const int64_t place = index++;
+      if (place < selection.first || place > selection.last) continue;
+      for (size_t i = 0; i < step.samples.size(); ++i) {
+        if (!selected(selection, step.samples[i], step.fields[i].group)) continue;
+        std::vector<int64_t> versions = versions_of(rollout, step.samples[i].id);
+        out.push_back(
+            {std::move(step.samples[i]), id, train_log_probs(step, i), std::move(versions)});
       }
     }
     std::sort(out.begin() + static_cast<ptrdiff_t>(begin), out.end(),

@@ -1,25 +1,28 @@
 #include "src/replay/replay.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "src/base/error.h"
+#include "src/replay/error_place.h"
+#include "src/replay/recorded_step.h"
 #include "src/replay/watch.h"
 
 namespace rlreplay::replay {
 namespace {
 
-/// The samples of a step in the order of its record, and which they are in the rollout.
-std::vector<size_t> step_members(const format::TrainData& data,
-                                 std::span<const engine::Sample> rollout) {
+/// The samples of a step in the order of its record, as places in its rollout.
+std::vector<size_t> step_members(const RecordedStep& step, const RecordedRollout& rollout,
+                                 const std::string& path) {
   std::vector<size_t> out;
-  for (const uint64_t id : data.sample_id) {
-    const auto at = std::ranges::find(rollout, id, &engine::Sample::id);
-    if (at == rollout.end()) {
-      throw Error(ErrorCode::kIncomplete, "the step trains on sample " + std::to_string(id) +
-                                              ", which its rollout does not have");
+  for (const engine::Sample& s : step.samples) {
+    const auto at = rollout.rows.find(s.id);
+    if (at == rollout.rows.end()) {
+      throw Error(ErrorCode::kIncomplete,
+                  "step " + step.id.name() + " trains on sample " + std::to_string(s.id) +
+                      ", which its rollout does not have",
+                  path);
     }
-    out.push_back(static_cast<size_t>(at - rollout.begin()));
+    out.push_back(at->second);
   }
   return out;
 }
@@ -37,13 +40,12 @@ std::vector<T> pick(std::span<const T> from, std::span<const size_t> members) {
   return out;
 }
 
-void compare_with_record(const format::TrainData& data, std::span<const engine::Sample> samples,
+void compare_with_record(const RecordedStep& step, std::span<const engine::Sample> samples,
                          StepOutcome& outcome) {
-  if (!data.log_probs) return;
+  if (!is_whole(step.log_probs, samples)) return;
   std::vector<std::vector<float>> replayed;
   for (const engine::Scores& s : outcome.result.scores) replayed.push_back(s.log_probs);
-  outcome.replay_vs_record =
-      compare_log_probs(samples, replayed, response_floats(data, *data.log_probs, samples));
+  outcome.replay_vs_record = compare_log_probs(samples, replayed, *step.log_probs);
 }
 
 /// The last step at or before position `first` that has its state in the dump.
@@ -107,42 +109,62 @@ class Replay {
   ReplayedStep run(const StepId& id, bool judged) {
     const bool fresh = load_rollout(id.rollout);
     if (recorder_ != nullptr) recorder_->keep_state(id.rollout, id.step);
-    const format::TrainData data = record_.train_data(id);
-    const std::vector<size_t> members = step_members(data, samples_);
-    const auto samples = pick<engine::Sample>(samples_, members);
+    const RecordedStep& recorded_step = step_of(id);
+    const std::vector<size_t> members = step_members(recorded_step, *rollout_, record_.path());
+    const auto samples = pick<engine::Sample>(rollout_->samples, members);
     auto targets = pick<engine::SampleTargets>(targets_, members);
-    if (fresh && id.step > 0) take_old_log_probs(data, samples, targets);
+    if (fresh && id.step > 0) take_old_log_probs(recorded_step, samples, targets);
     ReplayedStep out;
     out.judged = judged;
-    out.outcome = trainer_.step(samples, targets, watch_.begin(id.rollout, id.step, samples));
+    engine::EventSink* sink = watch_.begin(id.rollout, id.step, samples);
+    out.outcome =
+        with_step(id.rollout, id.step, [&] { return trainer_.step(samples, targets, sink); });
     out.outcome.rollout_id = id.rollout;
     out.outcome.step_id = id.step;
     engine::StepEvents events = watch_.finish(id.rollout, id.step);
     engine::StepEvents recorded = record_.step_events(id);
     // Another kernel set shows less: only what both show is compared.
     if (trainer_.backend().name() != "portable") keep_common(recorded, events);
+    out.events = static_cast<int64_t>(recorded.events.size());
     const bool follows = !plan_.each_step && recorded_before_.has_value();
-    out.difference = follows
-                         ? compare_steps(recorded, events, {&*recorded_before_, &*replayed_before_})
-                         : compare_steps(recorded, events);
+    out.difference =
+        follows ? compare_steps(recorded, events, {&*recorded_before_, &*replayed_before_, {}})
+                : compare_steps(recorded, events);
     out.outcome.digests = state_digests(events);
-    compare_with_record(data, samples, out.outcome);
-    out.outcome.identical = out.difference.identical();
+    compare_with_record(recorded_step, samples, out.outcome);
+    out.outcome.record = recorded_scalars(recorded_step);
+    out.values = compare_values(recorded_step, out.outcome, samples, targets);
+    out.outcome.identical = out.identical();
     if (recorder_ != nullptr) recorder_->step(out.outcome, events, samples, targets);
     recorded_before_ = std::move(recorded);
     replayed_before_ = std::move(events);
     return out;
   }
 
+  void check_planted() const { watch_.check_planted(); }
+
+  /// Of the last step that was run; of none, nothing.
+  const std::optional<engine::StepEvents>& last_events() const { return replayed_before_; }
+
  private:
   /// Targets are computed before the rollout's first update, as they were in the record.
   bool load_rollout(int64_t id) {
-    if (loaded_ == id) return false;
+    if (rollout_ && rollout_->id == id) return false;
     if (recorder_ != nullptr) copy_rollout(id);
-    samples_ = record_.samples(id);
-    targets_ = trainer_.targets(samples_);
-    loaded_ = id;
+    rollout_ = read_recorded_rollout(record_, id);
+    check_replayable(record_, *rollout_);
+    targets_ = with_rollout(id, [&] { return trainer_.targets(rollout_->samples); });
     return true;
+  }
+
+  const RecordedStep& step_of(const StepId& id) const {
+    if (record_.dump().find("train", id.group()).size() > 1) {
+      throw Error(ErrorCode::kUnsupported,
+                  "step " + id.name() +
+                      " was recorded by several ranks, which this version does not replay",
+                  record_.path());
+    }
+    return *std::ranges::find(rollout_->steps, id, &RecordedStep::id);
   }
 
   void copy_rollout(int64_t id) {
@@ -152,15 +174,16 @@ class Replay {
   }
 
   /// A replay that begins inside a rollout has weights that are not its old policy's.
-  void take_old_log_probs(const format::TrainData& data, std::span<const engine::Sample> samples,
+  void take_old_log_probs(const RecordedStep& step, std::span<const engine::Sample> samples,
                           std::span<engine::SampleTargets> targets) const {
-    if (!data.old_log_probs) {
+    if (!is_whole(step.old_log_probs, samples)) {
       throw Error(ErrorCode::kIncomplete,
                   "the record has no old log-probabilities: begin with the first step of a rollout",
                   record_.path());
     }
-    auto old = response_floats(data, *data.old_log_probs, samples);
-    for (size_t i = 0; i < samples.size(); ++i) targets[i].old_log_probs = std::move(old[i]);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      targets[i].old_log_probs = (*step.old_log_probs)[i];
+    }
   }
 
   const RecordedRun& record_;
@@ -169,31 +192,62 @@ class Replay {
   Recorder* recorder_;
   Watch watch_;
   std::optional<engine::StepEvents> recorded_before_, replayed_before_;
-  int64_t loaded_ = -1;
-  std::vector<engine::Sample> samples_;
+  std::optional<RecordedRollout> rollout_;
   std::vector<engine::SampleTargets> targets_;
 };
 
-int64_t parse_count(std::string_view text, const std::string& whole) {
-  int64_t value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= 0) return value;
+/// Sees that the difference is to be planted in a step that is run.
+void check_injection(const ReplayPlan& plan, std::span<const StepId> steps,
+                     const std::string& path) {
+  if (!plan.injection) return;
+  const StepId at{plan.injection->at.rollout_id, plan.injection->at.step_id};
+  if (std::ranges::find(steps, at) != steps.end()) return;
   throw Error(ErrorCode::kUsage,
-              "--steps takes A..B, counted from 0, B included, not \"" + whole + "\"");
+              "--inject " + to_string(*plan.injection) + ": step " + at.name() +
+                  " is not replayed; steps " + steps.front().name() + " to " + steps.back().name() +
+                  " are",
+              path);
+}
+
+[[noreturn]] void refuse_steps(const std::string& text) {
+  throw Error(
+      ErrorCode::kUsage,
+      "--steps takes A..B, each a step as 3.0 or a count from 0, B included, not \"" + text + "\"");
+}
+
+/// The place of a step among those of the record.
+int64_t place_of(std::string_view text, std::span<const StepId> steps, const std::string& whole) {
+  if (const auto count = parse_id(text); count && *count >= 0) return *count;
+  const auto step = parse_step(text);
+  if (!step) refuse_steps(whole);
+  const auto found = std::ranges::find(steps, *step);
+  if (found == steps.end()) {
+    throw Error(ErrorCode::kUsage, "--steps: the dump has no step " + step->name());
+  }
+  return found - steps.begin();
 }
 
 }  // namespace
 
-void parse_steps(const std::string& text, ReplayPlan& plan) {
+void check_steps(const ReplayPlan& plan, size_t steps, const std::string& path) {
+  const auto count = static_cast<int64_t>(steps);
+  if (plan.first < count && (plan.last < count || plan.last == INT64_MAX)) return;
+  throw Error(ErrorCode::kUsage,
+              "--steps: the dump has " + std::to_string(count) + (count == 1 ? " step" : " steps") +
+                  ", counted from 0: the last is " + std::to_string(count - 1),
+              path);
+}
+
+void parse_steps(const std::string& text, std::span<const StepId> steps, ReplayPlan& plan) {
   const size_t dots = text.find("..");
   if (dots == text.npos) {
-    plan.first = plan.last = parse_count(text, text);
+    plan.first = plan.last = place_of(text, steps, text);
     return;
   }
-  plan.first = parse_count(std::string_view(text).substr(0, dots), text);
+  plan.first = place_of(std::string_view(text).substr(0, dots), steps, text);
   const std::string_view end = std::string_view(text).substr(dots + 2);
-  plan.last = end.empty() ? INT64_MAX : parse_count(end, text);
-  if (plan.last < plan.first) parse_count("", text);
+  plan.last = end.empty() ? INT64_MAX : place_of(end, steps, text);
+  if (plan.last < plan.first) refuse_steps(text);
 }
 
 bool replay_training(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
@@ -206,13 +260,10 @@ bool replay_training(const RecordedRun& record, const RunOptions& options, const
                 "`rlreplay rollout --from`",
                 record.path());
   }
-  if (plan.first >= static_cast<int64_t>(steps.size())) {
-    throw Error(ErrorCode::kUsage,
-                "the dump has " + std::to_string(steps.size()) + " steps, counted from 0",
-                record.path());
-  }
+  check_steps(plan, steps.size(), record.path());
   const auto first = static_cast<size_t>(plan.first);
   const size_t end = std::min(steps.size(), static_cast<size_t>(plan.last) + 1);
+  check_injection(plan, std::span(steps).subspan(first, end - first), record.path());
   const size_t start = start_of(record, first);
   Replay replay(record, options, plan, trainer, pool, recorder);
   bool identical = true;
@@ -220,11 +271,30 @@ bool replay_training(const RecordedRun& record, const RunOptions& options, const
     if (i == start || plan.each_step) record.load_state(steps[i], trainer.backend());
     const ReplayedStep step = replay.run(steps[i], i >= first);
     report(step);
-    if (!step.judged || step.difference.identical()) continue;
+    if (!step.judged || step.identical()) continue;
     identical = false;
-    if (plan.stop_at_first) break;
+    if (plan.stop_at_first) return identical;
   }
+  replay.check_planted();
   return identical;
+}
+
+RecomputedStep recompute_step(const RecordedRun& record, const RunOptions& options,
+                              const ReplayPlan& plan, const StepId& step, Trainer& trainer,
+                              ThreadPool& pool) {
+  const std::vector<StepId>& steps = record.steps();
+  const auto last = static_cast<size_t>(std::ranges::find(steps, step) - steps.begin());
+  const bool alone = plan.each_step && record.has_state(step);
+  const size_t start = alone ? last : start_of(record, static_cast<size_t>(plan.first));
+  Replay replay(record, options, plan, trainer, pool, nullptr);
+  RecomputedStep out;
+  for (size_t i = start; i <= last; ++i) {
+    if (i == start || plan.each_step) record.load_state(steps[i], trainer.backend());
+    if (i == last && !plan.each_step) out.before = replay.last_events();
+    replay.run(steps[i], /*judged=*/false);
+  }
+  out.events = *replay.last_events();
+  return out;
 }
 
 void train_through(const RecordedRun& record, const RunOptions& options, int64_t rollout,

@@ -7,6 +7,7 @@
 #include "src/replay/origin.h"
 #include "src/replay/recorded_run.h"
 #include "src/replay/recorder.h"
+#include "src/replay/step_values.h"
 #include "src/replay/trainer.h"
 
 namespace rlreplay::replay {
@@ -20,29 +21,50 @@ struct ReplayPlan {
   std::optional<Injection> injection;
 };
 
-/// `a..b`, `a..` or `a`. Errors: kUsage.
-void parse_steps(const std::string& text, ReplayPlan& plan);
+/// `a..b`, `a..` or `a`, each a count from 0 or one of the record's steps, `3.0`. Errors: kUsage.
+void parse_steps(const std::string& text, std::span<const StepId> steps, ReplayPlan& plan);
+
+/// Errors: kUsage where the plan names a step that a run of so many has not.
+void check_steps(const ReplayPlan& plan, size_t steps, const std::string& path);
 
 /// One step that was run again.
 struct ReplayedStep {
   StepOutcome outcome;
   StepDifference difference;
+  StepValues values;
+  int64_t events = 0;  // that were compared
   bool judged = true;  // false: run only to reach the first step asked for
+
+  bool identical() const { return difference.identical() && values.identical(); }
 };
 using ReplaySink = std::function<void(const ReplayedStep& step)>;
 
 /// Trains again from recorded rollouts and compares with the record, step by step. A recorder, if
 /// there is one, gets the rollouts as they were recorded and the steps as they are now.
 /// Returns whether every judged step was identical.
-/// Errors: kIncomplete where the record lacks the state to begin with.
+/// Errors: kIncomplete where the record lacks the state to begin with; kUsage for steps that it has
+/// not, and where the difference that the plan plants was not planted.
 bool replay_training(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
                      Trainer& trainer, ThreadPool& pool, Recorder* recorder,
                      const ReplaySink& report);
+
+/// The events of one step and of the one before it, computed again.
+struct RecomputedStep {
+  engine::StepEvents events;
+  std::optional<engine::StepEvents> before;  // none where the step begins from a recorded state
+};
+
+/// Runs a step of the record again as `plan` says, and what leads to it, and keeps what the options
+/// say of its events. Errors: as of replay_training.
+RecomputedStep recompute_step(const RecordedRun& record, const RunOptions& options,
+                              const ReplayPlan& plan, const StepId& step, Trainer& trainer,
+                              ThreadPool& pool);
 
 /// One rollout that was generated again.
 struct ReplayedRollout {
   int64_t id = 0;
   int64_t samples = 0;
+  int64_t tokens = 0;                          // of recorded responses
   int64_t different_tokens = 0;                // positions of responses, missing ones too
   std::optional<LogProbDifference> log_probs;  // where all tokens agree
   StepDifference difference;

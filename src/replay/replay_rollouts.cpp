@@ -3,6 +3,8 @@
 #include "kernels/order.h"
 #include "src/base/error.h"
 #include "src/base/progress.h"
+#include "src/replay/error_place.h"
+#include "src/replay/recorded_step.h"
 #include "src/replay/replay.h"
 #include "src/replay/watch.h"
 
@@ -40,19 +42,34 @@ std::optional<LogProbDifference> compare(std::span<const engine::Sample> recorde
 
 ReplayedRollout replay_rollout(const RecordedRun& record, int64_t id, Trainer& trainer,
                                Watch& watch) {
-  const std::vector<engine::Sample> recorded = record.samples(id);
+  const std::vector<engine::Sample> recorded = replayable_samples(record, id);
   Progress progress("rollout " + std::to_string(id), "samples",
                     static_cast<int64_t>(recorded.size()));
-  const std::vector<engine::Sample> replayed =
-      trainer.generate(requests_of(recorded), watch.begin(id, 0, recorded),
-                       [&](int64_t finished) { progress.at(finished); });
+  const std::vector<engine::Request> requests = requests_of(recorded);
+  engine::EventSink* sink = watch.begin(id, 0, recorded);
+  const std::vector<engine::Sample> replayed = with_rollout(id, [&] {
+    return trainer.generate(requests, sink, [&](int64_t finished) { progress.at(finished); });
+  });
   ReplayedRollout out;
   out.id = id;
   out.samples = static_cast<int64_t>(recorded.size());
+  for (const engine::Sample& s : recorded) out.tokens += s.response_length();
   out.different_tokens = different_tokens(recorded, replayed);
   if (out.different_tokens == 0) out.log_probs = compare(recorded, replayed);
   out.difference = compare_steps(record.rollout_events(id), watch.finish(id, 0));
   return out;
+}
+
+/// Sees that the difference is to be planted in a rollout that is generated.
+void check_injection(const ReplayPlan& plan, const RecordedRun& record) {
+  if (!plan.injection) return;
+  const engine::StepEvent& at = plan.injection->at;
+  if (at.step_id == 0 && std::ranges::binary_search(record.rollouts(), at.rollout_id)) return;
+  throw Error(ErrorCode::kUsage,
+              "--inject " + to_string(*plan.injection) + ": the dump has no such rollout; it has " +
+                  std::to_string(record.rollouts().front()) + " to " +
+                  std::to_string(record.rollouts().back()) + ", written as step 0 of each",
+              record.path());
 }
 
 }  // namespace
@@ -60,6 +77,10 @@ ReplayedRollout replay_rollout(const RecordedRun& record, int64_t id, Trainer& t
 bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
                      Trainer& trainer, ThreadPool& pool,
                      const std::function<void(const ReplayedRollout&)>& report) {
+  if (record.rollouts().empty()) {
+    throw Error(ErrorCode::kUsage, "the dump holds no rollouts", record.path());
+  }
+  check_injection(plan, record);
   Watch watch(options, plan, trainer, pool);
   bool identical = true;
   for (const int64_t id : record.rollouts()) {
@@ -74,10 +95,11 @@ bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const
     const ReplayedRollout rollout = replay_rollout(record, id, trainer, watch);
     report(rollout);
     identical = identical && rollout.identical();
-    if (!identical && plan.stop_at_first) break;
+    if (!identical && plan.stop_at_first) return false;
     if (id == record.rollouts().back()) break;  // nothing follows from its steps
     if (!record.has_state({id + 1, 0})) train_through(record, options, id, trainer, pool);
   }
+  watch.check_planted();
   return identical;
 }
 

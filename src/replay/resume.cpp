@@ -4,6 +4,8 @@
 
 #include "format/unit_writer.h"
 #include "src/base/error.h"
+#include "src/replay/recorded_command.h"
+#include "src/replay/recorded_step.h"
 #include "src/replay/state_data.h"
 
 namespace rlreplay::replay {
@@ -51,7 +53,7 @@ void check_model(const RecordedRun& record, Trainer& trainer) {
 void check_prompts(const RecordedRun& record, const Task& task) {
   if (record.rollouts().empty()) return;
   const int64_t last = record.rollouts().back();
-  const auto samples = record.samples(last);
+  const auto samples = replayable_samples(record, last);
   const auto requests = task.requests(last);
   const bool same = std::ranges::equal(
       samples, requests, [](const engine::Sample& s, const engine::Request& request) {
@@ -71,7 +73,8 @@ void check_prompts(const RecordedRun& record, const Task& task) {
 
 void check_resumed_options(const RunOptions& recorded, const RunOptions& asked) {
   for (const Option& option : option_table()) {
-    const std::string before = option_text(recorded, option), after = option_text(asked, option);
+    const std::string before = recorded_text(recorded, option);
+    const std::string after = recorded_text(asked, option);
     if (before == after || std::ranges::find(kFree, option.name) != std::end(kFree)) continue;
     throw Error(ErrorCode::kUsage, "--" + std::string(option.name) + " is " + before +
                                        " in this dump, not " + after +
@@ -85,7 +88,7 @@ RunStart resume_run(const RecordedRun& record, const RunOptions& options, const 
   check_prompts(record, task);
   RunStart start;
   start.samples = [&record](int64_t id) {
-    return std::ranges::binary_search(record.rollouts(), id) ? record.samples(id)
+    return std::ranges::binary_search(record.rollouts(), id) ? replayable_samples(record, id)
                                                              : std::vector<engine::Sample>();
   };
   const int64_t missing = first_missing(record, options);

@@ -1,8 +1,10 @@
 #include "src/replay/run.h"
 
 #include <algorithm>
+#include <iostream>
 
 #include "src/base/progress.h"
+#include "src/replay/error_place.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -16,25 +18,41 @@ RolloutBatch generate(Trainer& trainer, const Task& task, int64_t id, RunObserve
   const std::vector<engine::Request> requests = task.requests(id);
   Progress progress("rollout " + std::to_string(id), "samples",
                     static_cast<int64_t>(requests.size()));
-  std::vector<engine::Sample> samples = trainer.generate(
-      requests, observer.rollout_sink(id), [&](int64_t finished) { progress.at(finished); });
+  engine::EventSink* sink = observer.rollout_sink(id);
+  std::vector<engine::Sample> samples = with_rollout(id, [&] {
+    return trainer.generate(requests, sink, [&](int64_t finished) { progress.at(finished); });
+  });
   RolloutBatch batch = task.judge(id, std::move(samples));
   observer.rollout(batch);
   return batch;
+}
+
+/// Many models learn nothing at first, and a table of zeros does not say why.
+void note_advantages(int64_t id, std::span<const engine::SampleTargets> targets) {
+  const bool any = std::ranges::any_of(targets, [](const engine::SampleTargets& t) {
+    return std::ranges::any_of(t.advantages, [](float a) { return a != 0; });
+  });
+  if (any || targets.empty()) return;
+  std::cerr << "rlreplay: rollout " << id
+            << ": all advantages are 0, no group has different rewards: nothing is learned\n";
 }
 
 }  // namespace
 
 void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBatch& batch,
                    int64_t max_steps, RunObserver& observer) {
-  const std::vector<engine::SampleTargets> targets = trainer.targets(batch.samples);
+  const std::vector<engine::SampleTargets> targets =
+      with_rollout(batch.id, [&] { return trainer.targets(batch.samples); });
+  note_advantages(batch.id, targets);
   const auto size = static_cast<size_t>(step_samples(options));
   const auto steps = static_cast<int64_t>(batch.samples.size() / size);
   for (int64_t step = 0; step < std::min(steps, max_steps); ++step) {
     const size_t first = static_cast<size_t>(step) * size;
     const auto samples = std::span(batch.samples).subspan(first, size);
     const auto aims = std::span(targets).subspan(first, size);
-    StepOutcome outcome = trainer.step(samples, aims, observer.step_sink(batch.id, step, samples));
+    engine::EventSink* sink = observer.step_sink(batch.id, step, samples);
+    StepOutcome outcome =
+        with_step(batch.id, step, [&] { return trainer.step(samples, aims, sink); });
     outcome.rollout_id = batch.id;
     outcome.step_id = step;
     observer.step(outcome, samples, aims);

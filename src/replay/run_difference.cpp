@@ -1,7 +1,9 @@
 #include "src/replay/run_difference.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 namespace rlreplay::replay {
 namespace {
@@ -23,6 +25,27 @@ bool same_content(const Units& a, const Units& b) {
                             [](const auto* x, const auto* y) { return x->content == y->content; });
 }
 
+/// The tensors of a recorded state by the hashes of what they hold.
+std::map<std::pair<engine::Op, std::string>, Hash> state_hashes(const RecordedRun& run,
+                                                                const StepId& step) {
+  constexpr std::pair<std::string_view, engine::Op> kFolders[] = {
+      {"parameters", engine::Op::kWeight},
+      {"exp_avg", engine::Op::kExpAvg},
+      {"exp_avg_sq", engine::Op::kExpAvgSq}};
+  std::map<std::pair<engine::Op, std::string>, Hash> out;
+  for (const format::UnitRecord* record : run.dump().find("weights", step.group())) {
+    const format::UnitReader unit = run.dump().open_unit(*record);
+    for (const format::StoredDataset& dataset : unit.datasets()) {
+      for (const auto& [folder, op] : kFolders) {
+        const std::string prefix = step.group() + "/" + std::string(folder) + "/";
+        if (!dataset.path.starts_with(prefix)) continue;
+        out.emplace(std::pair(op, dataset.path.substr(prefix.size())), dataset.hash);
+      }
+    }
+  }
+  return out;
+}
+
 class Comparer {
  public:
   Comparer(const RecordedRun& a, const RecordedRun& b, EqualContent equal)
@@ -40,20 +63,25 @@ class Comparer {
   }
 
  private:
-  // The state before a step needs no comparison: the step before was identical.
   void compare(const StepId& place) {
     const Units in_a = units_of(a_, place), in_b = units_of(b_, place);
     if (in_b.empty()) return;
     if (equal_ == EqualContent::kSkip && same_content(in_a, in_b)) {
       ++made_.equal;
+      known_ = true;
       return;
     }
+    // After a step that was identical the state needs no comparison.
+    const bool known = std::exchange(known_, false);
     if (!has_one_rank(a_, place) || !has_one_rank(b_, place)) return;
     Pair events = {a_.step_events(place), b_.step_events(place)};
     if (place.step == 0) add_rollout(place, events);
     if (!note_missing(place, events)) return;
     ++made_.compared;
-    made_.step = compare_steps(events.first, events.second);
+    made_.step =
+        compare_steps(events.first, events.second,
+                      {nullptr, nullptr, known ? StateTensors() : differing_state(a_, b_, place)});
+    known_ = true;
   }
 
   using Pair = std::pair<engine::StepEvents, engine::StepEvents>;
@@ -91,10 +119,26 @@ class Comparer {
   const RecordedRun& a_;
   const RecordedRun& b_;
   const EqualContent equal_;
+  bool known_ = false;  // whether the state that comes is known to agree
   RunDifference made_;
 };
 
 }  // namespace
+
+StateTensors differing_state(const RecordedRun& a, const RecordedRun& b, const StepId& step) {
+  const StepId* last = nullptr;
+  for (const StepId& state : a.states()) {
+    if (state <= step && b.has_state(state)) last = &state;
+  }
+  if (last == nullptr) return {};
+  StateTensors out;
+  const auto in_a = state_hashes(a, *last), in_b = state_hashes(b, *last);
+  for (const auto& [tensor, hash] : in_b) {
+    const auto at = in_a.find(tensor);
+    if (at == in_a.end() || at->second != hash) out.insert(tensor);
+  }
+  return out;
+}
 
 RunDifference compare_runs(const RecordedRun& a, const RecordedRun& b, EqualContent equal) {
   return Comparer(a, b, equal).run();

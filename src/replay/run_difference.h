@@ -21,6 +21,10 @@ struct RunDifference {
   std::string skipped_in;  // the path of that dump
 };
 
+/// The weights and moments that differ in the last states up to a step that both dumps have, by the
+/// hashes of what they hold; none where they have no such state.
+StateTensors differing_state(const RecordedRun& a, const RecordedRun& b, const StepId& step);
+
 /// Compares the events of the steps that both dumps have, in order, and stops at the first that
 /// differs. A rollout's events count to its first step; what only one dump recorded of the two is
 /// left out.

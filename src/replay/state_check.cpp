@@ -37,19 +37,35 @@ class StateCheck {
         reader_(record.dump(), parameters_, {span_of(weights_), span_of(first_), span_of(second_)}),
         sink_(model, parameters_, kernels::kTokenLeaf, {}, pool) {}
 
-  /// The state before `step`, against what `before` left.
-  void check(const StepId& step, const StepId& before) {
-    const engine::StepEvents left = record_.step_events(before);
+  /// The state before `step`, the `number`-th of the run, against what `before` left.
+  void check(const StepId& step, size_t number, const StepId* before) {
     const format::UnitReader unit = open_state(record_.dump(), step.group());
     reader_.read(unit, step.group());
+    const int64_t counted = read_steps(record_.dump(), unit, step.group());
+    if (!origin_) origin_ = counted - static_cast<int64_t>(number);
+    if (counted != *origin_ + static_cast<int64_t>(number)) {
+      add(step, "scalars",
+          "the optimizer counted " + std::to_string(counted) + " steps before step " + step.name() +
+              ", not " + std::to_string(*origin_ + static_cast<int64_t>(number)));
+    }
+    if (before != nullptr) compare(step, *before);
+  }
+
+  void add(const StepId& step, const std::string& dataset, const std::string& message) {
+    problems.push_back(
+        {"state", "weights/" + step.group() + "/rank0.h5", step.group() + "/" + dataset, message});
+  }
+
+  std::vector<RecordProblem> problems;
+
+ private:
+  void compare(const StepId& step, const StepId& before) {
+    const engine::StepEvents left = record_.step_events(before);
     compare("parameters", engine::Op::kWeight, weights_, left, step, before);
     compare("exp_avg", engine::Op::kExpAvg, first_, left, step, before);
     compare("exp_avg_sq", engine::Op::kExpAvgSq, second_, left, step, before);
   }
 
-  std::vector<StateProblem> problems;
-
- private:
   void compare(const std::string& folder, engine::Op op, Buffer<float>& values,
                const engine::StepEvents& left, const StepId& step, const StepId& before) {
     for (const engine::Parameter& p : parameters_.list) {
@@ -60,11 +76,9 @@ class StateCheck {
       const engine::EventRecord* recorded = left.find(event);
       const engine::EventRecord* found = held.find(event);
       if (recorded == nullptr || found->same_value(*recorded)) continue;
-      problems.push_back({"weights/" + step.group() + "/rank0.h5",
-                          step.group() + "/" + folder + "/" + format::link_name(p.name),
-                          "the state before step " + step.name() + " has digest " +
-                              found->digest.hex() + ", and step " + before.name() + " left " +
-                              recorded->digest.hex()});
+      add(step, folder + "/" + format::link_name(p.name),
+          "the state before step " + step.name() + " has digest " + found->digest.hex() +
+              ", and step " + before.name() + " left " + recorded->digest.hex());
     }
   }
 
@@ -73,21 +87,25 @@ class StateCheck {
   Buffer<float> weights_, first_, second_;
   StateReader reader_;
   engine::RecordingSink sink_;
+  std::optional<int64_t> origin_;  // what the counter said before the run
 };
 
 }  // namespace
 
-std::vector<StateProblem> check_states(const RecordedRun& record, ThreadPool& pool) {
+std::vector<RecordProblem> check_states(const RecordedRun& record, ThreadPool& pool) {
   const auto model = model_of(record);
   if (!model || record.states().empty()) return {};
   StateCheck states(record, *model, pool);
   for (const StepId& step : record.states()) {
     const auto after = std::ranges::lower_bound(record.steps(), step);
-    if (after == record.steps().begin()) continue;
+    const auto number = static_cast<size_t>(after - record.steps().begin());
     try {
-      states.check(step, *(after - 1));
+      states.check(step, number, number == 0 ? nullptr : &*(after - 1));
     } catch (const format::FormatError&) {
       continue;  // verify says what is wrong with the unit
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kCorrupt && error.code() != ErrorCode::kIncomplete) throw;
+      states.add(step, "parameters", error.what());
     }
   }
   return std::move(states.problems);

@@ -47,18 +47,20 @@ const format::StoredDataset& find(const format::UnitReader& unit, const std::str
   throw Error(ErrorCode::kIncomplete, "the recorded state lacks " + path, unit.record().path);
 }
 
+}  // namespace
+
 int64_t read_steps(const format::DumpReader& dump, const format::UnitReader& unit,
                    const std::string& group) {
-  const auto bytes = dump.read(unit, find(unit, group + "/" + kCounters));
+  const format::StoredDataset& counters = find(unit, group + "/" + kCounters);
   double steps = -1;
-  if (bytes.size() == sizeof steps) std::memcpy(&steps, bytes.data(), sizeof steps);
+  if (counters.bytes == sizeof steps) {
+    std::memcpy(&steps, dump.read(unit, counters).data(), sizeof steps);
+  }
   if (!(steps >= 0 && steps < 0x1p53)) {
     throw Error(ErrorCode::kCorrupt, "the count of steps is no count", unit.record().path);
   }
   return static_cast<int64_t>(steps);
 }
-
-}  // namespace
 
 std::vector<format::Dataset> state_datasets(engine::Backend& backend, const std::string& group) {
   const In state = backend.state();

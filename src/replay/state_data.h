@@ -33,6 +33,10 @@ class StateChain {
   std::vector<format::Dataset> last_;
 };
 
+/// How many steps the optimizer had counted.
+int64_t read_steps(const format::DumpReader& dump, const format::UnitReader& unit,
+                   const std::string& group);
+
 /// The unit that holds the state before a step. Errors: kIncomplete where there is none.
 format::UnitReader open_state(const format::DumpReader& dump, const std::string& group);
 

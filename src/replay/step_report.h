@@ -9,7 +9,8 @@
 
 namespace rlreplay::replay {
 
-/// One line a step for people: a table of 100 columns that grows as the run goes.
+/// One line a step for people: a table of 80 columns that grows as the run goes. Where a record
+/// has another loss, gradient norm or rate, they and the change stand below.
 class StepTable {
  public:
   explicit StepTable(std::ostream& out) : out_(out) {}

@@ -1,5 +1,6 @@
 #include "src/replay/task.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace rlreplay::replay {
@@ -21,7 +22,21 @@ Task::Task(const RunOptions& options, const ModelSource& model)
       samples_per_group_(static_cast<uint64_t>(options.n_samples_per_prompt)),
       tokenizer_(model.tokenizer()),
       prompts_(model.prompts(options, tokenizer_)),
-      reward_(make_reward(reward_options(options))) {}
+      reward_(make_reward(reward_options(options))) {
+  const int64_t steps = rollout_samples(options) / step_samples(options);
+  try_reward(static_cast<uint64_t>((planned_steps(options) + steps - 1) / steps) * groups_);
+}
+
+void Task::try_reward(uint64_t used) const {
+  // A command costs a start: it is tried once. Labels are looked at wherever the run will come.
+  const uint64_t count = reward_->runs_command() ? 1 : std::min(prompts_->size(), used);
+  for (uint64_t i = 0; i < count; ++i) {
+    const TaskPrompt prompt = prompts_->prompt(i);
+    const std::string response = prompt.label.value_or("");
+    const RewardQuery query{prompt.text, response, prompt.label, prompt.where};
+    reward_->score({&query, 1});
+  }
+}
 
 std::vector<engine::Request> Task::requests(int64_t id) const {
   std::vector<engine::Request> out;

@@ -30,7 +30,9 @@ struct RolloutBatch {
 /// What a run is about: prompts in, texts and rewards out.
 class Task {
  public:
-  /// Errors: those of ModelSource::tokenizer, read_prompt_source and make_reward.
+  /// Tries the reward before anything is generated: a command on one prompt, with its label for a
+  /// response, any other on all prompts that the run will use.
+  /// Errors: those of ModelSource::tokenizer, read_prompt_source, make_reward and Reward::score.
   Task(const RunOptions& options, const ModelSource& model);
 
   int64_t longest_prompt() const { return prompts_->longest(); }
@@ -42,6 +44,8 @@ class Task {
   RolloutBatch judge(int64_t id, std::vector<engine::Sample> samples) const;
 
  private:
+  void try_reward(uint64_t used) const;
+
   uint64_t groups_;  // of a rollout
   uint64_t samples_per_group_;
   Tokenizer tokenizer_;

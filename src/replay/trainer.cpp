@@ -85,6 +85,19 @@ size_t count_missing(std::span<const engine::Sample> samples,
   return out;
 }
 
+/// The sampler's log-probabilities as the old ones, whatever else was recorded.
+void take_rollout_log_probs(std::span<const engine::Sample> samples,
+                            std::span<engine::SampleTargets> targets) {
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (std::ssize(samples[i].rollout_log_probs) != samples[i].response_length()) {
+      throw Error(ErrorCode::kIncomplete, "--use-rollout-logprobs: sample " +
+                                              std::to_string(samples[i].id) +
+                                              " has no log-probabilities of its rollout");
+    }
+    targets[i].old_log_probs = samples[i].rollout_log_probs;
+  }
+}
+
 double mean_reward(std::span<const engine::Sample> samples) {
   double sum = 0;
   for (const size_t i : engine::by_id(samples)) sum += samples[i].reward;
@@ -96,7 +109,7 @@ double mean_reward(std::span<const engine::Sample> samples) {
 Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
                  const ModelSource& model, const Workload& workload)
     : run_(runtime), options_(options), schedule_(learning_rate(options)) {
-  check_run_memory(options, model.config(), workload);
+  options_.micro_batch_size = plan_run_memory(options, model.config(), workload);
   const engine::BackendConfig config{.model = model.config(), .rope = rope(options)};
   backend_ = engine::make_backend(options.kernels, run_, config);
   load_weights(run_, model, *backend_);
@@ -152,9 +165,11 @@ std::vector<engine::SampleTargets> Trainer::targets(std::span<const engine::Samp
 void Trainer::complete_targets(std::span<const engine::Sample> samples, bool several_steps,
                                std::span<engine::SampleTargets> targets) {
   using Targets = engine::SampleTargets;
+  if (options_.use_rollout_logprobs) take_rollout_log_probs(samples, targets);
   // Before its only update the policy is its own past: the step's forward pass gives both.
   const size_t no_old = count_missing(samples, targets, &Targets::old_log_probs);
-  if (several_steps || options_.kl_coef != 0 || no_old < count_responses(samples)) {
+  const bool read_before = options_.kl_coef != 0 || options_.use_opd;
+  if (several_steps || read_before || no_old < count_responses(samples)) {
     fill(*backend_, samples, &Targets::old_log_probs, targets);
   }
   if (reference_ != nullptr) fill(*reference_, samples, &Targets::ref_log_probs, targets);
@@ -167,10 +182,12 @@ void Trainer::complete_targets(std::span<const engine::Sample> samples, bool sev
 }
 
 StepOutcome Trainer::step(std::span<const engine::Sample> samples,
-                          std::span<const engine::SampleTargets> targets, engine::EventSink* sink) {
+                          std::span<const engine::SampleTargets> targets, engine::EventSink* sink,
+                          std::optional<int64_t> trajectories) {
   const auto start = std::chrono::steady_clock::now();
   engine::StepConfig config = step_config(options_);
   config.lr = engine::learning_rate(schedule_, backend_->steps());
+  config.trajectories = trajectories;
   StepOutcome out;
   out.lr = config.lr;
   {

@@ -28,7 +28,11 @@ struct StateDigests {
 struct RecordedInputs {
   int64_t samples = 0;
   int64_t advantages = 0, old_log_probs = 0, ref_log_probs = 0, masks = 0, rewards = 0;
-  std::optional<double> loss, grad_norm;
+};
+
+/// What a record says of a step that was taken again.
+struct RecordedScalars {
+  std::optional<double> loss, grad_norm, lr;
 };
 
 /// One optimizer step, as reports and dumps see it.
@@ -42,7 +46,8 @@ struct StepOutcome {
   std::optional<LogProbDifference> replay_vs_record;     // where there is a record
   std::optional<bool> identical;                         // to the record
   std::optional<StateDigests> digests;
-  std::optional<RecordedInputs> recorded;  // of an imported step
+  std::optional<RecordedScalars> record;   // of a step that was taken again
+  std::optional<RecordedInputs> recorded;  // of an imported one
   std::optional<double> reward;            // mean of the step's samples, where all have one
   int64_t tokens = 0;                      // of the step's samples, prompts included
   double seconds = 0;
@@ -52,7 +57,7 @@ struct StepOutcome {
 class Trainer {
  public:
   /// Sees that the run fits into memory, then loads the weights.
-  /// Errors: those of check_run_memory, ModelSource::load and engine::make_backend.
+  /// Errors: those of plan_run_memory, ModelSource::load and engine::make_backend.
   Trainer(const engine::Runtime& runtime, const RunOptions& options, const ModelSource& model,
           const Workload& workload);
 
@@ -71,9 +76,10 @@ class Trainer {
   void complete_targets(std::span<const engine::Sample> samples, bool several_steps,
                         std::span<engine::SampleTargets> targets);
 
-  /// One optimizer step on samples of one rollout.
+  /// One optimizer step on samples of one rollout; `trajectories` as StepConfig has it.
   StepOutcome step(std::span<const engine::Sample> samples,
-                   std::span<const engine::SampleTargets> targets, engine::EventSink* sink);
+                   std::span<const engine::SampleTargets> targets, engine::EventSink* sink,
+                   std::optional<int64_t> trajectories = {});
 
  private:
   std::vector<std::vector<float>> log_probs(engine::Backend& backend,
@@ -83,7 +89,7 @@ class Trainer {
             std::span<engine::SampleTargets> targets);
 
   engine::Runtime run_;
-  const RunOptions options_;
+  RunOptions options_;
   engine::LearningRate schedule_;
   std::unique_ptr<engine::Backend> backend_;
   std::unique_ptr<engine::Backend> reference_;

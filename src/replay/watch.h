@@ -16,8 +16,11 @@ class Watch {
   engine::StepEvents finish(int64_t rollout, int64_t step) {
     return recording_.finish(rollout, step);
   }
+  /// Errors: kUsage where a difference was to be planted and its element never passed by.
+  void check_planted() const;
 
  private:
+  const ReplayPlan& plan_;
   engine::RecordingSink recording_;
   std::optional<InjectingSink> injecting_;
 };

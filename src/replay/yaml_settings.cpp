@@ -1,18 +1,21 @@
 #include "src/replay/yaml_settings.h"
 
-#include <filesystem>
-
 #include <yaml-cpp/yaml.h>
 
 #include "src/base/error.h"
+#include "src/base/input_file.h"
 
 namespace rlreplay::replay {
 namespace {
 
-constexpr uintmax_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxBytes = 1 << 20;
+
+std::string place(const std::string& path, const YAML::Mark& mark) {
+  return path + ":" + std::to_string(mark.line + 1);
+}
 
 Error error_at(const std::string& path, const YAML::Mark& mark, const std::string& message) {
-  return {ErrorCode::kCorrupt, message, path + ":" + std::to_string(mark.line + 1)};
+  return {ErrorCode::kCorrupt, message, place(path, mark)};
 }
 
 std::string value_text(const YAML::Node& value, const std::string& path) {
@@ -31,20 +34,17 @@ std::string value_text(const YAML::Node& value, const std::string& path) {
 
 }  // namespace
 
-std::vector<Setting> read_yaml_settings(const std::string& path) {
-  std::error_code failed;
-  const uintmax_t bytes = std::filesystem::file_size(path, failed);
-  if (failed) throw Error(ErrorCode::kIncomplete, "cannot read the configuration", path);
-  if (bytes > kMaxBytes)
-    throw Error(ErrorCode::kCorrupt, "a configuration has at most 1 MiB", path);
+std::vector<PlacedSetting> read_yaml_settings(const std::string& path) {
+  const std::string text = read_file(path, kMaxBytes, "a configuration");
   try {
-    const YAML::Node root = YAML::LoadFile(path);
+    const YAML::Node root = YAML::Load(text);
     if (root.IsNull()) return {};
     if (!root.IsMap()) throw error_at(path, root.Mark(), "a configuration is one mapping");
-    std::vector<Setting> out;
+    std::vector<PlacedSetting> out;
     for (const auto& entry : root) {
       if (!entry.first.IsScalar()) throw error_at(path, entry.first.Mark(), "a key is a name");
-      out.emplace_back(entry.first.Scalar(), value_text(entry.second, path));
+      out.push_back({{entry.first.Scalar(), value_text(entry.second, path)},
+                     place(path, entry.first.Mark())});
     }
     return out;
   } catch (const YAML::Exception& e) {

@@ -7,8 +7,13 @@
 
 namespace rlreplay::replay {
 
+struct PlacedSetting {
+  Setting setting;
+  std::string where;  // path:line
+};
+
 /// The settings of a YAML file: one flat mapping; lists of scalars are joined by commas.
-/// Errors: kIncomplete where there is no such file; kCorrupt, naming path:line.
-std::vector<Setting> read_yaml_settings(const std::string& path);
+/// Errors: as read_file; kCorrupt, naming path:line.
+std::vector<PlacedSetting> read_yaml_settings(const std::string& path);
 
 }  // namespace rlreplay::replay

@@ -1,9 +1,8 @@
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "src/base/error.h"
+#include "src/base/input_file.h"
 #include "src/base/json_value.h"
 #include "src/task/chat.h"
 
@@ -91,14 +90,7 @@ constexpr Known kKnown[] = {
     {0x57cb7b2436ec8903, ChatTemplate::Style::kQwen3},  // as revised
 };
 
-std::string read_all(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file.good() && !file.eof()) {
-    throw Error(ErrorCode::kEnvironment, "reading the file failed", path.string());
-  }
-  return text;
-}
+constexpr size_t kMaxTemplate = size_t{1} << 20;
 
 /// One template, or of several named ones the one named default.
 JsonValue chosen_template(const JsonValue& config) {
@@ -132,7 +124,8 @@ ChatTemplate ChatTemplate::recognise(std::string_view jinja, const std::string& 
 ChatTemplate ChatTemplate::read(const std::string& folder) {
   const std::filesystem::path base(folder);
   const auto jinja = base / "chat_template.jinja";
-  if (std::filesystem::is_regular_file(jinja)) return recognise(read_all(jinja), jinja.string());
+  if (std::filesystem::is_regular_file(jinja))
+    return recognise(read_file(jinja.string(), kMaxTemplate, "a chat template"), jinja.string());
   const auto config = JsonDocument::read((base / "tokenizer_config.json").string());
   const JsonValue chosen = chosen_template(config.root());
   return recognise(chosen.string(), config.where() + " /chat_template");

@@ -7,6 +7,7 @@
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/base/process.h"
+#include "src/base/redact.h"
 
 namespace rlreplay {
 namespace {
@@ -47,7 +48,7 @@ std::vector<double> CommandReward::parse(std::string_view output, size_t count) 
       throw Error(ErrorCode::kCorrupt,
                   "the reward command must answer a finite number a line; line " +
                       std::to_string(rewards.size() + 1) + " is " + shown(line),
-                  command_);
+                  redacted_command(command_));
     }
     rewards.push_back(number);
     at = end + 1;
@@ -56,7 +57,7 @@ std::vector<double> CommandReward::parse(std::string_view output, size_t count) 
     throw Error(ErrorCode::kCorrupt,
                 "the reward command answered " + std::to_string(rewards.size()) + " numbers for " +
                     std::to_string(count) + " responses",
-                command_);
+                redacted_command(command_));
   }
   return rewards;
 }
@@ -69,14 +70,15 @@ std::vector<double> CommandReward::score(std::span<const RewardQuery> queries) c
   const auto result = run_process(shell_command(command_), input, limits);
   if (result.end == ProcessResult::End::kTooMuchOutput) {
     throw Error(ErrorCode::kCorrupt,
-                "the reward command must answer a number a line, and wrote far more", command_);
+                "the reward command must answer a number a line, and wrote far more",
+                redacted_command(command_));
   }
   if (result.end != ProcessResult::End::kExit || result.code != 0) {
     const bool late = result.end == ProcessResult::End::kTimeout;
     throw Error(ErrorCode::kEnvironment,
                 "the reward command " + result.describe() +
                     (late ? " (--reward-time-limit, seconds for the samples of a rollout)" : ""),
-                command_);
+                redacted_command(command_));
   }
   return parse(result.output, queries.size());
 }

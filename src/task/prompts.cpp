@@ -22,8 +22,18 @@ std::optional<JsonValue> find_first(const JsonValue& object,
   return std::nullopt;
 }
 
+/// A key that the user named. Errors: kCorrupt, with the keys that are there.
+JsonValue find_named(const JsonValue& object, const std::string& key, const char* option) {
+  if (const auto value = object.find(key)) return *value;
+  std::string there;
+  for (const auto& [name, value] : object.members()) {
+    there += (there.empty() ? "" : ", ") + std::string(name);
+  }
+  throw object.error(std::string(option) + ": there is no key \"" + key + "\"; there are " + there);
+}
+
 JsonValue find_input(const JsonValue& object, const std::string& key) {
-  if (!key.empty()) return object[key];
+  if (!key.empty()) return find_named(object, key, "--input-key");
   if (const auto value = find_first(object, kInputKeys)) return *value;
   throw object.error(
       "none of the keys prompt_token_ids, messages, prompt, text, input, question is there; name "
@@ -31,7 +41,8 @@ JsonValue find_input(const JsonValue& object, const std::string& key) {
 }
 
 std::optional<std::string> find_label(const JsonValue& object, const std::string& key) {
-  const auto value = key.empty() ? find_first(object, kLabelKeys) : std::optional(object[key]);
+  const auto value = key.empty() ? find_first(object, kLabelKeys)
+                                 : std::optional(find_named(object, key, "--label-key"));
   if (!value || value->is_null()) return std::nullopt;
   return value->is_string() ? value->string() : value->dump();
 }

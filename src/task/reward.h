@@ -37,6 +37,9 @@ class Reward {
   /// Errors: kCorrupt when a query lacks the label that the reward needs, or a command answers
   /// nonsense; kEnvironment when a command dies or exceeds its time.
   virtual std::vector<double> score(std::span<const RewardQuery> queries) const = 0;
+
+  /// Whether a program of the user judges.
+  virtual bool runs_command() const { return false; }
 };
 
 /// exact: 1 when response and label are equal but for white space around them, else 0.

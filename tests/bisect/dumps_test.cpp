@@ -26,6 +26,7 @@ TrainData step_data(int64_t step) {
   TrainData data;
   data.sample_id = {7, 9};
   data.offsets = {0, 3, 7};
+  data.prompt_length = {1, 1};
   data.loss_mask = {{0, 1, 1, 0, 1, 1, 0}, {}};
   data.log_probs = {{0, -1, -2, 0, -0.5F, -0.25F, -4}, {}, {}};
   data.scalars = format::NamedColumns{{"grad_norm", "loss"}, {1, 0.5 + double(step)}, {}};
@@ -97,7 +98,7 @@ TEST_CASE("forward_logp_max_diff is over the tokens that count") {
     const auto bad = judge_named(folder, "forward_logp_max_diff");
     CHECK(bad.verdict == Verdict::kBad);
     CHECK(bad.difference->step_name == "0.0");
-    CHECK(bad.difference->bad == 0.5);
+    CHECK(bad.difference->bad.number == 0.5);
     CHECK(bad.difference->different == 3);
     CHECK(judge_named(folder, "forward_logp_max_diff", 0.5).difference->step_name == "1.0");
     CHECK(judge_named(folder, "forward_logp_max_diff", 2).verdict == Verdict::kGood);
@@ -120,7 +121,7 @@ TEST_CASE("forward_logp_max_diff is over the tokens that count") {
     auto other = step_data(0);
     other.sample_id = {7, 8};
     write(folder.path + "/bad", {other, step_data(1)});
-    CHECK_THAT(judge_named(folder, "forward_logp_max_diff").reason, Contains("other samples"));
+    CHECK_THAT(judge_named(folder, "forward_logp_max_diff").reason, Contains("sample 8"));
   }
 }
 

@@ -13,7 +13,9 @@ using namespace rlreplay::bisect;
 
 namespace {
 
-Ends parse(const std::vector<std::string>& words) { return parse_ends(words); }
+Ends parse(const std::vector<std::string>& words) {
+  return parse_ends(words, [](const std::string& name) { return name.starts_with("branch"); });
+}
 
 }  // namespace
 
@@ -47,6 +49,7 @@ TEST_CASE("two ends with = are configurations") {
   CHECK(ends.axis == Axis::kConfigurations);
   CHECK(ends.bad == "tp=4,dp=2");
   CHECK_THROWS_AS(parse({"tp=1..main"}), Error);
+  CHECK(parse({"branch=1..main"}).axis == Axis::kRevisions);
 }
 
 TEST_CASE("no range") {

@@ -226,10 +226,91 @@ class Searches(Case):
     def test_torch_files_are_refused_with_a_sentence(self):
         path, commits = self.repository(*["touch \"$RLBISECT_OUT/rollout_0.pt\""] * 2)
         result, found = self.search(path, commits[0], commits[1])
-        self.assertEqual(result.returncode, 128)
-        self.assertEqual(found["error"]["code"], "unsupported")
-        self.assertIn("rollout_0.pt", found["error"]["where"])
-        self.assert_nothing_left()
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("the good end", found["reason"])
+        self.assertIn("rollout_0.pt", found["reason"])
+
+    def test_an_odd_revision_is_skipped(self):
+        odd = ["mkdir \"$RLBISECT_OUT/metrics.json\"", "touch \"$RLBISECT_OUT/x.pt\"",
+               "mkdir \"$RLBISECT_OUT/dump\"; " + WRITE % 1,
+               "mkfifo \"$RLBISECT_OUT/metrics.json\"",
+               "ln -s /dev/zero \"$RLBISECT_OUT/metrics.json\""]
+        for script in odd:
+            with self.subTest(script=script):
+                shutil.rmtree(self.folder / "my repo", ignore_errors=True)
+                path, commits = self.repository(WRITE % 1, WRITE % 1, script, WRITE % 2, WRITE % 2)
+                result, found = self.search(path, commits[0], commits[4])
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(found["interval"], commits[2:4])
+
+    def test_a_revision_that_git_cannot_check_out_is_skipped(self):
+        path = self.folder / "filtered"
+        odd = {"odd.txt": "x\n", ".gitattributes": "odd.txt filter=broken\n"}
+        files = [{"run.sh": "#!/bin/sh\n" + WRITE % v + "\n"} for v in (1, 1, 1, 2, 2)]
+        files[2] |= odd
+        files[3] |= {".gitattributes": ""}
+        commits = make_repository(path, files)
+        for key, value in (("clean", "cat"), ("smudge", "false"), ("required", "true")):
+            git(path, "config", f"filter.broken.{key}", value)
+        result, found = self.search(path, commits[0], "main")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(found["interval"], commits[2:4])
+        self.assertIn("git cannot check out", found["skipped"][0]["reason"])
+
+    def test_a_crash_is_no_verdict(self):
+        python = f"{sys.executable} -c '%s'"
+        for bug, culprit in (("import nothing_of_this_name", 3), ("assert False", 2)):
+            path, commits = self.repository("exit 0", "exit 0", python % bug, "exit 1", "exit 1")
+            result, found = self.search(path, commits[0], commits[4])
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(found["interval"][-1], commits[culprit])
+            self.assertEqual(len(found["skipped"]), 1 if culprit == 3 else 0)
+            shutil.rmtree(path)
+
+    def test_an_exit_code_that_means_nothing_says_what_would(self):
+        path, commits = self.repository("exit 0", "exit 2")
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("|| exit 1", found["reason"])
+
+    def test_a_good_end_that_says_bad_or_nothing_is_no_reference(self):
+        for script, code, sentence in (
+                (WRITE % 1 + "; exit 1", 1, "it exited with code 1"),
+                (WRITE % "[NaN, Infinity]", 125, "NaN or infinite"),
+                ("echo '{\"loss\": 1, \"grad_norm\": [0, 0.0]}' > $RLBISECT_OUT/metrics.json", 125,
+                 "nothing is trained")):
+            path, commits = self.repository(script, WRITE % 2)
+            result, found = self.search(path, commits[0], commits[1])
+            self.assertEqual(result.returncode, code, result.stderr)
+            self.assertIn(sentence, found["reason"])
+            shutil.rmtree(path)
+
+    def test_a_tolerance_that_nothing_uses_is_refused(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        result, _ = self.search(path, commits[0], commits[1], "--tolerance", "1e-3")
+        self.assertEqual(result.returncode, 129)
+        self.assertIn("exit codes", result.stdout + result.stderr)
+        result, _ = self.search(path, commits[0], commits[1], "--tolerance", "1e-3", "--metric", "weights")
+        self.assertEqual(result.returncode, 129)
+        one, two = self.folder / "one", self.folder / "two"
+        for folder in (one, two):
+            folder.mkdir()
+        result = self.bisect(one, two, "--tolerance", "1e-3", "--metric", "loss")
+        self.assertEqual(result.returncode, 129)
+        self.assertIn("leave out --metric, --tolerance", result.stderr)
+
+    def test_sides_are_run_as_often_as_is_asked_for(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual((found["runs"], found["culprit_runs"], found["parent_runs"]), (4, 2, 2))
+        result, found = self.search(path, commits[0], commits[1], "--repeat-sides", "5")
+        self.assertEqual((found["runs"], found["culprit_runs"], found["parent_runs"]), (10, 5, 5))
+        self.assertIn("--repeat-sides 5", found["reproduce"])
+
+    def test_revisions_that_no_run_saw_are_counted(self):
+        path, commits = self.repository(*["exit 0"] * 5, *["exit 1"] * 5)
+        result = self.bisect(commits[0], commits[9], "--repo", path, "--run", "./run.sh")
+        self.assertRegex(result.stdout, "not run +[0-9]+ of 9 revisions")
 
 
 class Safety(Case):
@@ -283,6 +364,31 @@ class Safety(Case):
         self.assertTrue(self.has_ended(int(started.read_text())), "the run is still there")
         started.unlink()
 
+    def test_what_a_killed_search_left_is_removed_by_the_next(self):
+        started = self.folder / "started"
+        path, commits = self.repository(f"[ -e '{started}' ] && exit 0; touch '{started}'; sleep 1000",
+                                        "exit 1")
+        process = subprocess.Popen(
+            [self.program, f"{commits[0]}..main", "--repo", path, "--run", "./run.sh"],
+            env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not started.exists():
+            self.assertIsNone(process.poll(), "it ended by itself")
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        self.assertEqual(git(path, "worktree", "list").count("\n"), 1)
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(git(path, "worktree", "list").count("\n"), 0)
+        self.assert_nothing_left()
+
+    def test_a_monitor_of_the_repository_does_not_run(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        git(path, "config", "core.fsmonitor", f"touch '{self.folder}/ran'; false")
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertFalse((self.folder / "ran").exists())
+
     @staticmethod
     def has_ended(process):
         for _ in range(500):
@@ -308,7 +414,7 @@ class Usage(Case):
         git(path, "commit", "-q", "-m", "Unrelated")
         run = ("--repo", path, "--run", "./run.sh")
         for arguments, sentence in (
-                ([], "ends"), (["HEAD", *run], "one end only"), (["a", "b", "c"], "ends"),
+                ([], "ENDS"), (["HEAD", *run], "one end only"), (["a", "b", "c"], "ends"),
                 (["HEAD..HEAD", *run], "both ends are the same"),
                 ([f"{commits[0]}...{commits[1]}", *run], "three dots"),
                 ([f"{commits[2]}..{commits[0]}", *run], "swap the ends"),
@@ -321,6 +427,7 @@ class Usage(Case):
                 ([f"{commits[0]}..main", *run, "--tolerance", "-1"], "--tolerance"),
                 ([f"{commits[0]}..main", *run, "--tolerance", "nan"], "--tolerance"),
                 ([f"{commits[0]}..main", *run, "--speed"], "--speed"),
+                ([f"..^HEAD", *run], "`^HEAD` names no commit"),
                 (["tp=1..main", *run], "configuration")):
             with self.subTest(arguments=arguments):
                 result = self.bisect(*arguments)
@@ -343,6 +450,12 @@ class Usage(Case):
         self.assertIn(f"try {commits[1][:12]}", result.stderr)
         result, found = self.search(path, commits[1], "main")
         self.assertEqual(found["culprit"], commits[2])
+
+    def test_a_branch_with_a_sign_of_equality_is_a_revision(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        git(path, "branch", "a=b", commits[0])
+        result, found = self.search(path, "a=b", "main")
+        self.assertEqual(found["culprit"], commits[1])
 
     def test_help_shows_an_example(self):
         for arguments in (["--help"], ["verdict", "--help"]):
@@ -372,7 +485,14 @@ class Verdicts(Case):
                 (('{"a": [1, 2]}', '{"a": [1]}'), 125, "1 numbers where the reference has 2"),
                 (('{"a": 1}', '{"b": 1}'), 125, "a is missing"),
                 (('{"a": 1}', '{"a": 1'), 125, "cannot be read"),
-                (('{"a": 1}', '{"a": "much"}'), 125, "not a text"),
+                (('{"a": 1}', '{"a": "much"}'), 1, "a: much where the reference has 1"),
+                (('{"sha": "9f86d0"}', '{"sha": "9f86d0"}'), 0, "agree"),
+                (('{"sha": "9f86d0"}', '{"sha": "60303a"}'), 1, "sha: 60303a"),
+                (('{"n": 9007199254740992}', '{"n": 9007199254740993}'), 1, "n: 9007199254740993"),
+                (('{"n": -9007199254740993}', '{"n": -9007199254740993}'), 0, "agree"),
+                (('{"x": 0.12345678901234567890}', '{"x": 0.12345678901234568}'), 0, "agree"),
+                (('{"x": "0x1.00000000000001p0"}', '{"x": "0x1.00000000000002p0"}'), 1, "x: "),
+                (('{"a": {}}', '{"a": {}}'), 128, "a number or a text"),
                 (('{"a": []}', '{"a": []}'), 125, "no number to compare"),
                 (('{"a": 1', '{"a": 1}'), 128, "no reference")):
             with self.subTest(texts=texts):
@@ -396,7 +516,7 @@ class Verdicts(Case):
                 (WRITE % "2", ["--reference", reference], 1),
                 ((WRITE % "1") + "; exit 1", ["--reference", reference], 125),
                 ((WRITE % "2") + "; exit 1", ["--reference", reference], 1),
-                (WRITE % "2", [], 129), ("exit 0", ["--reference", reference], 125),
+                ("no-such-command-here", [], 129), (WRITE % "2", [], 129), ("exit 0", ["--reference", reference], 125),
                 ("exit 0", ["--build", "false"], 125),
                 ("exit 0", ["--reference", self.folder / "missing"], 128), ("", [], 129)):
             with self.subTest(run=run, arguments=arguments):

@@ -72,9 +72,10 @@ class Upgrade(Case):
                 for file in path.rglob("*") if file.is_file()}
 
     def verified(self, golden, content):
-        """What verify says of a golden dump: the masks of 0.1's take tokens of prompts in."""
-        wanted = {"bad-mask"} if content == "0.1" else set()
-        report = self.lines("verify", "--deep", golden, code=len(wanted))[0]
+        """What verify says of a golden dump: the masks of 0.1's take tokens of prompts in,
+        and its columns have numbers for them."""
+        wanted = {"bad-mask", "prompt-value"} if content == "0.1" else set()
+        report = self.lines("verify", "--deep", golden, code=1 if wanted else 0)[0]
         self.assertEqual({problem["code"] for problem in report["problems"]}, wanted)
         return report
 

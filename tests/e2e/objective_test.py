@@ -6,14 +6,12 @@ What the program records and computes is held to the formulas in Python's floats
 import json
 import math
 import os
-import pickle
 import random
 import struct
 import sys
 import unittest
-import zipfile
 
-from support import Case
+from support import Case, save
 
 Case.program = os.path.abspath(sys.argv[1])
 del sys.argv[1:2]
@@ -96,7 +94,7 @@ def losses(rows, rollout, per_token=False, kl_coef=0.0, entropy_coef=0.0, tis=No
     """The losses of a step, by the formulas."""
     total = sum(max(1, sum(row["loss_mask"])) for row in rows)
     out = {"pg_loss": 0.0, "kl": 0.0, "entropy": 0.0}
-    clipped = 0
+    clipped = 0.0
     for row in rows:
         own = max(1, sum(row["loss_mask"]))
         weight = 1 / total if per_token else 1 / (own * len(rows))
@@ -107,7 +105,7 @@ def losses(rows, rollout, per_token=False, kl_coef=0.0, entropy_coef=0.0, tis=No
             old = row.get("old_log_probs", row["log_probs"])[t]
             advantage, ratio = row["advantages"][t], math.exp(log_prob - old)
             free, held = -ratio * advantage, -min(max(ratio, 0.8), 1.2) * advantage
-            clipped += held > free
+            clipped += weight * (held > free)
             loss = max(free, held)
             if clip_c and advantage < 0:
                 loss = min(loss, -clip_c * advantage)
@@ -118,7 +116,7 @@ def losses(rows, rollout, per_token=False, kl_coef=0.0, entropy_coef=0.0, tis=No
             if kl_coef:
                 out["kl"] += weight * KL[kl](log_prob - row["ref_log_probs"][t])
     out["loss"] = out["pg_loss"] - entropy_coef * out["entropy"] + kl_coef * out["kl"]
-    out["clip_fraction"] = clipped / max(1, sum(sum(row["loss_mask"]) for row in rows))
+    out["clip_fraction"] = clipped
     return out
 
 
@@ -329,14 +327,6 @@ class Recorded(Case):
         text = self.run_program("objective", "--from", dump).stdout
         self.assertIn("not recorded", text)
         self.assertIn("all that is recorded of 3 steps is reproduced, to the bit", text)
-
-
-def save(path, content):
-    """A file as torch.save writes it, of lists and numbers alone."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(path.stem + "/data.pkl", pickle.dumps(content, 2))
-        archive.writestr(path.stem + "/version", "3\n")
 
 
 class Miles(Case):

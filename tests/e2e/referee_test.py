@@ -250,7 +250,7 @@ class Referee(support.Case):
         large[0, 0] = 10 ** 6
         other = self.run_program("train", "--from", self.imported("other", large, clean, clean),
                                  "--model", folder, "--forward")
-        self.assertEqual(other.returncode, 2)
+        self.assertEqual(other.returncode, 3)
         self.assertIn("is this the model that wrote it", other.stderr)
 
     def test_a_capture_of_our_own_is_judged_by_its_own_weights(self):

@@ -2,11 +2,13 @@
 import json
 import os
 import pathlib
+import pickle
 import random
 import shutil
 import subprocess
 import tempfile
 import unittest
+import zipfile
 
 FULL = os.environ.get("RLREPLAY_FULL") == "1"
 SEED = int(os.environ.get("RLREPLAY_SEED", random.randrange(1 << 30)))
@@ -29,18 +31,37 @@ class Case(unittest.TestCase):
 
     @classmethod
     def lines(cls, *arguments, code=0, program=None):
-        """The JSON lines that the program prints; its exit code must be `code`."""
+        """The JSON lines that the program prints, but the closing one of a replay; its exit code
+        must be `code`."""
         result = cls.run_program(*arguments, "--json", program=program)
         if result.returncode != code:
             raise AssertionError(f"{arguments}: exit {result.returncode}, not {code}\n"
                                  f"{result.stdout[-2000:]}{result.stderr[-2000:]}")
-        return [json.loads(line) for line in result.stdout.splitlines()]
+        lines = [json.loads(line) for line in result.stdout.splitlines()]
+        return [line for line in lines if line.get("schema") != "rlreplay.replay/1"]
+
+    @classmethod
+    def closing(cls, *arguments, code=0):
+        """The closing line of a replay: what was compared."""
+        result = cls.run_program(*arguments, "--json")
+        if result.returncode != code:
+            raise AssertionError(f"{arguments}: exit {result.returncode}, not {code}\n"
+                                 f"{result.stdout[-2000:]}{result.stderr[-2000:]}")
+        return json.loads(result.stdout.splitlines()[-1])
 
     @classmethod
     def capture(cls, name, *arguments):
         """Captures into a dump of this name; returns its path and the lines of its steps."""
         path = cls.folder / name
         return path, cls.lines("capture", *arguments, "-o", path)
+
+
+def save(path, content):
+    """A file as torch.save writes it, of lists and numbers alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(path.stem + "/data.pkl", pickle.dumps(content, 2))
+        archive.writestr(path.stem + "/version", "3\n")
 
 
 def bits(step):

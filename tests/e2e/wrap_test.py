@@ -20,6 +20,7 @@ class Wrap(support.Case):
         self.dump = self.folder / self.id().split("_")[-1]
         self.details = pathlib.Path(f"{self.dump}.details")
         self.said = self.folder / "said.json"
+        self.said.unlink(missing_ok=True)
 
     def wrap(self, framework, *words, json_output=True, environment=None):
         command = ["capture", "--wrap", framework, "-o", self.dump]
@@ -78,6 +79,49 @@ class Wrap(support.Case):
             self.assertEqual(json.loads(result.stdout.splitlines()[-1])["steps"], 1)
             self.assertFalse(pathlib.Path(f"{self.dump}.details").exists())
 
+    def script(self, name, *lines):
+        path = self.folder / name
+        path.write_text("#!/bin/bash\n" + "\n".join(lines) + "\n")
+        path.chmod(0o755)
+        return path
+
+    def test_a_script_is_read_before_it_runs(self):
+        start = f"exec '{sys.executable}' '{LAUNCHER}' slime --said '{self.said}'"
+        keeps = self.script("keeps.sh", "# not handed on: $@", start)
+        for words in ([keeps], ["bash", keeps]):
+            result = self.run_program("capture", "--wrap", "slime", "-o", self.dump, "--", *words)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn('put "$@" behind', result.stderr)
+            self.assertIn("--dump-details", result.stderr)
+            self.assertFalse(self.said.exists() or self.details.exists())
+        hands = self.script("hands.sh", "ARGS=(--seed 7 --wandb-key hush --lr 2e-6) # --rollout-seed 9",
+                            "export API_KEY=hush", start + ' "${ARGS[@]}" "$@"')
+        result = self.run_program("capture", "--wrap", "slime", "--json", "-o", self.dump, "--", hands)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"kept  --seed 7  (yours, in {hands})", result.stderr)
+        words, _ = json.loads(self.said.read_text())
+        self.assertEqual(words.count("--seed"), 1)
+        self.assertEqual(words[words.index("--rollout-seed") + 1], "42")
+        script = json.loads(result.stdout.splitlines()[-1])["launch"]["script"]
+        self.assertEqual(script[script.index("--lr") + 1], "2e-6")
+        self.assertNotIn("hush", json.dumps(script))
+        hidden = self.script("hidden.sh", start + ' --dump-details "$PLACE" "$@"')
+        result = self.run_program("capture", "--wrap", "slime", "-o", self.folder / "h", "--", hidden)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("only the shell knows", result.stderr)
+
+    def test_a_dry_run(self):
+        result = self.run_program("capture", "--wrap", "slime", "--dry-run", "-o", self.dump, "--",
+                                  sys.executable, LAUNCHER, "slime", "--said", self.said, "--seed", "7")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("NCCL_ALGO=Ring ", result.stdout)
+        self.assertIn("--rollout-seed 42", result.stdout)
+        self.assertIn("kept  --seed 7", result.stderr)
+        self.assertFalse(self.said.exists() or self.dump.exists())
+        typed = subprocess.run(["bash", "-c", result.stdout], capture_output=True, text=True)
+        self.assertEqual(typed.returncode, 0, typed.stderr)
+        self.assertIn("--deterministic-mode", json.loads(self.said.read_text())[0])
+
     def test_a_command_that_fails(self):
         result = self.wrap("slime", "--exit", "3")
         self.assertEqual(result.returncode, 5, result.stderr)
@@ -98,7 +142,7 @@ class Wrap(support.Case):
         result = self.run_program("capture", "--wrap", "slime", "-o", self.dump, "--",
                                   self.folder / "absent")
         self.assertEqual(result.returncode, 5)
-        self.assertIn("cannot start the command", result.stderr)
+        self.assertIn("cannot start", result.stderr)
 
     def test_an_interrupt(self):
         process = subprocess.Popen(

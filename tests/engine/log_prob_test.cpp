@@ -1,4 +1,6 @@
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <set>
 
 #include "src/engine/rollout.h"
 #include "src/engine/rotary.h"
@@ -124,6 +126,115 @@ TEST_CASE("rollout, scoring, training and any prefill give a token the same log-
       }
     }
   }
+}
+
+/// What top-p may have left of each token: some ids, here and there without the token itself.
+Nuclei random_nuclei(const Sample& s, int64_t vocab) {
+  Random random(s.id);
+  Nuclei out;
+  out.offsets.push_back(0);
+  for (int64_t t = 0; t < s.response_length(); ++t) {
+    const auto count = random.below(5);
+    for (uint64_t k = 0; k < static_cast<uint64_t>(count); ++k) {
+      out.ids.push_back(static_cast<int32_t>(random.below(vocab)));
+    }
+    out.offsets.push_back(out.ids.size());
+  }
+  return out;
+}
+
+/// The head over one sample's response.
+struct HeadCase {
+  Buffer<float> hidden;
+  ScoredRows scored;
+  int64_t tokens = 0;
+
+  HeadCase(const Case& c, const Sample& s) : tokens(static_cast<int64_t>(s.tokens.size())) {
+    const Chunk chunk{s.id, 0, s.tokens};
+    const RowBatch batch = make_row_batch({&chunk, 1}, 0);
+    transformer_forward(c.runtime, c.state.model, batch, view(c.table), {}, hidden);
+    const Sample* one = &s;
+    scored = scored_rows({&one, 1}, batch, kernels::kTokenLeaf);
+  }
+};
+
+TEST_CASE("log-probabilities over nuclei are those of the kept ids, entropies of all") {
+  constexpr float kTemperature = 0.7f, kC = 0.5f, kCe = 0.25f;
+  Case c(odd_model(Architecture::kQwen2, false), {kTemperature, 0, 1});
+  Sample s = c.samples[1];
+  const Model& model = c.state.model;
+  const int64_t vocab = model.config().vocab, width = model.config().hidden;
+  s.nuclei = random_nuclei(s, vocab);
+  const HeadCase head(c, s);
+  const size_t n = head.scored.rows.size();
+  VocabPass pass(c.runtime, model, kTemperature);
+  pass.forward({head.hidden.data(), head.tokens, width}, head.scored.rows);
+  std::vector<std::vector<float>> all;  // every id's
+  for (int32_t id = 0; id < vocab; ++id) {
+    pass.score(std::vector<int32_t>(n, id));
+    all.emplace_back(pass.log_probs().begin(), pass.log_probs().end());
+  }
+  const std::vector<float> entropy(pass.entropy().begin(), pass.entropy().end());
+  pass.score(head.scored.labels, head.scored.nuclei);
+  const std::vector<float> kept(pass.log_probs().begin(), pass.log_probs().end());
+  REQUIRE(std::vector<float>(pass.entropy().begin(), pass.entropy().end()) == entropy);
+
+  Gradients gradients(model.parameters());
+  gradients.begin(kernels::token_scale(1.0), {head.tokens, 8});
+  Buffer<float> dhidden(static_cast<size_t>(head.tokens * width));
+  pass.backward(head.scored.rows, head.scored.labels, std::vector<float>(n, kC),
+                std::vector<float>(n, kCe), head.scored.leaves, gradients,
+                {dhidden.data(), head.tokens, width});
+  const auto weights = model.matrix(model.parameters().head);
+  size_t moved = 0;
+  for (size_t r = 0; r < n; ++r) {
+    const int32_t label = head.scored.labels[r];
+    const auto ids = s.nuclei->at(r);
+    std::set<int32_t> chosen(ids.begin(), ids.end());
+    chosen.insert(label);
+    const auto log_prob = [&](int32_t id) {
+      return static_cast<double>(all[static_cast<size_t>(id)][r]);
+    };
+    double mass = 0;
+    for (const int32_t id : chosen) mass += std::exp(log_prob(id));
+    REQUIRE(std::fabs(static_cast<double>(kept[r]) - (log_prob(label) - std::log(mass))) < 2e-6);
+    moved += kept[r] != all[static_cast<size_t>(label)][r] ? 1 : 0;
+    std::vector<double> want(static_cast<size_t>(width));
+    for (int32_t id = 0; id < vocab; ++id) {
+      const double p = std::exp(log_prob(id));
+      double d = static_cast<double>(kCe) * p * (log_prob(id) + static_cast<double>(entropy[r]));
+      if (chosen.contains(id)) d += (p / mass - (id == label ? 1 : 0)) * static_cast<double>(kC);
+      for (int64_t j = 0; j < width; ++j) {
+        want[static_cast<size_t>(j)] +=
+            d / static_cast<double>(kTemperature) * static_cast<double>(weights(id, j));
+      }
+    }
+    for (int64_t j = 0; j < width; ++j) {
+      const auto got =
+          static_cast<double>(dhidden[static_cast<size_t>(head.scored.rows[r] * width + j)]);
+      REQUIRE(std::fabs(got - want[static_cast<size_t>(j)]) < 2e-6);
+    }
+  }
+  REQUIRE(moved > 10);
+}
+
+TEST_CASE("samples with and without nuclei share a batch, and an id outside is refused") {
+  Case c(odd_model(Architecture::kQwen2, true), {1.0f, 0, 1});
+  const auto log_probs = [&](std::span<const Sample* const> samples) {
+    return score(c.runtime, c.state.model, view(c.table), samples, 1).log_probs;
+  };
+  std::vector<float> alone;
+  for (size_t i = 0; i < c.samples.size(); ++i) {
+    if (i != 1) c.samples[i].nuclei = random_nuclei(c.samples[i], c.state.model.config().vocab);
+    const Sample* one = &c.samples[i];
+    const auto part = log_probs({&one, 1});
+    if (i == 1) REQUIRE(part == c.samples[i].rollout_log_probs);
+    alone.insert(alone.end(), part.begin(), part.end());
+  }
+  REQUIRE(log_probs(c.pointers()) == alone);
+  REQUIRE(alone != rolled(c.samples));
+  c.samples[2].nuclei->ids[0] = static_cast<int32_t>(c.state.model.config().vocab);
+  REQUIRE_THROWS_WITH(log_probs(c.pointers()), Catch::Contains("top-p kept"));
 }
 
 TEST_CASE("at the first step the ratio is exactly 1 and every KL against the reference exactly 0") {

@@ -131,6 +131,14 @@ TEST_CASE("the parts of an estimate follow from the model's shape") {
   shape.slots = 3;
   shape.longest_sample = 50;
   CHECK(estimate_memory(c, shape).kv_cache == 3 * 50 * 2 * 2 * 2 * 24 * 4);
+  // What 64 bits cannot count is more than there is, not what is left of it.
+  shape.slots = int64_t{1} << 30;
+  shape.longest_sample = int64_t{1} << 31;
+  shape.micro_batch_tokens = int64_t{1} << 60;
+  const MemoryEstimate huge = estimate_memory(c, shape);
+  CHECK(huge.kv_cache == int64_t{1} << 58);
+  CHECK(huge.activations == int64_t{1} << 58);
+  CHECK(huge.total() > int64_t{1} << 58);
 }
 
 TEST_CASE("what does not fit is refused with its parts and what to do") {

@@ -55,16 +55,26 @@ inline Real exp_less_line(Real x) {
 
 inline Real kl(KlType type, Dialect dialect, Real log_prob, Real ref) {
   Real d = log_prob - ref;
-  if (dialect == Dialect::kMiles) d = limited(d, -20, 20);
+  if (dialect == Dialect::kMiles && type == KlType::kLowVar) d = limited(d, -20, 20);
   if (type == KlType::kK1) return d;
   if (type == KlType::kK2) return d * d / 2;
   const Real k3 = exp_less_line(-d);
   return type == KlType::kK3 ? k3 : limited(k3, -10, 10);
 }
 
+/// Whether Miles' binary32 holds a KL; it takes one that it does not hold as 0.
+inline bool is_held(const ObjectiveConfig& o, Real kl) {
+  return o.dialect == Dialect::kSlime ||
+         std::fabs(kl) <= std::numeric_limits<float>::max() * 1.00000003L;
+}
+
+inline Real loss_kl(const ObjectiveConfig& o, const Token& t) {
+  const Real value = kl(o.kl_loss_type, o.dialect, t.log_prob, t.ref);
+  return is_held(o, value) ? value : 0;
+}
+
 inline Real total(const ObjectiveConfig& o, const Token& t) {
-  const Real penalty =
-      o.kl_loss_coef == 0 ? 0 : o.kl_loss_coef * kl(o.kl_loss_type, o.dialect, t.log_prob, t.ref);
+  const Real penalty = o.kl_loss_coef == 0 ? 0 : o.kl_loss_coef * loss_kl(o, t);
   return policy(o, t) - o.entropy_coef * t.entropy + penalty;
 }
 
@@ -85,12 +95,61 @@ inline Real derivative(const ObjectiveConfig& o, const Token& t) {
   Real slope = 1;
   if (o.kl_loss_type == KlType::kK2) slope = d;
   if (o.kl_loss_type == KlType::kK3 || o.kl_loss_type == KlType::kLowVar) slope = -std::expm1(-d);
-  if (o.dialect == Dialect::kMiles && !within(d, -20, 20)) slope = 0;
+  const bool low_var = o.kl_loss_type == KlType::kLowVar;
+  if (o.dialect == Dialect::kMiles && low_var && !within(d, -20, 20)) slope = 0;
+  if (!is_held(o, kl(o.kl_loss_type, o.dialect, t.log_prob, t.ref))) slope = 0;
   if (o.kl_loss_type == KlType::kLowVar &&
       !within(kl(KlType::kK3, o.dialect, t.log_prob, t.ref), -10, 10)) {
     slope = 0;
   }
   return out + o.kl_loss_coef * slope;
+}
+
+/// The loss of one sample's unmasked tokens, weighted alike. `fixed`: the same tokens where a
+/// policy's own past or a weight is a constant.
+inline Real sequence_loss(const ObjectiveConfig& o, const std::vector<Token>& tokens,
+                          const std::vector<Token>& fixed, const std::vector<uint8_t>& mask,
+                          Real weight) {
+  Real n = 0, mean = 0, fixed_mean = 0;
+  for (size_t t = 0; t < mask.size(); ++t) {
+    if (mask[t] == 0) continue;
+    n += 1;
+    mean += tokens[t].log_prob - tokens[t].old;
+    fixed_mean += fixed[t].log_prob - fixed[t].old;
+  }
+  mean /= std::max(n, Real{1});
+  fixed_mean /= std::max(n, Real{1});
+  Real sum = 0;
+  for (size_t t = 0; t < mask.size(); ++t) {
+    if (mask[t] == 0) continue;
+    Token x = tokens[t];
+    Real loss = policy(o, x);
+    if (o.policy_loss == PolicyLoss::kSequence) {
+      x.log_prob = x.old + mean;
+      loss = policy(o, x);
+    } else if (o.policy_loss == PolicyLoss::kCispo) {
+      const Real ratio = std::exp(log_ratio(o, fixed[t]));
+      loss = -limited(ratio, Real{1} - o.eps_clip, Real{1} + o.eps_clip_high) * x.advantage *
+             x.log_prob * importance(o, x);
+    }
+    if (o.opsm_delta && x.advantage < 0 && -fixed_mean > *o.opsm_delta) loss = 0;
+    if (o.kl_loss_coef != 0) {
+      Real value = kl(KlType::kK3, o.dialect, tokens[t].log_prob, tokens[t].ref);
+      if (o.kl_loss_type != KlType::kK3) {
+        value = kl(o.kl_loss_type, o.dialect, tokens[t].log_prob, tokens[t].ref);
+      }
+      if (o.unbiased_kl) {
+        const bool low_var = o.kl_loss_type == KlType::kLowVar;
+        const KlType free = low_var ? KlType::kK3 : o.kl_loss_type;
+        value = std::exp(tokens[t].log_prob - tokens[t].old) *
+                kl(free, o.dialect, tokens[t].log_prob, tokens[t].ref);
+        if (low_var) value = limited(value, -10, 10);
+      }
+      loss += o.kl_loss_coef * value;
+    }
+    sum += weight * (loss - o.entropy_coef * tokens[t].entropy);
+  }
+  return sum;
 }
 
 /// Unmasked tokens of a sample, at least 1.
@@ -122,6 +181,48 @@ Real reduced(Reducer reducer, const std::vector<Sample>& samples, const Value& v
   return sum;
 }
 
+/// What the tokens of one sample gain: sums over its later tokens, written out.
+inline std::vector<Real> token_advantages(const AdvantageConfig& a, const Sample& s,
+                                          const SampleTargets& t, Real reward) {
+  const size_t n = s.loss_mask.size();
+  const bool gae = a.estimator == Estimator::kPpo, miles = a.dialect == Dialect::kMiles;
+  const bool discounted = a.estimator == Estimator::kReinforcePlusPlus;
+  std::vector<Real> penalty(n);
+  for (size_t k = 0; k < n && a.kl_coef != 0 && a.estimator != Estimator::kGrpo; ++k) {
+    penalty[k] = a.kl_coef * kl(a.kl_type, a.dialect, t.old_log_probs[k], t.ref_log_probs[k]);
+  }
+  std::vector<Real> out;
+  if (!gae && !discounted) {
+    for (size_t k = 0; k < n; ++k) out.push_back(reward - penalty[k]);
+    return out;
+  }
+  std::vector<size_t> places;  // tokens that are steps of the process
+  for (size_t k = 0; k < n; ++k) {
+    if (!(gae && miles) || s.loss_mask[k] != 0) places.push_back(k);
+  }
+  std::vector<Real> gain(n);
+  size_t last = n;
+  for (const size_t k : places) {
+    gain[k] = discounted && !miles && s.loss_mask[k] == 0 ? 0 : -penalty[k];
+    if (gae || s.loss_mask[k] != 0) last = k;
+  }
+  if (last < n) gain[last] += reward;
+  out.assign(n, 0);
+  for (size_t p = 0; p < places.size(); ++p) {
+    Real factor = 1;
+    for (size_t q = p; q < places.size(); ++q) {
+      Real x = gain[places[q]];
+      if (gae) {
+        const Real next = q + 1 < places.size() ? Real{t.values[places[q + 1]]} : 0;
+        x += a.gamma * next - t.values[places[q]];
+      }
+      out[places[p]] += factor * x;
+      factor *= gae ? Real{a.gamma} * a.lambda : Real{a.gamma};
+    }
+  }
+  return out;
+}
+
 /// Advantages of every response token.
 inline std::vector<std::vector<Real>> advantages(const AdvantageConfig& a,
                                                  const std::vector<Sample>& samples,
@@ -138,21 +239,21 @@ inline std::vector<std::vector<Real>> advantages(const AdvantageConfig& a,
     for (const Real r : group) square += (r - mean) * (r - mean);
     const Real deviation = std::sqrt(square / static_cast<Real>(group.size() - 1));
     Real reward = samples[i].reward;
-    if (a.normalize_rewards && a.estimator != Estimator::kPolicyGradient) {
+    const bool grouped =
+        a.estimator == Estimator::kGrpo || a.estimator == Estimator::kReinforcePlusPlusBaseline;
+    if (a.normalize_rewards && grouped) {
       reward -= mean;
       const bool skipped = a.dialect == Dialect::kMiles && (group.size() == 1 || square < 1e-30L);
       if (a.estimator == Estimator::kGrpo && a.normalize_std && !skipped) {
         reward /= deviation + 1e-6L;
       }
     }
-    out.emplace_back();
+    out.emplace_back(token_advantages(a, samples[i], targets[i], reward));
     for (size_t t = 0; t < samples[i].loss_mask.size(); ++t) {
-      Real x = reward;
-      if (a.estimator != Estimator::kGrpo && a.kl_coef != 0) {
-        x -= a.kl_coef *
-             kl(a.kl_type, a.dialect, targets[i].old_log_probs[t], targets[i].ref_log_probs[t]);
+      Real& x = out.back()[t];
+      if (a.opd_kl_coef) {
+        x -= *a.opd_kl_coef * (Real{targets[i].old_log_probs[t]} - targets[i].teacher_log_probs[t]);
       }
-      out.back().push_back(x);
       if (samples[i].loss_mask[t] == 0) continue;
       count += 1;
       sum += x;

@@ -48,10 +48,55 @@ TEST_CASE("both styles of config.json mean the same") {
   }
   CHECK(parse(config_text(R"("rope_scaling":null,"rope_theta":1e6)")).rope_theta == 1e6);
   CHECK(!parse(config_text(R"("rope_parameters":{"rope_type":"default"})")).rope_scaling.llama3);
+  CHECK(!parse(config_text(R"("rope_scaling":{"type":"default"})")).rope_scaling.llama3);
   CHECK(parse(config_text("", "qwen2")).qkv_bias);
   CHECK(parse(config_text("", "qwen3")).qk_norm);
   CHECK(parse(config_text("", "qwen3")).head_dim == 128);
   CHECK(parse(config_text(R"("eos_token_id":[3,4])")).stop_ids == std::vector<int32_t>{3, 4});
+}
+
+TEST_CASE("of both styles in one config.json the older counts alone, as in transformers") {
+  const std::string parameters = R"("rope_parameters":{"rope_theta":5e5,"rope_type":"default"},)";
+  const std::string llama3 = R"("rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,)"
+                             R"("high_freq_factor":4.0)";
+  const auto both = [&](const std::string& scaling, const std::string& more = "") {
+    return parse(config_text(parameters + R"("rope_scaling":)" + scaling + more));
+  };
+  CHECK(both("{" + llama3 + "}").rope_scaling.llama3);
+  CHECK(both("{" + llama3 + "}").rope_scaling.original_max_positions == 64);
+  CHECK(both("{" + llama3 + "}").rope_theta == 10000);
+  CHECK(both("{" + llama3 + "}", R"(,"rope_theta":7e5)").rope_theta == 7e5);
+  CHECK(both("{" + llama3 + R"(,"rope_theta":9e5})", R"(,"rope_theta":7e5)").rope_theta == 9e5);
+  for (const char* nothing : {"{}", "null"}) {
+    CHECK(both(nothing).rope_theta == 5e5);
+    CHECK(!both(nothing).rope_scaling.llama3);
+  }
+  expect_error(ErrorCode::kUnsupported, "'yarn'",
+               [&] { both(R"({"rope_type":"yarn","factor":4})"); });
+}
+
+TEST_CASE("no product of a model's sizes leaves 64 bits") {
+  const auto refused = [](std::string_view fragment, std::string_view key, int64_t value) {
+    std::string text = config_text("\"head_dim\":4");
+    const auto at = text.find("\"" + std::string(key) + "\":") + key.size() + 3;
+    text.replace(at, text.find_first_of(",}", at) - at, std::to_string(value));
+    expect_error(ErrorCode::kCorrupt, fragment, [&] { parse_model_config(text, "a dump"); });
+    text.replace(at, std::to_string(value).size(), std::to_string(value / 2));
+    return parse_model_config(text, "a dump");
+  };
+  const int64_t wide = int64_t{1} << 21;
+  CHECK(refused("an integer from 1", "hidden_size", wide).hidden == wide / 2);
+  refused("an integer from 1", "intermediate_size", wide);
+  refused("an integer from 1", "vocab_size", int64_t{1} << 31);
+  refused("an integer from 1", "max_position_embeddings", int64_t{1} << 31);
+  refused("the heads have", "head_dim", int64_t{1} << 20);
+  std::string large = config_text("");
+  large.replace(large.find("8,"), 2, "1048576,");
+  large.replace(large.find("12,"), 3, "1048576,");
+  CHECK(parse_model_config(large, "a dump").intermediate == 1048576);
+  large.replace(large.find("layers\":1") + 8, 1, "10000");
+  expect_error(ErrorCode::kCorrupt, "parameters, at most",
+               [&] { parse_model_config(large, "a dump"); });
 }
 
 TEST_CASE("what the engine cannot compute is refused by name") {
@@ -72,6 +117,11 @@ TEST_CASE("what the engine cannot compute is refused by name") {
   unsupported("'sliding_attention'", R"("layer_types":["sliding_attention"])", "qwen2");
   unsupported("'yarn'", R"("rope_scaling":{"type":"yarn","factor":4})");
   unsupported("'linear'", R"("rope_parameters":{"rope_type":"linear","factor":4})");
+  for (const char* key :
+       {"attention_bias", "mlp_bias", "use_sliding_window", "tie_word_embeddings"}) {
+    refused(ErrorCode::kCorrupt, "found null", config_text('"' + std::string(key) + "\":null"));
+  }
+  unsupported("by layer type", R"("rope_parameters":{"full_attention":{"rope_theta":5e5}})");
   unsupported("quantized", R"("quantization_config":{})");
   unsupported("partial rotary", R"("partial_rotary_factor":0.5)");
   refused(ErrorCode::kCorrupt, "\"model_type\" is missing", "{}");
@@ -84,6 +134,9 @@ TEST_CASE("what the engine cannot compute is refused by name") {
   refused(ErrorCode::kCorrupt, "an integer from 1", config_text(R"("head_dim":-4)"));
   const TempFolder folder;
   expect_error(ErrorCode::kIncomplete, "cannot read",
+               [&] { read_model_config(folder.path().string()); });
+  folder.write("adapter_config.json", "{}");
+  expect_error(ErrorCode::kUnsupported, "LoRA adapter",
                [&] { read_model_config(folder.path().string()); });
 }
 

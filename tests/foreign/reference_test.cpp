@@ -66,7 +66,9 @@ int answer(const std::string& path, int out) {
     return say(line + (problems.empty() ? "readable-but-reports-nothing\n" : "")) ? 0 : 1;
   } catch (const Error& error) {
     const bool explained = error.what()[0] != '\0' && !error.where().empty();
-    return say(std::string(to_string(error.code())) + "\n") && explained ? kCodes : 1;
+    // The list counts what exceeds a limit among the corrupt files.
+    const ErrorCode code = error.code() == ErrorCode::kLimit ? ErrorCode::kCorrupt : error.code();
+    return say(std::string(to_string(code)) + "\n") && explained ? kCodes : 1;
   }
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("compression is bounded, other methods are refused by number") {
   std::string zip = make_zip(members);
   patch<uint32_t>(zip, entry_at(zip, 1) + 24, 0x7FFFFFFF);
   patch<uint32_t>(zip, zip.find("x/data/0") - kLocal + 22, 0x7FFFFFFF);
-  refused(ErrorCode::kCorrupt, "at most 100 times", zip);
+  refused(ErrorCode::kLimit, "64 MiB and eight times", zip);
 }
 
 TEST_CASE("encryption is refused") {

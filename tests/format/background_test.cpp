@@ -1,6 +1,8 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "format/background_writer.h"
 #include "format/dump_reader.h"
@@ -72,4 +74,37 @@ TEST_CASE("an error of the background is thrown, once and for all, and loses not
     // Two writes begin a dump, one acknowledges a unit.
     CHECK(DumpReader::open(path).units().size() == static_cast<size_t>(writes - 2));
   }
+}
+
+namespace {
+
+/// A disk on which nothing is durable at once.
+class SlowDisk final : public System {
+ public:
+  int fsync(int file) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(15));
+    return System::fsync(file);
+  }
+};
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+TEST_CASE("a slow disk holds up the run: what is not stored is never more than a second's") {
+  TemporaryFolder folder;
+  WriterOptions options;
+  options.system = std::make_shared<SlowDisk>();
+  BackgroundWriter writer(DumpWriter::create(folder / "a", kMeta, options), UINT64_MAX);
+  const auto begin = std::chrono::steady_clock::now();
+  for (uint64_t unit = 0; unit < 40; ++unit) writer.append(unit_path(unit), unit_datasets(unit));
+  CHECK(seconds_since(begin) > 0.5);
+  const size_t stored = DumpReader::open(folder / "a").units().size();
+  CHECK(stored > 15);
+  const auto handed = writer.drain();
+  REQUIRE(handed.has_value());
+  CHECK(handed->size() == 40);
+  CHECK(DumpReader::open(folder / "a").units().size() == 40);
 }

@@ -196,6 +196,32 @@ TEST_CASE("one writer at a time, and only where there is room") {
   CHECK(snapshot(folder / "a")[0].first == "notes.txt");
 }
 
+TEST_CASE("what no reader takes is not written, and what was written before is whole") {
+  TemporaryFolder folder;
+  const auto refused = [&](const WriterOptions& options, const std::string& words) {
+    const std::string path = folder / words;
+    DumpWriter writer = DumpWriter::create(path, kMeta, options);
+    uint64_t units = 0;
+    try {
+      while (units < 1000) append_units(writer, units, units + 1), ++units;
+    } catch (const Error& e) {
+      CHECK(e.code() == ErrorCode::kUnsupported);
+      CHECK_THAT(e.what(), Catch::Contains(words));
+    }
+    CHECK(units < 1000);
+    CHECK(DumpReader::open(path).units().size() == units);
+    writer.seal();
+    CHECK(rule_of(path, true).empty());
+    return units;
+  };
+  WriterOptions small;
+  small.unit_bytes = 100;
+  CHECK(refused(small, "of which readers take") == 0);
+  WriterOptions few;
+  few.manifest_bytes = (uint64_t{1} << 20) + 5000;
+  CHECK(refused(few, "is full") > 10);
+}
+
 TEST_CASE("differences between steps lead back to a full copy") {
   TemporaryFolder folder;
   Random random(8);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "format/dump_files.h"
 #include "format/dump_writer.h"
 #include "tests/format/support.h"
 

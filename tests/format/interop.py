@@ -1,7 +1,11 @@
-"""Compares units with what h5py reads from them, and makes hostile units.
+"""Compares units with what h5py reads from them, and makes sound and hostile units.
 
 usage: interop.py compare UNIT.h5 VALUES_DIR     every dataset against VALUES_DIR/<path with _ for />
        interop.py hostile SOUND.h5 OUT_DIR       writes OUT_DIR/<rule>.<case>.h5
+       interop.py strange OUT_DIR VALUES_DIR     writes OUT_DIR/<case>.h5 as another writer would, with
+                                                 CONTENT LOGICAL in OUT_DIR/<case>.txt
+       interop.py golden LISTING UNIT.h5...      every dataset against the lines UNIT PATH DTYPE DIMS
+                                                 HASH of LISTING
 """
 import pathlib
 import shutil
@@ -9,8 +13,8 @@ import struct
 import sys
 
 import h5py
-import hdf5plugin  # noqa: F401  registers the zstd filter
 import numpy as np
+import xxhash
 
 
 def compare(unit, values):
@@ -187,5 +191,97 @@ def hostile(sound, out):
     print(f"{len(HOSTILE) + 1} hostile files")
 
 
+def digest(data):
+    return xxhash.xxh3_128_hexdigest(data)
+
+
+STRANGE = {
+    "plain": {},
+    "many": {"links": 500},
+    "ordered": {"links": 40, "extra": 12, "order": True},
+    "attributes": {"extra": 27, "long": 6000},
+    "timed": {"times": True},
+}
+
+
+def put(group, name, array, times, extra, long, **how):
+    """A dataset as format/SPEC.md describes it; returns its line of the content."""
+    dataset = group.create_dataset(name, data=array, track_times=times, **how)
+    dtype = {"i": "i", "u": "u", "f": "f"}[array.dtype.kind] + str(8 * array.dtype.itemsize)
+    more = {f"note{i}": b"x" * (i + 1) for i in range(extra)}
+    if long:
+        more["columns"] = b"y" * long
+    attributes = {"dtype": dtype.encode(), "hash": digest(array.tobytes()).encode(),
+                  "encoding": b"plain", **more}
+    for key, text in attributes.items():
+        dataset.attrs[key] = np.bytes_(text)
+    dataset.attrs["shape"] = np.array([array.size], "<u8")
+    notes = "".join(f" {key}={digest(more[key])}" for key in sorted(more))
+    return f"{dataset.name[1:]} {dtype} {array.size} {digest(array.tobytes())}{notes}\n", array.nbytes
+
+
+def strange(out, values):
+    """Units by h5py alone, in every form that the format allows."""
+    zstd = dict(compression=32015, compression_opts=(3,))
+    for case, want in STRANGE.items():
+        order, times = want.get("order", False), want.get("times", False)
+        extra, long = want.get("extra", 0), want.get("long", 0)
+        lines, logical = [], 0
+        (values / case).mkdir()
+
+        def add(group, name, array, **how):
+            nonlocal logical
+            line, size = put(group, name, array, times, extra, long, **how)
+            lines.append(line)
+            logical += size
+            path = f"{group.name[1:]}/{name}".replace("/", "_")
+            (values / case / path).write_bytes(array.tobytes())
+
+        with h5py.File(out / f"{case}.h5", "w", libver=("v110", "v110"), track_order=order) as file:
+            for key, text in {"format": "rlreplay", "version": "0.9", "unit": "rollout/0.h5"}.items():
+                file.attrs[key] = np.bytes_(text)
+            group = file.create_group("0", track_order=order)
+            below = group.create_group("events/below")
+            for i in range(want.get("links", 3)):
+                add(group, f"n{i}", np.arange(i, i + 5, dtype="<i4"))
+            for kind in "<i1 <u1 <i2 <u2 <i8 <u8 <f4 <f8".split():
+                array = (np.arange(70_000) % 251).astype(kind)
+                shuffle = array.itemsize > 1
+                add(below, f"few{kind[1:]}", array, chunks=(3_000,), shuffle=shuffle, **zstd)
+                add(below, f"one{kind[1:]}", array, chunks=(70_000,), shuffle=shuffle, **zstd)
+                add(below, f"none{kind[1:]}", array[:0])
+            many = np.zeros(2_500_000, "<u1")
+            add(group, "many", many, chunks=(1_000,), **zstd)
+        lines.sort(key=lambda line: line.split(" ")[0].encode())
+        content = digest(("rlreplay content\n" + "".join(lines)).encode())
+        (out / f"{case}.txt").write_text(f"{content} {logical}\n")
+    print(f"{len(STRANGE)} units of another writer")
+
+
+def golden(listing, *units):
+    want = set(listing.read_text().splitlines())
+    seen = set()
+    for path in units:
+        def visit(name, dataset):
+            if not isinstance(dataset, h5py.Dataset):
+                return
+            attributes = dataset.attrs
+            dims = ",".join(str(n) for n in attributes["shape"])
+            assert dataset.size == np.prod(attributes["shape"]), name
+            if attributes["encoding"] == b"plain":
+                assert digest(dataset[...].tobytes()) == attributes["hash"].decode(), name
+            seen.add(f"{path} {name} {attributes['dtype'].decode()} {dims} "
+                     f"{attributes['hash'].decode()}")
+        with h5py.File(path) as file:
+            file.visititems(visit)
+    assert want == seen, want ^ seen
+    print(f"{len(seen)} datasets of golden dumps equal")
+
+
 if __name__ == "__main__":
-    {"compare": compare, "hostile": hostile}[sys.argv[1]](*map(pathlib.Path, sys.argv[2:]))
+    # Registers the zstd filter, which leaves the frames' checksums out; HDF5_PLUGIN_PATH leads to the
+    # project's own.
+    if sys.argv[1] != "strange":
+        import hdf5plugin  # noqa: F401
+    {"compare": compare, "hostile": hostile, "strange": strange,
+     "golden": golden}[sys.argv[1]](*map(pathlib.Path, sys.argv[2:]))

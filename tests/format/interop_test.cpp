@@ -2,7 +2,9 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <sstream>
 
+#include "format/dump_reader.h"
 #include "format/rule.h"
 #include "tests/format/support.h"
 
@@ -23,9 +25,18 @@ bool runs(const std::string& command) { return std::system(command.c_str()) == 0
 std::string python() {
   const char* given = std::getenv("RLREPLAY_PYTHON");
   const std::string path = given != nullptr ? given : "python3";
-  if (runs(path + " -c 'import h5py, hdf5plugin' 2>/dev/null")) return path;
+  if (runs(path + " -c 'import h5py, hdf5plugin, xxhash' 2>/dev/null")) return path;
   std::cout << "skipped: no Python with h5py and hdf5plugin (RLREPLAY_PYTHON names one)\n";
   return {};
+}
+
+bool is_sanitized(const char* program) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  std::cout << "skipped: " << program << " cannot load a plugin that is built with a sanitizer\n";
+  return true;
+#else
+  return program == nullptr;
+#endif
 }
 
 std::vector<Dataset> datasets() {
@@ -116,11 +127,72 @@ TEST_CASE("hostile units with a sound hash are refused by the rule that they bre
   CHECK(files > 40);
 }
 
+TEST_CASE("units of another writer are read as h5py wrote them") {
+  if (is_sanitized("h5py")) return;
+  const std::string interpreter = python();
+  if (interpreter.empty()) return;
+  TemporaryFolder folder;
+  fs::create_directory(folder / "values");
+  fs::create_directory(folder / "units");
+  REQUIRE(runs("HDF5_PLUGIN_PATH=" RLREPLAY_PLUGINS " " + interpreter + " " + kScript +
+               " strange " + folder / "units" + " " + folder / "values"));
+  ThreadPool pool(2);
+  int units = 0;
+  for (const auto& entry : fs::directory_iterator(folder / "units")) {
+    if (entry.path().extension() != ".txt") continue;
+    const std::string name = entry.path().stem().string();
+    CAPTURE(name);
+    const std::string bytes = read_text(folder / ("units/" + name + ".h5"));
+    std::istringstream said(read_text(entry.path().string()));
+    UnitRecord record{"rollout/0.h5", bytes.size(), 0, hash_of(bytes), {}, {"0"}};
+    std::string content;
+    said >> content >> record.logical;
+    record.content = Hash::from_hex(content).value();
+    const UnitReader reader =
+        UnitReader::open(copy_of(std::as_bytes(std::span<const char>(bytes))), record, pool);
+    size_t files = 0;
+    for (const auto& value : fs::directory_iterator(folder / ("values/" + name))) {
+      files += value.is_regular_file();
+    }
+    CHECK(reader.datasets().size() == files);
+    for (const StoredDataset& d : reader.datasets()) {
+      std::string path = d.path;
+      std::replace(path.begin(), path.end(), '/', '_');
+      std::vector<std::byte> out(d.bytes);
+      reader.read(d, out);
+      CHECK(text_of(out) == read_text(folder / ("values/" + name + "/" + path)));
+    }
+    ++units;
+  }
+  CHECK(units == 5);
+}
+
+TEST_CASE("h5py reads golden dumps as this reader does") {
+  const std::string interpreter = python();
+  if (interpreter.empty()) return;
+  TemporaryFolder folder;
+  std::string listing, command = interpreter + " " + kScript + " golden " + folder / "listing";
+  for (const char* version : {"0.1", "0.9"}) {
+    const std::string path = std::string(RLREPLAY_SOURCE "/tests/golden/dumps/") + version;
+    const DumpReader dump = DumpReader::open(path);
+    for (const UnitRecord& record : dump.units()) {
+      const std::string file = path + "/" + record.path;
+      command += " " + file;
+      const UnitReader unit = dump.open_unit(record);
+      for (const StoredDataset& d : unit.datasets()) {
+        std::string dims;
+        for (const uint64_t n : d.shape) dims += (dims.empty() ? "" : ",") + std::to_string(n);
+        listing += file + " " + d.path + " " + std::string(to_string(d.dtype)) + " " + dims + " " +
+                   d.hash.hex() + "\n";
+      }
+    }
+  }
+  write_text(folder / "listing", listing);
+  CHECK(runs(command));
+}
+
 TEST_CASE("h5dump reads with the project's own plugin") {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  std::cout << "skipped: h5dump cannot load a plugin that is built with a sanitizer\n";
-  return;
-#endif
+  if (is_sanitized("h5dump")) return;
   if (!runs("h5dump --version >/dev/null 2>&1")) {
     std::cout << "skipped: no h5dump\n";
     return;

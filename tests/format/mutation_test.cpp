@@ -6,7 +6,7 @@
 #include "tests/format/dumps.h"
 
 /// Random damage to the kinds of file: all of it must be refused, by a rule that is checked
-/// before libhdf5 sees a byte.
+/// before a byte of a unit is parsed.
 using namespace rlreplay;
 using namespace rlreplay::format;
 using namespace rlreplay::format::test;
@@ -63,7 +63,7 @@ bool before_container(Rule rule) { return rule <= Rule::kUnitHash; }
 
 }  // namespace
 
-TEST_CASE("every mutation is refused before libhdf5 sees a byte, or changes nothing") {
+TEST_CASE("every mutation is refused before a unit is parsed, or changes nothing") {
   const uint64_t seed = 20260101;
   const int trials = full() ? 10'000 : 1'000;
   TemporaryFolder folder;

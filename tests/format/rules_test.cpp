@@ -102,7 +102,7 @@ TEST_CASE("a breach's kind decides the exit code") {
   }
 }
 
-TEST_CASE("libhdf5 can be given checked bytes only") {
+TEST_CASE("the reader of HDF5 can be given checked bytes only") {
   using Door = decltype(&h5::contents_of);
   using Limits = const h5::Limits&;
   STATIC_REQUIRE(std::is_invocable_v<Door, const CheckedImage&, Limits, std::string, Faults&>);

@@ -160,6 +160,7 @@ TEST_CASE("stored data that does not fit together is refused") {
   check([](RolloutData& d, auto&) { d.offsets[1] = 1 << 20; });
   check([](RolloutData& d, auto&) { d.loss_mask->values[0] = 2; });
   check([](RolloutData& d, auto&) { d.group_id->presence[0] = 3; });
+  check([](RolloutData& d, auto&) { d.tokens[1] = -1; });
   check([](RolloutData& d, auto&) { (*d.prompt_length)[0] = 1000; });
   check([&](RolloutData&, auto& all) { erase(all, "3/tokens"); });
   check([&](RolloutData&, auto& all) { erase(all, "3/offsets"); });

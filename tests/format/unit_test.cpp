@@ -217,6 +217,22 @@ TEST_CASE("names of any bytes become link names") {
   CHECK(link_name("a/b c%\xff") == "a%2Fb%20c%25%FF");
 }
 
+TEST_CASE("paths of units, and the ranks in them") {
+  const std::string longest(100, 'n');
+  CHECK(sound_unit_path("rollout/" + longest + ".h5"));
+  CHECK(sound_unit_path("train/" + longest + "/" + longest + ".h5"));
+  CHECK_FALSE(sound_unit_path("rollout/" + longest + "n.h5"));
+  CHECK_FALSE(sound_unit_path("rollout/.h5"));
+  CHECK_FALSE(sound_unit_path("rollout/0.h5.tmp"));
+  CHECK(rank_of("train/0-0/rank0.h5") == 0);
+  CHECK(rank_of("train/0-0/rank17.h5") == 17);
+  for (const char* none : {"rank", "rank-3", "rank007", "rank+1", "rank1x", "rank 1", "Rank1",
+                           "rank99999999999999999999", "1"}) {
+    CAPTURE(none);
+    CHECK(rank_of("train/0-0/" + std::string(none) + ".h5") == 0);
+  }
+}
+
 TEST_CASE("one flipped byte anywhere in a unit is found by its hash") {
   Random random(6);
   const EncodedUnit unit = encode({dataset("0/tokens", DType::kI32, {9000}, random)}, 1);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the fuzzers' seed corpus from files of the tests. usage: make_corpus.py OUT
 
-A folder a target: manifests and journals also as the bodies of their records, with the word
+A folder a target: units of golden dumps; manifests and journals also as the bodies of their records, with the word
 PREVIOUS for the hash of the line before; pickles out of the files of torch.save.
 """
 import json
@@ -28,6 +28,9 @@ def records():
         lines = [re.sub(r'"previous":"\w+"', '"previous":"PREVIOUS"', body(line))
                  for line in journal.splitlines()]
         yield "journal", dump.name + "-bodies", "\n".join(lines)
+        for unit in sorted(dump.rglob("*.h5")):
+            name = unit.relative_to(dump).as_posix().replace("/", "-")
+            yield "hdf5", f"{dump.name}-{name}", unit.read_bytes()
 
 
 def torch_files():

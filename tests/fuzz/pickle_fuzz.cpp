@@ -23,7 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace rlreplay;
   return fuzz::answer([&] {
     const OneRecord records;
-    foreign::Tree tree;
+    Budget budget(size);
+    foreign::Tree tree(&budget);
     foreign::PickleMachine machine({data, size}, tree, records);
     const foreign::Value root = machine.run();
     check_tree(tree, root, size);

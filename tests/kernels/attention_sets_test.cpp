@@ -89,3 +89,79 @@ TEST_CASE("attention: signed zeros, subnormals, tiny and huge numbers") {
     return random.below(2) == 0 ? -0.0f : -1e-38f * static_cast<float>(random.uniform());
   });
 }
+
+namespace {
+
+/// Which elements are no numbers; the bits of the others.
+std::string numbers(const Guarded<float>& x) {
+  std::string out;
+  const auto view = x.view();
+  for (int64_t r = 0; r < view.rows; ++r) {
+    for (int64_t c = 0; c < view.cols; ++c) {
+      const float value = std::isnan(view(r, c)) ? NAN : view(r, c);
+      out.append(reinterpret_cast<const char*>(&value), sizeof value);
+    }
+  }
+  return out;
+}
+
+/// What a batch holds once `spoil` has put something that is no finite number into it.
+void compare_spoilt(const AttentionShape& shape,
+                    const std::function<void(AttentionBatch&)>& spoil) {
+  require_equal_sets([&](const KernelSet& set, rlreplay::ThreadPool& pool) {
+    AttentionBatch batch = drawn(shape, normal);
+    batch.forward(reference_kernels(), *pools()[0]);  // finite lse and delta, unless spoilt
+    spoil(batch);
+    batch.backward(set, pool);
+    const std::string backward = numbers(batch.dq) + numbers(batch.dk) + numbers(batch.dv);
+    batch.forward(set, pool);
+    CAPTURE(set.name, pool.threads());
+    return backward + numbers(batch.out) + numbers(batch.lse);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("attention: an infinity or NaN touches what depends on it and nothing else") {
+  const AttentionShape shape{.lengths = {70, 9}, .heads = 4, .group = 2, .size = 24};
+  using Tensor = Guarded<float> AttentionBatch::*;
+  for (const float bad : {INFINITY, -INFINITY, NAN}) {
+    for (const int64_t row : {0, 3, 40, 63, 64, 69, 73}) {
+      for (const Tensor tensor :
+           {&AttentionBatch::q, &AttentionBatch::k, &AttentionBatch::v, &AttentionBatch::dout}) {
+        CAPTURE(bad, row);
+        compare_spoilt(shape, [&](AttentionBatch& batch) { (batch.*tensor)(row, 5) = bad; });
+      }
+      compare_spoilt(shape, [&](AttentionBatch& batch) { batch.lse(row, 1) = bad; });
+    }
+  }
+}
+
+TEST_CASE("attention: rows before an infinite key and keys behind an infinite query stay numbers") {
+  AttentionBatch batch = drawn({.lengths = {70}, .heads = 1, .group = 1, .size = 24}, normal);
+  const auto numbers_in = [](const Guarded<float>& x, int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t c = 0; c < x.view().cols; ++c) {
+        if (!std::isfinite(x.view()(r, c))) return false;
+      }
+    }
+    return true;
+  };
+  for (const KernelSet* set :
+       {&reference_kernels(), &cpu_kernel_sets().front(), &cpu_kernel_sets().back()}) {
+    CAPTURE(set->name);
+    AttentionBatch key = batch, query = batch;
+    key.forward(*set, *pools()[0]);
+    key.k(40, 0) = INFINITY;
+    key.backward(*set, *pools()[0]);
+    REQUIRE(numbers_in(key.dq, 0, 40));
+    REQUIRE_FALSE(numbers_in(key.dq, 40, 41));
+    query.forward(*set, *pools()[0]);
+    query.q(40, 0) = INFINITY;
+    query.dout(40, 0) = INFINITY;
+    query.backward(*set, *pools()[0]);
+    REQUIRE(numbers_in(query.dk, 41, 70));
+    REQUIRE(numbers_in(query.dv, 41, 70));
+    REQUIRE_FALSE(numbers_in(query.dk, 40, 41));
+  }
+}

@@ -46,7 +46,7 @@ class Outputs {
     hashes_[name] = rlreplay::hash_of(std::as_bytes(std::span(values))).hex();
   }
   TokenSum token_sum(std::vector<int64_t>& sum, int64_t rows, int64_t cols) {
-    return {{sum.data(), rows, cols}, kScale, T, &overflow_};
+    return {{sum.data(), rows, cols}, kScale, T, &rejected_};
   }
 
   void products() {
@@ -213,7 +213,7 @@ class Outputs {
 
   const KernelSet& set_;
   rlreplay::ThreadPool& pool_;
-  uint32_t overflow_ = 0;
+  Rejected rejected_;
   rlreplay::GoldenEntries hashes_;
 };
 

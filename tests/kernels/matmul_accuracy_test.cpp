@@ -63,13 +63,13 @@ TEST_CASE("matmul: y, dx and dw are as close to float64 as libtorch's float32") 
     dw.fill(0);
     std::vector<Range> leaves;
     append_token_leaves(0, M, 256, leaves);
-    uint32_t overflow = 0;
+    Rejected rejected;
     MatmulTokens op{dy.view(),
                     x.view(),
                     leaves,
-                    {dw.view(), kScale, static_cast<int64_t>(leaves.size()), &overflow}};
+                    {dw.view(), kScale, static_cast<int64_t>(leaves.size()), &rejected}};
     set.matmul_tokens(op, pool);
-    REQUIRE(overflow == 0);
+    REQUIRE_FALSE(rejected.any());
 
     const auto check = [](const std::vector<double>& got, const aten::Array& want,
                           const aten::Array& float32) {

@@ -227,7 +227,7 @@ struct TokenInput {
 
 struct TokenResult {
   int64_t sum = 0;
-  uint32_t overflow = 0;
+  Rejected rejected;
   friend bool operator==(const TokenResult&, const TokenResult&) = default;
 };
 
@@ -249,11 +249,11 @@ TokenResult expected(const TokenInput& in, const TokenRules& rules) {
   while ((int64_t{1} << log2) < in.contributions) ++log2;
   if (!rules.limit_rounds_log2_up && (int64_t{1} << log2) != in.contributions) --log2;
   const double limit = std::ldexp(1.0, 62 - scale - log2);
-  TokenResult out{in.start, 0};
+  TokenResult out{in.start, {}};
   const auto add = [&](double a) {
     const bool accepted = rules.limit_is_excluded ? std::fabs(a) < limit : std::fabs(a) <= limit;
     if (!accepted) {
-      out.overflow = 1;
+      out.rejected.add(static_cast<float>(a), 0);
       if (rules.rejected_adds_nothing || std::isnan(a)) return;
       a = std::copysign(limit, a);
     }
@@ -281,12 +281,12 @@ TokenResult expected(const TokenInput& in, const TokenRules& rules) {
 }
 
 TokenResult result_of(const KernelSet& set, const TokenInput& in) {
-  TokenResult out{in.start, 0};
+  TokenResult out{in.start, {}};
   MatmulTokens op;
   op.dy = in.dy.view();
   op.x = in.x.view();
   op.leaves = in.leaves;
-  op.dw = {{&out.sum, 1, 1}, in.scale, in.contributions, &out.overflow};
+  op.dw = {{&out.sum, 1, 1}, in.scale, in.contributions, &out.rejected};
   set.matmul_tokens(op, *pools()[0]);
   return out;
 }

@@ -32,12 +32,13 @@ TEST_CASE("limit_exponent: 62 - scale - ceil(log2 contributions)") {
 }
 
 TEST_CASE("contribute: rounds ties to even, wraps, and flags what is too large") {
-  uint32_t overflow = 0;
+  Rejected rejected;
   int64_t sum = 0;
+  const TokenSum to{.sum = {&sum, 1, 1}, .rejected = &rejected};
   const TokenRounding one{4.0f, 1.0};
   const auto rounded = [&](float a) {
     sum = 0;
-    contribute(one, a, sum, &overflow);
+    contribute(one, a, to, 0, 0);
     return sum;
   };
   REQUIRE(rounded(0.5f) == 0);
@@ -47,17 +48,31 @@ TEST_CASE("contribute: rounds ties to even, wraps, and flags what is too large")
   REQUIRE(rounded(-1.5f) == -2);
   REQUIRE(rounded(-2.5f) == -2);
   REQUIRE(rounded(std::nextafter(4.0f, 0.0f)) == 4);
-  REQUIRE(overflow == 0);
+  REQUIRE_FALSE(rejected.any());
 
   for (const float bad : {4.0f, -4.0f, std::numeric_limits<float>::infinity(), std::nanf("")}) {
-    overflow = 0;
+    rejected = {};
     REQUIRE(rounded(bad) == 0);
-    REQUIRE(overflow == 1);
+    REQUIRE(rejected.any());
+    REQUIRE(rejected.finite() == std::isfinite(bad));
   }
 
-  overflow = 0;
+  rejected = {};
   sum = std::numeric_limits<int64_t>::max();
-  contribute(one, 1.0f, sum, &overflow);
+  contribute(one, 1.0f, to, 0, 0);
   REQUIRE(sum == std::numeric_limits<int64_t>::min());
-  REQUIRE(overflow == 0);
+  REQUIRE_FALSE(rejected.any());
+}
+
+TEST_CASE("of what was rejected the first that is no number is named, else the first") {
+  Rejected rejected;
+  rejected.add(1e30f, 7);
+  rejected.add(-1e30f, 9);
+  REQUIRE(rejected.finite());
+  REQUIRE(rejected.element() == 7);
+  rejected.add(INFINITY, 12);
+  rejected.add(NAN, 8);
+  rejected.add(1e30f, 2);
+  REQUIRE_FALSE(rejected.finite());
+  REQUIRE(rejected.element() == 8);
 }

@@ -22,18 +22,18 @@ struct Tokens {
 
 struct Sum {
   Guarded<int64_t> dw;
-  uint32_t overflow = 0;
+  Rejected rejected;
 };
 
 Sum sum_of(const KernelSet& set, const Tokens& in, std::span<const Range> leaves, ThreadPool& pool,
            int64_t start = 0, bool accumulate = true) {
-  Sum out{Guarded<int64_t>(in.dy.view().cols, in.x.view().cols)};
+  Sum out{Guarded<int64_t>(in.dy.view().cols, in.x.view().cols), {}};
   out.dw.fill(start);
   MatmulTokens op;
   op.dy = in.dy.view();
   op.x = in.x.view();
   op.leaves = leaves;
-  op.dw = {out.dw.view(), in.scale, in.contributions, &out.overflow};
+  op.dw = {out.dw.view(), in.scale, in.contributions, &out.rejected};
   op.accumulate = accumulate;
   set.matmul_tokens(op, pool);
   return out;
@@ -59,7 +59,7 @@ Tokens tokens(Random& random, int64_t n, int64_t k, int64_t samples, int64_t lon
 void require_equal(const Sum& got, const Sum& want) {
   REQUIRE(got.dw.intact());
   REQUIRE((got.dw.bytes() == want.dw.bytes()));
-  REQUIRE(got.overflow == want.overflow);
+  REQUIRE((got.rejected == want.rejected));
 }
 
 void compare(const Tokens& in, int64_t start) {
@@ -118,14 +118,14 @@ TEST_CASE("matmul_tokens: sums too large for a cache are overwritten, then added
   const auto run = [&](const KernelSet& set, ThreadPool& pool) {
     rlreplay::Buffer<int64_t> dw(static_cast<size_t>(n * k));
     std::fill_n(dw.data(), dw.size(), int64_t{77});
-    uint32_t overflow = 0;
+    Rejected rejected;
     MatmulTokens op{in.dy.view(), in.x.view(), in.leaves, {{dw.data(), n, k}, 20}, false};
     op.dw.contributions = in.contributions;
-    op.dw.overflow = &overflow;
+    op.dw.rejected = &rejected;
     set.matmul_tokens(op, pool);
     op.accumulate = true;
     set.matmul_tokens(op, pool);
-    REQUIRE(overflow == 0);
+    REQUIRE_FALSE(rejected.any());
     return std::vector<int64_t>(dw.data(), dw.data() + dw.size());
   };
   const std::vector<int64_t> want = run(reference_kernels(), *pools()[0]);
@@ -164,7 +164,7 @@ TEST_CASE("matmul_tokens: any split of the leaves, added in any order, gives the
       for (const Range& leaf : in.leaves) {
         parts[static_cast<size_t>(random.below(static_cast<int64_t>(ranks)))].push_back(leaf);
       }
-      Sum total{Guarded<int64_t>(13, 37)};
+      Sum total{Guarded<int64_t>(13, 37), {}};
       total.dw.fill(0);
       while (!parts.empty()) {
         const auto at = parts.begin() + random.below(static_cast<int64_t>(parts.size()));
@@ -213,14 +213,12 @@ TEST_CASE("matmul_tokens: a planted overflow is seen in any split and gone at sc
        {&reference_kernels(), &cpu_kernel_sets().front(), &cpu_kernel_sets().back()}) {
     CAPTURE(set->name);
     Sum flagged = sum_of(*set, in, in.leaves, *pools()[2]);
-    REQUIRE(flagged.overflow == 1);
-    uint32_t seen = 0;
+    REQUIRE(flagged.rejected.element() / 37 == 4);  // where x is larger still, too
+    REQUIRE(flagged.rejected.finite());
     for (const Range& leaf : in.leaves) {
       const Sum one = sum_of(*set, in, {&leaf, 1}, *pools()[1]);
-      REQUIRE(one.overflow == (leaf == victim ? 1 : 0));
-      seen |= one.overflow;
+      REQUIRE(one.rejected.any() == (leaf == victim));
     }
-    REQUIRE(seen == 1);
 
     // The rejected contribution added nothing: without its leaf, the element is the same.
     std::vector<Range> others;
@@ -228,12 +226,12 @@ TEST_CASE("matmul_tokens: a planted overflow is seen in any split and gone at sc
       if (!(leaf == victim)) others.push_back(leaf);
     }
     Sum without = sum_of(*set, in, others, *pools()[1]);
-    REQUIRE(without.overflow == 0);
+    REQUIRE_FALSE(without.rejected.any());
     REQUIRE(without.dw(4, 9) == flagged.dw(4, 9));
 
     Tokens again = in;
     again.scale -= 8;
-    REQUIRE(sum_of(*set, again, again.leaves, *pools()[1]).overflow == 0);
+    REQUIRE_FALSE(sum_of(*set, again, again.leaves, *pools()[1]).rejected.any());
 
     Tokens below = in;
     below.dy(victim.begin, 4) = std::nextafter(limit, 0.0f);
@@ -242,8 +240,18 @@ TEST_CASE("matmul_tokens: a planted overflow is seen in any split and gone at sc
     for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
       Tokens worse = in;
       worse.dy(victim.begin, 4) = bad;
-      REQUIRE(sum_of(*set, worse, {&victim, 1}, *pools()[1]).overflow == 1);
-      REQUIRE(sum_of(*set, worse, {&victim, 1}, *pools()[1]).dw(4, 9) == 0);
+      Sum bad_sum = sum_of(*set, worse, {&victim, 1}, *pools()[1]);
+      REQUIRE(bad_sum.rejected.any());
+      REQUIRE_FALSE(bad_sum.rejected.finite());
+      REQUIRE(bad_sum.rejected.element() == 4 * 37);  // the whole row is spoilt
+      REQUIRE(bad_sum.dw(4, 9) == 0);
+      require_equal(bad_sum, sum_of(reference_kernels(), worse, {&victim, 1}, *pools()[0]));
+      // The last column of a panel that is not full: padding is no element.
+      worse = in;
+      worse.x(victim.begin, 36) = bad;
+      for (int64_t n = 0; n < 13; ++n) worse.dy(victim.begin, n) = 1;
+      bad_sum = sum_of(*set, worse, {&victim, 1}, *pools()[1]);
+      REQUIRE(bad_sum.rejected.element() % 37 == 36);
     }
   }
 }

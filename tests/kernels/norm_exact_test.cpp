@@ -11,11 +11,12 @@ namespace {
 /// Gradients of one parameter of each kind that is summed over tokens: norm, bias, embedding.
 struct Sums {
   Guarded<int64_t> dw, dbias, dtable;
-  uint32_t norm_overflow = 0, bias_overflow = 0, table_overflow = 0;
+  Rejected norm_rejected, bias_rejected, table_rejected;
 
   bool overflow() const {
-    REQUIRE((norm_overflow == bias_overflow && bias_overflow == table_overflow));
-    return norm_overflow != 0;
+    REQUIRE((norm_rejected.any() == bias_rejected.any()));
+    REQUIRE((bias_rejected.any() == table_rejected.any()));
+    return norm_rejected.any();
   }
   std::string bytes() const { return dw.bytes() + dbias.bytes() + dtable.bytes(); }
 };
@@ -38,7 +39,7 @@ struct Batch {
     }
   }
 
-  Sums empty() const { return {{1, cols}, {1, cols}, {kIds, cols}}; }
+  Sums empty() const { return {{1, cols}, {1, cols}, {kIds, cols}, {}, {}, {}}; }
 
   /// Adds the tokens in `pick`, in that order; `padding` tokens are there but do not count.
   void add(const KernelSet& set, ThreadPool& pool, const std::vector<int64_t>& pick, int scale,
@@ -63,12 +64,12 @@ struct Batch {
                            .residual = {},
                            .dx = Heads<float>(dx.view()),
                            .counts = counts.data(),
-                           .dw = {sums.dw.view(), scale, tokens, &sums.norm_overflow}},
+                           .dw = {sums.dw.view(), scale, tokens, &sums.norm_rejected}},
                           pool);
     set.bias_tokens(
-        {pdy.view(), counts.data(), {sums.dbias.view(), scale, tokens, &sums.bias_overflow}}, pool);
+        {pdy.view(), counts.data(), {sums.dbias.view(), scale, tokens, &sums.bias_rejected}}, pool);
     set.embedding_tokens(
-        {pdy.view(), pids.data(), 0, {sums.dtable.view(), scale, tokens, &sums.table_overflow}},
+        {pdy.view(), pids.data(), 0, {sums.dtable.view(), scale, tokens, &sums.table_rejected}},
         pool);
   }
 };
@@ -90,13 +91,17 @@ void merge(Guarded<int64_t>& to, Guarded<int64_t>& from, bool subtract) {
   }
 }
 
+void merge(Rejected& to, const Rejected& from) {
+  if (from.any()) to.add(from.finite() ? 1.0f : INFINITY, from.element());
+}
+
 void merge(Sums& to, Sums& from, bool subtract = false) {
   merge(to.dw, from.dw, subtract);
   merge(to.dbias, from.dbias, subtract);
   merge(to.dtable, from.dtable, subtract);
-  to.norm_overflow |= from.norm_overflow;
-  to.bias_overflow |= from.bias_overflow;
-  to.table_overflow |= from.table_overflow;
+  merge(to.norm_rejected, from.norm_rejected);
+  merge(to.bias_rejected, from.bias_rejected);
+  merge(to.table_rejected, from.table_rejected);
 }
 
 std::vector<int64_t> shuffled(Random& random, int64_t n) {
@@ -176,9 +181,17 @@ TEST_CASE("token sums: a contribution at the limit raises the flag, whatever the
     Sums want = zeroed(batch);
     batch.add(reference_kernels(), *pools()[0], shuffled(random, 32), kScale, want);
     REQUIRE(want.overflow() == overflows);
+    if (overflows) {
+      REQUIRE(want.bias_rejected.element() == 39);
+      REQUIRE(want.bias_rejected.finite() == std::isfinite(value));
+      REQUIRE(want.table_rejected.element() == batch.ids[17] * 40 + 39);
+    }
     for (const int64_t ranks : {1, 2, 4, 32}) {
       const Sums got = over_ranks(batch, random, shuffled(random, 32), ranks, kScale);
       REQUIRE(got.overflow() == overflows);
+      REQUIRE((got.norm_rejected == want.norm_rejected));
+      REQUIRE((got.bias_rejected == want.bias_rejected));
+      REQUIRE((got.table_rejected == want.table_rejected));
       REQUIRE(got.bytes() == want.bytes());
     }
     if (std::isnan(value) || std::isinf(value)) continue;
@@ -209,9 +222,9 @@ TEST_CASE("token sums: ties go to even, in integers of either sign") {
   const std::vector<int64_t> want = {0, 2, 0, -2, 2, 0, 1};
   require_equal_sets([&](const KernelSet& set, ThreadPool& pool) {
     std::vector<int64_t> sum(dy.size());
-    uint32_t overflow = 0;
+    Rejected rejected;
     const auto n = static_cast<int64_t>(dy.size());
-    set.bias_tokens({{dy.data(), 1, n}, nullptr, {{sum.data(), 1, n}, 1, 1, &overflow}}, pool);
+    set.bias_tokens({{dy.data(), 1, n}, nullptr, {{sum.data(), 1, n}, 1, 1, &rejected}}, pool);
     REQUIRE(sum == want);
     return bytes_of(sum);
   });

@@ -53,11 +53,13 @@ class Diff(unittest.TestCase):
                 self.assertEqual(found["events"][0]["event"], place.split("/", 1)[1].split(":")[0])
                 self.assertIn("first difference: " + place.split(":")[0] + "\n", text)
 
-    def test_equal_dumps_are_not_read(self):
+    def test_equal_dumps_are_read_unless_their_hashes_are_trusted(self):
         good, same = self.planted("good"), self.planted("same")
+        self.assertIs(json.loads(run(RLREPLAY, "diff", good, same, "--json"))["identical"], True)
         for unit in same.glob("train/*/*.h5"):
             unit.write_bytes(b"no unit")
-        found = json.loads(run(RLREPLAY, "diff", good, same, "--json"))
+        run(RLREPLAY, "diff", good, same, code=3)
+        found = json.loads(run(RLREPLAY, "diff", good, same, "--trust-hashes", "--json"))
         self.assertIs(found["identical"], True)
         self.assertIsNone(found["origin"])
         self.assertEqual(found["events"], [])
@@ -68,16 +70,17 @@ class Diff(unittest.TestCase):
         origin = found["origin"]
         self.assertEqual((origin["rollout_id"], origin["step_id"]), (0, 0))
         self.assertEqual((origin["phase"], origin["op"]), ("optimizer", "weight"))
-        self.assertEqual(found["first"]["field"], "train/lr")
+        self.assertEqual(found["first"]["field"], "step/lr")
+        self.assertEqual([o["option"] for o in found["options"]], ["lr"])
         self.assertEqual(found["event_steps"], 1)
 
     def test_only_weights_differ(self):
         """Nothing of the data of the last step shows that its update was another one."""
         place = "3.0/optimizer/-/weight/model.norm.weight:0:1"
         found, text = self.diff(self.planted("good"), self.planted("bad", place))
-        self.assertTrue(all(field["equal"] for field in found["fields"]))
+        self.assertEqual([f["field"] for f in found["fields"] if not f["equal"]], ["train/events"])
         self.assertIs(found["identical"], False)
-        self.assertEqual(text.splitlines()[-1], "different")
+        self.assertEqual(text.splitlines()[0], "differ: 1 step")
 
     def test_generation_alone(self):
         record = ("--record", "ops+values", "--rollout-only")
@@ -89,7 +92,8 @@ class Diff(unittest.TestCase):
         good = self.planted("good")
         bad = self.planted("bad", "3.0/optimizer/-/weight/model.norm.weight:0:1")
         found = json.loads(run(RLREPLAY, "diff", good, bad, "--tolerance", "loss=1e-6", "--json"))
-        self.assertIs(found["identical"], True)
+        self.assertIs(found["identical"], False)
+        self.assertIs(found["within_tolerance"], True)
         self.assertEqual(found["origin"]["op"], "weight")
 
 

@@ -52,7 +52,8 @@ struct Demo {
   }
 
   std::map<StepId, Hash> capture(const std::string& path) {
-    Watching recorder(path, false, options, *model, *trainer, pool);
+    Watching recorder(format::DumpPlace(path, false, format::DumpPlace::Writer::kResumable),
+                      options, *model, *trainer, pool);
     recorder.watched = &*trainer;
     run_training(*trainer, Task(options, *model), options, recorder);
     recorder.finish();
@@ -144,7 +145,7 @@ TEST_CASE("a state that no step left is found, and named") {
   demo.capture(folder / "good");
   const auto check = [&](const std::string& path) {
     std::string found;
-    for (const StateProblem& problem : check_states(RecordedRun(path), demo.pool)) {
+    for (const RecordProblem& problem : check_states(RecordedRun(path), demo.pool)) {
       CHECK(problem.unit == "weights/" + problem.dataset.substr(0, 3) + "/rank0.h5");
       found += problem.dataset + " ";
     }

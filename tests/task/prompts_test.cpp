@@ -63,7 +63,7 @@ TEST_CASE("keys can be named") {
   options.label_key = "absent";
   const auto error = error_of([&] { read_prompts(file.path(), options); });
   REQUIRE(error);
-  CHECK_THAT(error->what(), Contains("\"absent\" is missing"));
+  CHECK_THAT(error->what(), Contains("no key \"absent\""));
   CHECK(error->where() == file.path() + ":1");
 }
 

@@ -26,6 +26,11 @@ void settle(CommonOptions& options) {
   if (!(options.criterion.tolerance >= 0)) {
     throw Error(ErrorCode::kUsage, "--tolerance must be a number from 0 on");
   }
+  if (options.criterion.tolerance > 0 && options.criterion.metric == "weights") {
+    throw Error(ErrorCode::kUsage,
+                "weights are compared by their digests, which are equal or not: --tolerance needs "
+                "a number, such as --metric loss");
+  }
   if (!(options.timeout >= 0) || options.timeout > 1e9) {
     throw Error(ErrorCode::kUsage, "--timeout must be a number of seconds from 0 on");
   }

@@ -6,11 +6,12 @@
 #include "src/base/error.h"
 #include "src/base/shell_word.h"
 #include "src/base/terminal.h"
+#include "src/base/terminal_text.h"
 #include "src/bisect/ends.h"
 #include "src/bisect/report.h"
 #include "src/bisect/verbs/options.h"
 #include "src/bisect/verbs/verb.h"
-#include "src/replay/verbs/wrapped_help.h"
+#include "src/replay/verbs/command_line.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -28,7 +29,7 @@ the good end left.
 
 Example:
   rlbisect v1.2..HEAD --repo ~/trainer --build 'make -j8' \
-    --run './train --steps 3 --metrics $RLBISECT_OUT/metrics.json' --metric grad_norm
+    --run './train --metrics $RLBISECT_OUT/metrics.json' --metric grad_norm
   rlbisect runs/before/..runs/after/
 
 `rlbisect verdict --help` explains the verdict on a single checkout, for `git bisect run`.
@@ -39,6 +40,7 @@ struct SearchOptions {
   std::vector<std::string> ends;
   std::string repository = ".";
   size_t end_runs = RevisionQuestion().end_runs;
+  size_t side_runs = RevisionQuestion().side_runs;
   std::optional<std::string> output;
 };
 
@@ -57,14 +59,15 @@ Colour colour_of(Verdict verdict) {
 Listener print_progress() {
   return {[](const Revision& revision, size_t left) {
             std::fprintf(stderr, "%s %s (%zu to go)\n", revision.short_id().c_str(),
-                         revision.subject.c_str(), left);
+                         terminal_text(revision.subject).c_str(), left);
           },
           [](const Trial& trial) {
             const std::string verdict = coloured(to_string(trial.judgement.verdict),
                                                  colour_of(trial.judgement.verdict), stderr);
             const char* how = trial.cached ? ", as another of the same content" : "";
             std::fprintf(stderr, "%s %s%s: %s [%.1f s]\n", trial.revision.short_id().c_str(),
-                         verdict.c_str(), how, trial.judgement.reason.c_str(), trial.seconds);
+                         verdict.c_str(), how, terminal_text(trial.judgement.reason).c_str(),
+                         trial.seconds);
           }};
 }
 
@@ -85,8 +88,8 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
     throw Error(ErrorCode::kUsage, "a search over revisions needs --run, the command to judge by");
   }
   const RevisionQuestion question{
-      options.repository,       ends.good,        ends.bad,      options.common.recipe,
-      options.common.criterion, options.end_runs, options.output};
+      options.repository,       ends.good,        ends.bad,          options.common.recipe,
+      options.common.criterion, options.end_runs, options.side_runs, options.output};
   const Interrupt interrupt;
   const Finding finding = find_revision(question, interrupt, print_progress());
   std::cout << (options.common.json ? report_json(question, finding) + "\n"
@@ -94,10 +97,33 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
   return exit_code_of(finding.result);
 }
 
-int search_dumps(const SearchOptions& options, const Ends& ends) {
-  if (!options.common.recipe.run.empty()) {
+/// The options of a list that the user gave, joined by commas.
+std::string given_of(const CLI::App& app, std::initializer_list<const char*> names) {
+  std::string given;
+  for (const char* name : names) {
+    if (app.count(name) > 0) given += (given.empty() ? "" : ", ") + std::string(name);
+  }
+  return given;
+}
+
+bool names_revision(const std::string& repository, const std::string& name) {
+  try {
+    Repository::open(repository).resolve(name);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App& app) {
+  const std::string ignored =
+      given_of(app, {"--run", "--build", "--timeout", "--repo", "--out", "--repeat-ends",
+                     "--repeat-sides", "--metric", "--tolerance"});
+  if (!ignored.empty()) {
     throw Error(ErrorCode::kUsage,
-                "two folders are dumps, of which nothing is run: leave out --run",
+                "two folders are dumps, of which nothing is run and every recorded event is "
+                "compared by its bits: leave out " +
+                    ignored,
                 ends.good + ".." + ends.bad);
   }
   const DumpDifference difference = compare_dumps(ends.good, ends.bad);
@@ -107,13 +133,15 @@ int search_dumps(const SearchOptions& options, const Ends& ends) {
   return difference.identical() ? kBadExit : kGoodExit;
 }
 
-int search(const SearchOptions& options) {
-  const Ends ends = parse_ends(options.ends);
+int search(const SearchOptions& options, const CLI::App& app) {
+  const Ends ends = parse_ends(options.ends, [&](const std::string& name) {
+    return names_revision(options.repository, name);
+  });
   switch (ends.axis) {
     case Axis::kRevisions:
       return search_revisions(options, ends);
     case Axis::kDumps:
-      return search_dumps(options, ends);
+      return search_dumps(options, ends, app);
     case Axis::kConfigurations:
       throw Error(
           ErrorCode::kUnsupported,
@@ -130,8 +158,9 @@ int run_search(int argc, char** argv) {
   CLI::App app("Finds where a difference comes from: the revision, the step, the operation",
                "rlbisect");
   SearchOptions options;
-  app.formatter(std::make_shared<replay::WrappedHelp>());
-  app.set_version_flag("--version", "rlbisect " + program_version_line());
+  replay::set_up_help(app);
+  app.set_version_flag("-V,--version", "rlbisect " + program_version_line(),
+                       "the program's version and build");
   app.add_option("ends", options.ends, "GOOD..BAD, or GOOD BAD")->required()->expected(1, 2);
   app.add_option("--repo", options.repository, "the git repository (default: here)");
   add_common_options(app, options.common);
@@ -139,16 +168,17 @@ int run_search(int argc, char** argv) {
                  "how often each end is run before the search: runs of one revision that differ "
                  "are noise (default: 2)")
       ->check(CLI::Range(1, 1000));
+  app.add_option("--repeat-sides", options.side_runs,
+                 "how often culprit and parent are run in all before one is blamed; more where a "
+                 "fault comes and goes (default: 2)")
+      ->check(CLI::Range(1, 1000));
   app.add_option("-o,--out", options.output,
                  "new folder that keeps the logs and outputs of all runs");
   app.footer(kFooter);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageExit;
-  }
+  const auto ended = replay::read_words(app, {argv + 1, argv + argc});
+  if (ended) return *ended;
   settle(options.common);
-  return search(options);
+  return search(options, app);
 }
 
 }  // namespace rlreplay::bisect

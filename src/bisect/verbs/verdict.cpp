@@ -6,7 +6,7 @@
 #include "src/bisect/report.h"
 #include "src/bisect/verbs/options.h"
 #include "src/bisect/verbs/verb.h"
-#include "src/replay/verbs/wrapped_help.h"
+#include "src/replay/verbs/command_line.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -19,7 +19,8 @@ the second is compared with the first.
 Example:
   mkdir ref && RLBISECT_OUT=$PWD/ref ./train.sh      # at the good revision
   git bisect start BAD GOOD
-  git bisect run rlbisect verdict --build make --run ./train.sh --reference $PWD/ref
+  git bisect run rlbisect verdict --build make --run ./train.sh \
+    --reference $PWD/ref
 
 Exit codes: 0 good, 1 bad, 125 cannot judge (git bisect skips it), 128 and above error or
 interrupted (git bisect stops).)";
@@ -61,17 +62,14 @@ int exit_code_of(Verdict verdict) {
 int run_verdict(int argc, char** argv) {
   CLI::App app("Judges the current checkout, or compares two outputs", "rlbisect verdict");
   VerdictOptions options;
-  app.formatter(std::make_shared<replay::WrappedHelp>());
+  replay::set_up_help(app);
   app.add_option("paths", options.paths, "reference and candidate: metrics files or output folders")
       ->expected(0, 2);
   app.add_option("--reference", options.reference, "what the good revision's run left");
   add_common_options(app, options.common);
   app.footer(kFooter);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageExit;
-  }
+  const auto ended = replay::read_words(app, {argv + 1, argv + argc});
+  if (ended) return *ended;
   settle(options.common);
   const Judgement judgement = ask(options);
   if (options.common.json) {

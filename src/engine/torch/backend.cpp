@@ -8,6 +8,8 @@
 
 #include "src/base/error.h"
 #include "src/engine/backend_torch_library.h"
+#include "src/engine/check_batch.h"
+#include "src/engine/check_samples.h"
 #include "src/engine/torch/convert.h"
 #include "src/engine/torch/flat_state.h"
 #include "src/engine/torch/generation.h"
@@ -46,6 +48,7 @@ class TorchBackend : public engine::Backend {
 
   std::vector<engine::Scores> score(std::span<const Sample> samples, float temperature,
                                     int64_t micro_batch_samples) override {
+    engine::check_samples(config_.model, samples);
     const c10::NoGradGuard constant;
     std::vector<engine::Scores> out;
     for (const MicroBatch& part : micro_batches(samples.size(), micro_batch_samples)) {
@@ -54,6 +57,9 @@ class TorchBackend : public engine::Backend {
                     score_rows(network_, hidden_of(network_, some), some,
                                static_cast<double>(temperature), false),
                     out);
+    }
+    for (size_t i = 0; i < samples.size(); ++i) {
+      engine::check_scores(samples[i], out[i].log_probs, out[i].entropy);
     }
     return out;
   }
@@ -64,6 +70,7 @@ class TorchBackend : public engine::Backend {
     if (!config_.training) {
       throw Error(ErrorCode::kUsage, "a model that only scores takes no steps");
     }
+    engine::check_samples(config_.model, samples);
     return train_step({run_, parameters_, network_, state_, steps_}, samples, targets, config);
   }
 

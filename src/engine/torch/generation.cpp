@@ -1,11 +1,13 @@
 #include "src/engine/torch/generation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include <c10/core/GradMode.h>
 
 #include "src/base/error.h"
+#include "src/engine/check_samples.h"
 #include "src/engine/torch/key_cache.h"
 
 namespace rlreplay::aten {
@@ -20,23 +22,6 @@ struct Slot {
   Sample sample;
   int64_t capacity = 0;  // tokens that it may have
 };
-
-void check_requests(const ModelConfig& model, std::span<const Request> requests,
-                    const engine::RolloutConfig& config) {
-  if (config.max_response < 1 || config.slots < 1) {
-    throw Error(ErrorCode::kUsage,
-                "a rollout needs a response length and a number of slots of at least 1");
-  }
-  for (const Request& r : requests) {
-    const auto prompt = static_cast<int64_t>(r.prompt.size());
-    if (prompt == 0 || prompt >= model.max_positions) {
-      throw Error(ErrorCode::kUsage,
-                  "the prompt of sample " + std::to_string(r.id) + " has " +
-                      std::to_string(prompt) + " tokens; it needs at least 1 and fewer than the " +
-                      "model's " + std::to_string(model.max_positions) + " positions");
-    }
-  }
-}
 
 class Generation {
  public:
@@ -152,6 +137,17 @@ class Generation {
       const Sample& s = slots_[i].sample;
       draws.push_back({s.id, static_cast<uint32_t>(s.tokens.size())});
     }
+    for (size_t i = 0; i < draws.size(); ++i) {
+      const auto row = static_cast<int64_t>(i);
+      if (std::isfinite(max.const_data_ptr<float>()[row]) &&
+          std::isfinite(sum.const_data_ptr<float>()[row])) {
+        continue;
+      }
+      throw Error(ErrorCode::kCorrupt,
+                  "the logits for the token at position " + std::to_string(draws[i].position) +
+                      " are not finite",
+                  "sample " + std::to_string(draws[i].sample));
+    }
     std::vector<int32_t> ids(draws.size());
     kernels::Sample op;
     op.logits = {logits.const_data_ptr<float>(), logits.size(0), logits.size(1)};
@@ -189,7 +185,7 @@ std::vector<Sample> generate(const engine::Runtime& runtime, const ModelConfig& 
                              Network& network, at::ScalarType type,
                              std::span<const Request> requests, const engine::RolloutConfig& config,
                              const std::function<void(int64_t)>& progress) {
-  check_requests(model, requests, config);
+  engine::check_requests(model, requests, config);
   const c10::NoGradGuard constant;
   return Generation(runtime, model, network, type, requests, config).generate(progress);
 }

@@ -1,11 +1,46 @@
 #include "src/engine/torch/scores.h"
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
 #include <c10/core/GradMode.h>
 
 namespace rlreplay::aten {
+
+namespace {
+
+/// Whether an id is among what top-p kept of its row, or is its label.
+at::Tensor kept_ids(std::span<const engine::Sample> samples, const at::Tensor& logits,
+                    const at::Tensor& labels) {
+  const c10::NoGradGuard constant;
+  auto kept = at::zeros_like(logits, at::kBool);
+  int64_t row = 0;
+  for (const engine::Sample& s : samples) {
+    for (int64_t t = 0; t < s.response_length(); ++t, ++row) {
+      if (!s.nuclei) {
+        kept.select(0, row).fill_(true);
+        continue;
+      }
+      const auto ids = s.nuclei->at(static_cast<size_t>(t));
+      const std::vector<int64_t> wide(ids.begin(), ids.end());
+      kept.select(0, row).index_fill_(0, at::tensor(wide, at::kLong), true);
+    }
+  }
+  return kept.scatter_(1, labels, true);
+}
+
+/// Log-probabilities over the kept ids; `all` where no sample says which.
+at::Tensor restricted(std::span<const engine::Sample> samples, const at::Tensor& logits,
+                      const at::Tensor& labels, const at::Tensor& all) {
+  const auto says = [](const engine::Sample& s) { return s.nuclei.has_value(); };
+  if (std::ranges::none_of(samples, says)) return all;
+  const auto kept = kept_ids(samples, logits, labels);
+  return at::log_softmax(logits.masked_fill(at::logical_not(kept), -INFINITY), -1);
+}
+
+}  // namespace
 
 RowScores score_rows(const Network& network, const at::Tensor& hidden,
                      std::span<const engine::Sample> samples, double temperature,
@@ -20,9 +55,11 @@ RowScores score_rows(const Network& network, const at::Tensor& hidden,
     first += static_cast<int64_t>(s.tokens.size());
   }
   const auto scored = hidden.index_select(0, at::tensor(rows, at::kLong));
-  const auto all = at::log_softmax(network.logits(scored, temperature), -1);
+  const auto logits = network.logits(scored, temperature);
+  const auto all = at::log_softmax(logits, -1);
+  const auto label = at::tensor(labels, at::kLong).unsqueeze(1);
   RowScores out;
-  out.log_prob = all.gather(1, at::tensor(labels, at::kLong).unsqueeze(1)).squeeze(1);
+  out.log_prob = restricted(samples, logits, label, all).gather(1, label).squeeze(1);
   std::optional<c10::NoGradGuard> constant;
   if (!entropy_gradient) constant.emplace();
   out.entropy = -(all.exp() * all).sum(-1);

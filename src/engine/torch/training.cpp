@@ -89,16 +89,15 @@ void run_micro_batch(const Training& t, std::span<const Sample> samples,
   append_terms(samples, objective, scores, out.terms);
 }
 
-double clip_fraction(std::span<const Sample> samples, const engine::StepResult& step) {
-  int64_t clipped = 0, tokens = 0;
+double clip_fraction(std::span<const Sample> samples, std::span<const double> weights,
+                     const engine::StepResult& step) {
+  double out = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     for (size_t t = 0; t < step.terms[i].size(); ++t) {
-      if (samples[i].loss_mask[t] == 0) continue;
-      tokens += 1;
-      clipped += step.terms[i][t].clipped ? 1 : 0;
+      if (samples[i].loss_mask[t] != 0 && step.terms[i][t].clipped) out += weights[i];
     }
   }
-  return tokens == 0 ? 0 : static_cast<double>(clipped) / static_cast<double>(tokens);
+  return out;
 }
 
 /// Shows one tensor of every parameter.
@@ -203,7 +202,8 @@ engine::StepResult train_step(const Training& t, std::span<const Sample> samples
   engine::check_batch(config.objective, samples, targets);
   for (const at::Tensor& w : t.state.weights()) w.mutable_grad().reset();  // of a step that failed
   engine::StepResult out;
-  const std::vector<double> weights = engine::sample_weights(config.objective.reducer, samples);
+  const std::vector<double> weights =
+      engine::sample_weights(config.objective.reducer, samples, config.trajectories);
   for (const MicroBatch& part : micro_batches(samples.size(), config.micro_batch_samples)) {
     run_micro_batch(t, samples.subspan(part.first, part.count),
                     targets.subspan(part.first, part.count),
@@ -212,7 +212,7 @@ engine::StepResult train_step(const Training& t, std::span<const Sample> samples
   for (size_t i = 0; i < samples.size(); ++i) {
     engine::check_scores(samples[i], out.scores[i].log_probs, out.scores[i].entropy);
   }
-  out.losses.clip_fraction = clip_fraction(samples, out);
+  out.losses.clip_fraction = clip_fraction(samples, weights, out);
   emit_losses(t.runtime, out.losses);
   const c10::NoGradGuard constant;
   const std::vector<at::Tensor> summed = gradients(t);

@@ -194,7 +194,7 @@ Value add_cell(Tree& tree, const Cell& cell) {
               piece.push_back(Value::of_float(static_cast<double>(values[i])));
             }
             if (piece.size() < kPiece && i + 1 < values.size()) continue;
-            tree.sequence(list).append(piece, true);
+            tree.append(list, piece, true);
             piece.clear();
           }
           return list;

@@ -1,399 +1,452 @@
 #include "src/replay/exchange/data_difference.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <charconv>
-#include <cmath>
 #include <set>
+#include <tuple>
+#include <utility>
 
-#include "format/group_io.h"
-#include "format/partial_read.h"
+#include "format/dump_content.h"
+#include "format/group_name.h"
+#include "format/rule.h"
+#include "format/tables.h"
 #include "format/unit.h"
+#include "src/base/error.h"
+#include "src/base/same_value.h"
+#include "src/engine/event_name.h"
+#include "src/replay/content_root.h"
+#include "src/replay/event_store.h"
 #include "src/replay/exchange/sample_table.h"
 
 namespace rlreplay::replay {
 namespace {
 
+using engine::EventRecord;
+using engine::StepEvents;
 using format::DumpReader;
+using format::GroupName;
+using format::UnitReader;
 using format::UnitRecord;
-
-/// A float's place on the line of all floats of its width.
-template <class Float, class Bits>
-std::optional<uint64_t> distance(Float a, Float b) {
-  const auto bits_a = std::bit_cast<Bits>(a);
-  const auto bits_b = std::bit_cast<Bits>(b);
-  if (bits_a == bits_b) return 0;
-  if (std::isnan(a) || std::isnan(b)) return std::nullopt;
-  constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
-  const auto magnitude = [](Bits bits) { return static_cast<uint64_t>(bits & ~kSign); };
-  if ((bits_a & kSign) == (bits_b & kSign)) {
-    const uint64_t x = magnitude(bits_a);
-    const uint64_t y = magnitude(bits_b);
-    return x > y ? x - y : y - x;
-  }
-  return magnitude(bits_a) + magnitude(bits_b) + 1;
-}
-
-template <class T>
-std::string text_of(T value) {
-  char text[40];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
-
-template <class T>
-constexpr bool is_float = std::is_same_v<T, float> || std::is_same_v<T, double>;
-
-/// Which units of a kind hold a group.
 using Units = std::vector<const UnitRecord*>;
-using Groups = std::map<std::pair<int64_t, int64_t>, Units>;
 
-/// "3" as (3, -1), "3-0" as (3, 0).
-std::optional<std::pair<int64_t, int64_t>> group_number(const std::string& group) {
-  const size_t dash = group.find('-', 1);
-  const auto number = [](std::string_view text) -> std::optional<int64_t> {
-    int64_t value = 0;
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
-    return value;
-  };
-  const auto rollout = number(std::string_view(group).substr(0, dash));
-  if (!rollout) return std::nullopt;
-  if (dash == group.npos) return std::pair(*rollout, int64_t{-1});
-  const auto step = number(std::string_view(group).substr(dash + 1));
-  if (!step) return std::nullopt;
-  return std::pair(*rollout, *step);
-}
+/// A group of a dump, in the order in which a run makes them: a rollout, then for each of its steps
+/// the state before it and what it trained on.
+struct Group {
+  std::optional<GroupName> number;
+  std::string kind, name;
 
-Groups groups_of(const DumpReader& dump) {
-  Groups groups;
-  for (const UnitRecord& unit : dump.units()) {
-    const std::string_view kind = format::kind_of(unit.path);
-    if (kind != "rollout" && kind != "train") continue;
-    for (const std::string& group : unit.groups) {
-      if (const auto number = group_number(group)) groups[*number].push_back(&unit);
-    }
+  auto key() const {
+    const int order = kind == "rollout" ? 0 : kind == "weights" ? 1 : 2;
+    return std::tuple(!number.has_value(), number.value_or(GroupName{}), order, name);
   }
-  for (auto& [group, units] : groups) {
-    std::sort(units.begin(), units.end(), [](const UnitRecord* x, const UnitRecord* y) {
-      return format::rank_of(x->path) < format::rank_of(y->path);
-    });
+  friend bool operator<(const Group& a, const Group& b) { return a.key() < b.key(); }
+
+  std::string text() const {
+    if (!number) return kind + " " + name;
+    const std::string rollout = "rollout " + std::to_string(number->rollout);
+    if (!number->step) return rollout;
+    const std::string step = "step " + std::to_string(*number->step) + " of " + rollout;
+    return kind == "weights" ? "the state before " + step : step;
   }
-  return groups;
+};
+
+void add_groups(const DumpReader& dump, std::set<Group>& groups) {
+  for (const auto& [kind, name] : format::content_groups(dump)) {
+    groups.insert({GroupName::parse(name), kind, name});
+  }
 }
 
 bool same_units(const Units& a, const Units& b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(),
-      [](const UnitRecord* x, const UnitRecord* y) { return x->content == y->content; });
+  return std::ranges::equal(a, b,
+                            [](const auto* x, const auto* y) { return x->content == y->content; });
 }
+
+template <class T>
+FieldValues::List list_of(std::span<const std::byte> bytes) {
+  return std::span<const T>(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+}
+
+/// Elements as a comparison takes them; nothing for types that are held as bits.
+std::optional<FieldValues> values_of(DType dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case DType::kU8:
+    case DType::kBool:
+      return FieldValues{list_of<uint8_t>(bytes), std::nullopt};
+    case DType::kU16:
+      return FieldValues{list_of<uint16_t>(bytes), std::nullopt};
+    case DType::kI32:
+      return FieldValues{list_of<int32_t>(bytes), std::nullopt};
+    case DType::kU32:
+      return FieldValues{list_of<uint32_t>(bytes), std::nullopt};
+    case DType::kI64:
+      return FieldValues{list_of<int64_t>(bytes), std::nullopt};
+    case DType::kU64:
+      return FieldValues{list_of<uint64_t>(bytes), std::nullopt};
+    case DType::kF32:
+      return FieldValues{list_of<float>(bytes), std::nullopt};
+    case DType::kF64:
+      return FieldValues{list_of<double>(bytes), std::nullopt};
+    default:
+      return std::nullopt;
+  }
+}
+
+bool same_stats(const EventRecord& a, const EventRecord& b) {
+  if (!a.stats || !b.stats) return a.stats.has_value() == b.stats.has_value();
+  const auto same = [&](double engine::Stats::*field) {
+    return same_value(*a.stats.*field, *b.stats.*field);
+  };
+  return same(&engine::Stats::min) && same(&engine::Stats::max) && same(&engine::Stats::mean) &&
+         same(&engine::Stats::rms);
+}
+
+/// What two records of one event differ in, beginning with what is seen first; empty if in nothing.
+std::string event_difference(const StepEvents& a, const EventRecord& in_a, const StepEvents& b,
+                             const EventRecord& in_b) {
+  const auto rows = [](const StepEvents& events, const EventRecord& r) {
+    return r.row_set < 0 ? engine::RowSet{} : events.row_sets[static_cast<size_t>(r.row_set)];
+  };
+  if (!in_a.same_value(in_b)) return "digest";
+  if (rows(a, in_a) != rows(b, in_b)) return "rows";
+  if (in_a.values != in_b.values) return "values";
+  if (in_a.row_digests != in_b.row_digests) return "digests of rows";
+  return same_stats(in_a, in_b) ? "" : "statistics";
+}
+
+/// The names of scalars that our own runs record.
+constexpr std::array kScalars = {"loss",          "pg_loss",   "entropy",    "kl",
+                                 "clip_fraction", "grad_norm", "clip_scale", "lr"};
 
 class Comparer {
  public:
   Comparer(const DumpReader& a, const DumpReader& b, const DiffOptions& options)
-      : a_(a), b_(b), options_(options) {}
+      : a_(a), b_(b), options_(options), values_(options.tolerance) {}
 
   DataDifference run() {
-    const Groups in_a = groups_of(a_);
-    const Groups in_b = groups_of(b_);
-    std::set<std::pair<int64_t, int64_t>> all;
-    for (const auto& [group, units] : in_a) all.insert(group);
-    for (const auto& [group, units] : in_b) all.insert(group);
-    for (const auto& group : all) {
-      const auto a = in_a.find(group);
-      const auto b = in_b.find(group);
-      rollout_id_ = group.first;
-      step_id_ = group.second < 0 ? std::nullopt : std::optional(group.second);
-      if (a == in_a.end() || b == in_b.end()) {
-        made_.only.push_back(name() + " is only in " + (b == in_b.end() ? "A" : "B"));
-        continue;
-      }
-      ++made_.groups;
-      if (same_units(a->second, b->second)) {
-        ++made_.groups_equal;
-      } else {
-        compare_group(a->second, b->second);
-      }
-    }
-    made_.identical = made_.only.empty();
-    for (const FieldDifference& field : made_.fields) {
-      made_.identical = made_.identical && field.is_equal();
-    }
+    compare_options();
+    std::set<Group> groups;
+    add_groups(a_, groups);
+    add_groups(b_, groups);
+    for (const Group& group : groups) compare(group);
+    if (!options_.trust_hashes) check_bytes();
+    check_tolerances();
+    judge();
     return std::move(made_);
   }
 
  private:
-  std::string name() const {
-    const std::string rollout = "rollout " + std::to_string(rollout_id_);
-    return step_id_ ? "step " + std::to_string(*step_id_) + " of " + rollout : rollout;
-  }
+  using Fields = std::map<std::string, Hash>;
 
-  std::string group() const {
-    return std::to_string(rollout_id_) + (step_id_ ? "-" + std::to_string(*step_id_) : "");
-  }
-
-  void compare_group(Units a, Units b) {
-    if (step_id_ && a.size() == b.size()) drop_equal_ranks(a, b);
-    std::vector<Opened> left, right;
-    for (const UnitRecord* unit : a) left.push_back(open(a_, *unit));
-    for (const UnitRecord* unit : b) right.push_back(open(b_, *unit));
-    std::vector<std::string> equal;
-    if (left.size() == 1 && right.size() == 1) equal = equal_columns(left.front(), right.front());
-    made_.datasets_equal += equal.size();
-    if (step_id_) return compare_steps(left, right, equal);
-    const auto data_a = read_rollout(a_, left.front(), equal);
-    const auto data_b = read_rollout(b_, right.front(), equal);
-    compare(SampleTable::of(data_a), SampleTable::of(data_b));
-  }
-
-  /// A unit in memory, and whether it holds more of the group than events.
-  struct Opened {
-    format::UnitReader unit;
-    int64_t rank;
-  };
-
-  Opened open(const DumpReader& dump, const UnitRecord& record) {
-    made_.bytes_read += record.size;
-    return {dump.open_unit(record), format::rank_of(record.path)};
-  }
-
-  /// Ranks that hold the same in both dumps.
-  static void drop_equal_ranks(Units& a, Units& b) {
-    std::set<int64_t> equal;
-    for (const UnitRecord* x : a) {
-      for (const UnitRecord* y : b) {
-        const bool same_rank = format::rank_of(x->path) == format::rank_of(y->path);
-        if (same_rank && x->content == y->content) equal.insert(format::rank_of(x->path));
-      }
-    }
-    const auto drop = [&](const UnitRecord* unit) {
-      return equal.contains(format::rank_of(unit->path));
+  void compare_options() {
+    const auto a = content_options(a_.meta(), "A"), b = content_options(b_.meta(), "B");
+    const auto text = [](const auto& options, const std::string& name) {
+      const auto at = options.find(name);
+      return at == options.end() ? std::string() : at->second;
     };
-    std::erase_if(a, drop);
-    std::erase_if(b, drop);
+    std::set<std::string> names;
+    for (const auto& [name, value] : a) names.insert(name);
+    for (const auto& [name, value] : b) names.insert(name);
+    for (const std::string& name : names) {
+      if (a.contains(name) && b.contains(name) && a.at(name) == b.at(name)) continue;
+      made_.options.push_back({name, text(a, name), text(b, name)});
+    }
   }
 
-  /// Names of optional columns whose bytes are equal in both units, where their rows are.
-  std::vector<std::string> equal_columns(const Opened& a, const Opened& b) const {
-    const auto equal = [&](const std::string& name) {
-      const auto *x = a.unit.find(group() + "/" + name), *y = b.unit.find(group() + "/" + name);
-      if (x == nullptr || y == nullptr) return x == y;
-      return x->hash == y->hash && x->dtype == y->dtype && x->shape == y->shape;
-    };
-    std::vector<std::string> out;
-    if (!equal("sample_id") || !equal("offsets") || !equal("prompt_length")) return out;
-    const auto add = [&](const std::string& name) {
-      const bool there = a.unit.find(group() + "/" + name) != nullptr;
-      const bool companions =
-          equal(format::presence_name(name)) && equal(format::offsets_name(name));
-      if (there && equal(name) && companions) out.push_back(name);
-    };
-    for (const char* name : {"loss_mask", "rewards", "token_weights", "group_id", "finish",
-                             "prompt_text", "response_text", "label_text"}) {
-      add(name);
+  void compare(const Group& group) {
+    const Units a = a_.find(group.kind, group.name), b = b_.find(group.kind, group.name);
+    if (a.empty() || b.empty()) {
+      made_.only.push_back(group.text() + " is only in " + (b.empty() ? "A" : "B"));
+      if (group.kind != "weights") made_.within_tolerance = false;
+      return;
     }
-    for (const format::TokenColumnField& field : format::kTokenColumnFields) {
-      add(std::string(field.name));
+    ++made_.groups;
+    if (same_units(a, b)) {
+      ++made_.groups_equal;
+      return;
     }
-    if (step_id_) add("tokens");  // a rollout is not read without
+    const std::vector<UnitReader> left = open(a_, a), right = open(b_, b);
+    const Fields in_a = fields(a_, left, group), in_b = fields(b_, right, group);
+    if (in_a == in_b) return;
+    ++(group.kind == "rollout" ? made_.rollouts
+       : group.kind == "train" ? made_.steps
+                               : made_.states);
+    compare_group(group, left, right, in_a, in_b);
+  }
+
+  std::vector<UnitReader> open(const DumpReader& dump, const Units& units) {
+    std::vector<UnitReader> out;
+    for (const UnitRecord* unit : units) {
+      made_.bytes_read += unit->size;
+      opened_.insert(unit);
+      out.push_back(dump.open_unit(*unit));
+    }
     return out;
   }
 
-  void compare_steps(const std::vector<Opened>& left, const std::vector<Opened>& right,
-                     const std::vector<std::string>& equal) {
-    const auto data_a = read_ranks(a_, left, equal), data_b = read_ranks(b_, right, equal);
-    ranks_.clear();
-    note_ranks(data_a, left);
-    note_ranks(data_b, right);
-    compare(SampleTable::of(data_a), SampleTable::of(data_b));
-    compare_scalars(data_a, data_b);
-    ranks_.clear();
-  }
-
-  format::RolloutData read_rollout(const DumpReader& dump, const Opened& from,
-                                   const std::vector<std::string>& equal) const {
-    if (from.unit.find(group() + "/sample_id") == nullptr) return {};  // events alone
-    return read_rollout_data(dump, from.unit, group(), equal);
-  }
-
-  std::vector<format::TrainData> read_ranks(const DumpReader& dump, const std::vector<Opened>& from,
-                                            const std::vector<std::string>& equal) const {
-    std::vector<format::TrainData> ranks;
-    for (const Opened& opened : from) {
-      const bool events_alone = opened.unit.find(group() + "/sample_id") == nullptr;
-      ranks.push_back(events_alone ? format::TrainData{}
-                                   : read_train_data(dump, opened.unit, group(), equal));
+  static Fields fields(const DumpReader& dump, const std::vector<UnitReader>& units,
+                       const Group& group) {
+    format::GroupItems all;
+    for (const UnitReader& unit : units) {
+      format::add_items(format::read_items(dump, unit, group.name), all);
     }
-    return ranks;
+    return format::field_hashes(std::move(all));
   }
 
-  void note_ranks(const std::vector<format::TrainData>& ranks, const std::vector<Opened>& from) {
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      for (const uint64_t id : ranks[r].sample_id) ranks_.emplace(id, from[r].rank);
+  void compare_group(const Group& group, const std::vector<UnitReader>& a,
+                     const std::vector<UnitReader>& b, const Fields& in_a, const Fields& in_b) {
+    place_ = {};
+    if (group.number) place_.rollout_id = group.number->rollout;
+    if (group.number) place_.step_id = group.number->step;
+    values_.at(place_);
+    const uint64_t before = count();
+    if (group.kind == "rollout") compare_rollouts(group, a, b);
+    if (group.kind == "train") compare_steps(group, a, b);
+    std::set<std::string> names;
+    for (const auto& [name, hash] : in_a) names.insert(name);
+    for (const auto& [name, hash] : in_b) names.insert(name);
+    bool events = false;
+    for (const std::string& name : names) {
+      const auto x = in_a.find(name), y = in_b.find(name);
+      if (x != in_a.end() && y != in_b.end() && x->second == y->second) continue;
+      if (name.starts_with("events/")) {
+        if (!std::exchange(events, true)) compare_events(group, a, b);
+      } else if (!is_shown(group, name)) {
+        compare_dataset(group, name, a, b, x != in_a.end(), y != in_b.end());
+      }
+    }
+    if (count() != before) return;
+    // What differs, where none of the forms above shows it.
+    for (const std::string& name : names) {
+      const auto x = in_a.find(name), y = in_b.find(name);
+      if (x != in_a.end() && y != in_b.end() && x->second == y->second) continue;
+      FieldDifference& of = values_.field(group.kind + "/" + name, false);
+      ++of.compared;
+      values_.differs(of, "stored otherwise", "stored otherwise");
     }
   }
 
-  void compare(const SampleTable& a, const SampleTable& b) {
-    compare_ids(a, b);
+  uint64_t count() const {
+    uint64_t out = 0;
+    for (const FieldDifference& f : values_.fields) out += f.different + f.missing + f.tolerated;
+    return out;
+  }
+
+  /// Whether the samples' fields or the scalars show a field of the content.
+  static bool is_shown(const Group& group, const std::string& name) {
+    if (group.kind == "weights") return false;
+    if (name == "samples") return true;
+    if (name.starts_with("scalars/")) return group.kind == "train";
+    return format::find_known(group.kind, name) != nullptr && name != "prompt_length" &&
+           name != "version_starts";
+  }
+
+  void compare_rollouts(const Group& group, const std::vector<UnitReader>& a,
+                        const std::vector<UnitReader>& b) {
+    const auto read = [&](const DumpReader& dump, const std::vector<UnitReader>& units) {
+      std::vector<format::RolloutData> out;
+      for (const UnitReader& unit : units) {
+        if (unit.find(group.name + "/sample_id") == nullptr) continue;  // events alone
+        out.push_back(read_rollout_data(dump, unit, group.name));
+      }
+      return out;
+    };
+    const auto left = read(a_, a), right = read(b_, b);
+    compare_samples("rollout", SampleTable::of(std::span(left)), SampleTable::of(std::span(right)));
+  }
+
+  void compare_steps(const Group& group, const std::vector<UnitReader>& a,
+                     const std::vector<UnitReader>& b) {
+    ranks_.clear();
+    const auto read = [&](const DumpReader& dump, const std::vector<UnitReader>& units) {
+      std::vector<format::TrainData> out;
+      for (const UnitReader& unit : units) {
+        if (unit.find(group.name + "/sample_id") == nullptr) continue;
+        out.push_back(read_train_data(dump, unit, group.name));
+        for (const uint64_t id : out.back().sample_id) {
+          ranks_.emplace(id, format::rank_of(unit.record().path));
+        }
+      }
+      return out;
+    };
+    const auto left = read(a_, a), right = read(b_, b);
+    compare_samples("train", SampleTable::of(std::span(left)), SampleTable::of(std::span(right)));
+    values_.at(place_);
+    compare_scalars(left, right);
+    ranks_.clear();
+  }
+
+  ValueDifference place_of(uint64_t sample) const {
+    ValueDifference out = place_;
+    out.sample = sample;
+    if (const auto at = ranks_.find(sample); at != ranks_.end()) out.rank = at->second;
+    return out;
+  }
+
+  void compare_samples(const std::string& kind, const SampleTable& a, const SampleTable& b) {
+    const auto lacks = [&](const SampleTable& from, const SampleTable& other, bool in_a) {
+      for (const auto& [id, row] : from.rows()) {
+        if (other.rows().contains(id)) continue;
+        values_.at(place_of(id));
+        values_.missing(values_.field(kind + "/samples"), in_a, "there");
+      }
+    };
+    lacks(a, b, true);
+    lacks(b, a, false);
     for (size_t f = 0; f < a.fields().size(); ++f) {
       for (const auto& [id, row_a] : a.rows()) {
         const auto row_b = b.rows().find(id);
         if (row_b == b.rows().end()) continue;
-        sample_ = id;
-        compare_cells(a.fields()[f].name, a.fields()[f].values(row_a),
-                      b.fields()[f].values(row_b->second));
+        const auto x = a.fields()[f].values(row_a), y = b.fields()[f].values(row_b->second);
+        if (!x && !y) continue;
+        values_.at(place_of(id));
+        values_.compare(values_.field(a.fields()[f].name), x, y);
       }
     }
   }
 
-  void compare_ids(const SampleTable& a, const SampleTable& b) {
-    const std::string name = step_id_ ? "train/samples" : "rollout/samples";
-    const auto missing = [&](const SampleTable& from, const SampleTable& other, bool in_a) {
-      for (const auto& [id, row] : from.rows()) {
-        if (other.rows().contains(id)) continue;
-        sample_ = id;
-        FieldDifference& of = field(name);
-        ++of.missing;
-        note(of, std::nullopt, in_a ? "there" : "", in_a ? "" : "there", std::nullopt);
-      }
-    };
-    missing(a, b, true);
-    missing(b, a, false);
-  }
-
-  void compare_cells(const std::string& name, const std::optional<FieldValues>& a,
-                     const std::optional<FieldValues>& b) {
-    if (!a && !b) return;
-    FieldDifference& of = field(name);
-    if (!a || !b) {
-      ++of.missing;
-      return note(of, std::nullopt, a ? "recorded" : "", b ? "recorded" : "", std::nullopt);
-    }
-    std::visit([&](auto x, auto y) { compare_lists(of, *a, x, y); }, a->values, b->values);
-  }
-
-  template <class X, class Y>
-  void compare_lists(FieldDifference& of, const FieldValues& where, X x, Y y) {
-    if constexpr (std::is_same_v<X, std::string_view> || std::is_same_v<Y, std::string_view>) {
-      if constexpr (std::is_same_v<X, Y>) compare_texts(of, x, y);
-    } else {
-      const double tolerance = tolerance_of(of.field);
-      const size_t both = std::min(x.size(), y.size());
-      of.compared += both;
-      for (size_t i = 0; i < both; ++i) compare_values(of, where, i, x[i], y[i], tolerance);
-      if (x.size() == y.size()) return;
-      of.different += std::max(x.size(), y.size()) - both;
-      note(of, place(where, both), x.size() > both ? text_of(x[both]) : "",
-           y.size() > both ? text_of(y[both]) : "", std::nullopt);
-    }
-  }
-
-  static std::optional<uint64_t> place(const FieldValues& where, size_t i) {
-    return where.token ? std::optional(*where.token + i) : std::nullopt;
-  }
-
-  void compare_texts(FieldDifference& of, std::string_view a, std::string_view b) {
-    ++of.compared;
-    if (a == b) return;
-    ++of.different;
-    note(of, std::nullopt, std::string(a), std::string(b), std::nullopt);
-  }
-
-  template <class X, class Y>
-  void compare_values(FieldDifference& of, const FieldValues& where, size_t i, X x, Y y,
-                      double tolerance) {
-    std::optional<uint64_t> ulps;
-    if constexpr (is_float<X> && std::is_same_v<X, Y>) {
-      ulps = ulps_between(x, y);
-      if (ulps == 0u) return;
-    } else if constexpr (std::is_same_v<X, Y>) {
-      if (x == y) return;
-    } else {
-      if (static_cast<double>(x) == static_cast<double>(y)) return;
-    }
-    const double apart = std::abs(static_cast<double>(x) - static_cast<double>(y));
-    if (apart <= tolerance) return;
-    ++of.different;
-    if (apart > of.max_difference) of.max_difference = apart;  // not where one is NaN
-    if constexpr (is_float<X>) {
-      const size_t last = of.ulps.size() - 1;
-      const size_t bucket = ulps ? static_cast<size_t>(std::bit_width(*ulps)) - 1 : last;
-      ++of.ulps[std::min(bucket, last)];
-    }
-    note(of, place(where, i), text_of(x), text_of(y), ulps);
-  }
-
+  /// Of several ranks the distinct values.
   void compare_scalars(const std::vector<format::TrainData>& a,
                        const std::vector<format::TrainData>& b) {
-    const auto find = [](const std::vector<format::TrainData>& ranks) {
-      std::map<std::string, double> found;
+    std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> all;
+    const auto take = [&](const std::vector<format::TrainData>& ranks, bool in_a) {
       for (const format::TrainData& data : ranks) {
-        if (!data.scalars) continue;
-        for (size_t i = 0; i < data.scalars->names.size(); ++i) {
-          found.emplace(data.scalars->names[i], data.scalars->values[i]);
+        for (size_t i = 0; data.scalars && i < data.scalars->names.size(); ++i) {
+          auto& both = all[data.scalars->names[i]];
+          std::vector<double>& to = in_a ? both.first : both.second;
+          const double value = data.scalars->values[i];
+          const auto same = [&](double x) { return same_value(x, value); };
+          if (std::ranges::none_of(to, same)) to.push_back(value);
         }
       }
-      return found;
     };
-    const auto right = find(b);
-    for (const auto& [name, value] : find(a)) {
-      const auto other = right.find(name);
-      if (other == right.end()) continue;
-      FieldDifference& of = field("train/" + name);
+    take(a, true);
+    take(b, false);
+    for (const auto& [name, both] : all) {
+      const auto values = [](const std::vector<double>& list) -> std::optional<FieldValues> {
+        if (list.empty()) return std::nullopt;
+        return FieldValues{std::span<const double>(list), std::nullopt};
+      };
+      scalars_.insert(name);
+      values_.compare(values_.field("step/" + name), values(both.first), values(both.second));
+    }
+  }
+
+  void compare_events(const Group& group, const std::vector<UnitReader>& a,
+                      const std::vector<UnitReader>& b) {
+    const auto read = [&](const DumpReader& dump, const std::vector<UnitReader>& units) {
+      std::vector<StepEvents> out;
+      for (const UnitReader& unit : units) {
+        if (has_events(unit, group.name)) {
+          out.push_back(
+              read_events(dump, unit, group.name, place_.rollout_id, place_.step_id.value_or(0)));
+        }
+      }
+      return out;
+    };
+    const auto left = read(a_, a), right = read(b_, b);
+    FieldDifference& of = values_.field(group.kind + "/events", false);
+    if (left.empty() != right.empty()) return values_.missing(of, right.empty(), "recorded");
+    if (left.size() != 1 || right.size() != 1) return;  // of several ranks
+    std::map<engine::EventOrder, std::pair<const EventRecord*, const EventRecord*>> both;
+    for (const EventRecord& r : left[0].events) both[event_order(r.event)].first = &r;
+    for (const EventRecord& r : right[0].events) both[event_order(r.event)].second = &r;
+    for (const auto& [order, records] : both) {
+      const auto [x, y] = records;
+      ValueDifference place = place_;
+      place.tensor = to_string((x != nullptr ? x : y)->event);
+      values_.at(place);
+      if (x == nullptr || y == nullptr) {
+        values_.missing(of, x != nullptr, "recorded");
+        continue;
+      }
       ++of.compared;
-      sample_.reset();
-      compare_values(of, {}, 0, value, other->second, tolerance_of(of.field));
+      const std::string what = event_difference(left[0], *x, right[0], *y);
+      if (what == "digest") values_.differs(of, x->digest.hex(), y->digest.hex());
+      if (!what.empty() && what != "digest") values_.differs(of, "other " + what, "other " + what);
     }
   }
 
-  double tolerance_of(const std::string& name) const {
-    auto it = options_.tolerance.find(name);
-    if (it == options_.tolerance.end()) {
-      it = options_.tolerance.find(name.substr(name.find('/') + 1));
+  /// A dataset of a state, or one that is in none of the tables.
+  void compare_dataset(const Group& group, const std::string& name,
+                       const std::vector<UnitReader>& a, const std::vector<UnitReader>& b,
+                       bool in_a, bool in_b) {
+    const bool scalar = name.starts_with("scalars/");
+    const std::string part = scalar ? name.substr(8) : name.substr(0, name.find('/'));
+    FieldDifference& of = values_.field(group.kind + "/" + part, false);
+    ValueDifference place = place_;
+    place.tensor = name;
+    values_.at(place);
+    if (in_a != in_b) return values_.missing(of, in_a, "recorded");
+    const std::string dataset = scalar ? "scalars" : name;
+    const auto x = format::read_dataset(a_, a, group.name, dataset);
+    const auto y = format::read_dataset(b_, b, group.name, dataset);
+    const auto values = [](const auto& read) {
+      return read ? values_of(read->first, {read->second.data(), read->second.size()})
+                  : std::nullopt;
+    };
+    const auto left = values(x), right = values(y);
+    const uint64_t before = of.different;
+    if (left && right) values_.compare(of, left, right);
+    if (of.different != before) return;
+    ++of.compared;
+    values_.differs(of, "stored otherwise", "stored otherwise");
+  }
+
+  void check_bytes() {
+    for (const auto* dump : {&a_, &b_}) {
+      for (const UnitRecord& unit : dump->units()) {
+        if (!opened_.contains(&unit)) dump->check_unit(unit);
+      }
     }
-    return it == options_.tolerance.end() ? 0 : it->second;
   }
 
-  FieldDifference& field(const std::string& name) {
-    for (FieldDifference& known : made_.fields) {
-      if (known.field == name) return known;
+  void check_tolerances() const {
+    std::set<std::string> known;
+    for (const char* name : kScalars) known.insert(std::string("step/") + name);
+    for (const std::string& name : scalars_) known.insert("step/" + name);
+    const std::vector<format::RolloutData> rollouts(1);
+    const std::vector<format::TrainData> ranks(1);
+    const SampleTable rollout = SampleTable::of(std::span(rollouts));
+    const SampleTable train = SampleTable::of(std::span(ranks));
+    for (const SampleTable* table : {&rollout, &train}) {
+      for (const SampleTable::Field& field : table->fields()) known.insert(field.name);
     }
-    FieldDifference fresh;
-    fresh.field = name;
-    return made_.fields.emplace_back(std::move(fresh));
+    for (const auto& [name, value] : options_.tolerance) {
+      const auto fits = [&name = name](const std::string& field) {
+        return field == name || field.substr(field.find('/') + 1) == name;
+      };
+      if (std::ranges::any_of(known, fits)) continue;
+      std::string all;
+      for (const std::string& field : known) all += (all.empty() ? "" : ", ") + field;
+      throw Error(ErrorCode::kUsage,
+                  "there is no field \"" + name + "\" to tolerate; there are " + all);
+    }
   }
 
-  void note(FieldDifference& of, std::optional<uint64_t> token, std::string a, std::string b,
-            std::optional<uint64_t> ulps) {
-    if (of.first && made_.first) return;
-    const ValueDifference difference{rollout_id_,  step_id_,     sample_, token,
-                                     std::move(a), std::move(b), ulps,    rank()};
-    if (!of.first) of.first = difference;
-    if (made_.first) return;
-    made_.first = difference;
-    made_.first_field = of.field;
-  }
-
-  std::optional<int64_t> rank() const {
-    const auto at = sample_ ? ranks_.find(*sample_) : ranks_.end();
-    return at == ranks_.end() ? std::nullopt : std::optional(at->second);
+  void judge() {
+    made_.fields = std::move(values_.fields);
+    made_.first = std::move(values_.first);
+    made_.first_field = std::move(values_.first_field);
+    made_.identical = made_.options.empty() && made_.only.empty() &&
+                      made_.rollouts + made_.steps + made_.states == 0;
+    for (const FieldDifference& field : made_.fields) {
+      if (field.judged && !field.is_equal()) made_.within_tolerance = false;
+    }
   }
 
   const DumpReader& a_;
   const DumpReader& b_;
   const DiffOptions& options_;
-  std::map<uint64_t, int64_t> ranks_;  // of the step's samples
+  FieldComparison values_;
   DataDifference made_;
-  int64_t rollout_id_ = 0;
-  std::optional<int64_t> step_id_;
-  std::optional<uint64_t> sample_;
+  std::set<const UnitRecord*> opened_;
+  std::set<std::string> scalars_;      // names that were met
+  std::map<uint64_t, int64_t> ranks_;  // of the step's samples
+  ValueDifference place_;              // the group at hand
 };
 
 }  // namespace
-
-std::optional<uint64_t> ulps_between(float a, float b) { return distance<float, uint32_t>(a, b); }
-std::optional<uint64_t> ulps_between(double a, double b) {
-  return distance<double, uint64_t>(a, b);
-}
 
 DataDifference compare_data(const DumpReader& a, const DumpReader& b, const DiffOptions& options) {
   return Comparer(a, b, options).run();

@@ -1,19 +1,22 @@
 #include "src/replay/exchange/dump_audit.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstring>
 #include <set>
 
+#include "format/group_name.h"
 #include "format/record.h"
 #include "format/unit.h"
+#include "src/base/json_value.h"
+#include "src/base/same_value.h"
+#include "src/replay/dump_meta.h"
 #include "src/replay/exchange/sample_table.h"
 
 namespace rlreplay::replay {
 namespace {
 
 using foreign::Problem;
+using format::GroupName;
 using format::RolloutData;
 using format::TokenFloats;
 using format::TrainData;
@@ -23,20 +26,6 @@ constexpr size_t kMaxProblems = 100;
 // A log-probability that was computed or stored in bf16 may round to just above zero.
 constexpr double kRounding = 0x1p-6;
 
-/// "3-0" as 3 and 0.
-std::optional<std::pair<int64_t, int64_t>> step_of(const std::string& group) {
-  const size_t dash = group.find('-');
-  if (dash == group.npos) return std::nullopt;
-  const auto number = [](std::string_view text) {
-    int64_t value = -1;
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-    return read.ptr == text.data() + text.size() ? value : -1;
-  };
-  const std::string_view all = group;
-  const std::pair out(number(all.substr(0, dash)), number(all.substr(dash + 1)));
-  return out.first < 0 || out.second < 0 ? std::nullopt : std::optional(out);
-}
-
 std::map<std::string, std::set<int64_t>> ranks_by_step(const format::DumpReader& dump) {
   std::map<std::string, std::set<int64_t>> out;
   for (const UnitRecord& unit : dump.units()) {
@@ -44,6 +33,22 @@ std::map<std::string, std::set<int64_t>> ranks_by_step(const format::DumpReader&
     for (const std::string& group : unit.groups) out[group].insert(format::rank_of(unit.path));
   }
   return out;
+}
+
+std::optional<RecordedConfig> recorded_config(const format::DumpReader& dump) {
+  const JsonDocument meta = JsonDocument::parse(dump.meta(), "meta");
+  if (!meta.root().find("config") || !meta.root().find("model")) return std::nullopt;
+  return read_dump_meta(dump.meta(), "meta");
+}
+
+/// Nothing where the dump says nothing sound: audit_records tells that.
+std::optional<ModelConfig> recorded_model_config(const format::DumpReader& dump) {
+  try {
+    const auto config = recorded_config(dump);
+    return config ? std::optional(config->model) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 /// Whether two spans of one type hold the same bits; the first place where they do not.
@@ -55,7 +60,7 @@ std::optional<size_t> first_difference(const FieldValues& a, const FieldValues& 
         } else {
           const size_t both = std::min(x.size(), y.size());
           for (size_t i = 0; i < both; ++i) {
-            if (std::memcmp(&x[i], &y[i], sizeof x[i]) != 0) return i;
+            if (!same_value(x[i], y[i])) return i;
           }
           return x.size() == y.size() ? std::nullopt : std::optional(both);
         }
@@ -63,14 +68,58 @@ std::optional<size_t> first_difference(const FieldValues& a, const FieldValues& 
       a.values, b.values);
 }
 
+std::string counted(size_t count, const char* one) {
+  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
+
+/// Rollouts and steps that the options of a captured run announce and the dump lacks.
+void audit_plan(const format::DumpReader& dump, std::vector<Problem>& problems) {
+  const auto config = dump.complete() ? recorded_config(dump) : std::nullopt;
+  if (!config) return;
+  const RunOptions& options = config->options;
+  check_options(options);
+  const int64_t samples = rollout_samples(options), in_step = step_samples(options);
+  if (in_step < 1 || samples % in_step != 0) {
+    problems.push_back({"plan-missing",
+                        "the run's options cut " + std::to_string(samples) +
+                            " samples of a rollout into steps of " + std::to_string(in_step),
+                        "meta"});
+    return;
+  }
+  const int64_t per_rollout = rollout_samples(options) / step_samples(options);
+  std::vector<std::string> missing;
+  const auto demand = [&](const char* kind, const std::string& group) {
+    if (dump.find(kind, group).empty()) missing.push_back(std::string(kind) + "/" + group);
+  };
+  const int64_t planned = std::min<int64_t>(planned_steps(options), format::kMaxUnits);
+  for (int64_t step = 0; step < planned; ++step) {
+    const std::string rollout = std::to_string(step / per_rollout);
+    if (step % per_rollout == 0) demand("rollout", rollout);
+    if (options.rollout_only) continue;
+    demand("train", rollout + "-" + std::to_string(step % per_rollout));
+  }
+  if (missing.empty()) return;
+  std::string first;
+  for (size_t i = 0; i < std::min<size_t>(missing.size(), 4); ++i) {
+    first += (i == 0 ? "" : ", ") + missing[i];
+  }
+  problems.push_back({"plan-missing",
+                      "of what the run's options announce, " + counted(missing.size(), "group") +
+                          " are missing: " + first + (missing.size() > 4 ? ", ..." : ""),
+                      "meta"});
+}
+
 class Auditor {
  public:
-  explicit Auditor(const format::DumpReader& dump) : dump_(dump) {}
+  explicit Auditor(const format::DumpReader& dump)
+      : dump_(dump), model_(recorded_model_config(dump)) {}
 
   std::vector<Problem> run() {
     for (const UnitRecord& record : dump_.units()) {
       if (format::kind_of(record.path) != "rollout") continue;
-      for (const std::string& group : record.groups) check_rollout(group);
+      for (const std::string& group : record.groups) {
+        if (const auto name = GroupName::parse(group)) check_rollout(name->rollout);
+      }
     }
     for (const auto& [group, ranks] : ranks_by_step(dump_)) check_step(group);
     if (unlisted_ > 0) {
@@ -97,22 +146,39 @@ class Auditor {
     return data_ ? &*data_ : nullptr;
   }
 
-  void check_rollout(const std::string& group) {
-    int64_t id = -1;
-    std::from_chars(group.data(), group.data() + group.size(), id);
+  void check_rollout(int64_t id) {
     const RolloutData* data = rollout(id);
     if (data == nullptr) return;  // events alone
-    where_ = "rollout/" + group;
+    where_ = "rollout/" + std::to_string(id);
     for (size_t s = 0; s < data->size(); ++s) {
+      check_tokens(*data, s);
       const uint64_t prompt = data->prompt_length ? (*data->prompt_length)[s] : 0;
       check_mask(*data, data->loss_mask, s, prompt);
       check_floats(*data, "log_probs", data->log_probs, data->loss_mask, s, prompt);
     }
   }
 
+  /// Against the model, where the dump names it.
+  void check_tokens(const RolloutData& data, size_t s) {
+    if (!model_) return;
+    const uint64_t length = data.offsets[s + 1] - data.offsets[s];
+    const std::string name = "sample " + std::to_string(data.sample_id[s]);
+    if (length > static_cast<uint64_t>(model_->max_positions)) {
+      report("too-long", name + " has " + std::to_string(length) + " tokens, the model " +
+                             std::to_string(model_->max_positions) + " positions");
+    }
+    for (uint64_t t = 0; t < length; ++t) {
+      const int32_t id = data.tokens[data.offsets[s] + t];
+      if (id < model_->vocab) continue;
+      return report("bad-token", "token " + std::to_string(t) + " of " + name + " is " +
+                                     std::to_string(id) + ", the vocabulary has " +
+                                     std::to_string(model_->vocab) + " ids");
+    }
+  }
+
   void check_step(const std::string& group) {
-    const auto step = step_of(group);
-    const RolloutData* of = step ? rollout(step->first) : nullptr;
+    const auto step = GroupName::parse(group);
+    const RolloutData* of = step && step->step ? rollout(step->rollout) : nullptr;
     std::vector<TrainData> ranks;
     std::vector<int64_t> numbers;
     for (const UnitRecord* record : dump_.find("train", group)) {
@@ -179,6 +245,14 @@ class Auditor {
                     const std::optional<TokenFloats>& column,
                     const std::optional<format::Column<uint8_t>>& mask, size_t s, uint64_t prompt) {
     if (!column || !column->has(s)) return;
+    for (uint64_t t = data.offsets[s]; t < std::min(data.offsets[s] + prompt, data.offsets[s + 1]);
+         ++t) {
+      if (same_value(column->at(t), 0.0)) continue;
+      report("prompt-value", std::string(name) + " of sample " + std::to_string(data.sample_id[s]) +
+                                 " is not +0 at token " + std::to_string(t - data.offsets[s]) +
+                                 " of its prompt");
+      break;
+    }
     const bool log_probs = name.ends_with("log_probs");
     for (uint64_t t = data.offsets[s] + prompt; t < data.offsets[s + 1]; ++t) {
       if (mask && mask->has(s) && mask->values[t] == 0) continue;
@@ -222,10 +296,11 @@ class Auditor {
   }
 
   const format::DumpReader& dump_;
+  std::optional<ModelConfig> model_;
   std::vector<Problem> problems_;
   size_t unlisted_ = 0;
   std::string where_;
-  int64_t loaded_ = -1;
+  std::optional<int64_t> loaded_;
   std::optional<RolloutData> data_;
 };
 
@@ -237,7 +312,8 @@ std::vector<Problem> audit_records(const format::DumpReader& dump) {
   const int64_t ranks = format::ranks_of(dump.meta());
   std::map<int64_t, std::set<int64_t>> steps;
   for (const auto& [group, there] : ranks_by_step(dump)) {
-    if (const auto step = step_of(group)) steps[step->first].insert(step->second);
+    const auto step = GroupName::parse(group);
+    if (step && step->step) steps[step->rollout].insert(*step->step);
     std::string missing;
     for (int64_t rank = 0; rank < ranks; ++rank) {
       if (!there.contains(rank)) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
@@ -254,6 +330,11 @@ std::vector<Problem> audit_records(const format::DumpReader& dump) {
     problems.push_back({"step-missing",
                         std::to_string(gaps) + " steps are missing between the first and the last",
                         "rollout " + std::to_string(rollout)});
+  }
+  try {
+    audit_plan(dump, problems);
+  } catch (const Error& error) {
+    problems.push_back({"options", error.what(), "meta"});
   }
   return problems;
 }

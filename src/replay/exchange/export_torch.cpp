@@ -49,6 +49,17 @@ Value select(Tree& tree, Value root, const std::set<uint64_t>& chosen) {
   return tree.add_sequence(Kind::kDict, items);
 }
 
+/// Makes folders below one that is there, and never that one: a signal may just have removed it.
+void make_folders(const std::filesystem::path& root, const std::filesystem::path& below) {
+  std::filesystem::path at = root;
+  for (const auto& name : below) {
+    at /= name;
+    std::error_code error;
+    std::filesystem::create_directory(at, error);
+    if (error) throw Error(ErrorCode::kEnvironment, error.message(), at.string());
+  }
+}
+
 class Exporter {
  public:
   Exporter(const DumpReader& dump, std::string vendor, std::string folder,
@@ -58,6 +69,7 @@ class Exporter {
         folder_(std::move(folder)),
         single_(folder_.ends_with(".pt")),
         selection_(selection) {
+    if (!single_) make_folders({}, folder_);
     size_t rollouts = 0;
     for (const format::UnitRecord& unit : dump.units()) {
       if (format::kind_of(unit.path) == "rollout") rollouts += unit.groups.size();
@@ -91,9 +103,9 @@ class Exporter {
   NativeData& native(const format::UnitReader& unit) {
     const std::string& group = unit.record().groups.front();
     const std::optional<int64_t> id = number(group);
-    if (!id) return native_ = {};
-    if (id != native_id_) native_ = native_data(dump_, *id);
+    if (!id || id != native_id_) native_ = id ? native_data(dump_, *id) : NativeData();
     native_id_ = id;
+    if (!id) return native_;
     if (unit.find(group + "/tokens") != nullptr) {
       native_.rollouts["eval/" + group] = read_rollout_data(dump_, unit, group);
     }
@@ -101,6 +113,7 @@ class Exporter {
   }
 
   void export_kept(const format::UnitRecord& record) {
+    if (record.groups.empty()) throw Error(ErrorCode::kCorrupt, "it holds no group", record.path);
     const format::UnitReader unit = dump_.open_unit(record);
     NativeData& data = native(unit);
     RestoredFile file(dump_, unit, data);
@@ -108,7 +121,15 @@ class Exporter {
     const bool rollout = dump_kind(file.tree(), root) == foreign::DumpKind::kRollout;
     const auto own = data.rollouts.find("rollout/" + record.groups.front());
     const bool evaluation = unit.find(record.groups.front() + "/tokens") != nullptr;
-    if (rollout && !evaluation) done_.insert(*native_id_);
+    if (rollout && !evaluation) {
+      if (!native_id_) {
+        throw Error(
+            ErrorCode::kCorrupt,
+            "it keeps a rollout, and its group " + record.groups.front() + " is no rollout's",
+            record.path);
+      }
+      done_.insert(*native_id_);
+    }
     if (single_ && (!rollout || evaluation)) return;
     if (!selection_.is_all()) {
       if (!rollout || evaluation || own == data.rollouts.end()) return;
@@ -182,10 +203,16 @@ class Exporter {
     const bool inside = relative.is_relative() && !relative.empty() && *relative.begin() != "..";
     if (!inside)
       throw Error(ErrorCode::kCorrupt, "a kept file's name leads out of the folder", name);
+    if (!relative.has_filename() || relative == ".")
+      throw Error(ErrorCode::kCorrupt, "a kept file's name is no file's", name);
     const fs::path path = single_ ? fs::path(folder_) : fs::path(folder_) / relative;
-    std::error_code error;
-    if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
-    if (error) throw Error(ErrorCode::kEnvironment, error.message(), path.parent_path().string());
+    if (!written_.insert(path.string()).second)
+      throw Error(ErrorCode::kCorrupt, "the dump keeps two files of one name", name);
+    if (single_) {
+      make_folders({}, path.parent_path());
+    } else {
+      make_folders(folder_, relative.parent_path());
+    }
     write_torch_file(path.string(), tree, root);
     made_.push_back(path.string());
   }
@@ -198,6 +225,7 @@ class Exporter {
   NativeData native_;
   std::optional<int64_t> native_id_;
   std::set<int64_t> done_;
+  std::set<std::string> written_;
   std::vector<std::string> made_;
 };
 

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <deque>
-#include <filesystem>
 #include <map>
 #include <optional>
 
 #include "format/canonical.h"
+#include "format/dump_place.h"
 #include "format/dump_writer.h"
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
+#include "src/replay/content_root.h"
+#include "src/replay/exchange/family_check.h"
 #include "src/replay/exchange/import_policy_loss.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/import_train.h"
@@ -38,22 +40,25 @@ std::string last_name(const std::string& name) {
   return slash == name.npos ? name : name.substr(slash + 1);
 }
 
-/// Removes a folder and what is below it as far as there are no files.
-void remove_empty_folders(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> folders = {path};
-  for (const auto& entry : fs::recursive_directory_iterator(path)) {
-    if (entry.is_directory() && !entry.is_symlink()) folders.push_back(entry.path());
+/// Lets errors say in which file they are.
+template <class Function>
+auto within(const std::string& path, const Function& function) {
+  try {
+    return function();
+  } catch (const Error& error) {
+    if (error.where().find(path) != std::string::npos) throw;
+    const std::string where = error.where().empty() ? path : path + ": " + error.where();
+    throw Error(error.code(), error.what(), where);
   }
-  std::error_code ignored;  // not empty
-  for (auto it = folders.rbegin(); it != folders.rend(); ++it) fs::remove(*it, ignored);
 }
 
 /// Reads the files of a run one after the other into a dump.
 class Importer {
  public:
   Importer(const ImportOptions& options, const std::function<void(const std::string&)>& progress)
-      : options_(options), progress_(progress) {}
+      : options_(options),
+        progress_(progress),
+        place_(options.output, options.force, format::DumpPlace::Writer::kOneGo) {}
 
   ImportReport run() {
     const bool lines = options_.format == "jsonl" ||
@@ -75,49 +80,71 @@ class Importer {
     for (const std::string& unit : file.steps()) {
       ranks = std::max(ranks, format::rank_of(unit) + 1);
     }
-    try {
-      for (const int64_t id : file.rollouts()) {
-        const auto rollout = file.rollout(id);
-        count(*rollout);
-        const std::string group = std::to_string(id);
-        writer(ranks).append("rollout/" + group + ".h5", to_datasets(rollout, group));
-      }
-      for (const std::string& unit : file.steps()) {
-        const std::string group = unit.substr(6, unit.rfind('/') - 6);
-        writer(ranks).append(unit, to_datasets(file.step(unit), group));
-        report_.steps += format::rank_of(unit) == 0;
-      }
-      report_.root = writer(ranks).seal(
-          {.complete = true, .unstable = provenance_.json(), .derived_from = {}});
-    } catch (...) {
-      discard();
-      throw;
+    for (const int64_t id : file.rollouts()) {
+      const auto rollout = file.rollout(id);
+      count(*rollout);
+      const std::string group = std::to_string(id);
+      writer(ranks).append("rollout/" + group + ".h5", to_datasets(rollout, group));
     }
-    return std::move(report_);
+    for (const std::string& unit : file.steps()) {
+      const std::string group = unit.substr(6, unit.rfind('/') - 6);
+      writer(ranks).append(unit, to_datasets(file.step(unit), group));
+      report_.steps += format::rank_of(unit) == 0;
+    }
+    return finish(writer(ranks));
   }
 
   ImportReport run_torch() {
     auto sources = find_sources(options_.paths, ".pt");
-    if (sources.empty()) {
-      throw Error(ErrorCode::kUsage, "there are no .pt files here", options_.paths.front());
-    }
+    if (sources.empty()) refuse_nothing_found();
+    check_ranks(sources);
+    note_others();
     // Rollouts and train dumps first: they say which framework the other files belong to.
     std::stable_partition(sources.begin(), sources.end(), [](const auto& family) {
       const std::string& name = family.front().name;
       return name.starts_with("rollout_data/") || name.starts_with("train_data/");
     });
-    try {
-      for (const auto& family : sources) read_policy_loss(family);
-      for (const auto& family : sources) add_family(family);
-      for (auto& [id, reads] : single_ranks_) add_train(reads);
-      note_policy_loss();
-      report_.root =
-          writer().seal({.complete = true, .unstable = provenance_.json(), .derived_from = {}});
-    } catch (...) {
-      discard();
-      throw;
-    }
+    for (const auto& family : sources) read_policy_loss(family);
+    for (const auto& family : sources) add_family(family);
+    for (auto& [id, reads] : single_ranks_) add_train(reads);
+    note_policy_loss();
+    return finish(writer());
+  }
+
+  ImportReport finish(format::DumpWriter& writer) {
+    report_.root =
+        writer.seal({.complete = true, .unstable = provenance_.json(), .derived_from = {}});
+    writer_.reset();
+    place_.settle();
     return std::move(report_);
+  }
+
+  /// Trajectories, dashboards, tokenizers: an import that dropped them silently would be believed.
+  void note_others() {
+    std::string names;
+    for (const auto& [name, count] : other_files(options_.paths, ".pt")) {
+      names += (names.empty() ? "" : ", ") + name;
+      if (count > 1) names += " (" + std::to_string(count) + " files)";
+    }
+    if (names.empty()) return;
+    report_.findings.push_back(
+        {"not-imported",
+         "only .pt files are read; these stay behind, and an export will not "
+         "have them: " +
+             names,
+         options_.paths.front()});
+  }
+
+  [[noreturn]] void refuse_nothing_found() const {
+    std::string found = "there is no dump of rlreplay and there are no .pt files here";
+    if (!find_sources(options_.paths, ".parquet").empty()) {
+      found +=
+          "; Parquet files, as TRL and verl write them, hold texts without token ids and "
+          "log-probabilities: nothing of them can be replayed";
+    } else if (!find_sources(options_.paths, ".jsonl").empty()) {
+      found += "; of JSONL name the one file (rlreplay import --help says what it holds)";
+    }
+    throw Error(ErrorCode::kUsage, found, options_.paths.front());
   }
 
   /// Before training data: what these files say goes into its units.
@@ -126,6 +153,7 @@ class Importer {
       if (!source.name.starts_with("policy_loss_debug/")) continue;
       const TorchFile file(source.path);
       if (identify(file).kind == DumpKind::kPolicyLoss) policy_loss_.add(file);
+      file.check_unchanged();
     }
   }
 
@@ -145,12 +173,9 @@ class Importer {
     report_.tokens += data.tokens.size();
   }
 
-  /// The writer begins with the first file that could be read, so that a refusal leaves nothing.
+  /// The writer begins with the first file that could be read.
   format::DumpWriter& writer(int64_t ranks = 1) {
     if (writer_) return *writer_;
-    if (options_.force && std::filesystem::exists(options_.output)) {
-      format::remove_dump(options_.output);
-    }
     format::JsonObject source;
     source.text("imported", vendor_);
     format::JsonObject meta;
@@ -158,15 +183,8 @@ class Importer {
     if (!options_.launch.empty()) meta.json("launch", options_.launch);
     format::WriterOptions settings;
     settings.threads = options_.threads;
-    writer_.emplace(format::DumpWriter::create(options_.output, meta.str(), settings));
+    writer_.emplace(format::DumpWriter::create(place_.path(), meta.str(), settings));
     return *writer_;
-  }
-
-  void discard() {
-    if (!writer_) return;
-    writer_.reset();
-    format::remove_dump(options_.output);
-    remove_empty_folders(options_.output);
   }
 
   void add_family(const std::vector<SourceFile>& sources) {
@@ -191,7 +209,7 @@ class Importer {
     if (trains.empty()) return;
     const bool whole =
         trains.front().file.tree().find(trains.front().file.root(), "format_version") != nullptr;
-    if (sources.size() > 1 || whole) return add_train(trains);
+    if (sources.size() > 1 || whole || names_rank(sources.front().name)) return add_train(trains);
     // A rank's file under a name of its own: others of its rollout may follow.
     const int64_t id = rollout_id(trains.front());
     single_ranks_[id].push_back(std::move(trains.front()));
@@ -241,6 +259,7 @@ class Importer {
     const std::string unit = kept_path(vendor(read.identity), read.source.name);
     claim(unit, read.source.path);
     std::vector<Dataset> kept = keep_file(read.file, replacements, group, read.source.name);
+    read.file.check_unchanged();
     kept.insert(kept.end(), std::make_move_iterator(datasets.begin()),
                 std::make_move_iterator(datasets.end()));
     writer().append(unit, kept);
@@ -251,7 +270,8 @@ class Importer {
     const bool evaluation = last_name(read.source.name).starts_with("eval_");
     const std::string group = std::to_string(rollout_id(read));
     const std::string owner = (evaluation ? "eval/" : "rollout/") + group;
-    ImportedRollout made = import_rollout(read.file, owner, options_.reward_key);
+    ImportedRollout made = within(
+        read.source.path, [&] { return import_rollout(read.file, owner, options_.reward_key); });
     note(read.source.path, made.findings);
     std::vector<Dataset> datasets = to_datasets(made.data, group);
     add_own(datasets, made.own);
@@ -274,10 +294,20 @@ class Importer {
     }
   }
 
+  /// A step of which a rank is missing would be taken for a smaller one.
+  static void check_whole(const std::string& path, std::span<const TorchFile* const> files) {
+    for (const foreign::Problem& problem : check_family(files)) {
+      if (problem.code != "rank-missing") continue;
+      throw Error(ErrorCode::kIncomplete, problem.where + ": " + problem.message, path);
+    }
+  }
+
   void add_train(const std::deque<Read>& reads) {
     std::vector<const TorchFile*> files;
     for (const Read& read : reads) files.push_back(&read.file);
-    const ImportedTrain made = import_train(files);
+    check_whole(reads.front().source.path, files);
+    const ImportedTrain made =
+        within(reads.front().source.path, [&] { return import_train(files); });
     note(reads.front().source.path, made.findings);
     for (const auto& [step, data] : made.steps) {
       const std::string group = std::to_string(made.rollout_id) + "-" + std::to_string(step);
@@ -296,6 +326,7 @@ class Importer {
 
   const ImportOptions& options_;
   const std::function<void(const std::string&)>& progress_;
+  format::DumpPlace place_;
   std::optional<format::DumpWriter> writer_;
   std::string vendor_;
   std::map<std::string, std::string> claimed_;  // unit to the file that it comes from
@@ -312,6 +343,7 @@ JsonLine import_line(std::string_view schema, const std::string& dump, const Imp
       .text("schema", schema)
       .text("dump", dump)
       .text("root", report.root.hex())
+      .text("content", content_root(dump).hex())
       .integer("rollouts", static_cast<int64_t>(report.rollouts))
       .integer("steps", static_cast<int64_t>(report.steps))
       .integer("samples", static_cast<int64_t>(report.samples));
@@ -319,9 +351,14 @@ JsonLine import_line(std::string_view schema, const std::string& dump, const Imp
 
 std::string findings_text(const ImportReport& report) {
   std::string out;
+  std::map<std::pair<std::string, std::string>, std::vector<const foreign::Problem*>> alike;
   for (const foreign::Problem& finding : report.findings) {
-    out += "finding " + std::string(finding.code) + ": " + finding.message + " (" + finding.where +
-           ")\n";
+    alike[{std::string(finding.code), finding.message}].push_back(&finding);
+  }
+  for (const auto& [what, findings] : alike) {
+    out += "finding " + what.first + ": " + what.second + " (" + findings.front()->where;
+    if (findings.size() > 1) out += ", and " + std::to_string(findings.size() - 1) + " more";
+    out += ")\n";
   }
   return out;
 }

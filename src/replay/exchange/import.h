@@ -37,7 +37,7 @@ struct ImportReport {
   Hash root;
 };
 
-/// A line a finding, for people.
+/// A line a kind of finding, for people.
 std::string findings_text(const ImportReport& report);
 /// The beginning of the line that says for machines what an import to `dump` made.
 JsonLine import_line(std::string_view schema, const std::string& dump, const ImportReport& report);
@@ -45,8 +45,8 @@ JsonLine import_line(std::string_view schema, const std::string& dump, const Imp
 /// Reads other people's debug dumps into a dump of ours, and runs nothing that they carry. Shards
 /// of one rollout are put together; what has no place of its own is kept in `x-` units, from which
 /// export writes the same files again. `progress` is told each file before it is read.
-/// Errors: kUsage where nothing is found or two files hold the same; those of TorchFile and
-/// assemble_train. Nothing is left behind then.
+/// Errors: kUsage where nothing is found or two files hold the same; kIncomplete where a rank's
+/// file is missing; those of TorchFile and assemble_train. Nothing is left behind then.
 ImportReport import_dump(const ImportOptions& options,
                          const std::function<void(const std::string& path)>& progress = {});
 

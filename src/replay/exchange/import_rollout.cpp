@@ -55,6 +55,8 @@ class Importer {
     order();
     move_columns(file_, batch_, order_, owner_, *made_.data, made_.replacements);
     add_scalars();
+    made_.data->trajectory_id = shared_ids(order_, batch_.trajectory);
+    add_nuclei();
     add_components();
     add_versions();
     add_experts();
@@ -153,6 +155,32 @@ class Importer {
       }
     }
     settle(made_.data->reward_components, std::move(presence));
+  }
+
+  /// What a top-p sampler kept, token by token.
+  void add_nuclei() {
+    RolloutData& data = *made_.data;
+    format::TokenSets& made = data.nucleus.emplace();
+    Presence presence;
+    for (size_t row = 0; row < order_.size(); ++row) {
+      const size_t i = order_[row];
+      const auto ids = numbers(batch_.nucleus[i]), offsets = numbers(batch_.nucleus_offsets[i]);
+      presence.push_back(ids && offsets ? 1 : 0);
+      made.sizes.resize(data.offsets[row] + (*data.prompt_length)[row]);
+      for (size_t t = 0; offsets && t + 1 < offsets->size(); ++t) {
+        made.sizes.push_back(static_cast<uint32_t>(offsets->integer(t + 1) - offsets->integer(t)));
+      }
+      made.sizes.resize(data.offsets[row + 1]);
+      for (size_t k = 0; ids && k < ids->size(); ++k) {
+        made.ids.push_back(static_cast<int32_t>(ids->integer(k)));
+      }
+      made.offsets.push_back(made.ids.size());
+    }
+    settle(data.nucleus, std::move(presence));
+  }
+
+  std::optional<foreign::Numbers> numbers(Value value) const {
+    return value.kind == Kind::kNone ? std::nullopt : foreign::Numbers::of(tree_, value);
   }
 
   static std::optional<double> number(const Value* value) {

@@ -9,6 +9,7 @@
 #include "format/foreign/train_shard.h"
 #include "src/replay/exchange/cell.h"
 #include "src/replay/exchange/own_datasets.h"
+#include "src/replay/exchange/rollout_columns.h"
 #include "src/replay/exchange/slime_columns.h"
 #include "src/replay/exchange/train_schedule.h"
 
@@ -102,6 +103,40 @@ std::shared_ptr<TrainData> make_step(const TrainBatch& batch, std::span<const si
   }
   for (const TokenColumn& column : batch.columns) add_column(batch, rows, column, *data);
   return data;
+}
+
+/// How the trainer's means over samples count: trajectories of several samples, and what of their
+/// unmasked tokens and of their number the samples do not say themselves.
+void add_trajectories(const TrainBatch& batch, std::span<const size_t> rows,
+                      std::optional<int64_t> counted, TrainData& data) {
+  data.trajectory_id = shared_ids(rows, batch.trajectory);
+  std::map<std::pair<bool, int64_t>, int64_t> tokens;
+  const auto key = [&](size_t i) {
+    return std::pair(batch.trajectory[i].has_value(),
+                     batch.trajectory[i].value_or(batch.sample_index[i]));
+  };
+  for (const size_t i : rows) {
+    const auto begin = batch.loss_mask.begin();
+    const bool masked = batch.mask_offsets[i + 1] > batch.mask_offsets[i];
+    tokens[key(i)] +=
+        masked ? std::count(begin + static_cast<ptrdiff_t>(batch.mask_offsets[i]),
+                            begin + static_cast<ptrdiff_t>(batch.mask_offsets[i + 1]), uint8_t{1})
+               : batch.response_lengths[i];
+  }
+  Presence presence;
+  bool other = false;
+  auto& sums = data.trajectory_tokens.emplace();
+  for (const size_t i : rows) {
+    const std::optional<int64_t> sum = batch.trajectory_tokens[i];
+    const bool sound = sum && *sum >= 0;
+    presence.push_back(sound ? 1 : 0);
+    sums.values.push_back(sound ? static_cast<uint64_t>(*sum) : 0);
+    other = other || (sound && *sum != tokens[key(i)]);
+  }
+  settle(data.trajectory_tokens, std::move(presence));
+  if (!other) data.trajectory_tokens.reset();
+  if (!counted || *counted < 1 || *counted == static_cast<int64_t>(tokens.size())) return;
+  data.scalars = {{"trajectories"}, {static_cast<double>(*counted)}, {}};
 }
 
 /// Where a sample lies: its step, and its row there.
@@ -233,6 +268,9 @@ void keep_fields(const OwnStep& own, TrainData& data) {
   drop("prompt_length", data.prompt_length);
   drop("rewards", data.rewards);
   drop("loss_mask", data.loss_mask);
+  drop("trajectory_id", data.trajectory_id);
+  drop("trajectory_tokens", data.trajectory_tokens);
+  drop("scalars", data.scalars);
   for (const format::TokenColumnField& field : format::kTokenColumnFields) {
     drop(field.name, data.*field.column);
   }
@@ -260,7 +298,14 @@ ImportedTrain import_train(std::span<const TorchFile* const> files) {
       places[batch.sample_index[of_step[row]]] = {step, row};
     }
   }
-  for (const auto& [step, of_step] : rows) made.steps[step] = make_step(batch, of_step);
+  const std::vector<int64_t> counted = read_batch_sizes(*files.front());
+  for (const auto& [step, of_step] : rows) {
+    made.steps[step] = make_step(batch, of_step);
+    const bool said = static_cast<size_t>(step) < counted.size();
+    add_trajectories(batch, of_step,
+                     said ? std::optional(counted[static_cast<size_t>(step)]) : std::nullopt,
+                     *made.steps[step]);
+  }
   for (auto& [step, of_own] : own) {
     if (!made.steps.contains(step)) continue;
     keep_fields(of_own, *made.steps[step]);

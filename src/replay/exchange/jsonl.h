@@ -19,12 +19,13 @@ using TextSink = std::function<void(const std::string&)>;
 /// Writes a dump's rollouts and training data as lines of JSON, one sample a line:
 ///
 ///     {"schema":"rlreplay.sample/1","rollout_id":0,"sample_id":7,"prompt_length":3,"tokens":[...],
-///      "group_id":1,"log_probs":[...],"loss_mask":[...],"reward":1.0,
+///      "group_id":1,"trajectory_id":5,"log_probs":[...],"loss_mask":[...],"reward":1.0,
 ///      "reward_components":{"exact":1.0},"finish":"stop",
 ///      "versions":[4],"version_starts":[3],"prompt":"...","response":"...","label":"...",
-///      "experts":{"layers":2,"slots":1,"ids":[...]}}
+///      "experts":{"layers":2,"slots":1,"ids":[...]},"nucleus":{"sizes":[...],"ids":[...]}}
 ///     {"schema":"rlreplay.train/1","rollout_id":0,"step_id":0,"rank":0,"sample_id":7,
 ///      "length":9,"tokens":[...],"prompt_length":3,"micro_batch":0,"loss_mask":[...],"reward":0.5,
+///      "trajectory_id":5,"trajectory_tokens":12,
 ///      "token_weights":[...],"log_probs":[...],"advantages":[...]}
 ///     {"schema":"rlreplay.step/1","rollout_id":0,"step_id":0,"rank":0,"scalars":{"loss":0.25}}
 ///

@@ -115,6 +115,11 @@ void put_cell(JsonLine& line, const Data& data, std::string_view key, std::strin
   if (const std::optional<Cell> cell = find_cell(data, dataset, s)) line.json(key, list(*cell));
 }
 
+void put_number(JsonLine& line, std::string_view key,
+                const std::optional<format::Column<uint64_t>>& column, size_t s) {
+  if (column && column->has(s)) line.json(key, std::to_string(column->values[s]));
+}
+
 std::string sample_line(const RolloutData& data, const std::string& id, size_t s) {
   JsonLine line;
   line.text("schema", "rlreplay.sample/1").json("rollout_id", id);
@@ -124,6 +129,7 @@ std::string sample_line(const RolloutData& data, const std::string& id, size_t s
   if (data.group_id && data.group_id->has(s)) {
     line.json("group_id", std::to_string(data.group_id->values[s]));
   }
+  put_number(line, "trajectory_id", data.trajectory_id, s);
   put_cell(line, data, "log_probs", "log_probs", s);
   if (data.log_probs && data.log_probs->is_wide()) line.json("wide", "[\"log_probs\"]");
   put_cell(line, data, "loss_mask", "loss_mask", s);
@@ -146,6 +152,13 @@ std::string sample_line(const RolloutData& data, const std::string& id, size_t s
   put_cell(line, data, "prompt", "prompt_text", s);
   put_cell(line, data, "response", "response_text", s);
   put_cell(line, data, "label", "label_text", s);
+  if (data.nucleus && data.nucleus->has(s)) {
+    const uint64_t prompt = data.prompt_length ? (*data.prompt_length)[s] : 0;
+    const auto& [offsets, sizes, ids, presence] = *data.nucleus;
+    line.json("nucleus",
+              "{\"sizes\":" + list(part(sizes, data.offsets[s] + prompt, data.offsets[s + 1])) +
+                  ",\"ids\":" + list(part(ids, offsets[s], offsets[s + 1])) + "}");
+  }
   if (data.experts) {
     const uint64_t row = data.experts->layers * data.experts->slots;
     const auto ids = part(data.experts->experts, data.offsets[s] * row, data.offsets[s + 1] * row);
@@ -172,6 +185,8 @@ std::string train_line(const TrainData& data, JsonLine line, size_t s) {
   if (data.micro_batch) line.integer("micro_batch", (*data.micro_batch)[s]);
   put_cell(line, data, "loss_mask", "loss_mask", s);
   if (data.rewards && data.rewards->has(s)) line.json("reward", number(data.rewards->values[s]));
+  put_number(line, "trajectory_id", data.trajectory_id, s);
+  put_number(line, "trajectory_tokens", data.trajectory_tokens, s);
   if (data.token_weights) {
     line.json("token_weights",
               list(part(*data.token_weights, data.offsets[s], data.offsets[s + 1])));

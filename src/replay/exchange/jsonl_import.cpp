@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "src/base/nearest.h"
 #include "src/replay/exchange/jsonl.h"
 
 namespace rlreplay::replay {
@@ -22,9 +23,26 @@ struct Row {
   JsonDocument document;
   uint64_t length = 0;  // tokens
   uint64_t prompt = 0;
+  mutable std::set<std::string, std::less<>> asked = {};  // keys that somebody reads
   JsonValue root() const { return document.root(); }
-  std::optional<JsonValue> find(std::string_view key) const { return root().find(key); }
+  std::optional<JsonValue> find(std::string_view key) const {
+    asked.emplace(key);
+    return root().find(key);
+  }
 };
+
+/// A key that nothing reads is a mistake, and would be lost without a word.
+void check_keys(const Row& row) {
+  constexpr std::string_view kPlaces[] = {"schema", "rollout_id", "sample_id", "step_id",
+                                          "rank",   "columns",    "wide"};
+  for (const auto& [key, value] : row.root().members()) {
+    if (row.asked.contains(key) || std::ranges::find(kPlaces, key) != std::end(kPlaces)) continue;
+    const auto meant = nearest(key, std::vector<std::string>(row.asked.begin(), row.asked.end()));
+    throw row.root().error("there is no key \"" + std::string(key) + "\"" +
+                           (meant ? ", did you mean \"" + *meant + "\"?"
+                                  : ": rlreplay import --help names those that are read"));
+  }
+}
 
 /// A number, or the text of its bits.
 double real(JsonValue value, bool wide) {
@@ -244,8 +262,14 @@ std::optional<format::Experts> experts(const std::vector<Row>& rows) {
   format::Experts made;
   for (const Row& row : rows) {
     const JsonValue value = row.root()["experts"];
-    made.layers = static_cast<uint64_t>(value["layers"].integer(0, 1 << 20));
-    made.slots = static_cast<uint64_t>(value["slots"].integer(0, 1 << 20));
+    const auto layers = static_cast<uint64_t>(value["layers"].integer(0, 1 << 20));
+    const auto slots = static_cast<uint64_t>(value["slots"].integer(0, 1 << 20));
+    const bool first = &row == &rows.front();
+    if (!first && (layers != made.layers || slots != made.slots)) {
+      throw value.error("all samples of a rollout have the same layers and slots");
+    }
+    made.layers = layers;
+    made.slots = slots;
     const JsonValue ids = value["ids"];
     if (ids.size() != row.length * made.layers * made.slots) {
       throw ids.error("there is one for each token, layer and slot");
@@ -253,6 +277,34 @@ std::optional<format::Experts> experts(const std::vector<Row>& rows) {
     for (size_t i = 0; i < ids.size(); ++i) {
       made.experts.push_back(static_cast<uint16_t>(ids.at(i).integer(0, UINT16_MAX)));
     }
+  }
+  return made;
+}
+
+std::optional<format::TokenSets> nuclei(const std::vector<Row>& rows) {
+  std::optional<Presence> presence = presence_of(rows, "nucleus");
+  if (!presence) return std::nullopt;
+  format::TokenSets made;
+  made.presence = std::move(*presence);
+  for (const Row& row : rows) {
+    const auto value = row.find("nucleus");
+    const size_t end = made.sizes.size() + row.length, first = made.ids.size();
+    made.sizes.resize(made.sizes.size() + row.prompt);
+    uint64_t sum = 0;
+    if (value) {
+      const JsonValue sizes = (*value)["sizes"], ids = (*value)["ids"];
+      for (size_t t = 0; t < sizes.size(); ++t) {
+        made.sizes.push_back(static_cast<uint32_t>(sizes.at(t).integer(0, INT32_MAX)));
+        sum += made.sizes.back();
+      }
+      if (made.sizes.size() != end) throw sizes.error("there is one for each response token");
+      for (size_t k = 0; k < ids.size(); ++k) {
+        made.ids.push_back(static_cast<int32_t>(ids.at(k).integer(0, INT32_MAX)));
+      }
+      if (made.ids.size() - first != sum) throw ids.error("there are not as many as the sizes say");
+    }
+    made.sizes.resize(end);
+    made.offsets.push_back(made.ids.size());
   }
   return made;
 }
@@ -270,6 +322,8 @@ std::shared_ptr<RolloutData> make_rollout(std::vector<Row>& rows) {
   data->tokens = tokens(rows);
   data->prompt_length = counts(rows, "prompt_length");
   data->group_id = column<uint64_t>(rows, "group_id", id_of);
+  data->trajectory_id = column<uint64_t>(rows, "trajectory_id", id_of);
+  data->nucleus = nuclei(rows);
   data->log_probs = floats(rows, "log_probs");
   data->loss_mask = mask(rows);
   data->rewards = column<double>(rows, "reward", [](JsonValue v) { return real(v, true); });
@@ -280,6 +334,7 @@ std::shared_ptr<RolloutData> make_rollout(std::vector<Row>& rows) {
   data->response_text = texts(rows, "response");
   data->label_text = texts(rows, "label");
   data->experts = experts(rows);
+  for (const Row& row : rows) check_keys(row);
   return data;
 }
 
@@ -302,10 +357,13 @@ std::shared_ptr<TrainData> make_train(const std::vector<Row>& rows) {
   data->micro_batch = counts(rows, "micro_batch");
   data->loss_mask = mask(rows);
   data->rewards = column<double>(rows, "reward", [](JsonValue v) { return real(v, true); });
+  data->trajectory_id = column<uint64_t>(rows, "trajectory_id", id_of);
+  data->trajectory_tokens = column<uint64_t>(rows, "trajectory_tokens", id_of);
   data->token_weights = token_weights(rows);
   for (const format::TokenColumnField& field : format::kTokenColumnFields) {
     (*data).*field.column = floats(rows, field.name);
   }
+  for (const Row& row : rows) check_keys(row);
   return data;
 }
 
@@ -343,6 +401,18 @@ std::vector<Row> read_rows(JsonLines& lines, const std::vector<JsonLines::Place>
   return rows;
 }
 
+/// What a line is. Errors: kUnsupported for one that is not ours, named where it is known.
+std::string schema_of(JsonValue root) {
+  if (const auto schema = root.find("schema")) return schema->string();
+  if (root.find("input") && root.find("output")) {
+    throw root.error(ErrorCode::kUnsupported,
+                     "this is verl's rollout data: decoded text, without token ids and "
+                     "log-probabilities, of which nothing can be replayed or compared");
+  }
+  throw root.error(ErrorCode::kUnsupported,
+                   "the line has no \"schema\": rlreplay import --help says what lines are read");
+}
+
 template <class Map>
 auto keys(const Map& map) {
   std::vector<typename Map::key_type> out;
@@ -355,7 +425,7 @@ auto keys(const Map& map) {
 JsonlFile::JsonlFile(const std::string& path) : lines_(path) {
   while (auto line = lines_.next()) {
     const JsonValue root = line->root();
-    const std::string& schema = root["schema"].string();
+    const std::string schema = schema_of(root);
     if (schema == "rlreplay.sample/1") {
       rollouts_[root["rollout_id"].integer(0, INT64_MAX)].push_back(lines_.place());
     } else if (schema == "rlreplay.train/1") {

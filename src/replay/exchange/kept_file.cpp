@@ -166,13 +166,15 @@ RestoredFile::RestoredFile(const format::DumpReader& dump, const format::UnitRea
   if (name == nullptr) corrupt("it does not say which file it was");
   name_ = *name;
   const Source source(state_->offsets, state_->records, native, state_->made);
+  // What other units of the dump hold is content too: it is what bounds the tree.
+  uint64_t bytes = 0;
+  for (const format::UnitRecord& other : dump.units()) bytes += other.logical;
+  Budget budget(bytes);
   try {
-    foreign::PickleMachine machine(state_->pickle, state_->tree, source);
-    root_ = machine.run();
-    // What other units of the dump hold is content too: it is what bounds the tree.
-    uint64_t bytes = 0;
-    for (const format::UnitRecord& other : dump.units()) bytes += other.logical;
+    state_->tree = foreign::Tree(&budget);
+    root_ = foreign::PickleMachine(state_->pickle, state_->tree, source).run();
     foreign::check_tree(state_->tree, root_, bytes);
+    state_->tree.release_budget();
   } catch (const Error& error) {
     throw Error(error.code(), error.what(), unit.record().path + ": " + path);
   }

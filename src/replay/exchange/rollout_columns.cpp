@@ -1,6 +1,7 @@
 #include "src/replay/exchange/rollout_columns.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "format/foreign/numbers.h"
@@ -204,6 +205,22 @@ class Mover {
 };
 
 }  // namespace
+
+std::optional<format::Column<uint64_t>> shared_ids(std::span<const size_t> rows,
+                                                   const std::vector<std::optional<int64_t>>& ids) {
+  std::optional<format::Column<uint64_t>> out(std::in_place);
+  Presence presence;
+  std::set<int64_t> seen;
+  bool shared = false;
+  for (const size_t i : rows) {
+    presence.push_back(ids[i] ? 1 : 0);
+    out->values.push_back(static_cast<uint64_t>(ids[i].value_or(0)));
+    shared = shared || (ids[i] && !seen.insert(*ids[i]).second);
+  }
+  if (!shared) return std::nullopt;
+  settle(out, std::move(presence));
+  return out;
+}
 
 void move_columns(foreign::TorchFile& file, const foreign::RolloutBatch& batch,
                   std::span<const size_t> order, const std::string& owner, RolloutData& data,

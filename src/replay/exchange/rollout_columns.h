@@ -21,6 +21,10 @@ void move_columns(foreign::TorchFile& file, const foreign::RolloutBatch& batch,
                   std::span<const size_t> order, const std::string& owner,
                   format::RolloutData& data, foreign::Replacements& replacements);
 
+/// The ids that tell samples apart which count as one together; nothing where none do.
+std::optional<format::Column<uint64_t>> shared_ids(std::span<const size_t> rows,
+                                                   const std::vector<std::optional<int64_t>>& ids);
+
 /// Leaves a field away that no sample has, and notes which ones have it where not all do.
 template <class Field>
 void settle(std::optional<Field>& field, format::Presence presence) {

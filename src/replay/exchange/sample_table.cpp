@@ -90,6 +90,19 @@ Found experts(const RolloutData& data, size_t row) {
       std::nullopt};
 }
 
+Found nucleus_sizes(const RolloutData& data, size_t row) {
+  if (!data.nucleus || !data.nucleus->has(row)) return std::nullopt;
+  const uint64_t prompt = prompt_of(data, row);
+  return FieldValues{part(data.nucleus->sizes, data.offsets[row] + prompt, data.offsets[row + 1]),
+                     prompt};
+}
+
+Found nucleus(const RolloutData& data, size_t row) {
+  if (!data.nucleus || !data.nucleus->has(row)) return std::nullopt;
+  const auto& offsets = data.nucleus->offsets;
+  return FieldValues{part(data.nucleus->ids, offsets[row], offsets[row + 1]), std::nullopt};
+}
+
 Found train_tokens(const TrainData& data, size_t row) {
   if (!data.tokens) return std::nullopt;
   return FieldValues{part(*data.tokens, data.offsets[row], data.offsets[row + 1]), 0};
@@ -102,45 +115,61 @@ Found token_weights(const TrainData& data, size_t row) {
 
 }  // namespace
 
-SampleTable SampleTable::of(const RolloutData& data) {
+template <class Data>
+struct SampleTable::Place {
+  const Data* data;
+  size_t row;
+};
+
+template <class Data>
+std::shared_ptr<std::vector<SampleTable::Place<Data>>> SampleTable::add_rows(
+    std::span<const Data> parts) {
+  auto places = std::make_shared<std::vector<Place<Data>>>();
+  for (const Data& data : parts) {
+    for (size_t s = 0; s < data.size(); ++s) {
+      if (rows_.emplace(data.sample_id[s], places->size()).second) places->push_back({&data, s});
+    }
+  }
+  return places;
+}
+
+SampleTable SampleTable::of(const RolloutData& data) { return of(std::span(&data, 1)); }
+
+SampleTable SampleTable::of(std::span<const RolloutData> parts) {
   SampleTable table;
-  for (size_t s = 0; s < data.size(); ++s) table.rows_.emplace(data.sample_id[s], s);
-  const RolloutData* d = &data;
-  table.fields_ = {
-      {"rollout/prompt", [d](size_t s) { return prompt_tokens(*d, s); }},
-      {"rollout/prompt_text", [d](size_t s) { return text(d->prompt_text, s); }},
-      {"rollout/label_text", [d](size_t s) { return text(d->label_text, s); }},
-      {"rollout/group_id", [d](size_t s) { return single(d->group_id, s); }},
-      {"rollout/versions", [d](size_t s) { return versions(*d, s); }},
-      {"rollout/tokens", [d](size_t s) { return response_tokens(*d, s); }},
-      {"rollout/log_probs", [d](size_t s) { return response(*d, d->log_probs, s); }},
-      {"rollout/experts", [d](size_t s) { return experts(*d, s); }},
-      {"rollout/finish", [d](size_t s) { return finish(*d, s); }},
-      {"rollout/response_text", [d](size_t s) { return text(d->response_text, s); }},
-      {"rollout/rewards", [d](size_t s) { return single(d->rewards, s); }},
-      {"rollout/reward_components", [d](size_t s) { return components(*d, s); }},
-      {"rollout/loss_mask", [d](size_t s) { return response(*d, d->loss_mask, s); }},
+  const auto places = table.add_rows(parts);
+  const auto add = [&](const char* name, auto take) {
+    table.fields_.push_back({name, [places, take](size_t row) {
+                               const auto& place = (*places)[row];
+                               return take(*place.data, place.row);
+                             }});
   };
+  using D = const RolloutData&;
+  add("rollout/prompt", prompt_tokens);
+  add("rollout/prompt_text", [](D d, size_t s) { return text(d.prompt_text, s); });
+  add("rollout/label_text", [](D d, size_t s) { return text(d.label_text, s); });
+  add("rollout/group_id", [](D d, size_t s) { return single(d.group_id, s); });
+  add("rollout/trajectory_id", [](D d, size_t s) { return single(d.trajectory_id, s); });
+  add("rollout/versions", versions);
+  add("rollout/tokens", response_tokens);
+  add("rollout/nucleus_size", nucleus_sizes);
+  add("rollout/nucleus", nucleus);
+  add("rollout/log_probs", [](D d, size_t s) { return response(d, d.log_probs, s); });
+  add("rollout/experts", experts);
+  add("rollout/finish", finish);
+  add("rollout/response_text", [](D d, size_t s) { return text(d.response_text, s); });
+  add("rollout/rewards", [](D d, size_t s) { return single(d.rewards, s); });
+  add("rollout/reward_components", components);
+  add("rollout/loss_mask", [](D d, size_t s) { return response(d, d.loss_mask, s); });
   return table;
 }
 
 SampleTable SampleTable::of(std::span<const TrainData> ranks) {
-  struct Place {
-    const TrainData* data;
-    size_t row;
-  };
   SampleTable table;
-  auto places = std::make_shared<std::vector<Place>>();
-  for (const TrainData& data : ranks) {
-    for (size_t s = 0; s < data.size(); ++s) {
-      if (table.rows_.emplace(data.sample_id[s], places->size()).second) {
-        places->push_back({&data, s});
-      }
-    }
-  }
+  const auto places = table.add_rows(ranks);
   const auto add = [&](std::string_view name, auto take) {
     table.fields_.push_back({"train/" + std::string(name), [places, take](size_t row) {
-                               const Place& place = (*places)[row];
+                               const auto& place = (*places)[row];
                                return take(*place.data, place.row);
                              }});
   };
@@ -155,9 +184,12 @@ SampleTable SampleTable::of(std::span<const TrainData> ranks) {
   add("tokens", train_tokens);
   add("loss_mask", [](const TrainData& d, size_t s) { return response(d, d.loss_mask, s); });
   add("rewards", [](const TrainData& d, size_t s) { return single(d.rewards, s); });
+  add("trajectory_id", [](const TrainData& d, size_t s) { return single(d.trajectory_id, s); });
+  add("trajectory_tokens",
+      [](const TrainData& d, size_t s) { return single(d.trajectory_tokens, s); });
   for (const char* name :
        {"rollout_log_probs", "old_log_probs", "ref_log_probs", "teacher_log_probs", "ref_entropy",
-        "values", "kl", "reverse_kl", "advantages", "returns"}) {
+        "values", "current_values", "kl", "reverse_kl", "advantages", "returns"}) {
     column(name);
   }
   add("token_weights", token_weights);

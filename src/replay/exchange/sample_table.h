@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +36,8 @@ class SampleTable {
   };
 
   static SampleTable of(const format::RolloutData& data);
+  /// All units of a rollout together.
+  static SampleTable of(std::span<const format::RolloutData> parts);
   /// All ranks of a step together; the first one's where several hold a sample.
   static SampleTable of(std::span<const format::TrainData> ranks);
 
@@ -43,6 +46,12 @@ class SampleTable {
   const std::vector<Field>& fields() const { return fields_; }
 
  private:
+  template <class Data>
+  struct Place;
+  /// The first part's where several hold a sample.
+  template <class Data>
+  std::shared_ptr<std::vector<Place<Data>>> add_rows(std::span<const Data> parts);
+
   std::map<uint64_t, size_t> rows_;
   std::vector<Field> fields_;
 };

@@ -10,7 +10,9 @@
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
 #include "src/replay/exchange/sample_table.h"
+#include "src/replay/exchange/show_samples.h"
 #include "src/replay/exchange/show_summary.h"
+#include "src/replay/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -156,13 +158,14 @@ class SampleView {
     std::string out = "sample " + std::to_string(id_) + " of rollout " + rollout_ + "\n";
     for (const Named& field : fields_) {
       if (field.values.token) continue;
-      const auto* text = std::get_if<std::string_view>(&field.values.values);
-      const std::string value = text ? std::string(*text) : list_json(field.values);
+      const std::string value = value_text(field);
       out += field.name + "  " + one_line(value, 96 - field.name.size()) + "\n";
     }
     const std::vector<const Named*> columns = token_columns();
     std::vector<std::string> header = {"token"};
-    for (const Named* column : columns) header.push_back(column->name);
+    for (const Named* column : columns) {
+      header.push_back(column->name == "tokens" ? "id" : column->name);
+    }
     TextTable rows(header);
     const FieldValues& tokens = *find("tokens");
     const uint64_t end = *tokens.token + size_of(tokens);
@@ -172,6 +175,19 @@ class SampleView {
       rows.add(row);
     }
     return out + "\n" + rows.str();
+  }
+
+  /// Of a field that is one of the whole sample.
+  static std::string value_text(const Named& field) {
+    const auto* text = std::get_if<std::string_view>(&field.values.values);
+    if (text != nullptr) return std::string(*text);
+    const auto* codes = std::get_if<std::span<const uint8_t>>(&field.values.values);
+    if (field.name == "finish" && codes != nullptr && codes->size() == 1) {
+      return finish_name((*codes)[0]);
+    }
+    std::string list = list_json(field.values);
+    const bool single = list.size() > 2 && list.find(',') == list.npos;
+    return single ? list.substr(1, list.size() - 2) : list;
   }
 
   /// As many per-token fields as fit; the trainer's copies of what the rollout says are left out.
@@ -203,16 +219,24 @@ class SampleView {
   std::vector<Named> fields_;
 };
 
+/// A step's group by whatever name. Errors: kUsage.
+std::string step_group(const std::string& text) {
+  const auto step = parse_step(text);
+  if (!step) throw Error(ErrorCode::kUsage, "--step takes a step as 3.0, not \"" + text + "\"");
+  return step->group();
+}
+
 /// The unit that holds a group of a step or a rollout.
 const UnitRecord& find_unit(const DumpReader& dump, const ShowOptions& options,
                             std::string& group) {
-  group = options.step ? *options.step : std::to_string(options.rollout.value_or(0));
+  group = options.step ? step_group(*options.step) : std::to_string(options.rollout.value_or(0));
   const std::string kind = options.step ? "train" : "rollout";
   for (const UnitRecord* unit : dump.find(kind, group)) {
     if (!options.step || format::rank_of(unit->path) == options.rank.value_or(0)) return *unit;
   }
   throw Error(ErrorCode::kUsage,
-              "the dump has no " + kind + " " + group + (options.rank ? " of that rank" : ""));
+              "the dump has no " + (options.step ? "step " + *options.step : kind + " " + group) +
+                  (options.rank ? " of that rank" : "") + "; rlreplay show lists them");
 }
 
 std::string shape_text(const StoredDataset& dataset) {
@@ -221,6 +245,21 @@ std::string shape_text(const StoredDataset& dataset) {
     out += (out.size() > 1 ? ", " : "") + std::to_string(size);
   }
   return out + "]";
+}
+
+/// A line a number of a step: "loss  0.25".
+std::string scalars(const DumpReader& dump, const format::UnitReader& unit,
+                    const std::string& group) {
+  if (unit.find(group + "/scalars") == nullptr || unit.find(group + "/sample_id") == nullptr) {
+    return "";
+  }
+  const TrainData data = read_train_data(dump, unit, group);
+  if (!data.scalars) return "";
+  std::string out;
+  for (size_t i = 0; i < data.scalars->names.size(); ++i) {
+    out += data.scalars->names[i] + "  " + number_text(data.scalars->values[i]) + "\n";
+  }
+  return out + "\n";
 }
 
 std::string datasets(const DumpReader& dump, const ShowOptions& options) {
@@ -245,7 +284,7 @@ std::string datasets(const DumpReader& dump, const ShowOptions& options) {
                  .str() +
              "\n";
   }
-  return options.json ? lines : record.path + "\n" + table.str();
+  return options.json ? lines : record.path + "\n" + scalars(dump, unit, group) + table.str();
 }
 
 template <class T>
@@ -289,7 +328,10 @@ std::string tensor(const DumpReader& dump, const ShowOptions& options) {
   const format::UnitReader unit = dump.open_unit(record);
   const StoredDataset* dataset = unit.find(group + "/" + *options.tensor);
   if (dataset == nullptr) {
-    throw Error(ErrorCode::kUsage, "there is no such tensor; `--step " + group + "` lists them",
+    throw Error(ErrorCode::kUsage,
+                std::string("there is no such tensor; `") +
+                    (options.step ? "--step " + *options.step : "--rollout " + group) +
+                    "` lists them",
                 record.path + ": " + *options.tensor);
   }
   const Buffer<std::byte> bytes = dump.read(unit, *dataset);
@@ -312,6 +354,10 @@ std::string tensor(const DumpReader& dump, const ShowOptions& options) {
   }
   std::string out = dataset->path + "  " + std::string(to_string(dataset->dtype)) + " " +
                     shape_text(*dataset) + "\n";
+  if (dataset->dtype == DType::kU8 && options.tensor->ends_with("_text")) {
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return out + one_line(text, 4 * text.size()) + "\n";
+  }
   std::string line;
   for (const std::string& value : values) {
     if (line.size() + value.size() + 1 > 100) {
@@ -326,10 +372,11 @@ std::string tensor(const DumpReader& dump, const ShowOptions& options) {
 }  // namespace
 
 std::string show_dump(const DumpReader& dump, const ShowOptions& options) {
+  if (options.samples) return show_samples(dump, options);
   if (options.sample) return SampleView(dump, options).str();
   if (options.tensor) return tensor(dump, options);
   if (options.step || options.rollout) return datasets(dump, options);
-  return options.json ? summary_json(dump) : summary_text(dump);
+  return options.json ? summary_json(dump) : summary_text(dump, options.temporary);
 }
 
 }  // namespace rlreplay::replay

@@ -12,10 +12,13 @@ namespace rlreplay::replay {
 struct ShowOptions {
   std::optional<int64_t> rollout;     // of `sample`; the first one that has it where absent
   std::optional<uint64_t> sample;     // id
-  std::optional<std::string> step;    // "3-0"
+  std::optional<std::string> step;    // "3.0" or "3-0"
   std::optional<int64_t> rank;        // of `step`; 0 where absent
   std::optional<std::string> tensor;  // a dataset of the step or rollout: "advantages"
   bool text = false;                  // the sample's texts alone
+  bool samples = false;               // a line a sample
+  std::string sort;                   // of `samples`: reward or length
+  bool temporary = false;             // made for looking: its maker is no news
   bool json = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <functional>
 #include <set>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
+#include "src/base/wrap.h"
+#include "src/replay/content_root.h"
+#include "src/replay/dump_meta.h"
 #include "src/replay/provenance.h"
 
 namespace rlreplay::replay {
@@ -94,6 +98,21 @@ std::vector<RolloutSummary> rollouts(const DumpReader& dump) {
   return made;
 }
 
+/// Those that an import keeps aside, in units of their files' names.
+std::vector<RolloutSummary> evaluations(const DumpReader& dump) {
+  std::vector<RolloutSummary> made;
+  for (const UnitRecord& record : dump.units()) {
+    const std::string name = record.path.substr(record.path.rfind('/') + 1);
+    if (!record.path.starts_with("x-") || !name.starts_with("eval_")) continue;
+    const format::UnitReader unit = dump.open_unit(record);
+    for (const std::string& group : record.groups) {
+      if (unit.find(group + "/tokens") == nullptr) continue;
+      made.push_back(summarize(read_rollout_data(dump, unit, group), group));
+    }
+  }
+  return made;
+}
+
 struct StepSummary {
   std::string id;
   int64_t rank = 0;
@@ -134,6 +153,30 @@ std::vector<StepSummary> steps(const DumpReader& dump) {
 std::string state(const DumpReader& dump) {
   if (!dump.sealed()) return "unfinished";
   return dump.complete() ? "complete" : "closed after its writer died";
+}
+
+std::string megabytes(uint64_t bytes) {
+  const double value = static_cast<double>(bytes) / 1e6;
+  char text[32];
+  std::snprintf(text, sizeof text, value < 10 ? "%.2f MB" : "%.0f MB", value);
+  return text;
+}
+
+/// Who wrote an imported dump, or the options of a captured one that are not the default.
+std::string origin_text(const DumpReader& dump) {
+  if (const auto vendor = imported_from(dump.meta(), "")) return "from   " + *vendor + "\n";
+  try {
+    const RunOptions options = read_dump_meta(dump.meta(), "").options;
+    std::string out;
+    for (const Option& option : option_table()) {
+      const std::string text = option_text(options, option);
+      if (text == option_text(RunOptions{}, option)) continue;
+      out += (out.empty() ? "" : ", ") + std::string(option.name) + " " + one_line(text, 60);
+    }
+    return "run    " + wrapped(out, kLineWidth, 7) + "\n";
+  } catch (const Error&) {  // not ours, or of a version with other options
+    return "meta   " + one_line(dump.meta(), 92) + "\n";
+  }
 }
 
 std::string mean(const std::optional<double>& value) { return value ? short_number(*value) : "-"; }
@@ -182,25 +225,46 @@ std::string texts_json(const std::vector<std::string>& texts) {
   return out.empty() ? "[]" : out + "]";
 }
 
-}  // namespace
-
-std::string summary_text(const DumpReader& dump) {
+/// Of which dump the numbers below are, and how it was made.
+std::string head(const DumpReader& dump) {
   uint64_t bytes = 0;
   for (const UnitRecord& unit : dump.units()) bytes += unit.size;
-  std::string out = "root   " + dump.root().hex() + "\nstate  " + state(dump) + ", " +
-                    std::to_string(dump.units().size()) + " units, " + std::to_string(bytes) +
-                    " bytes\nmeta   " + one_line(dump.meta(), 92) + "\n";
+  std::string out = "root     " + dump.root().hex() + "\ncontent  " + content_root(dump).hex() +
+                    "\nstate    " + state(dump) + ", " + std::to_string(dump.units().size()) +
+                    " units, " + megabytes(bytes) + "\n";
+  out += origin_text(dump);
   const std::string made = provenance_text(dump.unstable());
-  if (!made.empty()) out += "\n" + made;
+  return made.empty() ? out : out + "\n" + made;
+}
+
+/// The tables' row of a rollout.
+std::vector<std::string> row_of(const RolloutSummary& r) {
+  return {r.id,
+          std::to_string(r.samples),
+          r.groups ? std::to_string(*r.groups) : "-",
+          std::to_string(r.tokens),
+          std::to_string(r.response_tokens),
+          std::to_string(r.longest),
+          mean(r.reward),
+          mean(r.log_prob),
+          versions_text(r),
+          finish_text(r)};
+}
+
+}  // namespace
+
+std::string summary_text(const DumpReader& dump, bool temporary) {
+  std::string out = temporary ? origin_text(dump) : head(dump);
   TextTable table({"rollout", "samples", "groups", "tokens", "response", "longest", "reward",
                    "log-prob", "version", "finish"});
   for (const RolloutSummary& r : rollouts(dump)) {
-    table.add({r.id, std::to_string(r.samples), r.groups ? std::to_string(*r.groups) : "-",
-               std::to_string(r.tokens), std::to_string(r.response_tokens),
-               std::to_string(r.longest), mean(r.reward), mean(r.log_prob), versions_text(r),
-               finish_text(r)});
+    table.add(row_of(r));
   }
   if (!table.empty()) out += "\n" + table.str();
+  TextTable judged({"evaluation", "samples", "groups", "tokens", "response", "longest", "reward",
+                    "log-prob", "version", "finish"});
+  for (const RolloutSummary& r : evaluations(dump)) judged.add(row_of(r));
+  if (!judged.empty()) out += "\n" + judged.str();
   TextTable trained({"step", "rank", "samples", "tokens", "loss", "grad norm", "recorded"});
   for (const StepSummary& s : steps(dump)) {
     const auto scalar = [&](const char* name) { return mean(s.scalars.find(name)); };
@@ -216,6 +280,7 @@ std::string summary_json(const DumpReader& dump) {
   std::string out = JsonLine()
                         .text("schema", "rlreplay.show/1")
                         .text("root", dump.root().hex())
+                        .text("content", content_root(dump).hex())
                         .boolean("sealed", dump.sealed())
                         .boolean("complete", dump.complete())
                         .integer("units", static_cast<int64_t>(dump.units().size()))

@@ -7,7 +7,7 @@
 namespace rlreplay::replay {
 
 /// What a dump holds: a table of its rollouts and one of its steps.
-std::string summary_text(const format::DumpReader& dump);
+std::string summary_text(const format::DumpReader& dump, bool temporary);
 
 /// The same: one object for the dump, one for each rollout and step.
 std::string summary_json(const format::DumpReader& dump);

@@ -55,6 +55,10 @@ class Builder {
     dicts_.set(made, "group_index",
                group ? Value::of_int(static_cast<int64_t>(data_.group_id->values[s])) : Value());
     dicts_.set(made, "index", Value::of_int(static_cast<int64_t>(data_.sample_id[s])));
+    const bool trajectory = data_.trajectory_id && data_.trajectory_id->has(s);
+    dicts_.set(
+        made, "rollout_id",
+        trajectory ? Value::of_int(static_cast<int64_t>(data_.trajectory_id->values[s])) : Value());
     dicts_.set(made, "prompt", cell("prompt_text", s));
     dicts_.set(made, "tokens", cell("tokens", s));
     const uint64_t total = data_.offsets[s + 1] - data_.offsets[s];
@@ -67,12 +71,28 @@ class Builder {
     dicts_.set(made, "loss_mask", cell("loss_mask", s));
     dicts_.set(made, "weight_versions", versions(s));
     dicts_.set(made, "rollout_log_probs", cell("log_probs", s));
+    add_nucleus(made, s);
     dicts_.set(made, "remove_sample", Value::of_bool(false));
     // slime reads no sample without a status.
     const Finish finish = data_.finish ? (*data_.finish)[s] : Finish::kStop;
     dicts_.set(made, "status", dicts_.text(status_of(finish)));
     dicts_.set(made, "metadata", metadata(s));
     return made;
+  }
+
+  /// What top-p kept, as slime cuts it: offsets of the response's tokens.
+  void add_nucleus(Value sample, size_t s) {
+    if (!data_.nucleus || !data_.nucleus->has(s)) return;
+    const format::TokenSets& sets = *data_.nucleus;
+    const auto ids =
+        std::span(sets.ids).subspan(sets.offsets[s], sets.offsets[s + 1] - sets.offsets[s]);
+    std::vector<int32_t> offsets = {0};
+    for (uint64_t t = data_.offsets[s] + (*data_.prompt_length)[s]; t < data_.offsets[s + 1]; ++t) {
+      offsets.push_back(offsets.back() + static_cast<int32_t>(sets.sizes[t]));
+    }
+    dicts_.set(sample, "rollout_top_p_token_ids", add_cell(tree_, ids));
+    dicts_.set(sample, "rollout_top_p_token_offsets",
+               add_cell(tree_, std::span<const int32_t>(offsets)));
   }
 
   Value versions(size_t s) {

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <optional>
+#include <set>
+
+#include <sys/stat.h>
 
 #include "src/base/error.h"
+#include "src/base/input_file.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -22,7 +26,9 @@ bool is_run_folder(const std::string& name) {
 
 /// `name` below `folder`, with the folder's own name where that belongs to a run.
 std::string name_below(const fs::path& folder, const std::string& name) {
-  const std::string parent = fs::absolute(folder).lexically_normal().filename().string();
+  // A file named alone has no parent; a slash or a dot at the end leaves no name behind it.
+  const fs::path whole = fs::absolute(folder / ".").lexically_normal();
+  const std::string parent = whole.parent_path().filename().string();
   return is_run_folder(parent) ? parent + "/" + name : name;
 }
 
@@ -60,7 +66,75 @@ bool by_number(const std::string& a, const std::string& b) {
   return key(a) < key(b);
 }
 
+/// Whatever is no folder below one, by its path from there. Links to folders are followed, each
+/// folder once.
+std::vector<std::string> files_below(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::set<std::pair<dev_t, ino_t>> visited;
+  const auto options = fs::directory_options::skip_permission_denied |
+                       fs::directory_options::follow_directory_symlink;
+  try {
+    for (fs::recursive_directory_iterator entry(folder, options), end; entry != end; ++entry) {
+      if (!entry->is_directory()) {
+        names.push_back(entry->path().lexically_relative(folder).string());
+        continue;
+      }
+      struct stat info {};
+      const bool known = ::stat(entry->path().c_str(), &info) == 0;
+      if (!known || !visited.emplace(info.st_dev, info.st_ino).second) {
+        entry.disable_recursion_pending();
+      }
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ErrorCode::kEnvironment, "cannot look into it: " + error.code().message(),
+                error.path1().string());
+  }
+  return names;
+}
+
+/// The rank of a file with a family.
+int64_t rank_of(const std::string& name) {
+  const std::string stem = fs::path(name).stem().string();
+  return std::strtoll(stem.c_str() + stem.find('_') + 1, nullptr, 10);
+}
+
 }  // namespace
+
+bool names_rank(const std::string& name) { return rank_family(name).has_value(); }
+
+void check_ranks(const std::vector<std::vector<SourceFile>>& sources) {
+  std::map<std::string, std::set<int64_t>> ranks;  // of all rollouts, by folder
+  const auto folder = [](const SourceFile& file) { return fs::path(file.name).parent_path(); };
+  for (const auto& family : sources) {
+    for (const SourceFile& file : family) {
+      if (names_rank(file.name)) ranks[folder(file)].insert(rank_of(file.name));
+    }
+  }
+  for (const auto& family : sources) {
+    if (!names_rank(family.front().name)) continue;
+    std::set<int64_t> missing = ranks[folder(family.front())];
+    for (const SourceFile& file : family) missing.erase(rank_of(file.name));
+    if (missing.empty()) continue;
+    throw Error(ErrorCode::kIncomplete,
+                "the file of rank " + std::to_string(*missing.begin()) +
+                    " is missing beside this one: other rollouts of the run have it",
+                family.front().path);
+  }
+}
+
+std::map<std::string, size_t> other_files(const std::vector<std::string>& paths,
+                                          const std::string& ending) {
+  std::map<std::string, size_t> others;
+  for (const std::string& path : paths) {
+    if (!fs::is_directory(path)) continue;
+    for (const std::string& name : files_below(path)) {
+      if (name.ends_with(ending)) continue;
+      const size_t slash = name.find('/');
+      ++others[slash == name.npos ? name : name.substr(0, slash + 1)];
+    }
+  }
+  return others;
+}
 
 std::vector<std::vector<SourceFile>> find_sources(const std::vector<std::string>& paths,
                                                   const std::string& ending) {
@@ -74,11 +148,10 @@ std::vector<std::vector<SourceFile>> find_sources(const std::vector<std::string>
       }
       continue;
     }
-    const auto options = fs::directory_options::skip_permission_denied;
-    for (const auto& entry : fs::recursive_directory_iterator(path, options)) {
-      const std::string name = fs::relative(entry.path(), path).string();
-      if (!entry.is_regular_file() || !name.ends_with(ending)) continue;
-      files.push_back({entry.path().string(), name_below(path, name)});
+    for (const std::string& name : files_below(path)) {
+      if (!name.ends_with(ending)) continue;
+      files.push_back({(fs::path(path) / name).string(), name_below(path, name)});
+      check_regular_file(files.back().path);
     }
   }
   std::sort(files.begin(), files.end(),

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,8 +15,20 @@ struct SourceFile {
 
 /// The files with this ending at and below the paths, by name. A folder that is itself one of a run
 /// (`train_data`) stays part of the name. Files that belong together by name (`0_0.pt`, `0_1.pt`)
-/// make one entry. Errors: kIncomplete where a path does not exist.
+/// make one entry. Links are followed.
+/// Errors: kIncomplete where a path does not exist or what has the ending is no file, kEnvironment.
 std::vector<std::vector<SourceFile>> find_sources(const std::vector<std::string>& paths,
                                                   const std::string& ending);
+
+/// Whether a name says which rank of which rollout the file is of: `0_1.pt`.
+bool names_rank(const std::string& name);
+
+/// Holds every rollout of a folder to the ranks that the folder's other rollouts have files of.
+/// Errors: kIncomplete.
+void check_ranks(const std::vector<std::vector<SourceFile>>& sources);
+
+/// How many files without this ending lie below the paths: by file, or folder (`trajectory/`).
+std::map<std::string, size_t> other_files(const std::vector<std::string>& paths,
+                                          const std::string& ending);
 
 }  // namespace rlreplay::replay

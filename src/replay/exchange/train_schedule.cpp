@@ -63,4 +63,24 @@ std::optional<std::map<int64_t, int64_t>> read_schedule(const foreign::TorchFile
   return steps;
 }
 
+std::vector<int64_t> read_batch_sizes(const foreign::TorchFile& file) {
+  const Tree& tree = file.tree();
+  const Value* data = tree.find(file.root(), "rollout_data");
+  if (const Value* shards = tree.find(file.root(), "dp_shards");
+      shards != nullptr && shards->kind == Kind::kList && tree.sequence(*shards).size() > 0) {
+    data = &tree.sequence(*shards).values().front();
+  }
+  // slime's name, and Miles'.
+  for (const char* key : {"global_batch_sizes", "num_rollouts"}) {
+    const Value* value =
+        data == nullptr || data->kind != Kind::kDict ? nullptr : tree.find(*data, key);
+    const auto sizes = value == nullptr ? std::nullopt : Numbers::of(tree, *value);
+    if (!sizes || !sizes->is_integer()) continue;
+    std::vector<int64_t> out;
+    for (size_t i = 0; i < sizes->size(); ++i) out.push_back(sizes->integer(i));
+    return out;
+  }
+  return {};
+}
+
 }  // namespace rlreplay::replay

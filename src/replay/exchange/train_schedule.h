@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "format/foreign/torch_file.h"
 
@@ -11,5 +12,8 @@ namespace rlreplay::replay {
 /// The step of each sample, by index, that a train dump says; nothing where it says none.
 /// Errors: kCorrupt where the schedule contradicts itself.
 std::optional<std::map<int64_t, int64_t>> read_schedule(const foreign::TorchFile& file);
+
+/// How many trajectories the trainer counted in each step; empty where the dump does not say.
+std::vector<int64_t> read_batch_sizes(const foreign::TorchFile& file);
 
 }  // namespace rlreplay::replay

@@ -8,7 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/percentile.h"
 #include "src/engine/objective.h"
-#include "src/replay/inspect/recorded_step.h"
+#include "src/replay/recorded_step.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -69,10 +69,6 @@ class Meter {
   explicit Meter(const MismatchOptions& options) : options_(options) {}
 
   void add_rollout(const RecordedRollout& rollout) {
-    rows_.clear();
-    for (size_t i = 0; rollout.data && i < rollout.data->size(); ++i) {
-      rows_.emplace(rollout.data->sample_id[i], i);
-    }
     for (const RecordedStep& step : rollout.steps) add_step(rollout, step);
   }
 
@@ -109,8 +105,8 @@ class Meter {
 
   /// Empty where they were not recorded.
   std::vector<int64_t> versions(const RecordedRollout& rollout, const engine::Sample& s) const {
-    const auto row = rows_.find(s.id);
-    if (row == rows_.end() || !rollout.data->versions) return {};
+    const auto row = rollout.rows.find(s.id);
+    if (row == rollout.rows.end() || !rollout.data->versions) return {};
     return versions_of(*rollout.data->versions, row->second, s.prompt_length, s.loss_mask.size());
   }
 
@@ -156,7 +152,6 @@ class Meter {
 
   const MismatchOptions& options_;
   Mismatch made_;
-  std::map<uint64_t, size_t> rows_;  // of the rollout's samples, by id
   std::vector<double> distances_;
 };
 

@@ -62,6 +62,7 @@ struct Mismatch {
   std::map<int64_t, MismatchSums> by_length;    // of responses; likewise
   std::map<int64_t, MismatchSums> by_version;   // of the weights; empty where not recorded
   std::vector<MismatchToken> worst;             // non-finite ones first, then by distance
+  std::string incomplete;                       // why the record is not a whole one
   int64_t without = 0;                          // tokens of which one side was not recorded
 };
 

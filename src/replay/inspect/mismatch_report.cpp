@@ -146,6 +146,7 @@ std::string mismatch_json(const Mismatch& m, const std::optional<Tokenizer>& tok
   line.json("where", m.where ? token_json(*m.where, tokenizer) : "null");
   line.number("p50", m.p50).number("p90", m.p90).number("p99", m.p99);
   line.integer("without", m.without);
+  m.incomplete.empty() ? line.null("incomplete") : line.text("incomplete", m.incomplete);
   std::string decades, worst;
   for (size_t i = 0; i < kDecades; ++i) {
     decades +=

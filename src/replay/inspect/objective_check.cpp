@@ -1,18 +1,15 @@
 #include "src/replay/inspect/objective_check.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+
+#include "src/base/same_value.h"
 
 namespace rlreplay::replay {
 namespace {
 
 // Two variants at a time are tried up to this many tokens of a rollout: their number is squared.
 constexpr int64_t kPairTokens = 200000;
-
-bool same_bits(double a, double b) {
-  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
-}
 
 /// Takes pairs of one quantity.
 class Pairs {
@@ -21,7 +18,8 @@ class Pairs {
 
   void add(double recorded, double computed, uint64_t sample, std::optional<int64_t> token) {
     ++out_.compared;
-    if (same_bits(recorded, computed)) return;
+    if (std::isnan(recorded)) ++out_.not_a_number;
+    if (same_value(recorded, computed)) return;
     ++out_.other_bits;
     const double apart = std::abs(recorded - computed);
     if (std::isfinite(apart)) out_.max_difference = std::max(out_.max_difference, apart);
@@ -110,10 +108,16 @@ struct Check {
 std::vector<Quantity> advantage_quantities(const RecordedStep& step, const AdvantageValues& values,
                                            size_t first, double tolerance) {
   const Check check{step, tolerance};
-  return {check.rewards(values, first),
-          check.column("reward_kl", step.kl, values.kl, first, values.missing),
-          check.column("returns", step.returns, values.returns, first, values.missing),
-          check.column("advantages", step.advantages, values.advantages, first, values.missing)};
+  std::vector<Quantity> out = {
+      check.rewards(values, first),
+      check.column("reward_kl", step.kl, values.kl, first, values.missing),
+      check.column("returns", step.returns, values.returns, first, values.missing)};
+  if (step.reverse_kl && values.reverse_kl) {
+    out.push_back(check.column("reverse_kl", step.reverse_kl, values.reverse_kl, first, {}));
+  }
+  out.push_back(
+      check.column("advantages", step.advantages, values.advantages, first, values.missing));
+  return out;
 }
 
 std::vector<Quantity> loss_quantities(const RecordedStep& step, const LossValues& values,
@@ -133,6 +137,12 @@ std::vector<Quantity> loss_quantities(const RecordedStep& step, const LossValues
   scalar("entropy", &engine::Losses::entropy, values.has_entropy);
   scalar("loss", &engine::Losses::total);
   scalar("clip_fraction", &engine::Losses::clip_fraction);
+  if (step.scalar("value_loss") || values.value_loss) {
+    const std::string missing =
+        "the critic's values of this step, or the returns, are not recorded";
+    out.push_back(check.scalar("value_loss", values.value_loss, missing));
+    out.push_back(check.scalar("value_clip_fraction", values.value_clip_fraction, missing));
+  }
   return out;
 }
 
@@ -186,6 +196,12 @@ std::optional<Explanation> explain(const std::vector<Quantity>& from,
   return best;
 }
 
+TokenColumn part(const TokenColumn& column, size_t first, size_t count) {
+  if (!column) return std::nullopt;
+  const auto begin = column->begin() + static_cast<ptrdiff_t>(first);
+  return TokenColumn(std::in_place, begin, begin + static_cast<ptrdiff_t>(count));
+}
+
 int64_t unmasked(const RecordedStep& step) {
   int64_t out = 0;
   for (const engine::Sample& s : step.samples) out += std::ranges::count(s.loss_mask, uint8_t{1});
@@ -233,11 +249,8 @@ std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
       return advantage_quantities(step, replay_advantages(rollout, setting), first,
                                   options.tolerance);
     };
-    TokenColumn computed;
-    if (values.advantages) {
-      computed.emplace(values.advantages->begin() + static_cast<ptrdiff_t>(first),
-                       values.advantages->begin() + static_cast<ptrdiff_t>(first + made.samples));
-    }
+    const ComputedColumns computed{part(values.advantages, first, made.samples),
+                                   part(values.returns, first, made.samples)};
     const auto of_losses = [&](const ObjectiveSetting& setting) {
       return loss_quantities(step, replay_losses(rollout, step, computed, setting),
                              options.tolerance);

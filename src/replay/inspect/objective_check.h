@@ -18,6 +18,7 @@ struct Quantity {
   std::string name;  // "advantages"
   Verdict verdict = Verdict::kNotRecorded;
   int64_t compared = 0;
+  int64_t not_a_number = 0;  // of those compared, as recorded; one equals any other
   int64_t other_bits = 0;
   int64_t different = 0;                     // beyond the tolerance
   double max_difference = 0;                 // of finite pairs

@@ -21,6 +21,8 @@ Sample slim(const Sample& s) {
   out.group = s.group;
   out.reward = s.reward;
   out.loss_mask = s.loss_mask;
+  out.trajectory = s.trajectory;
+  out.trajectory_tokens = s.trajectory_tokens;
   out.prompt_length = 1;
   out.tokens.resize(s.loss_mask.size() + 1);
   return out;
@@ -36,6 +38,16 @@ std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
     added.group = s.group;
     added.reward = s.reward;
   }
+  std::map<uint64_t, uint64_t> trajectories;
+  for (const RecordedStep& step : rollout.steps) {
+    for (const Sample& s : step.samples) {
+      if (s.trajectory) trajectories.emplace(s.id, *s.trajectory);
+    }
+  }
+  for (Sample& s : samples) {
+    const auto at = trajectories.find(s.id);
+    if (at != trajectories.end()) s.trajectory = at->second;
+  }
   const std::vector<size_t> order = engine::by_id(samples);
   for (size_t place = 0; place < order.size(); ++place) {
     uint64_t& group = samples[order[place]].group;
@@ -49,12 +61,17 @@ std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
   return out;
 }
 
+Columns rounded(const engine::TokenValues& values) {
+  Columns out;
+  for (const auto& sample : values) out.emplace_back(sample.begin(), sample.end());
+  return out;
+}
+
 /// All samples of a rollout's steps in a row, and what the advantage reads of them.
 class Training {
  public:
   Training(const RecordedRollout& rollout, const ObjectiveSetting& setting)
       : rollout_(rollout), setting_(setting), config_(advantage_config(setting.options)) {
-    config_.normalize_rewards = false;
     for (const RecordedStep& step : rollout.steps) {
       for (size_t i = 0; i < step.samples.size(); ++i) add(step, i);
       if (step.shaped && recorded_) {
@@ -68,21 +85,16 @@ class Training {
 
   AdvantageValues run() {
     AdvantageValues out;
-    shape(out);
-    add_kl(out);
-    const auto& rewards = recorded_ ? recorded_ : out.shaped;
-    if (!rewards) return out;
-    if (config_.kl_coef != 0 && config_.estimator != engine::Estimator::kGrpo && !has_kl_) {
-      out.missing = "--kl-coef needs old and reference log-probabilities, which are not recorded";
-      return out;
-    }
-    for (size_t i = 0; i < samples_.size(); ++i) samples_[i].reward = (*rewards)[i];
     try {
-      const bool whiten = config_.normalize_advantages;
-      config_.normalize_advantages = false;
-      out.returns = advantages(samples_, targets_);
-      config_.normalize_advantages = whiten;
-      out.advantages = whiten ? whitened() : out.returns;
+      shape(out);
+      add_kl(out);
+      add_reverse_kl(out);
+      const auto& rewards = recorded_ ? recorded_ : out.shaped;
+      if (!rewards) return out;
+      engine::Returns returns = engine::compute_returns(config_, samples_, *rewards, targets_);
+      out.returns = rounded(returns.returns);
+      if (config_.normalize_advantages) whiten(returns.advantages);
+      out.advantages = rounded(returns.advantages);
     } catch (const Error& error) {
       out.missing = error.what();
     }
@@ -94,21 +106,32 @@ class Training {
     samples_.push_back(slim(step.samples[i]));
     whole_.push_back(static_cast<int64_t>(step.samples[i].tokens.size()));
     SampleTargets& targets = targets_.emplace_back();
-    const TokenColumn& old = step.old_log_probs ? step.old_log_probs : step.log_probs;
-    if (old) targets.old_log_probs = (*old)[i];
-    if (step.ref_log_probs) targets.ref_log_probs = (*step.ref_log_probs)[i];
+    const auto take = [&](const TokenColumn& column, std::vector<float>& to) {
+      if (column) to = (*column)[i];
+    };
+    take(setting_.options.use_rollout_logprobs ? step.rollout_log_probs
+         : step.old_log_probs                  ? step.old_log_probs
+                                               : step.log_probs,
+         targets.old_log_probs);
+    take(step.ref_log_probs, targets.ref_log_probs);
+    take(step.values, targets.values);
+    take(step.teacher_log_probs, targets.teacher_log_probs);
+    take(step.reverse_kl, targets.reverse_kl);
     const size_t n = samples_.back().loss_mask.size();
     has_kl_ = has_kl_ && targets.old_log_probs.size() == n && targets.ref_log_probs.size() == n;
+    has_teacher_ =
+        has_teacher_ && targets.old_log_probs.size() == n && targets.teacher_log_probs.size() == n;
   }
 
   void shape(AdvantageValues& out) const {
-    if (!rollout_.has_rewards) {
+    if (!rollout_.has_rewards()) {
       out.missing = "the dump holds no rewards as the reward function gave them";
       return;
     }
-    const bool grouped = config_.estimator != engine::Estimator::kPolicyGradient &&
-                         !setting_.options.disable_rewards_normalization;
-    if (grouped && setting_.grouping == Grouping::kRecorded && !rollout_.has_groups) {
+    const bool grouped = config_.estimator == engine::Estimator::kGrpo ||
+                         config_.estimator == engine::Estimator::kReinforcePlusPlusBaseline;
+    if (grouped && config_.normalize_rewards && setting_.grouping == Grouping::kRecorded &&
+        !rollout_.has_groups()) {
       out.missing = "the dump does not say which samples answer one prompt";
       return;
     }
@@ -143,48 +166,49 @@ class Training {
     out.kl = std::move(kl);
   }
 
-  Columns advantages(std::span<const Sample> samples, std::span<SampleTargets> targets) const {
-    engine::set_advantages(config_, samples, targets);
-    Columns out;
-    for (const SampleTargets& t : targets) out.push_back(t.advantages);
-    return out;
+  /// Miles takes a reverse KL that its rollout computed as it is.
+  void add_reverse_kl(AdvantageValues& out) const {
+    if (!has_teacher_ || config_.dialect == engine::Dialect::kMiles) return;
+    Columns reverse;
+    for (const SampleTargets& t : targets_) {
+      std::vector<float>& row = reverse.emplace_back();
+      for (size_t k = 0; k < t.old_log_probs.size(); ++k) {
+        row.push_back(static_cast<float>(static_cast<double>(t.old_log_probs[k]) -
+                                         static_cast<double>(t.teacher_log_probs[k])));
+      }
+    }
+    out.reverse_kl = std::move(reverse);
   }
 
-  Columns whitened() {
-    if (setting_.whitening_ranks > 1) return whitened_by_rank();
-    if (!setting_.whiten_each_step) return advantages(samples_, targets_);
-    Columns out;
+  void whiten(engine::TokenValues& values) const {
+    if (setting_.whitening_ranks > 1) return whiten_by_rank(values);
+    if (!setting_.whiten_each_step) return engine::whiten(samples_, values);
     size_t begin = 0;
     for (const size_t end : ends_) {
-      const auto part = advantages(std::span(samples_).subspan(begin, end - begin),
-                                   std::span(targets_).subspan(begin, end - begin));
-      out.insert(out.end(), part.begin(), part.end());
+      engine::TokenValues part(values.begin() + static_cast<ptrdiff_t>(begin),
+                               values.begin() + static_cast<ptrdiff_t>(end));
+      engine::whiten(std::span(samples_).subspan(begin, end - begin), part);
+      std::ranges::move(part, values.begin() + static_cast<ptrdiff_t>(begin));
       begin = end;
     }
-    return out;
   }
 
   /// Each rank of context parallelism whitens the slices that it holds by itself.
-  Columns whitened_by_rank() const {
-    Columns out;
-    for (const Sample& s : samples_) out.emplace_back(s.loss_mask.size());
+  void whiten_by_rank(engine::TokenValues& values) const {
     for (int64_t rank = 0; rank < setting_.whitening_ranks; ++rank) {
       std::vector<Sample> slices;
-      std::vector<SampleTargets> targets;
+      engine::TokenValues part;
       std::vector<std::vector<size_t>> places(samples_.size());
       for (size_t i = 0; i < samples_.size(); ++i) {
         places[i] = places_of(i, rank);
         slices.push_back(slice(samples_[i], places[i]));
-        targets.push_back({{},
-                           slice(targets_[i].old_log_probs, places[i]),
-                           slice(targets_[i].ref_log_probs, places[i])});
+        part.push_back(slice(values[i], places[i]));
       }
-      const Columns part = advantages(slices, targets);
+      engine::whiten(slices, part);
       for (size_t i = 0; i < part.size(); ++i) {
-        for (size_t k = 0; k < part[i].size(); ++k) out[i][places[i][k]] = part[i][k];
+        for (size_t k = 0; k < part[i].size(); ++k) values[i][places[i][k]] = part[i][k];
       }
     }
-    return out;
   }
 
   std::vector<size_t> places_of(size_t i, int64_t rank) const {
@@ -224,7 +248,7 @@ class Training {
   std::vector<int64_t> whole_;  // tokens of each, prompt included
   std::vector<SampleTargets> targets_;
   std::vector<size_t> ends_;  // of the steps
-  bool has_kl_ = true;
+  bool has_kl_ = true, has_teacher_ = true;
   std::optional<std::vector<double>> recorded_ = std::vector<double>();
 };
 
@@ -241,7 +265,8 @@ LossInputs loss_inputs(const RecordedStep& step, const TokenColumn& advantages,
                        const ObjectiveSetting& setting, bool policy_is_old) {
   LossInputs in;
   const TokenColumn& current = policy_is_old ? step.old_log_probs : step.log_probs;
-  const TokenColumn& old = setting.rollout_as_old ? step.rollout_log_probs : step.old_log_probs;
+  const TokenColumn& old =
+      setting.options.use_rollout_logprobs ? step.rollout_log_probs : step.old_log_probs;
   for (size_t i = 0; i < step.samples.size(); ++i) {
     const size_t n = step.samples[i].loss_mask.size();
     in.samples.push_back(slim(step.samples[i]));
@@ -267,29 +292,34 @@ LossInputs loss_inputs(const RecordedStep& step, const TokenColumn& advantages,
 /// Of the tokens of a sample alone: no weight of the batch enters.
 void add_terms(const engine::ObjectiveConfig& config, const LossInputs& in, size_t i,
                LossValues& out) {
-  for (size_t t = 0; t < in.samples[i].loss_mask.size(); ++t) {
-    const engine::TokenInput token = engine::token_input(
-        in.samples[i], in.targets[i], 0, t, in.scores[i].log_probs[t], in.scores[i].entropy[t]);
+  const auto tokens = engine::sample_input(in.samples[i], in.targets[i], 0, in.scores[i]);
+  const engine::SequenceTerms sequence = engine::sequence_terms(config, tokens);
+  for (const engine::TokenInput& token : tokens) {
     (*out.policy_loss)[i].push_back(
-        static_cast<float>(engine::token_objective(config, token).policy));
-    (*out.policy_kl)[i].push_back(static_cast<float>(
-        engine::kl_estimate(engine::KlType::kK1, config.dialect, token.old_log_prob, token.log_prob)
-            .value));
+        static_cast<float>(engine::token_objective(config, token, sequence).policy));
+    (*out.policy_kl)[i].push_back(static_cast<float>(engine::policy_kl(config, token, sequence)));
   }
 }
 
 std::vector<double> weights(engine::Reducer reducer, const RecordedRollout& rollout,
-                            const LossInputs& in, Denominators denominators) {
-  if (denominators == Denominators::kStep) return engine::sample_weights(reducer, in.samples);
-  std::vector<Sample> of;
-  if (denominators == Denominators::kUnmasked) {
-    of = in.samples;
-    for (Sample& s : of) std::ranges::fill(s.loss_mask, uint8_t{1});
+                            const RecordedStep& step, const LossInputs& in,
+                            Denominators denominators) {
+  if (denominators == Denominators::kStep) {
+    return engine::sample_weights(reducer, in.samples, step.trajectories());
+  }
+  if (denominators != Denominators::kRollout) {
+    std::vector<Sample> of = in.samples;
+    for (Sample& s : of) {
+      s.trajectory_tokens.reset();
+      if (denominators == Denominators::kSamples) s.trajectory.reset();
+      if (denominators == Denominators::kUnmasked) std::ranges::fill(s.loss_mask, uint8_t{1});
+    }
     return engine::sample_weights(reducer, of);
   }
+  std::vector<Sample> of;
   std::map<uint64_t, size_t> places;
-  for (const RecordedStep& step : rollout.steps) {
-    for (const Sample& s : step.samples) {
+  for (const RecordedStep& other : rollout.steps) {
+    for (const Sample& s : other.samples) {
       places.emplace(s.id, of.size());
       of.push_back(slim(s));
     }
@@ -300,6 +330,32 @@ std::vector<double> weights(engine::Reducer reducer, const RecordedRollout& roll
   return out;
 }
 
+/// The critic's loss: of a rollout's first step the values are those before its update.
+void add_value_loss(const RecordedStep& step, const TokenColumn& returns,
+                    const std::vector<double>& weights, double clip, LossValues& out) {
+  const TokenColumn& current =
+      !step.current_values && step.id.step == 0 ? step.values : step.current_values;
+  if (!is_whole(current, step.samples) || !is_whole(step.values, step.samples) ||
+      !is_whole(returns, step.samples)) {
+    return;
+  }
+  double loss = 0, clipped = 0;
+  for (const size_t i : engine::by_id(step.samples)) {
+    double sample = 0, share = 0;
+    for (size_t t = 0; t < step.samples[i].loss_mask.size(); ++t) {
+      if (step.samples[i].loss_mask[t] == 0) continue;
+      const engine::ValueTerms terms =
+          engine::value_objective(clip, (*current)[i][t], (*step.values)[i][t], (*returns)[i][t]);
+      sample += weights[i] * terms.loss;
+      if (terms.clipped) share += weights[i];
+    }
+    loss += sample;
+    clipped += share;
+  }
+  out.value_loss = loss;
+  out.value_clip_fraction = clipped;
+}
+
 /// Why losses cannot be computed; empty where they can.
 std::string missing_inputs(const engine::ObjectiveConfig& config, const RecordedStep& step,
                            const TokenColumn& advantages, bool policy_is_old, bool rollout_as_old) {
@@ -307,8 +363,8 @@ std::string missing_inputs(const engine::ObjectiveConfig& config, const Recorded
     return "the policy's log-probabilities of this step are not recorded";
   }
   if (!is_whole(advantages, step.samples)) return "the advantages are not recorded";
-  if (config.kl_loss_coef != 0 && !is_whole(step.ref_log_probs, step.samples)) {
-    return "--kl-loss-coef needs the reference's log-probabilities, which are not recorded";
+  if (config.reads_reference() && !is_whole(step.ref_log_probs, step.samples)) {
+    return "--use-kl-loss needs the reference's log-probabilities, which are not recorded";
   }
   if (rollout_as_old && !is_whole(step.rollout_log_probs, step.samples)) {
     return "the rollout's log-probabilities are not recorded";
@@ -326,14 +382,17 @@ AdvantageValues replay_advantages(const RecordedRollout& rollout, const Objectiv
 }
 
 LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& step,
-                         const TokenColumn& computed, const ObjectiveSetting& setting) {
+                         const ComputedColumns& computed, const ObjectiveSetting& setting) {
   LossValues out;
   const engine::ObjectiveConfig config = step_config(setting.options).objective;
-  const TokenColumn& advantages = step.advantages ? step.advantages : computed;
-  // Before the rollout's first update the policy is the one that the old ones are of.
-  out.policy_is_old = !step.log_probs && step.old_log_probs && step.id.step == 0;
+  const TokenColumn& advantages = step.advantages ? step.advantages : computed.advantages;
+  // Before the rollout's first update the policy is the one that the old ones are of. A trainer
+  // that takes the sampler's as old ones keeps those of each step's own forward pass instead.
+  const bool rollout_as_old = setting.options.use_rollout_logprobs;
+  out.policy_is_old =
+      !step.log_probs && step.old_log_probs && (step.id.step == 0 || rollout_as_old);
   out.has_entropy = is_whole(step.entropy, step.samples);
-  out.missing = missing_inputs(config, step, advantages, out.policy_is_old, setting.rollout_as_old);
+  out.missing = missing_inputs(config, step, advantages, out.policy_is_old, rollout_as_old);
   const bool needs_entropy = config.entropy_coef != 0 && !out.has_entropy;
   if (out.missing.empty() && needs_entropy) {
     out.missing = "--entropy-coef needs the entropy, which is not recorded";
@@ -343,15 +402,15 @@ LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& ste
   out.policy_kl.emplace(in.samples.size());
   for (size_t i = 0; i < in.samples.size(); ++i) {
     const bool tis = !config.tis || !in.samples[i].rollout_log_probs.empty();
-    const bool reference = config.kl_loss_coef == 0 || !in.targets[i].ref_log_probs.empty();
+    const bool reference = !config.reads_reference() || !in.targets[i].ref_log_probs.empty();
     if (in.known[i] && tis && reference) add_terms(config, in, i, out);
   }
+  const auto of = weights(config.reducer, rollout, step, in, setting.denominators);
+  add_value_loss(step, step.returns ? step.returns : computed.returns, of,
+                 setting.options.value_clip, out);
   if (!out.missing.empty() || !in.whole) return out;
   try {
-    out.losses = engine::evaluate_objective(
-                     config, in.samples, in.targets,
-                     weights(config.reducer, rollout, in, setting.denominators), in.scores)
-                     .losses;
+    out.losses = engine::evaluate_objective(config, in.samples, in.targets, of, in.scores).losses;
   } catch (const Error& error) {
     out.missing = error.what();
   }

@@ -6,7 +6,7 @@
 
 #include "src/engine/losses.h"
 #include "src/replay/inspect/objective_setting.h"
-#include "src/replay/inspect/recorded_step.h"
+#include "src/replay/recorded_step.h"
 
 /// The objective of recorded steps, computed again by the engine from recorded log-probabilities:
 /// no model is needed.
@@ -16,8 +16,8 @@ namespace rlreplay::replay {
 /// it where that is there, else what was computed, so that one difference does not hide the next.
 /// What cannot be computed is absent, and `missing` says why.
 struct AdvantageValues {
-  std::optional<std::vector<double>> shaped;  // rewards, of the steps' samples in a row
-  TokenColumn kl, returns, advantages;        // likewise
+  std::optional<std::vector<double>> shaped;        // rewards, of the steps' samples in a row
+  TokenColumn kl, returns, reverse_kl, advantages;  // likewise
   std::string missing;
 };
 AdvantageValues replay_advantages(const RecordedRollout& rollout, const ObjectiveSetting& setting);
@@ -26,13 +26,17 @@ AdvantageValues replay_advantages(const RecordedRollout& rollout, const Objectiv
 struct LossValues {
   TokenColumn policy_kl, policy_loss;  // of the samples whose inputs were recorded
   std::optional<engine::Losses> losses;
+  std::optional<double> value_loss, value_clip_fraction;  // of a critic
   bool has_entropy = true;     // else the entropy is taken as 0 and not to be compared
   bool policy_is_old = false;  // no log-probabilities of the step itself: those before it
   std::string missing;
 };
 
-/// `computed`: the step's advantages where none were recorded.
+/// The step's part of computed columns, for where none were recorded.
+struct ComputedColumns {
+  TokenColumn advantages, returns;
+};
 LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& step,
-                         const TokenColumn& computed, const ObjectiveSetting& setting);
+                         const ComputedColumns& computed, const ObjectiveSetting& setting);
 
 }  // namespace rlreplay::replay

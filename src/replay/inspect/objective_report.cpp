@@ -59,6 +59,9 @@ std::string step_table(const ObjectiveStep& step) {
         "log-probabilities\n";
   }
   for (const Quantity& q : step.quantities) {
+    if (q.not_a_number > 0) {
+      out += q.name + ": " + std::to_string(q.not_a_number) + " of the recorded values are NaN\n";
+    }
     if (q.verdict == Verdict::kNoInput) {
       out +=
           one_line(q.name + ": " + (q.missing.empty() ? "its inputs are not recorded" : q.missing),
@@ -108,8 +111,8 @@ std::string findings(const ObjectiveStep& step) {
     if (explains(step, q.name)) continue;
     out += wrapped(
         "no alternative reproduces it: neither dialect, estimator, grouping, normalisation, "
-        "whitening, nor reducer, denominators, clip, KL type or TIS; a coefficient, a reward or "
-        "code of one's own may differ",
+        "whitening, nor reducer, denominators, clip, KL type, OPSM or TIS; a coefficient, a reward "
+        "or code of one's own may differ",
         "  ");
   }
   for (const Explanation& e : step.explanations) {
@@ -132,6 +135,7 @@ std::string quantity_json(const Quantity& q) {
   JsonLine line;
   line.text("name", q.name).text("verdict", to_string(q.verdict));
   line.integer("compared", q.compared).integer("other_bits", q.other_bits);
+  if (q.not_a_number > 0) line.integer("not_a_number", q.not_a_number);
   line.integer("different", q.different).number("max_difference", q.max_difference);
   if (q.recorded) {
     line.bits("recorded", *q.recorded);

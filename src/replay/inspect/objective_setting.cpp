@@ -53,6 +53,24 @@ void add_groupings(Variants& out, const S& from, size_t samples) {
   }
 }
 
+/// Of the estimators that discount.
+void add_discounts(Variants& out, const S& from) {
+  const std::string& estimator = from.options.advantage_estimator;
+  if (estimator != "ppo" && estimator != "reinforce_plus_plus") return;
+  for (const double gamma : {1.0, 0.99}) {
+    if (from.options.gamma == gamma) continue;
+    out.push_back({gamma == 1 ? "--gamma 1" : "--gamma 0.99", {}, [gamma](S& s) {
+                     s.options.gamma = gamma;
+                   }});
+  }
+  for (const double lambda : {1.0, 0.95}) {
+    if (estimator != "ppo" || from.options.lambd == lambda) continue;
+    out.push_back({lambda == 1 ? "--lambd 1" : "--lambd 0.95", {}, [lambda](S& s) {
+                     s.options.lambd = lambda;
+                   }});
+  }
+}
+
 void add_whitening(Variants& out, const S& from) {
   add_flag(out, from, &RunOptions::normalize_advantages, "--normalize-advantages");
   out.push_back({"--normalize-advantages over each step",
@@ -72,21 +90,40 @@ void add_whitening(Variants& out, const S& from) {
   }
 }
 
+/// The estimators that choose a policy loss; all others have grpo's.
+void add_policy_losses(Variants& out, const S& from) {
+  const auto add = [&](const char* name, const char* reason) {
+    if (from.options.advantage_estimator == name) return;
+    out.push_back({std::string("--advantage-estimator ") + name, reason,
+                   [name](S& s) { s.options.advantage_estimator = name; }});
+  };
+  const std::string& estimator = from.options.advantage_estimator;
+  const bool own = estimator == "gspo" || estimator == "cispo" || estimator == "policy_gradient";
+  if (own) add("grpo", "the clip of each token's ratio");
+  add("gspo", "the clip of one ratio for the whole sample");
+  if (from.options.dialect == "slime") add("cispo", "the clipped ratio as a constant weight");
+  add("policy_gradient", "the plain policy loss, without ratio and clip");
+}
+
 }  // namespace
 
 Variants advantage_variants(const S& from, size_t samples) {
   Variants out;
   add_dialect(out, from,
-              "of a group without spread slime divides by 1e-6, Miles does not divide; Miles "
-              "clamps the KL's difference to +-20");
+              "of a group without spread slime divides by 1e-6, Miles does not divide; Miles takes "
+              "the samples of a trajectory for one");
   add_flag(out, from, &RunOptions::disable_grpo_std_normalization,
            "--disable-grpo-std-normalization");
   add_flag(out, from, &RunOptions::disable_rewards_normalization,
            "--disable-rewards-normalization");
   add_whitening(out, from);
   add_groupings(out, from, samples);
-  add_choices(out, from, &RunOptions::advantage_estimator, "--advantage-estimator",
-              {"grpo", "reinforce_plus_plus_baseline", "policy_gradient"});
+  add_choices(
+      out, from, &RunOptions::advantage_estimator, "--advantage-estimator",
+      {"grpo", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "ppo", "policy_gradient"});
+  add_discounts(out, from);
+  add_flag(out, from, &RunOptions::use_opd, "--use-opd");
+  add_flag(out, from, &RunOptions::use_rollout_logprobs, "--use-rollout-logprobs");
   add_zero(out, from, &RunOptions::kl_coef, "--kl-coef");
   if (from.options.kl_coef != 0) {
     add_choices(out, from, &RunOptions::kl_loss_type, "--kl-loss-type",
@@ -100,22 +137,21 @@ Variants loss_variants(const S& from) {
   add_flag(out, from, &RunOptions::calculate_per_token_loss, "--calculate-per-token-loss",
            "the mean over tokens gives long responses more weight than the mean over samples");
   add_dialect(out, from, "Miles clamps the log-ratio to +-20 and takes non-finite ones as 0");
+  out.push_back(
+      {"each sample for itself in the denominators",
+       "the samples of a trajectory counted one by one, as before mask sums were recorded",
+       [](S& s) { s.denominators = Denominators::kSamples; }});
   out.push_back({"the rollout's samples as denominator",
                  "divided by all samples of the rollout, not by those of the step",
                  [](S& s) { s.denominators = Denominators::kRollout; }});
   out.push_back({"masked tokens in the denominators",
                  "divided by the response's length, not by the sum of its mask",
                  [](S& s) { s.denominators = Denominators::kUnmasked; }});
-  out.push_back({"old log-probabilities of the rollout",
-                 "--use-rollout-logprobs takes the sampler's log-probabilities as the old ones",
-                 [](S& s) { s.rollout_as_old = true; }});
+  add_flag(out, from, &RunOptions::use_rollout_logprobs, "--use-rollout-logprobs",
+           "the sampler's log-probabilities are the old ones");
   add_flag(out, from, &RunOptions::use_tis, "--use-tis");
-  if (from.options.advantage_estimator == "policy_gradient") {
-    add_choices(out, from, &RunOptions::advantage_estimator, "--advantage-estimator", {"grpo"});
-  } else {
-    add_choices(out, from, &RunOptions::advantage_estimator, "--advantage-estimator",
-                {"policy_gradient"}, "the plain policy loss, without ratio and clip");
-  }
+  add_flag(out, from, &RunOptions::use_opsm, "--use-opsm");
+  add_policy_losses(out, from);
   if (from.options.eps_clip_high.value_or(0) != 0.28) {
     out.push_back({"--eps-clip-high 0.28", "the wider upper clip of DAPO's recipe",
                    [](S& s) { s.options.eps_clip_high = 0.28; }});
@@ -132,8 +168,13 @@ Variants loss_variants(const S& from) {
     out.push_back({"--eps-clip 0.2", "the default", [](S& s) { s.options.eps_clip = 0.2; }});
   }
   add_zero(out, from, &RunOptions::kl_loss_coef, "--kl-loss-coef");
+  if (from.options.use_kl_loss) {
+    add_flag(out, from, &RunOptions::use_unbiased_kl, "--use-unbiased-kl");
+  } else {
+    add_flag(out, from, &RunOptions::use_kl_loss, "--use-kl-loss");
+  }
   add_zero(out, from, &RunOptions::entropy_coef, "--entropy-coef");
-  if (from.options.kl_loss_coef != 0) {
+  if (from.options.use_kl_loss) {
     add_choices(out, from, &RunOptions::kl_loss_type, "--kl-loss-type",
                 {"k1", "k2", "k3", "low_var_kl"});
   }

@@ -12,7 +12,9 @@
 namespace rlreplay::replay {
 
 enum class Grouping { kRecorded, kWhole, kConsecutive };
-enum class Denominators { kStep, kRollout, kUnmasked };
+/// Of means over samples: trajectories of the step, as recorded; its samples, each for itself; the
+/// rollout's trajectories; masked tokens counted too.
+enum class Denominators { kStep, kSamples, kRollout, kUnmasked };
 
 struct ObjectiveSetting {
   RunOptions options;
@@ -21,7 +23,6 @@ struct ObjectiveSetting {
   int64_t whitening_ranks = 1;    // ranks of context parallelism, each with its own statistics
   bool whiten_each_step = false;  // else over the rollout
   Denominators denominators = Denominators::kStep;
-  bool rollout_as_old = false;  // the sampler's log-probabilities as the old ones
 };
 
 /// One other way of computing the same, and why a run may have gone it.

@@ -6,6 +6,7 @@
 
 #include "format/rollout_data.h"
 #include "src/base/terminal.h"
+#include "src/base/terminal_text.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -22,7 +23,8 @@ std::optional<Colour> colour_of(double log_prob) {
 }
 
 std::string painted(const std::string& text, std::optional<Colour> colour) {
-  return colour && !text.empty() ? coloured(text, *colour, stdout) : text;
+  const std::string shown = terminal_text(text);
+  return colour && !shown.empty() ? coloured(shown, *colour, stdout) : shown;
 }
 
 std::string legend() {
@@ -76,15 +78,14 @@ std::string prompt(const Found& found, const Tokenizer& tokenizer) {
 
 std::string sample_text(const format::DumpReader& dump, const ShowOptions& options,
                         const std::optional<Tokenizer>& tokenizer) {
-  const bool terminal = coloured("x", Colour::kRed, stdout) != "x";
-  if (!terminal || !tokenizer) return show_dump(dump, options);
+  if (!takes_colours(stdout) || !tokenizer) return show_dump(dump, options);
   const std::optional<Found> found = find(dump, options);
   if (!found || !found->data.prompt_length || !found->data.log_probs ||
       !found->data.log_probs->has(found->row)) {
     return show_dump(dump, options);
   }
-  return prompt(*found, *tokenizer) + "\n---\n" + painted_response(*found, *tokenizer) + "\n\n" +
-         legend();
+  return terminal_text(prompt(*found, *tokenizer)) + "\n---\n" +
+         painted_response(*found, *tokenizer) + "\n\n" + legend();
 }
 
 }  // namespace rlreplay::replay

@@ -20,10 +20,7 @@ std::optional<Tokenizer> read(const std::string& model) {
 }  // namespace
 
 std::optional<Tokenizer> find_tokenizer(const RecordedRun& run, const std::string& model) {
-  if (!model.empty()) {
-    if (auto found = read(model)) return found;
-    throw Error(ErrorCode::kIncomplete, "there is no tokenizer.json", model);
-  }
+  if (!model.empty()) return open_tokenizer(model);
   try {
     return read(run.config().options.model);
   } catch (const Error&) {

@@ -3,11 +3,15 @@
 #include <filesystem>
 #include <iostream>
 
+#include "format/dump_place.h"
 #include "src/base/error.h"
 #include "src/base/foreground.h"
+#include "src/base/shell_word.h"
+#include "src/replay/content_root.h"
 #include "src/replay/exchange/import.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/launch.h"
+#include "src/replay/verbs/end_on_signal.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -31,10 +35,7 @@ std::string list(const std::vector<std::string>& folders) {
 
 /// Before anything runs: a long run must not fail at its end for what could be seen at its start.
 void check_places(const WrapArguments& arguments, const Launch& launch) {
-  const bool there = fs::exists(arguments.output) && !fs::is_empty(arguments.output);
-  if (there && !arguments.force) {
-    throw Error(ErrorCode::kUsage, "it is there already; --force replaces it", arguments.output);
-  }
+  format::DumpPlace(arguments.output, arguments.force, format::DumpPlace::Writer::kOneGo);
   if (count_dumps(launch.folders) == 0) return;
   throw Error(ErrorCode::kUsage,
               "dumps of an earlier run lie where this one's would: move them away, they are not "
@@ -75,8 +76,9 @@ void print(const WrapArguments& arguments, const Launch& launch, const ImportRep
   std::cout << findings_text(report);
   std::cout << "recorded in " << arguments.output << ": " << report.rollouts << " rollouts, "
             << report.samples << " samples, " << report.steps << " steps, root "
-            << report.root.hex() << "\nthe framework's own files are left in "
-            << list(launch.folders) << "\nlook into it: rlreplay show " << arguments.output << '\n';
+            << report.root.hex() << "\ncontent " << content_root(arguments.output).hex()
+            << "\nthe framework's own files are left in " << list(launch.folders)
+            << "\nlook into it: rlreplay show " << shell_word(arguments.output) << '\n';
 }
 
 }  // namespace
@@ -86,11 +88,16 @@ int capture_wrapped(const WrapArguments& arguments) {
   if (!details.has_filename()) details = details.parent_path();
   const Launch launch =
       plan_launch(arguments.framework, arguments.command, details.string() + ".details");
-  check_places(arguments, launch);
+  if (!arguments.dry_run) check_places(arguments, launch);
   const std::string recorded = launch_json(launch);  // before the command: it may not be text
   std::cerr << describe(launch) << "wrap: the package flash_attn_3 must not be installed: it adds "
             << "in any order\n";
+  if (arguments.dry_run) {
+    std::cout << command_line(launch) << '\n';
+    return 0;
+  }
   check_end(arguments, launch, run_in_foreground(launch.command));
+  const EndOnSignal on_signal(arguments.json);
   ImportOptions options;
   options.paths = launch.folders;
   options.output = arguments.output;

@@ -12,6 +12,7 @@ struct WrapArguments {
   std::string output;
   bool force = false;
   bool json = false;
+  bool dry_run = false;  // say what would be run
 };
 
 /// Shows what is set, runs the command and imports what it wrote.

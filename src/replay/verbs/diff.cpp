@@ -1,12 +1,20 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iostream>
+#include <span>
 
+#include "format/dump_content.h"
+#include "format/rule.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
+#include "src/base/ulps.h"
 #include "src/base/wrap.h"
+#include "src/engine/event_name.h"
+#include "src/replay/content_root.h"
 #include "src/replay/difference_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/data_difference.h"
@@ -16,20 +24,29 @@
 namespace rlreplay::replay {
 namespace {
 
+constexpr size_t kColumns = 80;
+
 struct DiffArguments {
   std::string a, b;
   std::vector<std::string> tolerances;
+  bool trust_hashes = false;
+  bool all = false;
   bool json = false;
 };
 
 struct Difference {
   DataDifference data;
-  std::optional<RunDifference> events;  // of two dumps of ours
-  bool identical = true;
+  std::optional<RunDifference> events;           // of two dumps of ours
+  std::optional<std::pair<Hash, Hash>> content;  // where the dumps say it themselves
+  std::vector<std::string> notes;                // what was not compared, and why
+  bool within = false;                           // not identical, but within the tolerances given
+
+  bool identical() const { return data.identical; }
 };
 
 DiffOptions options_of(const DiffArguments& arguments) {
   DiffOptions options;
+  options.trust_hashes = arguments.trust_hashes;
   for (const std::string& text : arguments.tolerances) {
     const size_t equals = text.find('=');
     double value = -1;
@@ -56,6 +73,7 @@ std::string place_json(const ValueDifference& at, const std::string& field) {
       .json("token", optional_json(at.token))
       .json("a", at.a.empty() ? "null" : json_quoted(at.a))
       .json("b", at.b.empty() ? "null" : json_quoted(at.b))
+      .json("tensor", at.tensor.empty() ? "null" : json_quoted(at.tensor))
       .json("ulps", optional_json(at.ulps))
       .json("rank", at.rank ? std::to_string(*at.rank) : "null")
       .str();
@@ -72,13 +90,15 @@ std::string histogram_json(const FieldDifference& field) {
 void print_json(const Difference& compared) {
   const DataDifference& difference = compared.data;
   const RunDifference events = compared.events.value_or(RunDifference{});
-  std::string fields, only;
+  std::string fields, only, options;
   for (const FieldDifference& field : difference.fields) {
     JsonLine line;
     line.text("field", field.field).boolean("equal", field.is_equal());
     line.integer("compared", static_cast<int64_t>(field.compared));
     line.integer("different", static_cast<int64_t>(field.different));
     line.integer("missing", static_cast<int64_t>(field.missing));
+    line.integer("tolerated", static_cast<int64_t>(field.tolerated));
+    line.integer("nan", static_cast<int64_t>(field.nan));
     line.number("max_difference", field.max_difference).json("ulps", histogram_json(field));
     line.json("first", field.first ? place_json(*field.first, field.field) : "null");
     fields += (fields.empty() ? "[" : ",") + line.str();
@@ -86,23 +106,28 @@ void print_json(const Difference& compared) {
   for (const std::string& text : difference.only) {
     only += (only.empty() ? "[" : ",") + json_quoted(text);
   }
-  std::cout << JsonLine()
-                   .text("schema", "rlreplay.diff/1")
-                   .boolean("identical", compared.identical)
-                   .json("origin", origin_json(events.step.origin))
-                   .json("first", difference.first
-                                      ? place_json(*difference.first, difference.first_field)
-                                      : "null")
-                   .json("fields", fields.empty() ? "[]" : fields + "]")
-                   .json("events", fields_json(events.step.events))
-                   .integer("event_steps", static_cast<int64_t>(events.compared))
-                   .json("only", only.empty() ? "[]" : only + "]")
-                   .integer("groups", static_cast<int64_t>(difference.groups))
-                   .integer("groups_equal", static_cast<int64_t>(difference.groups_equal))
-                   .integer("datasets_equal", static_cast<int64_t>(difference.datasets_equal))
-                   .integer("bytes_read", static_cast<int64_t>(difference.bytes_read))
-                   .str()
-            << '\n';
+  for (const OptionDifference& option : difference.options) {
+    options += (options.empty() ? "[" : ",") +
+               JsonLine().text("option", option.name).text("a", option.a).text("b", option.b).str();
+  }
+  JsonLine out;
+  out.text("schema", "rlreplay.diff/1")
+      .boolean("identical", compared.identical())
+      .boolean("within_tolerance", compared.within)
+      .json("options", options.empty() ? "[]" : options + "]")
+      .json("origin", origin_json(events.step.origin))
+      .json("first",
+            difference.first ? place_json(*difference.first, difference.first_field) : "null")
+      .json("fields", fields.empty() ? "[]" : fields + "]")
+      .json("events", fields_json(events.step.events))
+      .integer("event_steps", static_cast<int64_t>(events.compared))
+      .json("only", only.empty() ? "[]" : only + "]")
+      .integer("groups", static_cast<int64_t>(difference.groups))
+      .integer("groups_equal", static_cast<int64_t>(difference.groups_equal))
+      .integer("bytes_read", static_cast<int64_t>(difference.bytes_read));
+  compared.content ? out.text("content_a", compared.content->first.hex()) : out.null("content_a");
+  compared.content ? out.text("content_b", compared.content->second.hex()) : out.null("content_b");
+  std::cout << out.str() << '\n';
 }
 
 std::string place_text(const ValueDifference& at) {
@@ -130,58 +155,173 @@ std::string histogram_text(const FieldDifference& field) {
   return out;
 }
 
-void print_data(const DataDifference& difference) {
-  for (const std::string& text : difference.only) std::cout << text << '\n';
-  TextTable table({"field", "compared", "different", "missing", "max |a - b|"});
-  for (const FieldDifference& field : difference.fields) {
-    table.add({field.field, std::to_string(field.compared), std::to_string(field.different),
-               std::to_string(field.missing),
+std::string counted(uint64_t count, const char* one) {
+  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
+
+std::string tolerances_text(const DiffArguments& arguments) {
+  std::string out;
+  for (const std::string& text : arguments.tolerances) out += " --tolerance " + text;
+  return out;
+}
+
+/// "differ: options, 2 rollouts, 3 steps".
+std::string verdict(const DiffArguments& arguments, const Difference& difference) {
+  if (difference.identical()) {
+    return arguments.trust_hashes ? "identical by recorded hashes; equal units were not read"
+                                  : "identical";
+  }
+  if (difference.within) return "not identical, but within" + tolerances_text(arguments);
+  const DataDifference& data = difference.data;
+  std::string out;
+  const auto add = [&](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };
+  if (!data.options.empty()) add(counted(data.options.size(), "option"));
+  if (data.rollouts > 0) add(counted(data.rollouts, "rollout"));
+  if (data.steps > 0) add(counted(data.steps, "step"));
+  if (data.states > 0) add(counted(data.states, "state"));
+  if (!data.only.empty()) add(std::to_string(data.only.size()) + " only in one");
+  return "differ: " + out;
+}
+
+/// The first lines of a list, and how many more there are.
+void print_some(const std::vector<std::string>& lines, size_t most, bool all) {
+  const size_t shown = all ? lines.size() : std::min(lines.size(), most);
+  for (size_t i = 0; i < shown; ++i) std::cout << lines[i] << '\n';
+  if (shown < lines.size()) {
+    std::cout << "  and " << lines.size() - shown << " more (--all)\n";
+  }
+}
+
+std::vector<std::string> option_lines(const DataDifference& data) {
+  std::vector<std::string> out;
+  const auto value = [](const std::string& text) {
+    return text.empty() ? std::string("(none)") : one_line(text, 24);
+  };
+  for (const OptionDifference& option : data.options) {
+    out.push_back((out.empty() ? "options  " : "         ") + option.name + ": " + value(option.a) +
+                  " -> " + value(option.b));
+  }
+  return out;
+}
+
+std::string distance_text(const ValueDifference& at) {
+  std::string out;
+  if (at.apart && !std::isnan(*at.apart)) out = "|a - b| " + short_number(*at.apart);
+  if (at.apart && std::isnan(*at.apart)) out = "one of them is no number";
+  if (at.ulps == 0u) out = "zeros of different sign";
+  if (at.ulps && *at.ulps > 0 && *at.ulps < static_cast<uint64_t>(kFarUlps))
+    out += ", " + counted(*at.ulps, "ulp");
+  return out;
+}
+
+void print_first(const DataDifference& data) {
+  if (!data.first) return;
+  const ValueDifference& at = *data.first;
+  const auto value = [](const std::string& text) {
+    return text.empty() ? std::string("(nothing)") : one_line(text, 64);
+  };
+  std::cout << "first    " << data.first_field
+            << (at.tensor.empty() ? "" : " " + one_line(at.tensor, 48)) << " at\n         "
+            << place_text(at) << "\n  A      " << value(at.a) << "\n  B      " << value(at.b)
+            << '\n';
+  const std::string distance = distance_text(at);
+  if (!distance.empty()) std::cout << "         " << distance << '\n';
+}
+
+void print_fields(const DataDifference& data, bool all) {
+  std::vector<FieldDifference> shown;
+  for (const FieldDifference& field : data.fields) {
+    if (all || !field.is_equal() || field.tolerated > 0) shown.push_back(field);
+  }
+  const size_t most = all ? shown.size() : std::min<size_t>(shown.size(), 6);
+  TextTable table({"field", "compared", "different", "missing", "NaN", "max |a - b|"});
+  for (const FieldDifference& field : std::span(shown).first(most)) {
+    table.add({one_line(field.field, 30), std::to_string(field.compared),
+               std::to_string(field.different), std::to_string(field.missing),
+               std::to_string(field.nan),
                field.different > 0 ? short_number(field.max_difference) : "-"});
   }
   if (!table.empty()) std::cout << table.str();
-  for (const FieldDifference& field : difference.fields) {
-    const std::string ulps = histogram_text(field);
+  if (most < shown.size()) {
+    std::cout << "  and " << shown.size() - most << " more fields (--all)\n";
+  }
+  for (const FieldDifference& field : shown) {
+    const std::string ulps = all ? histogram_text(field) : "";
     const std::string label = field.field + " ulps  ";
-    if (!ulps.empty()) std::cout << label << wrapped(ulps, kLineWidth, label.size()) << '\n';
-  }
-  std::cout << (table.empty() ? "" : "\n") << difference.groups_equal << " of " << difference.groups
-            << " rollouts and steps have equal hashes and were not read\n";
-  if (difference.datasets_equal > 0) {
-    std::cout << "in the others " << difference.datasets_equal
-              << " columns have equal hashes and were not decoded\n";
-  }
-  if (difference.first) {
-    const ValueDifference& at = *difference.first;
-    std::cout << "first difference: " << difference.first_field << " at " << place_text(at)
-              << "\n  A " << (at.a.empty() ? "(nothing)" : one_line(at.a, 96)) << "\n  B "
-              << (at.b.empty() ? "(nothing)" : one_line(at.b, 96)) << '\n';
-    if (at.ulps) std::cout << "  " << *at.ulps << " ulps apart\n";
+    if (!ulps.empty()) std::cout << label << wrapped(ulps, kColumns, label.size()) << '\n';
   }
 }
 
-std::string counted_steps(size_t count) {
-  return std::to_string(count) + (count == 1 ? " step" : " steps");
-}
-
-void print_events(const RunDifference& events, const std::string& command) {
-  std::cout << "\nevents of " << counted_steps(events.compared) << " compared";
-  if (events.equal > 0) std::cout << "; of " << counted_steps(events.equal) << " equal by hash";
-  if (!events.skipped.empty()) {
-    std::cout << "; " << events.skipped << " (" << events.skipped_in << ")";
+void print_events(const Difference& difference, const std::string& command, bool all) {
+  if (!difference.events || difference.events->step.identical()) return;
+  const Origin& origin = *difference.events->step.origin;
+  if (all) {
+    std::cout << '\n' << difference_report(difference.events->step, "A", "B", command) << '\n';
+    return;
   }
-  std::cout << '\n';
-  if (events.step.identical()) return;
-  std::cout << '\n' << difference_report(events.step, "A", "B", command) << '\n';
+  std::cout << "first difference: "
+            << to_string(engine::StepEvent{origin.rollout_id, origin.step_id, origin.event})
+            << "\n  of " << counted(difference.events->step.events.size(), "event")
+            << " that differ there; its inputs " << (origin.inputs_equal ? "agree" : "do not agree")
+            << '\n';
 }
 
 void print_text(const DiffArguments& arguments, const Difference& difference) {
-  std::string command = "rlreplay diff " + arguments.a + " " + arguments.b;
-  for (const std::string& text : arguments.tolerances) command += " --tolerance " + text;
-  print_data(difference.data);
-  if (difference.events) print_events(*difference.events, command);
-  std::cout << (difference.identical ? "identical" : "different") << '\n';
-  const bool shown = difference.events && !difference.events->step.identical();
-  if (!difference.identical && !shown) std::cout << "again: " << command << '\n';
+  const std::string command =
+      "rlreplay diff " + arguments.a + " " + arguments.b + tolerances_text(arguments);
+  const DataDifference& data = difference.data;
+  std::cout << verdict(arguments, difference) << '\n';
+  print_some(option_lines(data), 4, arguments.all);
+  print_some(data.only, 2, arguments.all);
+  if (!data.identical) {
+    print_first(data);
+    print_fields(data, arguments.all);
+    print_events(difference, command, arguments.all);
+  }
+  for (const std::string& note : difference.notes) {
+    std::cout << wrapped(note, kColumns, 2) << '\n';
+  }
+  if (difference.content) {
+    const auto& [a, b] = *difference.content;
+    std::cout << "content  " << a.hex() << '\n';
+    if (!(a == b)) std::cout << "         " << b.hex() << '\n';
+  }
+  if (!data.identical) std::cout << "again: " << command << '\n';
+}
+
+/// The content roots, where no group must be read for them.
+std::optional<Hash> stored_content(const format::DumpReader& dump) {
+  for (const auto& [kind, group] : format::content_groups(dump)) {
+    const auto units = dump.find(kind, group);
+    if (units.size() != 1 || !units.front()->group_contents.contains(group)) return std::nullopt;
+  }
+  return content_root(dump);
+}
+
+/// Both ways of judging must agree: else a record says something else than its unit.
+void add_content(const AnyDump& a, const AnyDump& b, Difference& difference) {
+  const auto in_a = stored_content(a.reader()), in_b = stored_content(b.reader());
+  if (!in_a || !in_b) return;
+  difference.content.emplace(*in_a, *in_b);
+  if ((*in_a == *in_b) == difference.identical()) return;
+  throw format::FormatError(format::Rule::kContent,
+                            "a record says something else of a group than its unit holds: "
+                            "rlreplay verify --deep names it",
+                            a.path() + " or " + b.path());
+}
+
+void add_notes(const std::string& name, const format::DumpReader& dump,
+               std::vector<std::string>& notes) {
+  if (!dump.sealed()) {
+    notes.push_back(name + " is unfinished: what is whole of it was compared");
+  } else if (!dump.complete()) {
+    notes.push_back(name + " was closed after its writer had died");
+  }
+  const bool extensions = std::ranges::any_of(
+      dump.units(), [](const auto& unit) { return unit.path.starts_with("x-"); });
+  if (extensions) {
+    notes.push_back("what " + name + " keeps of foreign files in x- units was not compared");
+  }
 }
 
 Difference compare(const DiffArguments& arguments) {
@@ -190,13 +330,24 @@ Difference compare(const DiffArguments& arguments) {
   const AnyDump b(arguments.b);
   Difference difference;
   difference.data = compare_data(a.reader(), b.reader(), options);
-  difference.identical = difference.data.identical;
-  if (!is_native_dump(arguments.a) || !is_native_dump(arguments.b)) return difference;
+  difference.within =
+      !difference.data.identical && !options.tolerance.empty() && difference.data.within_tolerance;
+  add_content(a, b, difference);
+  add_notes("A", a.reader(), difference.notes);
+  add_notes("B", b.reader(), difference.notes);
+  if (difference.within) {
+    difference.notes.push_back(
+        "with a tolerance, columns and scalars decide; options, events and states do not");
+  }
+  if (difference.identical() || !is_native_dump(arguments.a) || !is_native_dump(arguments.b)) {
+    return difference;
+  }
   difference.events =
       compare_runs(RecordedRun(arguments.a), RecordedRun(arguments.b), EqualContent::kSkip);
-  // Events are compared to the bit: they cannot judge what a tolerance allows.
-  const bool decides = options.tolerance.empty();
-  if (decides && !difference.events->step.identical()) difference.identical = false;
+  const RunDifference& events = *difference.events;
+  if (!events.skipped.empty()) {
+    difference.notes.push_back("events: " + events.skipped + " (" + events.skipped_in + ")");
+  }
   return difference;
 }
 
@@ -207,7 +358,7 @@ int diff(const DiffArguments& arguments) {
   } else {
     print_text(arguments, difference);
   }
-  return difference.identical ? 0 : 1;
+  return difference.identical() || difference.within ? 0 : 1;
 }
 
 }  // namespace
@@ -219,13 +370,18 @@ void add_diff(CLI::App& program, Command& chosen) {
   verb->add_option("b", arguments->b, "another")->required();
   verb->add_option("--tolerance", arguments->tolerances,
                    "FIELD=NUMBER: differences up to it count as none (repeatable)");
+  verb->add_flag("--trust-hashes", arguments->trust_hashes,
+                 "do not read units whose recorded hashes are equal");
+  verb->add_flag("--all", arguments->all, "print all fields, the histograms and all events");
   verb->add_flag("--json", arguments->json, "print one JSON object");
   verb->footer(
-      "Samples are compared by id, whatever the numbers of ranks; what has equal hashes is not\n"
-      "read. Times and other volatile things of foreign dumps are left out. Where both dumps "
-      "recorded\n"
-      "events, those are compared too, to the bit, up to the first step that differs; with a\n"
-      "tolerance the data alone decide. Exit code 1 where the dumps differ.\n\n"
+      "Dumps are identical where their content roots are equal (format/SPEC.md section 7):\n"
+      "options that can change bits, samples, columns, scalars, events, states. Samples are\n"
+      "compared by id, whatever the numbers of ranks and however the dumps are stored; equal is\n"
+      "equal to the bit, and a NaN equals a NaN. Every stored byte is held to its hash; units of\n"
+      "equal content are not decoded. Times and other volatile things of foreign dumps are left\n"
+      "out. With a tolerance, columns and scalars decide, and the verdict says so.\n"
+      "Exit code 1 where the dumps differ.\n\n"
       "Examples:\n  rlreplay diff runA/ runB/\n  rlreplay diff runA/ runB/ --tolerance "
       "advantages=1e-6");
   verb->callback([=, &chosen] { chosen = [=] { return diff(*arguments); }; });

@@ -3,13 +3,15 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <utility>
 
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "src/base/error.h"
 #include "src/base/report_error.h"
+#include "src/base/start_thread.h"
+#include "src/base/unfinished.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -25,23 +27,51 @@ bool signalled(int signal, int done) {
 
 }  // namespace
 
-EndOnSignal::EndOnSignal(bool json, std::string left, std::string where)
-    : done_(::eventfd(0, EFD_CLOEXEC)) {
+EndOnSignal::EndOnSignal(bool json) : done_(::eventfd(0, EFD_CLOEXEC)) {
   if (done_ < 0) throw Error(ErrorCode::kEnvironment, "no event file could be opened");
-  thread_ = std::thread([this, json, left = std::move(left), where = std::move(where)] {
-    if (!signalled(interrupt_.fd(), done_)) return;
-    const int code = run_reporting_errors("rlreplay", json, [&]() -> int {
-      throw Error(ErrorCode::kInterrupted, "interrupted; " + left, where);
-    });
-    std::fflush(nullptr);
-    ::_exit(code);
-  });
+  try {
+    thread_ = start_thread([this, json] { wait(json); });
+  } catch (...) {
+    ::close(done_);
+    throw;
+  }
 }
 
 EndOnSignal::~EndOnSignal() {
   const uint64_t one = 1;
   if (::write(done_, &one, sizeof one) == sizeof one) thread_.join();
   ::close(done_);
+}
+
+void EndOnSignal::wait(bool json) {
+  if (!signalled(interrupt_.fd(), done_)) return;
+  interrupt_.let_next_end();
+  mutex_.lock();  // for good: whoever would end an act waits for the program's end
+  const int code = report_error("rlreplay", json, last_words());
+  std::fflush(nullptr);
+  ::_exit(code);
+}
+
+Error EndOnSignal::last_words() {
+  if (::isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);  // over a bar, or ^C
+  if (before_) {
+    const Error out = before_();
+    undo_unfinished();
+    return out;
+  }
+  const bool undone = undo_unfinished();
+  return {ErrorCode::kInterrupted,
+          undone ? "interrupted; what it had begun is removed" : "interrupted"};
+}
+
+EndOnSignal::Before::Before(EndOnSignal& end, std::function<Error()> act) : end_(end) {
+  const std::lock_guard lock(end.mutex_);
+  end.before_ = std::move(act);
+}
+
+EndOnSignal::Before::~Before() {
+  const std::lock_guard lock(end_.mutex_);
+  end_.before_ = {};
 }
 
 }  // namespace rlreplay::replay

@@ -1,26 +1,44 @@
 #pragma once
 
-#include <string>
+#include <functional>
+#include <mutex>
 #include <thread>
 
+#include "src/base/error.h"
 #include "src/base/interrupt.h"
 
 namespace rlreplay::replay {
 
-/// While it lives, a signal ends the program at once, with one sentence and its exit code, instead
-/// of in silence. Nothing is unwound: what a dump has acknowledged is stored, the rest is not.
-/// Made before the first thread.
+/// While it lives, a signal ends the program with one sentence and its exit code, instead of in
+/// silence. No stack is unwound, but what is unfinished is undone; a second signal ends the program
+/// at once. Made before the first thread.
 class EndOnSignal {
  public:
-  /// `left`: what is left where, for the sentence.
-  EndOnSignal(bool json, std::string left, std::string where);
+  explicit EndOnSignal(bool json);
   ~EndOnSignal();
   EndOnSignal(const EndOnSignal&) = delete;
   EndOnSignal& operator=(const EndOnSignal&) = delete;
 
+  /// What is done before the end while it lives, by another thread, and the sentence for it.
+  class Before {
+   public:
+    Before(EndOnSignal& end, std::function<Error()> act);
+    ~Before();
+    Before(const Before&) = delete;
+    Before& operator=(const Before&) = delete;
+
+   private:
+    EndOnSignal& end_;
+  };
+
  private:
+  void wait(bool json);
+  Error last_words();
+
   Interrupt interrupt_;
   int done_ = -1;  // an event that ends the thread
+  std::mutex mutex_;
+  std::function<Error()> before_;
   std::thread thread_;
 };
 

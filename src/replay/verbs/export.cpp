@@ -6,6 +6,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/replay/record_state.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -18,6 +19,9 @@ struct ExportArguments {
 };
 
 void print(const ExportOptions& options, const std::vector<std::string>& files, bool json) {
+  const RecordedRun run(options.dump);
+  const std::string incomplete = incomplete_text(run);
+  if (!json) std::cerr << incomplete_line(run, options.dump);
   if (options.output == "-") return;
   if (!json) {
     for (const std::string& file : files) std::cout << file << '\n';
@@ -30,6 +34,7 @@ void print(const ExportOptions& options, const std::vector<std::string>& files, 
                    .text("dump", options.dump)
                    .text("to", options.to)
                    .json("files", list + "]")
+                   .json("incomplete", incomplete.empty() ? "null" : json_quoted(incomplete))
                    .str()
             << '\n';
 }
@@ -41,7 +46,7 @@ void add_export(CLI::App& program, Command& chosen) {
   ExportOptions& options = arguments->options;
   CLI::App* verb =
       program.add_subcommand("export", "A dump as files of slime or Miles, JSONL or safetensors");
-  verb->add_option("dump", options.dump, "the dump")->required();
+  verb->add_option("--from,dump", options.dump, "the dump")->required();
   verb->add_option("--to", options.to, "the form")
       ->required()
       ->check(CLI::IsMember({"slime", "miles", "relax", "jsonl", "safetensors"}));

@@ -20,11 +20,12 @@ constexpr const char* kMadeBy =
 constexpr const char* kGuide =
     "A golden file keeps the bits of a short run as text that version control merges: a line a\n"
     "value, and the options of the run. Check it in continuous integration; record it anew, with\n"
-    "the reason, where bits are meant to change.\n\n";
+    "the reason, where bits are meant to change. A --reward-command of the file is not run:\n"
+    "it has to be given again.\n\n";
 constexpr const char* kExamples =
     "Examples:\n  rlreplay golden record golden/run.txt --model demo --steps 3\n"
     "  rlreplay golden check golden/run.txt\n"
-    "  rlreplay golden record golden/run.txt --force --reason \"the new attention kernel\"";
+    "  rlreplay golden record golden/run.txt --force --reason \"new attention kernel\"";
 
 struct GoldenArguments {
   RunFlags flags;
@@ -44,7 +45,9 @@ RunOptions record_options(const GoldenArguments& arguments) {
   if (!there || !arguments.flags.resolve({}).model.empty()) {
     return arguments.flags.resolve_for_model();
   }
-  return arguments.flags.resolve(options_of(read_golden(arguments.file).entries));
+  const RunOptions recorded = options_of(read_golden(arguments.file).entries);
+  arguments.flags.check_given(recorded, arguments.file);
+  return arguments.flags.resolve(recorded);
 }
 
 int record(const GoldenArguments& arguments) {
@@ -108,11 +111,13 @@ void print_check(const GoldenArguments& arguments, size_t values,
 
 int check_file(const GoldenArguments& arguments) {
   const GoldenEntries entries = read_golden(arguments.file).entries;
-  const RunOptions options = arguments.flags.resolve_record(options_of(entries));
+  const RunOptions recorded = options_of(entries);
+  const RunOptions options = arguments.flags.resolve_record(recorded);
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
     return 0;
   }
+  arguments.flags.check_given(recorded, arguments.file);
   Machine machine(options);
   const GoldenEntries results = results_of(entries);
   const auto differences = compare_golden(results, golden_run(machine, options));

@@ -7,6 +7,8 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/shell_word.h"
+#include "src/replay/content_root.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -50,8 +52,9 @@ void print_text(const ImportOptions& options, const ImportReport& report) {
   }
   std::cout << findings_text(report);
   std::cout << options.output << ": " << report.rollouts << " rollouts, " << report.samples
-            << " samples, " << report.tokens << " tokens, " << report.steps << " steps\nroot "
-            << report.root.hex() << "\nlook into it: rlreplay show " << options.output << '\n';
+            << " samples, " << report.tokens << " tokens, " << report.steps << " steps\nroot    "
+            << report.root.hex() << "\ncontent " << content_root(options.output).hex()
+            << "\nlook into it: rlreplay show " << shell_word(options.output) << '\n';
 }
 
 }  // namespace
@@ -72,12 +75,20 @@ void add_import(CLI::App& program, Command& chosen) {
       ->check(CLI::IsMember({"slime", "miles", "relax", "jsonl"}));
   verb->add_option("--reward-key", options.reward_key,
                    "the number to take of a reward that is a dict");
-  verb->add_flag("--force", options.force, "replace an older dump");
+  verb->add_flag("--force", options.force, "replace an older dump, once the new one is whole");
   verb->add_flag("--json", arguments->json, "print one JSON object");
   verb->footer(
       "Shards of data, tensor, pipeline and context parallelism are put together; a difference\n"
       "between copies is a finding. What has no place in a dump is kept beside it, so that\n"
-      "`rlreplay export` writes the same files again.\n\n"
+      "`rlreplay export` writes the same files again.\n"
+      "\n"
+      "A JSONL file has an object a line: a sample of a rollout\n"
+      "  {\"schema\": \"rlreplay.sample/1\", \"rollout_id\": 0, \"sample_id\": 7,\n"
+      "   \"tokens\": [5, 6, 7], \"prompt_length\": 1, \"log_probs\": [-0.5, -0.1],\n"
+      "   \"reward\": 1}\n"
+      "or of a training step (docs/jsonl.md has all keys)\n"
+      "  {\"schema\": \"rlreplay.train/1\", \"rollout_id\": 0, \"step_id\": 0, \"rank\": 0,\n"
+      "   \"sample_id\": 7, \"length\": 3, \"prompt_length\": 1, \"advantages\": [1, 1]}\n\n"
       "Example:\n  rlreplay import /path/to/dump-details -o dump/");
   verb->callback([=, &chosen] {
     chosen = [=] {

@@ -8,6 +8,7 @@
 #include "src/replay/inspect/mismatch_plot.h"
 #include "src/replay/inspect/mismatch_report.h"
 #include "src/replay/inspect/token_texts.h"
+#include "src/replay/record_state.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -28,14 +29,19 @@ void write_plot(const std::string& path, const std::string& svg) {
 }
 
 int mismatch(const MismatchArguments& arguments) {
+  if (!arguments.plot.empty() && !arguments.plot.ends_with(".svg")) {
+    throw Error(ErrorCode::kUsage, "--plot draws SVG: name a file that ends with .svg",
+                arguments.plot);
+  }
   const AnyDump dump(arguments.path);
   const RecordedRun run(dump.path());
   const std::optional<Tokenizer> tokenizer = find_tokenizer(run, arguments.model);
-  const Mismatch found = measure_mismatch(run, arguments.options);
+  Mismatch found = measure_mismatch(run, arguments.options);
+  found.incomplete = incomplete_text(run);
   if (arguments.json) {
     std::cout << mismatch_json(found, tokenizer) << '\n';
   } else {
-    std::cout << mismatch_text(found, tokenizer);
+    std::cout << incomplete_line(run, arguments.path) << mismatch_text(found, tokenizer);
   }
   if (!arguments.plot.empty()) {
     write_plot(arguments.plot, mismatch_svg(found, "train against rollout: " + arguments.path));
@@ -51,14 +57,15 @@ void add_mismatch(CLI::App& program, Command& chosen) {
   auto arguments = std::make_shared<MismatchArguments>();
   CLI::App* verb = program.add_subcommand(
       "mismatch", "Train against rollout log-probabilities: how far apart, and where");
-  verb->add_option("path", arguments->path, "a dump, or files of slime, Miles or Relax")
+  verb->add_option("--from,dump", arguments->path, "a dump, or files of slime, Miles or Relax")
       ->required();
   verb->add_option("--model", arguments->model,
                    "folder with the tokenizer.json that worst tokens are shown by");
   verb->add_option("--tis-clip", arguments->options.tis_high,
                    "upper bound of the truncated importance weight [2]");
   verb->add_option("--tis-clip-low", arguments->options.tis_low, "its lower bound [0]");
-  verb->add_option("--worst", arguments->options.worst, "how many of the worst tokens to list [8]");
+  verb->add_option("--worst", arguments->options.worst, "how many of the worst tokens to list [8]")
+      ->check(CLI::NonNegativeNumber);
   verb->add_option("--plot", arguments->plot, "also draw it, as an SVG file");
   verb->add_option("--tolerance", arguments->tolerance,
                    "exit with 1 where forward_logp_max_diff exceeds it");

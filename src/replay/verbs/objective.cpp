@@ -5,9 +5,11 @@
 
 #include "src/base/error.h"
 #include "src/base/json_value.h"
+#include "src/base/shell_word.h"
 #include "src/replay/config_file.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/inspect/objective_report.h"
+#include "src/replay/record_state.h"
 #include "src/replay/replay.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
@@ -49,10 +51,10 @@ RunOptions resolve_options(const ObjectiveArguments& arguments, const RecordedRu
 }
 
 /// Those among `--steps A..B`.
-void keep_chosen(const ObjectiveArguments& arguments, int64_t& place,
+void keep_chosen(const ObjectiveArguments& arguments, const RecordedRun& record, int64_t& place,
                  std::vector<ObjectiveStep>& steps) {
   ReplayPlan plan;
-  if (!arguments.steps.empty()) parse_steps(arguments.steps, plan);
+  if (!arguments.steps.empty()) parse_steps(arguments.steps, record.steps(), plan);
   std::erase_if(steps, [&](const ObjectiveStep&) {
     const int64_t at = place++;
     return at < plan.first || at > plan.last;
@@ -91,7 +93,7 @@ int objective(const ObjectiveArguments& arguments) {
   int64_t place = 0;
   for (const int64_t rollout : trained_rollouts(record)) {
     auto steps = check_objective(read_recorded_rollout(record, rollout), options);
-    keep_chosen(arguments, place, steps);
+    keep_chosen(arguments, record, place, steps);
     for (ObjectiveStep& step : steps) {
       if (arguments.json) std::cout << objective_json(step) << std::endl;
       all.push_back(std::move(step));
@@ -104,10 +106,11 @@ int objective(const ObjectiveArguments& arguments) {
                 arguments.from);
   }
   const bool reproduced = std::ranges::all_of(all, &ObjectiveStep::reproduced);
+  (arguments.json ? std::cerr : std::cout) << incomplete_line(record, arguments.from);
   if (!arguments.json) {
     std::cout << objective_text(all) << '\n' << summary(all, options.tolerance) << '\n';
     if (!reproduced) {
-      std::cout << "again: rlreplay objective --from " << arguments.from
+      std::cout << "again: rlreplay objective " << shell_word(arguments.from)
                 << arguments.flags.command_line() << '\n';
     }
   }
@@ -120,9 +123,10 @@ void add_objective(CLI::App& program, Command& chosen) {
   auto arguments = std::make_shared<ObjectiveArguments>();
   CLI::App* verb = program.add_subcommand(
       "objective", "Compute the objective of recorded steps again, without a model");
-  verb->add_option("--from", arguments->from, "a dump, or files of slime, Miles or Relax")
+  verb->add_option("--from,dump", arguments->from, "a dump, or files of slime, Miles or Relax")
       ->required();
-  verb->add_option("--steps", arguments->steps, "steps to check: A..B, counted from 0, B included");
+  verb->add_option("--steps", arguments->steps,
+                   "steps to check: A..B, each as 3.0 or counted from 0, B included");
   verb->add_option("--tolerance", arguments->tolerance,
                    "largest |a - b| / max(1, |a|) that counts as rounding [0 for dumps of ours, "
                    "1e-5 for others]");
@@ -135,9 +139,9 @@ void add_objective(CLI::App& program, Command& chosen) {
       "what frameworks decide by themselves; the one that matches is named. Foreign dumps hold no\n"
       "options: give those of the run; its others may stand among them. Exit code 1 where a\n"
       "recorded number is not reproduced.\n\n"
-      "Examples:\n  rlreplay objective --from dump/\n"
-      "  rlreplay objective --from dump_details/ --dialect miles --normalize-advantages\n"
-      "  rlreplay objective --from dump/ --calculate-per-token-loss --steps 0..3");
+      "Examples:\n  rlreplay objective dump/\n"
+      "  rlreplay objective dump_details/ --dialect miles --normalize-advantages\n"
+      "  rlreplay objective dump/ --calculate-per-token-loss --steps 0..3");
   verb->callback([=, &chosen] { chosen = [=] { return objective(*arguments); }; });
 }
 

@@ -3,9 +3,12 @@
 #include <iostream>
 
 #include "src/base/json_line.h"
+#include "src/base/shell_word.h"
 #include "src/replay/config_file.h"
 #include "src/replay/difference_report.h"
 #include "src/replay/machine.h"
+#include "src/replay/record_state.h"
+#include "src/replay/recorded_step.h"
 #include "src/replay/replay.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
@@ -49,28 +52,72 @@ void print(const RolloutArguments& arguments, const ReplayedRollout& rollout) {
   std::cout << std::endl;
   if (rollout.difference.identical()) return;
   std::cout << '\n'
-            << difference_report(
-                   rollout.difference, "record", "replay",
-                   "rlreplay rollout --from " + arguments.from + arguments.flags.command_line())
+            << difference_report(rollout.difference, "record", "replay",
+                                 "rlreplay rollout " + shell_word(arguments.from) +
+                                     arguments.flags.command_line())
             << '\n';
+}
+
+/// What was compared, and how far it was from the record.
+struct RolloutSummary {
+  int64_t rollouts = 0, samples = 0, tokens = 0, log_probs = 0, different_tokens = 0;
+  double max = 0;
+
+  void add(const ReplayedRollout& one) {
+    ++rollouts;
+    samples += one.samples;
+    tokens += one.tokens;
+    different_tokens += one.different_tokens;
+    if (!one.log_probs) return;
+    log_probs += one.log_probs->tokens;
+    max = std::max(max, one.log_probs->max);
+  }
+};
+
+void print(const RolloutArguments& arguments, const RecordedRun& record,
+           const RolloutSummary& summary, bool identical) {
+  const std::string incomplete = incomplete_text(record);
+  if (arguments.json) {
+    JsonLine out;
+    out.text("schema", "rlreplay.replay/1").text("dump", record.path());
+    out.boolean("identical", identical).integer("rollouts", summary.rollouts);
+    out.integer("samples", summary.samples).integer("tokens", summary.tokens);
+    out.integer("different_tokens", summary.different_tokens);
+    out.integer("log_probs", summary.log_probs).number("max_log_prob_change", summary.max);
+    incomplete.empty() ? out.null("incomplete") : out.text("incomplete", incomplete);
+    std::cout << out.str() << std::endl;
+    return;
+  }
+  std::cout << incomplete_line(record, arguments.from)
+            << (identical ? "identical" : "NOT identical")
+            << (identical && !incomplete.empty() ? " in what is there" : "") << ": "
+            << summary.rollouts << " of " << record.rollouts().size() << " rollouts of "
+            << arguments.from << "\n  " << summary.tokens << " tokens of responses, "
+            << summary.different_tokens << " differ; " << summary.log_probs
+            << " log-probabilities, largest change " << summary.max << '\n';
 }
 
 int rollout(const RolloutArguments& arguments) {
   const RecordedRun record(arguments.from);
-  const RunOptions options = arguments.flags.resolve_record(record.config().options);
+  const RunOptions options =
+      arguments.flags.resolve_replay(record.config().options, ReplayKind::kRollout);
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
     return 0;
   }
   Machine machine(options);
   const auto model = recorded_model(record);
-  Trainer trainer(machine.runtime(), options, *model, {true, true, record.longest_prompt()});
+  Trainer trainer(machine.runtime(), options, *model, {true, true, longest_prompt(record)});
   ReplayPlan plan;
   plan.stop_at_first = arguments.stop_at_first;
   if (!arguments.inject.empty()) plan.injection = parse_injection(arguments.inject);
-  const bool identical =
-      replay_rollouts(record, options, plan, trainer, machine.pool(),
-                      [&](const ReplayedRollout& one) { print(arguments, one); });
+  RolloutSummary summary;
+  const bool identical = replay_rollouts(record, options, plan, trainer, machine.pool(),
+                                         [&](const ReplayedRollout& one) {
+                                           print(arguments, one);
+                                           summary.add(one);
+                                         });
+  print(arguments, record, summary, identical);
   return identical ? 0 : 1;
 }
 
@@ -80,7 +127,7 @@ void add_rollout(CLI::App& program, Command& chosen) {
   auto arguments = std::make_shared<RolloutArguments>();
   CLI::App* verb =
       program.add_subcommand("rollout", "Generate a dump's rollouts again: they must be equal");
-  verb->add_option("--from", arguments->from, "the dump")->required();
+  verb->add_option("--from,dump", arguments->from, "the dump")->required();
   verb->add_flag("--stop-at-first", arguments->stop_at_first, "stop at the first difference");
   verb->add_option("--inject", arguments->inject,
                    "plant a difference, EVENT:INDEX:ULPS (docs/events.md)");
@@ -88,7 +135,7 @@ void add_rollout(CLI::App& program, Command& chosen) {
   verb->add_flag("--json", arguments->json, "an object a rollout");
   verb->footer(
       "Exit code 1: a token or a log-probability differs.\n\n"
-      "Example:\n  rlreplay rollout --from dump/");
+      "Example:\n  rlreplay rollout dump/");
   verb->callback([=, &chosen] { chosen = [=] { return rollout(*arguments); }; });
 }
 

@@ -6,10 +6,12 @@
 #include <iostream>
 
 #include "src/base/error.h"
+#include "src/base/redact.h"
+#include "src/base/shell_word.h"
 #include "src/replay/config_file.h"
 #include "src/replay/demo.h"
-#include "src/replay/ignored_options.h"
 #include "src/replay/models.h"
+#include "src/replay/recorded_command.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -20,27 +22,29 @@ std::string flag_names(const Option& option) {
   return out;
 }
 
+/// "a|b"; a list that fits no line is given spaces to break at.
+std::string choice_names(std::string_view choices) {
+  std::string out;
+  for (const char c : choices) out += c == '|' && choices.size() > 40 ? " | " : std::string(1, c);
+  return out;
+}
+
 std::string help_text(const Option& option) {
   const std::string text = option_text(RunOptions{}, option);
   std::string out(option.help);
-  if (!option.choices.empty()) out += ": " + std::string(option.choices);
+  if (!option.choices.empty()) out += ": " + choice_names(option.choices);
   if (!text.empty() && text != "none" && text != "false") out += " [" + text + "]";
   return out;
 }
 
-/// What CLI11 left over: slime's options with their values, or a mistake.
-void check_extras(const std::vector<std::string>& extras) {
-  std::string ignored;
-  for (size_t i = 0; i < extras.size(); ++i) {
-    const std::string name = extras[i].substr(0, extras[i].find('='));
-    if (!name.starts_with("--")) {
-      throw Error(ErrorCode::kUsage, "unexpected argument \"" + extras[i] + "\"");
-    }
-    if (!is_ignored_option(std::string_view(name).substr(2))) refuse_option(name.substr(2));
-    ignored += (ignored.empty() ? "" : ", ") + name;
-    while (i + 1 < extras.size() && !extras[i + 1].starts_with("--")) ++i;
+/// What a value is called in the help.
+std::string value_name(const Option& option) {
+  if (std::holds_alternative<std::vector<int64_t> RunOptions::*>(option.field)) return "N,N,...";
+  if (std::holds_alternative<int64_t RunOptions::*>(option.field) ||
+      std::holds_alternative<std::optional<int64_t> RunOptions::*>(option.field)) {
+    return "N";
   }
-  if (!ignored.empty()) std::cerr << "rlreplay: without effect here, ignored: " << ignored << '\n';
+  return std::holds_alternative<std::string RunOptions::*>(option.field) ? "TEXT" : "X";
 }
 
 }  // namespace
@@ -48,6 +52,8 @@ void check_extras(const std::vector<std::string>& extras) {
 void RunFlags::add(CLI::App& verb, std::span<const Section> sections,
                    const std::vector<std::string_view>& except, std::span<const Section> hidden) {
   verb_ = &verb;
+  // A verb that hides the optimizer's options computes no more than the objective.
+  if (std::ranges::find(hidden, Section::kOptimizer) != hidden.end()) reach_ = Reach::kObjective;
   verb.allow_extras();
   for (const Option& option : option_table()) {
     if (std::find(sections.begin(), sections.end(), option.section) == sections.end()) continue;
@@ -64,46 +70,101 @@ void RunFlags::add(CLI::App& verb, std::span<const Section> sections,
                    help_text(option));
     const bool shown = std::ranges::find(hidden, option.section) == hidden.end();
     added->group(shown ? std::string(title(option.section)) : "");
-    if (!flag) added->type_name("");
+    if (!flag) added->type_name(value_name(option));
   }
   verb.add_option("--config", config_, "YAML or JSON file with the same names");
   verb.add_flag("--print-config", print_config_, "print every option as YAML and stop");
 }
 
-RunOptions RunFlags::resolve(RunOptions base) const {
-  check_extras(verb_->remaining());
-  if (!config_.empty()) apply_settings(base, read_config_file(config_));
+void RunFlags::check_launch_flags(Reach reach) const {
+  std::vector<LaunchFlag> flags;
+  std::string names;
+  for (const std::string& word : verb_->remaining()) {
+    const size_t end = std::min(word.find('='), word.size());
+    flags.push_back({word.substr(2, end - 2), word.substr(std::min(end + 1, word.size()))});
+    names += (names.empty() ? "" : ", ") + word.substr(0, end);
+  }
+  const bool rewards =
+      std::ranges::any_of(given_, [](const Setting& given) { return given.first == "reward"; });
+  const std::string refused = refused_launch_flags(flags, reach, rewards);
+  if (!refused.empty()) {
+    throw Error(ErrorCode::kUsage, "numbers would be others than the launch script's: " + refused);
+  }
+  if (!names.empty()) std::cerr << "rlreplay: without effect here, ignored: " << names << '\n';
+}
+
+RunOptions RunFlags::resolve(RunOptions base, Reach reach) const {
+  check_launch_flags(reach);
+  if (!config_.empty()) apply_config_file(base, config_);
   apply_settings(base, given_);
   check_options(base);
+  if (reach == Reach::kRollout) check_batches(base);
   return base;
 }
 
 RunOptions RunFlags::resolve_for_model() const {
   RunOptions base;
   RunOptions asked = base;
-  if (!config_.empty()) apply_settings(asked, read_config_file(config_));
+  if (!config_.empty()) apply_config_file(asked, config_);
   apply_settings(asked, given_);
   if (asked.model == kDemo) apply_settings(base, demo_settings());
-  return resolve(base);
+  const RunOptions out = resolve(base, Reach::kRollout);
+  check_on_policy(out);
+  return out;
 }
 
 std::string RunFlags::command_line() const {
   std::string out;
-  if (!config_.empty()) out += " --config " + config_;
+  if (!config_.empty()) out += " --config " + shell_word(config_);
   for (const auto& [name, text] : given_) {
     const bool flag = std::holds_alternative<bool RunOptions::*>(find_option(name)->field);
-    out += " --" + name + (flag ? "" : " " + text);
+    out += " --" + name + (flag ? "" : " " + shell_word(recorded_value("--" + name, text)));
   }
   return out;
+}
+
+void RunFlags::check_given(const RunOptions& recorded, const std::string& where) const {
+  std::vector<Setting> given = given_;
+  if (!config_.empty()) {
+    const std::vector<Setting> file = read_config_file(config_);
+    given.insert(given.end(), file.begin(), file.end());
+  }
+  std::string missing;
+  for (const char* name : {"reward-command", "save"}) {
+    const Option& option = *find_option(name);
+    const auto same = [&](const Setting& setting) { return find_option(setting.first) == &option; };
+    const std::string text = recorded_text(recorded, option);
+    if (text.empty() || std::any_of(given.begin(), given.end(), same)) continue;
+    missing += " --" + std::string(name) + " " + shell_word(text);
+  }
+  if (missing.empty()) return;
+  throw Error(ErrorCode::kUsage,
+              "nothing is run or written because a file says so: if you know this run, give again" +
+                  missing + (missing.find(kHidden) == missing.npos ? "" : " (*** was not kept)"),
+              where);
 }
 
 RunOptions RunFlags::resolve_record(const RunOptions& recorded) const {
   const RunOptions out = resolve(recorded);
   if (print_config_) return out;
   for (const Option& option : option_table()) {
-    const std::string before = option_text(recorded, option), after = option_text(out, option);
+    const std::string before = recorded_text(recorded, option);
+    const std::string after = recorded_text(out, option);
     if (before == after) continue;
     std::cerr << "overridden: " << option.name << ": " << before << " -> " << after << '\n';
+  }
+  return out;
+}
+
+RunOptions RunFlags::resolve_replay(const RunOptions& recorded, ReplayKind kind) const {
+  RunOptions asked = recorded;
+  if (!config_.empty()) apply_config_file(asked, config_);
+  apply_settings(asked, given_);
+  check_overrides(recorded, asked, kind);
+  const RunOptions out = resolve(recorded);
+  if (print_config_) return out;
+  for (const std::string& line : override_lines(recorded, out, kind)) {
+    std::cerr << "overridden: " << line << '\n';
   }
   return out;
 }

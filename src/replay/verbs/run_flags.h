@@ -5,9 +5,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "src/replay/launch_flags.h"
 #include "src/replay/options.h"
+#include "src/replay/replay_options.h"
 
 namespace rlreplay::replay {
 
@@ -17,7 +20,7 @@ inline constexpr std::array kRunSections = {
     Section::kObjective, Section::kOptimizer, Section::kMachine};
 
 /// The options of a run on a command line: every option of the table in the sections given,
-/// --config and --print-config. Slime's options without effect here are taken and listed.
+/// --config and --print-config. Flags of launch scripts without effect here are taken and listed.
 class RunFlags {
  public:
   /// `except`: options that the verb reads itself. `hidden`: sections that its help leaves out:
@@ -27,14 +30,22 @@ class RunFlags {
   /// As if the flag had been given.
   void set(const std::string& name, const std::string& text) { given_.emplace_back(name, text); }
 
-  /// `base`, then --config, then the flags. Names on standard error what slime option is ignored.
-  /// Errors: kUsage for an option that nobody knows.
-  RunOptions resolve(RunOptions base) const;
+  /// `base`, then --config, then the flags. Names on standard error what flags are ignored.
+  /// Errors: kUsage, naming all flags of launch scripts that would have to be followed.
+  RunOptions resolve(RunOptions base) const { return resolve(std::move(base), reach_); }
   /// The same on a model's own defaults.
   RunOptions resolve_for_model() const;
 
   /// The same on the options of a record; what is overridden is listed on standard error.
   RunOptions resolve_record(const RunOptions& recorded) const;
+
+  /// What a record says is run or written only when the user says it too.
+  /// Errors: kUsage, showing the recorded --reward-command and --save that were not given again.
+  void check_given(const RunOptions& recorded, const std::string& where) const;
+
+  /// The same for a replay: options that cannot change its bits are not listed.
+  /// Errors: also kUsage for an option that has no effect on it.
+  RunOptions resolve_replay(const RunOptions& recorded, ReplayKind kind) const;
 
   /// The flags as they would be typed again, each after a space.
   std::string command_line() const;
@@ -42,7 +53,11 @@ class RunFlags {
   bool print_config() const { return print_config_; }
 
  private:
+  RunOptions resolve(RunOptions base, Reach reach) const;
+  void check_launch_flags(Reach reach) const;
+
   std::vector<Setting> given_;
+  Reach reach_ = Reach::kTraining;  // where a record is the base
   std::string config_;
   bool print_config_ = false;
   CLI::App* verb_ = nullptr;

@@ -6,6 +6,7 @@
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/engine/backend.h"
+#include "src/replay/error_place.h"
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
 #include "src/replay/run_config.h"
@@ -29,23 +30,21 @@ std::string floats_json(std::span<const float> values) {
   return out + "]";
 }
 
-engine::Sample read_sample(const JsonValue& root, const ModelConfig& config) {
+engine::Sample read_sample(const JsonValue& root) {
   engine::Sample sample;
   const JsonValue tokens = root["tokens"];
   if (tokens.size() == 0) throw tokens.error("a sequence needs at least one token");
-  if (static_cast<int64_t>(tokens.size()) > config.max_positions) {
-    throw tokens.error(ErrorCode::kUnsupported,
-                       "the sequence has " + std::to_string(tokens.size()) +
-                           " tokens, the model allows " + std::to_string(config.max_positions));
-  }
   for (size_t i = 0; i < tokens.size(); ++i) {
-    sample.tokens.push_back(static_cast<int32_t>(tokens.at(i).integer(0, config.vocab - 1)));
+    sample.tokens.push_back(static_cast<int32_t>(tokens.at(i).integer(0, INT32_MAX)));
   }
   sample.prompt_length = root["prompt_len"].integer(1, static_cast<int64_t>(tokens.size()));
   return sample;
 }
 
 int score(const ScoreArguments& arguments) {
+  if (!(arguments.options.rollout_temperature > 0)) {
+    throw Error(ErrorCode::kUsage, "--temperature is above 0: logits are divided by it");
+  }
   const Machine machine(arguments.options);
   const auto source = find_model(arguments.options.model, arguments.options.seed);
   const auto backend = engine::make_backend(
@@ -54,14 +53,13 @@ int score(const ScoreArguments& arguments) {
   backend->write_state(0, [&](const engine::StateSpans<float>& state) {
     source->load(machine.runtime(), backend->parameters(), state.weights);
   });
+  const auto temperature = static_cast<float>(arguments.options.rollout_temperature);
   JsonLines lines = open_lines(arguments.tokens);
   while (const auto line = lines.next()) {
-    const engine::Sample sample = read_sample(line->root(), source->config());
-    const engine::Scores scores =
-        backend
-            ->score({&sample, 1}, static_cast<float>(arguments.options.rollout_temperature),
-                    /*micro_batch_samples=*/0)
-            .front();
+    const engine::Sample sample = read_sample(line->root());
+    const engine::Scores scores = with_place(line->where(), [&] {
+      return backend->score({&sample, 1}, temperature, /*micro_batch_samples=*/0).front();
+    });
     std::cout << JsonLine()
                      .json("log_probs", floats_json(scores.log_probs))
                      .json("entropy", floats_json(scores.entropy))
@@ -88,7 +86,7 @@ void add_score(CLI::App& program, Command& chosen) {
   verb->footer(
       "Reads lines {\"tokens\": [...], \"prompt_len\": n} and prints, in their order, a line\n"
       "{\"log_probs\": [...], \"entropy\": [...]} of each one's response tokens.\n\n"
-      "Example:\n  echo '{\"tokens\": [3, 1, 4, 1, 5], \"prompt_len\": 2}' | "
+      "Example:\n  echo '{\"tokens\": [3, 1, 4, 1], \"prompt_len\": 2}' | "
       "rlreplay score --model demo");
   verb->callback([=, &chosen] { chosen = [=] { return score(*arguments); }; });
 }

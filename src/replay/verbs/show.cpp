@@ -7,6 +7,7 @@
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
 #include "format/foreign/torch_file.h"
+#include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/show_dump.h"
@@ -48,7 +49,8 @@ void print_content(const foreign::TorchFile& file) {
 }
 
 bool is_summary(const ShowOptions& options) {
-  return !options.sample && !options.step && !options.rollout && !options.tensor;
+  return !options.samples && !options.sample && !options.step && !options.rollout &&
+         !options.tensor;
 }
 
 void show_file(const ShowArguments& arguments) {
@@ -63,18 +65,25 @@ void show_file(const ShowArguments& arguments) {
   }
   if (!known) std::cout << "its content: rlreplay show --json " << arguments.path << '\n';
   if (!known || identity.kind == foreign::DumpKind::kPolicyLoss) return;
-  std::cout << show_dump(AnyDump(arguments.path).reader(), arguments.options);
+  ShowOptions options = arguments.options;
+  options.temporary = true;
+  std::cout << show_dump(AnyDump(arguments.path).reader(), options);
 }
 
 int show(const ShowArguments& arguments) {
   const bool one_file = !std::filesystem::is_directory(arguments.path) &&
                         !arguments.path.ends_with(".jsonl") && is_summary(arguments.options);
-  const ShowOptions& options = arguments.options;
+  ShowOptions options = arguments.options;
+  if (!options.sort.empty() && !options.samples) {
+    throw Error(ErrorCode::kUsage, "--sort is for --samples");
+  }
+  check_no_part(arguments.path);
   if (one_file) {
     show_file(arguments);
     return 0;
   }
   const AnyDump dump(arguments.path);
+  options.temporary = dump.is_temporary();
   if (options.sample && options.text && !options.json) {
     const auto tokenizer = find_tokenizer(RecordedRun(dump.path()), arguments.model);
     std::cout << sample_text(dump.reader(), options, tokenizer);
@@ -90,11 +99,15 @@ void add_show(CLI::App& program, Command& chosen) {
   auto arguments = std::make_shared<ShowArguments>();
   ShowOptions& options = arguments->options;
   CLI::App* verb = program.add_subcommand("show", "What is inside a dump, or a file of torch.save");
-  verb->add_option("path", arguments->path, "a dump, or files of slime, Miles or Relax")
+  verb->add_option("--from,dump", arguments->path, "a dump, or files of slime, Miles or Relax")
       ->required();
+  verb->add_flag("--samples", options.samples, "a line a sample");
+  verb->add_option("--sort", options.sort,
+                   "order of --samples: reward (the smallest first) or length")
+      ->check(CLI::IsMember({"reward", "length"}));
   verb->add_option("--sample", options.sample, "one sample, by id: its tokens and their numbers");
   verb->add_option("--rollout", options.rollout, "the rollout of the sample or tensor");
-  verb->add_option("--step", options.step, "what is recorded of a step, as 3-0");
+  verb->add_option("--step", options.step, "what is recorded of a step, as 3.0");
   verb->add_option("--rank", options.rank, "the rank whose part is shown");
   verb->add_option("--tensor", options.tensor, "the values of one dataset, as advantages");
   verb->add_flag("--text", options.text,
@@ -106,7 +119,8 @@ void add_show(CLI::App& program, Command& chosen) {
   verb->add_flag("--json", options.json, "JSON, one object a line");
   verb->footer(
       "Nothing that a file carries is run. With --json, a file of torch.save is printed whole.\n\n"
-      "Examples:\n  rlreplay show dump/ --sample 17 --text\n"
+      "Examples:\n  rlreplay show dump/ --samples --sort reward\n"
+      "  rlreplay show dump/ --sample 17 --text\n"
       "  rlreplay show train_data/0.pt --json");
   verb->callback([=, &chosen] { chosen = [=] { return show(*arguments); }; });
 }

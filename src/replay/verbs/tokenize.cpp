@@ -23,21 +23,26 @@ std::string ids_json(std::span<const TokenId> ids) {
   return out + "]";
 }
 
-std::vector<TokenId> read_ids(const JsonValue& list) {
+/// Errors: kCorrupt for an id that names no token.
+std::vector<TokenId> read_ids(const JsonValue& list, const Tokenizer& tokenizer) {
   std::vector<TokenId> ids;
   for (size_t i = 0; i < list.size(); ++i) {
     ids.push_back(static_cast<TokenId>(list.at(i).integer(0, INT32_MAX)));
+    if (tokenizer.bytes(ids.back()).empty()) {
+      throw list.at(i).error("the tokenizer has no token " + std::to_string(ids.back()) +
+                             "; its ids end at " + std::to_string(tokenizer.size() - 1));
+    }
   }
   return ids;
 }
 
 int tokenize(const TokenizeArguments& arguments) {
-  const Tokenizer tokenizer = find_model(arguments.model, 0)->tokenizer();
+  const Tokenizer tokenizer = open_tokenizer(arguments.model);
   JsonLines lines = open_lines(arguments.input);
   while (const auto line = lines.next()) {
     JsonLine out;
     if (arguments.decode) {
-      out.text("text", tokenizer.decode(read_ids(line->root()["ids"])));
+      out.text("text", tokenizer.decode(read_ids(line->root()["ids"], tokenizer)));
     } else {
       const auto add = arguments.add_special ? AddSpecial::kYes : AddSpecial::kNo;
       out.json("ids", ids_json(tokenizer.encode(line->root()["text"].string(), add)));
@@ -52,7 +57,8 @@ int tokenize(const TokenizeArguments& arguments) {
 void add_tokenize(CLI::App& program, Command& chosen) {
   auto arguments = std::make_shared<TokenizeArguments>();
   CLI::App* verb = program.add_subcommand("tokenize", "Text to token ids and back");
-  verb->add_option("--model", arguments->model, "checkpoint folder, or demo")->required();
+  verb->add_option("--model", arguments->model, "folder with a tokenizer.json, or demo")
+      ->required();
   verb->add_option("input", arguments->input, "JSONL file, - for standard input");
   verb->add_flag("--decode", arguments->decode, "lines {\"ids\": [...]} in, {\"text\": ...} out");
   verb->add_flag("--add-special", arguments->add_special,

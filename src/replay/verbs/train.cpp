@@ -2,17 +2,26 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/base/interrupt.h"
+#include "src/base/shell_word.h"
 #include "src/replay/config_file.h"
 #include "src/replay/difference_report.h"
+#include "src/replay/exchange/any_dump.h"
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
+#include "src/replay/recomputed_difference.h"
+#include "src/replay/record_state.h"
+#include "src/replay/recorded_step.h"
 #include "src/replay/recorder.h"
 #include "src/replay/replay.h"
+#include "src/replay/replay_report.h"
+#include "src/replay/save_place.h"
 #include "src/replay/step_report.h"
 #include "src/replay/verbs/verb.h"
 
@@ -26,6 +35,7 @@ int train_on_policy(const TrainArguments& arguments) {
     std::cout << options_yaml(options);
     return 0;
   }
+  check_save(options, arguments.force);
   Machine machine(options);
   const auto model = find_model(options.model, options.seed);
   const Task task(options, *model);
@@ -37,9 +47,9 @@ int train_on_policy(const TrainArguments& arguments) {
   return 0;
 }
 
-ReplayPlan replay_plan(const TrainArguments& arguments) {
+ReplayPlan replay_plan(const TrainArguments& arguments, const RecordedRun& record) {
   ReplayPlan plan;
-  if (!arguments.steps.empty()) parse_steps(arguments.steps, plan);
+  if (!arguments.steps.empty()) parse_steps(arguments.steps, record.steps(), plan);
   plan.each_step = arguments.each_step;
   plan.stop_at_first = arguments.stop_at_first;
   if (!arguments.inject.empty()) plan.injection = parse_injection(arguments.inject);
@@ -47,14 +57,15 @@ ReplayPlan replay_plan(const TrainArguments& arguments) {
 }
 
 std::string again(const TrainArguments& arguments, const StepOutcome& step) {
-  std::string out = "rlreplay train --from " + arguments.from + arguments.flags.command_line();
+  std::string out =
+      "rlreplay train --from " + shell_word(arguments.from) + arguments.flags.command_line();
   if (arguments.each_step) out += " --each-step";
-  if (!arguments.inject.empty()) out += " --inject " + arguments.inject;
+  if (!arguments.inject.empty()) out += " --inject " + shell_word(arguments.inject);
   return out + " --stop-at-first  # step " + std::to_string(step.rollout_id) + "." +
          std::to_string(step.step_id);
 }
 
-/// Prints the steps, and at the first difference where the two part.
+/// Prints the steps as they end; then the verdict, and where record and replay part.
 class ReplayPrinter {
  public:
   explicit ReplayPrinter(const TrainArguments& arguments)
@@ -63,25 +74,88 @@ class ReplayPrinter {
   void add(const ReplayedStep& step) {
     if (!step.judged) return;
     steps_.add(step.outcome);
-    if (step.difference.identical() || reported_) return;
-    reported_ = true;
+    summary_.add(step);
+    if (!step.identical() && !first_) first_ = step;
+  }
+
+  /// Returns whether all was identical.
+  bool finish(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan) {
+    ReportOptions report;
+    if (first_) explain(record, options, plan, report);
     if (arguments_.json) {
-      std::cout << to_json(step.difference) << std::endl;
+      print_json(record, report);
     } else {
-      std::cout << '\n'
-                << difference_report(step.difference, "record", "replay",
-                                     again(arguments_, step.outcome))
-                << '\n';
+      print_verdict(record);
+      if (first_) print_difference(report);
     }
+    return summary_.identical();
   }
 
  private:
+  StepId first_id() const { return {first_->outcome.rollout_id, first_->outcome.step_id}; }
+
+  /// Causes, and the element where the record is too coarse to name it.
+  void explain(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
+               ReportOptions& report) {
+    report.all = arguments_.all;
+    report.causes = find_causes(record, options);
+    if (!lacks_element(first_->difference)) return;
+    const RunOptions recorded = record.config().options;
+    if (override_lines(recorded, options, ReplayKind::kTraining).empty() && !plan.injection) {
+      report.note = "the element is not known: the record holds no values of it";
+      return;
+    }
+    DifferenceSide as_recorded{record, recorded};
+    as_recorded.plan.first = std::ranges::find(record.steps(), first_id()) - record.steps().begin();
+    auto finer = recompute_difference(as_recorded, {record, options, plan, false}, first_id());
+    report.note = std::move(finer.note);
+    if (finer.step) first_->difference = std::move(*finer.step);
+  }
+
+  void print_verdict(const RecordedRun& record) const {
+    const bool identical = summary_.identical();
+    const std::string incomplete = incomplete_text(record);
+    std::cout << incomplete_line(record, arguments_.from)
+              << (arguments_.each_step ? "each step from its recorded state: "
+                                       : "run freely from the first step: ")
+              << (identical ? "identical" : "NOT identical");
+    if (identical && !incomplete.empty()) {
+      std::cout << " in the " << summary_.steps
+                << (summary_.steps == 1 ? " step that is there" : " steps that are there");
+    }
+    if (first_) std::cout << " from step " << first_id().name() << " on";
+    std::cout << '\n' << summary_text(summary_, arguments_.from, record.steps().size());
+  }
+
+  void print_difference(const ReportOptions& report) const {
+    if (!first_->values.identical()) {
+      // Where events differ, too, they say more of why.
+      const bool brief = !first_->difference.identical() && !arguments_.all;
+      std::cout << "recorded numbers of step " << first_id().name()
+                << " that the replay does not give:\n"
+                << values_text(first_->values, arguments_.all ? SIZE_MAX
+                                               : brief        ? 1
+                                                              : 8);
+    }
+    if (first_->difference.identical()) return;
+    std::cout << difference_report(first_->difference, "record", "replay",
+                                   again(arguments_, first_->outcome), report);
+  }
+
+  void print_json(const RecordedRun& record, const ReportOptions& report) const {
+    if (first_) std::cout << to_json(first_->difference, report) << '\n';
+    std::cout << summary_json(summary_, record.path(), record.steps().size(),
+                              incomplete_text(record))
+              << std::endl;
+  }
+
   const TrainArguments& arguments_;
   StepLines steps_;
-  bool reported_ = false;
+  ReplaySummary summary_;
+  std::optional<ReplayedStep> first_;  // that is not identical
 };
 
-/// With --force the old dump goes first: it must not be the one that is read.
+/// With --force the old dump goes: it must not be the one that is read.
 void check_output(const TrainArguments& arguments) {
   std::error_code absent;
   if (std::filesystem::equivalent(arguments.from, arguments.output, absent)) {
@@ -89,35 +163,51 @@ void check_output(const TrainArguments& arguments) {
   }
 }
 
+/// Before the first step: that each has its state.
+void check_states(const RecordedRun& record, const ReplayPlan& plan) {
+  const std::vector<StepId>& steps = record.steps();
+  const auto end = std::min<int64_t>(static_cast<int64_t>(steps.size()) - 1, plan.last);
+  for (int64_t i = plan.first; plan.each_step && i <= end; ++i) {
+    const StepId& step = steps[static_cast<size_t>(i)];
+    if (record.has_state(step)) continue;
+    throw Error(
+        ErrorCode::kIncomplete,
+        "--each-step needs the state before every step, and the dump has none before step " +
+            step.name() + ": capture it with --weights all, or give --steps",
+        record.path());
+  }
+}
+
 int train_from(const TrainArguments& arguments) {
-  const RecordedRun record(arguments.from);
+  const AnyDump dump(arguments.from);
+  const RecordedRun record(dump.path());
   const auto vendor = imported_from(record.dump().meta(), record.path());
   if (vendor) return train_imported(arguments, record, *vendor);
-  const RunOptions options = arguments.flags.resolve_record(record.config().options);
+  const RunOptions options =
+      arguments.flags.resolve_replay(record.config().options, ReplayKind::kTraining);
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
     return 0;
   }
-  Machine machine(options);
-  const auto model = recorded_model(record);
-  Trainer trainer(machine.runtime(), options, *model, {false, true, record.longest_prompt()});
-  ReplayPrinter printer(arguments);
-  const ReplayPlan plan = replay_plan(arguments);
-  std::optional<Recorder> recorder;
+  std::optional<format::DumpPlace> place;
   if (!arguments.output.empty()) {
     check_output(arguments);
-    recorder.emplace(arguments.output, arguments.force, options, *model, trainer, machine.pool());
+    ignore_broken_pipes();
+    place.emplace(arguments.output, arguments.force, format::DumpPlace::Writer::kOneGo);
   }
-  const bool identical = replay_training(record, options, plan, trainer, machine.pool(),
-                                         recorder ? &*recorder : nullptr,
-                                         [&](const ReplayedStep& step) { printer.add(step); });
+  const ReplayPlan plan = replay_plan(arguments, record);
+  check_states(record, plan);
+  Machine machine(options);
+  const auto model = recorded_model(record);
+  Trainer trainer(machine.runtime(), options, *model,
+                  {.longest_prompt = longest_prompt(record), .records = place.has_value()});
+  ReplayPrinter printer(arguments);
+  std::optional<Recorder> recorder;
+  if (place) recorder.emplace(std::move(*place), options, *model, trainer, machine.pool());
+  replay_training(record, options, plan, trainer, machine.pool(), recorder ? &*recorder : nullptr,
+                  [&](const ReplayedStep& step) { printer.add(step); });
   if (recorder) recorder->finish();
-  if (!arguments.json) {
-    std::cout << (plan.each_step ? "each step from its recorded state: "
-                                 : "run freely from the first step: ")
-              << (identical ? "identical\n" : "NOT identical\n");
-  }
-  return identical ? 0 : 1;
+  return printer.finish(record, options, plan) ? 0 : 1;
 }
 
 int train(const TrainArguments& arguments) {
@@ -146,9 +236,11 @@ void add_train(CLI::App& program, Command& chosen) {
   auto arguments = std::make_shared<TrainArguments>();
   CLI::App* verb = program.add_subcommand(
       "train", "Train on policy, or again from a dump and compare with its record");
-  verb->add_option("--from", arguments->from, "dump whose rollouts are trained on again");
-  verb->add_option("--steps", arguments->steps,
-                   "optimizer steps to take; with --from: A..B, counted from 0, B included");
+  verb->add_option("--from,dump", arguments->from,
+                   "dump whose rollouts are trained on again, or files of slime, Miles or Relax");
+  verb->add_option(
+      "--steps", arguments->steps,
+      "optimizer steps to take; of a dump: A..B, each as 3.0 or counted from 0, B included");
   verb->add_flag("--each-step", arguments->each_step,
                  "load the recorded state before every step: each is judged alone");
   verb->add_flag("--stop-at-first", arguments->stop_at_first, "stop at the first difference");
@@ -156,8 +248,8 @@ void add_train(CLI::App& program, Command& chosen) {
       "--inject", arguments->inject,
       "plant a difference, EVENT:INDEX:ULPS (docs/events.md); with --recompute one inside a "
       "layer's forward does not reach that layer's backward");
-  verb->add_option("-o,--output", arguments->output, "with --from: the replay's own dump");
-  verb->add_flag("--force", arguments->force, "replace an older dump there");
+  verb->add_option("-o,--output", arguments->output, "of a dump: the replay's own dump");
+  verb->add_flag("--force", arguments->force, "replace what is in the folder of -o or --save");
   verb->add_flag("--forward", arguments->forward,
                  "judge the recorded log-probabilities by a binary32 evaluation of --model instead "
                  "(docs/referee.md)");
@@ -170,9 +262,12 @@ void add_train(CLI::App& program, Command& chosen) {
                    "with --forward: the version of the weights that --model holds; samples of "
                    "others are counted only");
   arguments->flags.add(*verb, kRunSections, {"steps"});
+  verb->add_flag("--all", arguments->all,
+                 "every event that differs, and how many floats lie how far apart");
   verb->add_flag("--json", arguments->json, "an object a step instead of a table");
   verb->footer(
-      "With --from every option comes from the dump; flags override it and are listed.\n"
+      "Of a dump every option comes from it; flags override it and are listed, those without\n"
+      "effect on a replay are refused.\n"
       "An imported dump needs --model, the weights before its first step; recorded advantages, "
       "old\n"
       "log-probabilities and masks are used as they are, what is missing is computed by the "
@@ -180,11 +275,11 @@ void add_train(CLI::App& program, Command& chosen) {
       "Exit code 1: a step differs from its record; with --forward, a side lies farther from the\n"
       "evaluation than the noise of bfloat16.\n\n"
       "Examples:\n  rlreplay train --model demo --steps 5\n"
-      "  rlreplay train --from dump/\n"
-      "  rlreplay train --from dump/ --kernels torch --stop-at-first\n"
-      "  rlreplay train --from imported/ --model Qwen2.5-0.5B --steps 0..1 --lr 1e-6\n"
-      "  rlreplay train --from imported/ --model Qwen2.5-0.5B --forward --groups 3,4\n"
-      "  rlreplay train --from dump/ --inject 1.0/backward/0/down/dx:5:1 -o disturbed/\n"
+      "  rlreplay train dump/\n"
+      "  rlreplay train dump/ --kernels torch --stop-at-first\n"
+      "  rlreplay train imported/ --model Qwen2.5-0.5B --steps 0..1 --lr 1e-6\n"
+      "  rlreplay train imported/ --model Qwen2.5-0.5B --forward --groups 3,4\n"
+      "  rlreplay train dump/ --inject 1.0/backward/0/down/dx:5:1 -o disturbed/\n"
       "  rlreplay train --model Qwen2.5-0.5B --prompts prompts.jsonl --reward gsm8k \\\n"
       "      --rollout-batch-size 4 --n-samples-per-prompt 8 --steps 2 --save trained");
   verb->callback([=, &chosen] { chosen = [=] { return train(*arguments); }; });

@@ -22,6 +22,7 @@ struct TrainArguments {
   bool force = false;
   bool each_step = false;
   bool stop_at_first = false;
+  bool all = false;
   bool json = false;
   // Of the referee
   bool forward = false;

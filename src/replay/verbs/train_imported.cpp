@@ -6,10 +6,16 @@
 #include "src/replay/imported_replay.h"
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
+#include "src/replay/record_state.h"
+#include "src/replay/replay_report.h"
 #include "src/replay/verbs/train.h"
 
 namespace rlreplay::replay {
 namespace {
+
+/// Log-probabilities that lie farther apart on average are not of one model: a token is likelier or
+/// less likely by a factor of e, where engines differ by hundredths.
+constexpr double kForeignModel = 1;
 
 /// Prints the steps, and counts what of them was recorded.
 class ImportedPrinter : public Printer {
@@ -24,27 +30,45 @@ class ImportedPrinter : public Printer {
     total_.advantages += r.advantages;
     total_.old_log_probs += r.old_log_probs;
     total_.masks += r.masks;
-    scalars_ = scalars_ || r.loss || r.grad_norm;
-    if (!outcome.replay_vs_record) return;
-    max_ = std::max(max_.value_or(0), outcome.replay_vs_record->max);
+    summary_.add(outcome);
+    // Later steps lie apart for what training does, too.
+    if (summary_.steps > 1) return;
+    const auto& apart =
+        outcome.replay_vs_record ? outcome.replay_vs_record : outcome.train_vs_rollout;
+    if (apart) mean_ = apart->mean;
   }
 
-  void finish() const {
+  /// Whether the first step's log-probabilities can be this model's.
+  bool plausible() const { return mean_ <= kForeignModel; }
+
+  void warn() const {
+    std::cerr << "rlreplay: warning: the log-probabilities of the first step lie " << mean_
+              << " from the recorded ones on average, more than " << kForeignModel
+              << ": is this the model that wrote it?\n";
+  }
+
+  void finish(const RecordedRun& record, bool json) const {
+    const std::string incomplete = incomplete_text(record);
+    if (json) {
+      std::cout << summary_json(summary_, record.path(), record.steps().size(), incomplete)
+                << std::endl;
+      return;
+    }
+    std::cout << incomplete_line(record, record.path());
     const auto of = [&](int64_t n) {
       return std::to_string(n) + " of " + std::to_string(total_.samples);
     };
     std::cout << "taken from the record: advantages of " << of(total_.advantages)
               << " samples, old log-probabilities of " << of(total_.old_log_probs) << ", masks of "
               << of(total_.masks) << "; the rest was computed\n";
-    if (max_) std::cout << "largest distance to the recorded log-probabilities: " << *max_ << '\n';
-    std::cout << "not recorded: " << (scalars_ ? "" : "loss, gradient norm, ")
-              << "weights; so no step is called the same or another\n";
+    std::cout << "not recorded: weights; so no step is called the same or another\n"
+              << summary_text(summary_, record.path(), record.steps().size());
   }
 
  private:
   RecordedInputs total_;
-  bool scalars_ = false;
-  std::optional<double> max_;
+  ReplaySummary summary_;
+  double mean_ = 0;  // distance to the recorded log-probabilities, of the first step
 };
 
 void check_arguments(const TrainArguments& arguments, const RunOptions& options) {
@@ -75,22 +99,28 @@ int train_imported(const TrainArguments& arguments, const RecordedRun& record,
     return 0;
   }
   check_arguments(arguments, options);
+  if (options.advantage_estimator == "ppo") {
+    std::cerr << "without a value head the policy alone is trained: there is no value loss\n";
+  }
+  const std::string unused = without_effect(RunOptions{}, options, ReplayKind::kImportedTraining);
+  if (!unused.empty()) std::cerr << "rlreplay: no effect on a replay: " << unused << '\n';
   // What a rate that decays counts on.
   if (!options.num_rollout && !options.steps && !record.steps().empty()) {
     options.steps = static_cast<int64_t>(record.steps().size());
   }
   ReplayPlan plan;
-  if (!arguments.steps.empty()) parse_steps(arguments.steps, plan);
+  if (!arguments.steps.empty()) parse_steps(arguments.steps, record.steps(), plan);
   Machine machine(options);
   const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
   Trainer trainer(machine.runtime(), options, *model, imported_workload(record, options));
   ImportedPrinter printer(arguments.json, options, trainer, machine.pool());
   replay_imported(record, options, plan, trainer, printer);
-  if (!arguments.json) printer.finish();
+  printer.finish(record, arguments.json);
+  if (!printer.plausible()) printer.warn();
   if (!options.save.empty()) {
     model->save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
   }
-  return 0;
+  return printer.plausible() ? 0 : 1;
 }
 
 }  // namespace rlreplay::replay

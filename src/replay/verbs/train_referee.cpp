@@ -5,6 +5,7 @@
 #include "src/base/error.h"
 #include "src/base/progress.h"
 #include "src/replay/config_file.h"
+#include "src/replay/error_place.h"
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
 #include "src/replay/referee_report.h"
@@ -15,10 +16,10 @@
 namespace rlreplay::replay {
 namespace {
 
-RefereeSelection selection_of(const TrainArguments& arguments) {
+RefereeSelection selection_of(const TrainArguments& arguments, const RecordedRun& record) {
   RefereeSelection out;
   ReplayPlan plan;
-  if (!arguments.steps.empty()) parse_steps(arguments.steps, plan);
+  if (!arguments.steps.empty()) parse_steps(arguments.steps, record.steps(), plan);
   out.first = plan.first;
   out.last = plan.last;
   const auto set = [](const std::vector<uint64_t>& ids) {
@@ -64,23 +65,6 @@ void check_weights(const RunOptions& options, const RecordedRun& record, const R
               "without --model the weights before rollout " + std::to_string(of) +
                   " judge, and other rollouts are selected: choose it with --steps",
               record.path());
-}
-
-void check_tokens(const RefereeCase& given, const ModelConfig& model, const std::string& path) {
-  for (const engine::Sample& s : given.samples) {
-    const auto bad =
-        std::ranges::find_if(s.tokens, [&](int32_t id) { return id < 0 || id >= model.vocab; });
-    const bool fits = static_cast<int64_t>(s.tokens.size()) <= model.max_positions;
-    if (bad == s.tokens.end() && fits) continue;
-    throw Error(ErrorCode::kUsage,
-                "sample " + std::to_string(s.id) +
-                    (fits ? " has token " + std::to_string(*bad) +
-                                ", the model's vocabulary ends at " + std::to_string(model.vocab)
-                          : " is longer than the model's " + std::to_string(model.max_positions) +
-                                " positions") +
-                    ": is this the model that wrote it?",
-                path);
-  }
 }
 
 engine::StreamedScores evaluate(Machine& machine, const ModelSource& model,
@@ -161,12 +145,16 @@ int judge_forward(const TrainArguments& arguments) {
     std::cout << options_yaml(options);
     return 0;
   }
-  const RefereeCase given = select_case(record, selection_of(arguments));
+  const std::string unused = without_effect(
+      imported_from(record.dump().meta(), record.path()) ? RunOptions{} : record.config().options,
+      options, ReplayKind::kReferee);
+  if (!unused.empty()) std::cerr << "rlreplay: no effect on the referee: " << unused << '\n';
+  const RefereeCase given = select_case(record, selection_of(arguments, record));
   const auto model = find_weights(options, record);
   check_weights(options, record, given);
-  check_tokens(given, model->config(), record.path());
   Machine machine(options);
-  const RefereeVerdict verdict = judge(given, evaluate(machine, *model, options, given));
+  const RefereeVerdict verdict = judge(
+      given, with_place(record.path(), [&] { return evaluate(machine, *model, options, given); }));
   if (verdict.tokens.empty()) {
     throw Error(ErrorCode::kIncomplete,
                 "every response token of the selected samples is masked: there is nothing to judge",

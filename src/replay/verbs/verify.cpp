@@ -2,16 +2,24 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <optional>
+#include <span>
+#include <thread>
 
 #include "format/foreign/dump_check.h"
 #include "format/foreign/torch_file.h"
 #include "src/base/json_line.h"
+#include "src/base/wrap.h"
+#include "src/replay/content_root.h"
+#include "src/replay/event_check.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/dump_audit.h"
 #include "src/replay/exchange/family_check.h"
 #include "src/replay/exchange/source_files.h"
+#include "src/replay/state_check.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -19,10 +27,12 @@ namespace {
 
 constexpr int kFinding = 1;
 constexpr int kCorrupt = 3;
+constexpr size_t kMostShown = 12;
 
 struct VerifyArguments {
   std::string path;
   bool deep = false;
+  bool all = false;
   bool json = false;
 };
 
@@ -43,10 +53,14 @@ std::string problems_json(const std::vector<Found>& problems) {
   return out.empty() ? "[]" : out + "]";
 }
 
-void print_problems(const std::vector<Found>& problems) {
-  for (const Found& problem : problems) {
+void print_problems(const std::vector<Found>& problems, bool all) {
+  const size_t shown = all ? problems.size() : std::min(problems.size(), kMostShown);
+  for (const Found& problem : std::span(problems).first(shown)) {
     std::cout << "problem " << problem.code << ": " << problem.message << " (" << problem.path
               << (problem.dataset.empty() ? "" : ": ") << problem.dataset << ")\n";
+  }
+  if (shown < problems.size()) {
+    std::cout << "and " << problems.size() - shown << " more problems: --all lists them\n";
   }
 }
 
@@ -57,51 +71,117 @@ void add_problems(const std::vector<foreign::Problem>& from, const std::string& 
   }
 }
 
-int verify_dump(const VerifyArguments& arguments) {
-  const format::VerifyReport report = format::verify(arguments.path, arguments.deep);
-  std::vector<Found> problems;
-  for (const format::Problem& problem : report.problems) {
-    problems.push_back(
-        {std::string(to_string(problem.rule)), problem.path, problem.dataset, problem.message});
-  }
-  bool complete = report.complete;
-  const bool sound = problems.empty();
-  if (sound) {
-    const auto dump = format::DumpReader::open(arguments.path);
-    add_problems(audit_records(dump), arguments.path, problems);
-    complete = complete && problems.empty();
-    if (arguments.deep) add_problems(audit_values(dump), arguments.path, problems);
-  }
-  if (arguments.json) {
-    std::cout << JsonLine()
-                     .text("schema", "rlreplay.verify/1")
-                     .boolean("complete", complete)
-                     .boolean("sealed", report.sealed)
-                     .boolean("recovered", report.sealed && !report.complete)
-                     .text("version", report.version)
-                     .integer("whole_steps", static_cast<int64_t>(report.whole_steps))
-                     .integer("units", static_cast<int64_t>(report.units))
-                     .integer("whole_units", static_cast<int64_t>(report.whole_units))
-                     .text("root", report.root.hex())
-                     .json("problems", problems_json(problems))
-                     .str()
-              << '\n';
-  } else {
-    print_problems(problems);
-    std::cout << arguments.path << ": " << report.whole_units << " of " << report.units
-              << " units whole, " << report.whole_steps << " whole steps, "
-              << (complete          ? "complete"
-                  : report.complete ? "parts are missing"
-                  : report.sealed   ? "recovered: closed after its writer died"
-                                    : "unfinished")
-              << "\nroot " << report.root.hex() << '\n';
-    if (!arguments.deep) {
-      std::cout << "every value as well: rlreplay verify --deep " << arguments.path << '\n';
+/// Events and states of a whole dump against what lies beside them.
+void add_record(const std::string& path, std::vector<Found>& problems) {
+  const RecordedRun record(path);
+  ThreadPool pool(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  for (auto* check : {&check_events, &check_states}) {
+    for (const RecordProblem& problem : check(record, pool)) {
+      problems.push_back({problem.code, problem.unit, problem.dataset, problem.message});
     }
   }
-  if (!sound) return exit_code(code_of(report.problems[0].rule));
-  if (!report.sealed || (report.complete && !complete)) return kCorrupt;
-  return problems.empty() ? 0 : kFinding;
+}
+
+/// What is known of a dump of ours.
+struct Verified {
+  format::VerifyReport report;
+  std::vector<Found> problems;
+  std::optional<Hash> content;
+  bool damaged = false;  // stored bytes are not those that were written
+  bool complete = false;
+
+  std::string_view verdict() const {
+    if (damaged) return "DAMAGED";
+    if (!report.sealed) return "UNFINISHED";
+    if (report.complete && !complete) return "INCOMPLETE";
+    if (!problems.empty()) return "CONTRADICTS ITSELF";
+    return complete ? "complete" : "recovered";
+  }
+  int code() const {
+    if (damaged) return exit_code(code_of(report.problems[0].rule));
+    if (!report.sealed || (report.complete && !complete)) return kCorrupt;
+    return problems.empty() ? 0 : kFinding;
+  }
+};
+
+Verified verified(const VerifyArguments& arguments) {
+  Verified out{format::verify(arguments.path, arguments.deep), {}, {}, false, false};
+  for (const format::Problem& problem : out.report.problems) {
+    out.problems.push_back(
+        {std::string(to_string(problem.rule)), problem.path, problem.dataset, problem.message});
+  }
+  out.damaged = !out.problems.empty();
+  out.complete = out.report.complete;
+  if (out.damaged) return out;
+  const auto dump = format::DumpReader::open(arguments.path);
+  add_problems(audit_records(dump), arguments.path, out.problems);
+  out.complete = out.complete && out.problems.empty();
+  if (arguments.deep) {
+    add_problems(audit_values(dump), arguments.path, out.problems);
+    if (out.complete == out.report.complete) add_record(arguments.path, out.problems);
+  }
+  try {
+    out.content = content_root(dump);
+  } catch (const format::FormatError& error) {
+    const format::Problem& problem = error.problem();
+    out.report.problems.push_back(problem);
+    out.problems.push_back(
+        {std::string(to_string(problem.rule)), problem.path, problem.dataset, problem.message});
+    out.damaged = true;
+  }
+  return out;
+}
+
+void print_json(const Verified& dump) {
+  const format::VerifyReport& report = dump.report;
+  JsonLine out;
+  out.text("schema", "rlreplay.verify/1")
+      .text("verdict", dump.verdict())
+      .boolean("complete", dump.complete)
+      .boolean("sealed", report.sealed)
+      .boolean("recovered", report.sealed && !report.complete)
+      .text("version", report.version)
+      .integer("whole_steps", static_cast<int64_t>(report.whole_steps))
+      .integer("units", static_cast<int64_t>(report.units))
+      .integer("whole_units", static_cast<int64_t>(report.whole_units));
+  report.root == Hash{} ? out.null("root") : out.text("root", report.root.hex());
+  dump.content ? out.text("content", dump.content->hex()) : out.null("content");
+  std::cout << out.json("problems", problems_json(dump.problems)).str() << '\n';
+}
+
+std::string_view advice(std::string_view verdict) {
+  if (verdict == "UNFINISHED") {
+    return "its writer is at work or died: rlreplay capture --resume goes on, rlreplay seal "
+           "--recovered closes it";
+  }
+  if (verdict == "recovered") return "it was closed after its writer had died";
+  return "";
+}
+
+void print_text(const VerifyArguments& arguments, const Verified& dump) {
+  const format::VerifyReport& report = dump.report;
+  std::cout << dump.verdict() << ": " << arguments.path << ", " << report.whole_units << " of "
+            << report.units << " units whole, " << report.whole_steps << " whole "
+            << (report.whole_steps == 1 ? "step" : "steps") << '\n';
+  if (const auto text = advice(dump.verdict()); !text.empty()) {
+    std::cout << wrapped(std::string(text), kLineWidth, 0) << '\n';
+  }
+  print_problems(dump.problems, arguments.all);
+  if (!(report.root == Hash{})) std::cout << "root    " << report.root.hex() << '\n';
+  if (dump.content) std::cout << "content " << dump.content->hex() << '\n';
+  if (!arguments.deep && !dump.damaged) {
+    std::cout << "every value as well: rlreplay verify --deep " << arguments.path << '\n';
+  }
+}
+
+int verify_dump(const VerifyArguments& arguments) {
+  const Verified dump = verified(arguments);
+  if (arguments.json) {
+    print_json(dump);
+  } else {
+    print_text(arguments, dump);
+  }
+  return dump.code();
 }
 
 /// What one file says against itself; nothing where it cannot be read.
@@ -165,7 +245,7 @@ int verify_files(const VerifyArguments& arguments) {
                      .str()
               << '\n';
   } else {
-    print_problems(problems);
+    print_problems(problems, arguments.all);
     std::cout << files << (files == 1 ? " file, " : " files, ") << problems.size()
               << (problems.size() == 1 ? " problem\n" : " problems\n");
   }
@@ -178,17 +258,27 @@ int verify_files(const VerifyArguments& arguments) {
 void add_verify(CLI::App& program, Command& chosen) {
   auto arguments = std::make_shared<VerifyArguments>();
   CLI::App* verb = program.add_subcommand("verify", "Whether a dump is whole and means something");
-  verb->add_option("path", arguments->path, "a dump, or files of slime, Miles or Relax")
+  verb->add_option("--from,dump", arguments->path, "a dump, or files of slime, Miles or Relax")
       ->required();
   verb->add_flag("--deep", arguments->deep, "decode every value and check what it means");
   verb->add_flag("--json", arguments->json, "print one JSON object");
+  verb->add_flag("--all", arguments->all, "print every problem");
   verb->footer(
-      "Every stored byte is checked, and that all ranks of every step are there. With --deep also\n"
-      "every value: samples that rollout and training join, masks, numbers that are not finite,\n"
-      "copies on several ranks that must agree. Exit code 3 where a dump is damaged or "
-      "incomplete,\n"
-      "4 where its version is too new, 1 where its values, or foreign files, contradict\n"
-      "themselves. A dump whose writer died: rlreplay seal --recovered.\n\n"
+      "Every stored byte is checked, that each record says of its unit what is in it, and that\n"
+      "all ranks of every step and all rollouts and steps that the run's options announce are\n"
+      "there. With --deep also every value:\n"
+      "  what each group says, against its record\n"
+      "  samples that rollout and training join, by id, length and token; ascending ids\n"
+      "  token ids and lengths, against the model's vocabulary and positions\n"
+      "  masks, numbers that are not finite, log-probabilities above 0, prompts' values\n"
+      "  copies on several ranks that must agree\n"
+      "  events: rows against samples, digests against rows, values, columns and\n"
+      "    scalars, statistics against values\n"
+      "  states, which must be what the step before left, with its count of steps\n"
+      "  whether a replay could read it\n"
+      "Exit code 3 where a dump is damaged or incomplete, 4 where its version is too new, 1\n"
+      "where its values, or foreign files, contradict themselves. A dump whose writer died:\n"
+      "rlreplay seal --recovered.\n\n"
       "Examples:\n  rlreplay verify --deep dump/\n  rlreplay verify dump_details/");
   verb->callback([=, &chosen] {
     chosen = [=] {

@@ -1,0 +1,135 @@
+#include "format/dump_content.h"
+
+#include <set>
+#include <string_view>
+
+#include "format/budget.h"
+#include "format/chain_reader.h"
+#include "format/dataset.h"
+
+namespace rlreplay::format {
+namespace {
+
+std::string_view name_in(const StoredDataset& dataset) {
+  return std::string_view(dataset.path).substr(dataset.path.find('/') + 1);
+}
+
+bool is_in(const StoredDataset& dataset, std::string_view group) {
+  return std::string_view(dataset.path).substr(0, dataset.path.find('/')) == group;
+}
+
+std::vector<std::byte> vector_of(const Buffer<std::byte>& bytes) {
+  return {bytes.data(), bytes.data() + bytes.size()};
+}
+
+}  // namespace
+
+std::vector<GroupDataset> datasets_of(const UnitReader& unit, std::string_view group) {
+  std::vector<GroupDataset> out;
+  for (const StoredDataset& d : unit.datasets()) {
+    if (is_in(d, group)) out.push_back({std::string(name_in(d)), d.dtype, d.shape, d.attributes});
+  }
+  return out;
+}
+
+void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupContent& content) {
+  const std::string_view name = name_in(dataset);
+  if (dataset.bytes > kPieceByPiece && content.is_plain_floats(name)) {
+    FloatHash hash;
+    unit.stream(dataset, [&](std::span<const std::byte> piece) { hash.update(piece); });
+    return content.add_floats(name, hash);
+  }
+  if (kind_of(unit.record().path) == "weights") {
+    check_memory(unit.record(), dataset.path, dataset.bytes);
+  } else {
+    check_budget(unit.record(), dataset.path, dataset.bytes);
+  }
+  Buffer<std::byte> room(dataset.bytes);
+  unit.read(dataset, {room.data(), room.size()});
+  content.add(name, {room.data(), room.size()}, dataset.hash);
+}
+
+std::vector<std::byte> read_table(const DumpReader& dump, const UnitReader& unit,
+                                  const std::string& path) {
+  const StoredDataset& dataset = *unit.find(path);
+  check_budget(unit.record(), path, dataset.bytes);
+  return vector_of(dump.read(unit, dataset));
+}
+
+GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std::string& group) {
+  const auto read = [&](const GroupDataset& dataset) {
+    return read_table(dump, unit, group + "/" + dataset.name);
+  };
+  GroupContent content(kind_of(unit.record().path), datasets_of(unit, group), read);
+  std::map<std::string, Buffer<std::byte>, std::less<>> places;  // of differences
+  ChainReader chain(dump, [&](const StoredDataset& dataset) {
+    Buffer<std::byte>& place = places[std::string(name_in(dataset))];
+    if (place.size() != dataset.bytes) {
+      check_memory(unit.record(), dataset.path, dataset.bytes);
+      place = Buffer<std::byte>(dataset.bytes);
+    }
+    return std::span<std::byte>(place.data(), place.size());
+  });
+  chain.begin(unit, group);
+  for (const StoredDataset& dataset : unit.datasets()) {
+    if (!is_in(dataset, group)) continue;
+    if (dataset.base) {
+      content.add(name_in(dataset), chain.read(unit, dataset), dataset.hash);
+    } else {
+      add_plain(unit, dataset, content);
+    }
+  }
+  return content.items();
+}
+
+void add_items(GroupItems items, GroupItems& to) {
+  for (auto& [field, hashes] : items) {
+    auto& all = to[field];
+    all.insert(all.end(), hashes.begin(), hashes.end());
+  }
+}
+
+std::optional<std::pair<DType, Buffer<std::byte>>> read_dataset(const DumpReader& dump,
+                                                                std::span<const UnitReader> units,
+                                                                const std::string& group,
+                                                                const std::string& name) {
+  const UnitReader* holder = nullptr;
+  for (const UnitReader& unit : units) {
+    if (unit.find(group + "/" + name) == nullptr) continue;
+    if (holder != nullptr) return std::nullopt;
+    holder = &unit;
+  }
+  if (holder == nullptr) return std::nullopt;
+  const StoredDataset& dataset = *holder->find(group + "/" + name);
+  return std::pair(dataset.dtype, dump.read(*holder, dataset));
+}
+
+std::map<std::string, Hash> read_fields(const DumpReader& dump, std::string_view kind,
+                                        const std::string& group) {
+  GroupItems all;
+  for (const UnitRecord* record : dump.find(kind, group)) {
+    add_items(read_items(dump, dump.open_unit(*record), group), all);
+  }
+  return field_hashes(std::move(all));
+}
+
+Hash content_of(const DumpReader& dump, std::string_view kind, const std::string& group) {
+  const auto units = dump.find(kind, group);
+  if (units.size() == 1) {
+    const auto known = units.front()->group_contents.find(group);
+    if (known != units.front()->group_contents.end()) return known->second;
+  }
+  return hash_of_fields(read_fields(dump, kind, group));
+}
+
+std::vector<std::pair<std::string, std::string>> content_groups(const DumpReader& dump) {
+  std::set<std::pair<std::string, std::string>> groups;
+  for (const UnitRecord& unit : dump.units()) {
+    const std::string kind(kind_of(unit.path));
+    if (!has_content(kind)) continue;
+    for (const std::string& group : unit.groups) groups.emplace(kind, group);
+  }
+  return {groups.begin(), groups.end()};
+}
+
+}  // namespace rlreplay::format

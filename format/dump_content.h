@@ -1,0 +1,51 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "format/dump_reader.h"
+#include "format/group_content.h"
+
+namespace rlreplay::format {
+
+/// Larger datasets are decoded piece by piece where their values need not be held at once.
+inline constexpr uint64_t kPieceByPiece = uint64_t{16} << 20;
+
+/// Reads a plain dataset and adds it to the content of its group.
+/// Errors: FormatError kDataLimit, kFrame or kDatasetHash.
+void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupContent& content);
+
+/// A table that says where the samples of others lie. Errors: as above.
+std::vector<std::byte> read_table(const DumpReader& dump, const UnitReader& unit,
+                                  const std::string& path);
+
+/// The datasets of a unit's group, for GroupContent.
+std::vector<GroupDataset> datasets_of(const UnitReader& unit, std::string_view group);
+
+/// What one unit says of a group, decoded. Errors: FormatError where it is not sound.
+GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std::string& group);
+
+/// Puts items with those of other units of a group.
+void add_items(GroupItems items, GroupItems& to);
+
+/// Type and elements of a dataset of a group, differences applied, where exactly one of the units
+/// has it.
+std::optional<std::pair<DType, Buffer<std::byte>>> read_dataset(const DumpReader& dump,
+                                                                std::span<const UnitReader> units,
+                                                                const std::string& group,
+                                                                const std::string& name);
+
+/// The hash of each field of a group, over all units that hold it, decoded.
+std::map<std::string, Hash> read_fields(const DumpReader& dump, std::string_view kind,
+                                        const std::string& group);
+
+/// The hash of a group: the recorded one where a single unit holds it and says so, else computed.
+Hash content_of(const DumpReader& dump, std::string_view kind, const std::string& group);
+
+/// Kinds and names of all groups that are part of the content, sorted.
+std::vector<std::pair<std::string, std::string>> content_groups(const DumpReader& dump);
+
+}  // namespace rlreplay::format

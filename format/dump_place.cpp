@@ -1,0 +1,107 @@
+#include "format/dump_place.h"
+
+#include <filesystem>
+#include <iostream>
+
+#include "format/dump_files.h"
+#include "format/incomplete.h"
+#include "format/journal.h"
+#include "format/manifest.h"
+#include "format/unit.h"
+
+namespace rlreplay::format {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error misuse(const std::string& message, const std::string& where) {
+  return {ErrorCode::kUsage, message, where};
+}
+
+/// Before a folder is replaced: that it is a dump of ours and nothing else.
+void check_replaceable(const Folder& folder) {
+  if (!begins_as_journal(folder)) {
+    throw misuse("the folder holds no dump of this program: it is not replaced", folder.path());
+  }
+  for (const std::string& file : folder.list()) {
+    if (is_dump_file(file)) continue;
+    throw misuse("the folder holds a file that is none of the dump's, which would be lost: move " +
+                     file + " away, or choose another folder",
+                 folder.path());
+  }
+}
+
+void remove_empty_folders(const std::string& path) {
+  std::error_code ignored;  // not empty
+  std::vector<fs::path> folders = {path};
+  for (const auto& entry : fs::recursive_directory_iterator(path, ignored)) {
+    if (entry.is_directory(ignored) && !entry.is_symlink(ignored)) folders.push_back(entry.path());
+  }
+  for (auto it = folders.rbegin(); it != folders.rend(); ++it) fs::remove(*it, ignored);
+}
+
+/// Removes the dump that had the name before.
+void remove_old(const std::string& old) {
+  try {
+    remove_dump(old);
+    remove_empty_folders(old);
+  } catch (const Error& e) {
+    std::cerr << "rlreplay: " << old << ": " << e.what() << '\n';
+  }
+  std::error_code ignored;
+  if (fs::exists(old, ignored)) {
+    std::cerr << "rlreplay: the replaced dump had files of somebody else's: they are left in "
+              << old << '\n';
+  }
+}
+
+}  // namespace
+
+DumpPlace::DumpPlace(const std::string& path, bool replace, Writer writer) : path_(path) {
+  std::error_code absent;
+  const fs::file_type found = fs::status(path, absent).type();
+  if (found != fs::file_type::directory && found != fs::file_type::not_found) {
+    throw misuse("a dump is a folder, and this is none: choose another name", path);
+  }
+  bool occupied = false;
+  if (found == fs::file_type::directory) {
+    const Folder folder = Folder::open(path);
+    const bool worthless = nothing_acknowledged(folder);
+    if (!worthless && !replace) throw occupied_by_dump(folder);
+    if (!worthless) check_replaceable(folder);
+    if (folder.exists(kJournalName)) {
+      System system;
+      old_lock_ = lock_journal(folder, 0);
+    }
+    occupied = !worthless;
+  }
+  if (!occupied && writer == Writer::kResumable) {
+    old_lock_ = File();  // the writer itself takes it
+    return;
+  }
+  const auto unnamed =
+      writer == Writer::kResumable ? StagedFolder::Unnamed::kKept : StagedFolder::Unnamed::kRemoved;
+  staged_ = std::make_unique<StagedFolder>(path, unnamed, kManifestName);
+}
+
+DumpPlace::DumpPlace(DumpPlace&&) noexcept = default;
+
+DumpPlace::~DumpPlace() {
+  if (!staged_ || !staged_->in_place() || settled_) return;
+  try {
+    remove_dump(path_);
+    remove_empty_folders(path_);
+  } catch (const Error&) {  // nothing was begun, or somebody else has
+  }
+}
+
+void DumpPlace::settle() {
+  settled_ = true;
+  if (!staged_) return;
+  staged_->take_name();
+  old_lock_ = File();
+  if (!staged_->old().empty()) remove_old(staged_->old());
+  staged_.reset();
+}
+
+}  // namespace rlreplay::format

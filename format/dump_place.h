@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "format/folder.h"
+#include "src/base/staged_folder.h"
+
+namespace rlreplay::format {
+
+/// Where a new dump is built, and how it comes to its name: what can be refused is refused before
+/// any work, and an older dump is as it was until the new one is sealed.
+class DumpPlace {
+ public:
+  enum class Writer {
+    kResumable,  // an unfinished dump is worth keeping: built under its name where nothing is there
+    kOneGo       // it is all or nothing: always built beside
+  };
+
+  /// `replace`: whether a dump that is there gives way to the new one.
+  /// Errors: kUsage where something is there that may not be replaced (no dump, files that are none
+  /// of the dump's, a dump without `replace`) or another process writes there; kEnvironment.
+  DumpPlace(const std::string& path, bool replace, Writer writer);
+  ~DumpPlace();
+  DumpPlace(DumpPlace&&) noexcept;
+
+  /// Where to build it.
+  const std::string& path() const { return staged_ ? staged_->path() : path_; }
+  /// The name that it will have.
+  const std::string& name() const { return path_; }
+
+  /// Gives a dump that is sealed its name and removes the one that it replaces; what is none of
+  /// that dump's files stays beside, and is named on standard error.
+  /// Errors: kEnvironment; then the old one has its name.
+  void settle();
+
+ private:
+  std::string path_;
+  File old_lock_;  // of the dump that is replaced: nobody writes to it meanwhile
+  std::unique_ptr<StagedFolder> staged_;
+  bool settled_ = false;
+};
+
+}  // namespace rlreplay::format

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/dataset.h"
+#include "format/hdf5_file.h"
+#include "src/base/dtype.h"
+#include "src/base/hash.h"
+
+/// What a group of a dump says, whatever its storage (SPEC.md section 7).
+namespace rlreplay::format {
+
+/// A dataset of a group, without its elements.
+struct GroupDataset {
+  std::string name;  // below the group
+  DType dtype = DType::kU8;
+  std::vector<uint64_t> shape;
+  h5::Attributes attributes;
+};
+
+/// Items of one or several parts (ranks) of a group, by field.
+using GroupItems = std::map<std::string, std::vector<Hash>, std::less<>>;
+
+/// The hash of f32 elements that come piece by piece, a NaN being the quiet one without a sign.
+class FloatHash {
+ public:
+  void update(std::span<const std::byte> piece);
+  Hash finish() const { return hasher_.finish(); }
+
+ private:
+  Hasher hasher_;
+};
+
+/// Takes the datasets of one part of a group, one by one and in any order.
+class GroupContent {
+ public:
+  /// The decoded elements of a dataset of the part.
+  using Read = std::function<std::vector<std::byte>(const GroupDataset& dataset)>;
+
+  /// `read` is called for ids, offsets and the like, which say where the samples of the others lie.
+  GroupContent(std::string_view kind, std::vector<GroupDataset> datasets, const Read& read);
+
+  /// `hash`: of `bytes`, where the caller has it.
+  void add(std::string_view name, std::span<const std::byte> bytes,
+           const std::optional<Hash>& hash = {});
+
+  /// Whether `add_floats` may take a dataset: f32, and not one of samples or names.
+  bool is_plain_floats(std::string_view name) const;
+  /// A dataset whose elements were not held at once.
+  void add_floats(std::string_view name, const FloatHash& hash);
+
+  const GroupItems& items() const { return items_; }
+
+ private:
+  /// Where each sample's elements of a dataset begin; one more than there are samples.
+  using Offsets = std::vector<uint64_t>;
+
+  const GroupDataset* find(std::string_view name) const;
+  std::optional<Offsets> read_offsets(std::string_view name, size_t size, const Read& read);
+  void find_samples(const Read& read);
+  void find_columns(const Read& read);
+  std::optional<Offsets> places_of(const GroupDataset& dataset, const Read& read);
+  void add_samples(const GroupDataset& dataset, const Offsets& places,
+                   std::span<const std::byte> bytes);
+  void add_named(const GroupDataset& dataset, std::span<const std::byte> bytes);
+  void put(std::string field, std::string_view key, const GroupDataset& dataset,
+           const std::string& shape, std::span<const std::byte> bytes,
+           const std::optional<Hash>& hash = {});
+  void put_text(std::string field, std::string_view key, const GroupDataset& dataset,
+                const std::string& shape, const std::string& value);
+
+  std::string kind_;
+  std::vector<GroupDataset> datasets_;
+  std::vector<uint64_t> ids_;
+  Offsets tokens_;
+  bool samples_ = false;                                     // they were found, and are sound
+  std::map<std::string, Offsets, std::less<>> places_;       // of columns
+  std::map<std::string, std::vector<std::byte>> presences_;  // of columns that some samples lack
+  std::set<std::string, std::less<>> structure_;  // what says only where the others' elements lie
+  GroupItems items_;
+};
+
+/// The hash of each field.
+std::map<std::string, Hash> field_hashes(GroupItems items);
+
+/// The hash of a group.
+Hash hash_of_fields(const std::map<std::string, Hash>& fields);
+
+/// The hash of each group of a unit that is to be stored; none for a unit of another kind.
+std::map<std::string, Hash> group_contents(std::string_view kind,
+                                           std::span<const Dataset> datasets);
+
+/// Whether groups of a unit of this kind are part of a dump's content.
+bool has_content(std::string_view kind);
+
+}  // namespace rlreplay::format

@@ -1,0 +1,109 @@
+#include "format/hdf5/attributes.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "format/hdf5/b_tree.h"
+#include "format/hdf5/fractal_heap.h"
+#include "format/hdf5/lookup3.h"
+#include "format/hdf5/types.h"
+#include "format/rule.h"
+
+namespace rlreplay::format::h5 {
+namespace {
+
+std::string text_of(Bytes bytes) {
+  const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return std::string(all.substr(0, all.find('\0')));
+}
+
+std::optional<Attribute> value_of(Bytes datatype, const Dataspace& space, Cursor data,
+                                  const File& file) {
+  using Kind = Dataspace::Kind;
+  if (const auto size = text_size(datatype, file)) {
+    if (space.kind != Kind::kScalar) return std::nullopt;
+    return text_of(data.bytes(*size));
+  }
+  if (element_of(datatype) != Element{Element::Kind::kUnsigned, 8}) return std::nullopt;
+  const auto length = space.kind == Kind::kNull ? 0 : space.length();
+  if (!length) return std::nullopt;
+  file.expect(*length <= data.left() / 8, "an attribute without all of its values");
+  std::vector<uint64_t> numbers(static_cast<size_t>(*length));
+  for (uint64_t& n : numbers) n = data.number(8);
+  return numbers;
+}
+
+/// Gathers the attributes of one object.
+class Reader {
+ public:
+  Reader(File& file, const Limits& limits) : file_(file), limits_(limits) {}
+
+  void add(Bytes message);
+  void add_dense(Bytes info);
+  std::vector<NamedAttribute> finish();
+
+ private:
+  File& file_;
+  const Limits& limits_;
+  std::vector<NamedAttribute> all_;
+};
+
+void Reader::add(Bytes message) {
+  if (all_.size() >= limits_.attributes) file_.refuse(Rule::kObjectLimit, "too many attributes");
+  Cursor c(message, file_);
+  c.expect(1, 3, "an attribute of another version than 3");
+  c.expect(1, 0, "an attribute of a shared type");
+  const uint64_t name_size = c.number(2), type_size = c.number(2), space_size = c.number(2);
+  c.skip(1);  // the character set
+  const std::string name = text_of(c.bytes(name_size));
+  const Bytes datatype = c.bytes(type_size);
+  const Dataspace space = dataspace_of(c.bytes(space_size), file_);
+  if (c.left() > limits_.attribute_bytes) {
+    file_.refuse(Rule::kObjectLimit, "an attribute is too large");
+  }
+  all_.push_back({name, value_of(datatype, space, c, file_)});
+}
+
+void Reader::add_dense(Bytes info) {
+  constexpr uint64_t kOrder = 0x01;
+  constexpr size_t kRecord = 8 + 1 + 4 + 4;  // id, flags, order, the name's checksum
+  Cursor c(info, file_);
+  c.expect(1, 0, "attribute information of another version than 0");
+  c.skip((c.byte() & kOrder) != 0 ? 2 : 0);
+  const uint64_t heap_address = c.address(), tree = c.address();
+  if (heap_address == kNowhere) return;
+  FractalHeap heap(file_, heap_address);
+  const auto records =
+      records_of(file_, tree, RecordType::kAttributeName, kRecord, limits_.objects);
+  for (const Bytes record : records) {
+    Cursor fields(record, file_);
+    const Bytes id = fields.bytes(8);
+    fields.expect(1, 0, "a shared attribute");
+    fields.skip(4);
+    add(heap.object(id));
+    const std::string& name = all_.back().name;
+    file_.expect(has_checksum(std::as_bytes(std::span(name)), fields.number(4)),
+                 "an attribute's name does not have its checksum");
+  }
+}
+
+std::vector<NamedAttribute> Reader::finish() {
+  std::ranges::sort(all_, {}, &NamedAttribute::name);
+  file_.expect(std::ranges::adjacent_find(all_, {}, &NamedAttribute::name) == all_.end(),
+               "two attributes of one name");
+  return std::move(all_);
+}
+
+}  // namespace
+
+std::vector<NamedAttribute> attributes_of(File& file, const ObjectHeader& object,
+                                          const Limits& limits) {
+  Reader reader(file, limits);
+  for (const Message& message : object.messages()) {
+    if (message.type == MessageType::kAttribute) reader.add(message.body);
+  }
+  if (const Message* info = object.find(MessageType::kAttributeInfo)) reader.add_dense(info->body);
+  return reader.finish();
+}
+
+}  // namespace rlreplay::format::h5

@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "format/checked_image.h"
+#include "format/dataset.h"
+#include "format/faults.h"
+#include "format/hdf5/attributes.h"
+#include "format/hdf5/links.h"
+#include "format/hdf5/storage.h"
+#include "format/hdf5/types.h"
+#include "format/hdf5_file.h"
+#include "format/rule.h"
+
+namespace rlreplay::format::h5 {
+namespace {
+
+constexpr size_t kMaxChunkBytes = 4 << 20;
+
+bool sound_name(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.' || c == '%';
+  };
+  return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&
+         std::all_of(name.begin(), name.end(), allowed);
+}
+
+/// A name in an error or a path: itself where it is sound.
+std::string printed(const std::string& name) {
+  return sound_name(name) ? name : link_name(name.substr(0, 100));
+}
+
+/// One walk over a file. What breaks a rule of objects or datasets is gathered; what is damaged or
+/// would cost too much ends the walk.
+class Walk {
+ public:
+  Walk(Bytes bytes, const Limits& limits, const std::string& where, Faults& faults)
+      : file_(bytes, where), limits_(limits), faults_(faults) {}
+
+  Contents run() {
+    file_.look_at("/");
+    const uint64_t address = read_superblock();
+    seen_.insert(address);
+    const ObjectHeader root(file_, address);
+    file_.expect(root.find(MessageType::kLinkInfo) != nullptr, "the root is no group");
+    contents_.root = take_attributes(root, "/");
+    visit_links(root, "", 1);
+    std::ranges::sort(contents_.datasets, {}, &DatasetEntry::path);
+    return std::move(contents_);
+  }
+
+ private:
+  uint64_t read_superblock();
+  void visit_links(const ObjectHeader& group, const std::string& prefix, size_t depth);
+  void visit_object(uint64_t address, const std::string& path, size_t depth);
+  Attributes take_attributes(const ObjectHeader& object, const std::string& path);
+  void add_dataset(const ObjectHeader& dataset, const std::string& path);
+  std::optional<Storage> describe(const ObjectHeader& dataset, DatasetEntry& entry);
+  void find_bytes(const Storage& storage, DatasetEntry& entry);
+
+  File file_;
+  const Limits& limits_;
+  Faults& faults_;
+  Contents contents_;
+  std::set<uint64_t> seen_;  // addresses of objects
+  size_t links_ = 0;
+};
+
+/// The address of the root group.
+uint64_t Walk::read_superblock() {
+  constexpr char kSignature[] = "\x89HDF\r\n\x1a\n";
+  Cursor c = file_.block(0, 48, {kSignature, sizeof kSignature - 1});
+  c.expect(1, 3, "a superblock of another version than 3");
+  c.expect(1, 8, "addresses of another size than 8 bytes");
+  c.expect(1, 8, "lengths of another size than 8 bytes");
+  c.expect(1, 0, "a file that was not closed");
+  c.expect(8, 0, "a file with a user block");
+  c.expect(8, kNowhere, "a superblock with an extension");
+  file_.cut(c.number(8));
+  return c.address();
+}
+
+void Walk::visit_links(const ObjectHeader& group, const std::string& prefix, size_t depth) {
+  const std::vector<Link> links = links_of(file_, group, limits_.objects);
+  links_ += links.size();
+  if (links_ > limits_.objects) file_.refuse(Rule::kObjectLimit, "too many objects");
+  for (const Link& link : links) {
+    const std::string path = prefix + printed(link.name);
+    if (!link.hard) {
+      faults_.add(Rule::kObject, "a link that is not a hard link", path);
+    } else if (!sound_name(link.name)) {
+      faults_.add(Rule::kObject, "a name outside the grammar", path);
+    } else if (!seen_.insert(link.target).second) {
+      faults_.add(Rule::kObject, "an object has two names", path);
+    } else {
+      visit_object(link.target, path, depth);
+    }
+  }
+}
+
+void Walk::visit_object(uint64_t address, const std::string& path, size_t depth) {
+  file_.look_at(path);
+  const ObjectHeader object(file_, address);
+  if (object.find(MessageType::kLinkInfo) != nullptr) {
+    if (depth >= limits_.depth) file_.refuse(Rule::kObjectLimit, "groups nest too deep");
+    if (!take_attributes(object, path).empty()) {
+      faults_.add(Rule::kAttribute, "a group has attributes; only the root may", path);
+    }
+    visit_links(object, path + "/", depth + 1);
+  } else if (object.find(MessageType::kLayout) != nullptr) {
+    add_dataset(object, path);
+  } else {
+    faults_.add(Rule::kObject, "neither a group nor a dataset", path);
+  }
+}
+
+Attributes Walk::take_attributes(const ObjectHeader& object, const std::string& path) {
+  Attributes all;
+  for (NamedAttribute& attribute : attributes_of(file_, object, limits_)) {
+    if (attribute.value) {
+      all.emplace(std::move(attribute.name), std::move(*attribute.value));
+    } else {
+      faults_.add(Rule::kAttribute,
+                  "the attribute \"" + printed(attribute.name) + "\" is neither text nor u64",
+                  path);
+    }
+  }
+  return all;
+}
+
+/// Puts the layout into the entry, as far as it is sound; nothing where no bytes can be looked for.
+std::optional<Storage> Walk::describe(const ObjectHeader& dataset, DatasetEntry& entry) {
+  const Message* type = dataset.find(MessageType::kDatatype);
+  const Message* space = dataset.find(MessageType::kDataspace);
+  const Message* filters = dataset.find(MessageType::kFilters);
+  file_.expect(type != nullptr && space != nullptr, "a dataset without type or dataspace");
+  Layout& layout = entry.layout;
+  if (const auto element = element_of(type->body)) {
+    layout.element = *element;
+  } else {
+    faults_.add(Rule::kElement, "a stored type that is not in the list", entry.path);
+  }
+  const auto length = dataspace_of(space->body, file_).length();
+  if (!length) {
+    faults_.add(Rule::kShape, "a dataset that is not one-dimensional and of fixed length",
+                entry.path);
+    return std::nullopt;
+  }
+  if (*length > limits_.dataset_bytes / layout.element.size) {
+    faults_.add(Rule::kDataLimit, "a dataset is larger than this reader may take", entry.path);
+    return std::nullopt;
+  }
+  layout.count = *length;
+  if (dataset.find(MessageType::kExternalFiles) != nullptr) {
+    faults_.add(Rule::kLayout, "raw data in another file", entry.path);
+  }
+  const auto storage = storage_of(dataset.find(MessageType::kLayout)->body, layout.element, file_);
+  const bool chunked = storage && storage->kind != Storage::Kind::kContiguous;
+  if (!storage || (chunked && (storage->chunk == 0 || layout.count == 0 ||
+                               storage->chunk > kMaxChunkBytes / layout.element.size))) {
+    faults_.add(Rule::kLayout, "a layout that is neither contiguous nor sound chunks", entry.path);
+    return std::nullopt;
+  }
+  const auto shuffled =
+      chunked && filters != nullptr ? shuffled_by(filters->body, layout.element, file_) : false;
+  if (!shuffled || chunked != (filters != nullptr)) {
+    faults_.add(Rule::kLayout, "filters other than zstd, or shuffle and zstd", entry.path);
+    return std::nullopt;
+  }
+  layout.chunk = storage->chunk;
+  layout.shuffled = *shuffled;
+  return storage;
+}
+
+void Walk::find_bytes(const Storage& storage, DatasetEntry& entry) {
+  const uint64_t bytes = entry.layout.bytes();
+  if (storage.kind != Storage::Kind::kContiguous) {
+    if (auto chunks = chunks_of(file_, storage, entry.layout)) {
+      entry.pieces = std::move(*chunks);
+    } else {
+      faults_.add(Rule::kChunk, "a stored chunk is absent, or not filtered as it must be",
+                  entry.path);
+    }
+  } else if (bytes > 0) {
+    const auto piece = storage.size == bytes ? file_.find(storage.address, bytes) : std::nullopt;
+    if (!piece) {
+      return faults_.add(Rule::kLayout, "a contiguous dataset without its bytes", entry.path);
+    }
+    entry.pieces.push_back(*piece);
+  }
+}
+
+void Walk::add_dataset(const ObjectHeader& dataset, const std::string& path) {
+  DatasetEntry entry{path, {}, take_attributes(dataset, path), {}};
+  if (const auto storage = describe(dataset, entry)) find_bytes(*storage, entry);
+  contents_.datasets.push_back(std::move(entry));
+}
+
+}  // namespace
+
+Contents contents_of(const CheckedImage& image, const Limits& limits, const std::string& where,
+                     Faults& faults) {
+  constexpr char kSignature[] = "\x89HDF\r\n\x1a\n\x03";  // the last byte: superblock version 3
+  constexpr size_t kSmallest = 48;
+  const Bytes bytes = image.bytes();
+  if (bytes.size() < kSmallest || std::memcmp(bytes.data(), kSignature, 9) != 0) {
+    throw FormatError(Rule::kSignature, "not an HDF5 file with a superblock of version 3", where);
+  }
+  return Walk(bytes, limits, where, faults).run();
+}
+
+}  // namespace rlreplay::format::h5

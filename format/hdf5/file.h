@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "format/rule.h"
+
+namespace rlreplay::format::h5 {
+
+using Bytes = std::span<const std::byte>;
+
+/// The address of what is not there.
+inline constexpr uint64_t kNowhere = UINT64_MAX;
+
+class Cursor;
+
+/// A file in memory, of which blocks are handed out by address. In a sound file no two blocks
+/// overlap, and what lies in a block of a heap is counted once more, so that all of it together is
+/// no more than twice the file: a walk that asks for more goes in circles and is refused. This
+/// bounds time and memory of everything that is read from here.
+class File {
+ public:
+  /// `where` is what errors name, beside the object at hand.
+  File(Bytes bytes, std::string where)
+      : bytes_(bytes), left_(2 * uint64_t{bytes.size()}), where_(std::move(where)) {}
+
+  /// Errors from here on name this object.
+  void look_at(std::string object) { object_ = std::move(object); }
+  /// Throws FormatError.
+  [[noreturn]] void refuse(Rule rule, const std::string& what) const;
+  [[noreturn]] void refuse(const std::string& what) const { refuse(Rule::kContainer, what); }
+  void expect(bool condition, const char* what) const {
+    if (!condition) refuse(what);
+  }
+
+  /// From now on the file is no longer than this.
+  void cut(uint64_t size);
+
+  /// Counts bytes that are used once more. Errors: kContainer for more than there can be.
+  void count(uint64_t size);
+  /// Nothing where it does not lie in the file. Errors: as of `count`.
+  std::optional<Bytes> find(uint64_t address, uint64_t size);
+  /// Errors: also for a block outside of the file.
+  Bytes take(uint64_t address, uint64_t size);
+  /// What a block holds between its signature (where it has one) and the checksum at its end, which
+  /// is compared. Errors: also for another signature or checksum.
+  Cursor block(uint64_t address, uint64_t size, std::string_view signature);
+  /// All from an address on, of which nothing counts as handed out: to find a block's size.
+  Cursor look_ahead(uint64_t address) const;
+
+ private:
+  Bytes bytes_;
+  uint64_t left_;  // bytes that may still be handed out
+  std::string where_, object_;
+};
+
+/// Reads one value after another.
+class Cursor {
+ public:
+  Cursor(Bytes bytes, const File& file) : bytes_(bytes), file_(file) {}
+
+  size_t left() const { return bytes_.size(); }
+  /// Errors (also of the others): kContainer where fewer bytes are left.
+  Bytes bytes(uint64_t count);
+  void skip(uint64_t count) { bytes(count); }
+  /// A little-endian number of 1 to 8 bytes.
+  uint64_t number(size_t size);
+  uint64_t byte() { return number(1); }
+  uint64_t address() { return number(8); }
+  /// A number that can only have this value.
+  void expect(size_t size, uint64_t value, const char* what);
+
+ private:
+  Bytes bytes_;
+  const File& file_;
+};
+
+}  // namespace rlreplay::format::h5

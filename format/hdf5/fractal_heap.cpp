@@ -1,0 +1,155 @@
+#include "format/hdf5/fractal_heap.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "format/hdf5/b_tree.h"
+#include "format/hdf5/lookup3.h"
+
+namespace rlreplay::format::h5 {
+namespace {
+
+constexpr char kOther[] = "a heap of another kind";
+
+uint64_t log2_of(uint64_t power) { return static_cast<uint64_t>(std::bit_width(power)) - 1; }
+size_t bytes_for(uint64_t bits) { return static_cast<size_t>(bits + 7) / 8; }
+
+}  // namespace
+
+FractalHeap::FractalHeap(File& file, uint64_t address) : file_(file), address_(address) {
+  read_header();
+  read_blocks();
+}
+
+void FractalHeap::read_header() {
+  constexpr uint64_t kChecked = 0x02;  // direct blocks have checksums
+  Cursor c = file_.block(address_, 146, "FRHP");
+  c.expect(1, 0, kOther);
+  id_size_ = static_cast<size_t>(c.number(2));
+  c.expect(2, 0, "a heap with filters");
+  file_.expect((c.byte() & kChecked) != 0, "a heap without checksums");
+  const uint64_t max_managed = c.number(4);
+  c.skip(8);  // the next id of a huge object
+  huge_tree_ = c.address();
+  c.skip(10 * 8);  // free space, sizes and counts of objects
+  width_ = c.number(2);
+  start_ = c.number(8);
+  max_direct_ = c.number(8);
+  bits_ = c.number(2);
+  c.skip(2);
+  root_ = c.address();
+  rows_ = c.number(2);
+  constexpr uint64_t kMost = uint64_t{1} << 32;
+  file_.expect(std::has_single_bit(width_) && std::has_single_bit(start_) &&
+                   start_ <= max_direct_ && std::has_single_bit(max_direct_) &&
+                   max_direct_ <= kMost && bits_ < 64 && log2_of(max_direct_) <= bits_ &&
+                   log2_of(width_ * start_) <= bits_ && max_managed > 0,
+               "a heap of odd sizes");
+  offset_size_ = bytes_for(bits_);
+  length_size_ = std::min(bytes_for(log2_of(max_direct_)),
+                          bytes_for(static_cast<uint64_t>(std::bit_width(max_managed))));
+}
+
+/// Rows of an indirect block for `size` bytes of the heap's space.
+uint64_t FractalHeap::max_rows(uint64_t size) const {
+  const uint64_t row = width_ * start_;
+  return size < row ? 0 : log2_of(size) - log2_of(row) + 1;
+}
+
+void FractalHeap::read_blocks() {
+  if (root_ == kNowhere) return;
+  if (rows_ == 0) return read_direct(root_, 0, start_);
+  std::vector<Indirect> open = {{root_, 0, rows_}};
+  while (!open.empty()) {
+    const Indirect block = open.back();
+    open.pop_back();
+    read_indirect(block, open);
+  }
+  std::sort(blocks_.begin(), blocks_.end(),
+            [](const Block& a, const Block& b) { return a.begin < b.begin; });
+}
+
+void FractalHeap::read_indirect(const Indirect& block, std::vector<Indirect>& open) {
+  file_.expect(block.rows > 0 && block.rows <= max_rows(uint64_t{1} << bits_),
+               "a heap block of odd size");
+  const uint64_t children = block.rows * width_;
+  Cursor c = file_.block(block.address, 4 + 1 + 8 + offset_size_ + children * 8 + 4, "FHIB");
+  c.expect(1, 0, kOther);
+  c.expect(8, address_, "a block of another heap");
+  c.expect(offset_size_, block.begin, "a heap block in the wrong place");
+  uint64_t begin = block.begin;
+  for (uint64_t row = 0; row < block.rows; ++row) {
+    const uint64_t size = row_size(row);
+    for (uint64_t column = 0; column < width_; ++column, begin += size) {
+      const uint64_t child = c.address();
+      if (child == kNowhere) continue;
+      if (size <= max_direct_) {
+        read_direct(child, begin, size);
+      } else {
+        open.push_back({child, begin, max_rows(size)});
+      }
+    }
+  }
+}
+
+void FractalHeap::read_direct(uint64_t address, uint64_t begin, uint64_t size) {
+  constexpr size_t kChecksum = 4;
+  const Bytes bytes = file_.take(address, size);
+  Cursor c(bytes, file_);
+  file_.expect(std::memcmp(c.bytes(4).data(), "FHDB", 4) == 0, kOther);
+  c.expect(1, 0, kOther);
+  c.expect(8, address_, "a block of another heap");
+  c.expect(offset_size_, begin, "a heap block in the wrong place");
+  const size_t at = bytes.size() - c.left();
+  const uint64_t checksum = c.number(kChecksum);
+  // It is that of the block with zeros in its place.
+  std::vector<std::byte> copy(bytes.begin(), bytes.end());
+  std::fill_n(copy.begin() + static_cast<ptrdiff_t>(at), kChecksum, std::byte{0});
+  file_.expect(has_checksum(copy, checksum), "a heap block does not have its checksum");
+  blocks_.push_back({begin, bytes});
+}
+
+Bytes FractalHeap::object(Bytes id) {
+  constexpr uint64_t kManaged = 0x00, kHuge = 0x10;  // with version 0
+  file_.expect(id.size() == id_size_, "an id of another heap");
+  Cursor c(id, file_);
+  const uint64_t kind = c.byte();
+  if (kind == kManaged) return managed(c);
+  file_.expect(kind == kHuge, "an object in a heap's id");
+  return huge(c);
+}
+
+Bytes FractalHeap::managed(Cursor id) {
+  const uint64_t offset = id.number(offset_size_), size = id.number(length_size_);
+  const auto after = std::upper_bound(blocks_.begin(), blocks_.end(), offset,
+                                      [](uint64_t at, const Block& b) { return at < b.begin; });
+  constexpr char kOutside[] = "an object outside of its heap";
+  file_.expect(after != blocks_.begin(), kOutside);
+  const Block& block = *std::prev(after);
+  const uint64_t at = offset - block.begin, header = 4 + 1 + 8 + offset_size_ + 4;
+  file_.expect(at >= header && at <= block.bytes.size() && size <= block.bytes.size() - at,
+               kOutside);
+  file_.count(size);
+  return block.bytes.subspan(static_cast<size_t>(at), static_cast<size_t>(size));
+}
+
+/// An object that is too large for a block lies in the file by itself; a B-tree says where.
+Bytes FractalHeap::huge(Cursor id) {
+  constexpr size_t kMost = 200'000;
+  file_.expect(id.left() < 8, "a huge object without a record");
+  if (!has_huge_) {
+    for (const Bytes record :
+         records_of(file_, huge_tree_, RecordType::kHugeObject, 3 * 8, kMost)) {
+      huge_records_[Cursor(record.last(8), file_).number(8)] = record.first(16);
+    }
+    has_huge_ = true;
+  }
+  const auto record = huge_records_.find(id.number(id.left()));
+  file_.expect(record != huge_records_.end(), "a huge object without a record");
+  Cursor place(record->second, file_);
+  const uint64_t address = place.address();
+  return file_.take(address, place.number(8));
+}
+
+}  // namespace rlreplay::format::h5

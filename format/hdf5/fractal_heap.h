@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "format/hdf5/file.h"
+
+namespace rlreplay::format::h5 {
+
+/// The heap that holds the links of a group, or the attributes of an object, where there are many.
+class FractalHeap {
+ public:
+  /// Reads all of its blocks. Errors (also of `object`): FormatError kContainer.
+  FractalHeap(File& file, uint64_t address);
+
+  /// The object of an id, which is what a record of a B-tree names.
+  Bytes object(Bytes id);
+
+ private:
+  /// Of the heap's own space, which is not the file's.
+  struct Block {
+    uint64_t begin;
+    Bytes bytes;
+  };
+  struct Indirect {
+    uint64_t address, begin, rows;
+  };
+
+  void read_header();
+  void read_blocks();
+  void read_indirect(const Indirect& block, std::vector<Indirect>& open);
+  void read_direct(uint64_t address, uint64_t begin, uint64_t size);
+  uint64_t row_size(uint64_t row) const { return row < 2 ? start_ : start_ << (row - 1); }
+  uint64_t max_rows(uint64_t size) const;
+  Bytes managed(Cursor id);
+  Bytes huge(Cursor id);
+
+  File& file_;
+  uint64_t address_;
+  uint64_t huge_tree_ = 0, width_ = 0, start_ = 0, max_direct_ = 0, bits_ = 0, root_ = 0, rows_ = 0;
+  size_t id_size_ = 0, offset_size_ = 0, length_size_ = 0;
+  std::vector<Block> blocks_;  // sorted
+  bool has_huge_ = false;      // whether the next is filled
+  std::map<uint64_t, Bytes> huge_records_;
+};
+
+}  // namespace rlreplay::format::h5

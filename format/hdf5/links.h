@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "format/hdf5/object_header.h"
+
+namespace rlreplay::format::h5 {
+
+struct Link {
+  std::string name;
+  bool hard = true;
+  uint64_t target = kNowhere;  // of a hard link: the address of an object's header
+};
+
+/// The links of a group, those in its header and those in its heap, sorted by name.
+/// Errors: FormatError kContainer, also for more than `most` or two of one name.
+std::vector<Link> links_of(File& file, const ObjectHeader& group, size_t most);
+
+}  // namespace rlreplay::format::h5

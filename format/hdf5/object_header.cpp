@@ -1,0 +1,86 @@
+#include "format/hdf5/object_header.h"
+
+#include <string>
+
+namespace rlreplay::format::h5 {
+namespace {
+
+constexpr size_t kMostMessages = 1 << 16;
+
+bool is_known(uint64_t type) {
+  switch (static_cast<MessageType>(type)) {
+    case MessageType::kNil:
+    case MessageType::kDataspace:
+    case MessageType::kLinkInfo:
+    case MessageType::kDatatype:
+    case MessageType::kFillValue:
+    case MessageType::kLink:
+    case MessageType::kExternalFiles:
+    case MessageType::kLayout:
+    case MessageType::kGroupInfo:
+    case MessageType::kFilters:
+    case MessageType::kAttribute:
+    case MessageType::kContinuation:
+    case MessageType::kAttributeInfo:
+    case MessageType::kReferenceCount:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+ObjectHeader::ObjectHeader(File& file, uint64_t address) : file_(file) {
+  constexpr uint64_t kSizeBits = 0x03, kNumbered = 0x04, kPhaseChange = 0x10, kTimes = 0x20;
+  constexpr char kSignature[] = "OHDR";
+  Cursor ahead = file.look_ahead(address);
+  const size_t room = ahead.left();
+  ahead.skip(sizeof kSignature - 1);
+  ahead.expect(1, 2, "an object header of another version than 2");
+  const uint64_t flags = ahead.byte();
+  ahead.skip(((flags & kTimes) != 0 ? 16 : 0) + ((flags & kPhaseChange) != 0 ? 4 : 0));
+  const uint64_t size = ahead.number(size_t{1} << (flags & kSizeBits));
+  const uint64_t prefix = room - ahead.left();
+  file.expect(size <= room, "an object header lies outside of the file");
+
+  Cursor chunk = file.block(address, prefix + size + 4, kSignature);
+  chunk.skip(prefix - (sizeof kSignature - 1));
+  add_messages(chunk, (flags & kNumbered) != 0);
+  while (!continuations_.empty()) {
+    Cursor place(continuations_.back(), file);
+    continuations_.pop_back();
+    const uint64_t at = place.address(), length = place.number(8);
+    add_messages(file.block(at, length, "OCHK"), (flags & kNumbered) != 0);
+  }
+}
+
+void ObjectHeader::add_messages(Cursor chunk, bool numbered) {
+  constexpr uint64_t kShared = 0x02;
+  const size_t header = numbered ? 6 : 4;
+  while (chunk.left() >= header) {
+    const uint64_t type = chunk.byte(), size = chunk.number(2), flags = chunk.byte();
+    chunk.skip(numbered ? 2 : 0);
+    const Message message{static_cast<MessageType>(type), chunk.bytes(size)};
+    if (!is_known(type)) file_.refuse("a message of type " + std::to_string(type));
+    file_.expect((flags & kShared) == 0, "a shared message");
+    if (message.type == MessageType::kNil) continue;
+    if (message.type == MessageType::kContinuation) {
+      continuations_.push_back(message.body);
+    } else {
+      file_.expect(messages_.size() < kMostMessages, "an object header with too many messages");
+      messages_.push_back(message);
+    }
+  }
+}
+
+const Message* ObjectHeader::find(MessageType type) const {
+  const Message* found = nullptr;
+  for (const Message& message : messages_) {
+    if (message.type != type) continue;
+    file_.expect(found == nullptr, "two messages of a type of which there is one");
+    found = &message;
+  }
+  return found;
+}
+
+}  // namespace rlreplay::format::h5

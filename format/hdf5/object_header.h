@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "format/hdf5/file.h"
+
+namespace rlreplay::format::h5 {
+
+/// The kinds of message that an object's header may hold here.
+enum class MessageType : uint8_t {
+  kNil = 0x00,
+  kDataspace = 0x01,
+  kLinkInfo = 0x02,
+  kDatatype = 0x03,
+  kFillValue = 0x05,
+  kLink = 0x06,
+  kExternalFiles = 0x07,
+  kLayout = 0x08,
+  kGroupInfo = 0x0a,
+  kFilters = 0x0b,
+  kAttribute = 0x0c,
+  kContinuation = 0x10,
+  kAttributeInfo = 0x15,
+  kReferenceCount = 0x16,
+};
+
+struct Message {
+  MessageType type;
+  Bytes body;
+};
+
+/// The messages of a header of version 2, continuations followed.
+/// Errors: FormatError kContainer.
+class ObjectHeader {
+ public:
+  ObjectHeader(File& file, uint64_t address);
+
+  const std::vector<Message>& messages() const { return messages_; }
+  /// The one message of a type; null where there is none.
+  /// Errors: kContainer for two.
+  const Message* find(MessageType type) const;
+
+ private:
+  void add_messages(Cursor chunk, bool numbered);
+
+  File& file_;
+  std::vector<Message> messages_;
+  std::vector<Bytes> continuations_;  // not followed yet
+};
+
+}  // namespace rlreplay::format::h5

@@ -1,0 +1,155 @@
+#include "format/hdf5/storage.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "format/hdf5/lookup3.h"
+
+namespace rlreplay::format::h5 {
+namespace {
+
+constexpr char kOther[] = "an index of chunks of another kind";
+constexpr size_t kChecksum = 4;
+
+/// The index of the chunks of a dataset of fixed length: a header, a block of entries, and where
+/// they are many, pages of them behind the block.
+class FixedArray {
+ public:
+  FixedArray(File& file, uint64_t address, const Layout& layout);
+  std::optional<std::vector<Bytes>> chunks();
+
+ private:
+  void read_entries(Cursor c, uint64_t count);
+  void read_pages(uint64_t address, Bytes there);
+
+  File& file_;
+  uint64_t address_;
+  size_t entry_size_ = 0;
+  uint64_t entries_ = 0, page_entries_ = 0, block_ = 0;
+  std::vector<Bytes> chunks_;
+  bool whole_ = true;
+};
+
+FixedArray::FixedArray(File& file, uint64_t address, const Layout& layout)
+    : file_(file), address_(address) {
+  Cursor c = file.block(address, 4 + 1 + 1 + 1 + 1 + 8 + 8 + kChecksum, "FAHD");
+  c.expect(1, 0, kOther);
+  c.expect(1, 1, kOther);  // chunks with filters
+  entry_size_ = static_cast<size_t>(c.byte());
+  const uint64_t page_bits = c.byte();
+  entries_ = c.number(8);
+  block_ = c.address();
+  file.expect(entry_size_ > 12 && entry_size_ <= 20 && page_bits < 32, kOther);
+  page_entries_ = uint64_t{1} << page_bits;
+  whole_ = entries_ == layout.chunks() && block_ != kNowhere;
+}
+
+std::optional<std::vector<Bytes>> FixedArray::chunks() {
+  if (!whole_) return std::nullopt;
+  const bool paged = entries_ > page_entries_;
+  const uint64_t pages = paged ? (entries_ - 1) / page_entries_ + 1 : 0;
+  const uint64_t bitmap = (pages + 7) / 8;
+  // Each entry takes at least 13 bytes of the file: a count beyond its size cannot be true.
+  file_.expect(entries_ <= file_.look_ahead(0).left() / entry_size_, "a structure ends early");
+  const uint64_t size = 4 + 1 + 1 + 8 + bitmap + (paged ? 0 : entries_ * entry_size_) + kChecksum;
+  Cursor c = file_.block(block_, size, "FADB");
+  c.expect(1, 0, kOther);
+  c.expect(1, 1, kOther);
+  c.expect(8, address_, "an index of another dataset");
+  chunks_.reserve(static_cast<size_t>(entries_));
+  if (paged) {
+    read_pages(block_ + size, c.bytes(bitmap));
+  } else {
+    read_entries(c, entries_);
+  }
+  if (!whole_) return std::nullopt;
+  return std::move(chunks_);
+}
+
+void FixedArray::read_pages(uint64_t address, Bytes there) {
+  for (uint64_t first = 0, page = 0; first < entries_ && whole_; first += page_entries_, ++page) {
+    const auto bit = std::byte{0x80} >> (page % 8);
+    whole_ = (there[static_cast<size_t>(page / 8)] & bit) != std::byte{0};
+    if (!whole_) return;
+    const uint64_t count = std::min(page_entries_, entries_ - first);
+    read_entries(file_.block(address, count * entry_size_ + kChecksum, ""), count);
+    address += count * entry_size_ + kChecksum;
+  }
+}
+
+void FixedArray::read_entries(Cursor c, uint64_t count) {
+  for (uint64_t i = 0; i < count && whole_; ++i) {
+    const uint64_t address = c.address(), size = c.number(entry_size_ - 12), mask = c.number(4);
+    const auto chunk = size == 0 || mask != 0 ? std::nullopt : file_.find(address, size);
+    whole_ = chunk.has_value();
+    if (whole_) chunks_.push_back(*chunk);
+  }
+}
+
+}  // namespace
+
+std::optional<Storage> storage_of(Bytes layout, const Element& element, const File& file) {
+  constexpr uint64_t kContiguous = 1, kChunked = 2;
+  constexpr uint64_t kFilteredSingle = 0x02, kSingleChunk = 1, kFixedArray = 3;
+  Cursor c(layout, file);
+  const uint64_t version = c.byte(), kind = c.byte();
+  Storage out;
+  if (kind == kContiguous && (version == 3 || version == 4)) {
+    out.address = c.address();
+    out.size = c.number(8);
+    return out;
+  }
+  if (kind != kChunked || version != 4) return std::nullopt;
+  const uint64_t flags = c.byte(), rank = c.byte(), width = c.byte();
+  if (rank != 2 || width == 0 || width > 8) return std::nullopt;
+  out.chunk = c.number(static_cast<size_t>(width));
+  if (c.number(static_cast<size_t>(width)) != element.size) return std::nullopt;
+  const uint64_t index = c.byte();
+  if (index == kSingleChunk && flags == kFilteredSingle) {
+    out.kind = Storage::Kind::kSingleChunk;
+    out.size = c.number(8);
+    out.mask = c.number(4);
+  } else if (index == kFixedArray && flags == 0) {
+    out.kind = Storage::Kind::kFixedArray;
+    c.skip(1);  // the size of its pages, which its header says too
+  } else {
+    return std::nullopt;
+  }
+  out.address = c.address();
+  return out;
+}
+
+std::optional<bool> shuffled_by(Bytes filters, const Element& element, const File& file) {
+  constexpr uint64_t kShuffle = 2, kZstd = 32015, kNamed = 256;
+  Cursor c(filters, file);
+  c.expect(1, 2, "filters of another version than 2");
+  const uint64_t count = c.byte();
+  std::vector<uint64_t> ids;
+  for (uint64_t i = 0; i < count; ++i) {
+    ids.push_back(c.number(2));
+    const uint64_t name = ids.back() < kNamed ? 0 : c.number(2);
+    c.skip(2);  // flags
+    const uint64_t parameters = c.number(2);
+    c.skip(name);
+    Cursor values(c.bytes(4 * parameters), file);
+    const bool shuffles = ids.back() == kShuffle;
+    if (shuffles && (parameters != 1 || values.number(4) != element.size)) return std::nullopt;
+  }
+  if (ids == std::vector<uint64_t>{kZstd}) return false;
+  if (ids == std::vector<uint64_t>{kShuffle, kZstd}) return true;
+  return std::nullopt;
+}
+
+std::optional<std::vector<Bytes>> chunks_of(File& file, const Storage& storage,
+                                            const Layout& layout) {
+  if (storage.kind == Storage::Kind::kFixedArray) {
+    if (storage.address == kNowhere) return std::nullopt;
+    return FixedArray(file, storage.address, layout).chunks();
+  }
+  if (layout.chunks() != 1 || storage.mask != 0 || storage.size == 0) return std::nullopt;
+  const auto chunk = file.find(storage.address, storage.size);
+  if (!chunk) return std::nullopt;
+  return std::vector<Bytes>{*chunk};
+}
+
+}  // namespace rlreplay::format::h5

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "format/hdf5/object_header.h"
+#include "format/hdf5_file.h"
+
+namespace rlreplay::format::h5 {
+
+/// Where a dataset's bytes lie, as its layout message says.
+struct Storage {
+  enum class Kind : uint8_t { kContiguous, kSingleChunk, kFixedArray };
+  Kind kind = Kind::kContiguous;
+  uint64_t address = kNowhere;  // of the bytes, the chunk, or the index of chunks
+  uint64_t size = 0;            // stored bytes of what is contiguous or a single chunk
+  uint64_t mask = 0;            // a single chunk's filters that were left out
+  uint64_t chunk = 0;           // elements
+};
+
+/// Nothing for a layout outside of the list, or chunks of another size than the element's.
+/// Errors (also of the others): FormatError kContainer.
+std::optional<Storage> storage_of(Bytes layout, const Element& element, const File& file);
+
+/// Whether chunks are shuffled before zstd; nothing for other filters.
+std::optional<bool> shuffled_by(Bytes filters, const Element& element, const File& file);
+
+/// The stored chunks of a dataset in their order; nothing where one is absent, lies outside of the
+/// file, or was not filtered.
+std::optional<std::vector<Bytes>> chunks_of(File& file, const Storage& storage,
+                                            const Layout& layout);
+
+}  // namespace rlreplay::format::h5

@@ -1,0 +1,80 @@
+#include "src/base/atomic_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "src/base/error.h"
+
+namespace rlreplay {
+namespace {
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == path.npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+/// A name beside `path` that nobody can guess and put a link under.
+std::string temporary_name(const std::string& path) {
+  uint64_t random = 0;
+  if (::getrandom(&random, sizeof random, 0) != sizeof random) {
+    throw Error(ErrorCode::kEnvironment, "the system gives no random bytes", path);
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, ".tmp-%016llx", static_cast<unsigned long long>(random));
+  return path + text;
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(temporary_name(path)) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  file_ = Descriptor(::open(temporary_.c_str(), kFlags, 0666));
+  if (!file_) fail("cannot create the file");
+  unfinished_.emplace([this] { ::unlink(temporary_.c_str()); });
+}
+
+AtomicFile::~AtomicFile() {
+  if (!file_) return;
+  unfinished_.reset();
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail(const char* what) const {
+  throw Error(ErrorCode::kEnvironment, std::string(what) + ": " + std::strerror(errno), path_);
+}
+
+void AtomicFile::write(std::string_view text) {
+  write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+void AtomicFile::write(std::span<const uint8_t> bytes) {
+  constexpr size_t kPiece = size_t{1} << 30;
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_.get(), bytes.data(), std::min(bytes.size(), kPiece));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("cannot write the file");
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(file_.get()) != 0) fail("cannot write the file to disk");
+  unfinished_->finish([this] {
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename the file");
+  });
+  file_.close();
+  const Descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) fail("cannot open the folder");
+  // Some file systems cannot sync a folder and say EINVAL.
+  if (::fsync(folder.get()) != 0 && errno != EINVAL) fail("cannot write the folder to disk");
+}
+
+}  // namespace rlreplay

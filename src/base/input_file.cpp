@@ -1,0 +1,64 @@
+#include "src/base/input_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/descriptor.h"
+#include "src/base/error.h"
+
+namespace rlreplay {
+namespace {
+
+constexpr size_t kPiece = size_t{1} << 20;
+
+[[noreturn]] void refuse(int why, const std::string& path) {
+  const bool absent = why == ENOENT || why == ENOTDIR;
+  throw Error(absent ? ErrorCode::kIncomplete : ErrorCode::kEnvironment,
+              std::string("cannot read the file: ") + std::strerror(why), path);
+}
+
+void check_kind(const struct stat& info, const std::string& path) {
+  if (S_ISREG(info.st_mode)) return;
+  const char* kind = S_ISDIR(info.st_mode)    ? "a folder"
+                     : S_ISFIFO(info.st_mode) ? "a pipe"
+                     : S_ISSOCK(info.st_mode) ? "a socket"
+                                              : "a device";
+  throw Error(ErrorCode::kIncomplete,
+              std::string("cannot read the file: this is ") + kind + ", a file is expected", path);
+}
+
+}  // namespace
+
+void check_regular_file(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) refuse(errno, path);
+  check_kind(info, path);
+}
+
+std::string read_file(const std::string& path, size_t max_bytes, const std::string& what) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat info {};
+  if (file.get() < 0 || ::fstat(file.get(), &info) != 0) refuse(errno, path);
+  check_kind(info, path);
+  std::string text;
+  auto wanted = static_cast<size_t>(info.st_size);
+  while (text.size() <= max_bytes && wanted <= max_bytes) {
+    // Files of the kernel have no size; and one may have grown.
+    const size_t begin = text.size();
+    text.resize(std::max(wanted, begin + std::min(kPiece, max_bytes + 1 - begin)));
+    const ssize_t got = ::read(file.get(), text.data() + begin, text.size() - begin);
+    if (got < 0 && errno != EINTR) refuse(errno, path);
+    text.resize(begin + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return text;
+  }
+  throw Error(ErrorCode::kCorrupt,
+              "the file has more bytes than " + what + " may have, " + std::to_string(max_bytes),
+              path);
+}
+
+}  // namespace rlreplay

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace rlreplay {
+
+/// Holds `path` to be a regular file, or a link to one, so that opening it does not wait and
+/// reading it ends. Errors: kIncomplete where there is nothing, a folder, a pipe or a device;
+/// kEnvironment where the system refuses to say.
+void check_regular_file(const std::string& path);
+
+/// The whole content of a regular file. `what`: in a word or two, for errors ("a golden file").
+/// Errors: as above; kCorrupt above `max_bytes`; kEnvironment where the system refuses to read.
+std::string read_file(const std::string& path, size_t max_bytes, const std::string& what);
+
+}  // namespace rlreplay

@@ -1,0 +1,179 @@
+#include "src/base/staged_folder.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "src/base/error.h"
+#include "src/base/locked_file.h"
+#include "src/base/temporary_folder.h"
+
+namespace rlreplay {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSuffix = ".rlreplay-new";
+constexpr const char* kLock = "lock";
+
+Error failed(const std::string& what, const std::string& where) {
+  return {ErrorCode::kEnvironment, "could not " + what + ": " + std::strerror(errno), where};
+}
+
+/// The path without links and a slash at its end.
+std::string plain_path(const std::string& path) {
+  std::error_code problem;
+  fs::path out = fs::weakly_canonical(fs::absolute(path), problem);
+  if (problem) throw Error(ErrorCode::kEnvironment, problem.message(), path);
+  if (!out.has_filename()) out = out.parent_path();
+  return out.string();
+}
+
+void make_names_durable(const std::string& folder) {
+  const Descriptor file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some file systems cannot sync a folder and say EINVAL.
+  if (!file || (::fsync(file.get()) != 0 && errno != EINVAL)) throw failed("make durable", folder);
+}
+
+bool rename_to(const std::string& from, const std::string& to, unsigned flags) {
+  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0;
+}
+
+bool is_empty_or_absent(const std::string& path) {
+  std::error_code ignored;
+  return !fs::exists(path, ignored) || fs::is_empty(path, ignored);
+}
+
+/// Why no other folder can get this one's name; empty where one can.
+std::string fixed_name(const std::string& path) {
+  struct statx status {};
+  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &status) != 0) return {};
+  if (S_ISLNK(status.stx_mode)) return "a link that leads nowhere";
+  if ((status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0) return "a mount point";
+  const bool writable = ::access(fs::path(path).parent_path().c_str(), W_OK) == 0;
+  return writable ? "" : "in a folder that you may not write to";
+}
+
+}  // namespace
+
+StagedFolder::StagedFolder(const std::string& path, Unnamed unnamed, const std::string& mark)
+    : final_(plain_path(path)),
+      staging_(final_ + kSuffix),
+      content_(staging_ + "/content"),
+      aside_(staging_ + "/old"),
+      keep_(unnamed == Unnamed::kKept) {
+  if (const std::string why = fixed_name(final_); !why.empty()) {
+    in_place_ = fs::is_directory(final_) && is_empty_or_absent(final_);
+    if (!in_place_) {
+      throw Error(ErrorCode::kEnvironment,
+                  "this is " + why + ", so that nothing can take its name: choose another path",
+                  final_);
+    }
+    content_ = final_;
+  } else {
+    open();
+    recover(mark);
+  }
+  if (!keep_) unfinished_.emplace([this] { remove_what_is_built(); });
+}
+
+StagedFolder::~StagedFolder() {
+  if (!named_ && keep_ && !is_empty_or_absent(content_)) return;
+  unfinished_.reset();
+  remove_what_is_built();
+}
+
+void StagedFolder::open() {
+  while (!lock_) {
+    if (::mkdir(staging_.c_str(), 0777) != 0 && errno != EEXIST) {
+      throw failed("make the folder", staging_);
+    }
+    const Descriptor folder(
+        ::open(staging_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!folder && errno == ENOENT) continue;
+    if (!folder) throw failed("open the folder", staging_);
+    const std::string lock = staging_ + "/" + kLock;
+    if (!fs::exists(lock) && !is_empty_or_absent(staging_)) {
+      throw Error(ErrorCode::kUsage,
+                  "a folder of this name is needed to build the new one in, and is somebody's: "
+                  "move it away",
+                  staging_);
+    }
+    try {
+      lock_ = open_locked(folder.get(), kLock, O_RDWR | O_CREAT, lock);
+    } catch (const Error&) {
+      if (!fs::exists(staging_)) continue;  // whoever had it has just ended
+      throw;
+    }
+    if (!lock_) throw Error(ErrorCode::kUsage, "another process is writing to this path", final_);
+  }
+}
+
+void StagedFolder::recover(const std::string& mark) {
+  if (fs::exists(aside_) && !fs::exists(final_)) {  // killed between two renames
+    if (!rename_to(aside_, final_, 0)) throw failed("give the old one its name again", aside_);
+  }
+  if (!mark.empty() && fs::exists(content_ + "/" + mark)) {
+    throw Error(ErrorCode::kUsage,
+                "what lies here is whole, and never took the name " + final_ +
+                    ": move it away, or remove it",
+                content_);
+  }
+  if (!fs::exists(content_) && !fs::exists(aside_)) return;
+  std::cerr << "rlreplay: removes what an interrupted run left in " << staging_ << '\n';
+  remove_tree(content_);
+  remove_tree(aside_);
+}
+
+void StagedFolder::take_name() {
+  const auto last = [this] { exchange(); };
+  try {
+    unfinished_ ? unfinished_->finish(last) : last();
+  } catch (...) {
+    keep_ = true;
+    unfinished_.reset();
+    throw;
+  }
+}
+
+void StagedFolder::exchange() {
+  if (!in_place_) put_in_place();
+  named_ = true;
+  make_names_durable(fs::path(final_).parent_path());
+}
+
+void StagedFolder::put_in_place() {
+  make_names_durable(staging_);
+  if (is_empty_or_absent(final_)) {  // a rename replaces an empty folder, and no other
+    if (rename_to(content_, final_, 0)) return;
+  } else if (rename_to(content_, final_, RENAME_EXCHANGE)) {
+    old_ = rename_to(content_, aside_, 0) ? aside_ : content_;
+    return;
+  } else if ((errno == EINVAL || errno == ENOSYS) && rename_to(final_, aside_, 0)) {
+    old_ = aside_;  // the file system knows no exchange
+    if (rename_to(content_, final_, 0)) return;
+    const int reason = errno;
+    rename_to(aside_, final_, 0);
+    errno = reason;
+  }
+  throw failed(
+      "give the new one its name; it is whole in " + content_ + ", the old one is as it was",
+      final_);
+}
+
+void StagedFolder::remove_what_is_built() noexcept {
+  std::error_code ignored;
+  if (in_place_) return;  // somebody else may have begun there
+  if (!named_) remove_tree(content_);
+  if (!is_empty_or_absent(old_) && !old_.empty()) return;
+  fs::remove(old_, ignored);
+  fs::remove(staging_ + "/" + kLock, ignored);  // under its lock
+  fs::remove(staging_, ignored);
+}
+
+}  // namespace rlreplay

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/base/descriptor.h"
+#include "src/base/unfinished.h"
+
+namespace rlreplay {
+
+/// A folder that is built beside its name and takes the name when it is whole: whoever looks sees
+/// what was there before, or all of the new one. It is built in PATH.rlreplay-new/, which one
+/// process has at a time; what a process left there that was killed is removed by the next.
+class StagedFolder {
+ public:
+  enum class Unnamed { kRemoved, kKept };  // what becomes of one that never takes its name
+
+  /// `path` may be a link to the folder that is replaced; the folder above must be there. An empty
+  /// folder whose name cannot be taken (a mount point) is built in itself, and left. `mark`: a
+  /// leftover with a file of this name is whole, and not removed. Errors: kUsage where another
+  /// process builds there, a whole one was left, or the place beside holds something else;
+  /// kEnvironment.
+  StagedFolder(const std::string& path, Unnamed unnamed, const std::string& mark = {});
+  /// Removes what was built unless it has its name or is to be kept.
+  ~StagedFolder();
+  StagedFolder(const StagedFolder&) = delete;
+  StagedFolder& operator=(const StagedFolder&) = delete;
+
+  /// Where to build: an empty folder, or none yet in one that is there.
+  const std::string& path() const { return content_; }
+  bool in_place() const { return in_place_; }
+
+  /// Gives what was built its name. What had the name, unless it was an empty folder, lies where
+  /// `old()` says: what its owner does not remove stays there.
+  /// Errors: kEnvironment; then the old one has its name, and the new one is kept.
+  void take_name();
+  const std::string& old() const { return old_; }
+
+ private:
+  void open();
+  void recover(const std::string& mark);
+  void exchange();
+  void put_in_place();
+  void remove_what_is_built() noexcept;
+
+  std::string final_, staging_, content_, aside_, old_;
+  bool keep_, in_place_ = false, named_ = false;
+  Descriptor lock_;
+  std::optional<Unfinished> unfinished_;
+};
+
+}  // namespace rlreplay

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <list>
+
+namespace rlreplay {
+
+/// Something that must not outlive the program half made: a temporary folder, a partial file, a
+/// group of processes. A signal that ends the program unwinds no stack; what lives then is undone
+/// by `undo_unfinished`. The list is the process's, as signals are.
+class Unfinished {
+ public:
+  /// `undo` is called by the thread that ends the program, while the owner may still be at work. It
+  /// throws nothing, and makes and ends no object of this class.
+  explicit Unfinished(std::function<void()> undo);
+  /// Its owner has undone it.
+  ~Unfinished();
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+  /// Finishes it by `last`: nothing is undone meanwhile, or ever after unless `last` throws.
+  void finish(const std::function<void()>& last);
+
+ private:
+  std::list<std::function<void()>>::iterator place_;
+  bool listed_ = true;
+};
+
+/// Undoes all that is unfinished, the latest first; whether there was anything. The program must
+/// end next: a thread that begins, finishes or ends something from now on waits for that.
+bool undo_unfinished();
+
+}  // namespace rlreplay

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "src/engine/events.h"
+#include "src/engine/kv_cache.h"
+#include "src/engine/model.h"
+#include "src/engine/rotary.h"
+#include "src/engine/row_batch.h"
+#include "src/engine/runtime.h"
+#include "src/engine/sample.h"
+
+/// Where a number that is not finite comes from. Nothing here runs unless there is one: then the
+/// computation is done once more under a sink that looks.
+namespace rlreplay::engine {
+
+/// The first value that is not finite, in the order in which a step computes.
+struct NotFinite {
+  Event event;
+  uint64_t sample = 0;  // of a tensor with a row per token
+  int64_t position = 0;
+  int64_t column = 0;
+  double value = 0;
+};
+
+/// `forward/1/swiglu/y, inf at position 10, column 33`.
+std::string to_string(const NotFinite& found);
+
+class FiniteWatch : public EventSink {
+ public:
+  /// `inner` sees everything before, and may change it; null where there is none.
+  explicit FiniteWatch(EventSink* inner) : inner_(inner) {}
+
+  const std::optional<NotFinite>& found() const { return found_; }
+
+  bool wants(const Event& event) const override;
+  void rows(const Event& event, const EventView& values,
+            const RowCoordinates& coordinates) override;
+  void whole(const Event& event, const EventView& values) override;
+  void restart() override;
+
+ private:
+  EventSink* inner_;
+  std::optional<NotFinite> found_;
+};
+
+/// Refuses a log-probability or an entropy of a sample that is not finite, naming what in the
+/// forward of the sample was the first. Errors: kCorrupt, always.
+[[noreturn]] void refuse_score(const Runtime& runtime, const Model& model, const RotaryView& rotary,
+                               const Sample& sample, int64_t position, float temperature);
+
+/// The same of the logits from which a token was to be drawn; `batch` is the rows of the forward
+/// that led to them, which is done again.
+[[noreturn]] void refuse_logits(const Runtime& runtime, const Model& model,
+                                const RotaryView& rotary, const RowBatch& batch,
+                                std::span<KvCache* const> caches, uint64_t sample,
+                                int64_t position);
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,98 @@
+#include "src/replay/content_root.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "format/dump_content.h"
+#include "src/base/error.h"
+#include "src/base/json_value.h"
+#include "src/replay/config_file.h"
+#include "src/replay/options.h"
+
+namespace rlreplay::replay {
+namespace {
+
+/// Where a run took place and how long, and what its data say themselves: prompts and rewards, the
+/// samples of a rollout and of a step, which weights and events were recorded.
+constexpr std::string_view kLeftOut[] = {"model",
+                                         "ref-load",
+                                         "save",
+                                         "prompts",
+                                         "input-key",
+                                         "label-key",
+                                         "apply-chat-template",
+                                         "reward",
+                                         "reward-command",
+                                         "reward-time-limit",
+                                         "rollout-batch-size",
+                                         "n-samples-per-prompt",
+                                         "rollout-slots",
+                                         "num-rollout",
+                                         "steps",
+                                         "num-steps-per-rollout",
+                                         "global-batch-size",
+                                         "micro-batch-size",
+                                         "recompute",
+                                         "threads",
+                                         "layout",
+                                         "device",
+                                         "record",
+                                         "weights",
+                                         "rollout-only"};
+
+constexpr char kNone[] = "none";  // an option that was not given
+
+/// Options that take another's value, or have no effect, where they are not given.
+void resolve(std::map<std::string, std::string>& options, const std::string& config,
+             const std::string& where) {
+  if (options["eps-clip-high"] == kNone) options["eps-clip-high"] = options["eps-clip"];
+  if (options["lr-decay-style"] == "constant") {
+    options.erase("lr-decay-iters");
+    options.erase("min-lr");
+  } else if (options["lr-decay-iters"] == kNone) {
+    try {
+      RunOptions run;
+      apply_settings(run, parse_options_json(config, where));
+      check_options(run);
+      options["lr-decay-iters"] = std::to_string(planned_steps(run));
+    } catch (const Error&) {
+      // Options that no run can have count as they are.
+    }
+  }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> content_options(const std::string& meta,
+                                                   const std::string& where) {
+  const JsonDocument document = JsonDocument::parse(meta, where);
+  std::map<std::string, std::string> options;
+  if (const auto config = document.root().find("config"); config && config->is_object()) {
+    for (const auto& [name, value] : config->members()) {
+      if (std::ranges::find(kLeftOut, name) != std::end(kLeftOut)) continue;
+      options[std::string(name)] = value.is_string() ? value.string() : value.dump();
+    }
+    resolve(options, config->dump(), where);
+  }
+  for (const char* name : {"model", "contract"}) {
+    const auto value = document.root().find(name);
+    if (value) options[name] = value->is_string() ? value->string() : value->dump();
+  }
+  return options;
+}
+
+Hash content_root(const format::DumpReader& dump) {
+  std::string text = "rlreplay content root\n";
+  for (const auto& [name, value] : content_options(dump.meta(), "meta")) {
+    text += "option " + name + " " + hash_of(value).hex() + "\n";
+  }
+  for (const auto& [kind, group] : format::content_groups(dump)) {
+    text += kind + " " + group + " " + format::content_of(dump, kind, group).hex() + "\n";
+  }
+  return hash_of(text);
+}
+
+Hash content_root(const std::string& path) { return content_root(format::DumpReader::open(path)); }
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "format/dump_reader.h"
+
+namespace rlreplay::replay {
+
+/// What a dump says of its run that is part of its content, by name: options that can change bits,
+/// as they work out, the model and the numeric contract (format/SPEC.md section 7).
+std::map<std::string, std::string> content_options(const std::string& meta,
+                                                   const std::string& where);
+
+/// The same for runs that computed the same, wherever and however they ran, and for dumps that hold
+/// the same, however they are stored. Of an unfinished dump that of what is whole.
+/// Reads only units that do not say what they hold. Errors: FormatError.
+Hash content_root(const format::DumpReader& dump);
+Hash content_root(const std::string& path);
+
+}  // namespace rlreplay::replay

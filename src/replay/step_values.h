@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/engine/sample.h"
+#include "src/replay/recorded_step.h"
+#include "src/replay/trainer.h"
+
+namespace rlreplay::replay {
+
+/// A recorded column or scalar that a replay does not give.
+struct ValueDifference {
+  std::string name;                // "grad_norm", "advantages"
+  std::optional<uint64_t> sample;  // of the first place that differs; none of a scalar
+  std::optional<int64_t> token;    // in the whole sample, prompt included
+  double record = 0, replay = 0;   // there
+  int64_t compared = 0, different = 0;
+};
+
+/// The numbers that a step recorded beside its events, against those of its replay, by bits.
+struct StepValues {
+  int64_t compared = 0;
+  std::vector<ValueDifference> different;  // causes first: masks, targets, what was computed
+  std::vector<std::string> not_compared;   // recorded, but no number of a replay
+
+  bool identical() const { return different.empty(); }
+};
+
+/// `samples`, `targets`: of the replay, in the order of the record's.
+StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome,
+                          std::span<const engine::Sample> samples,
+                          std::span<const engine::SampleTargets> targets);
+
+/// [{"name": ..., "sample": ..., "token": ..., "record": ..., "replay": ...}, ...]
+std::string values_json(const StepValues& values);
+
+/// A line each for people, at most `most` of them.
+std::string values_text(const StepValues& values, size_t most);
+
+}  // namespace rlreplay::replay

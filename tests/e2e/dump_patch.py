@@ -1,0 +1,167 @@
+"""Dumps taken apart, changed and put together again, with every hash as format/SPEC.md demands."""
+import dataclasses
+import json
+import pathlib
+import shutil
+import sys
+
+import h5py
+import numpy
+import xxhash
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "scripts"))
+import rlreplay_h5  # noqa: E402
+
+STORED = {"bool": "u1", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "u8": "u1",
+          "u16": "<u2", "u32": "<u4", "u64": "<u8", "f32": "<f4", "f64": "<f8"}
+OWN = ("dtype", "shape", "hash", "encoding", "base_unit", "base_hash")
+
+
+def hash_of(data):
+    return xxhash.xxh3_128_hexdigest(bytes(data))
+
+
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def record(body):
+    text = canonical(body)
+    return f'{{"body":{text},"hash":"{hash_of(text.encode())}"}}\n'
+
+
+@dataclasses.dataclass
+class Array:
+    """A dataset: its elements in a row, and what belongs to its content."""
+    values: numpy.ndarray
+    dtype: str
+    shape: list
+    attributes: dict
+
+    def reshaped(self, values, dtype=None):
+        """The same dataset with other elements along the first axis."""
+        rest = int(numpy.prod(self.shape[1:], dtype=int))
+        dtype = dtype or self.dtype
+        values = numpy.asarray(values).astype(STORED[dtype])
+        return Array(values, dtype, [values.size // rest, *self.shape[1:]], self.attributes)
+
+    def content(self):
+        out = f"{self.dtype} {','.join(map(str, self.shape))} {hash_of(self.values.tobytes())}"
+        for name, value in sorted(self.attributes.items()):
+            numbers = not isinstance(value, str)
+            out += f" {name}=" + (",".join(map(str, value)) if numbers else hash_of(value.encode()))
+        return out
+
+
+class Patched:
+    """A dump in memory: `units[PATH][DATASET]`, `meta`, and, by path, the record of each unit."""
+
+    def __init__(self, path):
+        dump = rlreplay_h5.open(path)
+        self.meta = dump.meta
+        self.unstable = {}
+        self.complete = True
+        self.records = {p: dict(record) for p, record in dump.units.items()}
+        self.units = {unit: self._read(dump, unit) for unit in dump.units}
+
+    @staticmethod
+    def _read(dump, unit):
+        datasets = {}
+
+        def visit(name, item):
+            if not isinstance(item, h5py.Dataset):
+                return
+            own = rlreplay_h5._attributes(item)
+            extra = {k: v if isinstance(v, str) else [int(n) for n in v]
+                     for k, v in own.items() if k not in OWN}
+            datasets[name] = Array(dump._bytes(unit, name), own["dtype"],
+                                   [int(n) for n in own["shape"]], extra)
+
+        dump._file(unit).visititems(visit)
+        return datasets
+
+    def at(self, unit, dataset):
+        return self.units[unit][dataset]
+
+    def write(self, path, sealed=True, change=lambda record: None):
+        """Writes the dump with all hashes; `change` may falsify a unit's record."""
+        path = pathlib.Path(path)
+        shutil.rmtree(path, ignore_errors=True)
+        records = []
+        for name, datasets in self.units.items():
+            made = self._write_unit(path, name, datasets)
+            change(made)
+            records.append(made)
+        lines = [record({"line": 0, "format": "rlreplay", "major": 0, "minor": 9,
+                         "must_understand": [], "meta": self.meta})]
+        for i, made in enumerate(records):
+            lines.append(record({"line": i + 1, "previous": lines[-1][-35:-3], "unit": made}))
+        journal = "".join(lines).encode()
+        (path / "journal.jsonl").write_bytes(journal)
+        if not sealed:
+            (path / "INCOMPLETE").write_bytes(b"")
+            return path
+        records.sort(key=lambda made: made["path"])
+        root = "".join(["rlreplay root\n", canonical(self.meta), "\n"]
+                       + [f"{made['path']} {made['content']}\n" for made in records])
+        (path / "manifest.json").write_text(record({
+            "format": "rlreplay", "major": 0, "minor": 9, "must_understand": [], "meta": self.meta,
+            "complete": self.complete, "units": records, "root": hash_of(root.encode()),
+            "journal": {"size": len(journal), "hash": hash_of(journal)},
+            "unstable": self.unstable}))
+        return path
+
+    @staticmethod
+    def _write_unit(folder, name, datasets):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with h5py.File(path, "w", libver=("v110", "v110")) as file:
+            for key, value in (("format", "rlreplay"), ("version", "0.9"), ("unit", name)):
+                _text(file, key, value)
+            for dataset, array in datasets.items():
+                _write_dataset(file, dataset, array)
+        data = path.read_bytes()
+        content = "rlreplay content\n" + "".join(
+            f"{d} {a.content()}\n" for d, a in sorted(datasets.items()))
+        return {"path": name, "size": len(data), "hash": hash_of(data),
+                "content": hash_of(content.encode()),
+                "logical": sum(a.values.nbytes for a in datasets.values()),
+                "groups": sorted({d.split("/")[0] for d in datasets})}
+
+
+def _text(at, key, value):
+    data = value.encode()
+    kind = h5py.h5t.C_S1.copy()
+    kind.set_size(max(1, len(data)))
+    kind.set_strpad(h5py.h5t.STR_NULLPAD)
+    kind.set_cset(h5py.h5t.CSET_UTF8)
+    space = h5py.h5s.create(h5py.h5s.SCALAR)
+    attribute = h5py.h5a.create(at.id, key.encode(), kind, space)
+    attribute.write(numpy.array(data, dtype=f"S{max(1, len(data))}"), mtype=kind)
+
+
+def _numbers(at, key, value):
+    values = numpy.array(value, dtype="<u8")
+    space = h5py.h5s.create_simple(values.shape)
+    h5py.h5a.create(at.id, key.encode(), h5py.h5t.STD_U64LE, space).write(values)
+
+
+def _write_dataset(file, name, array):
+    values = numpy.ascontiguousarray(array.values).reshape(-1)
+    array.values = values
+    group = file.require_group(name.rsplit("/", 1)[0])
+    create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    create.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    create.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    made = h5py.h5d.create(group.id, name.rsplit("/", 1)[1].encode(),
+                           h5py.h5t.py_create(numpy.dtype(STORED[array.dtype])),
+                           h5py.h5s.create_simple(values.shape), create)
+    if values.size:
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    dataset = h5py.Dataset(made)
+    _text(dataset, "dtype", array.dtype)
+    _text(dataset, "hash", hash_of(values.tobytes()))
+    _text(dataset, "encoding", "plain")
+    _numbers(dataset, "shape", array.shape)
+    for key, value in array.attributes.items():
+        (_text if isinstance(value, str) else _numbers)(dataset, key, value)

@@ -1,0 +1,306 @@
+"""One meaning of equal: `diff` says identical if and only if the content roots are equal, whatever is
+changed; and runs that computed the same have one content root, however they ran.
+usage: equal_test.py RLREPLAY"""
+import copy
+import json
+import math
+import random
+import shutil
+import sys
+import unittest
+
+import numpy
+
+from dump_patch import Patched
+from support import FULL, SEED, Case
+
+Case.program = sys.argv[1]
+del sys.argv[1]
+
+DIFFERENT, USAGE, CORRUPT = 1, 2, 3
+SMALL = ("--model", "demo", "--steps", "2", "--rollout-batch-size", "2", "--n-samples-per-prompt",
+         "2", "--rollout-max-response-len", "4")
+LINE = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 0, "prompt_length": 1,
+        "tokens": [1, 2], "log_probs": [-0.5]}
+
+
+class Equal(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.base, _ = cls.capture("base", *SMALL, "--weights", "all", "--record",
+                                  "tensors+stats+values")
+        cls.loaded = Patched(cls.base)
+
+    def content(self, path):
+        result = self.run_program("verify", path, "--json")
+        self.assertNotEqual(result.stdout, "", f"exit {result.returncode}: {result.stderr}")
+        return json.loads(result.stdout)["content"]
+
+    def diff(self, a, b, code, *flags):
+        found, = self.lines("diff", a, b, *flags, code=code)
+        return found
+
+    def identical(self, a, b):
+        """What diff says, held to the content roots."""
+        result = self.run_program("diff", a, b, "--json")
+        self.assertIn(result.returncode, (0, DIFFERENT), result.stderr)
+        found = json.loads(result.stdout)
+        self.assertEqual(found["identical"], result.returncode == 0)
+        self.assertEqual(found["identical"], self.content(a) == self.content(b), found)
+        text = self.run_program("diff", a, b).stdout
+        self.assertLessEqual(len(text.splitlines()), 20, text)
+        for line in text.replace(str(self.folder), "").splitlines():
+            if not line.startswith("first difference: "):  # an event's name is one word
+                self.assertLessEqual(len(line), 80, text)
+        for field in found["fields"]:
+            self.assertLessEqual(field["different"], field["compared"], field)
+        return found["identical"], found
+
+    def imported(self, name, *lines):
+        path = self.folder / (name + ".jsonl")
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        result = self.run_program("import", path, "-o", self.folder / name)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return self.folder / name
+
+    def test_runs_that_computed_the_same(self):
+        """However they ran; the manifest's root tells how."""
+        model = self.folder / "model"
+        result = self.run_program("train", *SMALL[:4], "--save", model)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        shutil.copytree(model, self.folder / "elsewhere")
+        prompts = self.folder / "p.jsonl"
+        prompts.write_text("".join(f'{{"prompt": "{i}+1=", "label": "{i + 1}"}}\n'
+                                   for i in range(4)))
+        (self.folder / "q.jsonl").write_bytes(prompts.read_bytes())
+        run = SMALL[2:] + ("--reward", "exact")
+        first, _ = self.capture("0", "--model", model, "--prompts", prompts, *run)
+        contents, roots = {self.content(first)}, set()
+        for i, flags in enumerate((
+                ("--threads", "1"), ("--micro-batch-size", "1"), ("--recompute",),
+                ("--save", self.folder / "saved"), ("--rollout-slots", "2"),
+                ("--eps-clip-high", "0.2"), ("--lr-decay-iters", "9"))):
+            path, _ = self.capture(str(i + 1), "--model", self.folder / "elsewhere", "--prompts",
+                                   self.folder / "q.jsonl", *run, *flags)
+            with self.subTest(flags):
+                contents.add(self.content(path))
+                roots.add(self.lines("verify", path)[0]["root"])
+                self.assertEqual(len(contents), 1)
+                self.assertTrue(self.identical(first, path)[0])
+        self.assertGreater(len(roots), 3)
+        again = self.folder / "replayed"
+        result = self.run_program("train", "--from", first, "-o", again)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.content(again), self.content(first))
+
+    def test_the_content_root_is_printed(self):
+        root = self.content(self.base)
+        path = self.folder / "printed"
+        result = self.run_program("capture", *SMALL, "-o", path)
+        self.assertIn("content " + self.content(path), result.stdout)
+        self.assertIn(root, self.run_program("show", self.base).stdout)
+        self.assertEqual(self.lines("show", self.base)[0]["content"], root)
+        self.assertIn("content " + root, self.run_program("verify", self.base).stdout)
+        line = self.folder / "line.jsonl"
+        line.write_text(json.dumps(LINE) + "\n")
+        result = self.run_program("import", line, "-o", self.folder / "from line", "--json")
+        self.assertEqual(json.loads(result.stdout)["content"],
+                         self.content(self.folder / "from line"))
+
+    def test_options_that_count_are_named_first(self):
+        for name, flags in (("lr", ("--lr", "0.0006")), ("seed", ("--seed", "7")),
+                            ("eps-clip", ("--eps-clip", "0.3"))):
+            with self.subTest(name):
+                other, _ = self.capture(name, *SMALL, "--weights", "all", "--record",
+                                        "tensors+stats+values", *flags)
+                identical, found = self.identical(self.base, other)
+                self.assertFalse(identical)
+                self.assertIn(name, [o["option"] for o in found["options"]])
+                text = self.run_program("diff", self.base, other).stdout.splitlines()
+                self.assertTrue(text[0].startswith("differ: "), text)
+                self.assertTrue(text[1].startswith(f"options  {name}: "), text)
+
+    def test_stored_in_other_forms(self):
+        """Other types, chunks and encodings of the same values."""
+        dump = copy.deepcopy(self.loaded)
+        tokens = dump.at("rollout/0.h5", "0/tokens")
+        dump.units["rollout/0.h5"]["0/tokens"] = tokens.reshaped(tokens.values, "i64")
+        for unit, datasets in dump.units.items():
+            for name, array in datasets.items():
+                if unit.startswith("train") and array.dtype == "f32" and "events" not in name:
+                    datasets[name] = array.reshaped(array.values, "f64")
+        path = dump.write(self.folder / "wide")
+        self.assertTrue(self.identical(self.base, path)[0])
+        self.assertNotEqual(self.lines("verify", path)[0]["root"],
+                            self.lines("verify", self.base)[0]["root"])
+        order = copy.deepcopy(self.loaded)
+        unit = order.units["train/0-0/rank0.h5"]
+        offsets, ids = unit["0-0/offsets"].values, unit["0-0/sample_id"].values
+        turned = numpy.arange(ids.size)[::-1]
+        for name, array in unit.items():
+            if array.shape == [int(offsets[-1])] and "events" not in name:
+                rows = [array.values[offsets[i]:offsets[i + 1]] for i in turned]
+                unit[name] = array.reshaped(numpy.concatenate(rows))
+        unit["0-0/sample_id"] = unit["0-0/sample_id"].reshaped(ids[turned])
+        lengths = numpy.diff(offsets)[turned]
+        unit["0-0/offsets"] = unit["0-0/offsets"].reshaped(
+            numpy.concatenate([[0], numpy.cumsum(lengths)]))
+        self.assertTrue(self.identical(self.base, order.write(self.folder / "turned"))[0])
+
+    def test_import_of_an_export(self):
+        lines = [{**LINE, "rollout_id": r, "sample_id": s, "reward": s / 2} for r in (0, 1)
+                 for s in range(3)]
+        first = self.imported("first", *lines)
+        again = self.folder / "again.jsonl"
+        result = self.run_program("export", first, "--to", "jsonl", "-o", again)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        result = self.run_program("import", again, "-o", self.folder / "second")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(self.identical(first, self.folder / "second")[0])
+
+    def test_values(self):
+        """The sign of zero, NaN, integers that binary64 has not, scalars of one side."""
+        def differs(a, b):
+            x, y = self.imported("x", {**LINE, **a}), self.imported("y", {**LINE, **b})
+            identical, found = self.identical(x, y)
+            shutil.rmtree(x)
+            shutil.rmtree(y)
+            return not identical, found
+
+        self.assertFalse(differs({}, {})[0])
+        different, found = differs({"log_probs": [-0.0]}, {"log_probs": [0.0]})
+        self.assertTrue(different)
+        self.assertEqual(found["first"]["ulps"], 0)
+        big = 9007199254740992
+        self.assertTrue(differs({"group_id": big}, {"group_id": big + 1})[0])
+        step = {**LINE, "schema": "rlreplay.train/1", "step_id": 0, "rank": 0, "advantages": [1.0]}
+        one = self.imported("one", LINE, step)
+        dump = Patched(one)
+        nan = dump.at("train/0-0/rank0.h5", "0-0/advantages")
+        nan.values[-1] = math.nan
+        a = dump.write(self.folder / "nan")
+        nan.values.view("<u4")[-1] = 0xffc12345
+        b = dump.write(self.folder / "other nan")
+        self.assertTrue(self.identical(a, b)[0])
+        identical, found = self.identical(one, a)
+        self.assertFalse(identical)
+        field, = [f for f in found["fields"] if not f["equal"]]
+        self.assertEqual((field["field"], field["nan"]), ("train/advantages", 1))
+
+    def test_scalars_events_and_states_of_one_side(self):
+        def without(unit, name):
+            dump = copy.deepcopy(self.loaded)
+            dump.units[unit].pop(name)
+            identical, found = self.identical(self.base, dump.write(self.folder / "without"))
+            self.assertFalse(identical)
+            return found
+
+        self.assertEqual(without("train/1-0/rank0.h5", "1-0/entropy")["first"]["field"],
+                         "train/entropy")
+        self.assertEqual(without("weights/1-0/rank0.h5", "1-0/exp_avg/model.norm.weight")
+                         ["first"]["field"], "weights/exp_avg")
+        dump = copy.deepcopy(self.loaded)
+        scalars = dump.at("train/1-0/rank0.h5", "1-0/scalars")
+        names = scalars.attributes["columns"].split("\n")
+        scalars.attributes["columns"] = "\n".join(names[:-1])
+        scalars.values, scalars.shape = scalars.values[:-1], [len(names) - 1]
+        identical, found = self.identical(self.base, dump.write(self.folder / "scalars"))
+        self.assertEqual((identical, found["first"]["field"]), (False, "step/" + names[-1]))
+
+    def test_a_rollout_in_several_units(self):
+        dump = copy.deepcopy(self.loaded)
+        dump.units["rollout/0b.h5"] = {}
+        unit = dump.units["rollout/0.h5"]
+        begin, middle = unit["0/offsets"].values[[0, 2]]
+        for name, array in list(unit.items()):
+            if "events" in name:
+                continue
+            if "_text" in name:
+                del unit[name]
+                continue
+            by_token = name.split("/")[1] in ("tokens", "log_probs", "loss_mask")
+            cut = int(middle) if by_token else 2
+            first, second = array.values[:cut], array.values[cut:]
+            if name == "0/offsets":
+                first, second = array.values[:3], array.values[2:] - middle
+            unit[name] = array.reshaped(first)
+            dump.units["rollout/0b.h5"][name] = array.reshaped(second)
+        path = dump.write(self.folder / "two units")
+        dump.at("rollout/0b.h5", "0/log_probs").values[-1] -= 1
+        other = dump.write(self.folder / "two other units")
+        identical, found = self.identical(path, other)
+        self.assertFalse(identical)
+        self.assertEqual(found["first"]["field"], "rollout/log_probs")
+
+    def test_damage_is_found(self):
+        good, bad = self.folder / "good", self.folder / "bad"
+        shutil.copytree(self.base, good)
+        shutil.copytree(self.base, bad)
+        for unit in ("rollout/1.h5", "weights/1-0/rank0.h5"):
+            data = bytearray((bad / unit).read_bytes())
+            data[len(data) // 2] ^= 1
+            (bad / unit).write_bytes(data)
+            result = self.run_program("diff", good, bad)
+            self.assertEqual(result.returncode, CORRUPT, result.stdout)
+            result = self.run_program("diff", good, bad, "--trust-hashes")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertTrue(result.stdout.startswith("identical by recorded hashes"))
+            shutil.copy(good / unit, bad / unit)
+
+    def test_tolerance(self):
+        dump = copy.deepcopy(self.loaded)
+        dump.at("train/1-0/rank0.h5", "1-0/advantages").values[-1] += 1e-3
+        near = dump.write(self.folder / "near")
+        found = self.diff(self.base, near, 0, "--tolerance", "advantages=0.01")
+        self.assertEqual((found["identical"], found["within_tolerance"]), (False, True))
+        text = self.run_program("diff", self.base, near, "--tolerance", "advantages=0.01").stdout
+        self.assertTrue(text.startswith("not identical, but within --tolerance advantages=0.01\n"))
+        self.diff(self.base, near, DIFFERENT, "--tolerance", "advantages=0.0001")
+        self.diff(self.base, near, DIFFERENT, "--tolerance", "rewards=1")
+        result = self.run_program("diff", self.base, near, "--tolerance", "advantage=1")
+        self.assertEqual(result.returncode, USAGE)
+        self.assertIn("train/advantages", result.stderr)
+
+    def test_random_changes(self):
+        """Whatever is changed, both ways of judging agree; most changes are differences."""
+        choose = random.Random(SEED)
+        print("seed", SEED)
+        different = 0
+        count = 300 if FULL else 25
+        for i in range(count):
+            with self.subTest(i):
+                dump = copy.deepcopy(self.loaded)
+                self.mutate(dump, choose)
+                path = dump.write(self.folder / "mutated")
+                result = self.run_program("diff", self.base, path, "--json")
+                if result.returncode == CORRUPT:
+                    continue  # it could not be read, and says so
+                different += not self.identical(self.base, path)[0]
+        self.assertGreater(different, count // 3)  # most of the others could not be read
+
+    @staticmethod
+    def mutate(dump, choose):
+        kind = choose.randrange(8)
+        if kind == 0:
+            name = choose.choice(sorted(dump.meta["config"]))
+            dump.meta["config"][name] += "1"
+            return name
+        unit = choose.choice(sorted(dump.units))
+        name = choose.choice(sorted(dump.units[unit]))
+        array = dump.units[unit][name]
+        if kind == 1:
+            dump.units[unit].pop(name)
+        elif kind == 2:
+            dump.units.pop(unit)
+            return unit
+        elif array.values.size:
+            at = choose.randrange(array.values.size)
+            raw = array.values.view("u1")
+            raw[at * array.values.itemsize + choose.randrange(array.values.itemsize)] ^= \
+                1 << choose.randrange(8)
+        return unit, name, kind
+
+
+if __name__ == "__main__":
+    unittest.main()

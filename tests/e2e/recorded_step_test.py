@@ -1,0 +1,141 @@
+"""One reading of a recorded step: mismatch, objective and train see the same samples.
+
+usage: recorded_step_test.py RLREPLAY
+"""
+import json
+import os
+import sys
+import unittest
+
+import checkpoints
+import support
+
+support.Case.program = os.path.abspath(sys.argv.pop(1))
+
+CORRUPT = 3
+
+
+def sample(number, **more):
+    return {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": number, "group_id": 0,
+            "prompt_length": 1, "tokens": [1, 2, 3], "log_probs": [-1.0, -2.0],
+            "reward": float(number), **more}
+
+
+def trained(number, rank=0, **more):
+    return {"schema": "rlreplay.train/1", "rollout_id": 0, "step_id": 0, "rank": rank,
+            "sample_id": number, "length": 3, "prompt_length": 1, "old_log_probs": [-1.0, -2.5],
+            "log_probs": [-1.0, -2.5], "advantages": [1.0, -1.0], **more}
+
+
+SAMPLES = [sample(0), sample(1)]
+
+
+class OneReading(support.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.model = checkpoints.write(cls.folder / "model", checkpoints.config())
+        cls.train = ["--model", cls.model, "--threads", "1"]
+
+    def dump(self, lines):
+        path, dump = self.folder / "lines.jsonl", self.folder / "dump"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        made = self.run_program("import", path, "-o", dump, "--force")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return dump
+
+    def readings(self, lines):
+        """What the verbs say of the dump: tokens that count, and what depends on them."""
+        dump = self.dump(lines)
+        apart, = self.lines("mismatch", dump)
+        objective = self.run_program("objective", "--from", dump, "--json")
+        self.assertIn(objective.returncode, (0, 1), objective.stderr)
+        objective = json.loads(objective.stdout.splitlines()[0])
+        # The numbers are made up: a warning that they are not of this model is right.
+        step = self.run_program("train", "--from", dump, *self.train, "--json")
+        self.assertIn(step.returncode, (0, 1), step.stderr)
+        return apart, objective, json.loads(step.stdout.splitlines()[0])
+
+    def refused(self, lines, *words):
+        """All verbs, with one sentence."""
+        dump = self.dump(lines)
+        sentences = set()
+        for verb in (["mismatch", dump], ["objective", "--from", dump],
+                     ["train", "--from", dump, *self.train],
+                     ["train", "--from", dump, *self.train, "--forward"]):
+            result = self.run_program(*verb)
+            self.assertEqual(result.returncode, CORRUPT, (verb, result.stdout, result.stderr))
+            sentences.add(result.stderr.splitlines()[-1].split("dump: ")[-1])
+        self.assertEqual(len(sentences), 1, sentences)
+        for word in words:
+            self.assertIn(word, *sentences)
+
+    def test_replicas_of_a_sample_are_one_sample(self):
+        once = self.readings(SAMPLES + [trained(0), trained(1)])
+        twice = self.readings(SAMPLES + [trained(n, rank) for rank in (0, 1) for n in (0, 1)])
+        self.assertEqual(twice[0]["tokens"], 4)
+        for a, b in zip(once, twice):
+            self.assertEqual({k: v for k, v in a.items() if k != "seconds"},
+                             {k: v for k, v in b.items() if k != "seconds"})
+
+    def test_what_one_rank_lacks_the_other_has(self):
+        lean = {k: v for k, v in trained(0).items() if k not in ("log_probs", "advantages")}
+        parts = self.readings(SAMPLES + [lean, trained(1), trained(0, 1), trained(1, 1)])
+        whole = self.readings(SAMPLES + [trained(0), trained(1)])
+        self.assertEqual(support.bits(parts[2]), support.bits(whole[2]))
+        self.assertEqual(parts[2]["recorded"]["advantages"], 2)
+
+    def test_a_replica_that_differs_is_named_with_both_ranks(self):
+        other = trained(0, 1, advantages=[1.0, -1.5])
+        self.refused(SAMPLES + [trained(0), trained(1), other, trained(1, 1)],
+                     "sample 0 of step 0.0", "advantages", "train/0-0/rank0.h5",
+                     "train/0-0/rank1.h5")
+
+    def test_a_mask_is_the_steps_else_the_rollouts_else_ones(self):
+        far = {"old_log_probs": [-1.0, -9.5], "log_probs": [-1.0, -9.5]}
+        masked = [sample(0, loss_mask=[1, 0]), sample(1, loss_mask=[1, 0])]
+        rows = [trained(0, loss_mask=[1, 0], **far), trained(1, **far)]
+        apart, objective, step = self.readings(masked + rows)
+        self.assertEqual((apart["max"], apart["tokens"], objective["tokens"]), (0, 2, 2))
+        said = self.readings(masked + [rows[0], trained(1, loss_mask=[1, 0], **far)])
+        self.assertEqual(support.bits(step), support.bits(said[2]))
+        # The step's own goes before the rollout's, and without any all tokens count.
+        apart, objective, own = self.readings(
+            masked + [trained(n, loss_mask=[1, 1], **far) for n in (0, 1)])
+        self.assertEqual((apart["max"], apart["tokens"], objective["tokens"]), (7.5, 4, 4))
+        bare = self.readings(SAMPLES + [trained(n, **far) for n in (0, 1)])
+        self.assertEqual((bare[0]["tokens"], bare[1]["tokens"]), (4, 4))
+        self.assertEqual(support.bits(own), support.bits(bare[2]))
+        self.assertNotEqual(own["gradients_digest"], step["gradients_digest"])
+
+    def test_lengths_that_contradict_are_refused(self):
+        self.refused(SAMPLES + [trained(0, prompt_length=2, log_probs=[-1.0], advantages=[1.0],
+                                        old_log_probs=[-1.0]), trained(1)],
+                     "sample 0", "prompt", "rollout 0")
+        long = {k: [-1.0, -1.0, 1.0] for k in ("log_probs", "old_log_probs", "advantages")}
+        self.refused(SAMPLES + [trained(0), trained(1, length=4, **long)], "sample 1", "length")
+        self.refused([sample(0, prompt_length=0, log_probs=[-1.0] * 3), sample(1),
+                      trained(0, prompt_length=0, **long), trained(1)], "sample 0", "no prompt")
+
+    def test_a_native_step_whose_lengths_are_not_the_rollouts(self):
+        try:
+            import rewritten
+        except ImportError:
+            self.skipTest("needs h5py and xxhash")
+        dump, _ = self.capture("native", "--model", "demo", "--steps", "1",
+                               "--rollout-batch-size", "2", "--n-samples-per-prompt", "2")
+
+        def shift(offsets):
+            offsets[1] += 1
+            return offsets
+        bad = rewritten.rewrite(dump, self.folder / "bad",
+                                {"train/0-0/rank0.h5": {"0-0/offsets": shift}})
+        self.assertEqual(self.run_program("verify", bad).returncode, 0)
+        for verb in (["train", "--from"], ["mismatch"], ["objective", "--from"]):
+            result = self.run_program(*verb, bad)
+            self.assertEqual(result.returncode, CORRUPT, (verb, result.stderr))
+            self.assertIn("length", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,261 @@
+"""What a replay says: only what it did, of how much, and why record and replay part.
+
+usage: replay_test.py RLREPLAY RLBISECT
+"""
+import json
+import os
+import sys
+import unittest
+
+try:
+    import rewritten
+except ImportError:
+    sys.exit(77)
+
+import checkpoints
+import support
+
+support.Case.program, support.Case.rlbisect = map(os.path.abspath, sys.argv[1:3])
+del sys.argv[1:3]
+
+USAGE = 2
+DEMO = ["--model", "demo", "--steps", "3", "--rollout-batch-size", "2", "--n-samples-per-prompt",
+        "4", "--threads", "1"]
+STEP, ROLLOUT, STATE = "train/1-0/rank0.h5", "rollout/0.h5", "weights/0-0/rank0.h5"
+
+
+class Replay(support.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.dump, _ = cls.capture("dump", *DEMO)
+
+    def rewrite(self, name, *arguments, **more):
+        return rewritten.rewrite(self.dump, self.folder / name, *arguments, **more)
+
+    def refused(self, words, *arguments):
+        result = self.run_program(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (USAGE, ""),
+                         (arguments, result.stderr))
+        for word in words:
+            self.assertIn(word, result.stderr)
+
+    def report(self, *arguments):
+        """What is printed of a difference: in 80 columns, and after the table in two dozen lines."""
+        result = self.run_program("train", "--from", self.dump, *arguments)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        for line in result.stdout.replace(str(self.dump), "dump").splitlines():
+            if not line.startswith("  rlreplay "):  # a command stays one line
+                self.assertLessEqual(len(line), 80, line)
+        verdict, part, rest = result.stdout.partition("run freely from the first step: ")
+        self.assertTrue(part, result.stdout)
+        self.assertLessEqual(len(rest.splitlines()), 26, rest)
+        return verdict, rest
+
+
+class Held(Replay):
+    def test_every_recorded_number(self):
+        def scalar(i):
+            def change(values):
+                values[i] += 1
+                return values
+            return change
+        names = set()
+        for i in range(8):
+            bad = self.rewrite("bad", {STEP: {"1-0/scalars": scalar(i)}})
+            closing = self.closing("train", "--from", bad, code=1)
+            self.assertEqual((closing["steps"], closing["different"]), (3, 1))
+            found, = closing["different_values"]
+            names.add(found["name"])
+            self.assertIsNone(found["sample"])
+        self.assertEqual(names, {"loss", "pg_loss", "entropy", "kl", "clip_fraction", "grad_norm",
+                                 "clip_scale", "lr"})
+
+    def test_every_recorded_column(self):
+        def last(values):
+            values[-1] = 1 - values[-1]  # of the last sample's response
+            return values
+        columns = ["loss_mask", "log_probs", "entropy", "advantages"]
+        for name in columns:
+            bad = self.rewrite("bad", {STEP: {f"1-0/{name}": last}})
+            found, = self.closing("train", "--from", bad, code=1)["different_values"]
+            self.assertEqual((found["name"], found["different"]), (name, 1))
+            self.assertIsNotNone(found["sample"])
+            text = self.run_program("train", "--from", bad).stdout
+            self.assertIn("recorded numbers of step 1.0 that the replay does not give:\n  " + name,
+                          text)
+
+    def test_what_was_compared_is_said(self):
+        closing = self.closing("train", "--from", self.dump)
+        self.assertIs(closing["identical"], True)
+        self.assertEqual((closing["steps"], closing["recorded_steps"]), (3, 3))
+        self.assertGreater(closing["events"], 100)
+        self.assertGreater(closing["values"], 100)
+        for change in closing["largest_change"].values():
+            self.assertEqual((change["change"], change["step"]), (0, None))
+        last = self.run_program("train", "--from", self.dump).stdout.splitlines()[-1]
+        self.assertEqual(last.strip(),
+                         "largest change: loss 0, grad_norm 0, log-probability 0")
+        text = self.run_program("rollout", "--from", self.dump).stdout.splitlines()
+        self.assertTrue(text[-2].startswith("identical: 3 of 3 rollouts"), text)
+        self.assertRegex(text[-1], r"\d+ tokens of responses, 0 differ; \d+ log-probabilities, "
+                                   "largest change 0")
+
+
+class Refused(Replay):
+    def test_options_without_effect(self):
+        for option, value in [("--model", "/nonexistent"), ("--seed", "7"),
+                              ("--rollout-seed", "7"), ("--rollout-batch-size", "4"),
+                              ("--n-samples-per-prompt", "2"), ("--rollout-max-response-len", "9"),
+                              ("--prompts", "/nonexistent"), ("--reward", "gsm8k"),
+                              ("--num-steps-per-rollout", "2"), ("--global-batch-size", "4"),
+                              ("--ref-load", "/nonexistent"), ("--num-rollout", "1"),
+                              ("--save", "/nonexistent")]:
+            self.refused([option, "no effect on a replay", "--lr"], "train", "--from", self.dump,
+                         option, value)
+        for option, value in [("--rollout-batch-size", "4"), ("--seed", "7")]:
+            self.refused([option, "no effect on a replay"], "rollout", "--from", self.dump, option,
+                         value)
+        self.refused(["/nonexistent"], "train", "--from", self.dump, "--kl-coef", "0.1",
+                     "--ref-load", "/nonexistent")
+
+    def test_what_the_record_says_may_be_said_again(self):
+        result = self.run_program("train", "--from", self.dump, *DEMO[:2], "--rollout-batch-size",
+                                  "2", "--threads", "2", "--micro-batch-size", "3", "--recompute")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        changed = self.run_program("train", "--from", self.dump, "--lr", "1e-3", "--steps", "0")
+        self.assertEqual(changed.returncode, 1)
+        self.assertEqual(changed.stderr, "overridden: lr: 5e-04 -> 0.001\n")
+
+    def test_a_plant_that_is_not_planted(self):
+        train, rollout = ("train", "--from", self.dump), ("rollout", "--from", self.dump)
+        self.refused(["step 9.0 is not replayed", "0.0 to 2.0"], *train, "--inject",
+                     "9.0/forward/0/down/y:0:1")
+        self.refused(["step 2.0 is not replayed"], *train, "--steps", "0..1", "--inject",
+                     "2.0/forward/0/down/y:0:1")
+        self.refused(["no such rollout"], *rollout, "--inject", "9.0/rollout/0/down/y:0:1")
+        for verb, event in ((train, "0.0/rollout/0/down/y"), (rollout, "0.0/backward/0/down/dx")):
+            result = self.run_program(*verb, "--inject", event + ":0:1")
+            self.assertEqual(result.returncode, USAGE, result.stdout)
+            self.assertIn("nothing was planted", result.stderr)
+
+    def test_steps_that_are_not_there(self):
+        for steps in ("3", "1..3", "7..9", "3.."):
+            self.refused(["3 steps"], "train", "--from", self.dump, "--steps", steps)
+
+
+class Incomplete(Replay):
+    def check(self, dump, word, code=0):
+        closing = self.closing("train", "--from", dump, code=code)
+        self.assertIn(word, closing["incomplete"])
+        self.assertIn(word, self.closing("rollout", "--from", dump, code=code)["incomplete"])
+        apart, = self.lines("mismatch", dump)
+        self.assertIn(word, apart["incomplete"])
+        exported, = self.lines("export", dump, "--to", "jsonl", "-o", self.folder / "out.jsonl",
+                               "--force")
+        self.assertIn(word, exported["incomplete"])
+        for verb in (["train", "--from", dump], ["rollout", "--from", dump], ["mismatch", dump],
+                     ["objective", "--from", dump]):
+            result = self.run_program(*verb)
+            self.assertIn("note: ", result.stdout, (verb, result.stderr))
+            self.assertIn(word, result.stdout)
+        result = self.run_program("export", dump, "--to", "jsonl", "-o", "-")
+        self.assertIn(word, result.stderr)
+
+    def test_every_verb_says_so(self):
+        unfinished = self.rewrite("unfinished", sealed=False)
+        self.check(unfinished, "unfinished: 3 steps of it are there")
+        text = self.run_program("train", "--from", unfinished).stdout
+        self.assertIn("identical in the 3 steps that are there", text)
+        self.check(self.rewrite("short", without=["train/2-0/rank0.h5", "rollout/2.h5"]),
+                   "its run had 3 steps, 2 steps of it are there")
+        self.check(self.rewrite("gap", without=[STEP]), "step 1.0 is missing", code=1)
+        self.assertIsNone(self.closing("train", "--from", self.dump)["incomplete"])
+
+
+class Causes(Replay):
+    def test_an_option_is_named_before_the_event(self):
+        table, text = self.report("--lr", "1e-3")
+        self.assertRegex(table, r"\nrecord +\+?-?\d|\n record")
+        self.assertIn("change", table)
+        self.assertTrue(text.startswith("NOT identical from step 0.0 on\n"), text)
+        self.assertRegex(text, r"grad_norm \S+ \(step")
+        self.assertRegex(text, r"\n  options +lr: 5e-04 -> 0.001\n")
+        self.assertLess(text.index("options"), text.index("where"))
+
+    def test_a_coarse_record_is_computed_again(self):
+        injection = "1.0/backward/0/down/dx:5:1"
+        found = self.lines("train", "--from", self.dump, "--inject", injection, code=1)[-1]
+        origin = found["origin"]
+        self.assertEqual(f"{origin['event']}:{origin['index']}:{origin['ulps']}", injection)
+        self.assertIn("computed again with values on both sides", found["note"])
+        _, text = self.report("--inject", injection)
+        self.assertRegex(text, r"distance +\S+, \S+ of it, 1 ulp up")
+
+    def test_two_dumps_with_another_rate(self):
+        other, _ = self.capture("other", *DEMO, "--lr", "1e-3")
+        found, = self.lines(self.dump, other, program=self.rlbisect)
+        self.assertIn({"kind": "options", "text": "lr: 5e-04 -> 0.001"}, found["causes"])
+        self.assertEqual(found["origin"]["op"], "weight")
+        self.assertIsNotNone(found["origin"]["index"])
+
+    def trained(self, name, source):
+        """The same rollouts, trained on as this dump says."""
+        made = self.folder / name
+        self.run_program("train", "--from", source, "-o", made)
+        self.assertTrue((made / "manifest.json").exists())
+        return made
+
+    def test_another_initial_state_is_no_origin(self):
+        def change(values):
+            values[0] *= 1.5
+            return values
+        source = self.rewrite("state", {STATE: {"0-0/parameters/model.norm.weight": change}})
+        found, = self.lines(self.dump, self.trained("moved", source), program=self.rlbisect)
+        self.assertEqual(found["origin"]["class"], "carrier", found["origin"])
+        self.assertIn("state", {cause["kind"] for cause in found["causes"]})
+
+    def test_other_rewards_are_named(self):
+        source = self.rewrite("rewards", {ROLLOUT: {"0/rewards": lambda r: 1 - r}})
+        found, = self.lines(self.dump, self.trained("judged", source), program=self.rlbisect)
+        data = [cause["text"] for cause in found["causes"] if cause["kind"] == "data"]
+        self.assertTrue(data and data[0].startswith("rewards: rollout 0, sample 0: "), data)
+        text = self.run_program(self.dump, self.folder / "judged", program=self.rlbisect).stdout
+        self.assertIn("given different data", text)
+
+    def test_another_estimator_is_no_other_data(self):
+        _, text = self.report("--advantage-estimator", "policy_gradient")
+        self.assertIn("advantage-estimator: grpo -> policy_gradient", text)
+        self.assertNotIn("different data", text)
+
+
+class WrongModel(support.Case):
+    def test_a_wrong_checkpoint_is_said_loudly(self):
+        model = checkpoints.write(self.folder / "model", checkpoints.config())
+        prompts = checkpoints.write_prompts(self.folder / "prompts.jsonl")
+        dump, _ = self.capture("dump", "--model", model, "--prompts", prompts, "--num-rollout", "1",
+                               "--rollout-batch-size", "2", "--n-samples-per-prompt", "2",
+                               "--rollout-max-response-len", "8")
+        rows = [json.loads(line) for line in
+                self.run_program("export", dump, "--to", "jsonl", "-o", "-").stdout.splitlines()]
+        for far in (False, True):
+            path = self.folder / "rows.jsonl"
+            for row in rows:
+                if far and row["schema"] == "rlreplay.train/1":
+                    row["log_probs"] = [x - 2 for x in row["log_probs"]]
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            self.run_program("import", path, "-o", self.folder / "imported", "--force")
+            result = self.run_program("train", "--from", self.folder / "imported", "--model", model,
+                                      "--seed", "3", "--prompts", "/nonexistent")
+            self.assertEqual(result.returncode, int(far), result.stderr)
+            self.assertEqual("is this the model that wrote it?" in result.stderr, far)
+            self.assertIn("no effect on a replay: --prompts", result.stderr)
+            self.assertIn("log-probability " + ("2" if far else "0"), result.stdout)
+            closing = self.closing("train", "--from", self.folder / "imported", "--model", model,
+                                   code=int(far))
+            self.assertIsNone(closing["identical"])
+            self.assertEqual(closing["largest_change"]["log_prob"]["change"] > 1, far)
+
+
+if __name__ == "__main__":
+    unittest.main()

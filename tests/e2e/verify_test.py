@@ -1,0 +1,221 @@
+"""Every promise that `rlreplay verify --help` makes, one check a promise: a dump that breaks it
+alone, with every hash repaired, is found. usage: verify_test.py RLREPLAY"""
+import copy
+import json
+import sys
+import unittest
+
+import numpy
+
+from dump_patch import Patched
+from support import Case
+
+Case.program = sys.argv[1]
+del sys.argv[1]
+
+FINDING, CORRUPT = 1, 3
+SMALL = ("--model", "demo", "--steps", "3", "--rollout-batch-size", "2", "--n-samples-per-prompt",
+         "2")
+
+
+class Verify(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.good, _ = cls.capture("good", *SMALL, "--weights", "all", "--record",
+                                  "tensors+stats+values")
+        cls.plain, _ = cls.capture("plain", *SMALL)
+
+        cls.loaded = {path: Patched(path) for path in (cls.good, cls.plain)}
+
+    def found(self, path, *flags, code):
+        """The codes of the problems, and what is said of the whole."""
+        report, = self.lines("verify", path, *flags, code=code)
+        return {p["code"] for p in report["problems"]}, report
+
+    def patched(self, change, of=None, **options):
+        dump = copy.deepcopy(self.loaded[of or self.good])
+        change(dump)
+        return dump.write(self.folder / "patched", **options)
+
+    def finds(self, codes, change, code=FINDING, deep=True, of=None, **options):
+        path = self.patched(change, of, **options)
+        found, report = self.found(path, *(["--deep"] if deep else []), code=code)
+        self.assertEqual(found & codes, codes, report["problems"])
+        return report
+
+    def test_a_whole_dump(self):
+        for path in (self.good, self.plain, self.patched(lambda dump: None)):
+            found, report = self.found(path, "--deep", code=0)
+            self.assertEqual((found, report["verdict"], report["complete"]),
+                             (set(), "complete", True))
+        text = self.run_program("verify", self.good).stdout.splitlines()
+        self.assertEqual(text[0], f"complete: {self.good}, 9 of 9 units whole, 3 whole steps")
+
+    def test_stored_bytes(self):
+        path = self.patched(lambda dump: None)
+        unit = path / "train/1-0/rank0.h5"
+        data = bytearray(unit.read_bytes())
+        data[len(data) // 2] ^= 1
+        unit.write_bytes(data)
+        found, report = self.found(path, code=CORRUPT)
+        self.assertEqual((found, report["verdict"]), ({"unit-hash"}, "DAMAGED"))
+        text = self.run_program("verify", path).stdout
+        self.assertTrue(text.startswith("DAMAGED"), text)
+        (path / "journal.jsonl").unlink()
+        (path / "manifest.json").write_text("no record\n")
+        self.assertNotIn("root", self.run_program("verify", path).stdout)
+
+    def test_the_record_of_a_unit(self):
+        def other_group(made):
+            if made["path"] == "train/1-0/rank0.h5":
+                made["groups"] = ["7-7"]
+        path = Patched(self.good).write(self.folder / "groups", change=other_group)
+        self.assertEqual(self.found(path, "--deep", code=CORRUPT)[0], {"content"})
+        self.assertEqual(self.run_program("train", "--from", path).returncode, CORRUPT)
+
+        def other_content(made):
+            made["group_contents"] = {g: "0" * 32 for g in made["groups"]}
+        path = Patched(self.good).write(self.folder / "contents", change=other_content)
+        self.assertEqual(self.found(path, "--deep", code=CORRUPT)[0], {"content"})
+
+    def test_all_ranks_rollouts_and_steps(self):
+        def two_ranks(dump):
+            dump.meta["ranks"] = 2
+        report = self.finds({"rank-missing"}, two_ranks, CORRUPT, deep=False)
+        self.assertEqual((report["whole_steps"], report["verdict"]), (0, "INCOMPLETE"))
+
+        def same_rank_twice(dump):
+            dump.meta["ranks"] = 2
+            dump.units["train/0-0/rank00.h5"] = dump.units["train/0-0/rank0.h5"]
+        report = self.finds({"rank-missing"}, same_rank_twice, CORRUPT, deep=False)
+        self.assertEqual(report["whole_steps"], 0)
+        for gone in (["train/1-0/rank0.h5"], ["train/2-0/rank0.h5", "rollout/2.h5"],
+                     ["rollout/1.h5", "train/1-0/rank0.h5"]):
+            with self.subTest(gone):
+                self.finds({"plan-missing"}, lambda dump: [dump.units.pop(u) for u in gone],
+                           CORRUPT, deep=False)
+
+    def test_unfinished_and_recovered(self):
+        path = self.patched(lambda dump: None, sealed=False)
+        report = self.found(path, code=CORRUPT)[1]
+        self.assertEqual((report["verdict"], report["complete"]), ("UNFINISHED", False))
+
+        def recovered(dump):
+            dump.complete = False
+        report = self.found(self.patched(recovered), code=0)[1]
+        self.assertEqual((report["verdict"], report["complete"]), ("recovered", False))
+
+    def test_samples_that_join(self):
+        def add(to, dataset, index=0):
+            def change(dump):
+                dump.at(to, dataset).values[index] += 100
+            return change
+        self.finds({"sample-unknown"}, add("train/1-0/rank0.h5", "1-0/sample_id", -1))
+        self.finds({"event"}, add("rollout/1.h5", "1/tokens", 3))
+
+        def swap(dump):
+            ids = dump.at("rollout/0.h5", "0/sample_id").values
+            ids[0], ids[1] = ids[1], ids[0]
+        self.finds({"meaning"}, swap, CORRUPT)
+
+        def twice(dump):
+            ids = dump.at("train/1-0/rank0.h5", "1-0/sample_id").values
+            ids[0] = ids[1]
+        self.finds({"meaning"}, twice, CORRUPT)
+
+    def test_tokens_against_the_model(self):
+        def vocabulary(dump):
+            dump.at("rollout/1.h5", "1/tokens").values[9] = 2147483646
+        self.finds({"bad-token"}, vocabulary)
+
+        def positions(dump):
+            model = json.loads(dump.meta["model"])
+            model["max_position_embeddings"] = 8
+            dump.meta["model"] = json.dumps(model)
+        self.finds({"too-long"}, positions)
+
+    def test_masks_and_numbers(self):
+        def put(unit, dataset, index, value):
+            def change(dump):
+                dump.at(unit, dataset).values[index] = value
+            return change
+        self.finds({"bad-mask"}, put("rollout/0.h5", "0/loss_mask", 0, 1), of=self.plain)
+        self.finds({"prompt-value"}, put("train/0-0/rank0.h5", "0-0/advantages", 0, 1.5),
+                   of=self.plain)
+        last = -1
+        self.finds({"non-finite"}, put("train/0-0/rank0.h5", "0-0/entropy", last, numpy.nan),
+                   of=self.plain)
+        self.finds({"bad-log-prob"}, put("rollout/0.h5", "0/log_probs", last, 2.0), of=self.plain)
+
+    def test_copies_on_several_ranks(self):
+        def copy(dump):
+            dump.meta["ranks"] = 2
+            for unit in [u for u in dump.units if u.startswith("train/")]:
+                dump.units[unit.replace("rank0", "rank1")] = {
+                    d: a.reshaped(a.values.copy()) for d, a in dump.units[unit].items()}
+        self.found(self.patched(copy, self.plain), "--deep", code=0)
+
+        def differs(dump):
+            copy(dump)
+            dump.at("train/1-0/rank1.h5", "1-0/advantages").values[-1] -= 0.5
+        self.finds({"replica-mismatch"}, differs, of=self.plain)
+
+    def test_events(self):
+        unit, events = "train/1-0/rank0.h5", "1-0/events/"
+
+        def change(dataset, index=0, by=1):
+            def apply(dump):
+                dump.at(unit, dataset).values[index] += by
+            return apply
+        for name, index, by in (("digest", 0, 1), ("row_digest", 5, 1), ("values_f32", 17, 1),
+                                ("values_f64", 0, 1), ("stats", 2, 1), ("run_position", 0, 1),
+                                ("value_start", 0, 1), ("nonfinite", 0, 1)):
+            with self.subTest(name):
+                path = self.patched(change(events + name, index, by))
+                found, report = self.found(path, "--deep", code=FINDING)
+                self.assertTrue(found & {"event", "meaning"}, report["problems"])
+        scalars = Patched(self.good).at(unit, "1-0/scalars").attributes["columns"].split("\n")
+        for name in ("loss", "pg_loss", "entropy", "grad_norm", "clip_scale"):
+            with self.subTest(name):
+                self.finds({"event"}, change("1-0/scalars", scalars.index(name)), of=self.plain)
+        for column in ("log_probs", "entropy", "advantages"):
+            with self.subTest(column):
+                self.finds({"event"}, change("1-0/" + column, -1, -0.5))
+
+        def rollout(dump):
+            dump.at("rollout/1.h5", "1/log_probs").values[-1] -= 0.5
+        self.finds({"event"}, rollout)
+
+        def token(dump):
+            tokens = dump.at("rollout/1.h5", "1/tokens").values
+            tokens[3] = 3 if tokens[3] != 3 else 4
+        self.finds({"event"}, token, of=self.plain)
+
+    def test_states(self):
+        def change(dataset, unit="weights/1-0/rank0.h5", by=1):
+            def apply(dump):
+                dump.at(unit, dataset).values[0] += by
+            return apply
+        for part in ("parameters", "exp_avg", "exp_avg_sq"):
+            with self.subTest(part):
+                self.finds({"state"}, change(f"1-0/{part}/model.norm.weight"))
+        self.finds({"state"}, change("1-0/scalars"))
+
+        def gone(dump):
+            dump.units["weights/1-0/rank0.h5"].pop("1-0/parameters/model.norm.weight")
+        self.finds({"state"}, gone)
+
+    def test_what_a_replay_could_not_read(self):
+        def no_groups(dump):
+            dump.units["rollout/1.h5"].pop("1/group_id")
+        self.finds({"not-replayable"}, no_groups, of=self.plain)
+
+        def torn(dump):
+            names = dump.at("train/1-0/rank0.h5", "1-0/events/tensors")
+            names.values[0] = ord("x")
+        self.finds({"meaning"}, torn, of=self.plain)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <iostream>
+#include <set>
+
+#include "format/faults.h"
+#include "format/hdf5/lookup3.h"
+#include "format/rule.h"
+#include "tests/format/hdf5_blocks.h"
+#include "tests/format/support.h"
+
+/// Metadata of HDF5 that someone chose: checksums and hashes fit, and what they protect does not.
+using namespace rlreplay;
+using namespace rlreplay::format;
+using namespace rlreplay::format::test;
+
+namespace {
+
+constexpr char kPath[] = "rollout/0.h5";
+
+struct Sound {
+  std::string bytes;
+  std::vector<Block> blocks;
+};
+
+template <class Fill>
+Sound unit(Fill&& fill) {
+  ThreadPool pool(1);
+  Packing packing;
+  packing.chunk_bytes = 64 << 10;
+  UnitWriter writer(kPath, pool, packing);
+  fill(writer);
+  const EncodedUnit made = writer.finish();
+  const auto* text = reinterpret_cast<const char*>(made.image.bytes().data());
+  Sound out{{text, made.image.bytes().size()}, {}};
+  out.blocks = find_blocks(out.bytes);
+  return out;
+}
+
+Dataset small(const std::string& path, Random& random) {
+  return dataset(path, DType::kI32, {3}, random);
+}
+
+/// Units whose metadata has all the forms that the writer gives it.
+std::vector<Sound> sound_units() {
+  Random random(31);
+  std::vector<Sound> out;
+  out.push_back(unit([&](UnitWriter& w) {  // links in headers
+    w.add(small("0/tokens", random));
+    w.add(dataset("0/log_probs", DType::kF32, {40'000}, random));
+    w.add(dataset("1/none", DType::kBF16, {0, 3}, random));
+  }));
+  out.push_back(unit([&](UnitWriter& w) {  // links in heaps, with rows of blocks
+    for (int i = 0; i < 120; ++i) w.add(small("0/events/n" + std::to_string(i), random));
+    for (int i = 0; i < 12; ++i) w.add(small(std::to_string(i + 1) + "/x", random));
+  }));
+  out.push_back(unit([&](UnitWriter& w) {  // attributes in heaps, and too large for them
+    for (int d = 0; d < 2; ++d) {
+      Dataset tensor = small("0/d" + std::to_string(d), random);
+      for (int i = 0; i < 14; ++i)
+        tensor.attributes["a" + std::to_string(i)] = std::string(i + 1, 'x');
+      tensor.attributes["columns"] = std::string(5000, 'y');
+      tensor.attributes["start"] = std::vector<uint64_t>{1, 2, 3};
+      w.add(tensor);
+    }
+  }));
+  out.push_back(unit([&](UnitWriter& w) {  // chunks: an index with pages, one without, one alone
+    std::vector<uint8_t> zeros(1100 * (64 << 10));
+    w.add(dataset_of("0/many", DType::kU8, {zeros.size()}, zeros));
+    w.add(dataset("0/few", DType::kF32, {40'000}, random));
+    w.add(dataset("0/one", DType::kF32, {3'000}, random));
+  }));
+  return out;
+}
+
+uint64_t likely_number(Random& random, const Sound& unit) {
+  const uint64_t size = unit.bytes.size();
+  const uint64_t some[] = {
+      0, 1, size, size - 1, UINT64_MAX, UINT64_MAX - 1, uint64_t{1} << 63, 0x10000, 0xff, size / 2};
+  const uint64_t pick = random.below(uint64_t{16});
+  return pick < std::size(some) ? some[pick] : unit.blocks[random.below(unit.blocks.size())].begin;
+}
+
+void mutate(Random& random, const Sound& unit, std::string& file) {
+  const Block& block = unit.blocks[random.below(unit.blocks.size())];
+  const size_t at = block.begin + random.below(block.size);
+  const size_t room = block.begin + block.size - at;
+  switch (random.below(6)) {
+    case 0:
+      file[at] = static_cast<char>(random.bits());
+      break;
+    case 1:
+      file[at] = static_cast<char>(file[at] + (random.below(2) == 0 ? 1 : -1));
+      break;
+    case 2:
+      file[at] ^= static_cast<char>(1 << random.below(8));
+      break;
+    case 3: {  // a piece of another structure
+      const Block& other = unit.blocks[random.below(unit.blocks.size())];
+      const size_t size = std::min({room, other.size, size_t{1} + random.below(size_t{40})});
+      file.replace(at, size, unit.bytes, other.begin, size);
+      break;
+    }
+    default: {  // an address, a size, a count
+      const uint64_t value = likely_number(random, unit);
+      const size_t sizes[] = {1, 2, 4, 8};
+      std::memcpy(&file[at], &value, std::min(room, sizes[random.below(size_t{4})]));
+    }
+  }
+}
+
+/// What the record of the unit must say: an adversary would make it fit.
+UnitRecord record_of(const std::string& bytes, const h5::Contents& contents) {
+  UnitRecord record{kPath, bytes.size(), 0, hash_of(bytes), {}, {}};
+  std::vector<StoredDataset> all;
+  std::set<std::string> groups;
+  for (const h5::DatasetEntry& entry : contents.datasets) {
+    groups.insert(entry.path.substr(0, entry.path.find('/')));
+    StoredDataset d;
+    d.path = entry.path;
+    d.attributes = entry.attributes;
+    const auto text = [&](const char* name) {
+      const auto* value = std::get_if<std::string>(&d.attributes[name]);
+      return value == nullptr ? std::string() : *value;
+    };
+    d.dtype = dtype_from_string(text("dtype")).value_or(DType::kU8);
+    d.hash = Hash::from_hex(text("hash")).value_or(Hash{});
+    if (const auto* shape = std::get_if<std::vector<uint64_t>>(&d.attributes["shape"])) {
+      d.shape = *shape;
+    }
+    for (const char* own : {"dtype", "shape", "hash", "encoding", "base_unit", "base_hash"}) {
+      d.attributes.erase(own);
+    }
+    record.logical += entry.layout.bytes();
+    all.push_back(std::move(d));
+  }
+  record.content = content_of(std::move(all));
+  record.groups.assign(groups.begin(), groups.end());
+  return record;
+}
+
+/// Opens a unit and reads what is in it. Errors: FormatError.
+void open_and_read(const std::string& bytes) {
+  const auto copy = [&] { return copy_of(std::as_bytes(std::span<const char>(bytes))); };
+  Faults faults(kPath);
+  const CheckedImage image(copy(), bytes.size(), hash_of(bytes), kPath);
+  const h5::Contents contents = h5::contents_of(image, {}, kPath, faults);
+  faults.raise();
+  ThreadPool pool(1);
+  const UnitReader reader = UnitReader::open(copy(), record_of(bytes, contents), pool);
+  for (const StoredDataset& d : reader.datasets()) {
+    constexpr uint64_t kMost = uint64_t{128} << 20;
+    if (d.bytes > kMost || d.base) continue;
+    std::vector<std::byte> out(d.bytes);
+    reader.read(d, out);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("lookup3 has the values of its author's text") {
+  const auto of = [](std::string_view text) {
+    return h5::lookup3(std::as_bytes(std::span(text.data(), text.size())));
+  };
+  CHECK(of("") == 0xdeadbeef);
+  CHECK(of("Four score and seven years ago") == 0x17770551);
+}
+
+TEST_CASE("metadata with repaired checksums is refused by a rule or does no harm") {
+  const uint64_t trials = full() ? 3'000 : 300;
+  const std::vector<Sound> units = sound_units();
+  for (const Sound& unit : units) {
+    std::string same = unit.bytes;
+    repair(same, unit.blocks);
+    CHECK(same == unit.bytes);
+    CHECK_NOTHROW(open_and_read(same));
+  }
+  std::set<std::string_view> kinds;
+  for (const Sound& unit : units) {
+    for (const Block& b : unit.blocks)
+      kinds.insert(std::string_view(unit.bytes).substr(b.begin, 4));
+  }
+  for (const char* kind :
+       {"OHDR", "OCHK", "BTHD", "BTIN", "BTLF", "FRHP", "FHDB", "FHIB", "FAHD", "FADB"}) {
+    CAPTURE(kind);
+    CHECK(kinds.contains(kind));
+  }
+  uint64_t refused = 0;
+  double slowest = 0;
+  for (uint64_t trial = 0; trial < trials; ++trial) {
+    Random random(20260102 + trial);
+    const Sound& unit = units[trial % units.size()];
+    std::string file = unit.bytes;
+    for (uint64_t i = 0, n = 1 + random.below(uint64_t{3}); i < n; ++i) mutate(random, unit, file);
+    repair(file, unit.blocks);
+    CAPTURE(trial);
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      open_and_read(file);
+    } catch (const FormatError& e) {
+      CHECK(e.rule() > Rule::kUnitHash);
+      ++refused;
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    slowest = std::max(slowest, took.count());
+  }
+  std::cout << refused << " of " << trials << " refused, the slowest took " << slowest << " s\n";
+  CHECK(refused > trials / 2);
+  CHECK(slowest < 10);
+}
+
+TEST_CASE("structures that are used twice are refused") {
+  // The second dataset's header is the first one's: an object has two names.
+  Random random(32);
+  const Sound unit = ::unit([&](UnitWriter& w) {
+    w.add(small("0/a", random));
+    w.add(small("0/b", random));
+  });
+  std::string file = unit.bytes;
+  const size_t a = file.find(
+                   "\x01"
+                   "a",
+                   48),
+               b = file.find(
+                   "\x01"
+                   "b",
+                   48);
+  REQUIRE(std::max(a, b) < file.size());
+  file.replace(b + 2, 8, file, a + 2, 8);
+  repair(file, unit.blocks);
+  try {
+    open_and_read(file);
+    FAIL("not refused");
+  } catch (const FormatError& e) {
+    CHECK(e.rule() == Rule::kObject);
+  }
+}
