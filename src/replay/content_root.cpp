@@ -9,6 +9,7 @@
 #include "src/base/json_value.h"
 #include "src/replay/config_file.h"
 #include "src/replay/options.h"
+#include "src/replay/recorded_command.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -41,25 +42,51 @@ constexpr std::string_view kLeftOut[] = {"model",
                                          "weights",
                                          "rollout-only"};
 
+using Options = std::map<std::string, std::string>;
+
 constexpr char kNone[] = "none";  // an option that was not given
 
-/// Options that take another's value, or have no effect, where they are not given.
-void resolve(std::map<std::string, std::string>& options, const std::string& config,
-             const std::string& where) {
-  if (options["eps-clip-high"] == kNone) options["eps-clip-high"] = options["eps-clip"];
+Options defaults() {
+  Options out;
+  for (const Option& option : option_table()) {
+    out[std::string(option.name)] = recorded_text(RunOptions(), option);
+  }
+  return out;
+}
+
+/// How long a rate decays is the length of the run, where nothing else is said.
+void resolve_decay(Options& options, const std::string& config, const std::string& where) {
   if (options["lr-decay-style"] == "constant") {
     options.erase("lr-decay-iters");
     options.erase("min-lr");
-  } else if (options["lr-decay-iters"] == kNone) {
-    try {
-      RunOptions run;
-      apply_settings(run, parse_options_json(config, where));
-      check_options(run);
-      options["lr-decay-iters"] = std::to_string(planned_steps(run));
-    } catch (const Error&) {
-      // Options that no run can have count as they are.
-    }
+    return;
   }
+  if (options["lr-decay-iters"] != kNone) return;
+  try {
+    RunOptions run;
+    apply_settings(run, parse_options_json(config, where));
+    check_options(run);
+    options["lr-decay-iters"] = std::to_string(planned_steps(run));
+  } catch (const Error&) {
+    // Options that no run can have count as they are.
+  }
+}
+
+/// The options that are not what they are where nobody gives them, as they work out.
+Options chosen_options(const JsonValue& config, const std::string& where) {
+  const Options unset = defaults();
+  Options options = unset;
+  for (const auto& [name, value] : config.members()) {
+    options[std::string(name)] = value.is_string() ? value.string() : value.dump();
+  }
+  if (options["eps-clip-high"] == options["eps-clip"]) options["eps-clip-high"] = kNone;
+  resolve_decay(options, config.dump(), where);
+  std::erase_if(options, [&](const auto& option) {
+    const auto at = unset.find(option.first);
+    return std::ranges::find(kLeftOut, option.first) != std::end(kLeftOut) ||
+           (at != unset.end() && at->second == option.second);
+  });
+  return options;
 }
 
 }  // namespace
@@ -67,13 +94,9 @@ void resolve(std::map<std::string, std::string>& options, const std::string& con
 std::map<std::string, std::string> content_options(const std::string& meta,
                                                    const std::string& where) {
   const JsonDocument document = JsonDocument::parse(meta, where);
-  std::map<std::string, std::string> options;
+  Options options;
   if (const auto config = document.root().find("config"); config && config->is_object()) {
-    for (const auto& [name, value] : config->members()) {
-      if (std::ranges::find(kLeftOut, name) != std::end(kLeftOut)) continue;
-      options[std::string(name)] = value.is_string() ? value.string() : value.dump();
-    }
-    resolve(options, config->dump(), where);
+    options = chosen_options(*config, where);
   }
   for (const char* name : {"model", "contract"}) {
     const auto value = document.root().find(name);

@@ -4,6 +4,7 @@ usage: equal_test.py RLREPLAY"""
 import copy
 import json
 import math
+import pathlib
 import random
 import shutil
 import sys
@@ -11,7 +12,7 @@ import unittest
 
 import numpy
 
-from dump_patch import Patched
+from dump_patch import Patched, hash_of
 from support import FULL, SEED, Case
 
 Case.program = sys.argv[1]
@@ -20,8 +21,36 @@ del sys.argv[1]
 DIFFERENT, USAGE, CORRUPT = 1, 2, 3
 SMALL = ("--model", "demo", "--steps", "2", "--rollout-batch-size", "2", "--n-samples-per-prompt",
          "2", "--rollout-max-response-len", "4")
+SPEC = (pathlib.Path(__file__).parents[2] / "format/SPEC.md").read_text()
 LINE = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 0, "prompt_length": 1,
         "tokens": [1, 2], "log_probs": [-0.5]}
+
+
+def specified_defaults():
+    """Section 7's list of the options that count, each with the value that does not."""
+    block = SPEC[SPEC.index("\n## 7."):].split("```\n")[5]
+    return dict(word.split("=", 1) for word in block.split())
+
+
+def specified_root(dump):
+    """The content root of a capture, by section 7, from the hashes of its groups."""
+    manifest = json.loads((dump / "manifest.json").read_text())["body"]
+    meta, defaults = manifest["meta"], specified_defaults()
+    config = {name: meta["config"].get(name, value) for name, value in defaults.items()}
+    if config["eps-clip-high"] == config["eps-clip"]:
+        config["eps-clip-high"] = "none"
+    if config["lr-decay-style"] == "constant":
+        del config["lr-decay-iters"], config["min-lr"]
+    elif config["lr-decay-iters"] == "none":
+        config["lr-decay-iters"] = meta["config"]["steps"]
+    options = {name: value for name, value in config.items() if value != defaults[name]}
+    options["model"] = meta["model"]
+    options["contract"] = json.dumps(meta["contract"], sort_keys=True, separators=(",", ":"))
+    lines = [f"option {name} {hash_of(options[name].encode())}\n" for name in sorted(options)]
+    groups = {(unit["path"].split("/")[0], group): content for unit in manifest["units"]
+              for group, content in unit["group_contents"].items()}
+    lines += [f"{kind} {group} {groups[kind, group]}\n" for kind, group in sorted(groups)]
+    return hash_of(("rlreplay content root\n" + "".join(lines)).encode())
 
 
 class Equal(Case):
@@ -107,6 +136,48 @@ class Equal(Case):
         result = self.run_program("import", line, "-o", self.folder / "from line", "--json")
         self.assertEqual(json.loads(result.stdout)["content"],
                          self.content(self.folder / "from line"))
+
+    def test_the_root_is_what_the_specification_says(self):
+        for i, flags in enumerate(((), ("--eps-clip", "0.3", "--eps-clip-high", "0.3"),
+                                   ("--lr-decay-style", "cosine", "--gamma", "0.9"))):
+            with self.subTest(flags):
+                dump, _ = self.capture(f"specified {i}", *SMALL, *flags)
+                self.assertEqual(self.content(dump), specified_root(dump))
+
+    def test_every_option_that_counts_is_in_the_specification(self):
+        """With the value of a run in which it was not given."""
+        unset, _ = self.capture("unset", "--model", "demo", "--steps", "1", "--rollout-batch-size",
+                                "1", "--n-samples-per-prompt", "2")
+        config = Patched(unset).meta["config"]
+        defaults = specified_defaults()
+        self.assertEqual(defaults, {name: config[name] for name in defaults} |
+                         {"rollout-max-response-len": "256", "lr": "1e-06"})
+        left_out = SPEC[SPEC.index("Left out are: all other keys"):]
+        for name in config:
+            self.assertNotEqual(name in defaults, f"`{name}`" in left_out, name)
+
+    def test_an_option_at_its_default_does_not_count(self):
+        """Whether it was given, was not, or is not known to the program that wrote the dump."""
+        given, _ = self.capture("given", *SMALL, "--weights", "all", "--record",
+                                "tensors+stats+values", "--gamma", "1", "--tis-clip-low",
+                                "0", "--value-clip", "0.2", "--advantage-estimator", "grpo")
+        self.assertTrue(self.identical(self.base, given)[0])
+        choose = random.Random(SEED)
+        print("seed", SEED)
+        config, defaults = self.loaded.meta["config"], specified_defaults()
+        names = sorted(defaults)
+        for name in names if FULL else choose.sample(names, 10):
+            with self.subTest(name):
+                dump = copy.deepcopy(self.loaded)
+                del dump.meta["config"][name]
+                path = dump.write(self.folder / "lacks")
+                identical, found = self.identical(self.base, path)
+                self.assertEqual(identical, config[name] == defaults[name])
+                self.assertEqual([o["option"] for o in found["options"]],
+                                 [] if identical else [name])
+        dump = copy.deepcopy(self.loaded)
+        dump.meta["config"]["an-option-of-tomorrow"] = "1"
+        self.assertFalse(self.identical(self.base, dump.write(self.folder / "newer"))[0])
 
     def test_options_that_count_are_named_first(self):
         for name, flags in (("lr", ("--lr", "0.0006")), ("seed", ("--seed", "7")),
@@ -284,7 +355,10 @@ class Equal(Case):
         kind = choose.randrange(8)
         if kind == 0:
             name = choose.choice(sorted(dump.meta["config"]))
-            dump.meta["config"][name] += "1"
+            if choose.random() < 0.5:
+                dump.meta["config"][name] += "1"
+            else:
+                del dump.meta["config"][name]
             return name
         unit = choose.choice(sorted(dump.units))
         name = choose.choice(sorted(dump.units[unit]))
