@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/wrap.h"
 #include "src/engine/event_name.h"
@@ -21,10 +22,6 @@ std::string line(std::string_view label, const std::string& text) {
   std::string out = "  " + std::string(label);
   out.resize(std::max<size_t>(kLabel + 3, out.size() + 1), ' ');
   return out + text + "\n";
-}
-
-std::string counted(int64_t n, std::string_view one) {
-  return std::to_string(n) + " " + std::string(one) + (n == 1 ? "" : "s");
 }
 
 bool is_integer(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32; }

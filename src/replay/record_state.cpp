@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "src/base/counted.h"
 #include "src/replay/recorded_step.h"
 
 namespace rlreplay::replay {
 namespace {
-
-std::string counted(size_t n, const char* one) {
-  return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
-}
 
 /// Of those before the last one, the first that is missing.
 std::string missing_rollout(const RecordedRun& run) {

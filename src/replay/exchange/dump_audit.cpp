@@ -7,6 +7,7 @@
 #include "format/group_name.h"
 #include "format/record.h"
 #include "format/unit.h"
+#include "src/base/counted.h"
 #include "src/base/json_value.h"
 #include "src/base/same_value.h"
 #include "src/replay/dump_meta.h"
@@ -66,10 +67,6 @@ std::optional<size_t> first_difference(const FieldValues& a, const FieldValues& 
         }
       },
       a.values, b.values);
-}
-
-std::string counted(size_t count, const char* one) {
-  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
 }
 
 /// Rollouts and steps that the options of a captured run announce and the dump lacks.

@@ -8,6 +8,7 @@
 
 #include "format/dump_content.h"
 #include "format/rule.h"
+#include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
@@ -153,10 +154,6 @@ std::string histogram_text(const FieldDifference& field) {
     out += (out.empty() ? "" : ", ") + range + ":" + std::to_string(field.ulps[i]);
   }
   return out;
-}
-
-std::string counted(uint64_t count, const char* one) {
-  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
 }
 
 std::string tolerances_text(const DiffArguments& arguments) {
