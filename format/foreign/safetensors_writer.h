@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "format/foreign/safetensors_file.h"
 
@@ -12,5 +14,18 @@ namespace rlreplay::foreign {
 /// tensors give the same bytes.
 /// Errors: kInternal for a tensor whose bytes do not fit its shape or a name twice; kEnvironment.
 void write_safetensors(const std::string& path, std::span<const StoredTensor> tensors);
+
+/// A tensor whose content is not in memory.
+struct TensorHead {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+};
+
+/// The same of tensors whose content `content` gives, in pieces, one tensor after the other.
+/// Errors: those of `content` too.
+using TensorSink = std::function<void(Bytes piece)>;
+void write_safetensors(const std::string& path, std::span<const TensorHead> tensors,
+                       const std::function<void(size_t tensor, const TensorSink& sink)>& content);
 
 }  // namespace rlreplay::foreign

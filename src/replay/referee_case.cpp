@@ -1,7 +1,9 @@
 #include <algorithm>
 
 #include "src/base/error.h"
+#include "src/replay/chosen_ids.h"
 #include "src/replay/referee.h"
+#include "src/replay/replay.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -38,16 +40,24 @@ bool selected(const RefereeSelection& selection, const Sample& s, bool has_group
   return selection.groups && has_group && selection.groups->contains(s.group);
 }
 
-std::vector<Candidate> candidates(const RecordedRun& run, const RefereeSelection& selection) {
+/// What may be chosen among the steps that are.
+struct There {
+  int64_t steps = 0;
+  std::set<uint64_t> samples, groups;
+};
+
+std::vector<Candidate> candidates(const RecordedRun& run, const RefereeSelection& selection,
+                                  There& there) {
   std::vector<Candidate> out;
-  int64_t index = 0;
   for (const int64_t id : recorded_rollouts(run)) {
     RecordedRollout rollout = read_recorded_rollout(run, id);
     const size_t begin = out.size();
     for (RecordedStep& step : rollout.steps) {
-      const int64_t place = index++;
+      const int64_t place = there.steps++;
       if (place < selection.first || place > selection.last) continue;
       for (size_t i = 0; i < step.samples.size(); ++i) {
+        there.samples.insert(step.samples[i].id);
+        if (step.fields[i].group) there.groups.insert(step.samples[i].group);
         if (!selected(selection, step.samples[i], step.fields[i].group)) continue;
         std::vector<int64_t> versions = versions_of(rollout, step.samples[i].id);
         out.push_back(
@@ -113,7 +123,15 @@ bool has_side(const RefereeCase& given) {
 }  // namespace
 
 RefereeCase select_case(const RecordedRun& run, const RefereeSelection& selection) {
-  std::vector<Candidate> all = candidates(run, selection);
+  There there;
+  std::vector<Candidate> all = candidates(run, selection, there);
+  if (there.steps > 0) {
+    check_steps({selection.first, selection.last, false, false, std::nullopt},
+                static_cast<size_t>(there.steps), run.path());
+  }
+  const std::set<uint64_t> none;
+  check_chosen("sample", selection.samples.value_or(none), there.samples, run.path());
+  check_chosen("group", selection.groups.value_or(none), there.groups, run.path());
   if (all.empty()) {
     throw Error(ErrorCode::kUsage, "no sample of the dump is selected", run.path());
   }

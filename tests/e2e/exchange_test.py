@@ -96,6 +96,113 @@ class Import(support.Case):
             self.assertIn("base.pt: sample 0", self.imported(path, code=3)["error"]["where"])
 
 
+class Export(support.Case):
+    """What is not there is refused, and what is not written is named."""
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.dump, _ = cls.capture("dump", "--model", "demo", "--num-rollout", "3",
+                                  "--rollout-batch-size", "2", "--n-samples-per-prompt", "4",
+                                  "--record", "tensors")
+        cls.made = 0
+
+    def export(self, to, *arguments, output="", code=0, dump=None):
+        """The object that is printed, and where the files are."""
+        type(self).made += 1
+        path = self.folder / f"export {self.made}{output}"
+        result = self.run_program("export", dump or self.dump, "--to", to, "-o", path, "--json",
+                                  *arguments)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return json.loads(result.stdout), path
+
+    def refused(self, to, *arguments, output="", dump=None):
+        made, path = self.export(to, *arguments, output=output, code=2, dump=dump)
+        self.assertFalse(path.exists())
+        return made["error"]["message"]
+
+    def test_what_does_not_exist_is_refused(self):
+        for to, output in (("slime", ""), ("slime", ".pt"), ("miles", ""), ("jsonl", "")):
+            said = self.refused(to, "--groups", "1,99", output=output)
+            self.assertEqual(said, "there is no group 99; there are 0..5")
+            said = self.refused(to, "--samples", "99", output=output)
+            self.assertEqual(said, "there is no sample 99; there are 0..23")
+        lines = self.folder / "no groups.jsonl"
+        lines.write_text('{"schema":"rlreplay.sample/1","rollout_id":0,"sample_id":0,"tokens":[1]}\n')
+        self.run_program("import", lines, "-o", self.folder / "no groups")
+        self.assertEqual(self.refused("jsonl", "--groups", "0", dump=self.folder / "no groups"),
+                         "there is no group 0: no groups are recorded")
+
+    def test_one_file_holds_the_rollout_of_the_selection(self):
+        made, path = self.export("slime", "--groups", "3", output=".pt")
+        self.assertEqual(made["files"], [str(path)])
+        shown = self.lines("show", path, "--samples")
+        self.assertEqual([(s["rollout_id"], s["sample_id"]) for s in shown],
+                         [(1, i) for i in range(12, 16)])
+        self.assertIn("training data of 1 step (one .pt file holds a rollout: name a folder)",
+                      made["not_written"])
+        said = self.refused("slime", "--groups", "3,4", output=".pt")
+        self.assertIn("lies in rollouts 1, 2, and one .pt file holds one", said)
+        self.assertIn("the dump holds 3 rollouts", self.refused("slime", output=".pt"))
+
+    def test_rollouts_without_a_chosen_sample_are_not_written(self):
+        made, path = self.export("slime", "--samples", "13")
+        self.assertEqual(sorted(str(p.relative_to(path)) for p in path.rglob("*.pt")),
+                         ["rollout_data/1.pt", "train_data/1.pt"])
+        _, lines = self.export("jsonl", "--samples", "13")
+        rows = [json.loads(line) for line in lines.read_text().splitlines()]
+        self.assertEqual({row["rollout_id"] for row in rows}, {1})
+        self.assertEqual({row["sample_id"] for row in rows if "sample_id" in row},
+                         {12, 13, 14, 15})
+
+    def test_what_is_not_written_is_named(self):
+        weights = "weights and moments of 1 state (rlreplay train --save writes a checkpoint)"
+        for to in ("miles", "relax"):
+            made, path = self.export(to)
+            self.assertEqual(made["not_written"],
+                             ["training data of 3 steps (it is written for slime, or as it was "
+                              "imported)", weights])
+            result = self.run_program("export", self.dump, "--to", to, "-o", path, "--force")
+            self.assertIn("rlreplay: not written: training data of 3 steps", result.stderr)
+        self.assertEqual(self.export("slime")[0]["not_written"], [weights])
+        self.assertEqual(self.export("safetensors")[0]["not_written"], [weights])
+        self.assertEqual(self.export("jsonl")[0]["not_written"],
+                         ["events (lines of JSON have no form for them)", weights])
+        # What was imported comes back whole; of a selection, rollouts.
+        slime, imported = self.export("slime")[1], self.folder / "imported"
+        self.run_program("import", slime, "-o", imported)
+        self.assertEqual(self.export("slime", dump=imported)[0]["not_written"], [])
+        self.assertEqual(self.export("slime", "--groups", "0", dump=imported)[0]["not_written"][0],
+                         "training data of 1 step (of a selection, only what this program trained "
+                         "is written)")
+        self.assertIn("6 imported files as the framework wrote them (export for the framework that "
+                      "did)", self.export("jsonl", dump=imported)[0]["not_written"])
+
+    def test_every_verb_that_selects_refuses_what_is_not_there(self):
+        for words, said in (
+                (["objective", self.dump, "--steps", "0..9"], "the dump has 3 steps"),
+                (["train", self.dump, "--steps", "0..9"], "the dump has 3 steps"),
+                (["train", self.dump, "--forward", "--steps", "0..9"], "the dump has 3 steps"),
+                (["train", self.dump, "--forward", "--steps", "0", "--samples", "1,9"],
+                 "there is no sample 9; there are 0..7"),
+                (["train", self.dump, "--forward", "--steps", "0", "--groups", "2"],
+                 "there is no group 2; there are 0..1"),
+                (["show", self.dump, "--sample", "99"], "there is no sample 99; there are 0..23"),
+                (["show", self.dump, "--sample", "13", "--rollout", "0"],
+                 "there is no sample 13; there are 0..7"),
+                (["show", self.dump, "--rollout", "9", "--samples"],
+                 "there is no rollout 9; there are 0..2"),
+                (["show", self.dump, "--rollout", "9"], "there is no rollout 9; there are 0..2"),
+                (["show", self.dump, "--step", "9.0"],
+                 "there is no step 9.0; there are 0.0, 1.0, 2.0"),
+                (["show", self.dump, "--step", "1.0", "--rank", "1"],
+                 "there is no rank 1; there are 0"),
+                (["show", self.dump, "--step", "1.0", "--tensor", "advantage"],
+                 "did you mean advantages?")):
+            result = self.run_program(*words)
+            self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+            self.assertIn(said, result.stderr)
+
+
 if __name__ == "__main__":
     support.Case.program = sys.argv.pop(1)
     unittest.main()

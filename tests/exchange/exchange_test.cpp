@@ -9,6 +9,7 @@
 #include "format/dump_reader.h"
 #include "format/foreign/canonical_json.h"
 #include "format/foreign/torch_file.h"
+#include "format/rollout_data.h"
 #include "format/verify.h"
 #include "src/replay/exchange/export.h"
 #include "src/replay/exchange/import.h"
@@ -191,7 +192,9 @@ TEST_CASE("a selected sample brings its group along") {
     Selection selection;
     selection.samples = {5};
     const format::DumpReader dump = format::DumpReader::open(folder / "dump");
-    const auto files = export_torch(dump, vendor_of(run), folder / "out", selection);
+    const auto files =
+        export_torch(dump, vendor_of(run), folder / "out", choose_samples(dump, selection, ""))
+            .files;
     const format::RolloutData whole = *find_rollout_data(dump, 0);
     const uint64_t group = whole.group_id->values[5];
     import_to(files.front(), folder / "part");

@@ -88,7 +88,7 @@ std::string through(const TemporaryFolder& folder, const std::string& dump, cons
   out.dump = dump;
   out.to = to;
   out.output = folder / name;
-  const std::vector<std::string> files = export_dump(out);
+  const std::vector<std::string> files = export_dump(out).files;
   ImportOptions in;
   in.paths = {out.output};
   in.output = folder / "again";

@@ -3,16 +3,16 @@
 #include <filesystem>
 #include <iostream>
 
-#include "format/budget.h"
 #include "format/foreign/safetensors_writer.h"
 #include "src/base/atomic_file.h"
+#include "src/base/counted.h"
 #include "src/base/staged_folder.h"
+#include "src/replay/event_store.h"
 #include "src/replay/exchange/jsonl.h"
 
 namespace rlreplay::replay {
 namespace {
 
-using foreign::StoredTensor;
 using format::DumpReader;
 using format::UnitRecord;
 
@@ -23,14 +23,13 @@ void check_output(const ExportOptions& options) {
   throw Error(ErrorCode::kUsage, "it is there already; --force replaces it", options.output);
 }
 
-void write_jsonl(const DumpReader& dump, const ExportOptions& options) {
+void write_jsonl(const DumpReader& dump, const ExportOptions& options,
+                 const std::optional<ChosenSamples>& chosen) {
   if (options.output == "-") {
-    return export_jsonl(dump, options.selection,
-                        [](const std::string& line) { std::cout << line; });
+    return export_jsonl(dump, chosen, [](const std::string& line) { std::cout << line; });
   }
   AtomicFile file(options.output);
-  export_jsonl(dump, options.selection,
-               [&](const std::string& line) { file.write(foreign::as_bytes(line)); });
+  export_jsonl(dump, chosen, [&](const std::string& line) { file.write(foreign::as_bytes(line)); });
   file.commit();
 }
 
@@ -43,32 +42,47 @@ std::string tensor_name(const UnitRecord& unit, const std::string& path) {
          path.substr(slash);
 }
 
+/// All datasets of rollouts and training data as tensors. One unit is in memory at a time: those of
+/// one lie together for each width of elements.
 void write_tensors(const DumpReader& dump, const ExportOptions& options) {
   if (!options.selection.is_all()) {
-    throw Error(ErrorCode::kUsage, "a selection of samples is written for slime, miles and jsonl");
+    throw Error(ErrorCode::kUsage,
+                "a selection of samples is written for slime, miles, relax and jsonl");
   }
-  std::vector<Buffer<std::byte>> contents;
-  std::vector<StoredTensor> tensors;
-  uint64_t held = 0;
+  std::vector<foreign::TensorHead> heads;
+  std::vector<std::pair<const UnitRecord*, std::string>> places;  // unit and dataset of each
   for (const UnitRecord& record : dump.units()) {
     const std::string_view kind = format::kind_of(record.path);
     if (kind != "rollout" && kind != "train") continue;
     const format::UnitReader unit = dump.open_unit(record);
     for (const format::StoredDataset& dataset : unit.datasets()) {
-      format::check_memory(record, dataset.path, held += dataset.bytes);
-      const auto& bytes = contents.emplace_back(dump.read(unit, dataset));
-      tensors.push_back({tensor_name(record, dataset.path),
-                         dataset.dtype,
-                         {dataset.shape.begin(), dataset.shape.end()},
-                         {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}});
+      heads.push_back({tensor_name(record, dataset.path),
+                       dataset.dtype,
+                       {dataset.shape.begin(), dataset.shape.end()}});
+      places.emplace_back(&record, dataset.path);
     }
   }
-  write_safetensors(options.output, tensors);
+  std::optional<format::UnitReader> unit;
+  foreign::write_safetensors(options.output, heads, [&](size_t i, const foreign::TensorSink& sink) {
+    const auto& [record, path] = places[i];
+    if (!unit || unit->record().path != record->path) {
+      unit.reset();
+      unit.emplace(dump.open_unit(*record));
+    }
+    const auto use = [&](std::span<const std::byte> piece) {
+      sink({reinterpret_cast<const uint8_t*>(piece.data()), piece.size()});
+    };
+    const format::StoredDataset& dataset = *unit->find(path);
+    if (!dataset.base) return unit->stream(dataset, use);
+    const Buffer<std::byte> bytes = dump.read(*unit, dataset);
+    use({bytes.data(), bytes.size()});
+  });
 }
 
 /// A folder of files, which is there whole or not at all. Into one that holds something (--force)
 /// the files are moved one by one: what else is there is somebody's.
-std::vector<std::string> write_folder(const DumpReader& dump, const ExportOptions& options) {
+Exported write_folder(const DumpReader& dump, const ExportOptions& options,
+                      const std::optional<ChosenSamples>& chosen) {
   namespace fs = std::filesystem;
   const fs::path output = fs::absolute(options.output).lexically_normal();
   std::error_code ignored;  // the staged folder says what is wrong
@@ -79,9 +93,9 @@ std::vector<std::string> write_folder(const DumpReader& dump, const ExportOption
   }
   StagedFolder staged(options.output, StagedFolder::Unnamed::kRemoved);
   fs::create_directories(staged.path());
-  std::vector<std::string> files = export_torch(dump, options.to, staged.path(), options.selection);
+  Exported made = export_torch(dump, options.to, staged.path(), chosen);
   const bool occupied = fs::exists(output) && !fs::is_empty(output);
-  for (std::string& file : files) {
+  for (std::string& file : made.files) {
     const fs::path name =
         fs::path(options.output) / fs::path(file).lexically_relative(staged.path());
     std::error_code problem;
@@ -91,24 +105,67 @@ std::vector<std::string> write_folder(const DumpReader& dump, const ExportOption
     file = name.string();
   }
   if (!occupied) staged.take_name();
-  return files;
+  return made;
+}
+
+bool has_events(const DumpReader& dump) {
+  for (const UnitRecord& record : dump.units()) {
+    const std::string_view kind = format::kind_of(record.path);
+    if (kind != "rollout" && kind != "train") continue;
+    // All of a kind are recorded alike, and a run that records events does so from its rollout on.
+    return !record.groups.empty() &&
+           replay::has_events(dump.open_unit(record), record.groups.front());
+  }
+  return false;
+}
+
+/// What no export of this form has a place for.
+void note_left_out(const DumpReader& dump, const ExportOptions& options,
+                   std::vector<std::string>& left_out) {
+  const bool frameworks = options.to != "jsonl" && options.to != "safetensors";
+  const bool events = options.to == "safetensors" || (frameworks && options.selection.is_all());
+  if (!events && has_events(dump)) {
+    left_out.push_back(frameworks ? "events (they are those of whole steps, not of a selection)"
+                                  : "events (lines of JSON have no form for them)");
+  }
+  size_t states = 0, kept = 0;
+  for (const UnitRecord& unit : dump.units()) {
+    const std::string_view kind = format::kind_of(unit.path);
+    if (kind == "weights") states += unit.groups.size();
+    if (kind.starts_with("x-") && kind.substr(2) != options.to) ++kept;
+  }
+  if (states > 0) {
+    left_out.push_back("weights and moments of " + counted(states, "state") +
+                       " (rlreplay train --save writes a checkpoint)");
+  }
+  if (kept > 0) {
+    left_out.push_back(counted(kept, "imported file") +
+                       " as the framework wrote them (export for the framework that did)");
+  }
+}
+
+Exported write(const DumpReader& dump, const ExportOptions& options) {
+  if (options.to == "safetensors") {
+    write_tensors(dump, options);
+    return {{options.output}, {}};
+  }
+  const auto chosen = choose_samples(dump, options.selection, options.dump);
+  if (options.to == "jsonl") {
+    write_jsonl(dump, options, chosen);
+    return {{options.output}, {}};
+  }
+  return options.output.ends_with(".pt") ? export_torch(dump, options.to, options.output, chosen)
+                                         : write_folder(dump, options, chosen);
 }
 
 }  // namespace
 
-std::vector<std::string> export_dump(const ExportOptions& options) {
+Exported export_dump(const ExportOptions& options) {
   check_output(options);
   const DumpReader dump = DumpReader::open(options.dump);
-  if (options.to == "jsonl") {
-    write_jsonl(dump, options);
-  } else if (options.to == "safetensors") {
-    write_tensors(dump, options);
-  } else if (options.output.ends_with(".pt")) {
-    return export_torch(dump, options.to, options.output, options.selection);
-  } else {
-    return write_folder(dump, options);
-  }
-  return {options.output};
+  Exported made = write(dump, options);
+  note_left_out(dump, options, made.left_out);
+  return made;
 }
 
 }  // namespace rlreplay::replay

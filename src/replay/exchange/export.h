@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "src/replay/exchange/export_torch.h"
 
@@ -17,8 +16,9 @@ struct ExportOptions {
 
 /// Writes a dump's rollouts and training data in another form: a folder of .pt files for the
 /// frameworks (or one .pt file, where the dump has only one rollout), a file otherwise.
-/// Errors: kUsage where the output is there or the dump has nothing for that form; kEnvironment;
-/// FormatError where the dump is not sound. Returns the paths of the files.
-std::vector<std::string> export_dump(const ExportOptions& options);
+/// Errors: kUsage where the output is there, the dump has nothing for that form or lacks a sample
+/// or group of the selection; kEnvironment;
+/// FormatError where the dump is not sound.
+Exported export_dump(const ExportOptions& options);
 
 }  // namespace rlreplay::replay

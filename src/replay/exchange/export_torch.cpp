@@ -1,18 +1,19 @@
 #include "src/replay/exchange/export_torch.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "format/foreign/dump_check.h"
 #include "format/foreign/rollout_batch.h"
 #include "format/foreign/torch_writer.h"
+#include "src/base/counted.h"
 #include "src/replay/exchange/dicts.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/kept_file.h"
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/slime_train_tree.h"
 #include "src/replay/exchange/slime_tree.h"
+#include "src/replay/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -22,13 +23,6 @@ using foreign::Tree;
 using foreign::Value;
 using format::DumpReader;
 using format::RolloutData;
-
-std::optional<int64_t> number(std::string_view text) {
-  int64_t value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 /// A rollout dump with the chosen samples only, in their order in the file.
 Value select(Tree& tree, Value root, const std::set<uint64_t>& chosen) {
@@ -60,50 +54,91 @@ void make_folders(const std::filesystem::path& root, const std::filesystem::path
   }
 }
 
+/// The rollout that a group of training data is of.
+std::optional<int64_t> rollout_of(const std::string& group) {
+  const auto step = parse_step(group);
+  return step ? std::optional(step->rollout) : std::nullopt;
+}
+
 class Exporter {
  public:
   Exporter(const DumpReader& dump, std::string vendor, std::string folder,
-           const Selection& selection)
+           const std::optional<ChosenSamples>& chosen)
       : dump_(dump),
         vendor_(std::move(vendor)),
         folder_(std::move(folder)),
         single_(folder_.ends_with(".pt")),
-        selection_(selection) {
+        chosen_(chosen),
+        content_bytes_(content_bytes(dump)) {
     if (!single_) make_folders({}, folder_);
-    size_t rollouts = 0;
+    std::string rollouts;
+    size_t count = 0;
     for (const format::UnitRecord& unit : dump.units()) {
-      if (format::kind_of(unit.path) == "rollout") rollouts += unit.groups.size();
+      const std::string_view kind = format::kind_of(unit.path);
+      for (const std::string& group : unit.groups) {
+        if (kind == "train" && rollout_of(group)) trains_[*rollout_of(group)].insert(group);
+        if (kind != "rollout" || !takes(group)) continue;
+        rollouts += (count++ == 0 ? "" : ", ") + group;
+      }
     }
-    if (!single_ || rollouts == 1) return;
+    if (!single_ || count <= 1) return;
     throw Error(ErrorCode::kUsage,
-                "the dump holds " + std::to_string(rollouts) + " rollouts: name a folder", folder_);
+                (chosen ? "what is selected lies in rollouts " + rollouts
+                        : "the dump holds " + std::to_string(count) + " rollouts") +
+                    ", and one .pt file holds one: name a folder",
+                folder_);
   }
 
-  std::vector<std::string> run() {
+  Exported run() {
     const std::string kind = "x-" + vendor_;
     for (const format::UnitRecord& unit : dump_.units()) {
       if (format::kind_of(unit.path) == kind) export_kept(unit);
     }
-    for (const format::UnitRecord& unit : dump_.units()) {
-      if (format::kind_of(unit.path) != "rollout") continue;
-      for (const std::string& group : unit.groups) {
-        const std::optional<int64_t> id = number(group);
-        if (id && !done_.contains(*id)) export_own(*id);
+    for (const format::UnitRecord& record : dump_.units()) {
+      if (format::kind_of(record.path) != "rollout") continue;
+      std::optional<format::UnitReader> unit;
+      for (const std::string& group : record.groups) {
+        const std::optional<int64_t> id = parse_id(group);
+        if (!id || done_.contains(*id) || !takes(group)) continue;
+        if (!unit) unit.emplace(dump_.open_unit(record));
+        export_own(*id, *unit);
+        done_.insert(*id);
       }
     }
-    if (made_.empty()) {
+    if (made_.files.empty()) {
       throw Error(ErrorCode::kUsage, "the dump holds nothing that can be written for " + vendor_,
                   folder_);
     }
+    note_left_out();
     return std::move(made_);
   }
 
  private:
+  bool takes(const std::string& rollout) const { return !chosen_ || chosen_->contains(rollout); }
+  const std::set<uint64_t>& chosen_of(int64_t rollout) const {
+    return chosen_->at(std::to_string(rollout));
+  }
+
+  /// The rollout and training data of one rollout, as places name them.
+  NativeData read_native(int64_t id) const {
+    NativeData data;
+    if (auto rollout = find_rollout_data(dump_, id)) {
+      data.rollouts.emplace("rollout/" + std::to_string(id), std::move(*rollout));
+    }
+    const auto steps = trains_.find(id);
+    if (steps == trains_.end()) return data;
+    for (const std::string& group : steps->second) {
+      const format::UnitReader unit = dump_.open_unit(*dump_.find("train", group).front());
+      data.trains.emplace("train/" + group, read_train_data(dump_, unit, group));
+    }
+    return data;
+  }
+
   /// What the places of a kept file refer to. Files of one rollout follow one another.
   NativeData& native(const format::UnitReader& unit) {
     const std::string& group = unit.record().groups.front();
-    const std::optional<int64_t> id = number(group);
-    if (!id || id != native_id_) native_ = id ? native_data(dump_, *id) : NativeData();
+    const std::optional<int64_t> id = parse_id(group);
+    if (!id || id != native_id_) native_ = id ? read_native(*id) : NativeData();
     native_id_ = id;
     if (!id) return native_;
     if (unit.find(group + "/tokens") != nullptr) {
@@ -114,47 +149,49 @@ class Exporter {
 
   void export_kept(const format::UnitRecord& record) {
     if (record.groups.empty()) throw Error(ErrorCode::kCorrupt, "it holds no group", record.path);
+    const std::string& group = record.groups.front();
+    if (!takes(group)) return;
     const format::UnitReader unit = dump_.open_unit(record);
     NativeData& data = native(unit);
-    RestoredFile file(dump_, unit, data);
+    RestoredFile file(dump_, unit, data, content_bytes_);
     Value root = file.root();
-    const bool rollout = dump_kind(file.tree(), root) == foreign::DumpKind::kRollout;
-    const auto own = data.rollouts.find("rollout/" + record.groups.front());
-    const bool evaluation = unit.find(record.groups.front() + "/tokens") != nullptr;
-    if (rollout && !evaluation) {
+    const foreign::DumpKind kind = dump_kind(file.tree(), root);
+    const bool evaluation = unit.find(group + "/tokens") != nullptr;
+    const bool rollout = kind == foreign::DumpKind::kRollout && !evaluation;
+    if (rollout) {
       if (!native_id_) {
-        throw Error(
-            ErrorCode::kCorrupt,
-            "it keeps a rollout, and its group " + record.groups.front() + " is no rollout's",
-            record.path);
+        throw Error(ErrorCode::kCorrupt,
+                    "it keeps a rollout, and its group " + group + " is no rollout's", record.path);
       }
       done_.insert(*native_id_);
     }
-    if (single_ && (!rollout || evaluation)) return;
-    if (!selection_.is_all()) {
-      if (!rollout || evaluation || own == data.rollouts.end()) return;
-      root = select(file.tree(), root, selected_samples(own->second, selection_));
+    const bool train =
+        kind == foreign::DumpKind::kTrainRank || kind == foreign::DumpKind::kTrainSamples;
+    if (!rollout && (single_ || chosen_)) {
+      if (!train) ++kept_left_;
+      return;
     }
+    if (train && native_id_) trained_.insert(*native_id_);
+    if (chosen_) root = select(file.tree(), root, chosen_of(*native_id_));
     write(file.name(), file.tree(), root);
   }
 
-  void export_own(int64_t id) {
-    RolloutData data = *find_rollout_data(dump_, id);
+  void export_own(int64_t id, const format::UnitReader& unit) {
+    const RolloutData data = read_rollout_data(dump_, unit, std::to_string(id));
     Tree tree;
     Value root = slime_rollout(tree, data, id);
-    if (!selection_.is_all()) root = select(tree, root, selected_samples(data, selection_));
-    if (selection_.is_all()) add_own_part(tree, root, data, id);
+    if (chosen_) root = select(tree, root, chosen_of(id));
+    if (!chosen_) add_own_part(tree, root, data, unit, std::to_string(id));
     write("rollout_data/" + std::to_string(id) + ".pt", tree, root);
     if (vendor_ == "slime" && !single_) export_own_training(id, data);
   }
 
   /// What a rollout has that slime's samples cannot say: events, and that no finish was recorded.
-  void add_own_part(Tree& tree, Value root, const RolloutData& data, int64_t id) {
-    const std::string group = std::to_string(id);
+  void add_own_part(Tree& tree, Value root, const RolloutData& data, const format::UnitReader& unit,
+                    const std::string& group) {
     Dicts dicts(tree);
     const Value own = dicts.make();
     if (!data.finish) dicts.set(own, "absent", dicts.text("finish"));
-    const format::UnitReader unit = dump_.open_unit(*dump_.find("rollout", group).front());
     const Value datasets = add_own_datasets(tree, dump_, unit, group, [&](const std::string& name) {
       return name.starts_with("events/") || is_needless_mask(unit, group + "/" + name);
     });
@@ -172,28 +209,49 @@ class Exporter {
 
   void export_own_training(int64_t id, const RolloutData& rollout) {
     OwnTraining training{id, rollout, {}};
-    const std::string prefix = std::to_string(id) + "-";
-    for (const format::UnitRecord& unit : dump_.units()) {
-      if (format::kind_of(unit.path) != "train") continue;
-      for (const std::string& group : unit.groups) {
-        const auto step =
-            group.starts_with(prefix) ? number(group.substr(prefix.size())) : std::nullopt;
-        if (!step) continue;
-        const bool fresh =
-            training.steps.emplace(*step, read_train_data(dump_, dump_.open_unit(unit), group))
-                .second;
-        if (fresh) continue;
+    const auto steps = trains_.find(id);
+    if (steps == trains_.end() || !rollout.prompt_length) return;
+    for (const std::string& group : steps->second) {
+      const std::vector<const format::UnitRecord*> units = dump_.find("train", group);
+      if (units.size() > 1) {
         throw Error(ErrorCode::kUnsupported,
                     "step " + group + " was recorded by several ranks: export it as jsonl");
       }
+      training.steps.emplace(parse_step(group)->step,
+                             read_train_data(dump_, dump_.open_unit(*units.front()), group));
     }
-    if (training.steps.empty() || !rollout.prompt_length) return;
+    trained_.insert(id);
     std::optional<std::set<uint64_t>> selected;
-    if (!selection_.is_all()) selected = selected_samples(rollout, selection_);
+    if (chosen_) selected = chosen_of(id);
     Tree tree;
     const Value root = slime_train(tree, dump_, training, selected);
     if (tree.sequence(*tree.find(root, "samples")).size() == 0) return;
     write("train_data/" + std::to_string(id) + ".pt", tree, root);
+  }
+
+  void leave_out(const std::string& what, const std::string& reason) {
+    made_.left_out.push_back(what + " (" + reason + ")");
+  }
+
+  const char* reason_without_training() const {
+    if (single_) return "one .pt file holds a rollout: name a folder";
+    if (vendor_ != "slime") return "it is written for slime, or as it was imported";
+    if (chosen_) return "of a selection, only what this program trained is written";
+    return "its rollout, or its prompts' lengths, are not in the dump";
+  }
+
+  void note_left_out() {
+    size_t steps = 0;
+    for (const auto& [rollout, groups] : trains_) {
+      if (takes(std::to_string(rollout)) && !trained_.contains(rollout)) steps += groups.size();
+    }
+    if (steps > 0)
+      leave_out("training data of " + counted(steps, "step"), reason_without_training());
+    if (kept_left_ > 0) {
+      leave_out("other imported files: " + std::to_string(kept_left_),
+                single_ ? "one .pt file holds a rollout: name a folder"
+                        : "of a selection, only rollouts are written of what was imported");
+    }
   }
 
   void write(const std::string& name, const Tree& tree, Value root) {
@@ -214,62 +272,30 @@ class Exporter {
       make_folders(folder_, relative.parent_path());
     }
     write_torch_file(path.string(), tree, root);
-    made_.push_back(path.string());
+    made_.files.push_back(path.string());
   }
 
   const DumpReader& dump_;
   std::string vendor_;
   std::string folder_;
   bool single_;
-  const Selection& selection_;
+  const std::optional<ChosenSamples>& chosen_;
+  uint64_t content_bytes_;
+  std::map<int64_t, std::set<std::string>> trains_;  // groups of training data by rollout
   NativeData native_;
   std::optional<int64_t> native_id_;
-  std::set<int64_t> done_;
+  std::set<int64_t> done_;     // rollouts that are written
+  std::set<int64_t> trained_;  // those whose training data is, too
+  size_t kept_left_ = 0;       // imported files that are not written, but training data
   std::set<std::string> written_;
-  std::vector<std::string> made_;
+  Exported made_;
 };
 
 }  // namespace
 
-std::set<uint64_t> selected_samples(const RolloutData& data, const Selection& selection) {
-  std::set<uint64_t> groups = selection.groups.value_or(std::set<uint64_t>());
-  std::set<uint64_t> chosen;
-  const auto group = [&](size_t s) -> std::optional<uint64_t> {
-    if (!data.group_id || !data.group_id->has(s)) return std::nullopt;
-    return data.group_id->values[s];
-  };
-  for (size_t s = 0; s < data.size(); ++s) {
-    if (!selection.samples || !selection.samples->contains(data.sample_id[s])) continue;
-    chosen.insert(data.sample_id[s]);
-    if (const auto of_sample = group(s)) groups.insert(*of_sample);
-  }
-  for (size_t s = 0; s < data.size(); ++s) {
-    const auto of_sample = group(s);
-    const bool taken = selection.is_all() || (of_sample && groups.contains(*of_sample));
-    if (taken) chosen.insert(data.sample_id[s]);
-  }
-  return chosen;
-}
-
-NativeData native_data(const DumpReader& dump, int64_t rollout_id) {
-  NativeData data;
-  const std::string id = std::to_string(rollout_id);
-  if (auto rollout = find_rollout_data(dump, rollout_id)) {
-    data.rollouts.emplace("rollout/" + id, std::move(*rollout));
-  }
-  for (const format::UnitRecord& unit : dump.units()) {
-    if (format::kind_of(unit.path) != "train") continue;
-    for (const std::string& group : unit.groups) {
-      if (!group.starts_with(id + "-")) continue;
-      data.trains.emplace("train/" + group, read_train_data(dump, dump.open_unit(unit), group));
-    }
-  }
-  return data;
-}
-
-std::vector<std::string> export_torch(const DumpReader& dump, const std::string& vendor,
-                                      const std::string& output, const Selection& selection) {
-  return Exporter(dump, vendor, output, selection).run();
+Exported export_torch(const DumpReader& dump, const std::string& vendor, const std::string& output,
+                      const std::optional<ChosenSamples>& chosen) {
+  return Exporter(dump, vendor, output, chosen).run();
 }
 
 }  // namespace rlreplay::replay

@@ -9,7 +9,7 @@
 #include "format/rollout_data.h"
 #include "format/train_data.h"
 #include "src/base/json_lines.h"
-#include "src/replay/exchange/export_torch.h"
+#include "src/replay/exchange/selection.h"
 
 namespace rlreplay::replay {
 
@@ -33,7 +33,8 @@ using TextSink = std::function<void(const std::string&)>;
 /// the shortest decimals that read back as the same bits; those that JSON has no digits for are
 /// texts of their bits in hex ("7fc00000"). Floats are binary32, those of columns that `wide` names
 /// binary64.
-void export_jsonl(const format::DumpReader& dump, const Selection& selection, const TextSink& sink);
+void export_jsonl(const format::DumpReader& dump, const std::optional<ChosenSamples>& chosen,
+                  const TextSink& sink);
 
 /// The lines as data again, a rollout or a step of a rank at a time: never more than the lines of
 /// one are in memory, in whatever order the file has them. The file is read twice.

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <set>
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/replay/exchange/cell.h"
 #include "src/replay/exchange/jsonl.h"
 
 namespace rlreplay::replay {
@@ -202,32 +202,36 @@ std::string train_line(const TrainData& data, JsonLine line, size_t s) {
   return line.str();
 }
 
+/// Whether a sample of a rollout is written.
+bool is_chosen(const std::optional<ChosenSamples>& chosen, const std::string& rollout,
+               uint64_t sample) {
+  if (!chosen) return true;
+  const auto ids = chosen->find(rollout);
+  return ids != chosen->end() && ids->second.contains(sample);
+}
+
 void export_rollouts(const format::DumpReader& dump, const format::UnitRecord& unit,
-                     const Selection& selection, const TextSink& sink,
-                     std::map<std::string, std::set<uint64_t>>& chosen) {
+                     const std::optional<ChosenSamples>& chosen, const TextSink& sink) {
   const format::UnitReader reader = dump.open_unit(unit);
   for (const std::string& group : unit.groups) {
     const RolloutData data = read_rollout_data(dump, reader, group);
-    std::set<uint64_t>& ids = chosen[group] = selected_samples(data, selection);
     for (size_t s = 0; s < data.size(); ++s) {
-      if (ids.contains(data.sample_id[s])) sink(sample_line(data, group, s) + '\n');
+      if (is_chosen(chosen, group, data.sample_id[s])) sink(sample_line(data, group, s) + '\n');
     }
   }
 }
 
 void export_steps(const format::DumpReader& dump, const format::UnitRecord& unit,
-                  const Selection& selection, const TextSink& sink,
-                  const std::map<std::string, std::set<uint64_t>>& chosen) {
+                  const std::optional<ChosenSamples>& chosen, const TextSink& sink) {
   const format::UnitReader reader = dump.open_unit(unit);
   const int64_t rank = format::rank_of(unit.path);
   for (const std::string& group : unit.groups) {
+    const std::string rollout = group.substr(0, group.find('-', 1));
+    if (chosen && !chosen->contains(rollout)) continue;
     if (reader.find(group + "/sample_id") == nullptr) continue;  // events alone
     const TrainData data = read_train_data(dump, reader, group);
-    const auto ids = chosen.find(group.substr(0, group.find('-', 1)));
     for (size_t s = 0; s < data.size(); ++s) {
-      const bool taken =
-          selection.is_all() || (ids != chosen.end() && ids->second.contains(data.sample_id[s]));
-      if (!taken) continue;
+      if (!is_chosen(chosen, rollout, data.sample_id[s])) continue;
       sink(train_line(data, step_head("rlreplay.train/1", group, rank), s) + '\n');
     }
     if (!data.scalars) continue;
@@ -239,16 +243,13 @@ void export_steps(const format::DumpReader& dump, const format::UnitRecord& unit
 
 }  // namespace
 
-void export_jsonl(const format::DumpReader& dump, const Selection& selection,
+void export_jsonl(const format::DumpReader& dump, const std::optional<ChosenSamples>& chosen,
                   const TextSink& sink) {
-  std::map<std::string, std::set<uint64_t>> chosen;
   for (const format::UnitRecord& unit : dump.units()) {
-    if (format::kind_of(unit.path) == "rollout") {
-      export_rollouts(dump, unit, selection, sink, chosen);
-    }
+    if (format::kind_of(unit.path) == "rollout") export_rollouts(dump, unit, chosen, sink);
   }
   for (const format::UnitRecord& unit : dump.units()) {
-    if (format::kind_of(unit.path) == "train") export_steps(dump, unit, selection, sink, chosen);
+    if (format::kind_of(unit.path) == "train") export_steps(dump, unit, chosen, sink);
   }
 }
 

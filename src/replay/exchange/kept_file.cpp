@@ -136,6 +136,12 @@ std::vector<Dataset> keep_file(const foreign::TorchFile& file,
   return datasets;
 }
 
+uint64_t content_bytes(const format::DumpReader& dump) {
+  uint64_t bytes = 0;
+  for (const format::UnitRecord& unit : dump.units()) bytes += unit.logical;
+  return bytes;
+}
+
 struct RestoredFile::State {
   foreign::Tree tree;
   std::vector<uint8_t> pickle;
@@ -145,7 +151,7 @@ struct RestoredFile::State {
 };
 
 RestoredFile::RestoredFile(const format::DumpReader& dump, const format::UnitReader& unit,
-                           const NativeData& native)
+                           const NativeData& native, uint64_t limit)
     : state_(std::make_unique<State>()) {
   const std::string group = unit.record().groups.empty() ? "" : unit.record().groups.front();
   const std::string path = group + "/pickle";
@@ -167,13 +173,11 @@ RestoredFile::RestoredFile(const format::DumpReader& dump, const format::UnitRea
   name_ = *name;
   const Source source(state_->offsets, state_->records, native, state_->made);
   // What other units of the dump hold is content too: it is what bounds the tree.
-  uint64_t bytes = 0;
-  for (const format::UnitRecord& other : dump.units()) bytes += other.logical;
-  Budget budget(bytes);
+  Budget budget(limit);
   try {
     state_->tree = foreign::Tree(&budget);
     root_ = foreign::PickleMachine(state_->pickle, state_->tree, source).run();
-    foreign::check_tree(state_->tree, root_, bytes);
+    foreign::check_tree(state_->tree, root_, limit);
     state_->tree.release_budget();
   } catch (const Error& error) {
     throw Error(error.code(), error.what(), unit.record().path + ": " + path);

@@ -22,13 +22,17 @@ std::vector<format::Dataset> keep_file(const foreign::TorchFile& file,
                                        const foreign::Replacements& replacements,
                                        const std::string& group, const std::string& name);
 
+/// What the units of a dump hold, decoded.
+uint64_t content_bytes(const format::DumpReader& dump);
+
 /// A foreign file put together again.
 class RestoredFile {
  public:
   /// `native` must hold all that the file's places refer to; only needed while this is made.
+  /// `limit`: the bytes that a dump may make of a file, its content_bytes.
   /// Errors: kCorrupt where the unit contradicts itself or the rest of the dump.
   RestoredFile(const format::DumpReader& dump, const format::UnitReader& unit,
-               const NativeData& native);
+               const NativeData& native, uint64_t limit);
   ~RestoredFile();
   RestoredFile(RestoredFile&&) noexcept;
 

@@ -4,11 +4,14 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/nearest.h"
 #include "src/base/text_table.h"
+#include "src/replay/chosen_ids.h"
 #include "src/replay/exchange/sample_table.h"
 #include "src/replay/exchange/show_samples.h"
 #include "src/replay/exchange/show_summary.h"
@@ -84,6 +87,7 @@ class SampleView {
   };
 
   void find_rollout() {
+    std::set<uint64_t> there;
     for (const UnitRecord& record : dump_.units()) {
       if (format::kind_of(record.path) != "rollout") continue;
       const format::UnitReader unit = dump_.open_unit(record);
@@ -92,11 +96,10 @@ class SampleView {
         data_ = read_rollout_data(dump_, unit, group);
         rollout_ = group;
         if (add_fields(SampleTable::of(data_), "")) return;
+        there.insert(data_.sample_id.begin(), data_.sample_id.end());
       }
     }
-    const std::string of =
-        options_.rollout ? "rollout " + std::to_string(*options_.rollout) : "the dump";
-    throw Error(ErrorCode::kUsage, of + " has no sample " + std::to_string(id_));
+    check_chosen("sample", {id_}, there, "");
   }
 
   void find_steps() {
@@ -226,17 +229,52 @@ std::string step_group(const std::string& text) {
   return step->group();
 }
 
+/// Errors: kUsage with what there is.
+void check_rollout(const DumpReader& dump, int64_t rollout) {
+  std::set<uint64_t> there;
+  for (const UnitRecord& unit : dump.units()) {
+    if (format::kind_of(unit.path) != "rollout") continue;
+    for (const std::string& group : unit.groups) {
+      if (const auto id = parse_id(group)) there.insert(static_cast<uint64_t>(*id));
+    }
+  }
+  check_chosen("rollout", {static_cast<uint64_t>(rollout)}, there, "");
+}
+
+[[noreturn]] void refuse_step(const DumpReader& dump, const std::string& step) {
+  std::set<StepId> there;
+  for (const UnitRecord& unit : dump.units()) {
+    if (format::kind_of(unit.path) != "train") continue;
+    for (const std::string& group : unit.groups) {
+      if (const auto id = parse_step(group)) there.insert(*id);
+    }
+  }
+  std::string list;
+  for (const StepId& id : there) list += (list.empty() ? "" : ", ") + id.name();
+  throw Error(ErrorCode::kUsage, "there is no step " + step +
+                                     (list.empty() ? ": no steps are recorded" : "; there are ") +
+                                     one_line(list, 60));
+}
+
 /// The unit that holds a group of a step or a rollout.
 const UnitRecord& find_unit(const DumpReader& dump, const ShowOptions& options,
                             std::string& group) {
-  group = options.step ? step_group(*options.step) : std::to_string(options.rollout.value_or(0));
-  const std::string kind = options.step ? "train" : "rollout";
-  for (const UnitRecord* unit : dump.find(kind, group)) {
-    if (!options.step || format::rank_of(unit->path) == options.rank.value_or(0)) return *unit;
+  if (!options.step) {
+    group = std::to_string(options.rollout.value_or(0));
+    if (!options.rollout) check_rollout(dump, 0);
+    return *dump.find("rollout", group).front();
   }
-  throw Error(ErrorCode::kUsage,
-              "the dump has no " + (options.step ? "step " + *options.step : kind + " " + group) +
-                  (options.rank ? " of that rank" : "") + "; rlreplay show lists them");
+  group = step_group(*options.step);
+  const auto units = dump.find("train", group);
+  if (units.empty()) refuse_step(dump, *options.step);
+  std::set<uint64_t> ranks;
+  for (const UnitRecord* unit : units) {
+    const int64_t rank = format::rank_of(unit->path);
+    if (rank == options.rank.value_or(0)) return *unit;
+    ranks.insert(static_cast<uint64_t>(rank));
+  }
+  check_chosen("rank", {static_cast<uint64_t>(options.rank.value_or(0))}, ranks, "");
+  throw Error(ErrorCode::kInternal, "a rank that is there was not found");
 }
 
 std::string shape_text(const StoredDataset& dataset) {
@@ -322,18 +360,29 @@ std::vector<std::string> elements(DType dtype, std::span<const std::byte> bytes)
   }
 }
 
+[[noreturn]] void refuse_tensor(const format::UnitReader& unit, const std::string& group,
+                                const ShowOptions& options) {
+  std::vector<std::string> names;
+  for (const StoredDataset& dataset : unit.datasets()) {
+    if (dataset.path.starts_with(group + "/"))
+      names.push_back(dataset.path.substr(group.size() + 1));
+  }
+  const auto meant = nearest(*options.tensor, names);
+  throw Error(
+      ErrorCode::kUsage,
+      "there is no such tensor" +
+          (meant ? ", did you mean " + *meant + "?"
+                 : "; `" + (options.step ? "--step " + *options.step : "--rollout " + group) +
+                       "` lists them"),
+      unit.record().path + ": " + *options.tensor);
+}
+
 std::string tensor(const DumpReader& dump, const ShowOptions& options) {
   std::string group;
   const UnitRecord& record = find_unit(dump, options, group);
   const format::UnitReader unit = dump.open_unit(record);
   const StoredDataset* dataset = unit.find(group + "/" + *options.tensor);
-  if (dataset == nullptr) {
-    throw Error(ErrorCode::kUsage,
-                std::string("there is no such tensor; `") +
-                    (options.step ? "--step " + *options.step : "--rollout " + group) +
-                    "` lists them",
-                record.path + ": " + *options.tensor);
-  }
+  if (dataset == nullptr) refuse_tensor(unit, group, options);
   const Buffer<std::byte> bytes = dump.read(unit, *dataset);
   const auto values = elements(dataset->dtype, {bytes.data(), bytes.size()});
   if (options.json) {
@@ -372,6 +421,7 @@ std::string tensor(const DumpReader& dump, const ShowOptions& options) {
 }  // namespace
 
 std::string show_dump(const DumpReader& dump, const ShowOptions& options) {
+  if (options.rollout) check_rollout(dump, *options.rollout);
   if (options.samples) return show_samples(dump, options);
   if (options.sample) return SampleView(dump, options).str();
   if (options.tensor) return tensor(dump, options);

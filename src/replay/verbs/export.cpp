@@ -18,22 +18,32 @@ struct ExportArguments {
   bool json = false;
 };
 
-void print(const ExportOptions& options, const std::vector<std::string>& files, bool json) {
+std::string list_json(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + json_quoted(text);
+  return "[" + out + "]";
+}
+
+void print(const ExportOptions& options, const Exported& made, bool json) {
   const RecordedRun run(options.dump);
   const std::string incomplete = incomplete_text(run);
   if (!json) std::cerr << incomplete_line(run, options.dump);
+  if (!json || options.output == "-") {
+    for (const std::string& what : made.left_out) {
+      std::cerr << "rlreplay: not written: " << what << '\n';
+    }
+  }
   if (options.output == "-") return;
   if (!json) {
-    for (const std::string& file : files) std::cout << file << '\n';
+    for (const std::string& file : made.files) std::cout << file << '\n';
     return;
   }
-  std::string list;
-  for (const std::string& file : files) list += (list.empty() ? "[" : ",") + json_quoted(file);
   std::cout << JsonLine()
                    .text("schema", "rlreplay.export/1")
                    .text("dump", options.dump)
                    .text("to", options.to)
-                   .json("files", list + "]")
+                   .json("files", list_json(made.files))
+                   .json("not_written", list_json(made.left_out))
                    .json("incomplete", incomplete.empty() ? "null" : json_quoted(incomplete))
                    .str()
             << '\n';
@@ -62,8 +72,11 @@ void add_export(CLI::App& program, Command& chosen) {
       "What was imported is written as it was. Importing it again gives the same rollouts and\n"
       "training data. What was captured is written as slime's dumps, training data included; of a\n"
       "selection, each sample with its group, losses are divided by what they were divided by.\n"
-      "Of a selection of imported samples only rollouts are written for frameworks.\n\n"
-      "Example:\n  rlreplay export dump/ --to slime -o data.pt --groups 3");
+      "Of a selection of imported samples only rollouts are written for frameworks. One .pt file\n"
+      "holds a rollout: the dump's only one, or that in which all of the selection lies. What of\n"
+      "the dump is in no file is named, with the reason.\n\n"
+      "Examples:\n  rlreplay export dump/ --to slime -o dump_details/\n"
+      "  rlreplay export dump/ --to slime -o data.pt --groups 3");
   verb->callback([=, &chosen] {
     chosen = [=] {
       ExportOptions& wanted = arguments->options;

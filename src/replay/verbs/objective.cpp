@@ -50,11 +50,16 @@ RunOptions resolve_options(const ObjectiveArguments& arguments, const RecordedRu
   return arguments.flags.resolve(base);
 }
 
-/// Those among `--steps A..B`.
-void keep_chosen(const ObjectiveArguments& arguments, const RecordedRun& record, int64_t& place,
-                 std::vector<ObjectiveStep>& steps) {
+/// `--steps A..B`.
+ReplayPlan plan_of(const ObjectiveArguments& arguments, const RecordedRun& record) {
   ReplayPlan plan;
   if (!arguments.steps.empty()) parse_steps(arguments.steps, record.steps(), plan);
+  check_steps(plan, record.steps().size(), record.path());
+  return plan;
+}
+
+/// Those among the chosen ones.
+void keep_chosen(const ReplayPlan& plan, int64_t& place, std::vector<ObjectiveStep>& steps) {
   std::erase_if(steps, [&](const ObjectiveStep&) {
     const int64_t at = place++;
     return at < plan.first || at > plan.last;
@@ -89,21 +94,19 @@ int objective(const ObjectiveArguments& arguments) {
   if (record.steps().empty()) {
     throw Error(ErrorCode::kIncomplete, "the dump holds no training steps", arguments.from);
   }
+  const ReplayPlan plan = plan_of(arguments, record);
   std::vector<ObjectiveStep> all;
   int64_t place = 0;
   for (const int64_t rollout : trained_rollouts(record)) {
     auto steps = check_objective(read_recorded_rollout(record, rollout), options);
-    keep_chosen(arguments, record, place, steps);
+    keep_chosen(plan, place, steps);
     for (ObjectiveStep& step : steps) {
       if (arguments.json) std::cout << objective_json(step) << std::endl;
       all.push_back(std::move(step));
     }
   }
   if (all.empty()) {
-    throw Error(ErrorCode::kUsage,
-                "the dump has " + std::to_string(record.steps().size()) +
-                    " steps, counted from 0: --steps names none of them",
-                arguments.from);
+    throw Error(ErrorCode::kIncomplete, "the steps hold no training data", arguments.from);
   }
   const bool reproduced = std::ranges::all_of(all, &ObjectiveStep::reproduced);
   (arguments.json ? std::cerr : std::cout) << incomplete_line(record, arguments.from);

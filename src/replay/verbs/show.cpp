@@ -77,6 +77,7 @@ int show(const ShowArguments& arguments) {
   if (!options.sort.empty() && !options.samples) {
     throw Error(ErrorCode::kUsage, "--sort is for --samples");
   }
+  if (options.rank && !options.step) throw Error(ErrorCode::kUsage, "--rank is for --step");
   check_no_part(arguments.path);
   if (one_file) {
     show_file(arguments);

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "format/dump_reader.h"
+
+namespace rlreplay::replay {
+
+/// Which samples are wanted: all where both sets are absent. A sample brings the whole of its group
+/// along, so that what was computed over a group can be computed again.
+struct Selection {
+  std::optional<std::set<uint64_t>> samples;
+  std::optional<std::set<uint64_t>> groups;
+
+  bool is_all() const { return !samples && !groups; }
+};
+
+/// The samples of each rollout that a selection takes; rollouts without any are not in it.
+using ChosenSamples = std::map<std::string, std::set<uint64_t>>;
+
+/// Nothing where all are taken. `name`: the dump's, for errors.
+/// Errors: kUsage for a sample or group that the dump has not, with
+/// those that it has; FormatError.
+std::optional<ChosenSamples> choose_samples(const format::DumpReader& dump,
+                                            const Selection& selection, const std::string& name);
+
+}  // namespace rlreplay::replay
