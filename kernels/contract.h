@@ -46,7 +46,8 @@ struct Scalar {
     memcpy(&out, &x, sizeof out);
     return out;
   }
-  /// Out of range and NaN give INT32_MIN, as the SIMD conversions do.
+  /// Truncates. Callers keep NaN and what is out of range away, on which the conversions of
+  /// machines disagree; here they give INT32_MIN, so that nothing is undefined.
   RLREPLAY_INLINE static I to_int(F x) {
     return x >= -2147483648.0f && x < 2147483648.0f ? static_cast<I>(x) : INT32_MIN;
   }

@@ -13,7 +13,7 @@ Range segment(int64_t n, int64_t segments, int64_t i) {
 
 int64_t attention_segments(int64_t query_heads) {
   int64_t segments = 1;
-  while (segments < 8 && query_heads % (2 * segments) == 0) segments *= 2;
+  while (segments < kAxisSegments && query_heads % (2 * segments) == 0) segments *= 2;
   return segments;
 }
 

@@ -11,7 +11,6 @@ namespace rlreplay::engine {
 namespace {
 
 constexpr std::string_view kLayerPrefix = "model.layers.";
-constexpr int64_t kIntermediateSegments = 8;
 
 /// The tensor as the table writes it, or nothing where the name is of another layer.
 std::string_view without_layer(const Event& event) {
@@ -166,7 +165,7 @@ std::vector<int64_t> row_cuts(Width width, const ModelConfig& c) {
     case Width::kKvHeads:
       return segment_cuts(n, c.kv_heads);  // at heads: a kv head is the smallest shard
     case Width::kIntermediate:
-      return segment_cuts(n, kIntermediateSegments);
+      return segment_cuts(n, kernels::kAxisSegments);
   }
   return {};
 }

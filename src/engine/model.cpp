@@ -11,7 +11,6 @@ using kernels::DotOrder;
 using kernels::Inner;
 using kernels::Range;
 
-constexpr int64_t kSegments = 8;  // of the intermediate axis and the vocabulary
 
 std::vector<Range> axis(int64_t origin, int64_t n, int64_t segments) {
   std::vector<Range> out;
@@ -43,7 +42,7 @@ DotOrder qkv_dx_order(const ModelConfig& c) {
 }
 
 DotOrder gate_up_dx_order(int64_t f) {
-  const std::array axes{axis(0, f, kSegments), axis(f, f, kSegments)};
+  const std::array axes{axis(0, f, kernels::kAxisSegments), axis(f, f, kernels::kAxisSegments)};
   return kernels::fused_dot_order(axes);
 }
 
@@ -52,11 +51,11 @@ DotOrder gate_up_dx_order(int64_t f) {
 Orders::Orders(const ModelConfig& c)
     : hidden(kernels::dot_order(c.hidden, 1)),
       output(kernels::dot_order(c.heads * c.head_dim, kernels::attention_segments(c.heads))),
-      down(kernels::dot_order(c.intermediate, kSegments)),
+      down(kernels::dot_order(c.intermediate, kernels::kAxisSegments)),
       qkv_dx(qkv_dx_order(c)),
       gate_up_dx(gate_up_dx_order(c.intermediate)),
-      head_dx(kernels::dot_order(c.vocab, kSegments)),
-      vocab_segments(axis(0, c.vocab, kSegments)) {}
+      head_dx(kernels::dot_order(c.vocab, kernels::kAxisSegments)),
+      vocab_segments(axis(0, c.vocab, kernels::kAxisSegments)) {}
 
 Model::Model(const ModelConfig& config)
     : config_(config),
