@@ -26,6 +26,8 @@ class DumpPlace {
 
   /// Where to build it.
   const std::string& path() const { return staged_ ? staged_->path() : path_; }
+  /// Whether nothing is left of it unless it is sealed.
+  bool staged() const { return staged_ != nullptr; }
   /// The name that it will have.
   const std::string& name() const { return path_; }
 

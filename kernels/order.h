@@ -9,16 +9,17 @@
 /// The orders of summation that depend on the problem alone (docs/numerics.md section 2).
 namespace rlreplay::kernels {
 
-inline constexpr int64_t kDotLeaf = 128;    // consecutive k of one fma chain in `dot`
-inline constexpr int64_t kTokenLeaf = 256;  // tokens of a sample in one fma chain of `tokens`
-inline constexpr int64_t kRowLanes = 32;    // lanes of `row`
-inline constexpr int64_t kRowBlock = 1024;  // elements of one block of `row`
+inline constexpr int64_t kDotLeaf = 128;     // consecutive k of one fma chain in `dot`
+inline constexpr int64_t kTokenLeaf = 256;   // tokens of a sample in one fma chain of `tokens`
+inline constexpr int64_t kRowLanes = 32;     // lanes of `row`
+inline constexpr int64_t kRowBlock = 1024;   // elements of one block of `row`
 inline constexpr int64_t kAxisSegments = 8;  // T of the intermediate axis and of the vocabulary
 
 /// Borders of segment i of T over n elements: [floor(i n / T), floor((i + 1) n / T)).
 Range segment(int64_t n, int64_t segments, int64_t i);
 
-/// Segments of an attention axis: the largest power of two <= kAxisSegments that divides the query heads.
+/// Segments of an attention axis: the largest power of two <= kAxisSegments that divides the query
+/// heads.
 int64_t attention_segments(int64_t query_heads);
 
 /// How the inner axis of a product is summed: `dot(K, T)`. A segment is a list of ranges of k;

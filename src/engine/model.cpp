@@ -11,7 +11,6 @@ using kernels::DotOrder;
 using kernels::Inner;
 using kernels::Range;
 
-
 std::vector<Range> axis(int64_t origin, int64_t n, int64_t segments) {
   std::vector<Range> out;
   for (int64_t s = 0; s < segments; ++s) {

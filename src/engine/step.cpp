@@ -184,8 +184,9 @@ void forward_backward(const Runtime& run, const TrainState& state, Gradients& gr
                           ? static_cast<size_t>(config.micro_batch_samples)
                           : std::max<size_t>(1, samples);
   for (size_t first = 0; first < samples; first += size) {
-    run_micro_batch(run, state, gradients, rotary, batch, config, first,
-                    std::min(size, samples - first), out);
+    const size_t count = std::min(size, samples - first);
+    run_micro_batch(run, state, gradients, rotary, batch, config, first, count, out);
+    if (config.progress) config.progress(static_cast<int64_t>(first + count));
   }
   gradients.finish();
 }

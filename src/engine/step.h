@@ -32,6 +32,8 @@ struct StepConfig {
   int64_t micro_batch_samples = 0;  // 0: all at once
   /// Of the global batch, as the reducer counts them; none: those that its samples name.
   std::optional<int64_t> trajectories;
+  /// Told after each micro-batch how many samples went forward and backward; may be empty.
+  std::function<void(int64_t finished)> progress;
 };
 
 struct StepResult {

@@ -28,7 +28,8 @@ std::string contract_object() {
 
 }  // namespace
 
-std::string dump_meta(const RunOptions& options, const ModelConfig& model) {
+std::string dump_meta(const RunOptions& options, const ModelConfig& model,
+                      const std::string& part) {
   format::JsonObject out;
   out.number("ranks", 1);
   out.json("config", config_object(options));
@@ -36,6 +37,7 @@ std::string dump_meta(const RunOptions& options, const ModelConfig& model) {
   out.json("contract", contract_object());
   out.text("kernels", options.kernels).text("layout", options.layout);
   out.text("device", options.device);
+  if (!part.empty()) out.text("part", part);
   return out.str();
 }
 
@@ -52,6 +54,7 @@ RecordedConfig read_dump_meta(const std::string& meta, const std::string& where)
   RecordedConfig out;
   apply_settings(out.options, parse_options_json(config->dump(), where));
   out.model = foreign::parse_model_config(model->string(), where);
+  if (const auto part = root.find("part")) out.part = part->string();
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "src/replay/dump_meta.h"
 #include "src/replay/event_store.h"
 #include "src/replay/sample_data.h"
+#include "src/replay/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -20,24 +21,6 @@ format::DumpWriter create(const format::DumpPlace& place, const std::string& met
   format::WriterOptions options;
   options.unstable = unstable;
   return format::DumpWriter::create(place.path(), meta, options);
-}
-
-std::string step_group(int64_t rollout_id, int64_t step_id) {
-  return std::to_string(rollout_id) + "-" + std::to_string(step_id);
-}
-
-/// Adds to an error of storing what becomes of the dump.
-template <class Act>
-auto told(Act&& act) {
-  try {
-    return act();
-  } catch (const Error& e) {
-    if (e.code() != ErrorCode::kEnvironment) throw;
-    throw Error(e.code(),
-                std::string(e.what()) +
-                    "; what was stored before is whole, and rlreplay capture --resume goes on",
-                e.where());
-  }
 }
 
 template <class T>
@@ -76,22 +59,23 @@ StateDigests state_digests(const engine::StepEvents& events) {
 }
 
 Recorder::Recorder(format::DumpPlace place, const RunOptions& options, const ModelSource& model,
-                   Trainer& trainer, ThreadPool& pool)
-    : Recorder(
-          create(place, dump_meta(options, model.config()), Provenance(options.kernels).begun()),
-          place.path(), options, model, trainer, pool) {
+                   Trainer& trainer, ThreadPool& pool, const std::string& part)
+    : Recorder(create(place, dump_meta(options, model.config(), part),
+                      Provenance(options.kernels).begun()),
+               place.path(), options, model, trainer, pool, part) {
   place_.emplace(std::move(place));
 }
 
 Recorder::Recorder(format::DumpWriter writer, const std::string& path, const RunOptions& recorded,
-                   const ModelSource& model, Trainer& trainer, ThreadPool& pool)
+                   const ModelSource& model, Trainer& trainer, ThreadPool& pool,
+                   const std::string& part)
     : path_(path),
       provenance_(recorded.kernels),
       weights_(parse_weights_policy(recorded.weights)),
       trainer_(trainer),
       sink_(model.config(), trainer.backend().parameters(), kernels::kTokenLeaf,
             engine::parse_record_options(recorded.record), pool) {
-  const std::string meta = dump_meta(recorded, model.config());
+  const std::string meta = dump_meta(recorded, model.config(), part);
   if (format::canonical_object(meta, "meta") != writer.meta()) {
     throw Error(ErrorCode::kUsage,
                 "the dump was begun with a model of another shape, or by a program with other "
@@ -100,6 +84,22 @@ Recorder::Recorder(format::DumpWriter writer, const std::string& path, const Run
   }
   for (const format::UnitRecord& unit : writer.units()) committed_[unit.path] = unit.content;
   writer_.emplace(std::move(writer), kQueuedBytes);
+}
+
+template <class Act>
+auto Recorder::told(Act&& act) {
+  try {
+    return act();
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kEnvironment) throw;
+    const bool kept = !place_ || !place_->staged();
+    throw Error(
+        e.code(),
+        std::string(e.what()) +
+            (kept ? "; what was stored before is whole, and rlreplay capture --resume goes on"
+                  : "; nothing is left of the dump that was begun: run again"),
+        e.where());
+  }
 }
 
 bool Recorder::put(const std::string& unit, std::vector<format::Dataset> datasets) {
@@ -129,7 +129,7 @@ engine::EventSink* Recorder::step_sink(int64_t rollout_id, int64_t step_id,
 }
 
 void Recorder::keep_state(int64_t rollout_id, int64_t step_id) {
-  const std::string group = step_group(rollout_id, step_id);
+  const std::string group = StepId{rollout_id, step_id}.group();
   const int64_t steps = trainer_.backend().steps();
   if (group == kept_state_ || !weights_.keeps(steps)) return;
   kept_state_ = group;
@@ -154,7 +154,7 @@ void Recorder::step(StepOutcome& outcome, std::span<const engine::Sample> sample
 void Recorder::step(StepOutcome& outcome, const engine::StepEvents& events,
                     std::span<const engine::Sample> samples,
                     std::span<const engine::SampleTargets> targets) {
-  const std::string group = step_group(outcome.rollout_id, outcome.step_id);
+  const std::string group = StepId{outcome.rollout_id, outcome.step_id}.group();
   outcome.digests = state_digests(events);
   auto datasets = format::to_datasets(train_data(outcome, samples, targets), group);
   append(datasets, event_datasets(events, group));
@@ -183,10 +183,8 @@ std::string Recorder::drain() {
   std::string last;
   for (const format::UnitRecord& unit : *units) {
     const std::string& group = unit.groups.front();
-    const size_t dash = group.find('-', 1);
     if (format::kind_of(unit.path) == "rollout") last = "rollout " + group;
-    if (format::kind_of(unit.path) != "train") continue;
-    last = "step " + group.substr(0, dash) + "." + group.substr(dash + 1);
+    if (format::kind_of(unit.path) == "train") last = "step " + parse_step(group)->name();
   }
   return last.empty() ? "no rollout is stored" : "everything up to " + last + " is stored";
 }

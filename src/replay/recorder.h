@@ -42,15 +42,16 @@ StateDigests state_digests(const engine::StepEvents& events);
 class Recorder : public RunObserver {
  public:
   /// Begins the dump, which has its name from the beginning or, where it replaces another, from the
-  /// end. Errors: those of DumpWriter::create.
+  /// end. `part` as dump_meta has it. Errors: those of DumpWriter::create.
   Recorder(format::DumpPlace place, const RunOptions& options, const ModelSource& model,
-           Trainer& trainer, ThreadPool& pool);
+           Trainer& trainer, ThreadPool& pool, const std::string& part = "");
   /// Goes on with a dump that was begun before. What it holds is not written again: it must be what
   /// the run gives now.
   /// Errors: kUsage where the dump is of another model, or of a program with other options; of
   /// `rollout` and `step`: kEnvironment where the run does not give what the dump holds.
   Recorder(format::DumpWriter writer, const std::string& path, const RunOptions& recorded,
-           const ModelSource& model, Trainer& trainer, ThreadPool& pool);
+           const ModelSource& model, Trainer& trainer, ThreadPool& pool,
+           const std::string& part = "");
 
   engine::EventSink* rollout_sink(int64_t rollout_id) override;
   engine::EventSink* step_sink(int64_t rollout_id, int64_t step_id,
@@ -82,6 +83,9 @@ class Recorder : public RunObserver {
  private:
   /// Returns whether the unit was there already.
   bool put(const std::string& unit, std::vector<format::Dataset> datasets);
+  /// Does what stores; adds to its error what becomes of the dump.
+  template <class Act>
+  auto told(Act&& act);
 
   std::string path_;
   std::optional<format::DumpPlace> place_;  // of a new dump

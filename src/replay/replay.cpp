@@ -250,6 +250,16 @@ void parse_steps(const std::string& text, std::span<const StepId> steps, ReplayP
   if (plan.last < plan.first) refuse_steps(text);
 }
 
+std::string part_of(const ReplayPlan& plan, const RecordedRun& record) {
+  const std::vector<StepId>& steps = record.steps();
+  check_steps(plan, steps.size(), record.path());
+  const int64_t end = std::min<int64_t>(std::ssize(steps) - 1, plan.last) + 1;
+  const bool whole = plan.first == 0 && end == planned_steps(record.config().options);
+  if (whole && !plan.stop_at_first) return "";
+  const std::string first = steps[static_cast<size_t>(plan.first)].name() + "..";
+  return plan.stop_at_first ? first : first + steps[static_cast<size_t>(end) - 1].name();
+}
+
 bool replay_training(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
                      Trainer& trainer, ThreadPool& pool, Recorder* recorder,
                      const ReplaySink& report) {

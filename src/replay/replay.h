@@ -27,6 +27,9 @@ void parse_steps(const std::string& text, std::span<const StepId> steps, ReplayP
 /// Errors: kUsage where the plan names a step that a run of so many has not.
 void check_steps(const ReplayPlan& plan, size_t steps, const std::string& path);
 
+/// The part of the recorded run that a replay's own dump is of, as dump_meta has it.
+std::string part_of(const ReplayPlan& plan, const RecordedRun& record);
+
 /// One step that was run again.
 struct ReplayedStep {
   StepOutcome outcome;

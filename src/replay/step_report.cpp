@@ -141,7 +141,8 @@ std::string to_json(const StepOutcome& step) {
   if (step.recorded) {
     out.json("recorded", inputs_json(*step.recorded, step.record.value_or(RecordedScalars{})));
   }
-  out.number("seconds", step.seconds).integer("tokens", step.tokens);
+  out.number("seconds", step.seconds).number("train_seconds", step.train_seconds);
+  out.integer("tokens", step.tokens);
   return out.str();
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "src/base/error.h"
+#include "src/base/progress.h"
 #include "src/engine/advantage.h"
 #include "src/replay/models.h"
 #include "src/replay/run_config.h"
@@ -184,8 +186,11 @@ void Trainer::complete_targets(std::span<const engine::Sample> samples, bool sev
 StepOutcome Trainer::step(std::span<const engine::Sample> samples,
                           std::span<const engine::SampleTargets> targets, engine::EventSink* sink,
                           std::optional<int64_t> trajectories) {
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
+  Progress progress("step", "samples", std::ssize(samples));
+  progress.at(0);
   engine::StepConfig config = step_config(options_);
+  config.progress = [&](int64_t finished) { progress.at(finished); };
   config.lr = engine::learning_rate(schedule_, backend_->steps());
   config.trajectories = trajectories;
   StepOutcome out;
@@ -205,7 +210,12 @@ StepOutcome Trainer::step(std::span<const engine::Sample> samples,
   }
   out.reward = mean_reward(samples);
   for (const engine::Sample& s : samples) out.tokens += static_cast<int64_t>(s.tokens.size());
-  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Clock::time_point end = Clock::now();
+  const auto seconds = [&](Clock::time_point from) {
+    return std::chrono::duration<double>(end - from).count();
+  };
+  out.seconds = seconds(std::exchange(lap_, end));
+  out.train_seconds = seconds(start);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -50,7 +51,8 @@ struct StepOutcome {
   std::optional<RecordedInputs> recorded;  // of an imported one
   std::optional<double> reward;            // mean of the step's samples, where all have one
   int64_t tokens = 0;                      // of the step's samples, prompts included
-  double seconds = 0;
+  double seconds = 0;        // since the step before: rollout, rewards and scores included
+  double train_seconds = 0;  // of them, forward, backward and update
 };
 
 /// A model in training: a kernel set with its weights and moments, the reference, and the schedule.
@@ -84,6 +86,7 @@ class Trainer {
  private:
   std::vector<std::vector<float>> log_probs(engine::Backend& backend,
                                             std::span<const engine::Sample> samples);
+  using Clock = std::chrono::steady_clock;
   using TargetField = std::vector<float> engine::SampleTargets::*;
   void fill(engine::Backend& backend, std::span<const engine::Sample> samples, TargetField field,
             std::span<engine::SampleTargets> targets);
@@ -93,6 +96,7 @@ class Trainer {
   engine::LearningRate schedule_;
   std::unique_ptr<engine::Backend> backend_;
   std::unique_ptr<engine::Backend> reference_;
+  Clock::time_point lap_ = Clock::now();  // when the last step ended, or all this began
 };
 
 }  // namespace rlreplay::replay

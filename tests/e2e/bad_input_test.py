@@ -338,6 +338,12 @@ class Targets(Refusal):
             self.judge_what_is_left(path)
         # Below the size of the first state: nothing could be stored, all of it can now.
         self.assertEqual(self.run_program(*self.DEMO, path, "--force").returncode, 0)
+        # What is built beside its name does not stay, and nobody is told to resume it.
+        again = self.folder / "again"
+        said = self.refused(ENVIRONMENT, ["run again"], "train", path, "-o", again, output=False,
+                            preexec_fn=limit)
+        self.assertNotIn("resume", said)
+        self.assertFalse(again.exists())
 
     def judge_what_is_left(self, path):
         report = self.lines("verify", path, code=CORRUPT)[0]

@@ -1,5 +1,6 @@
 """The demo learns, the same way each time. usage: demo_test.py PROGRAM"""
 import os
+import re
 import sys
 import time
 import unittest
@@ -31,6 +32,20 @@ class Demo(Case):
         if FULL:
             other, _ = self.train("--seed", "99")
             self.assertNotEqual(bits(other[-1]), bits(steps[-1]))
+
+    def test_a_bar_shows_how_far_a_step_is(self):
+        one = ["train", "--model", "demo", "--steps", "1", "--micro-batch-size", "1"]
+        shown = self.terminal("stderr", *one)
+        samples = [int(n) for n in re.findall(r"step \[[# ]{30}\] (\d+) of \d+ samples", shown)]
+        self.assertGreaterEqual(len(samples), 2, shown)
+        self.assertEqual(samples, sorted(samples))
+        self.assertTrue(shown.endswith("\r\033[K"), shown)
+        self.assertEqual(self.run_program(*one).stderr, "")
+
+    def test_seconds_are_those_of_the_whole_step(self):
+        for step in self.lines("train", "--model", "demo", "--steps", "2"):
+            self.assertGreater(step["seconds"], step["train_seconds"])
+            self.assertGreater(step["train_seconds"], 0)
 
 
 if __name__ == "__main__":

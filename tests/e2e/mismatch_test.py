@@ -5,10 +5,8 @@ import json
 import math
 import os
 import pathlib
-import pty
 import re
 import struct
-import subprocess
 import sys
 import unittest
 import xml.etree.ElementTree
@@ -165,31 +163,11 @@ class Mismatch(Case):
 
 
 class Colours(Case):
-    def terminal(self, *arguments, **environment):
-        """Standard output where that is a terminal."""
-        leader, follower = pty.openpty()
-        variables = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
-        process = subprocess.Popen([self.program, *map(str, arguments)], stdout=follower,
-                                   env={**variables, "TERM": "xterm", **environment})
-        os.close(follower)
-        out = b""
-        while True:
-            try:
-                part = os.read(leader, 65536)
-            except OSError:
-                break
-            if not part:
-                break
-            out += part
-        os.close(leader)
-        self.assertEqual(process.wait(), 0)
-        return out.decode().replace("\r\n", "\n")
-
     def test_tokens_are_coloured_by_their_log_probability(self):
         dump, _ = self.capture("coloured", *DEMO, "--steps", "1")
         sample, = self.lines("show", dump, "--sample", "1")
         plain = self.run_program("show", dump, "--sample", "1", "--text").stdout
-        shown = self.terminal("show", dump, "--sample", "1", "--text")
+        shown = self.terminal("stdout", "show", dump, "--sample", "1", "--text")
         bare = re.sub("\033\\[[0-9;]*m", "", shown)
         self.assertTrue(bare.startswith(plain.rstrip("\n")), (plain, shown))
         legend = bare.splitlines()[-1]
@@ -200,7 +178,7 @@ class Colours(Case):
             # The last token ends the response and has no text in it.
             wanted = sum(low <= x < high for x in sample["log_probs"])
             self.assertEqual(len(re.findall(f"\033\\[{code}m", response)), wanted, repr(shown))
-        self.assertEqual(self.terminal("show", dump, "--sample", "1", "--text", NO_COLOR="1"),
+        self.assertEqual(self.terminal("stdout", "show", dump, "--sample", "1", "--text", NO_COLOR="1"),
                          plain)
         self.assertNotIn("\033", plain)
 

@@ -53,6 +53,30 @@ class Replay(support.Case):
         return verdict, rest
 
 
+class OwnDumps(Replay):
+    """What `train -o` writes is as whole as it says."""
+
+    def replayed(self, name, *arguments, code=0):
+        path = self.folder / name
+        self.lines("train", self.dump, "-o", path, *arguments, code=code)
+        return path, self.lines("verify", path)[0]
+
+    def test_a_part_of_a_run_is_whole(self):
+        path, report = self.replayed("part", "--steps", "1..2")
+        self.assertEqual((report["complete"], report["problems"], report["whole_steps"]),
+                         (True, [], 3))  # step 0 leads to it from the recorded state
+        self.lines("train", path)
+        path, report = self.replayed("planted", "--stop-at-first", "--inject",
+                                     "1.0/backward/0/down/dx:5:1", code=1)
+        self.assertEqual((report["complete"], report["problems"]), (True, []))
+
+    def test_what_a_part_lacks_is_said(self):
+        path, _ = self.replayed("lacking", "--steps", "0..1")
+        short = rewritten.rewrite(path, self.folder / "short", without=["train/1-0/rank0.h5"])
+        report = self.lines("verify", short, code=3)[0]
+        self.assertIn("plan-missing", [problem["code"] for problem in report["problems"]])
+
+
 class Held(Replay):
     def test_every_recorded_number(self):
         def scalar(i):

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import pickle
+import pty
 import random
 import shutil
 import subprocess
@@ -48,6 +49,29 @@ class Case(unittest.TestCase):
             raise AssertionError(f"{arguments}: exit {result.returncode}, not {code}\n"
                                  f"{result.stdout[-2000:]}{result.stderr[-2000:]}")
         return json.loads(result.stdout.splitlines()[-1])
+
+    @classmethod
+    def terminal(cls, stream, *arguments, **environment):
+        """What the program writes to "stdout" or "stderr" where that is a terminal."""
+        leader, follower = pty.openpty()
+        variables = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+        process = subprocess.Popen([cls.program, *map(str, arguments)],
+                                   **{"stdout": subprocess.DEVNULL, stream: follower},
+                                   env={**variables, "TERM": "xterm", **environment})
+        os.close(follower)
+        out = b""
+        while True:
+            try:
+                part = os.read(leader, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            out += part
+        os.close(leader)
+        if process.wait() != 0:
+            raise AssertionError(f"{arguments}: exit {process.returncode}\n{out.decode()}")
+        return out.decode().replace("\r\n", "\n")
 
     @classmethod
     def capture(cls, name, *arguments):

@@ -208,6 +208,7 @@ engine::StepResult train_step(const Training& t, std::span<const Sample> samples
     run_micro_batch(t, samples.subspan(part.first, part.count),
                     targets.subspan(part.first, part.count),
                     std::span(weights).subspan(part.first, part.count), config, out);
+    if (config.progress) config.progress(static_cast<int64_t>(part.first + part.count));
   }
   for (size_t i = 0; i < samples.size(); ++i) {
     engine::check_scores(samples[i], out.scores[i].log_probs, out.scores[i].entropy);

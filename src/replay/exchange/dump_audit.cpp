@@ -8,10 +8,12 @@
 #include "format/record.h"
 #include "format/unit.h"
 #include "src/base/counted.h"
+#include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/base/same_value.h"
 #include "src/replay/dump_meta.h"
 #include "src/replay/exchange/sample_table.h"
+#include "src/replay/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -69,6 +71,31 @@ std::optional<size_t> first_difference(const FieldValues& a, const FieldValues& 
       a.values, b.values);
 }
 
+/// Steps, both ends included.
+struct Span {
+  StepId first{0, 0}, last{INT64_MAX, 0};
+};
+
+/// Of a dump of a part of a run, "1.0..2.0"; "1.0.." goes as far as the dump does.
+Span span_of(const std::string& part, const format::DumpReader& dump) {
+  if (part.empty()) return {};
+  const size_t dots = part.find("..");
+  const auto first = parse_step(std::string_view(part).substr(0, dots));
+  const std::string_view end =
+      dots == part.npos ? std::string_view() : std::string_view(part).substr(dots + 2);
+  auto last = parse_step(end);
+  if (!first || dots == part.npos || (!last && !end.empty())) {
+    throw Error(ErrorCode::kCorrupt, "part is two steps, as 1.0..2.0, not \"" + part + "\"",
+                "meta");
+  }
+  if (last) return {*first, *last};
+  for (const auto& [group, ranks] : ranks_by_step(dump)) {
+    const auto step = parse_step(group);
+    if (step && (!last || *last < *step)) last = step;
+  }
+  return {*first, last.value_or(*first)};
+}
+
 /// Rollouts and steps that the options of a captured run announce and the dump lacks.
 void audit_plan(const format::DumpReader& dump, std::vector<Problem>& problems) {
   const auto config = dump.complete() ? recorded_config(dump) : std::nullopt;
@@ -88,12 +115,13 @@ void audit_plan(const format::DumpReader& dump, std::vector<Problem>& problems) 
   const auto demand = [&](const char* kind, const std::string& group) {
     if (dump.find(kind, group).empty()) missing.push_back(std::string(kind) + "/" + group);
   };
+  const Span part = span_of(config->part, dump);
   const int64_t planned = std::min<int64_t>(planned_steps(options), format::kMaxUnits);
-  for (int64_t step = 0; step < planned; ++step) {
-    const std::string rollout = std::to_string(step / per_rollout);
-    if (step % per_rollout == 0) demand("rollout", rollout);
-    if (options.rollout_only) continue;
-    demand("train", rollout + "-" + std::to_string(step % per_rollout));
+  for (int64_t i = 0; i < planned; ++i) {
+    const StepId step{i / per_rollout, i % per_rollout};
+    if (step < part.first || part.last < step) continue;
+    if (step.step == 0 || step == part.first) demand("rollout", std::to_string(step.rollout));
+    if (!options.rollout_only) demand("train", step.group());
   }
   if (missing.empty()) return;
   std::string first;

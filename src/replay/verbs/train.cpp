@@ -203,7 +203,10 @@ int train_from(const TrainArguments& arguments) {
                   {.longest_prompt = longest_prompt(record), .records = place.has_value()});
   ReplayPrinter printer(arguments);
   std::optional<Recorder> recorder;
-  if (place) recorder.emplace(std::move(*place), options, *model, trainer, machine.pool());
+  if (place) {
+    recorder.emplace(std::move(*place), options, *model, trainer, machine.pool(),
+                     part_of(plan, record));
+  }
   replay_training(record, options, plan, trainer, machine.pool(), recorder ? &*recorder : nullptr,
                   [&](const ReplayedStep& step) { printer.add(step); });
   if (recorder) recorder->finish();
