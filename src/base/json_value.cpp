@@ -61,6 +61,12 @@ std::string reason(const Json::parse_error& e) {
   return prefix == std::string::npos ? text : text.substr(prefix + 2);
 }
 
+/// ", line 3", of a text that has several.
+std::string line_text(std::string_view text, size_t byte) {
+  const auto lines = std::ranges::count(text.substr(0, byte > 0 ? byte - 1 : 0), '\n');
+  return lines == 0 ? "" : ", line " + std::to_string(lines + 1);
+}
+
 /// A JSON pointer to `target` below `value`; found by its address, so that reading costs nothing
 /// where all is well.
 bool find_pointer(const Json& value, const Json* target, std::string& pointer) {
@@ -223,7 +229,9 @@ JsonDocument JsonDocument::parse(std::string_view text, std::string where,
     *document.root_ = limits.unique_keys ? Json::parse(text, std::ref(unique)) : Json::parse(text);
   } catch (const Json::parse_error& e) {
     throw Error(ErrorCode::kCorrupt,
-                "not valid JSON at byte " + std::to_string(e.byte) + ": " + reason(e), where);
+                "not valid JSON at byte " + std::to_string(e.byte) + line_text(text, e.byte) +
+                    ": " + reason(e),
+                where);
   } catch (const Json::out_of_range&) {
     throw Error(ErrorCode::kCorrupt, "not valid JSON: a number is out of range", where);
   }

@@ -1,6 +1,12 @@
 #include "src/replay/config_file.h"
 
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <map>
+
 #include "src/base/error.h"
+#include "src/base/input_file.h"
 #include "src/base/json_value.h"
 #include "src/replay/yaml_settings.h"
 
@@ -18,11 +24,16 @@ std::string scalar_text(const JsonValue& value) {
   return out;
 }
 
-std::vector<Setting> json_settings(const JsonValue& root) {
+/// `where`: the place of a key.
+std::vector<Setting> json_settings(const JsonValue& root,
+                                   const std::function<std::string(std::string_view key)>& where) {
   if (!root.is_object()) throw root.error("a configuration is an object of options");
   std::vector<Setting> out;
   for (const auto& [key, value] : root.members()) {
-    if (value.is_object()) throw value.error("an option's value is no object");
+    if (value.is_object()) {
+      throw Error(ErrorCode::kCorrupt,
+                  std::string(key) + ": an option's value is a scalar or a list", where(key));
+    }
     out.emplace_back(key, value.is_null() ? "none" : scalar_text(value));
   }
   return out;
@@ -37,14 +48,73 @@ std::string yaml_text(const Option& option, const std::string& text) {
   return is_text ? json_quoted(text) : text;
 }
 
-std::vector<PlacedSetting> placed_settings(const std::string& path) {
-  if (!is_json(path)) return read_yaml_settings(path);
-  const JsonDocument document = JsonDocument::read(path, {kMaxBytes, 8, /*unique_keys=*/true});
-  std::vector<PlacedSetting> out;
-  for (Setting& setting : json_settings(document.root())) {
-    out.push_back({std::move(setting), path});
+/// The line on which each key of a JSON text's outermost object begins.
+std::map<std::string, size_t, std::less<>> key_lines(std::string_view text) {
+  std::map<std::string, size_t, std::less<>> out;
+  size_t line = 1;
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n') ++line;
+    if (text[i] == '{' || text[i] == '[') ++depth;
+    if (text[i] == '}' || text[i] == ']') --depth;
+    if (text[i] != '"') continue;
+    const size_t begin = i + 1;
+    for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\' ? 1 : 0;
+    const size_t behind = text.find_first_not_of(" \t\r\n", i + 1);
+    if (depth == 1 && behind != text.npos && text[behind] == ':') {
+      out.emplace(text.substr(begin, i - begin), line);
+    }
   }
   return out;
+}
+
+std::vector<PlacedSetting> json_file_settings(const std::string& path) {
+  const std::string text = read_file(path, kMaxBytes, "a configuration");
+  const auto lines = key_lines(text);
+  const auto where = [&](std::string_view key) {
+    const auto line = lines.find(key);
+    return line == lines.end() ? path : path + ":" + std::to_string(line->second);
+  };
+  const JsonDocument document = JsonDocument::parse(text, path, {kMaxBytes, 8, true});
+  std::vector<PlacedSetting> out;
+  for (Setting& setting : json_settings(document.root(), where)) {
+    std::string place = where(setting.first);
+    out.push_back({std::move(setting), std::move(place)});
+  }
+  return out;
+}
+
+/// An option that is set twice would be what it is by the order of lines.
+void check_unique(const std::vector<PlacedSetting>& settings) {
+  std::map<const Option*, std::string> seen;
+  for (const PlacedSetting& one : settings) {
+    const Option* option = find_option(one.setting.first);
+    if (option == nullptr) continue;
+    const auto [first, fresh] = seen.emplace(option, one.where);
+    if (fresh) continue;
+    throw Error(ErrorCode::kCorrupt,
+                "--" + std::string(option->name) + " is set twice, first at " + first->second,
+                one.where);
+  }
+}
+
+std::vector<PlacedSetting> placed_settings(const std::string& path) {
+  std::vector<PlacedSetting> out =
+      is_json(path) ? json_file_settings(path) : read_yaml_settings(path);
+  check_unique(out);
+  return out;
+}
+
+/// Whether a sentence names the option: "--lr", and not "--lr-decay-style".
+bool names(std::string_view sentence, std::string_view option) {
+  const std::string flag = "--" + std::string(option);
+  for (size_t at = 0; (at = sentence.find(flag, at)) != sentence.npos; at += flag.size()) {
+    const size_t end = at + flag.size();
+    const bool longer =
+        end < sentence.size() && (sentence[end] == '-' || std::isalnum(sentence[end]) != 0);
+    if (!longer) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -65,9 +135,23 @@ void apply_config_file(RunOptions& options, const std::string& path) {
   }
 }
 
+Error placed_in_config(const Error& error, const std::string& path,
+                       std::span<const Setting> given) {
+  if (!error.where().empty()) return error;
+  for (const PlacedSetting& one : placed_settings(path)) {
+    const Option* option = find_option(one.setting.first);
+    const bool overridden = std::ranges::any_of(
+        given, [&](const Setting& flag) { return find_option(flag.first) == option; });
+    if (option == nullptr || overridden || !names(error.what(), option->name)) continue;
+    return {error.code(), error.what(), one.where};
+  }
+  return error;
+}
+
 std::vector<Setting> parse_options_json(std::string_view text, const std::string& where) {
   const JsonDocument document = JsonDocument::parse(text, where, {kMaxBytes, 8, true});
-  return json_settings(document.root());
+  return json_settings(document.root(),
+                       [&](std::string_view key) { return where + " /" + std::string(key); });
 }
 
 std::string options_yaml(const RunOptions& options) {

@@ -18,15 +18,15 @@ Error error_at(const std::string& path, const YAML::Mark& mark, const std::strin
   return {ErrorCode::kCorrupt, message, place(path, mark)};
 }
 
-std::string value_text(const YAML::Node& value, const std::string& path) {
+std::string value_text(const std::string& key, const YAML::Node& value, const std::string& path) {
   if (value.IsNull()) return "none";
   if (value.IsScalar()) return value.Scalar();
   if (!value.IsSequence()) {
-    throw error_at(path, value.Mark(), "an option's value is a scalar or a list");
+    throw error_at(path, value.Mark(), key + ": an option's value is a scalar or a list");
   }
   std::string out;
   for (const auto& item : value) {
-    if (!item.IsScalar()) throw error_at(path, item.Mark(), "a list holds scalars only");
+    if (!item.IsScalar()) throw error_at(path, item.Mark(), key + ": a list holds scalars only");
     out += (out.empty() ? "" : ",") + item.Scalar();
   }
   return out;
@@ -43,7 +43,7 @@ std::vector<PlacedSetting> read_yaml_settings(const std::string& path) {
     std::vector<PlacedSetting> out;
     for (const auto& entry : root) {
       if (!entry.first.IsScalar()) throw error_at(path, entry.first.Mark(), "a key is a name");
-      out.push_back({{entry.first.Scalar(), value_text(entry.second, path)},
+      out.push_back({{entry.first.Scalar(), value_text(entry.first.Scalar(), entry.second, path)},
                      place(path, entry.first.Mark())});
     }
     return out;

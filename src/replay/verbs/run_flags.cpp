@@ -97,9 +97,20 @@ RunOptions RunFlags::resolve(RunOptions base, Reach reach) const {
   check_launch_flags(reach);
   if (!config_.empty()) apply_config_file(base, config_);
   apply_settings(base, given_);
-  check_options(base);
-  if (reach == Reach::kRollout) check_batches(base);
+  check_places([&] {
+    check_options(base);
+    if (reach == Reach::kRollout) check_batches(base);
+  });
   return base;
+}
+
+void RunFlags::check_places(const std::function<void()>& check) const {
+  try {
+    check();
+  } catch (const Error& error) {
+    if (config_.empty()) throw;
+    throw placed_in_config(error, config_, given_);
+  }
 }
 
 RunOptions RunFlags::resolve_for_model() const {
@@ -109,7 +120,7 @@ RunOptions RunFlags::resolve_for_model() const {
   apply_settings(asked, given_);
   if (asked.model == kDemo) apply_settings(base, demo_settings());
   const RunOptions out = resolve(base, Reach::kRollout);
-  check_on_policy(out);
+  check_places([&] { check_on_policy(out); });
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <CLI/App.hpp>
 #include <array>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,6 +56,8 @@ class RunFlags {
  private:
   RunOptions resolve(RunOptions base, Reach reach) const;
   void check_launch_flags(Reach reach) const;
+  /// Errors of `check` name the line of --config that set what they are about.
+  void check_places(const std::function<void()>& check) const;
 
   std::vector<Setting> given_;
   Reach reach_ = Reach::kTraining;  // where a record is the base
