@@ -82,22 +82,13 @@ bool same_row(const EventRecord& a, int64_t row_a, const EventRecord& b, int64_t
   return a.row_digests[static_cast<size_t>(row_a)] == b.row_digests[static_cast<size_t>(row_b)];
 }
 
-RecordedValue value_at(const EventRecord& r, int64_t row, int64_t column) {
-  RecordedValue out{r.dtype, 0};
-  const size_t size = size_of(r.dtype);
-  std::memcpy(&out.bits, row_data(r, row) + static_cast<size_t>(column) * size, size);
-  if (r.dtype == DType::kI32) {  // sign
-    out.bits = static_cast<uint64_t>(int64_t{static_cast<int32_t>(out.bits)});
-  }
-  return out;
-}
-
 /// Calls use(column, a, b) for the elements of a row that differ.
 template <class Use>
 void each_difference(const EventRecord& a, int64_t row_a, const EventRecord& b, int64_t row_b,
                      Use use) {
   for (int64_t c = 0; c < a.cols; ++c) {
-    const RecordedValue in_a = value_at(a, row_a, c), in_b = value_at(b, row_b, c);
+    const RecordedValue in_a = recorded_value(a, row_a * a.cols + c),
+                        in_b = recorded_value(b, row_b * b.cols + c);
     if (in_a.bits != in_b.bits) use(c, in_a, in_b);
   }
 }
@@ -118,6 +109,16 @@ void count_elements(const EventRecord& a, const EventRecord& b, const Pair& pair
 }
 
 }  // namespace
+
+RecordedValue recorded_value(const EventRecord& event, int64_t index) {
+  RecordedValue out{event.dtype, 0};
+  const size_t size = size_of(event.dtype);
+  std::memcpy(&out.bits, event.values.data() + static_cast<size_t>(index) * size, size);
+  if (event.dtype == DType::kI32) {  // sign
+    out.bits = static_cast<uint64_t>(int64_t{static_cast<int32_t>(out.bits)});
+  }
+  return out;
+}
 
 double RecordedValue::number() const {
   if (dtype == DType::kF32) return static_cast<double>(float_of(bits));

@@ -22,6 +22,9 @@ struct RecordedValue {
   std::string text() const;
 };
 
+/// The element at a flat index of an event that holds its values.
+RecordedValue recorded_value(const engine::EventRecord& event, int64_t index);
+
 /// How two records of one event differ.
 struct EventDifference {
   engine::Event event;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "format/group_io.h"
 #include "src/base/error.h"
@@ -16,8 +17,8 @@ bool is_numbered(const StepId& step) { return step.rollout >= 0 && step.step >= 
 
 }  // namespace
 
-RecordedRun::RecordedRun(const std::string& path)
-    : path_(path), dump_(format::DumpReader::open(path)) {
+RecordedRun::RecordedRun(const std::string& folder, std::string path)
+    : path_(std::move(path)), dump_(format::DumpReader::open(folder)) {
   std::set<int64_t> rollouts;
   std::set<StepId> steps, states;
   for (const format::UnitRecord& unit : dump_.units()) {

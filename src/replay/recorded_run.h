@@ -18,8 +18,11 @@ namespace rlreplay::replay {
 class RecordedRun {
  public:
   /// Errors: FormatError.
-  explicit RecordedRun(const std::string& path);
+  explicit RecordedRun(const std::string& path) : RecordedRun(path, path) {}
+  /// Of the dump in `folder`, which the user knows as `path`.
+  RecordedRun(const std::string& folder, std::string path);
 
+  /// As the user knows it: nothing is opened by it.
   const std::string& path() const { return path_; }
   const format::DumpReader& dump() const { return dump_; }
   /// Errors: those of read_dump_meta.

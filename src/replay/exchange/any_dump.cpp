@@ -1,7 +1,9 @@
 #include "src/replay/exchange/any_dump.h"
 
+#include <algorithm>
 #include <filesystem>
 
+#include "format/rule.h"
 #include "src/base/error.h"
 #include "src/replay/exchange/import.h"
 
@@ -22,19 +24,89 @@ void check_no_part(const std::string& path) {
   }
 }
 
+namespace {
+
+/// The text with the folder's path, and what is named below it, replaced.
+std::string without_folder(std::string text, const std::string& folder, const std::string& by) {
+  for (size_t at = 0; (at = text.find(folder, at)) != text.npos; at += by.size()) {
+    const size_t end = std::min(text.find_first_of(": ,", at + folder.size()), text.size());
+    text.replace(at, end - at, by);
+  }
+  return text;
+}
+
+/// Where the text names a unit, and not a part of another path.
+size_t place_of(const std::string& text, const std::string& unit) {
+  const size_t at = text.find(unit);
+  return at == 0 || (at != text.npos && text[at - 1] == ' ') ? at : text.npos;
+}
+
+}  // namespace
+
 AnyDump::AnyDump(const std::string& path) : path_(path) {
   if (is_native_dump(path)) {
-    reader_ = std::make_unique<format::DumpReader>(format::DumpReader::open(path));
+    open(path);
     return;
   }
   check_no_part(path);
   temporary_.emplace("rlreplay");
+  try {
+    import_files();
+  } catch (const Error& error) {
+    const std::string& folder = temporary_->path();
+    const bool inside = error.where().find(folder) != std::string::npos;
+    throw Error(
+        error.code(),
+        without_folder(error.what(), folder, "the temporary folder") +
+            (inside ? ", while it was read into a temporary folder (TMPDIR says where)" : ""),
+        without_folder(error.where(), folder, path_));
+  }
+  open(temporary_->path() + "/dump");
+}
+
+void AnyDump::import_files() {
   ImportOptions options;
-  options.paths = {path};
+  options.paths = {path_};
   options.output = temporary_->path() + "/dump";
-  import_dump(options);
-  path_ = options.output;
-  reader_ = std::make_unique<format::DumpReader>(format::DumpReader::open(path_));
+  sources_ = import_dump(options).sources;
+}
+
+void AnyDump::open(const std::string& folder) {
+  try {
+    run_ = std::make_unique<RecordedRun>(folder, path_);
+  } catch (const format::FormatError& error) {
+    throw Error(error.code(), error.what(), (fs::path(path_) / error.where()).string());
+  }
+}
+
+const format::UnitRecord* AnyDump::find_unit(const Error& error) const {
+  const auto& units = reader().units();
+  const auto found = std::ranges::find_if(units, [&](const format::UnitRecord& unit) {
+    return place_of(error.where(), unit.path) != std::string::npos;
+  });
+  return found == units.end() ? nullptr : &*found;
+}
+
+Error AnyDump::named(const Error& error) const {
+  const format::UnitRecord* unit = find_unit(error);
+  if (unit == nullptr) return error;
+  const auto source = sources_.find(unit->path);
+  const std::string place = !is_temporary()            ? (fs::path(path_) / unit->path).string()
+                            : source == sources_.end() ? path_
+                                                       : source->second;
+  std::string where = error.where();
+  where.replace(place_of(where, unit->path), unit->path.size(), place);
+  return {error.code(), error.what(), where};
+}
+
+bool AnyDump::reads(const Error& error) const {
+  const format::UnitRecord* unit = find_unit(error);
+  try {
+    if (unit != nullptr) reader().read_all(reader().open_unit(*unit));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace rlreplay::replay

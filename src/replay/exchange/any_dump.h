@@ -1,11 +1,13 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "format/dump_reader.h"
+#include "src/base/error.h"
 #include "src/base/temporary_folder.h"
+#include "src/replay/recorded_run.h"
 
 namespace rlreplay::replay {
 
@@ -16,24 +18,48 @@ bool is_native_dump(const std::string& path);
 void check_no_part(const std::string& path);
 
 /// A dump of ours, or files of slime, Miles, Relax or JSON lines, which are imported into a folder
-/// that goes away with the object.
+/// that goes away with the object. Nothing that it says names that folder.
 class AnyDump {
  public:
-  /// Errors: as DumpReader::open and import_dump.
+  /// Errors: as DumpReader::open and import_dump, naming `path` or a file below it.
   explicit AnyDump(const std::string& path);
   AnyDump(const AnyDump&) = delete;
   AnyDump& operator=(const AnyDump&) = delete;
 
-  const format::DumpReader& reader() const { return *reader_; }
+  /// As the user named it.
+  const std::string& path() const { return path_; }
+  const RecordedRun& run() const { return *run_; }
+  const format::DumpReader& reader() const { return run_->dump(); }
   /// Whether it was imported for this object alone.
   bool is_temporary() const { return temporary_.has_value(); }
-  /// Of the dump that is read: the given one, or the temporary one.
-  const std::string& path() const { return path_; }
+
+  /// The error with a path that the user knows in place of a unit's: below the dump's folder, or
+  /// that of the foreign file from which the unit was made.
+  Error named(const Error& error) const;
+  /// Whether the unit that an error is about can be read; of no unit, it can.
+  bool reads(const Error& error) const;
 
  private:
+  const format::UnitRecord* find_unit(const Error& error) const;
+
+  void import_files();
+  void open(const std::string& folder);
+
   std::string path_;
-  std::optional<TemporaryFolder> temporary_;  // of a foreign one
-  std::unique_ptr<format::DumpReader> reader_;
+  std::optional<TemporaryFolder> temporary_;    // of a foreign one
+  std::map<std::string, std::string> sources_;  // its units, and the files that they are of
+  std::unique_ptr<RecordedRun> run_;
 };
+
+/// What `work` gives of an opened dump; its errors are `named`.
+template <class Work>
+auto with_dump(const std::string& path, const Work& work) {
+  const AnyDump dump(path);
+  try {
+    return work(dump);
+  } catch (const Error& error) {
+    throw dump.named(error);
+  }
+}
 
 }  // namespace rlreplay::replay

@@ -84,10 +84,12 @@ class Importer {
       const auto rollout = file.rollout(id);
       count(*rollout);
       const std::string group = std::to_string(id);
+      claim("rollout/" + group + ".h5", path);
       writer(ranks).append("rollout/" + group + ".h5", to_datasets(rollout, group));
     }
     for (const std::string& unit : file.steps()) {
       const std::string group = unit.substr(6, unit.rfind('/') - 6);
+      claim(unit, path);
       writer(ranks).append(unit, to_datasets(file.step(unit), group));
       report_.steps += format::rank_of(unit) == 0;
     }
@@ -243,7 +245,7 @@ class Importer {
   }
 
   void claim(const std::string& unit, const std::string& path) {
-    const auto [it, fresh] = claimed_.emplace(unit, path);
+    const auto [it, fresh] = report_.sources.emplace(unit, path);
     if (fresh) return;
     throw Error(
         ErrorCode::kUsage,
@@ -329,7 +331,6 @@ class Importer {
   format::DumpPlace place_;
   std::optional<format::DumpWriter> writer_;
   std::string vendor_;
-  std::map<std::string, std::string> claimed_;  // unit to the file that it comes from
   std::map<int64_t, std::deque<Read>> single_ranks_;
   PolicyLossRows policy_loss_;
   ImportReport report_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,7 @@ struct ImportedFile {
 struct ImportReport {
   std::vector<ImportedFile> files;
   std::vector<foreign::Problem> findings;
+  std::map<std::string, std::string> sources;  // each unit, and the file that it comes from
   uint64_t rollouts = 0;
   uint64_t steps = 0;
   uint64_t samples = 0;

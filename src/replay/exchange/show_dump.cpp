@@ -154,6 +154,7 @@ class SampleView {
     line.text("schema", "rlreplay.show.sample/1").json("rollout_id", rollout_);
     line.json("sample_id", std::to_string(id_));
     for (const Named& field : fields_) line.json(field.name, list_json(field.values));
+    if (options_.token_text) line.json("token_texts", token_texts_json());
     return line.str() + "\n";
   }
 
@@ -169,15 +170,29 @@ class SampleView {
     for (const Named* column : columns) {
       header.push_back(column->name == "tokens" ? "id" : column->name);
     }
+    if (options_.token_text) header.push_back("text");
     TextTable rows(header);
     const FieldValues& tokens = *find("tokens");
     const uint64_t end = *tokens.token + size_of(tokens);
     for (uint64_t t = *tokens.token; t < end; ++t) {
       std::vector<std::string> row = {std::to_string(t)};
       for (const Named* column : columns) row.push_back(value_at(column->values, t));
+      if (options_.token_text) row.push_back(options_.token_text(token_at(t - *tokens.token)));
       rows.add(row);
     }
     return out + "\n" + rows.str();
+  }
+
+  int32_t token_at(uint64_t place) const {
+    return std::get<std::span<const int32_t>>(find("tokens")->values)[place];
+  }
+
+  std::string token_texts_json() const {
+    std::string out;
+    for (uint64_t t = 0; t < size_of(*find("tokens")); ++t) {
+      out += (out.empty() ? "[" : ",") + json_quoted(options_.token_text(token_at(t)));
+    }
+    return out.empty() ? "[]" : out + "]";
   }
 
   /// Of a field that is one of the whole sample.
@@ -196,7 +211,7 @@ class SampleView {
   /// As many per-token fields as fit; the trainer's copies of what the rollout says are left out.
   std::vector<const Named*> token_columns() const {
     std::vector<const Named*> columns;
-    size_t width = 8;
+    size_t width = options_.token_text ? 22 : 8;
     for (const Named& field : fields_) {
       const bool copy = field.name.ends_with("/tokens") || field.name.ends_with("/loss_mask") ||
                         field.name.ends_with("/rollout_log_probs");
@@ -426,7 +441,8 @@ std::string show_dump(const DumpReader& dump, const ShowOptions& options) {
   if (options.sample) return SampleView(dump, options).str();
   if (options.tensor) return tensor(dump, options);
   if (options.step || options.rollout) return datasets(dump, options);
-  return options.json ? summary_json(dump) : summary_text(dump, options.temporary);
+  return options.json ? summary_json(dump, options.incomplete)
+                      : summary_text(dump, options.temporary);
 }
 
 }  // namespace rlreplay::replay

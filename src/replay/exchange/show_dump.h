@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,8 @@ struct ShowOptions {
   bool samples = false;               // a line a sample
   std::string sort;                   // of `samples`: reward or length
   bool temporary = false;             // made for looking: its maker is no news
+  std::string incomplete;             // why it is not whole; empty where it is
+  std::function<std::string(int32_t)> token_text;  // of the sample's tokens, where it is known
   bool json = false;
 };
 

@@ -276,13 +276,14 @@ std::string summary_text(const DumpReader& dump, bool temporary) {
   return out;
 }
 
-std::string summary_json(const DumpReader& dump) {
+std::string summary_json(const DumpReader& dump, const std::string& incomplete) {
   std::string out = JsonLine()
                         .text("schema", "rlreplay.show/1")
                         .text("root", dump.root().hex())
                         .text("content", content_root(dump).hex())
                         .boolean("sealed", dump.sealed())
                         .boolean("complete", dump.complete())
+                        .json("incomplete", incomplete.empty() ? "null" : json_quoted(incomplete))
                         .integer("units", static_cast<int64_t>(dump.units().size()))
                         .json("meta", dump.meta())
                         .json("unstable", dump.unstable())

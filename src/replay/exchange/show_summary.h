@@ -10,6 +10,7 @@ namespace rlreplay::replay {
 std::string summary_text(const format::DumpReader& dump, bool temporary);
 
 /// The same: one object for the dump, one for each rollout and step.
-std::string summary_json(const format::DumpReader& dump);
+/// `incomplete`: why the dump is not whole; empty where it is.
+std::string summary_json(const format::DumpReader& dump, const std::string& incomplete);
 
 }  // namespace rlreplay::replay

@@ -321,10 +321,8 @@ void add_notes(const std::string& name, const format::DumpReader& dump,
   }
 }
 
-Difference compare(const DiffArguments& arguments) {
+Difference compare(const DiffArguments& arguments, const AnyDump& a, const AnyDump& b) {
   const DiffOptions options = options_of(arguments);
-  const AnyDump a(arguments.a);
-  const AnyDump b(arguments.b);
   Difference difference;
   difference.data = compare_data(a.reader(), b.reader(), options);
   difference.within =
@@ -336,16 +334,32 @@ Difference compare(const DiffArguments& arguments) {
     difference.notes.push_back(
         "with a tolerance, columns and scalars decide; options, events and states do not");
   }
-  if (difference.identical() || !is_native_dump(arguments.a) || !is_native_dump(arguments.b)) {
-    return difference;
-  }
-  difference.events =
-      compare_runs(RecordedRun(arguments.a), RecordedRun(arguments.b), EqualContent::kSkip);
+  if (difference.identical() || a.is_temporary() || b.is_temporary()) return difference;
+  difference.events = compare_runs(a.run(), b.run(), EqualContent::kSkip);
   const RunDifference& events = *difference.events;
   if (!events.skipped.empty()) {
     difference.notes.push_back("events: " + events.skipped + " (" + events.skipped_in + ")");
   }
   return difference;
+}
+
+/// With the name of that of the two which cannot be read.
+Error named(const AnyDump& a, const AnyDump& b, const Error& error) {
+  if (!a.reads(error)) return a.named(error);
+  if (!b.reads(error)) return b.named(error);
+  const Error in_a = a.named(error), in_b = b.named(error);
+  return in_a.where() == in_b.where()
+             ? in_a
+             : Error(error.code(), error.what(), in_a.where() + " or " + in_b.where());
+}
+
+Difference compare(const DiffArguments& arguments) {
+  const AnyDump a(arguments.a), b(arguments.b);
+  try {
+    return compare(arguments, a, b);
+  } catch (const Error& error) {
+    throw named(a, b, error);
+  }
 }
 
 int diff(const DiffArguments& arguments) {

@@ -28,13 +28,14 @@ void write_plot(const std::string& path, const std::string& svg) {
   if (!file) throw Error(ErrorCode::kEnvironment, "the plot cannot be written", path);
 }
 
-int mismatch(const MismatchArguments& arguments) {
+void check_plot(const MismatchArguments& arguments) {
   if (!arguments.plot.empty() && !arguments.plot.ends_with(".svg")) {
     throw Error(ErrorCode::kUsage, "--plot draws SVG: name a file that ends with .svg",
                 arguments.plot);
   }
-  const AnyDump dump(arguments.path);
-  const RecordedRun run(dump.path());
+}
+
+int mismatch(const MismatchArguments& arguments, const RecordedRun& run) {
   const std::optional<Tokenizer> tokenizer = find_tokenizer(run, arguments.model);
   Mismatch found = measure_mismatch(run, arguments.options);
   found.incomplete = incomplete_text(run);
@@ -77,7 +78,13 @@ void add_mismatch(CLI::App& program, Command& chosen) {
       "1 where a pair is not finite, or beyond --tolerance.\n\n"
       "Examples:\n  rlreplay mismatch dump/ --plot mismatch.svg\n"
       "  rlreplay mismatch dump_details/ --model Qwen2.5-0.5B --tolerance 0.05");
-  verb->callback([=, &chosen] { chosen = [=] { return mismatch(*arguments); }; });
+  verb->callback([=, &chosen] {
+    chosen = [=] {
+      check_plot(*arguments);
+      return with_dump(arguments->path,
+                       [&](const AnyDump& dump) { return mismatch(*arguments, dump.run()); });
+    };
+  });
 }
 
 }  // namespace rlreplay::replay

@@ -79,9 +79,7 @@ std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance) {
          (tolerance == 0 ? ", to the bit" : ", within the rounding of binary32");
 }
 
-int objective(const ObjectiveArguments& arguments) {
-  const AnyDump dump(arguments.from);
-  const RecordedRun record(dump.path());
+int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
   const std::string source = imported_from(record);
   ObjectiveOptions options;
   options.setting.options = resolve_options(arguments, record, source);
@@ -145,7 +143,12 @@ void add_objective(CLI::App& program, Command& chosen) {
       "Examples:\n  rlreplay objective dump/\n"
       "  rlreplay objective dump_details/ --dialect miles --normalize-advantages\n"
       "  rlreplay objective dump/ --calculate-per-token-loss --steps 0..3");
-  verb->callback([=, &chosen] { chosen = [=] { return objective(*arguments); }; });
+  verb->callback([=, &chosen] {
+    chosen = [=] {
+      return with_dump(arguments->from,
+                       [&](const AnyDump& dump) { return objective(*arguments, dump.run()); });
+    };
+  });
 }
 
 }  // namespace rlreplay::replay

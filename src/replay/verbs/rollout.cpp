@@ -6,6 +6,7 @@
 #include "src/base/shell_word.h"
 #include "src/replay/config_file.h"
 #include "src/replay/difference_report.h"
+#include "src/replay/exchange/any_dump.h"
 #include "src/replay/machine.h"
 #include "src/replay/record_state.h"
 #include "src/replay/recorded_step.h"
@@ -97,8 +98,7 @@ void print(const RolloutArguments& arguments, const RecordedRun& record,
             << " log-probabilities, largest change " << summary.max << '\n';
 }
 
-int rollout(const RolloutArguments& arguments) {
-  const RecordedRun record(arguments.from);
+int rollout(const RolloutArguments& arguments, const RecordedRun& record) {
   const RunOptions options =
       arguments.flags.resolve_replay(record.config().options, ReplayKind::kRollout);
   if (arguments.flags.print_config()) {
@@ -136,7 +136,12 @@ void add_rollout(CLI::App& program, Command& chosen) {
   verb->footer(
       "Exit code 1: a token or a log-probability differs.\n\n"
       "Example:\n  rlreplay rollout dump/");
-  verb->callback([=, &chosen] { chosen = [=] { return rollout(*arguments); }; });
+  verb->callback([=, &chosen] {
+    chosen = [=] {
+      return with_dump(arguments->from,
+                       [&](const AnyDump& dump) { return rollout(*arguments, dump.run()); });
+    };
+  });
 }
 
 }  // namespace rlreplay::replay

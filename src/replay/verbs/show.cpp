@@ -12,14 +12,16 @@
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/show_dump.h"
 #include "src/replay/inspect/sample_text.h"
+#include "src/replay/inspect/show_event.h"
 #include "src/replay/inspect/token_texts.h"
+#include "src/replay/record_state.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
 namespace {
 
 struct ShowArguments {
-  std::string path, model;
+  std::string path, tokenizer, event;
   ShowOptions options;
 };
 
@@ -53,6 +55,37 @@ bool is_summary(const ShowOptions& options) {
          !options.tensor;
 }
 
+/// Why a dump is not whole; nothing where its options cannot be read: it is shown all the same.
+std::string find_incomplete(const RecordedRun& run) {
+  try {
+    return incomplete_text(run);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+void print_dump(const ShowArguments& arguments, const AnyDump& dump) {
+  ShowOptions options = arguments.options;
+  if (!arguments.event.empty()) {
+    std::cout << show_event(dump.run(),
+                            {arguments.event, options.rank, options.sample, options.json});
+    return;
+  }
+  options.temporary = dump.is_temporary();
+  options.incomplete = find_incomplete(dump.run());
+  if (!options.incomplete.empty() && !options.json && !options.text) {
+    std::cout << "note: " << dump.path() << ": " << options.incomplete << '\n';
+  }
+  std::optional<Tokenizer> tokenizer;
+  if (options.sample) tokenizer = find_tokenizer(dump.run(), arguments.tokenizer);
+  if (options.sample && options.text && !options.json) {
+    std::cout << sample_text(dump.reader(), options, tokenizer);
+    return;
+  }
+  if (tokenizer) options.token_text = [&](int32_t id) { return token_text(tokenizer, id); };
+  std::cout << show_dump(dump.reader(), options);
+}
+
 void show_file(const ShowArguments& arguments) {
   const foreign::TorchFile file(arguments.path);
   if (arguments.options.json) return print_content(file);
@@ -65,31 +98,29 @@ void show_file(const ShowArguments& arguments) {
   }
   if (!known) std::cout << "its content: rlreplay show --json " << arguments.path << '\n';
   if (!known || identity.kind == foreign::DumpKind::kPolicyLoss) return;
-  ShowOptions options = arguments.options;
-  options.temporary = true;
-  std::cout << show_dump(AnyDump(arguments.path).reader(), options);
+  with_dump(arguments.path, [&](const AnyDump& dump) { print_dump(arguments, dump); });
+}
+
+void check_arguments(const ShowArguments& arguments) {
+  const ShowOptions& options = arguments.options;
+  const auto refuse = [](const char* what) { throw Error(ErrorCode::kUsage, what); };
+  if (!options.sort.empty() && !options.samples) refuse("--sort is for --samples");
+  if (options.rank && !options.step && arguments.event.empty()) {
+    refuse("--rank is for --step and --event");
+  }
+  if (!arguments.tokenizer.empty() && !options.sample) refuse("--tokenizer is for --sample");
+  check_no_part(arguments.path);
 }
 
 int show(const ShowArguments& arguments) {
+  check_arguments(arguments);
   const bool one_file = !std::filesystem::is_directory(arguments.path) &&
-                        !arguments.path.ends_with(".jsonl") && is_summary(arguments.options);
-  ShowOptions options = arguments.options;
-  if (!options.sort.empty() && !options.samples) {
-    throw Error(ErrorCode::kUsage, "--sort is for --samples");
-  }
-  if (options.rank && !options.step) throw Error(ErrorCode::kUsage, "--rank is for --step");
-  check_no_part(arguments.path);
+                        !arguments.path.ends_with(".jsonl") && is_summary(arguments.options) &&
+                        arguments.event.empty();
   if (one_file) {
     show_file(arguments);
-    return 0;
-  }
-  const AnyDump dump(arguments.path);
-  options.temporary = dump.is_temporary();
-  if (options.sample && options.text && !options.json) {
-    const auto tokenizer = find_tokenizer(RecordedRun(dump.path()), arguments.model);
-    std::cout << sample_text(dump.reader(), options, tokenizer);
   } else {
-    std::cout << show_dump(dump.reader(), options);
+    with_dump(arguments.path, [&](const AnyDump& dump) { print_dump(arguments, dump); });
   }
   return 0;
 }
@@ -110,18 +141,22 @@ void add_show(CLI::App& program, Command& chosen) {
   verb->add_option("--rollout", options.rollout, "the rollout of the sample or tensor");
   verb->add_option("--step", options.step, "what is recorded of a step, as 3.0");
   verb->add_option("--rank", options.rank, "the rank whose part is shown");
+  verb->add_option("--event", arguments->event,
+                   "one event of a step, as 3.0/backward/1/down/dx (docs/events.md); with "
+                   "--sample, its rows of that sample");
   verb->add_option("--tensor", options.tensor, "the values of one dataset, as advantages");
   verb->add_flag("--text", options.text,
                  "of a sample, prompt and response as text; on a terminal each token in a colour "
                  "by its log-probability");
-  verb->add_option("--model", arguments->model,
-                   "with --text: folder of the tokenizer.json that colours need (default: the "
-                   "recorded model's)");
+  verb->add_option("--tokenizer,--model", arguments->tokenizer,
+                   "of a sample: folder of the tokenizer.json that tells what its tokens say "
+                   "(default: the recorded model's)");
   verb->add_flag("--json", options.json, "JSON, one object a line");
   verb->footer(
       "Nothing that a file carries is run. With --json, a file of torch.save is printed whole.\n\n"
       "Examples:\n  rlreplay show dump/ --samples --sort reward\n"
-      "  rlreplay show dump/ --sample 17 --text\n"
+      "  rlreplay show dump/ --sample 17 --tokenizer Qwen2.5-0.5B\n"
+      "  rlreplay show dump/ --event 2.0/backward/0/down/dx --sample 17\n"
       "  rlreplay show train_data/0.pt --json");
   verb->callback([=, &chosen] { chosen = [=] { return show(*arguments); }; });
 }

@@ -178,9 +178,7 @@ void check_states(const RecordedRun& record, const ReplayPlan& plan) {
   }
 }
 
-int train_from(const TrainArguments& arguments) {
-  const AnyDump dump(arguments.from);
-  const RecordedRun record(dump.path());
+int train_from(const TrainArguments& arguments, const RecordedRun& record) {
   const auto vendor = imported_from(record.dump().meta(), record.path());
   if (vendor) return train_imported(arguments, record, *vendor);
   const RunOptions options =
@@ -216,7 +214,10 @@ int train_from(const TrainArguments& arguments) {
 int train(const TrainArguments& arguments) {
   check_referee(arguments);
   if (!arguments.from.empty()) {
-    return arguments.forward ? judge_forward(arguments) : train_from(arguments);
+    return with_dump(arguments.from, [&](const AnyDump& dump) {
+      return arguments.forward ? judge_forward(arguments, dump.run())
+                               : train_from(arguments, dump.run());
+    });
   }
   if (!arguments.steps.empty() && arguments.steps.find("..") == std::string::npos) {
     TrainArguments on_policy = arguments;

@@ -4,6 +4,7 @@
 #include "src/base/available_memory.h"
 #include "src/base/error.h"
 #include "src/base/progress.h"
+#include "src/base/shell_word.h"
 #include "src/replay/config_file.h"
 #include "src/replay/error_place.h"
 #include "src/replay/machine.h"
@@ -99,8 +100,8 @@ TokenText token_text(const ModelSource& model) {
 }
 
 std::string again(const TrainArguments& arguments) {
-  std::string out =
-      "rlreplay train --from " + arguments.from + " --forward" + arguments.flags.command_line();
+  std::string out = "rlreplay train --from " + shell_word(arguments.from) + " --forward" +
+                    arguments.flags.command_line();
   const auto list = [&](const char* flag, const std::vector<uint64_t>& ids) {
     for (size_t i = 0; i < ids.size(); ++i) {
       out += (i == 0 ? std::string(flag) : ",") + std::to_string(ids[i]);
@@ -138,8 +139,7 @@ void check_referee(const TrainArguments& arguments) {
   }
 }
 
-int judge_forward(const TrainArguments& arguments) {
-  const RecordedRun record(arguments.from);
+int judge_forward(const TrainArguments& arguments, const RecordedRun& record) {
   const RunOptions options = referee_options(arguments, record);
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);

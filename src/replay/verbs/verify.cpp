@@ -232,7 +232,9 @@ int verify_files(const VerifyArguments& arguments) {
     if (folder && problems.empty()) check_ranks(read, arguments.path, problems);
   }
   if (arguments.deep && folder && problems.empty()) {
-    add_problems(audit_values(AnyDump(arguments.path).reader()), arguments.path, problems);
+    const auto found =
+        with_dump(arguments.path, [](const AnyDump& dump) { return audit_values(dump.reader()); });
+    add_problems(found, arguments.path, problems);
   }
   if (arguments.json) {
     std::cout << JsonLine()

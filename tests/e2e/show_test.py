@@ -1,0 +1,152 @@
+"""What show prints for people: one event, a sample with the text of its tokens, what is missing.
+
+usage: show_test.py RLREPLAY
+"""
+import json
+import shutil
+import struct
+import sys
+import unittest
+
+import checkpoints
+import support
+
+DEMO = ["--model", "demo", "--rollout-batch-size", "2", "--n-samples-per-prompt", "2"]
+
+
+class Show(support.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.dump, _ = cls.capture("dump", *DEMO, "--steps", "2", "--record", "ops+values+stats")
+        cls.bare, _ = cls.capture("bare", *DEMO, "--steps", "1")
+
+    def said(self, *arguments, code=0):
+        result = self.run_program("show", *arguments)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return result.stdout + result.stderr
+
+    def event(self, name, *arguments, dump=None):
+        return self.lines("show", dump or self.dump, "--event", name, *arguments)[0]
+
+
+class Events(Show):
+    def test_an_event_is_what_is_stored(self):
+        name = "1.0/backward/0/down/dx"
+        event = self.event(name)
+        self.assertEqual(event["event"], name)
+        self.assertEqual(event["dtype"], "f32")
+        self.assertEqual(event["shape"], [event["rows"], event["columns"]])
+        self.assertEqual(len(event["values"]), 64)
+        self.assertEqual(event["nonfinite"], {"count": 0, "first": None})
+        for value in event["values"]:
+            bits = struct.unpack(">f", bytes.fromhex(value["bits"]))[0]
+            self.assertEqual(struct.pack(">f", float(value["value"])), struct.pack(">f", bits))
+        text = self.said(self.dump, "--event", name)
+        for word in (event["digest"], "sample 4, token 0", event["values"][0]["value"],
+                     f"the first 8 of {event['rows']} rows, 4 of {event['columns']} columns"):
+            self.assertIn(word, text)
+        self.assertTrue(all(len(line) <= 100 for line in text.splitlines()), text)
+
+    def test_a_sample_of_an_event(self):
+        name = "1.0/forward/1/down/y"
+        whole, part = self.event(name), self.event(name, "--sample", "6")
+        self.assertEqual(whole["digest"], part["digest"])
+        self.assertGreater(part["values"][0]["index"], 0)
+        self.assertIn("sample 6, token 0", self.said(self.dump, "--event", name, "--sample", "6"))
+        self.assertIn("there is no sample 3; there are 4..7",
+                      self.said(self.dump, "--event", name, "--sample", "3", code=2))
+
+    def test_scalars_parameters_and_rollouts(self):
+        step = self.lines("show", self.dump)
+        norm = next(s["scalars"]["grad_norm"] for s in step
+                    if s.get("schema") == "rlreplay.show.step/1" and s["rollout_id"] == 1)
+        scalar = self.event("1.0/clip/-/clip/norm")
+        self.assertEqual((scalar["rows"], scalar["columns"]), (1, 1))
+        self.assertEqual(float(scalar["values"][0]["value"]), norm)
+        self.assertIn("value    ", self.said(self.dump, "--event", "1.0/clip/-/clip/norm"))
+        weight = self.event("0.0/optimizer/-/weight/model.norm.weight")
+        self.assertEqual(weight["stats"].keys(), {"min", "max", "mean", "rms"})
+        self.assertIn("sample 0, token",
+                      self.said(self.dump, "--event", "0.0/rollout/-/final_norm/y"))
+
+    def test_what_is_not_recorded_is_said(self):
+        name = "0.0/optimizer/-/weight/model.norm.weight"
+        event = self.event(name, dump=self.bare)
+        self.assertEqual((event["values"], event["stats"]), (None, None))
+        text = self.said(self.bare, "--event", name)
+        self.assertIn("values   not recorded (--record ops+values keeps them)", text)
+        self.assertIn("stats    not recorded", text)
+        for name, said in (("1.0/backward/0/down/dX", "down of backward has dx"),
+                           ("9.0/backward/0/down/dx", "there is no step 9.0"),
+                           ("1.0/backward/7/down/dx", "did you mean 1.0/backward/"),
+                           ("down/dx", "event")):
+            self.assertIn(said, self.said(self.dump, "--event", name, code=2))
+        self.assertIn("there is no rank 3; there are 0",
+                      self.said(self.dump, "--event", "0.0/clip/-/clip/norm", "--rank", "3", code=2))
+        slime = self.folder / "slime"
+        self.run_program("export", self.bare, "--to", "slime", "-o", slime, "--groups", "0")
+        self.assertIn("no events are recorded of step 0.0",
+                      self.said(slime, "--event", "0.0/clip/-/clip/norm", code=2))
+
+
+class Samples(Show):
+    def test_tokens_have_their_text(self):
+        text = self.said(self.dump, "--sample", "5")
+        sample = self.lines("show", self.dump, "--sample", "5")[0]
+        self.assertEqual("".join(json.loads(t) for t in sample["token_texts"] if t[0] == '"'),
+                         sample["response_text"] + "<|end|>")
+        header = next(line for line in text.splitlines() if line.startswith("token"))
+        self.assertTrue(header.endswith("text"), header)
+        self.assertTrue(all(len(line) <= 100 for line in text.splitlines()), text)
+
+    def test_a_given_tokenizer(self):
+        """Of an imported dump, which names none; what tokens say cannot steer the terminal."""
+        lines = self.folder / "samples.jsonl"
+        self.run_program("export", self.dump, "--to", "jsonl", "-o", lines)
+        self.assertNotIn("token_texts", self.lines("show", lines, "--sample", "5")[0])
+        self.assertIn('"4"', self.said(lines, "--sample", "5", "--tokenizer", "demo"))
+        self.assertIn("--tokenizer is for --sample",
+                      self.said(lines, "--tokenizer", "demo", code=2))
+        self.assertIn("there is no tokenizer.json",
+                      self.said(lines, "--sample", "5", "--tokenizer", self.folder, code=3))
+        model = checkpoints.write(self.folder / "model", checkpoints.config())
+        path = model / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        added = tokenizer.setdefault("added_tokens", [])
+        last = len(tokenizer["model"]["vocab"]) + len(added)
+        row = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 0,
+               "tokens": [3, last]}
+        added.append({"id": last, "content": "a\x1b]0;x\x07b", "single_word": False,
+                      "lstrip": False, "rstrip": False, "normalized": False, "special": False})
+        path.write_text(json.dumps(tokenizer))
+        lines.write_text(json.dumps(row) + "\n")
+        text = self.said(lines, "--sample", "0", "--tokenizer", model)
+        self.assertNotIn("\x1b", text)
+        self.assertNotIn("\x07", text)
+        self.assertIn("]0;x", text)
+
+
+class Notes(Show):
+    def test_an_unfinished_dump_and_one_with_a_gap(self):
+        unfinished = self.folder / "unfinished"
+        shutil.copytree(self.dump, unfinished)
+        (unfinished / "manifest.json").unlink()
+        (unfinished / "INCOMPLETE").write_text("")
+        note = f"note: {unfinished}: the dump is unfinished: 2 steps of it are there\n"
+        for words in ([unfinished], [unfinished, "--samples"], [unfinished, "--sample", "1"]):
+            self.assertTrue(self.said(*words).startswith(note))
+        first = self.lines("show", unfinished)[0]
+        self.assertEqual(first["incomplete"], "the dump is unfinished: 2 steps of it are there")
+        self.assertIsNone(self.lines("show", self.dump)[0]["incomplete"])
+        self.assertNotIn("note:", self.said(self.dump))
+        gap = self.folder / "gap.jsonl"
+        gap.write_text("".join(
+            json.dumps({"schema": "rlreplay.sample/1", "rollout_id": r, "sample_id": 0,
+                        "tokens": [1]}) + "\n" for r in (0, 2)))
+        self.assertIn(f"note: {gap}: the dump has a gap: rollout 1 is missing", self.said(gap))
+
+
+if __name__ == "__main__":
+    support.Case.program = sys.argv.pop(1)
+    unittest.main()
