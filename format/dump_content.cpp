@@ -1,5 +1,7 @@
 #include "format/dump_content.h"
 
+#include <algorithm>
+#include <functional>
 #include <set>
 #include <string_view>
 
@@ -111,6 +113,10 @@ std::map<std::string, Hash> read_fields(const DumpReader& dump, std::string_view
     add_items(read_items(dump, dump.open_unit(*record), group), all);
   }
   return field_hashes(std::move(all));
+}
+
+bool same_content(std::span<const UnitRecord* const> a, std::span<const UnitRecord* const> b) {
+  return std::ranges::equal(a, b, std::equal_to(), &UnitRecord::content, &UnitRecord::content);
 }
 
 Hash content_of(const DumpReader& dump, std::string_view kind, const std::string& group) {

@@ -42,6 +42,9 @@ std::optional<std::pair<DType, Buffer<std::byte>>> read_dataset(const DumpReader
 std::map<std::string, Hash> read_fields(const DumpReader& dump, std::string_view kind,
                                         const std::string& group);
 
+/// Whether units, in their order, are recorded as holding the same.
+bool same_content(std::span<const UnitRecord* const> a, std::span<const UnitRecord* const> b);
+
 /// The hash of a group: the recorded one where a single unit holds it and says so, else computed.
 Hash content_of(const DumpReader& dump, std::string_view kind, const std::string& group);
 

@@ -4,7 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/bisect/recorded_steps.h"
-#include "src/replay/causes.h"
+#include "src/replay/exchange/dump_causes.h"
 #include "src/replay/recomputed_difference.h"
 #include "src/replay/run_difference.h"
 
@@ -23,30 +23,21 @@ std::string describe_beyond(const RecordedRun& a, const RecordedRun& b, size_t c
          ", which the other one lacks";
 }
 
-/// Whether both dumps are captures: an imported one cannot be run again.
-bool can_be_run(const RecordedRun& run) {
-  return !replay::imported_from(run.dump().meta(), run.path());
-}
-
-replay::DifferenceSide side_of(const RecordedRun& run, const StepId& step) {
-  replay::DifferenceSide side{run, run.config().options};
-  side.plan.first = std::ranges::find(run.steps(), step) - run.steps().begin();
-  return side;
-}
-
 /// What caused the difference, and its element where the dumps are too coarse to show it.
 void explain(const RecordedRun& a, const RecordedRun& b, DumpDifference& result) {
-  const StepId step{result.step.origin->rollout_id, result.step.origin->step_id};
+  const format::GroupName at{result.step.origin->rollout_id, result.step.origin->step_id};
+  replay::DiffOptions until;
+  until.last = at;
+  until.trust_hashes = true;  // all that differs was read
   try {
-    result.report.causes = replay::find_causes(a, b, step);
-    if (!replay::lacks_element(result.step) || !can_be_run(a) || !can_be_run(b)) return;
-    auto finer = replay::recompute_difference(side_of(a, step), side_of(b, step), step);
-    result.report.note = std::move(finer.note);
-    if (finer.step) result.step = std::move(*finer.step);
+    const auto data = replay::compare_data(a.dump(), b.dump(), until);
+    result.report.causes = replay::find_causes(a.dump(), b.dump(), data, at);
   } catch (const Error& error) {
-    // What was found stands, whether or not the dumps say enough to run them again.
+    // What was found stands, whether or not the dumps say what caused it.
     result.report.note = "what caused it is not known: " + error.where() + ": " + error.what();
+    return;
   }
+  result.report.note = replay::find_element(a, b, result.step);
 }
 
 }  // namespace

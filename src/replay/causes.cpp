@@ -2,28 +2,30 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <span>
 
-#include "format/rollout_data.h"
+#include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
-#include "src/base/same_value.h"
-#include "src/base/shortest.h"
+#include "src/base/text_table.h"
 #include "src/base/wrap.h"
+#include "src/replay/content_root.h"
 #include "src/replay/provenance.h"
-#include "src/replay/recorded_step.h"
 #include "src/replay/replay_options.h"
 
 namespace rlreplay::replay {
 namespace {
 
+using Texts = std::map<std::string, std::string>;
+
 constexpr size_t kColumns = 80;
 constexpr size_t kLabel = 11;
-
-std::string change(const std::string& a, const std::string& b) { return a + " -> " + b; }
+constexpr size_t kShown = 60;  // columns of a value
+constexpr size_t kMostOfAKind = 3;
 
 /// Values of a JSON object by their paths: `program.revision`.
-void flatten(const JsonValue& value, const std::string& path,
-             std::map<std::string, std::string>& to) {
+void flatten(const JsonValue& value, const std::string& path, Texts& to) {
   if (!value.is_object()) {
     to[path] = value.is_string() ? value.string() : value.dump();
     return;
@@ -33,8 +35,8 @@ void flatten(const JsonValue& value, const std::string& path,
   }
 }
 
-std::map<std::string, std::string> flattened(const std::string& json, const char* what) {
-  std::map<std::string, std::string> out;
+Texts flattened(const std::string& json, const char* what) {
+  Texts out;
   const JsonDocument document = JsonDocument::parse(json, what);
   flatten(document.root(), "", out);
   return out;
@@ -48,201 +50,120 @@ bool is_circumstance(std::string_view path) {
 }
 
 /// `meta` in parts: what it says of one key, as JSON.
-std::string part_of(const std::string& meta, const char* key, const std::string& where) {
-  const JsonDocument document = JsonDocument::parse(meta, where);
+std::string part_of(const std::string& meta, const char* key) {
+  const JsonDocument document = JsonDocument::parse(meta, "meta");
   const auto value = document.root().find(key);
   return value ? value->dump() : "{}";
 }
 
-void compare_maps(const std::string& kind, const std::map<std::string, std::string>& a,
-                  const std::map<std::string, std::string>& b, std::vector<Cause>& to) {
-  for (const auto& [path, value] : b) {
-    const auto before = a.find(path);
-    const std::string was = before == a.end() ? "-" : before->second;
-    if (was != value && !is_circumstance(path))
-      to.push_back({kind, path + ": " + change(was, value)});
+/// Calls use(name, a, b) for what differs, by name; null where one has nothing.
+template <class Use>
+void each_change(const Texts& a, const Texts& b, Use use) {
+  std::set<std::string> names;
+  for (const Texts* texts : {&a, &b}) {
+    for (const auto& [name, text] : *texts) names.insert(name);
   }
-  for (const auto& [path, value] : a) {
-    if (!b.contains(path) && !is_circumstance(path))
-      to.push_back({kind, path + ": " + change(value, "-")});
-  }
-}
-
-std::optional<RunOptions> options_of(const RecordedRun& run) {
-  if (imported_from(run.dump().meta(), run.path())) return std::nullopt;
-  return run.config().options;
-}
-
-void compare_options(const RecordedRun& a, const RecordedRun& b, std::vector<Cause>& to) {
-  const auto in_a = options_of(a), in_b = options_of(b);
-  if (!in_a || !in_b) return;
-  // Of two captures the sampling and the prompts count, too: none of them is given by a record.
-  for (const Option& option : option_table()) {
-    if (option.section == Section::kRecord || option.name == "save") continue;
-    if (effect_of(option, ReplayKind::kTraining, *in_b) == Effect::kSpeed) continue;
-    if (option_text(*in_a, option) == option_text(*in_b, option)) continue;
-    to.push_back({"options", std::string(option.name) + ": " +
-                                 change(written(*in_a, option), written(*in_b, option))});
+  for (const std::string& name : names) {
+    const auto x = a.find(name), y = b.find(name);
+    const std::string* in_a = x == a.end() ? nullptr : &x->second;
+    const std::string* in_b = y == b.end() ? nullptr : &y->second;
+    if (in_a == nullptr || in_b == nullptr || *in_a != *in_b) use(name, in_a, in_b);
   }
 }
 
-/// The states before the first step that both have.
-void compare_states(const RecordedRun& a, const RecordedRun& b, std::vector<Cause>& to) {
-  for (const StepId& step : a.states()) {
-    if (!b.has_state(step)) continue;
-    const auto in_a = a.dump().find("weights", step.group());
-    const auto in_b = b.dump().find("weights", step.group());
-    const bool same = std::ranges::equal(
-        in_a, in_b, [](const auto* x, const auto* y) { return x->content == y->content; });
-    if (!same) to.push_back({"state", "the weights before step " + step.name() + " differ"});
-    return;
-  }
+void compare_texts(const std::string& kind, const Texts& a, const Texts& b,
+                   std::vector<Cause>& to) {
+  each_change(a, b, [&](const std::string& name, const auto* in_a, const auto* in_b) {
+    if (is_circumstance(name)) return;
+    to.push_back({kind, name + ": " + change(in_a ? *in_a : "", in_b ? *in_b : "")});
+  });
 }
 
-std::string place(int64_t rollout, uint64_t sample) {
-  return "rollout " + std::to_string(rollout) + ", sample " + std::to_string(sample);
+/// Of two captures the sampling and the prompts count, too: none of them is given by a record.
+bool can_be_cause(const std::string& name) {
+  const Option* option = find_option(name);
+  if (option == nullptr) return true;
+  if (option->section == Section::kRecord || name == "save") return false;
+  return effect_of(*option, ReplayKind::kTraining, RunOptions()) != Effect::kSpeed;
 }
 
-/// The first place in which data of two rollouts differ, one of each kind.
-class DataComparison {
- public:
-  DataComparison(int64_t rollout, std::vector<Cause>& to) : rollout_(rollout), to_(to) {}
-
-  /// Returns whether anything differs.
-  bool compare(const RecordedRollout& a, const RecordedRollout& b) {
-    const size_t before = to_.size();
-    if (a.samples.size() != b.samples.size()) {
-      add("rollout " + std::to_string(rollout_) + " has " +
-          change(std::to_string(a.samples.size()), std::to_string(b.samples.size())) + " samples");
-      return true;
-    }
-    tokens(a, b);
-    numbers("rewards", a, b, &RecordedFields::reward,
-            [](const engine::Sample& s) { return s.reward; });
-    numbers("groups", a, b, &RecordedFields::group,
-            [](const engine::Sample& s) { return static_cast<double>(s.group); });
-    masks(a, b);
-    return to_.size() > before;
+/// An option's text as people write it; as it stands where it is none that the option can have.
+std::string readable(const std::string& name, const std::string* text) {
+  if (text == nullptr) return "";
+  const Option* option = find_option(name);
+  RunOptions options;
+  try {
+    if (option != nullptr) set_option(options, *option, *text);
+  } catch (const Error&) {
+    option = nullptr;
   }
-
-  void advantages(const RecordedStep& a, const RecordedStep& b) {
-    if (!a.advantages || !b.advantages || a.samples.size() != b.samples.size()) return;
-    for (size_t i = 0; i < a.samples.size(); ++i) {
-      const auto &x = (*a.advantages)[i], &y = (*b.advantages)[i];
-      for (size_t t = 0; t < std::min(x.size(), y.size()); ++t) {
-        if (same_value(x[t], y[t])) continue;
-        return add("advantages: step " + a.id.name() + ", sample " +
-                   std::to_string(a.samples[i].id) + ": " + change(shortest(x[t]), shortest(y[t])));
-      }
-    }
-  }
-
- private:
-  void add(const std::string& text) { to_.push_back({"data", text}); }
-
-  void tokens(const RecordedRollout& a, const RecordedRollout& b) {
-    bool prompts = true, responses = true;
-    for (size_t i = 0; i < a.samples.size(); ++i) {
-      const engine::Sample &x = a.samples[i], &y = b.samples[i];
-      const auto common = std::ranges::mismatch(x.tokens, y.tokens);
-      const auto at = common.in1 - x.tokens.begin();
-      const bool same = x.tokens == y.tokens && x.prompt_length == y.prompt_length;
-      if (same) continue;
-      const bool in_prompt =
-          at < std::min(x.prompt_length, y.prompt_length) || x.prompt_length != y.prompt_length;
-      bool& first = in_prompt ? prompts : responses;
-      if (first) {
-        add(std::string(in_prompt ? "prompts: " : "tokens: ") + place(rollout_, x.id) +
-            ", from token " + std::to_string(at) + " on");
-      }
-      first = false;
-    }
-  }
-
-  template <class Get>
-  void numbers(const char* name, const RecordedRollout& a, const RecordedRollout& b,
-               bool RecordedFields::*field, Get get) {
-    for (size_t i = 0; i < a.samples.size(); ++i) {
-      if (!(a.fields[i].*field) || !(b.fields[i].*field)) continue;
-      const double x = get(a.samples[i]), y = get(b.samples[i]);
-      if (same_value(x, y)) continue;
-      return add(std::string(name) + ": " + place(rollout_, a.samples[i].id) + ": " +
-                 change(shortest_of(x), shortest_of(y)));
-    }
-  }
-
-  void masks(const RecordedRollout& a, const RecordedRollout& b) {
-    for (size_t i = 0; i < a.samples.size(); ++i) {
-      const auto &x = a.samples[i].loss_mask, &y = b.samples[i].loss_mask;
-      if (x.size() != y.size() || x == y) continue;
-      const auto at = std::ranges::mismatch(x, y).in1 - x.begin();
-      return add("masks: " + place(rollout_, a.samples[i].id) + ", token " +
-                 std::to_string(a.samples[i].prompt_length + at));
-    }
-  }
-
-  const int64_t rollout_;
-  std::vector<Cause>& to_;
-};
-
-bool same_rollout_content(const RecordedRun& a, const RecordedRun& b, int64_t rollout) {
-  const auto in_a = a.dump().find("rollout", std::to_string(rollout));
-  const auto in_b = b.dump().find("rollout", std::to_string(rollout));
-  return std::ranges::equal(in_a, in_b,
-                            [](const auto* x, const auto* y) { return x->content == y->content; });
+  return option == nullptr ? *text : written(options, *option);
 }
 
-void compare_data(const RecordedRun& a, const RecordedRun& b, const StepId& until,
-                  std::vector<Cause>& to) {
-  for (const int64_t rollout : a.rollouts()) {
-    if (rollout > until.rollout || !std::ranges::binary_search(b.rollouts(), rollout)) continue;
-    if (rollout < until.rollout && same_rollout_content(a, b, rollout)) continue;
-    const RecordedRollout in_a = read_recorded_rollout(a, rollout);
-    const RecordedRollout in_b = read_recorded_rollout(b, rollout);
-    DataComparison data(rollout, to);
-    const bool differs = data.compare(in_a, in_b);
-    for (size_t i = 0; i < std::min(in_a.steps.size(), in_b.steps.size()); ++i) {
-      if (in_a.steps[i].id == until && in_b.steps[i].id == until) {
-        data.advantages(in_a.steps[i], in_b.steps[i]);
-      }
-    }
-    if (differs) return;
+void compare_options(const std::string& meta_a, const std::string& meta_b, std::vector<Cause>& to) {
+  Texts a = run_options(meta_a, "A"), b = run_options(meta_b, "B");
+  if (a.empty() || b.empty()) {  // imported: what is not known differs in nothing but what counts
+    a = content_options(meta_a, "A"), b = content_options(meta_b, "B");
+    for (Texts* texts : {&a, &b}) texts->erase("model"), texts->erase("contract");
   }
+  each_change(a, b, [&](const std::string& name, const auto* in_a, const auto* in_b) {
+    if (!can_be_cause(name)) return;
+    to.push_back({"options", name + ": " + change(readable(name, in_a), readable(name, in_b))});
+  });
+}
+
+/// At most `most` lines of a kind.
+std::string listed(const std::vector<Cause>& causes, size_t most) {
+  std::string out;
+  for (size_t i = 0; i < causes.size();) {
+    const size_t end = static_cast<size_t>(
+        std::ranges::find_if(causes.begin() + static_cast<ptrdiff_t>(i), causes.end(),
+                             [&](const Cause& c) { return c.kind != causes[i].kind; }) -
+        causes.begin());
+    const size_t shown = std::min(end, i + most);
+    for (size_t k = i; k < shown; ++k) {
+      std::string line = k == i ? "  " + causes[k].kind : "";
+      line.resize(kLabel + 3, ' ');
+      std::string text = causes[k].text;
+      if (k + 1 == shown && shown < end) text += ", and " + std::to_string(end - shown) + " more";
+      out += line + wrapped(text, kColumns, kLabel + 3) + "\n";
+    }
+    i = end;
+  }
+  return out;
 }
 
 }  // namespace
 
-std::vector<Cause> find_causes(const RecordedRun& a, const RecordedRun& b, const StepId& until) {
+std::string change(const std::string& a, const std::string& b) {
+  const auto shown = [](const std::string& text) {
+    return text.empty() ? "-" : one_line(text, kShown);
+  };
+  return shown(a) + " -> " + shown(b);
+}
+
+std::vector<Cause> run_causes(const format::DumpReader& a, const format::DumpReader& b) {
   std::vector<Cause> out;
-  compare_options(a, b, out);
-  compare_maps("program", flattened(a.dump().unstable(), "unstable"),
-               flattened(b.dump().unstable(), "unstable"), out);
-  for (const char* key : {"contract", "model"}) {
-    const std::string in_a = part_of(a.dump().meta(), key, a.path());
-    const std::string in_b = part_of(b.dump().meta(), key, b.path());
-    if (key == std::string("model")) {
-      if (in_a != in_b) out.push_back({"model", "its shape differs"});
-      continue;
-    }
-    compare_maps(key, flattened(in_a, key), flattened(in_b, key), out);
+  compare_options(a.meta(), b.meta(), out);
+  compare_texts("program", flattened(a.unstable(), "A"), flattened(b.unstable(), "B"), out);
+  compare_texts("contract", flattened(part_of(a.meta(), "contract"), "A"),
+                flattened(part_of(b.meta(), "contract"), "B"), out);
+  if (part_of(a.meta(), "model") != part_of(b.meta(), "model")) {
+    out.push_back({"model", "its shape differs"});
   }
-  compare_states(a, b, out);
-  compare_data(a, b, until, out);
   return out;
 }
 
-std::vector<Cause> find_causes(const RecordedRun& record, const RunOptions& replay) {
+std::vector<Cause> replay_causes(const RecordedRun& record, const RunOptions& replay) {
   std::vector<Cause> out;
-  const RunOptions recorded = record.config().options;
-  for (std::string& line : override_lines(recorded, replay, ReplayKind::kTraining)) {
+  const RecordedConfig recorded = record.config();
+  for (std::string& line : override_lines(recorded.options, replay, ReplayKind::kTraining)) {
     out.push_back({"options", std::move(line)});
   }
-  compare_maps("program", flattened(record.dump().unstable(), "unstable"),
-               flattened(Provenance(replay.kernels).begun(), "this program"), out);
-  compare_maps(
-      "contract", flattened(part_of(record.dump().meta(), "contract", record.path()), "contract"),
-      flattened(part_of(dump_meta(replay, record.config().model), "contract", "meta"), "contract"),
-      out);
+  compare_texts("program", flattened(record.dump().unstable(), "unstable"),
+                flattened(Provenance(replay.kernels).begun(), "this program"), out);
+  compare_texts("contract", flattened(part_of(record.dump().meta(), "contract"), "contract"),
+                flattened(part_of(dump_meta(replay, recorded.model), "contract"), "contract"), out);
   return out;
 }
 
@@ -250,29 +171,13 @@ bool data_differs(const std::vector<Cause>& causes) {
   return std::ranges::find(causes, "data", &Cause::kind) != causes.end();
 }
 
-std::string causes_text(const std::vector<Cause>& causes, size_t most) {
-  std::string out, kind;
-  size_t of_kind = 0, left_out = 0;
-  const auto close = [&] {
-    if (left_out > 0) {
-      out += std::string(kLabel + 3, ' ') + "and " + std::to_string(left_out) + " more\n";
-    }
-    of_kind = left_out = 0;
-  };
-  for (const Cause& cause : causes) {
-    const bool fresh = cause.kind != kind;
-    if (fresh) close();
-    kind = cause.kind;
-    if (of_kind++ >= most) {
-      ++left_out;
-      continue;
-    }
-    std::string line = fresh ? "  " + kind : "";
-    line.resize(kLabel + 3, ' ');
-    out += line + wrapped(cause.text, kColumns, kLabel + 3) + "\n";
+std::string causes_text(const std::vector<Cause>& causes, size_t lines) {
+  if (lines == SIZE_MAX) return listed(causes, SIZE_MAX);
+  for (size_t most = kMostOfAKind; most > 1; --most) {
+    const std::string text = listed(causes, most);
+    if (std::ranges::count(text, '\n') <= static_cast<ptrdiff_t>(lines)) return text;
   }
-  close();
-  return out;
+  return listed(causes, 1);
 }
 
 std::string causes_json(const std::vector<Cause>& causes) {

@@ -12,6 +12,8 @@
 #include "src/replay/recorded_command.h"
 
 namespace rlreplay::replay {
+using Options = std::map<std::string, std::string>;
+
 namespace {
 
 /// Where a run took place and how long, and what its data say themselves: prompts and rewards, the
@@ -42,8 +44,6 @@ constexpr std::string_view kLeftOut[] = {"model",
                                          "weights",
                                          "rollout-only"};
 
-using Options = std::map<std::string, std::string>;
-
 constexpr char kNone[] = "none";  // an option that was not given
 
 Options defaults() {
@@ -72,32 +72,39 @@ void resolve_decay(Options& options, const std::string& config, const std::strin
   }
 }
 
-/// The options that are not what they are where nobody gives them, as they work out.
-Options chosen_options(const JsonValue& config, const std::string& where) {
-  const Options unset = defaults();
-  Options options = unset;
-  for (const auto& [name, value] : config.members()) {
-    options[std::string(name)] = value.is_string() ? value.string() : value.dump();
-  }
-  if (options["eps-clip-high"] == options["eps-clip"]) options["eps-clip-high"] = kNone;
-  resolve_decay(options, config.dump(), where);
-  std::erase_if(options, [&](const auto& option) {
-    const auto at = unset.find(option.first);
-    return std::ranges::find(kLeftOut, option.first) != std::end(kLeftOut) ||
-           (at != unset.end() && at->second == option.second);
-  });
-  return options;
+/// A member of `meta` that is an object, or nothing.
+std::optional<JsonValue> object_of(const JsonDocument& meta, const char* name) {
+  const auto value = meta.root().find(name);
+  return value && value->is_object() ? value : std::nullopt;
+}
+
+bool counts(const std::string& name) {
+  return std::ranges::find(kLeftOut, name) == std::end(kLeftOut);
 }
 
 }  // namespace
 
-std::map<std::string, std::string> content_options(const std::string& meta,
-                                                   const std::string& where) {
+Options run_options(const std::string& meta, const std::string& where) {
   const JsonDocument document = JsonDocument::parse(meta, where);
-  Options options;
-  if (const auto config = document.root().find("config"); config && config->is_object()) {
-    options = chosen_options(*config, where);
+  const auto config = object_of(document, "config");
+  if (!config) return {};
+  Options options = defaults();
+  for (const auto& [name, value] : config->members()) {
+    options[std::string(name)] = value.is_string() ? value.string() : value.dump();
   }
+  if (options["eps-clip-high"] == options["eps-clip"]) options["eps-clip-high"] = kNone;
+  resolve_decay(options, config->dump(), where);
+  return options;
+}
+
+Options content_options(const std::string& meta, const std::string& where) {
+  Options options = run_options(meta, where);
+  const Options unset = defaults();
+  std::erase_if(options, [&](const auto& option) {
+    const auto at = unset.find(option.first);
+    return !counts(option.first) || (at != unset.end() && at->second == option.second);
+  });
+  const JsonDocument document = JsonDocument::parse(meta, where);
   for (const char* name : {"model", "contract"}) {
     const auto value = document.root().find(name);
     if (value) options[name] = value->is_string() ? value->string() : value->dump();

@@ -7,8 +7,12 @@
 
 namespace rlreplay::replay {
 
-/// What a dump says of its run that is part of its content, by name: options that can change bits,
-/// as they work out, the model and the numeric contract (format/SPEC.md section 7).
+/// Every option of a dump's run as it works out, by name, whether or not it was given; empty for a
+/// dump that says nothing of them. Errors: kCorrupt for a `meta` that is no JSON.
+std::map<std::string, std::string> run_options(const std::string& meta, const std::string& where);
+
+/// What a dump says of its run that is part of its content, by name: options that can change bits
+/// and have not their default, the model and the numeric contract (format/SPEC.md section 7).
 std::map<std::string, std::string> content_options(const std::string& meta,
                                                    const std::string& where);
 

@@ -15,7 +15,8 @@ namespace {
 constexpr size_t kColumns = 80;
 constexpr size_t kLabel = 11;
 constexpr size_t kMostEvents = 3;               // listed in the short report
-constexpr size_t kMostCauses = 3;               // of a kind, likewise
+constexpr size_t kCauseLines = 10;              // likewise
+constexpr size_t kFewCauseLines = 5;            // in the brief one
 constexpr int64_t kFarUlps = int64_t{1} << 20;  // more say less than the difference
 
 std::string line(std::string_view label, const std::string& text) {
@@ -122,10 +123,13 @@ std::string event_text(const EventDifference& d) {
   return out + "\n";
 }
 
-std::string events_text(std::span<const EventDifference> events, bool all) {
-  const size_t most = all ? events.size() : std::min(events.size(), kMostEvents);
+std::string events_text(std::span<const EventDifference> events, ReportLength length) {
   std::string out = "  " + counted(static_cast<int64_t>(events.size()), "event") + " differ" +
-                    (events.size() == 1 ? "s" : "") + ", in canonical order:\n";
+                    (events.size() == 1 ? "s" : "");
+  if (length == ReportLength::kBrief) return out + " in this step (--all lists them)\n";
+  const size_t most =
+      length == ReportLength::kAll ? events.size() : std::min(events.size(), kMostEvents);
+  out += ", in canonical order:\n";
   for (const EventDifference& d : events.first(most)) out += event_text(d);
   if (events.size() > most) {
     out += "    and " + std::to_string(events.size() - most) + " more (--all lists them)\n";
@@ -174,20 +178,26 @@ std::string difference_report(const StepDifference& difference, std::string_view
                               std::string_view name_b, std::string_view command,
                               const ReportOptions& options) {
   if (!difference.origin) return "no difference\n";
+  const bool brief = options.length == ReportLength::kBrief;
+  const bool all = options.length == ReportLength::kAll;
+  const std::string gap = brief ? "" : "\n";
   const Origin& origin = *difference.origin;
   const auto wide = [](std::string_view label, std::string_view text) {
     return line(label, wrapped(text, kColumns, kLabel + 3));
   };
   std::string out = "first difference: " +
                     to_string(engine::StepEvent{origin.rollout_id, origin.step_id, origin.event}) +
-                    "\n\n" + causes_text(options.causes, options.all ? SIZE_MAX : kMostCauses);
+                    "\n" + gap +
+                    causes_text(options.causes, all     ? SIZE_MAX
+                                                : brief ? kFewCauseLines
+                                                        : kCauseLines);
   out += wide("where", place_text(origin));
   out += values_text(origin, name_a, name_b);
   out += wide("inputs", meaning(origin.kind, options.causes));
   if (!options.note.empty()) out += wide("note", options.note);
-  out += events_text(difference.events, options.all);
-  if (options.all) out += histogram_text(difference.events);
-  return out + "\n  " + std::string(command) + "\n";
+  out += events_text(difference.events, options.length);
+  if (all) out += histogram_text(difference.events);
+  return out + gap + "  " + std::string(command) + "\n";
 }
 
 std::string origin_json(const std::optional<Origin>& origin) {

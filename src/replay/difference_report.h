@@ -9,14 +9,18 @@
 
 namespace rlreplay::replay {
 
+/// Within another report in 14 lines or so; in about 20; or with every cause, every event, and how
+/// many floats lie how far apart.
+enum class ReportLength { kBrief, kShort, kAll };
+
 /// What a report says beside the events.
 struct ReportOptions {
   std::vector<Cause> causes = {};  // what else differs: it comes first
   std::string note = {};           // how the element was found, or why it was not
-  bool all = false;                // every event, and how many floats lie how far apart
+  ReportLength length = ReportLength::kShort;
 };
 
-/// The divergence report for people, in about 20 lines: where two records part, both values and how
+/// The divergence report for people: where two records part, both values and how
 /// far they lie apart, what differs after it. `name_a`, `name_b`: what the sides are called;
 /// `command`: what shows it again, last line of the report.
 std::string difference_report(const StepDifference& difference, std::string_view name_a,

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <map>
 
 #include "src/base/shortest.h"
 #include "src/base/ulps.h"
@@ -137,6 +138,15 @@ std::string RecordedValue::text() const {
   if (dtype == DType::kF32) return shortest(float_of(bits));
   if (dtype == DType::kF64) return shortest(std::bit_cast<double>(bits));
   return std::to_string(static_cast<int64_t>(bits));
+}
+
+std::vector<EventPair> paired_events(const StepEvents& a, const StepEvents& b) {
+  std::map<engine::EventOrder, EventPair> both;
+  for (const EventRecord& r : a.events) both[event_order(r.event)].first = &r;
+  for (const EventRecord& r : b.events) both[event_order(r.event)].second = &r;
+  std::vector<EventPair> out;
+  for (const auto& [order, pair] : both) out.push_back(pair);
+  return out;
 }
 
 std::optional<EventDifference> compare_event(const StepEvents& a, const EventRecord& in_a,

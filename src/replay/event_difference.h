@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/engine/event_record.h"
@@ -46,6 +47,10 @@ struct EventDifference {
   std::array<int64_t, 64> ulps_by_power{};
   bool missing = false;  // only one side has the event
 };
+
+/// The records of one event in both, null where one has none; in canonical order.
+using EventPair = std::pair<const engine::EventRecord*, const engine::EventRecord*>;
+std::vector<EventPair> paired_events(const engine::StepEvents& a, const engine::StepEvents& b);
 
 /// The difference of two records of one event; nothing if they are the same.
 std::optional<EventDifference> compare_event(const engine::StepEvents& a,

@@ -248,13 +248,9 @@ std::vector<Origin> find_origins(const StepEvents& a, const StepEvents& b,
 }
 
 StepDifference compare_steps(const StepEvents& a, const StepEvents& b, const StateBefore& before) {
-  std::map<engine::EventOrder, std::pair<const EventRecord*, const EventRecord*>> both;
-  for (const EventRecord& r : a.events) both[event_order(r.event)].first = &r;
-  for (const EventRecord& r : b.events) both[event_order(r.event)].second = &r;
   const auto common = std::min(granularity(a), granularity(b));
   StepDifference out;
-  for (const auto& [order, records] : both) {
-    const auto [in_a, in_b] = records;
+  for (const auto& [in_a, in_b] : paired_events(a, b)) {
     if (in_a != nullptr && in_b != nullptr) {
       if (auto difference = compare_event(a, *in_a, b, *in_b)) {
         out.events.push_back(std::move(*difference));

@@ -5,6 +5,7 @@
 #include "src/base/available_memory.h"
 #include "src/base/error.h"
 #include "src/engine/event_rows.h"
+#include "src/replay/causes.h"
 #include "src/replay/machine.h"
 #include "src/replay/recorded_step.h"
 #include "src/replay/run_difference.h"
@@ -14,6 +15,7 @@ namespace rlreplay::replay {
 namespace {
 
 constexpr const char* kWithValues = "ops+values";
+constexpr const char* kUnknown = "the element is not known: ";
 
 /// Bytes that all values of a step take.
 int64_t value_bytes(const RecordedRun& record, const StepId& step) {
@@ -36,13 +38,23 @@ int64_t value_bytes(const RecordedRun& record, const StepId& step) {
   return out + engine::make_parameters(model).elements * 32;
 }
 
+std::string text_of(const Error& error) {
+  return (error.where().empty() ? "" : error.where() + ": ") + error.what();
+}
+
+bool is_imported(const RecordedRun& run) {
+  return imported_from(run.dump().meta(), run.path()).has_value();
+}
+
+std::string no_weights(const RecordedRun& run) {
+  return run.path() + " was imported and holds no weights";
+}
+
 std::string unfit(const DifferenceSide& side, const StepId& step) {
   if (side.options.kernels != "portable") {
     return "kernels of another set show too few of the values between";
   }
-  if (imported_from(side.record.dump().meta(), side.record.path())) {
-    return side.record.path() + " was imported and holds no weights";
-  }
+  if (is_imported(side.record)) return no_weights(side.record);
   if (side.record.dump().find("train", step.group()).size() != 1) {
     return side.record.path() + " does not hold the step of one rank";
   }
@@ -71,6 +83,19 @@ bool is_as_recorded(const DifferenceSide& side, const StepId& step,
   return compare_steps(side.record.step_events(step), computed.events).identical();
 }
 
+/// In what the program that recorded is another one, if it says so: its contract, else its commit.
+std::string other_program(const DifferenceSide& side) {
+  const std::vector<Cause> causes = replay_causes(side.record, side.options);
+  const auto named = [&](std::string_view kind, std::string_view begin) -> std::string {
+    for (const Cause& cause : causes) {
+      if (cause.kind == kind && cause.text.starts_with(begin)) return ": " + cause.text;
+    }
+    return {};
+  };
+  const std::string contract = named("contract", "");
+  return contract.empty() ? named("program", "program.revision") : contract;
+}
+
 }  // namespace
 
 bool lacks_element(const StepDifference& difference) {
@@ -84,7 +109,7 @@ RecomputedDifference recompute_difference(const DifferenceSide& a, const Differe
   for (const DifferenceSide* side : {&a, &b}) {
     const std::string why = unfit(*side, step);
     if (why.empty()) continue;
-    out.note = "the element is not known: " + why;
+    out.note = kUnknown + why;
     return out;
   }
   try {
@@ -92,8 +117,8 @@ RecomputedDifference recompute_difference(const DifferenceSide& a, const Differe
     const RecomputedStep in_b = recompute(b, step);
     for (const auto& [side, computed] : {std::pair(&a, &in_a), std::pair(&b, &in_b)}) {
       if (!side->as_recorded || is_as_recorded(*side, step, *computed)) continue;
-      out.note = "the element is not known: this program computes step " + step.name() +
-                 " otherwise than " + side->record.path() + " recorded it";
+      out.note = std::string(kUnknown) + "this program computes step " + step.name() +
+                 " otherwise than " + side->record.path() + " recorded it" + other_program(*side);
       return out;
     }
     StateBefore before;
@@ -103,13 +128,34 @@ RecomputedDifference recompute_difference(const DifferenceSide& a, const Differe
     out.note = "step " + step.name() + " was computed again with values on both sides";
     if (out.step->identical()) {
       out.step.reset();
-      out.note = "the element is not known: computed again, both sides agree";
+      out.note = std::string(kUnknown) + "computed again, both sides agree";
     }
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kInternal) throw;
-    out.note = std::string("the element is not known: ") + error.what();
+    out.note = kUnknown + text_of(error);
   }
   return out;
+}
+
+std::string find_element(const RecordedRun& a, const RecordedRun& b, StepDifference& difference) {
+  if (!lacks_element(difference)) return {};
+  const StepId step{difference.origin->rollout_id, difference.origin->step_id};
+  const auto side_of = [&](const RecordedRun& run) {
+    DifferenceSide side{run, run.config().options};
+    side.plan.first = std::ranges::find(run.steps(), step) - run.steps().begin();
+    return side;
+  };
+  try {
+    for (const RecordedRun* run : {&a, &b}) {
+      if (is_imported(*run)) return kUnknown + no_weights(*run);
+    }
+    RecomputedDifference finer = recompute_difference(side_of(a), side_of(b), step);
+    if (finer.step) difference = std::move(*finer.step);
+    return finer.note;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kInternal) throw;
+    return kUnknown + text_of(error);
+  }
 }
 
 }  // namespace rlreplay::replay

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "format/dump_content.h"
+
 namespace rlreplay::replay {
 namespace {
 
@@ -18,11 +20,6 @@ Units units_of(const RecordedRun& run, const StepId& step) {
     units.push_back(unit);
   }
   return units;
-}
-
-bool same_content(const Units& a, const Units& b) {
-  return std::ranges::equal(a, b,
-                            [](const auto* x, const auto* y) { return x->content == y->content; });
 }
 
 /// The tensors of a recorded state by the hashes of what they hold.
@@ -66,7 +63,7 @@ class Comparer {
   void compare(const StepId& place) {
     const Units in_a = units_of(a_, place), in_b = units_of(b_, place);
     if (in_b.empty()) return;
-    if (equal_ == EqualContent::kSkip && same_content(in_a, in_b)) {
+    if (equal_ == EqualContent::kSkip && format::same_content(in_a, in_b)) {
       ++made_.equal;
       known_ = true;
       return;

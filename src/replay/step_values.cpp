@@ -35,7 +35,7 @@ class Values {
   }
 
  private:
-  ValueDifference out_;
+  StepValueDifference out_;
 };
 
 /// What a replay has of a column, by sample; null where it computes no such numbers.
@@ -137,7 +137,7 @@ StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome
 
 std::string values_json(const StepValues& values) {
   std::string out;
-  for (const ValueDifference& d : values.different) {
+  for (const StepValueDifference& d : values.different) {
     JsonLine line;
     line.text("name", d.name);
     d.sample ? line.json("sample", std::to_string(*d.sample)) : line.null("sample");
@@ -152,7 +152,7 @@ std::string values_json(const StepValues& values) {
 std::string values_text(const StepValues& values, size_t most) {
   std::string out;
   for (size_t i = 0; i < std::min(most, values.different.size()); ++i) {
-    const ValueDifference& d = values.different[i];
+    const StepValueDifference& d = values.different[i];
     std::string line = "  " + d.name;
     line.resize(std::max<size_t>(line.size() + 1, 18), ' ');
     line += shortest_of(d.record) + " recorded, " + shortest_of(d.replay) + " replayed";

@@ -13,7 +13,7 @@
 namespace rlreplay::replay {
 
 /// A recorded column or scalar that a replay does not give.
-struct ValueDifference {
+struct StepValueDifference {
   std::string name;                // "grad_norm", "advantages"
   std::optional<uint64_t> sample;  // of the first place that differs; none of a scalar
   std::optional<int64_t> token;    // in the whole sample, prompt included
@@ -24,8 +24,8 @@ struct ValueDifference {
 /// The numbers that a step recorded beside its events, against those of its replay, by bits.
 struct StepValues {
   int64_t compared = 0;
-  std::vector<ValueDifference> different;  // causes first: masks, targets, what was computed
-  std::vector<std::string> not_compared;   // recorded, but no number of a replay
+  std::vector<StepValueDifference> different;  // causes first: masks, targets, what was computed
+  std::vector<std::string> not_compared;       // recorded, but no number of a replay
 
   bool identical() const { return different.empty(); }
 };

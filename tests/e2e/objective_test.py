@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import re
 import struct
 import sys
 import unittest
@@ -315,6 +316,18 @@ class Recorded(Case):
         for line in lines:
             if line["schema"] == "rlreplay.step/1":
                 line["scalars"], line["columns"] = {"lr": 1.0}, ["lr"]
+
+    def test_a_long_list_is_cut(self):
+        dump, _ = self.capture("long", "--model", "demo", "--steps", "9", "--rollout-batch-size", "2",
+                               "--n-samples-per-prompt", "2", "--rollout-max-response-len", "4")
+        wrong = ("objective", dump, "--calculate-per-token-loss")
+        bad = sum(not step["reproduced"] for step in self.lines(*wrong, code=1))
+        self.assertGreater(bad, 3)
+        for flags, steps, explained in (((), 8, 3), (("--all",), 9, bad)):
+            text = self.run_program(*wrong, *flags).stdout
+            self.assertEqual(len(re.findall(r"^ [0-9]\.0 ", text, re.M)), steps, text)
+            self.assertEqual(len(set(re.findall(r"^step ([0-9])\.0, ", text, re.M))), explained, text)
+            self.assertEqual("--all" in text, not flags)
 
     def test_steps_are_chosen_and_what_is_absent_is_said(self):
         dump, _ = self.capture("chosen", *DEMO, "--steps", "3")

@@ -222,6 +222,19 @@ class Causes(Replay):
         self.assertIn({"kind": "options", "text": "lr: 5e-04 -> 0.001"}, found["causes"])
         self.assertEqual(found["origin"]["op"], "weight")
         self.assertIsNotNone(found["origin"]["index"])
+        text = self.run_program(self.dump, other, program=self.rlbisect).stdout
+        self.assertIn("(--all lists them)", text)
+        text = self.run_program(self.dump, other, "--all", program=self.rlbisect).stdout
+        self.assertIn("floats by distance", text)
+        self.assertNotIn("--all", text)
+
+    def test_all_of_a_rollout(self):
+        dump, _ = self.capture("whole", *DEMO, "--record", "ops")
+        words = ("rollout", dump, "--inject", "0.0/rollout/0/down/y:5:1000000")
+        short, long = (self.run_program(*words, *flags).stdout for flags in ((), ("--all",)))
+        self.assertIn("(--all lists them)", short)
+        self.assertNotIn("more (", long)
+        self.assertGreater(len(long), len(short))
 
     def trained(self, name, source):
         """The same rollouts, trained on as this dump says."""

@@ -8,6 +8,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "e2e"))
+from dump_patch import Patched  # noqa: E402
+
 RLREPLAY, PLANTED_DUMP = sys.argv[1:3]
 del sys.argv[1:3]
 
@@ -73,6 +76,58 @@ class Diff(unittest.TestCase):
         self.assertEqual(found["first"]["field"], "step/lr")
         self.assertEqual([o["option"] for o in found["options"]], ["lr"])
         self.assertEqual(found["event_steps"], 1)
+
+    def test_causes_come_first_and_a_coarse_record_is_computed_again(self):
+        """Down to the element, unasked, and the command can be pasted."""
+        a, b = self.captured("a b", "--lr", "0.0005"), self.captured("b", "--lr", "0.0006")
+        found, text = self.diff(a, b)
+        self.assertIn({"kind": "options", "text": "lr: 5e-04 -> 6e-04"}, found["causes"])
+        self.assertEqual((found["origin"]["op"], found["origin"]["index"]), ("weight", 0))
+        self.assertIsNotNone(found["origin"]["ulps"])
+        self.assertEqual(found["note"], "step 0.0 was computed again with values on both sides")
+        self.assertLess(text.index("options"), text.index("where"))
+        self.assertLessEqual(len(text.splitlines()), 20)
+        command, = [line for line in text.splitlines() if line.startswith("  rlreplay diff ")]
+        again = subprocess.run(command.strip().replace("rlreplay", str(RLREPLAY), 1), shell=True,
+                               capture_output=True, text=True)
+        self.assertEqual((again.returncode, again.stdout), (1, text))
+        long = run(RLREPLAY, "diff", a, b, "--all", code=1)
+        self.assertGreater(len(long.splitlines()), 40)
+        self.assertIn("floats by distance", long)
+        self.assertNotIn("--all", long)
+
+    def test_other_prompts_and_weights(self):
+        found, text = self.diff(self.captured("a"), self.captured("b", "--seed", "7"))
+        kinds = [cause["kind"] for cause in found["causes"]]
+        self.assertEqual(sorted(set(kinds), key=kinds.index), ["options", "state", "data"])
+        data = [cause["text"].split(":")[0] for cause in found["causes"] if cause["kind"] == "data"]
+        self.assertEqual(data[:2], ["prompts", "tokens"])
+        for first, second in (("  options", "  state"), ("  state", "prompts: "), ("prompts: ", "where")):
+            self.assertLess(text.index(first), text.index(second), text)
+
+    def test_a_record_of_another_program(self):
+        """What it recorded cannot be computed: a line says so."""
+        good = Patched(self.captured("a"))
+        good.at("train/0-0/rank0.h5", "0-0/events/digest").values.view("u1")[-1] ^= 1
+        good.meta["contract"]["leaf"] = 64
+        other = good.write(self.folder / "other")
+        found, text = self.diff(self.folder / "a", other)
+        self.assertIsNone(found["origin"]["index"])
+        self.assertIn("computes step 0.0 otherwise than", found["note"])
+        self.assertIn("recorded it: leaf: 64 -> 256", found["note"])
+        self.assertIn({"kind": "contract", "text": "leaf: 256 -> 64"}, found["causes"])
+
+    def test_imported_dumps(self):
+        line = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 0, "prompt_length": 1,
+                "tokens": [1, 2], "log_probs": [-0.5], "reward": 1.0}
+        for name, change in (("a", {}), ("b", {"reward": 0.0})):
+            path = self.folder / (name + ".jsonl")
+            path.write_text(json.dumps({**line, **change}) + "\n")
+            run(RLREPLAY, "import", path, "-o", self.folder / name)
+        found, text = self.diff(self.folder / "a", self.folder / "b")
+        self.assertEqual(found["causes"], [
+            {"kind": "data", "text": "rewards: rollout 0, sample 0: 1 -> 0"}])
+        self.assertIn("A was imported, without events and weights", text.replace("\n  ", " "))
 
     def test_only_weights_differ(self):
         """Nothing of the data of the last step shows that its update was another one."""

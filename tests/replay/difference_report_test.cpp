@@ -34,7 +34,7 @@ Compared compared(const char* injection, const char* record_options) {
 TEST_CASE("the report names place, values, distance and what shows it again") {
   const Compared c = compared("3.0/forward/0/swiglu/y:1234:-3000000", "ops+values");
   ReportOptions all;
-  all.all = true;
+  all.length = ReportLength::kAll;
   const std::string text =
       difference_report(c.difference, "dump a", "dump b", "rlreplay diff x y", all);
   INFO(text);

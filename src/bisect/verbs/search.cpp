@@ -42,6 +42,11 @@ struct SearchOptions {
   size_t end_runs = RevisionQuestion().end_runs;
   size_t side_runs = RevisionQuestion().side_runs;
   std::optional<std::string> output;
+  bool all = false;
+
+  replay::ReportLength length() const {
+    return all ? replay::ReportLength::kAll : replay::ReportLength::kShort;
+  }
 };
 
 Colour colour_of(Verdict verdict) {
@@ -91,7 +96,8 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
       options.repository,       ends.good,        ends.bad,          options.common.recipe,
       options.common.criterion, options.end_runs, options.side_runs, options.output};
   const Interrupt interrupt;
-  const Finding finding = find_revision(question, interrupt, print_progress());
+  Finding finding = find_revision(question, interrupt, print_progress());
+  if (finding.drilled) finding.drilled->report.length = options.length();
   std::cout << (options.common.json ? report_json(question, finding) + "\n"
                                     : report_text(question, finding));
   return exit_code_of(finding.result);
@@ -126,7 +132,8 @@ int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App&
                     ignored,
                 ends.good + ".." + ends.bad);
   }
-  const DumpDifference difference = compare_dumps(ends.good, ends.bad);
+  DumpDifference difference = compare_dumps(ends.good, ends.bad);
+  difference.report.length = options.length();
   const std::string command = "rlbisect " + shell_word(ends.good) + " " + shell_word(ends.bad);
   std::cout << (options.common.json ? dumps_json(difference, command) + "\n"
                                     : dumps_text(difference, ends.good, ends.bad, command));
@@ -174,6 +181,8 @@ int run_search(int argc, char** argv) {
       ->check(CLI::Range(1, 1000));
   app.add_option("-o,--out", options.output,
                  "new folder that keeps the logs and outputs of all runs");
+  app.add_flag("--all", options.all,
+               "of dumps every event that differs, and how many floats lie how far apart");
   app.footer(kFooter);
   const auto ended = replay::read_words(app, {argv + 1, argv + argc});
   if (ended) return *ended;

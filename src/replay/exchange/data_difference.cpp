@@ -16,6 +16,7 @@
 #include "src/base/same_value.h"
 #include "src/engine/event_name.h"
 #include "src/replay/content_root.h"
+#include "src/replay/event_difference.h"
 #include "src/replay/event_store.h"
 #include "src/replay/exchange/sample_table.h"
 
@@ -55,11 +56,6 @@ void add_groups(const DumpReader& dump, std::set<Group>& groups) {
   for (const auto& [kind, name] : format::content_groups(dump)) {
     groups.insert({GroupName::parse(name), kind, name});
   }
-}
-
-bool same_units(const Units& a, const Units& b) {
-  return std::ranges::equal(a, b,
-                            [](const auto* x, const auto* y) { return x->content == y->content; });
 }
 
 template <class T>
@@ -128,7 +124,9 @@ class Comparer {
     std::set<Group> groups;
     add_groups(a_, groups);
     add_groups(b_, groups);
-    for (const Group& group : groups) compare(group);
+    for (const Group& group : groups) {
+      if (!options_.last || !group.number || !(*options_.last < *group.number)) compare(group);
+    }
     if (!options_.trust_hashes) check_bytes();
     check_tolerances();
     judge();
@@ -161,16 +159,14 @@ class Comparer {
       return;
     }
     ++made_.groups;
-    if (same_units(a, b)) {
+    if (format::same_content(a, b)) {
       ++made_.groups_equal;
       return;
     }
     const std::vector<UnitReader> left = open(a_, a), right = open(b_, b);
     const Fields in_a = fields(a_, left, group), in_b = fields(b_, right, group);
     if (in_a == in_b) return;
-    ++(group.kind == "rollout" ? made_.rollouts
-       : group.kind == "train" ? made_.steps
-                               : made_.states);
+    made_.groups_differing.push_back({group.kind, group.number});
     compare_group(group, left, right, in_a, in_b);
   }
 
@@ -348,11 +344,7 @@ class Comparer {
     FieldDifference& of = values_.field(group.kind + "/events", false);
     if (left.empty() != right.empty()) return values_.missing(of, right.empty(), "recorded");
     if (left.size() != 1 || right.size() != 1) return;  // of several ranks
-    std::map<engine::EventOrder, std::pair<const EventRecord*, const EventRecord*>> both;
-    for (const EventRecord& r : left[0].events) both[event_order(r.event)].first = &r;
-    for (const EventRecord& r : right[0].events) both[event_order(r.event)].second = &r;
-    for (const auto& [order, records] : both) {
-      const auto [x, y] = records;
+    for (const auto& [x, y] : paired_events(left[0], right[0])) {
       ValueDifference place = place_;
       place.tensor = to_string((x != nullptr ? x : y)->event);
       values_.at(place);
@@ -428,8 +420,7 @@ class Comparer {
     made_.fields = std::move(values_.fields);
     made_.first = std::move(values_.first);
     made_.first_field = std::move(values_.first_field);
-    made_.identical = made_.options.empty() && made_.only.empty() &&
-                      made_.rollouts + made_.steps + made_.states == 0;
+    made_.identical = made_.options.empty() && made_.only.empty() && made_.groups_differing.empty();
     for (const FieldDifference& field : made_.fields) {
       if (field.judged && !field.is_equal()) made_.within_tolerance = false;
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "format/dump_reader.h"
+#include "format/group_name.h"
 #include "src/replay/exchange/field_difference.h"
 
 namespace rlreplay::replay {
@@ -15,6 +16,8 @@ struct DiffOptions {
   /// The largest difference that counts as none, by field; the part before the slash may be left
   /// out.
   FieldComparison::Tolerances tolerance;
+  /// The last rollout or step that is looked at; none: all are.
+  std::optional<format::GroupName> last = {};
   /// Leave units unread whose recorded hashes are equal: damage in them is not seen.
   bool trust_hashes = false;
 };
@@ -26,6 +29,11 @@ struct OptionDifference {
 
 /// What two dumps differ in.
 struct DataDifference {
+  /// A rollout ("rollout"), a step ("train") or the state before one ("weights").
+  struct Group {
+    std::string kind;
+    std::optional<format::GroupName> number;  // none for a name of another form
+  };
   /// Options, rollouts, steps and states are equal, to the bit: their content roots are.
   bool identical = true;
   /// Of columns and scalars nothing differs beyond the tolerances, and neither dump has more.
@@ -38,10 +46,11 @@ struct DataDifference {
   std::string first_field;
   /// Rollouts, steps and states that only one dump has: "rollout 3 is only in A".
   std::vector<std::string> only;
-  uint64_t groups = 0;                           // in both
-  uint64_t groups_equal = 0;                     // of these, stored with equal hashes: not decoded
-  uint64_t bytes_read = 0;                       // stored bytes of the units that were decoded
-  uint64_t rollouts = 0, steps = 0, states = 0;  // that differ
+  uint64_t groups = 0;        // in both
+  uint64_t groups_equal = 0;  // of these, stored with equal hashes: not decoded
+  uint64_t bytes_read = 0;    // stored bytes of the units that were decoded
+  /// That both have and that differ, in the order in which a run makes them.
+  std::vector<Group> groups_differing;
 };
 
 /// Compares all that is part of a dump's content, whatever the numbers of ranks and however the

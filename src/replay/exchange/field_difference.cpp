@@ -46,6 +46,15 @@ void count_ulps(FieldDifference& of, const std::optional<uint64_t>& ulps) {
 
 }  // namespace
 
+std::string place_text(const ValueDifference& at) {
+  std::string out = "rollout " + std::to_string(at.rollout_id);
+  if (at.step_id) out += ", step " + std::to_string(*at.step_id);
+  if (at.rank) out += ", rank " + std::to_string(*at.rank);
+  if (at.sample) out += ", sample " + std::to_string(*at.sample);
+  if (at.token) out += ", token " + std::to_string(*at.token);
+  return out;
+}
+
 FieldDifference& FieldComparison::field(const std::string& name, bool judged) {
   for (FieldDifference& known : fields) {
     if (known.field == name) return known;

@@ -25,6 +25,9 @@ struct ValueDifference {
   std::optional<int64_t> rank;     // that holds the sample in A, else in B; none in a rollout
 };
 
+/// `rollout 0, step 1, sample 3, token 7`
+std::string place_text(const ValueDifference& at);
+
 /// What two dumps say of one field: "rollout/tokens", "train/advantages", "step/loss",
 /// "weights/parameters", "train/events".
 struct FieldDifference {

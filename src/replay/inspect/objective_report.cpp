@@ -9,6 +9,7 @@
 namespace rlreplay::replay {
 namespace {
 
+constexpr size_t kListedSteps = 8;
 constexpr size_t kExplainedSteps = 3;
 
 std::string count(const ObjectiveStep& step, Verdict verdict) {
@@ -28,16 +29,29 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
   return out;
 }
 
-std::string steps_table(std::span<const ObjectiveStep> steps) {
+/// The first `most` that are not reproduced, or else the first, in order.
+std::vector<const ObjectiveStep*> listed_steps(std::span<const ObjectiveStep> steps, size_t most) {
+  std::vector<const ObjectiveStep*> out;
+  for (const ObjectiveStep& step : steps) out.push_back(&step);
+  std::ranges::stable_partition(out, [](const auto* step) { return !step->reproduced(); });
+  out.resize(std::min(out.size(), most));
+  std::ranges::sort(out);
+  return out;
+}
+
+std::string steps_table(std::span<const ObjectiveStep> steps, size_t most) {
   TextTable table({"step", "samples", "tokens", "equal", "rounding", "different", "not recorded",
                    "not computable"});
-  for (const ObjectiveStep& step : steps) {
-    table.add({step.id.name(), std::to_string(step.samples), std::to_string(step.tokens),
-               count(step, Verdict::kEqual), count(step, Verdict::kRounding),
-               count(step, Verdict::kDifferent), count(step, Verdict::kNotRecorded),
-               count(step, Verdict::kNoInput)});
+  const auto listed = listed_steps(steps, most);
+  for (const ObjectiveStep* step : listed) {
+    table.add({step->id.name(), std::to_string(step->samples), std::to_string(step->tokens),
+               count(*step, Verdict::kEqual), count(*step, Verdict::kRounding),
+               count(*step, Verdict::kDifferent), count(*step, Verdict::kNotRecorded),
+               count(*step, Verdict::kNoInput)});
   }
-  return table.str();
+  if (listed.size() == steps.size()) return table.str();
+  return table.str() + "and " + std::to_string(steps.size() - listed.size()) +
+         " more steps (--all lists them)\n";
 }
 
 std::string step_table(const ObjectiveStep& step) {
@@ -155,8 +169,9 @@ std::string quantity_json(const Quantity& q) {
 
 }  // namespace
 
-std::string objective_text(std::span<const ObjectiveStep> steps) {
-  std::string out = steps_table(steps);
+std::string objective_text(std::span<const ObjectiveStep> steps, bool all) {
+  std::string out = steps_table(steps, all ? SIZE_MAX : kListedSteps);
+  const size_t most = all ? SIZE_MAX : kExplainedSteps;
   const auto bad =
       std::ranges::find_if(steps, [](const ObjectiveStep& s) { return !s.reproduced(); });
   if (!steps.empty()) out += "\n" + step_table(bad == steps.end() ? steps.front() : *bad);
@@ -164,10 +179,10 @@ std::string objective_text(std::span<const ObjectiveStep> steps) {
   for (const ObjectiveStep& step : steps) {
     if (step.reproduced()) continue;
     ++different;
-    if (explained++ < kExplainedSteps) out += (explained == 1 ? "\n" : "") + findings(step);
+    if (explained++ < most) out += (explained == 1 ? "\n" : "") + findings(step);
   }
-  if (different > kExplainedSteps) {
-    out += "and in " + std::to_string(different - kExplainedSteps) + " more steps\n";
+  if (different > most) {
+    out += "and in " + std::to_string(different - most) + " more steps (--all explains them)\n";
   }
   return out;
 }

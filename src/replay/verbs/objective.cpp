@@ -26,6 +26,7 @@ constexpr std::array kWithoutEffect = {Section::kModel, Section::kPrompts, Secti
 struct ObjectiveArguments {
   std::string from, steps;
   std::optional<double> tolerance;
+  bool all = false;
   bool json = false;
   RunFlags flags;
 };
@@ -109,7 +110,8 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
   const bool reproduced = std::ranges::all_of(all, &ObjectiveStep::reproduced);
   (arguments.json ? std::cerr : std::cout) << incomplete_line(record, arguments.from);
   if (!arguments.json) {
-    std::cout << objective_text(all) << '\n' << summary(all, options.tolerance) << '\n';
+    std::cout << objective_text(all, arguments.all) << '\n'
+              << summary(all, options.tolerance) << '\n';
     if (!reproduced) {
       std::cout << "again: rlreplay objective " << shell_word(arguments.from)
                 << arguments.flags.command_line() << '\n';
@@ -132,6 +134,7 @@ void add_objective(CLI::App& program, Command& chosen) {
                    "largest |a - b| / max(1, |a|) that counts as rounding [0 for dumps of ours, "
                    "1e-5 for others]");
   arguments->flags.add(*verb, kRunSections, {"steps"}, kWithoutEffect);
+  verb->add_flag("--all", arguments->all, "list every step, and explain each that differs");
   verb->add_flag("--json", arguments->json, "an object a step instead of tables");
   verb->footer(
       "From rewards to losses: shaped rewards, KL, returns, advantages, policy loss and its\n"

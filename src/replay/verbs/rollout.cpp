@@ -24,6 +24,7 @@ struct RolloutArguments {
   std::string from;
   std::string inject;
   bool stop_at_first = false;
+  bool all = false;
   bool json = false;
 };
 
@@ -52,10 +53,13 @@ void print(const RolloutArguments& arguments, const ReplayedRollout& rollout) {
   }
   std::cout << std::endl;
   if (rollout.difference.identical()) return;
+  ReportOptions report;
+  if (arguments.all) report.length = ReportLength::kAll;
   std::cout << '\n'
             << difference_report(rollout.difference, "record", "replay",
                                  "rlreplay rollout " + shell_word(arguments.from) +
-                                     arguments.flags.command_line())
+                                     arguments.flags.command_line(),
+                                 report)
             << '\n';
 }
 
@@ -132,6 +136,8 @@ void add_rollout(CLI::App& program, Command& chosen) {
   verb->add_option("--inject", arguments->inject,
                    "plant a difference, EVENT:INDEX:ULPS (docs/events.md)");
   arguments->flags.add(*verb, kSections);
+  verb->add_flag("--all", arguments->all,
+                 "every event that differs, and how many floats lie how far apart");
   verb->add_flag("--json", arguments->json, "an object a rollout");
   verb->footer(
       "Exit code 1: a token or a log-probability differs.\n\n"

@@ -97,8 +97,8 @@ class ReplayPrinter {
   /// Causes, and the element where the record is too coarse to name it.
   void explain(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
                ReportOptions& report) {
-    report.all = arguments_.all;
-    report.causes = find_causes(record, options);
+    if (arguments_.all) report.length = ReportLength::kAll;
+    report.causes = replay_causes(record, options);
     if (!lacks_element(first_->difference)) return;
     const RunOptions recorded = record.config().options;
     if (override_lines(recorded, options, ReplayKind::kTraining).empty() && !plan.injection) {
