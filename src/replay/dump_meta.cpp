@@ -5,11 +5,14 @@
 #include "kernels/order.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
+#include "src/base/text_table.h"
 #include "src/replay/config_file.h"
 #include "src/replay/recorded_command.h"
 
 namespace rlreplay::replay {
 namespace {
+
+constexpr size_t kShown = 60;  // columns of a text that is quoted
 
 std::string config_object(const RunOptions& options) {
   format::JsonObject out;
@@ -24,6 +27,28 @@ std::string contract_object() {
   out.text("version", "0.2").text("profile", "fp32");
   out.number("leaf", static_cast<uint64_t>(kernels::kTokenLeaf));
   return out.str();
+}
+
+/// The options of a run that there was: whatever is wrong with them is wrong with the dump.
+RunOptions read_options(const std::string& config, const std::string& where) {
+  RunOptions out;
+  const std::vector<Setting> settings = parse_options_json(config, where);
+  for (const auto& [name, text] : settings) {
+    if (find_option(name) != nullptr) continue;
+    throw Error(ErrorCode::kUnsupported,
+                "the dump was made with the option --" + one_line(name, kShown) +
+                    ", which this version does not know: a newer one can replay it",
+                where);
+  }
+  try {
+    apply_settings(out, settings);
+    check_options(out);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUsage) throw;
+    throw Error(ErrorCode::kCorrupt,
+                std::string("no run can have the options of the dump: ") + error.what(), where);
+  }
+  return out;
 }
 
 }  // namespace
@@ -52,7 +77,7 @@ RecordedConfig read_dump_meta(const std::string& meta, const std::string& where)
                 where);
   }
   RecordedConfig out;
-  apply_settings(out.options, parse_options_json(config->dump(), where));
+  out.options = read_options(config->dump(), where);
   out.model = foreign::parse_model_config(model->string(), where);
   if (const auto part = root.find("part")) out.part = part->string();
   return out;

@@ -5,14 +5,17 @@
 
 #include "src/base/error.h"
 #include "src/base/nearest.h"
+#include "src/base/text_table.h"
 #include "src/replay/options.h"
 
 namespace rlreplay::replay {
 namespace {
 
+constexpr size_t kShown = 60;  // columns of a text that is quoted
+
 [[noreturn]] void refuse(const Option& option, std::string_view text, const std::string& expected) {
   throw Error(ErrorCode::kUsage, "--" + std::string(option.name) + " takes " + expected +
-                                     ", not \"" + std::string(text) + "\"");
+                                     ", not \"" + one_line(std::string(text), kShown) + "\"");
 }
 
 template <class Number>
@@ -140,7 +143,7 @@ void refuse_option(std::string_view name) {
   std::vector<std::string> names;
   for (const Option& option : option_table()) names.emplace_back(option.name);
   const auto meant = nearest(name, names);
-  throw Error(ErrorCode::kUsage, "there is no option --" + std::string(name) +
+  throw Error(ErrorCode::kUsage, "there is no option --" + one_line(std::string(name), kShown) +
                                      (meant ? ", did you mean --" + *meant + "?" : ""));
 }
 
