@@ -19,8 +19,10 @@ std::unique_ptr<ModelSource> find_model(const std::string& name, int64_t seed) {
 Tokenizer open_tokenizer(const std::string& name) {
   namespace fs = std::filesystem;
   if (name.empty() || name == kDemo) return find_model(name, 0)->tokenizer();
-  const fs::path path = fs::is_directory(name) ? fs::path(name) / "tokenizer.json" : fs::path(name);
-  if (!fs::exists(path)) {
+  std::error_code absent;
+  const fs::path path =
+      fs::is_directory(name, absent) ? fs::path(name) / "tokenizer.json" : fs::path(name);
+  if (!fs::exists(path, absent)) {
     throw Error(ErrorCode::kIncomplete,
                 "there is no tokenizer.json; transformers writes one: "
                 "AutoTokenizer.from_pretrained(...).save_pretrained(...)",

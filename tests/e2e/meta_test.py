@@ -96,6 +96,14 @@ class Meta(Case):
             if verb and not runs:
                 self.assertNotIn("memory", sentence, said)
 
+    def test_a_path_that_no_file_can_have(self):
+        dump = copy.copy(self.loaded)
+        dump.meta = changed(dump.meta, ("config", "model"), "y" * 100000)
+        written = dump.write(self.folder / "mutated")
+        for verb in VERBS:
+            with self.subTest(verb[:1]):
+                self.check(written, *verb)
+
     def test_every_key(self):
         choose = random.Random(SEED)
         print("seed", SEED)

@@ -1,6 +1,7 @@
 #include "src/replay/inspect/token_texts.h"
 
 #include <filesystem>
+#include <system_error>
 
 #include "src/base/error.h"
 #include "src/base/text_table.h"
@@ -13,7 +14,8 @@ namespace {
 std::optional<Tokenizer> read(const std::string& model) {
   if (model == kDemo) return open_demo()->tokenizer();
   const std::string path = model + "/tokenizer.json";
-  if (!std::filesystem::exists(path)) return std::nullopt;
+  std::error_code absent;  // also where a recorded path can be none
+  if (!std::filesystem::exists(path, absent)) return std::nullopt;
   return Tokenizer::read(path);
 }
 
