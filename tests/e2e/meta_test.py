@@ -13,8 +13,8 @@ import unittest
 from dump_patch import Patched
 from support import FULL, SEED, Case
 
-Case.rlbisect = sys.argv.pop()
-Case.program = sys.argv.pop()
+Case.program, Case.rlbisect = sys.argv[1:3]
+del sys.argv[1:3]
 
 SECONDS, BYTES = 20, 2 << 30
 MISSING = object()
