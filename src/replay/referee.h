@@ -20,6 +20,7 @@ struct RefereeSelection {
   std::optional<std::set<uint64_t>> samples, groups;
   std::optional<int64_t> max_tokens;  // samples by ascending id until so many; one at least
   std::optional<int64_t> version;     // only samples wholly of these weights
+  std::optional<int64_t> own;         // the rollout that the dump's own weights, which judge, wrote
 };
 
 /// What is judged, and how many were left out.
@@ -27,14 +28,14 @@ struct RefereeCase {
   std::vector<engine::Sample> samples;    // by rollout, then id
   std::vector<std::vector<float>> train;  // per sample, the response's; empty where not recorded
   std::vector<int64_t> rollouts;          // per sample
-  std::vector<int64_t> versions;          // of all selected samples, each once
+  std::optional<int64_t> version;         // of all of them, where one was chosen
   int64_t other_version = 0;
   int64_t beyond_max_tokens = 0;
 };
 
-/// Errors: kUsage where nothing is selected, where samples of several versions are and none is
-/// named, and where a version is named that none of them has; kIncomplete where neither side was
-/// recorded.
+/// Where samples of several versions are selected and none is named, those of the dump's own
+/// weights are judged. Errors: kUsage where nothing is selected, where no version can be chosen, and
+/// where one is named that no sample has; kIncomplete where neither side was recorded.
 RefereeCase select_case(const RecordedRun& run, const RefereeSelection& selection);
 
 enum class Side { kTrain, kRollout };

@@ -81,8 +81,19 @@ bool wholly_of(const Candidate& c, int64_t version) {
          std::ranges::all_of(c.versions, [&](int64_t v) { return v == version; });
 }
 
-void check_versions(const std::vector<Candidate>& all, const std::set<int64_t>& versions,
-                    const RefereeSelection& selection, const std::string& path) {
+/// The version by which the dump's own weights wrote their rollout.
+std::optional<int64_t> own_version(const std::vector<Candidate>& all,
+                                   const RefereeSelection& selection) {
+  if (!selection.own) return std::nullopt;
+  const auto at = std::ranges::find(all, *selection.own, &Candidate::rollout);
+  if (at == all.end() || at->versions.empty()) return std::nullopt;
+  return at->versions.front();
+}
+
+/// The version that is judged; nothing where all samples are.
+std::optional<int64_t> choose_version(const std::vector<Candidate>& all,
+                                      const std::set<int64_t>& versions,
+                                      const RefereeSelection& selection, const std::string& path) {
   const auto refuse = [&](const std::string& message) {
     throw Error(ErrorCode::kUsage, message, path);
   };
@@ -94,17 +105,20 @@ void check_versions(const std::vector<Candidate>& all, const std::set<int64_t>& 
       refuse("no sample is wholly of weight version " + std::to_string(*selection.version) +
              "; there are versions " + list(versions));
     }
-    return;
+    return selection.version;
   }
   if (versions.size() > 1) {
+    if (const auto own = own_version(all, selection)) return own;
     refuse("the samples are of weight versions " + list(versions) +
            ": say with --weights-version which of them --model holds");
   }
   std::set<int64_t> rollouts;
   for (const Candidate& c : all) rollouts.insert(c.rollout);
-  if (!versions.empty() || rollouts.size() == 1) return;
-  refuse("no weight versions were recorded, and the samples are of rollouts " + list(rollouts) +
-         ", between which weights change: choose one with --steps A..B");
+  if (versions.empty() && rollouts.size() > 1) {
+    refuse("no weight versions were recorded, and the samples are of rollouts " + list(rollouts) +
+           ", between which weights change: choose one with --steps A..B");
+  }
+  return std::nullopt;
 }
 
 void add(RefereeCase& out, Candidate& c) {
@@ -137,12 +151,11 @@ RefereeCase select_case(const RecordedRun& run, const RefereeSelection& selectio
   }
   std::set<int64_t> versions;
   for (const Candidate& c : all) versions.insert(c.versions.begin(), c.versions.end());
-  check_versions(all, versions, selection, run.path());
   RefereeCase out;
-  out.versions.assign(versions.begin(), versions.end());
+  out.version = choose_version(all, versions, selection, run.path());
   int64_t tokens = 0;
   for (Candidate& c : all) {
-    if (selection.version && !wholly_of(c, *selection.version)) {
+    if (out.version && !wholly_of(c, *out.version)) {
       ++out.other_version;
       continue;
     }

@@ -59,7 +59,7 @@ class Text {
     out_ += "referee: " + setting_.model + " in binary32, temperature " +
             number(setting_.temperature) + "\njudged: " + count(given_.samples.size(), "sample") +
             ", " + count(verdict_.tokens.size(), "response token");
-    if (setting_.version) out_ += ", weight version " + std::to_string(*setting_.version);
+    if (given_.version) out_ += ", weight version " + std::to_string(*given_.version);
     out_ += "\n";
     const auto left_out = [&](int64_t n, const std::string& why) {
       if (n > 0) out_ += "left out: " + count(static_cast<size_t>(n), "sample") + " " + why + "\n";
@@ -174,8 +174,8 @@ class Json {
     JsonLine out;
     out.text("schema", "rlreplay.referee/1");
     out.text("dump", setting_.dump).text("model", setting_.model);
-    setting_.version ? out.integer("weights_version", *setting_.version)
-                     : out.null("weights_version");
+    given_.version ? out.integer("weights_version", *given_.version)
+                   : out.null("weights_version");
     out.number("temperature", setting_.temperature);
     out.integer("samples_judged", size(given_.samples))
         .integer("tokens_judged", size(verdict_.tokens));

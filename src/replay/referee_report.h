@@ -11,7 +11,6 @@ namespace rlreplay::replay {
 /// What a report says besides the verdict.
 struct RefereeSetting {
   std::string dump, model;
-  std::optional<int64_t> version;
   double temperature = 1;
   std::string again;  // the command that gives the report
 };

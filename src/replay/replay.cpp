@@ -62,17 +62,16 @@ size_t start_of(const RecordedRun& record, size_t first) {
 /// What a dump says of its model; the run's tokenizer and prompts are not in it.
 class RecordedModel : public ModelSource {
  public:
-  explicit RecordedModel(const RecordedRun& record)
-      : record_(record), config_(record.config().model) {}
+  RecordedModel(const RecordedRun& record, std::optional<StepId> state)
+      : record_(record), config_(record.config().model), state_(state) {
+    if (!state_ && !record.states().empty()) state_ = record.states().front();
+  }
 
   const ModelConfig& config() const override { return config_; }
 
   void load(const engine::Runtime&, const engine::ParameterTable& parameters,
             std::span<float> weights) const override {
-    for (const StepId& step : record_.states()) {
-      record_.load_weights(step, parameters, weights);
-      return;
-    }
+    if (state_) return record_.load_weights(*state_, parameters, weights);
     throw Error(ErrorCode::kIncomplete,
                 "the dump holds no weights: capture with --weights first or all", record_.path());
   }
@@ -94,6 +93,7 @@ class RecordedModel : public ModelSource {
 
   const RecordedRun& record_;
   ModelConfig config_;
+  std::optional<StepId> state_;
 };
 
 class Replay {
@@ -121,6 +121,7 @@ class Replay {
         with_step(id.rollout, id.step, [&] { return trainer_.step(samples, targets, sink); });
     out.outcome.rollout_id = id.rollout;
     out.outcome.step_id = id.step;
+    out.outcome.shaped_rewards = pick<double>(shaped_, members);
     engine::StepEvents events = watch_.finish(id.rollout, id.step);
     engine::StepEvents recorded = record_.step_events(id);
     // Another kernel set shows less: only what both show is compared.

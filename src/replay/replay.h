@@ -86,7 +86,9 @@ bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const
 void train_through(const RecordedRun& record, const RunOptions& options, int64_t rollout,
                    Trainer& trainer, ThreadPool& pool);
 
-/// A source of nothing but the record: its model's shape, and the weights before its first step.
-std::unique_ptr<ModelSource> recorded_model(const RecordedRun& record);
+/// A source of nothing but the record: its model's shape, and the weights before a step, without one
+/// the first that were recorded.
+std::unique_ptr<ModelSource> recorded_model(const RecordedRun& record,
+                                            std::optional<StepId> state = {});
 
 }  // namespace rlreplay::replay

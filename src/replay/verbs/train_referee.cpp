@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <set>
 
 #include "src/base/available_memory.h"
 #include "src/base/error.h"
@@ -43,8 +44,18 @@ RunOptions referee_options(const TrainArguments& arguments, const RecordedRun& r
   return arguments.flags.resolve(recorded);
 }
 
-/// The model that --model names; without it, what the dump holds.
-std::unique_ptr<ModelSource> find_weights(const RunOptions& options, const RecordedRun& record) {
+/// The rollouts before which the dump holds weights: what wrote their samples.
+std::set<int64_t> own_weights(const RecordedRun& record) {
+  std::set<int64_t> out;
+  for (const StepId& state : record.states()) {
+    if (state.step == 0) out.insert(state.rollout);
+  }
+  return out;
+}
+
+/// The model that --model names; without it, the recorded weights that wrote the samples.
+std::unique_ptr<ModelSource> find_weights(const RunOptions& options, const RecordedRun& record,
+                                          const RefereeCase& given) {
   if (!options.model.empty()) {
     return find_model(options.model, static_cast<uint64_t>(options.seed));
   }
@@ -54,17 +65,22 @@ std::unique_ptr<ModelSource> find_weights(const RunOptions& options, const Recor
                 "wrote its samples",
                 record.path());
   }
-  return recorded_model(record);
-}
-
-/// The recorded weights are those before the first recorded step.
-void check_weights(const RunOptions& options, const RecordedRun& record, const RefereeCase& given) {
-  if (!options.model.empty() || record.states().empty()) return;
-  const int64_t of = record.states().front().rollout;
-  if (std::ranges::all_of(given.rollouts, [&](int64_t r) { return r == of; })) return;
+  const std::set<int64_t> own = own_weights(record);
+  if (own.empty()) {
+    throw Error(ErrorCode::kIncomplete,
+                "the dump holds no weights with which a rollout began: give --model, or capture "
+                "with --weights first or all",
+                record.path());
+  }
+  const int64_t rollout = given.rollouts.front();
+  const bool one = std::ranges::count(given.rollouts, rollout) == std::ssize(given.rollouts);
+  if (one && own.contains(rollout)) return recorded_model(record, {{rollout, 0}});
+  std::string held;
+  for (const int64_t id : own) held += (held.empty() ? "" : ", ") + std::to_string(id);
   throw Error(ErrorCode::kUsage,
-              "without --model the weights before rollout " + std::to_string(of) +
-                  " judge, and other rollouts are selected: choose it with --steps",
+              "without --model recorded weights judge the one rollout that they wrote, and the "
+              "dump holds those of rollout " +
+                  held + ": choose it with --steps, or give --model",
               record.path());
 }
 
@@ -149,9 +165,11 @@ int judge_forward(const TrainArguments& arguments, const RecordedRun& record) {
       imported_from(record.dump().meta(), record.path()) ? RunOptions{} : record.config().options,
       options, ReplayKind::kReferee);
   if (!unused.empty()) std::cerr << "rlreplay: no effect on the referee: " << unused << '\n';
-  const RefereeCase given = select_case(record, selection_of(arguments, record));
-  const auto model = find_weights(options, record);
-  check_weights(options, record, given);
+  RefereeSelection selection = selection_of(arguments, record);
+  const std::set<int64_t> own = own_weights(record);
+  if (options.model.empty() && !own.empty()) selection.own = *own.begin();
+  const RefereeCase given = select_case(record, selection);
+  const auto model = find_weights(options, record, given);
   Machine machine(options);
   const RefereeVerdict verdict = judge(
       given, with_place(record.path(), [&] { return evaluate(machine, *model, options, given); }));
@@ -162,7 +180,7 @@ int judge_forward(const TrainArguments& arguments, const RecordedRun& record) {
   }
   const RefereeSetting setting{
       arguments.from, options.model.empty() ? "the dump's own weights" : options.model,
-      arguments.weights_version, options.rollout_temperature, again(arguments)};
+      options.rollout_temperature, again(arguments)};
   const TokenText text = token_text(*model);
   std::cout << (arguments.json ? referee_json(setting, given, verdict, text) + "\n"
                                : referee_text(setting, given, verdict, text));
