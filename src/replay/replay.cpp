@@ -155,6 +155,7 @@ class Replay {
     rollout_ = read_recorded_rollout(record_, id);
     check_replayable(record_, *rollout_);
     targets_ = with_rollout(id, [&] { return trainer_.targets(rollout_->samples); });
+    shaped_ = trainer_.shaped_rewards(rollout_->samples);
     return true;
   }
 
@@ -195,6 +196,7 @@ class Replay {
   std::optional<engine::StepEvents> recorded_before_, replayed_before_;
   std::optional<RecordedRollout> rollout_;
   std::vector<engine::SampleTargets> targets_;
+  std::vector<double> shaped_;  // rewards
 };
 
 /// Sees that the difference is to be planted in a step that is run.
@@ -317,8 +319,9 @@ void train_through(const RecordedRun& record, const RunOptions& options, int64_t
   }
 }
 
-std::unique_ptr<ModelSource> recorded_model(const RecordedRun& record) {
-  return std::make_unique<RecordedModel>(record);
+std::unique_ptr<ModelSource> recorded_model(const RecordedRun& record,
+                                            std::optional<StepId> state) {
+  return std::make_unique<RecordedModel>(record, state);
 }
 
 }  // namespace rlreplay::replay

@@ -13,7 +13,7 @@ RolloutBatch generate(Trainer& trainer, const Task& task, int64_t id, RunObserve
                       const RunStart& start) {
   if (start.samples) {
     std::vector<engine::Sample> samples = start.samples(id);
-    if (!samples.empty()) return {id, std::move(samples), {}};
+    if (!samples.empty()) return {.id = id, .samples = std::move(samples)};
   }
   const std::vector<engine::Request> requests = task.requests(id);
   Progress progress("rollout " + std::to_string(id), "samples",
@@ -23,6 +23,8 @@ RolloutBatch generate(Trainer& trainer, const Task& task, int64_t id, RunObserve
     return trainer.generate(requests, sink, [&](int64_t finished) { progress.at(finished); });
   });
   RolloutBatch batch = task.judge(id, std::move(samples));
+  for (const engine::Sample& s : batch.samples) batch.stopped.push_back(trainer.has_stopped(s));
+  batch.version = trainer.backend().steps();
   observer.rollout(batch);
   return batch;
 }
@@ -43,6 +45,7 @@ void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBat
                    int64_t max_steps, RunObserver& observer) {
   const std::vector<engine::SampleTargets> targets =
       with_rollout(batch.id, [&] { return trainer.targets(batch.samples); });
+  const std::vector<double> shaped = trainer.shaped_rewards(batch.samples);
   note_advantages(batch.id, targets);
   const auto size = static_cast<size_t>(step_samples(options));
   const auto steps = static_cast<int64_t>(batch.samples.size() / size);
@@ -55,6 +58,8 @@ void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBat
         with_step(batch.id, step, [&] { return trainer.step(samples, aims, sink); });
     outcome.rollout_id = batch.id;
     outcome.step_id = step;
+    const auto rewards = std::span(shaped).subspan(first, size);
+    outcome.shaped_rewards.assign(rewards.begin(), rewards.end());
     observer.step(outcome, samples, aims);
   }
 }

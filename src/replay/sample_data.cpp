@@ -8,6 +8,7 @@ namespace rlreplay::replay {
 namespace {
 
 using format::Column;
+using format::Finish;
 using format::Texts;
 using format::TokenFloats;
 
@@ -45,6 +46,24 @@ Texts labels(const RolloutBatch& batch) {
   return out;
 }
 
+std::vector<Finish> finishes(const RolloutBatch& batch) {
+  std::vector<Finish> out;
+  for (const bool stopped : batch.stopped) out.push_back(stopped ? Finish::kStop : Finish::kLength);
+  return out;
+}
+
+/// One version a sample, from its response on.
+format::Versions versions(const RolloutBatch& batch) {
+  format::Versions out;
+  out.starts.emplace();
+  for (const engine::Sample& s : batch.samples) {
+    out.versions.push_back(batch.version);
+    out.starts->push_back(static_cast<uint32_t>(s.prompt_length));
+    out.offsets.push_back(out.versions.size());
+  }
+  return out;
+}
+
 }  // namespace
 
 format::NamedColumns step_scalars(const StepOutcome& outcome) {
@@ -74,6 +93,8 @@ std::shared_ptr<const format::RolloutData> rollout_data(const RolloutBatch& batc
   out.rewards = std::move(rewards);
   out.loss_mask = std::move(masks);
   out.prompt_length = std::move(prompts);
+  out.finish = finishes(batch);
+  out.versions = versions(batch);
   out.log_probs = token_floats(batch.samples, [&](size_t i) -> const std::vector<float>& {
     return batch.samples[i].rollout_log_probs;
   });
@@ -94,6 +115,7 @@ std::shared_ptr<const format::TrainData> train_data(
     add_response<uint8_t>(masks.values, s, s.loss_mask);
   }
   out.loss_mask = std::move(masks);
+  if (!outcome.shaped_rewards.empty()) out.rewards = {outcome.shaped_rewards, {}};
   const auto column = [&](const auto& get) { return token_floats(samples, get); };
   using Floats = const std::vector<float>&;
   out.log_probs = column([&](size_t i) -> Floats { return outcome.result.scores[i].log_probs; });

@@ -80,6 +80,16 @@ class Comparison {
     std::move(values).finish(out);
   }
 
+  void rewards(const std::vector<double>& replayed) {
+    if (!record_.shaped) return;
+    if (replayed.empty()) out.not_compared.emplace_back("rewards");
+    Values values("rewards");
+    for (size_t i = 0; i < replayed.size(); ++i) {
+      values.add((*record_.shaped)[i], replayed[i], samples_[i].id, std::nullopt);
+    }
+    std::move(values).finish(out);
+  }
+
   void scalars(const format::NamedColumns& replayed) {
     for (size_t i = 0; record_.scalars && i < record_.scalars->names.size(); ++i) {
       const std::string& name = record_.scalars->names[i];
@@ -123,6 +133,7 @@ StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome
   };
   Comparison comparison(record, samples);
   comparison.masks();
+  comparison.rewards(outcome.shaped_rewards);
   for (const Column& column : columns) comparison.column(column);
   for (const StepColumn& column : step_columns()) {
     const bool known = std::ranges::find(columns, column.name, &Column::name) != std::end(columns);
@@ -130,7 +141,6 @@ StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome
       comparison.out.not_compared.emplace_back(column.name);
     }
   }
-  if (record.shaped) comparison.out.not_compared.emplace_back("rewards");
   comparison.scalars(step_scalars(outcome));
   return std::move(comparison.out);
 }
@@ -157,7 +167,8 @@ std::string values_text(const StepValues& values, size_t most) {
     line.resize(std::max<size_t>(line.size() + 1, 18), ' ');
     line += shortest_of(d.record) + " recorded, " + shortest_of(d.replay) + " replayed";
     if (d.sample) {
-      line += ": sample " + std::to_string(*d.sample) + ", token " + std::to_string(*d.token);
+      line += ": sample " + std::to_string(*d.sample);
+      if (d.token) line += ", token " + std::to_string(*d.token);
     }
     if (d.compared > 1) {
       line += " (" + std::to_string(d.different) + " of " + std::to_string(d.compared) + ")";

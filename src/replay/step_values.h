@@ -16,7 +16,7 @@ namespace rlreplay::replay {
 struct StepValueDifference {
   std::string name;                // "grad_norm", "advantages"
   std::optional<uint64_t> sample;  // of the first place that differs; none of a scalar
-  std::optional<int64_t> token;    // in the whole sample, prompt included
+  std::optional<int64_t> token;    // in the whole sample, prompt included; none of a reward
   double record = 0, replay = 0;   // there
   int64_t compared = 0, different = 0;
 };

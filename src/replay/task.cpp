@@ -51,7 +51,9 @@ std::vector<engine::Request> Task::requests(int64_t id) const {
 }
 
 RolloutBatch Task::judge(int64_t id, std::vector<engine::Sample> samples) const {
-  RolloutBatch out{id, std::move(samples), {}};
+  RolloutBatch out;
+  out.id = id;
+  out.samples = std::move(samples);
   std::vector<RewardQuery> queries;
   for (const engine::Sample& s : out.samples) {
     TaskPrompt prompt = prompts_->prompt(s.group);

@@ -24,7 +24,9 @@ struct RolloutBatch {
     std::optional<std::string> label;
     std::string where;  // of the prompt
   };
-  std::vector<Text> texts;
+  std::vector<Text> texts{};
+  std::vector<bool> stopped{};  // by a stop id of each; the others had no room for more
+  int64_t version = 0;          // of the weights that generated: the optimizer steps taken before
 };
 
 /// What a run is about: prompts in, texts and rewards out.

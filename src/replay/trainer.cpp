@@ -138,6 +138,11 @@ std::vector<engine::Sample> Trainer::generate(std::span<const engine::Request> r
   return backend_->generate(requests, rollout_config(options_, backend_->config()), progress);
 }
 
+bool Trainer::has_stopped(const engine::Sample& sample) const {
+  const auto stops = rollout_config(options_, backend_->config()).stop_ids;
+  return std::ranges::find(stops, sample.tokens.back()) != stops.end();
+}
+
 std::vector<std::vector<float>> Trainer::log_probs(engine::Backend& backend,
                                                    std::span<const engine::Sample> samples) {
   std::vector<std::vector<float>> out;
@@ -162,6 +167,10 @@ std::vector<engine::SampleTargets> Trainer::targets(std::span<const engine::Samp
   std::vector<engine::SampleTargets> out(samples.size());
   complete_targets(samples, static_cast<int64_t>(samples.size()) > step_samples(options_), out);
   return out;
+}
+
+std::vector<double> Trainer::shaped_rewards(std::span<const engine::Sample> samples) const {
+  return engine::shaped_rewards(advantage_config(options_), samples);
 }
 
 void Trainer::complete_targets(std::span<const engine::Sample> samples, bool several_steps,

@@ -50,6 +50,7 @@ struct StepOutcome {
   std::optional<RecordedScalars> record;   // of a step that was taken again
   std::optional<RecordedInputs> recorded;  // of an imported one
   std::optional<double> reward;            // mean of the step's samples, where all have one
+  std::vector<double> shaped_rewards;      // of each, as its advantage begins; empty: not known
   int64_t tokens = 0;                      // of the step's samples, prompts included
   double seconds = 0;        // since the step before: rollout, rewards and scores included
   double train_seconds = 0;  // of them, forward, backward and update
@@ -70,8 +71,14 @@ class Trainer {
                                        engine::EventSink* sink,
                                        const std::function<void(int64_t)>& progress);
 
+  /// Whether a generated sample ends with a stop id: else it had no room for more.
+  bool has_stopped(const engine::Sample& sample) const;
+
   /// Old and reference log-probabilities and advantages of a rollout, before its first update.
   std::vector<engine::SampleTargets> targets(std::span<const engine::Sample> samples);
+
+  /// The rewards that those advantages begin with. `samples`: the whole rollout.
+  std::vector<double> shaped_rewards(std::span<const engine::Sample> samples) const;
 
   /// The same where some are given: what is not empty stays as it is. Those of a rollout of several
   /// steps need old log-probabilities. Errors: those of set_advantages.

@@ -212,7 +212,9 @@ class Equal(Case):
         offsets, ids = unit["0-0/offsets"].values, unit["0-0/sample_id"].values
         turned = numpy.arange(ids.size)[::-1]
         for name, array in unit.items():
-            if array.shape == [int(offsets[-1])] and "events" not in name:
+            if name == "0-0/rewards":
+                unit[name] = array.reshaped(array.values[turned])
+            elif array.shape == [int(offsets[-1])] and "events" not in name:
                 rows = [array.values[offsets[i]:offsets[i + 1]] for i in turned]
                 unit[name] = array.reshaped(numpy.concatenate(rows))
         unit["0-0/sample_id"] = unit["0-0/sample_id"].reshaped(ids[turned])
@@ -295,8 +297,8 @@ class Equal(Case):
             by_token = name.split("/")[1] in ("tokens", "log_probs", "loss_mask")
             cut = int(middle) if by_token else 2
             first, second = array.values[:cut], array.values[cut:]
-            if name == "0/offsets":
-                first, second = array.values[:3], array.values[2:] - middle
+            if name.endswith("offsets"):
+                first, second = array.values[:3], array.values[2:] - array.values[2]
             unit[name] = array.reshaped(first)
             dump.units["rollout/0b.h5"][name] = array.reshaped(second)
         path = dump.write(self.folder / "two units")

@@ -164,11 +164,11 @@ class Recorded(Case):
                 self.assertEqual(len(checked), len(steps))
                 for step in checked:
                     self.assertTrue(step["reproduced"])
-                    for wanted in ("advantages", "pg_loss", "kl", "entropy", "loss",
+                    for wanted in ("rewards", "advantages", "pg_loss", "kl", "entropy", "loss",
                                    "clip_fraction"):
                         self.assertEqual(quantity(step, wanted)["verdict"], "equal", wanted)
                     # Nothing that was not recorded is called equal.
-                    for absent in ("rewards", "returns", "reward_kl", "policy_loss"):
+                    for absent in ("returns", "reward_kl", "policy_loss"):
                         self.assertEqual(quantity(step, absent)["verdict"], "not recorded")
 
     def test_recorded_and_computed_numbers_are_those_of_the_formulas(self):

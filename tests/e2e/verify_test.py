@@ -135,6 +135,17 @@ class Verify(Case):
             dump.meta["model"] = json.dumps(model)
         self.finds({"too-long"}, positions)
 
+    def test_how_samples_ended_and_which_weights_wrote_them(self):
+        def put(dataset, value):
+            def change(dump):
+                dump.at("rollout/1.h5", dataset).values[-1] = value
+            return change
+        ends = self.loaded[self.plain].at("rollout/1.h5", "1/finish").values
+        self.finds({"bad-finish"}, put("1/finish", 1 - ends[-1]), of=self.plain)
+        self.finds({"bad-finish"}, put("1/finish", 2), of=self.plain)
+        self.finds({"meaning"}, put("1/finish", 7), CORRUPT, of=self.plain)
+        self.finds({"bad-version"}, put("1/version_starts", 100), of=self.plain)
+
     def test_masks_and_numbers(self):
         def put(unit, dataset, index, value):
             def change(dump):

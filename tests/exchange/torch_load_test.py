@@ -130,6 +130,25 @@ def numbers(tensor):
     return numpy.frombuffer(data, FORMATS[kind]).reshape(shape)
 
 
+STOPS = range(0, 257, 9)  # so that some responses stop before their limit
+REWARD = (f"{sys.executable} -c \"import json, sys\nfor line in sys.stdin:\n"
+          "    print(len(json.loads(line)['response']) % 4)\"")
+
+
+def check_shaped(samples, train):
+    """Rewards of a group less their mean, over their deviation, by slime's formula in binary64."""
+    raw = numpy.array([s["reward"] for s in samples])
+    assert train["raw_reward"] == raw.tolist()
+    groups = raw.reshape(-1, 4)
+    centred = groups - groups.mean(axis=1, keepdims=True)
+    shaped = centred / (groups.std(axis=1, ddof=1, keepdims=True) + 1e-6)
+    rewards = [row["rewards"] for row in train["samples"]]
+    assert all(type(reward) is float for reward in rewards)
+    assert numpy.abs(rewards - shaped.ravel()).max() < 1e-12 and len(set(rewards)) > 2
+    for row in train["samples"]:
+        assert abs(numbers(row["advantages"]) - row["rewards"]).max() < 1e-6
+
+
 def check_captured_dump(dump, again, out):
     """A capture of our own as slime's files: read by slime's rules, and the same when imported."""
     assert units(again) == units(dump), "another content after export and import"
@@ -137,8 +156,15 @@ def check_captured_dump(dump, again, out):
     train = load(out / "train_data/0.pt")
     assert train["format_version"] == 2 and train["rank"] == 0
     assert [s["sample_index"] for s in train["samples"]] == [s["index"] for s in samples]
+    check_shaped(samples, train)
+    assert {s["status"] for s in samples} == {"completed", "truncated"}
+    assert {v for s in samples for v in s["weight_versions"]} == {"0"}
+    later = load(out / "rollout_data/1.pt")["samples"]
+    assert {tuple(s["weight_versions"]) for s in later} == {("2",)}
     for row, sample in zip(train["samples"], samples):
-        assert sample["status"] in ("completed", "truncated")
+        stops = sample["tokens"][-1] in (*STOPS, 257)
+        assert sample["status"] == ("completed" if stops else "truncated")
+        assert row["truncated"] == (0 if stops else 1)
         assert type(sample["tokens"]) is list and type(sample["reward"]) is float
         assert row["tokens"].state[0] == "LongStorage" and row["loss_masks"].state[0] == "IntStorage"
         assert numbers(row["tokens"]).tolist() == sample["tokens"]
@@ -164,7 +190,8 @@ def captured(rlreplay, folder):
     dump, out, again = folder / "dump", folder / "out", folder / "again"
     run("capture", "--model", model, "--prompts", prompts, "--num-rollout", 2,
         "--num-steps-per-rollout", 2, "--rollout-batch-size", 2, "--n-samples-per-prompt", 4,
-        "--rollout-max-response-len", 6, "--record", "ops", "-o", dump)
+        "--rollout-max-response-len", 6, "--rollout-stop-token-ids", *STOPS, "--reward", "command",
+        "--reward-command", REWARD, "--record", "ops", "-o", dump)
     run("export", dump, "--to", "slime", "-o", out)
     run("import", out, "-o", again)
     samples = check_captured_dump(dump, again, out)

@@ -45,10 +45,9 @@ std::optional<RecordedConfig> recorded_config(const format::DumpReader& dump) {
 }
 
 /// Nothing where the dump says nothing sound: audit_records tells that.
-std::optional<ModelConfig> recorded_model_config(const format::DumpReader& dump) {
+std::optional<RecordedConfig> sound_config(const format::DumpReader& dump) {
   try {
-    const auto config = recorded_config(dump);
-    return config ? std::optional(config->model) : std::nullopt;
+    return recorded_config(dump);
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -137,7 +136,7 @@ void audit_plan(const format::DumpReader& dump, std::vector<Problem>& problems) 
 class Auditor {
  public:
   explicit Auditor(const format::DumpReader& dump)
-      : dump_(dump), model_(recorded_model_config(dump)) {}
+      : dump_(dump), config_(sound_config(dump)) {}
 
   std::vector<Problem> run() {
     for (const UnitRecord& record : dump_.units()) {
@@ -177,6 +176,8 @@ class Auditor {
     where_ = "rollout/" + std::to_string(id);
     for (size_t s = 0; s < data->size(); ++s) {
       check_tokens(*data, s);
+      check_finish(*data, s);
+      check_versions(*data, s);
       const uint64_t prompt = data->prompt_length ? (*data->prompt_length)[s] : 0;
       check_mask(*data, data->loss_mask, s, prompt);
       check_floats(*data, "log_probs", data->log_probs, data->loss_mask, s, prompt);
@@ -185,19 +186,45 @@ class Auditor {
 
   /// Against the model, where the dump names it.
   void check_tokens(const RolloutData& data, size_t s) {
-    if (!model_) return;
+    if (!config_) return;
+    const ModelConfig& model = config_->model;
     const uint64_t length = data.offsets[s + 1] - data.offsets[s];
     const std::string name = "sample " + std::to_string(data.sample_id[s]);
-    if (length > static_cast<uint64_t>(model_->max_positions)) {
+    if (length > static_cast<uint64_t>(model.max_positions)) {
       report("too-long", name + " has " + std::to_string(length) + " tokens, the model " +
-                             std::to_string(model_->max_positions) + " positions");
+                             std::to_string(model.max_positions) + " positions");
     }
     for (uint64_t t = 0; t < length; ++t) {
       const int32_t id = data.tokens[data.offsets[s] + t];
-      if (id < model_->vocab) continue;
+      if (id < model.vocab) continue;
       return report("bad-token", "token " + std::to_string(t) + " of " + name + " is " +
                                      std::to_string(id) + ", the vocabulary has " +
-                                     std::to_string(model_->vocab) + " ids");
+                                     std::to_string(model.vocab) + " ids");
+    }
+  }
+
+  /// Of a captured run: a response that stopped ends with a stop id, any other with none.
+  void check_finish(const RolloutData& data, size_t s) {
+    if (!config_ || !data.finish || data.offsets[s] == data.offsets[s + 1]) return;
+    const int32_t last = data.tokens[data.offsets[s + 1] - 1];
+    const bool stops = std::ranges::count(config_->model.stop_ids, last) > 0 ||
+                       std::ranges::count(config_->options.rollout_stop_token_ids, last) > 0;
+    if ((*data.finish)[s] == (stops ? format::Finish::kStop : format::Finish::kLength)) return;
+    report("bad-finish", "the last token of sample " + std::to_string(data.sample_id[s]) + ", " +
+                             std::to_string(last) + ", is " + (stops ? "a" : "no") +
+                             " stop id, which its finish does not say");
+  }
+
+  void check_versions(const RolloutData& data, size_t s) {
+    if (!data.versions || !data.versions->starts) return;
+    const uint64_t length = data.offsets[s + 1] - data.offsets[s];
+    const format::Versions& all = *data.versions;
+    for (uint64_t v = all.offsets[s]; v < all.offsets[s + 1]; ++v) {
+      const uint32_t start = (*all.starts)[v];
+      const bool follows = v == all.offsets[s] || start > (*all.starts)[v - 1];
+      if (follows && start <= length) continue;
+      return report("bad-version", "versions of sample " + std::to_string(data.sample_id[s]) +
+                                       " do not begin one after the other within it");
     }
   }
 
@@ -321,7 +348,7 @@ class Auditor {
   }
 
   const format::DumpReader& dump_;
-  std::optional<ModelConfig> model_;
+  std::optional<RecordedConfig> config_;
   std::vector<Problem> problems_;
   size_t unlisted_ = 0;
   std::string where_;

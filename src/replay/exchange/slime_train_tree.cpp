@@ -224,6 +224,7 @@ class Builder {
     for (const SlimeColumn& column : kSlimeColumns) {
       if (column.written && is_whole(data, column.ours)) fields.insert(std::string(column.ours));
     }
+    if (data.rewards && data.rewards->presence.empty()) fields.insert("rewards");
     const Value names = list();
     for (const std::string& name : fields) append(names, dicts_.text(name));
     const Value made = dicts_.make();
