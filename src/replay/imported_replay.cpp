@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/replay/error_place.h"
+#include "src/replay/imported_samples.h"
 #include "src/replay/recorded_step.h"
 
 namespace rlreplay::replay {
@@ -133,8 +134,13 @@ void check_advantages(const RecordedRollout& rollout, const std::string& path) {
 class ImportedReplay {
  public:
   ImportedReplay(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
-                 Trainer& trainer, RunObserver& observer)
-      : record_(record), options_(options), plan_(plan), trainer_(trainer), observer_(observer) {}
+                 const Workload& workload, Trainer& trainer, RunObserver& observer)
+      : record_(record),
+        options_(options),
+        plan_(plan),
+        nuclei_(workload.nuclei || needs_nuclei(options)),
+        trainer_(trainer),
+        observer_(observer) {}
 
   void run() {
     for (const int64_t rollout : recorded_rollouts(record_)) {
@@ -164,7 +170,10 @@ class ImportedReplay {
   std::vector<Targets> complete_targets(const RecordedRollout& rollout,
                                         const std::vector<Part>& parts, const Part& begin) {
     check_advantages(rollout, record_.path());
-    check_nuclei(rollout);
+    for (const RecordedStep& step : rollout.steps) {
+      check_inputs(record_, rollout.id, step.samples);
+      if (nuclei_) check_nuclei(step.samples, record_.path());
+    }
     const bool old_given = options_.use_rollout_logprobs;
     if (begin.id != parts.front().id && !old_given) check_old(rollout, begin.id);
     std::vector<Sample> samples;
@@ -183,21 +192,6 @@ class ImportedReplay {
       from = end;
     }
     return out;
-  }
-
-  /// slime takes log-probabilities over what top-p kept; Miles over all ids.
-  void check_nuclei(const RecordedRollout& rollout) const {
-    if (options_.rollout_top_p == 1 || options_.dialect != "slime") return;
-    for (const RecordedStep& step : rollout.steps) {
-      for (const Sample& s : step.samples) {
-        if (s.nuclei || s.response_length() == 0) continue;
-        throw Error(ErrorCode::kIncomplete,
-                    "--rollout-top-p below 1: slime trains on log-probabilities over the ids that "
-                    "top-p kept, and the dump does not say which they are for sample " +
-                        std::to_string(s.id),
-                    record_.path());
-      }
-    }
   }
 
   void check_old(const RecordedRollout& rollout, const StepId& begin) const {
@@ -251,6 +245,7 @@ class ImportedReplay {
   const RecordedRun& record_;
   const RunOptions& options_;
   const ReplayPlan& plan_;
+  const bool nuclei_;  // whether top-p left less than all ids
   Trainer& trainer_;
   RunObserver& observer_;
   int64_t next_ = 0;  // index of the next step
@@ -276,8 +271,8 @@ Workload imported_workload(const RecordedRun& record, const RunOptions& options)
 }
 
 void replay_imported(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
-                     Trainer& trainer, RunObserver& observer) {
-  ImportedReplay(record, options, plan, trainer, observer).run();
+                     const Workload& workload, Trainer& trainer, RunObserver& observer) {
+  ImportedReplay(record, options, plan, workload, trainer, observer).run();
 }
 
 }  // namespace rlreplay::replay

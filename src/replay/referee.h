@@ -34,8 +34,8 @@ struct RefereeCase {
 };
 
 /// Where samples of several versions are selected and none is named, those of the dump's own
-/// weights are judged. Errors: kUsage where nothing is selected, where no version can be chosen, and
-/// where one is named that no sample has; kIncomplete where neither side was recorded.
+/// weights are judged. Errors: kUsage where nothing is selected, where no version can be chosen,
+/// and where one is named that no sample has; kIncomplete where neither side was recorded.
 RefereeCase select_case(const RecordedRun& run, const RefereeSelection& selection);
 
 enum class Side { kTrain, kRollout };

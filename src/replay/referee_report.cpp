@@ -174,8 +174,7 @@ class Json {
     JsonLine out;
     out.text("schema", "rlreplay.referee/1");
     out.text("dump", setting_.dump).text("model", setting_.model);
-    given_.version ? out.integer("weights_version", *given_.version)
-                   : out.null("weights_version");
+    given_.version ? out.integer("weights_version", *given_.version) : out.null("weights_version");
     out.number("temperature", setting_.temperature);
     out.integer("samples_judged", size(given_.samples))
         .integer("tokens_judged", size(verdict_.tokens));

@@ -86,8 +86,8 @@ bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const
 void train_through(const RecordedRun& record, const RunOptions& options, int64_t rollout,
                    Trainer& trainer, ThreadPool& pool);
 
-/// A source of nothing but the record: its model's shape, and the weights before a step, without one
-/// the first that were recorded.
+/// A source of nothing but the record: its model's shape, and the weights before a step, without
+/// one the first that were recorded.
 std::unique_ptr<ModelSource> recorded_model(const RecordedRun& record,
                                             std::optional<StepId> state = {});
 

@@ -7,8 +7,10 @@ import sys
 import unittest
 
 import checkpoints
+import dump_patch
 import support
 
+INCOMPLETE, UNSUPPORTED = 3, 4
 OBJECTIVE = ["--lr", "1e-3", "--clip-grad", "0.5"]
 SHAPE = ["--rollout-batch-size", "2", "--n-samples-per-prompt", "4"]
 
@@ -164,6 +166,116 @@ class Imported(support.Case):
         text = self.run_program("train", "--from", self.folder / "imported", "--model", self.model)
         self.assertEqual(text.returncode, 0, text.stderr)
         self.assertIn("not recorded: weights", text.stdout)
+
+
+
+class FromSlime(support.Case):
+    """slime's files, of samples whose tokens alone do not say what a model made of them."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.model = checkpoints.write(cls.folder / "model", checkpoints.config())
+
+    def files(self, name, inputs=(), nucleus=True, rollouts=(0, 1), launch=None):
+        """A dump of two rollouts with a step each; `inputs`: samples with images; `rollouts`: those
+        whose rollout dump is there."""
+        folder = self.folder / f"{name} files"
+        for rollout in (0, 1):
+            samples, trained = [], []
+            for i in range(4 * rollout, 4 * rollout + 4):
+                tokens, response = [10 + i, 40, 50, 60 + i, 70], 3
+                floats = [-1.0 - t for t in range(response)]
+                images = {"pixel_values": [[0.5]]} if i in inputs else None
+                samples.append({"index": i, "group_index": i // 2, "prompt": "p", "response": "r",
+                                "tokens": tokens, "response_length": response,
+                                "reward": float(i % 2), "loss_mask": [1] * response,
+                                "rollout_log_probs": floats, "status": "completed",
+                                "multimodal_inputs": {"images": None},
+                                "multimodal_train_inputs": images})
+                if nucleus:
+                    samples[-1] |= {"rollout_top_p_token_ids": tokens[-response:],
+                                    "rollout_top_p_token_offsets": [0, 1, 2, 3]}
+                trained.append({"sample_index": i, "rollout_position": i % 4, "tokens": tokens,
+                                "total_lengths": 5, "response_lengths": response, "rewards": 0.5,
+                                "rollout_ids": i, "loss_masks": [1] * response,
+                                "log_probs": floats, "rollout_log_probs": floats,
+                                "advantages": [i - 1.5] * response})
+                if images:
+                    trained[-1]["multimodal_train_inputs"] = images
+            shard = {"rank": 0, "sample_indices": [s["index"] for s in samples],
+                     "partition": list(range(4)), "micro_batch_indices": [[0, 1, 2, 3]],
+                     "num_microbatches": [1], "global_batch_sizes": [4]}
+            if rollout in rollouts:
+                support.save(folder / f"rollout_data/{rollout}.pt",
+                             {"rollout_id": rollout, "samples": samples})
+            support.save(folder / f"train_data/{rollout}.pt",
+                         {"format_version": 2, "rollout_id": rollout, "rank": 0,
+                          "samples": trained, "dp_shards": [shard]})
+        dump = self.folder / name
+        made = self.run_program("import", folder, "-o", dump, "--force", "--json")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        if launch:
+            patched = dump_patch.Patched(dump)
+            patched.meta["launch"] = launch
+            dump = patched.write(self.folder / f"{name} launched")
+        return dump, {f["code"]: f["message"] for f in json.loads(made.stdout)["findings"]}
+
+    def refused(self, code, dump, *flags):
+        """What both that compute log-probabilities say; the objective has them recorded."""
+        said = []
+        for more in ([], ["--forward"]):
+            result = self.run_program("train", dump, "--model", self.model, *flags, *more)
+            self.assertEqual(result.returncode, code, (more, result.stdout, result.stderr))
+            said.append(result.stderr)
+        self.assertIn(self.run_program("objective", dump).returncode, (0, 1))
+        return said
+
+    def taken(self, dump, *flags):
+        for more in ([], ["--forward"]):
+            result = self.run_program("train", dump, "--model", self.model, *flags, *more)
+            self.assertIn(result.returncode, (0, 1), (more, result.stderr))
+
+    def test_what_top_p_kept_is_there_or_the_samples_are_refused(self):
+        first = ("--steps", "0.0")
+        self.taken(self.files("whole")[0], *first)
+        self.taken(self.files("whole")[0], *first, "--rollout-top-p", "0.9")
+        untold, _ = self.files("untold", nucleus=False)
+        self.taken(untold, *first)
+        for said in self.refused(INCOMPLETE, untold, *first, "--rollout-top-p", "0.9"):
+            self.assertIn("for sample 0. The rollout dump does", said)
+        self.taken(untold, *first, "--rollout-top-p", "0.9", "--dialect", "miles")
+        # One rollout says that there was a top-p; of the other only the training data is there.
+        half, _ = self.files("half", rollouts=(0,))
+        self.taken(half, *first)
+        result = self.run_program("train", half, "--model", self.model)
+        self.assertEqual(result.returncode, INCOMPLETE, result.stderr)
+        self.assertIn("for sample 4", result.stderr)
+
+    def test_a_wrapped_launch_says_its_top_p(self):
+        for words in ({"command": ["train.py", "--rollout-top-p", "0.9"]},
+                      {"command": ["train.py"], "script": ["--rollout-top-p=0.95"]}):
+            dump, _ = self.files("wrapped", rollouts=(), launch=words)
+            self.refused(INCOMPLETE, dump, "--steps", "0.0")
+            self.taken(dump, "--steps", "0.0", "--rollout-top-p", "1")
+        all_ids = {"command": ["train.py", "--rollout-top-p", "1.0"]}
+        self.taken(self.files("wrapped", rollouts=(), launch=all_ids)[0], "--steps", "0.0")
+
+    def test_samples_of_images_are_refused_by_name(self):
+        for name, rollouts in (("images", (0, 1)), ("images trained on", ())):
+            dump, findings = self.files(name, inputs=(1, 3, 6), nucleus=False, rollouts=rollouts)
+            self.assertIn("3 samples were made from more than their tokens", findings["inputs"])
+            for said in self.refused(UNSUPPORTED, dump, "--steps", "0.0"):
+                self.assertIn("samples of rollout 0 were made from more", said)
+                self.assertIn("do not read: 1, 3", said)
+            back, again = self.folder / f"{name} back", self.folder / f"{name} again"
+            self.run_program("export", dump, "--to", "slime", "-o", back)
+            self.run_program("import", back, "-o", again)
+            self.assertEqual(self.run_program("diff", dump, again).returncode, 0)
+            self.refused(UNSUPPORTED, again, "--steps", "1.0")
+            self.assertEqual(self.run_program("verify", "--deep", dump).returncode, 0)
+        _, findings = self.files("texts", nucleus=False)
+        self.assertNotIn("inputs", findings)
 
 
 if __name__ == "__main__":

@@ -135,8 +135,7 @@ void audit_plan(const format::DumpReader& dump, std::vector<Problem>& problems) 
 
 class Auditor {
  public:
-  explicit Auditor(const format::DumpReader& dump)
-      : dump_(dump), config_(sound_config(dump)) {}
+  explicit Auditor(const format::DumpReader& dump) : dump_(dump), config_(sound_config(dump)) {}
 
   std::vector<Problem> run() {
     for (const UnitRecord& record : dump_.units()) {

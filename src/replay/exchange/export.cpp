@@ -9,6 +9,7 @@
 #include "src/base/staged_folder.h"
 #include "src/replay/event_store.h"
 #include "src/replay/exchange/jsonl.h"
+#include "src/replay/imported_samples.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -132,7 +133,8 @@ void note_left_out(const DumpReader& dump, const ExportOptions& options,
   for (const UnitRecord& unit : dump.units()) {
     const std::string_view kind = format::kind_of(unit.path);
     if (kind == "weights") states += unit.groups.size();
-    if (kind.starts_with("x-") && kind.substr(2) != options.to) ++kept;
+    const bool file = kind.starts_with("x-") && kind != kInputsKind;
+    if (file && kind.substr(2) != options.to) ++kept;
   }
   if (states > 0) {
     left_out.push_back("weights and moments of " + counted(states, "state") +

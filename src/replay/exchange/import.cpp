@@ -4,12 +4,14 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "format/canonical.h"
 #include "format/dump_place.h"
 #include "format/dump_writer.h"
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
+#include "src/base/counted.h"
 #include "src/replay/content_root.h"
 #include "src/replay/exchange/family_check.h"
 #include "src/replay/exchange/import_policy_loss.h"
@@ -18,6 +20,7 @@
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/exchange/kept_file.h"
 #include "src/replay/exchange/source_files.h"
+#include "src/replay/imported_samples.h"
 #include "src/replay/provenance.h"
 
 namespace rlreplay::replay {
@@ -110,6 +113,7 @@ class Importer {
     for (const auto& family : sources) add_family(family);
     for (auto& [id, reads] : single_ranks_) add_train(reads);
     note_policy_loss();
+    write_inputs();
     return finish(writer());
   }
 
@@ -167,6 +171,26 @@ class Importer {
              " samples of policy_loss_debug fit no sample of the training data: they are kept in "
              "their files alone",
          "policy_loss_debug"});
+  }
+
+  /// What computes log-probabilities from tokens must not take these samples (check_inputs).
+  void write_inputs() {
+    size_t samples = 0;
+    for (const auto& [rollout, ids] : with_inputs_) {
+      if (ids.empty()) continue;
+      samples += ids.size();
+      const std::string group = std::to_string(rollout);
+      const std::vector<Dataset> datasets = {format::dataset_of<uint64_t>(
+          group + "/sample_id", DType::kU64, {ids.size()}, {ids.begin(), ids.end()})};
+      writer().append(std::string(kInputsKind) + "/" + group + ".h5", datasets);
+    }
+    if (samples == 0) return;
+    report_.findings.push_back(
+        {"inputs",
+         counted(samples, "sample") +
+             " were made from more than their tokens (images, sound): that is kept for an "
+             "export, and no model here reads it, so train refuses them",
+         options_.paths.front()});
   }
 
   void count(const format::RolloutData& data) {
@@ -279,6 +303,7 @@ class Importer {
     add_own(datasets, made.own);
     if (evaluation) return keep(read, made.replacements, std::move(datasets));
     claim("rollout/" + group + ".h5", read.source.path);
+    with_inputs_[made.rollout_id].merge(made.with_inputs);
     count(*made.data);
     writer().append("rollout/" + group + ".h5", datasets);
     keep(read, made.replacements, {});
@@ -308,9 +333,9 @@ class Importer {
     std::vector<const TorchFile*> files;
     for (const Read& read : reads) files.push_back(&read.file);
     check_whole(reads.front().source.path, files);
-    const ImportedTrain made =
-        within(reads.front().source.path, [&] { return import_train(files); });
+    ImportedTrain made = within(reads.front().source.path, [&] { return import_train(files); });
     note(reads.front().source.path, made.findings);
+    with_inputs_[made.rollout_id].merge(made.with_inputs);
     for (const auto& [step, data] : made.steps) {
       const std::string group = std::to_string(made.rollout_id) + "-" + std::to_string(step);
       const std::string unit = "train/" + group + "/rank0.h5";
@@ -332,6 +357,7 @@ class Importer {
   std::optional<format::DumpWriter> writer_;
   std::string vendor_;
   std::map<int64_t, std::deque<Read>> single_ranks_;
+  std::map<int64_t, std::set<uint64_t>> with_inputs_;  // by rollout
   PolicyLossRows policy_loss_;
   ImportReport report_;
   Provenance provenance_{"none"};

@@ -60,6 +60,7 @@ class Importer {
     add_components();
     add_versions();
     add_experts();
+    note_inputs();
     take_own(root);
     return std::move(made_);
   }
@@ -245,6 +246,17 @@ class Importer {
     if (!order_.empty() && made.experts.size() == wanted) made_.data->experts = std::move(made);
   }
 
+  void note_inputs() {
+    for (size_t row = 0; row < order_.size(); ++row) {
+      const auto says = [&](const char* key) {
+        return says_something(tree_, field(order_[row], key));
+      };
+      if (says("multimodal_inputs") || says("multimodal_train_inputs")) {
+        made_.with_inputs.insert(made_.data->sample_id[row]);
+      }
+    }
+  }
+
   void take_own(Value root) {
     const Value* absent = find_own(tree_, root, "absent");
     if (absent != nullptr && absent->kind == Kind::kText && tree_.text(*absent) == "finish") {
@@ -265,6 +277,18 @@ class Importer {
 };
 
 }  // namespace
+
+bool says_something(const Tree& tree, const Value* value) {
+  if (value == nullptr || value->kind == Kind::kNone) return false;
+  const bool dict = value->kind == Kind::kDict;
+  if (!dict && value->kind != Kind::kList) return true;
+  const foreign::Sequence& items = tree.sequence(*value);
+  for (size_t i = dict ? 1 : 0; i < items.size(); i += dict ? 2 : 1) {
+    const Value item = items[i];
+    if (says_something(tree, &item)) return true;
+  }
+  return false;
+}
 
 std::vector<uint64_t> sample_ids(const std::vector<std::optional<int64_t>>& indices) {
   std::set<int64_t> seen;

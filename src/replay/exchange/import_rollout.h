@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,11 @@ struct ImportedRollout {
   std::vector<foreign::Problem> findings;
   /// What this program's own export put beside it.
   std::vector<format::Dataset> own;
+  std::set<uint64_t> with_inputs;  // samples that were made from more than their tokens
 };
+
+/// Whether a sample's images or sound are there: a framework that has none writes an empty value.
+bool says_something(const foreign::Tree& tree, const foreign::Value* value);
 
 /// The ids of a file's samples: their indices, or their places in the file where indices are
 /// missing or do not tell them apart.

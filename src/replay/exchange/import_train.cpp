@@ -8,6 +8,7 @@
 #include "format/foreign/train_batch.h"
 #include "format/foreign/train_shard.h"
 #include "src/replay/exchange/cell.h"
+#include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/rollout_columns.h"
 #include "src/replay/exchange/slime_columns.h"
@@ -145,23 +146,34 @@ struct Place {
   size_t row = 0;
 };
 
-/// The cell of a file, in either way round; nothing where it is no list or tensor.
-std::optional<Value> cell_value(const TorchFile& file, size_t row, std::string_view column) {
+/// The cell of a file, in either way round; nothing where there is none.
+std::optional<Value> any_cell(const TorchFile& file, size_t row, std::string_view column) {
   const foreign::Tree& tree = file.tree();
-  Value cell;
   if (const Value* data = tree.find(file.root(), "rollout_data")) {
     const Value* values = tree.find(*data, column);
     if (values == nullptr || values->kind != Kind::kList) return std::nullopt;
     const foreign::Sequence& list = tree.sequence(*values);
     if (row >= list.size()) return std::nullopt;
-    cell = list[row];
-  } else {
-    const Value* found = tree.find(tree.sequence(*tree.find(file.root(), "samples"))[row], column);
-    if (found == nullptr) return std::nullopt;
-    cell = *found;
+    return list[row];
   }
-  if (cell.kind != Kind::kList && cell.kind != Kind::kTensor) return std::nullopt;
-  return cell;
+  const Value* found = tree.find(tree.sequence(*tree.find(file.root(), "samples"))[row], column);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+/// The same where it is a list or a tensor.
+std::optional<Value> cell_value(const TorchFile& file, size_t row, std::string_view column) {
+  const std::optional<Value> cell = any_cell(file, row, column);
+  const bool holds = cell && (cell->kind == Kind::kList || cell->kind == Kind::kTensor);
+  return holds ? cell : std::nullopt;
+}
+
+void note_inputs(const TorchFile& file, std::set<uint64_t>& with_inputs) {
+  const std::vector<int64_t> indices = foreign::TrainShard(file).indices();
+  for (size_t row = 0; row < indices.size(); ++row) {
+    const auto inputs = any_cell(file, row, "multimodal_train_inputs");
+    if (!inputs || !says_something(file.tree(), &*inputs)) continue;
+    with_inputs.insert(static_cast<uint64_t>(indices[row]));
+  }
 }
 
 foreign::Replacements replacements(const TorchFile& file, const ImportedTrain& made,
@@ -313,6 +325,7 @@ ImportedTrain import_train(std::span<const TorchFile* const> files) {
   }
   for (const TorchFile* file : files) {
     made.replacements.push_back(replacements(*file, made, places));
+    note_inputs(*file, made.with_inputs);
   }
   return made;
 }

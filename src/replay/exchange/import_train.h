@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,7 +23,8 @@ struct ImportedTrain {
   std::vector<foreign::Problem> findings;
   /// By step: what this program's own export put beside it.
   std::map<int64_t, std::vector<format::Dataset>> own;
-  std::string layout;  // "dp 2, cp 2, 1 copy"
+  std::set<uint64_t> with_inputs;  // samples that were made from more than their tokens
+  std::string layout;              // "dp 2, cp 2, 1 copy"
 };
 
 /// Errors: as foreign::assemble_train.

@@ -4,6 +4,7 @@
 #include "src/base/error.h"
 #include "src/replay/config_file.h"
 #include "src/replay/imported_replay.h"
+#include "src/replay/imported_samples.h"
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
 #include "src/replay/record_state.h"
@@ -91,9 +92,8 @@ void check_arguments(const TrainArguments& arguments, const RunOptions& options)
 
 int train_imported(const TrainArguments& arguments, const RecordedRun& record,
                    const std::string& vendor) {
-  RunOptions options;
-  if (vendor == "miles") options.dialect = "miles";
-  options = arguments.flags.resolve(options);
+  const RunOptions known = imported_options(record, vendor);
+  RunOptions options = arguments.flags.resolve(known);
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
     return 0;
@@ -102,7 +102,7 @@ int train_imported(const TrainArguments& arguments, const RecordedRun& record,
   if (options.advantage_estimator == "ppo") {
     std::cerr << "without a value head the policy alone is trained: there is no value loss\n";
   }
-  const std::string unused = without_effect(RunOptions{}, options, ReplayKind::kImportedTraining);
+  const std::string unused = without_effect(known, options, ReplayKind::kImportedTraining);
   if (!unused.empty()) std::cerr << "rlreplay: no effect on a replay: " << unused << '\n';
   // What a rate that decays counts on.
   if (!options.num_rollout && !options.steps && !record.steps().empty()) {
@@ -112,9 +112,10 @@ int train_imported(const TrainArguments& arguments, const RecordedRun& record,
   if (!arguments.steps.empty()) parse_steps(arguments.steps, record.steps(), plan);
   Machine machine(options);
   const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
-  Trainer trainer(machine.runtime(), options, *model, imported_workload(record, options));
+  const Workload workload = imported_workload(record, options);
+  Trainer trainer(machine.runtime(), options, *model, workload);
   ImportedPrinter printer(arguments.json, options, trainer, machine.pool());
-  replay_imported(record, options, plan, trainer, printer);
+  replay_imported(record, options, plan, workload, trainer, printer);
   printer.finish(record, arguments.json);
   if (!printer.plausible()) printer.warn();
   if (!options.save.empty()) {

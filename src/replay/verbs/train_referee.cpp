@@ -8,6 +8,7 @@
 #include "src/base/shell_word.h"
 #include "src/replay/config_file.h"
 #include "src/replay/error_place.h"
+#include "src/replay/imported_samples.h"
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
 #include "src/replay/referee_report.h"
@@ -34,14 +35,26 @@ RefereeSelection selection_of(const TrainArguments& arguments, const RecordedRun
   return out;
 }
 
-RunOptions referee_options(const TrainArguments& arguments, const RecordedRun& record) {
-  if (imported_from(record.dump().meta(), record.path())) {
-    return arguments.flags.resolve(RunOptions{});
-  }
+/// Of an imported run, what is known of its options; of one of ours, its own.
+RunOptions referee_base(const RecordedRun& record, const std::optional<std::string>& vendor) {
+  if (vendor) return imported_options(record, *vendor);
   // The weights are not those of the run's model unless the user says so.
   RunOptions recorded = record.config().options;
   recorded.model.clear();
-  return arguments.flags.resolve(recorded);
+  return recorded;
+}
+
+/// Sees that what wrote an imported dump computed from tokens, and from all ids or known ones.
+void check_imported(const RunOptions& options, const RecordedRun& record,
+                    const RefereeCase& given) {
+  for (size_t first = 0, end = 0; first < given.samples.size(); first = end) {
+    while (end < given.samples.size() && given.rollouts[end] == given.rollouts[first]) ++end;
+    check_inputs(record, given.rollouts[first],
+                 std::span(given.samples).subspan(first, end - first));
+  }
+  const bool any = std::ranges::any_of(
+      given.samples, [](const engine::Sample& s) { return s.nuclei.has_value(); });
+  if (any || needs_nuclei(options)) check_nuclei(given.samples, record.path());
 }
 
 /// The rollouts before which the dump holds weights: what wrote their samples.
@@ -156,19 +169,20 @@ void check_referee(const TrainArguments& arguments) {
 }
 
 int judge_forward(const TrainArguments& arguments, const RecordedRun& record) {
-  const RunOptions options = referee_options(arguments, record);
+  const auto vendor = imported_from(record.dump().meta(), record.path());
+  const RunOptions base = referee_base(record, vendor);
+  const RunOptions options = arguments.flags.resolve(base);
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
     return 0;
   }
-  const std::string unused = without_effect(
-      imported_from(record.dump().meta(), record.path()) ? RunOptions{} : record.config().options,
-      options, ReplayKind::kReferee);
+  const std::string unused = without_effect(base, options, ReplayKind::kReferee);
   if (!unused.empty()) std::cerr << "rlreplay: no effect on the referee: " << unused << '\n';
   RefereeSelection selection = selection_of(arguments, record);
   const std::set<int64_t> own = own_weights(record);
   if (options.model.empty() && !own.empty()) selection.own = *own.begin();
   const RefereeCase given = select_case(record, selection);
+  if (vendor) check_imported(options, record, given);
   const auto model = find_weights(options, record, given);
   Machine machine(options);
   const RefereeVerdict verdict = judge(
@@ -178,9 +192,9 @@ int judge_forward(const TrainArguments& arguments, const RecordedRun& record) {
                 "every response token of the selected samples is masked: there is nothing to judge",
                 record.path());
   }
-  const RefereeSetting setting{
-      arguments.from, options.model.empty() ? "the dump's own weights" : options.model,
-      options.rollout_temperature, again(arguments)};
+  const RefereeSetting setting{arguments.from,
+                               options.model.empty() ? "the dump's own weights" : options.model,
+                               options.rollout_temperature, again(arguments)};
   const TokenText text = token_text(*model);
   std::cout << (arguments.json ? referee_json(setting, given, verdict, text) + "\n"
                                : referee_text(setting, given, verdict, text));
