@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <cctype>
 
+#include "src/base/hash.h"
+#include "src/base/shell_text.h"
+#include "src/base/shell_word.h"
+
 namespace rlreplay {
 namespace {
+
+constexpr size_t kMarkDigits = 4;
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -25,48 +31,82 @@ bool names_secret(std::string_view option) {
                      [&](std::string_view word) { return name.find(word) != name.npos; });
 }
 
-/// A word of a shell's text with its quotes: it ends at white space and at what ends a command.
-std::string_view shell_piece(std::string_view text) {
-  char quote = 0;
-  size_t i = 0;
-  for (; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quote != 0) {
-      if (c == quote) quote = 0;
-    } else if (c == '\'' || c == '"') {
-      quote = c;
-    } else if (c == '\\') {
-      ++i;
-    } else if (std::string_view(" \t\n;|&()<>`").find(c) != std::string_view::npos) {
-      break;
-    }
-  }
-  return text.substr(0, std::min(i, text.size()));
+bool is_option(std::string_view text) {
+  return text.starts_with('-') &&
+         std::ranges::all_of(text, [](char c) { return is_name(c) || c == '-' || c == '.'; });
 }
 
-/// A word of a shell's text. `hide`: the word before asks for a secret; becomes whether this one
-/// does.
-std::string redacted_piece(std::string_view piece, bool& hide) {
-  const bool quoted = piece.size() > 1 && (piece[0] == '\'' || piece[0] == '"') &&
-                      piece.find(piece[0], 1) == piece.size() - 1;
-  const bool option = piece.starts_with('-');
-  const size_t equals = piece.find('=');
-  if (hide && !option) {
-    hide = false;
-    return std::string(kHidden);
+/// The size of `Authorization:` or `{"api_key":` and all before it, of the first such name of a
+/// secret; 0 where there is none.
+size_t secret_key(std::string_view text) {
+  for (size_t at = text.find(':'); at != text.npos; at = text.find(':', at + 1)) {
+    std::string_view name = text.substr(0, at);
+    while (name.ends_with('"') || name.ends_with('\'')) name.remove_suffix(1);
+    size_t begin = name.size();
+    while (begin > 0 && (is_name(name[begin - 1]) || name[begin - 1] == '-')) --begin;
+    if (names_secret(name.substr(begin))) return at + 1;
   }
-  hide = option && names_secret(piece) && equals == piece.npos;
-  if (option && names_secret(piece.substr(0, equals)) && equals != piece.npos) {
-    return std::string(piece.substr(0, equals + 1)).append(kHidden);
-  }
-  if (!quoted) return redacted_word(piece);
-  const std::string_view body = piece.substr(1, piece.size() - 2);
-  const std::string_view header = body.substr(0, std::min(body.find(": "), body.size()));
-  if (header.size() < body.size() && header.find(' ') == header.npos && names_secret(header)) {
-    return std::string(piece.substr(0, header.size() + 3)).append(kHidden) + piece[0];
-  }
-  return piece[0] + redacted_command(body) + piece[0];
+  return 0;
 }
+
+/// Goes through a command's text, part by part.
+class Redactor {
+ public:
+  std::string text(std::string_view command) {
+    std::string out;
+    for (const ShellPart& part : shell_parts(command)) {
+      if (part.kind == ShellPart::Kind::kWord) {
+        out += word(part.text);
+      } else if (part.kind == ShellPart::Kind::kComment) {
+        out.append("#").append(kHidden);
+      } else if (part.kind == ShellPart::Kind::kHere) {
+        out.append(kHidden).append("\n");
+      } else {
+        out += part.text;
+      }
+      if (rest_is_secret_) return out.append(" ").append(kHidden);
+    }
+    return out;
+  }
+
+ private:
+  /// As it stands there where nothing is hidden, else quoted anew.
+  std::string word(std::string_view quoted) {
+    const std::string plain = unquoted(quoted);
+    const bool hide = next_is_secret_;
+    next_is_secret_ = is_option(plain) && names_secret(plain);
+    if (hide) return std::string(kHidden);
+    const std::string out = plain == quoted ? bare(plain) : value(plain);
+    if (out == plain) return std::string(quoted);
+    return out.find_first_of(" \t\n\"'\\;&|<>()`#") == out.npos ? out : shell_word(out);
+  }
+
+  /// A word without quotes.
+  std::string bare(std::string_view plain) {
+    if (assigned_name(plain) > 0) return redacted_word(plain);
+    const size_t equals = plain.starts_with('-') ? plain.find('=') : plain.npos;
+    const size_t key = secret_key(plain);
+    if (key > 0 && key < equals) {
+      // Behind `Authorization:` stand the words of its value.
+      rest_is_secret_ = key == plain.size();
+      return std::string(plain.substr(0, key)).append(rest_is_secret_ ? "" : kHidden);
+    }
+    if (equals == plain.npos) return redacted_word(plain);
+    const std::string_view text = plain.substr(equals + 1);
+    const bool hide = names_secret(plain.substr(0, equals)) || text.starts_with('-');
+    return std::string(plain.substr(0, equals + 1)) + (hide ? std::string(kHidden) : value(text));
+  }
+
+  /// What quotes held together: one value, or a command of its own.
+  std::string value(std::string_view plain) {
+    const bool one = assigned_name(plain) > 0 || plain.find_first_of(" \t\n\"'\\") == plain.npos;
+    const bool option = plain.starts_with('-') && plain.find('=') < plain.find(' ');
+    return one || option ? bare(plain) : redacted_command(plain);
+  }
+
+  bool next_is_secret_ = false;
+  bool rest_is_secret_ = false;
+};
 
 }  // namespace
 
@@ -93,20 +133,17 @@ std::string redacted_word(std::string_view word) {
   return redacted_address(word);
 }
 
-std::string redacted_command(std::string_view command) {
-  std::string out;
-  bool hide = false;
-  while (!command.empty()) {
-    const std::string_view piece = shell_piece(command);
-    if (piece.empty()) {
-      out += command[0];
-      command.remove_prefix(1);
-    } else {
-      out += redacted_piece(piece, hide);
-      command.remove_prefix(piece.size());
-    }
-  }
-  return out;
+std::string redacted_command(std::string_view command) { return Redactor().text(command); }
+
+std::string marked(const std::string& shown, std::string_view whole) {
+  return shown + " #" + hash_of(whole).hex().substr(0, kMarkDigits);
+}
+
+std::string_view unmarked(std::string_view text) {
+  if (text.size() < kMarkDigits + 2) return text;
+  const std::string_view mark = text.substr(text.size() - kMarkDigits - 2);
+  const bool digits = mark.find_first_not_of("0123456789abcdef", 2) == mark.npos;
+  return mark.starts_with(" #") && digits ? text.substr(0, text.size() - mark.size()) : text;
 }
 
 }  // namespace rlreplay

@@ -101,7 +101,10 @@ std::string recorded_value(std::string_view option, const std::string& value) {
 }
 
 std::string recorded_text(const RunOptions& options, const Option& option) {
-  return recorded_value("--" + std::string(option.name), option_text(options, option));
+  const std::string whole = option_text(options, option);
+  const std::string before(unmarked(whole));
+  const std::string shown = recorded_value("--" + std::string(option.name), before);
+  return shown == before ? whole : marked(shown, whole);
 }
 
 }  // namespace rlreplay::replay

@@ -20,7 +20,8 @@ std::vector<std::string> recorded_words(std::span<const std::string> words, Comm
 /// A value of such an option ("--model") without secrets.
 std::string recorded_value(std::string_view option, const std::string& value);
 
-/// An option's text as it is written down, in dumps, golden files and messages: without secrets.
+/// An option's text as it is written down, in dumps, golden files and messages: without secrets,
+/// with a mark that other secrets do not have (docs/provenance.md). The same again gives the same.
 std::string recorded_text(const RunOptions& options, const Option& option);
 
 }  // namespace rlreplay::replay

@@ -4,6 +4,7 @@ usage: hostile_input_test.py RLREPLAY RLBISECT
 import json
 import os
 import pathlib
+import re
 import resource
 import struct
 import subprocess
@@ -247,6 +248,37 @@ class Commands(Case):
         self.assertTrue(mark.exists())
         self.assertEqual(root(self.program, dump), whole)
 
+    def test_another_secret_is_another_command(self):
+        """What is hidden is compared, too."""
+        def command(bonus):
+            return f"BONUS={bonus} awk '{{ print NR % 2 }}' # judge"
+        judged = ["--reward", "command", "--reward-command"]
+        dump, golden = self.folder / "bonus", self.folder / "bonus.txt"
+        begun = self.run_program("capture", *DEMO, *judged, command(1), "-o", dump)
+        self.assertEqual(begun.returncode, 0, begun.stderr)
+        found = re.search(r'"reward-command":("(?:[^"\\]|\\.)*")', (dump / "manifest.json").read_text())
+        said = json.loads(found[1])
+        self.assertRegex(said, r"^BONUS=\*\*\* awk '.*' #\*\*\* #[0-9a-f]{4}$")
+        journal = (dump / "journal.jsonl").read_text().splitlines(keepends=True)
+        (dump / "journal.jsonl").write_text(journal[0])
+        (dump / "manifest.json").unlink()
+        (dump / "INCOMPLETE").touch()
+        for other, words in ((command(5), "resumed with the options it began with"),
+                             (said, "give again")):
+            refused = self.run_program("capture", "--resume", "--reward-command", other, "-o", dump)
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn(words, refused.stderr)
+        resumed = self.run_program("capture", "--resume", "--reward-command", command(1), "-o",
+                                   dump)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        made = self.run_program("golden", "record", golden, *DEMO, *judged, command(1))
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for bonus, overridden in ((1, False), (5, True)):
+            checked = self.run_program("golden", "check", golden, "--reward-command",
+                                       command(bonus))
+            self.assertEqual(checked.returncode, 0, checked.stderr)
+            self.assertEqual("overridden: reward-command" in checked.stderr, overridden)
+
     def test_a_golden_file(self):
         mark = self.folder / "golden mark"
         golden = self.folder / "golden.txt"
@@ -298,6 +330,31 @@ class Secrets(Case):
                               ("--model", "https://***@host/?***"), ("--rollout-seed", "7")):
             self.assertEqual(command[command.index(option) + 1], value)
         self.assertEqual(said["settings"]["--seed"], "1")
+
+    def test_every_form_in_a_reward_command(self):
+        """Quoted or not, joined or not, in a header, a document or a comment."""
+        forms = ["--api-key -swordfish", "'--token' swordfish", '"--token" "sword swordfish"',
+                 '--header="Authorization: Bearer swordfish"', '-H"X-Api-Key: swordfish a"',
+                 "-H Authorization:\\ Bearer\\ swordfish", "-H 'authorization:swordfish=='",
+                 "-HAuthorization:swordfish=", "--use-auth --token swordfish",
+                 "-d '{\"api_key\": \"swordfish\"}'", "-d '{\"a\":1,\"token\":\"swordfish\"}'",
+                 "--data={\"password\":\"swordfish\"}", "-d 'a=1&token=swordfish'",
+                 "env 'B=sword swordfish'", "--env=TOKEN=swordfish", "--args=--pin=swordfish",
+                 "--url='https://a:swordfish@h/x'", "https://h/?sig=swordfish", "# swordfish",
+                 "sh -c 'true -H \"Authorization: Bearer swordfish\"'",
+                 'sh -c "true -H \\"Authorization: Bearer swordfish\\""', "TOK'EN'=swordfish",
+                 "--tok\\en swordfish", "-- <<END\nit's swordfish\nEND\n"]
+        for form in forms:
+            with self.subTest(form):
+                failed = self.run_program("train", *DEMO, "--reward", "command",
+                                          "--reward-command", f"false {form}")
+                self.assertEqual(failed.returncode, 5, failed.stderr)
+                self.nowhere(self.folder / "none", failed.stderr)
+                self.assertIn("***", failed.stderr)
+        plain = "python3 -u 'my judge.py' --level=3 --out=a=b | tee \"log $HOME\" > x 2>&1"
+        failed = self.run_program("train", *DEMO, "--reward", "command", "--reward-command",
+                                  f"exit 3; {plain}")
+        self.assertIn(plain.replace("a=b", "a=***"), failed.stderr)
 
     def test_a_reward_command(self):
         dump = self.folder / "own"

@@ -110,6 +110,32 @@ class Wrap(support.Case):
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertIn("only the shell knows", result.stderr)
 
+    def test_a_scripts_words_are_a_shells(self):
+        place = self.folder / "two words"
+        start = f"exec '{sys.executable}' '{LAUNCHER}' slime --said '{self.said}'"
+        whole = self.script("whole.sh", "cat <<END", "it's a text, not --seed 8", "END",
+                            "ARGS='--rollout-seed 7'", f'DETAILS="{place}"',
+                            start + f' --dump-details "{place}" $ARGS "$@"')
+        result = self.run_program("capture", "--wrap", "slime", "-o", self.dump, "--", whole)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(place.is_dir())
+        words, _ = json.loads(self.said.read_text())
+        self.assertEqual(words[words.index("--seed") + 1], "1234")
+        self.assertEqual(words.count("--rollout-seed"), 1)
+        for number, line in enumerate(['echo "called with $@"', 'echo train.py "$@"',
+                                       'for word in "$@"; do :; done']):
+            keeps = self.script(f"keeps{number}.sh", line, start)
+            result = self.run_program("capture", "--wrap", "slime", "-o", self.folder / "k", "--",
+                                      keeps)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn('put "$@" behind', result.stderr)
+        for number, lines in enumerate([["ALL=(a", "  --lr 1", '  "$@"', ")", start + ' "${ALL[@]}"'],
+                                        [start + " \\", '  --lr 1 "$@" 2>&1']]):
+            hands = self.script(f"hands{number}.sh", *lines)
+            result = self.run_program("capture", "--wrap", "slime", "--dry-run", "-o",
+                                      self.folder / "d", "--", hands)
+            self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_a_dry_run(self):
         result = self.run_program("capture", "--wrap", "slime", "--dry-run", "-o", self.dump, "--",
                                   sys.executable, LAUNCHER, "slime", "--said", self.said, "--seed", "7")

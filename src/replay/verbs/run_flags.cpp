@@ -143,9 +143,12 @@ void RunFlags::check_given(const RunOptions& recorded, const std::string& where)
   std::string missing;
   for (const char* name : {"reward-command", "save"}) {
     const Option& option = *find_option(name);
-    const auto same = [&](const Setting& setting) { return find_option(setting.first) == &option; };
     const std::string text = recorded_text(recorded, option);
-    if (text.empty() || std::any_of(given.begin(), given.end(), same)) continue;
+    const auto says = [&](const Setting& setting) {
+      const bool copied = setting.second == text && text.find(kHidden) != text.npos;
+      return find_option(setting.first) == &option && !copied;
+    };
+    if (text.empty() || std::any_of(given.begin(), given.end(), says)) continue;
     missing += " --" + std::string(name) + " " + shell_word(text);
   }
   if (missing.empty()) return;

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// A POSIX shell's text, read as far as its words go.
+namespace rlreplay {
+
+/// A part of such a text. All parts in order are the text again.
+struct ShellPart {
+  enum class Kind {
+    kWord,      // with its quotes and backslashes; substitutions in it as they are
+    kBlank,     // also a backslash at the end of a line
+    kOperator,  // a run of ; & | < >, or one of ( ) ` and the end of a line
+    kComment,   // from its # to the end of the line
+    kHere,      // the lines of a here-document, its last one included
+  };
+  Kind kind;
+  std::string_view text;
+
+  bool is_redirection() const;
+};
+
+/// A quote that nothing closes reaches to the end. The parts are views of `text`.
+std::vector<ShellPart> shell_parts(std::string_view text);
+
+/// A word as a shell would take it: without the quotes and backslashes that only quote.
+std::string unquoted(std::string_view word);
+
+}  // namespace rlreplay
