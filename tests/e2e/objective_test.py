@@ -245,6 +245,21 @@ class Recorded(Case):
                         self.assertAlmostEqual(quantity(step, name)["computed"], value,
                                                delta=1e-12, msg=f"{name} {flags}")
 
+    def test_only_the_total_loss_needs_the_entropy(self):
+        dump, _ = self.capture("no entropy", *DEMO, "--steps", "1", "--entropy-coef", "0.1")
+        path, lines, _ = self.exported(dump)
+        for line in lines:
+            if line["schema"] == "rlreplay.train/1":
+                del line["entropy"]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        step, = self.lines("objective", "--from", path, "--entropy-coef", "0.1")
+        for name in ("pg_loss", "kl", "clip_fraction"):
+            self.assertEqual(quantity(step, name)["verdict"], "equal", name)
+        for name in ("entropy", "loss"):
+            self.assertEqual(quantity(step, name)["verdict"], "not computable")
+            self.assertEqual(quantity(step, name)["missing"],
+                             "the entropy of tokens is not recorded")
+
     def test_options_that_are_not_the_recorded_ones_are_found(self):
         dump, _ = self.capture("found", *DEMO, "--steps", "4", "--num-steps-per-rollout", "2",
                                "--lr", "0.02", "--use-kl-loss", "--kl-loss-coef", "0.2",
@@ -345,8 +360,9 @@ class Recorded(Case):
 class Miles(Case):
     """A dump as Miles writes it, with the terms of the policy loss."""
 
-    def dump(self, name, clip=0.2, spoil=None):
-        rng = random.Random(7)
+    def dump(self, name, clip=0.2, spoil=None, sampler=0.0, sampler_is_old=False, masked=False):
+        """`sampler`: how far its log-probabilities lie from the trainer's."""
+        rng, noise = random.Random(7), random.Random(8)
         folder = self.folder / name
         samples, data, debug, kl, loss = [], {}, [], [], []
         rewards = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
@@ -355,18 +371,20 @@ class Miles(Case):
         for i, reward in enumerate(rewards):
             length = 5 + i
             old = [f32(-rng.random() * 3) for _ in range(length)]
-            mask = [0 if t == 2 else 1 for t in range(length)]
+            mask = [0 if t == 2 or masked else 1 for t in range(length)]
+            sampled = [f32(x + noise.uniform(-sampler, sampler)) for x in old]
             samples.append({"index": i, "group_index": i // 4, "tokens": list(range(3 + length)),
                             "response_length": length, "reward": reward, "loss_mask": mask,
-                            "rollout_log_probs": old, "status": "completed", "prompt": "p",
+                            "rollout_log_probs": sampled, "status": "completed", "prompt": "p",
                             "response": "r", "label": "l", "weight_versions": ["0"]})
             row = {"tokens": list(range(3 + length)), "total_lengths": 3 + length,
                    "response_lengths": length, "loss_masks": mask, "sample_indices": i,
-                   "rewards": f32(of[i]), "rollout_log_probs": old, "log_probs": old,
+                   "rewards": f32(of[i]), "rollout_log_probs": sampled, "log_probs": old,
                    "advantages": [f32(of[i])] * length, "returns": [f32(of[i])] * length}
             for key, value in row.items():
                 data.setdefault(key, []).append(value)
             now = [f32(x + rng.uniform(-0.5, 0.5)) for x in old]
+            old = sampled if sampler_is_old else old
             debug.append({"index": i, "total_length": 3 + length, "response_length": length,
                           "train_log_probs": now, "old_log_probs": list(old),
                           "advantages": row["advantages"], "local_loss_mask": mask})
@@ -434,6 +452,48 @@ class Miles(Case):
         # The third of sample 3's tokens is masked, as everywhere.
         self.assertEqual(quantity(step, "policy_loss")["compared"],
                          sum(range(5, 13)) - 8 - (8 - 1))
+        self.assertEqual(step["policy_loss_unplaced"], 1)
+        for where in (folder, self.folder / "orphan dump"):
+            text = self.run_program("objective", "--from", where).stdout
+            self.assertIn("no row of policy_loss_debug fits 1 sample of the step", text)
+            self.assertIn("all that can be compared of 1 step is reproduced", text)
+            self.assertNotIn("all that is recorded", text)
+
+    def test_the_samplers_log_probabilities_name_the_rows_too(self):
+        flags = ("--use-rollout-logprobs",)
+        folder = self.dump("sampler", sampler=0.3, sampler_is_old=True)
+        step, = self.lines("objective", "--from", folder, *flags)
+        for name in ("policy_kl", "policy_loss"):
+            self.assertIn(quantity(step, name)["verdict"], ("equal", "rounding"), name)
+            self.assertEqual(quantity(step, name)["compared"], sum(range(5, 13)) - 8)
+        self.assertIn("all that is recorded of 1 step is reproduced",
+                      self.run_program("objective", "--from", folder, *flags).stdout)
+
+        def spoil(debug, kl, loss):
+            loss[5 + 3] += 0.25
+        folder = self.dump("sampler false", sampler=0.3, sampler_is_old=True, spoil=spoil)
+        step, = self.lines("objective", "--from", folder, *flags, code=1)
+        found = quantity(step, "policy_loss")
+        self.assertEqual((found["sample"], found["token"], found["different"]), (1, 3 + 3, 1))
+
+    def test_the_terms_are_those_before_opsm_and_tis(self):
+        folder = self.dump("corrected", sampler=0.3)
+        lines = self.folder / "corrected.jsonl"
+        self.run_program("import", folder, "-o", self.folder / "corrected dump")
+        self.run_program("export", self.folder / "corrected dump", "--to", "jsonl", "-o", lines)
+        for flags in (("--use-tis", "--tis-clip", "1.1", "--tis-clip-low", "0.9"),
+                      ("--use-opsm", "--opsm-delta", "0.001")):
+            step, = self.lines("objective", "--from", folder, *flags)
+            self.assertIn(quantity(step, "policy_loss")["verdict"], ("equal", "rounding"))
+            # JSON lines hold the terms as the loss sums them: there the other one is named.
+            step, = self.lines("objective", "--from", lines, "--dialect", "miles", *flags, code=1)
+            self.assertEqual(settings(step), ["policy_loss before OPSM and TIS"])
+
+    def test_a_step_without_an_unmasked_token_says_so(self):
+        folder = self.dump("masked", masked=True)
+        step, = self.lines("objective", "--from", folder)
+        self.assertEqual(quantity(step, "policy_kl")["verdict"], "not computable")
+        self.assertEqual(quantity(step, "policy_kl")["missing"], "every token is masked")
 
 
 if __name__ == "__main__":

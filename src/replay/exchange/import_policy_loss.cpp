@@ -101,16 +101,22 @@ void PolicyLossRows::add(const foreign::TorchFile& file) {
   }
 }
 
-void PolicyLossRows::complete(TrainData& step) {
-  if (rows_.empty() || !step.old_log_probs || step.old_log_probs->is_wide() ||
-      !step.prompt_length) {
-    return;
-  }
-  const std::span<const float> old(step.old_log_probs->narrow);
-  for (size_t s = 0; s < step.size(); ++s) {
-    const uint64_t begin = step.offsets[s], end = step.offsets[s + 1];
-    const uint64_t response = begin + (*step.prompt_length)[s];
+PolicyLossRows::Rows::iterator PolicyLossRows::fitting(const TrainData& step, size_t sample) {
+  const uint64_t begin = step.offsets[sample], end = step.offsets[sample + 1];
+  const uint64_t response = begin + (*step.prompt_length)[sample];
+  for (const auto* column : {&step.old_log_probs, &step.rollout_log_probs}) {
+    if (!*column || (*column)->is_wide()) continue;
+    const std::span<const float> old((*column)->narrow);
     const auto at = rows_.find(key_of(end - begin, old.subspan(response, end - response)));
+    if (at != rows_.end()) return at;
+  }
+  return rows_.end();
+}
+
+void PolicyLossRows::complete(TrainData& step) {
+  if (!step.prompt_length) return;
+  for (size_t s = 0; s < step.size(); ++s) {
+    const auto at = fitting(step, s);
     if (at == rows_.end()) continue;
     const Row row = std::move(at->second.front());
     at->second.pop_front();

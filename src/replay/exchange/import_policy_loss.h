@@ -13,7 +13,8 @@ namespace rlreplay::replay {
 /// What Miles' policy_loss_debug files say of samples, until the training data that they belong to
 /// is there: the log-probabilities of the step's own forward pass, and the policy's terms. The
 /// files name neither rollout nor sample (their index counts within a micro-batch), so a sample is
-/// known by its lengths and the bits of its old log-probabilities.
+/// known by its lengths and the bits of its old log-probabilities, which are the sampler's where
+/// the trainer took those (--use-rollout-logprobs).
 class PolicyLossRows {
  public:
   /// Rows of slices of context parallelism are counted and left out.
@@ -30,7 +31,12 @@ class PolicyLossRows {
   struct Row {
     std::vector<float> current, policy_kl, policy_loss;
   };
-  std::map<std::string, std::deque<Row>> rows_;
+  using Rows = std::map<std::string, std::deque<Row>>;
+
+  /// The rows that fit a sample of a step; the end where none does.
+  Rows::iterator fitting(const format::TrainData& step, size_t sample);
+
+  Rows rows_;
   size_t slices_ = 0;
 };
 

@@ -52,6 +52,12 @@ Quantity absent(std::string name, Verdict verdict, const std::string& missing = 
   return out;
 }
 
+int64_t unmasked(const RecordedStep& step) {
+  int64_t out = 0;
+  for (const engine::Sample& s : step.samples) out += std::ranges::count(s.loss_mask, uint8_t{1});
+  return out;
+}
+
 struct Check {
   const RecordedStep& step;
   double tolerance;
@@ -72,7 +78,9 @@ struct Check {
       }
     }
     Quantity out = pairs.done();
-    if (out.verdict == Verdict::kNoInput) out.missing = missing;
+    if (out.verdict == Verdict::kNoInput) {
+      out.missing = unmasked_only && unmasked(step) == 0 ? "every token is masked" : missing;
+    }
     return out;
   }
 
@@ -135,7 +143,7 @@ std::vector<Quantity> loss_quantities(const RecordedStep& step, const LossValues
   scalar("pg_loss", &engine::Losses::policy);
   scalar("kl", &engine::Losses::kl);
   scalar("entropy", &engine::Losses::entropy, values.has_entropy);
-  scalar("loss", &engine::Losses::total);
+  scalar("loss", &engine::Losses::total, values.has_total);
   scalar("clip_fraction", &engine::Losses::clip_fraction);
   if (step.scalar("value_loss") || values.value_loss) {
     const std::string missing =
@@ -202,9 +210,12 @@ TokenColumn part(const TokenColumn& column, size_t first, size_t count) {
   return TokenColumn(std::in_place, begin, begin + static_cast<ptrdiff_t>(count));
 }
 
-int64_t unmasked(const RecordedStep& step) {
+int64_t without_policy_loss(const RecordedStep& step) {
   int64_t out = 0;
-  for (const engine::Sample& s : step.samples) out += std::ranges::count(s.loss_mask, uint8_t{1});
+  for (size_t i = 0; i < step.samples.size(); ++i) {
+    const bool there = step.policy_loss && !(*step.policy_loss)[i].empty();
+    if (!there && step.samples[i].response_length() > 0) ++out;
+  }
   return out;
 }
 
@@ -230,6 +241,10 @@ bool ObjectiveStep::reproduced() const { return std::ranges::none_of(quantities,
 bool ObjectiveStep::compared() const {
   return std::ranges::any_of(quantities, [](const Quantity& q) { return q.compared > 0; });
 }
+bool ObjectiveStep::has_all() const {
+  return unplaced == 0 &&
+         std::ranges::count(quantities, Verdict::kNoInput, &Quantity::verdict) == 0;
+}
 
 std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
                                            const ObjectiveOptions& options) {
@@ -245,6 +260,7 @@ std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
     made.id = step.id;
     made.samples = step.samples.size();
     made.tokens = unmasked(step);
+    if (options.policy_loss_files) made.unplaced = without_policy_loss(step);
     const auto of_advantages = [&](const ObjectiveSetting& setting) {
       return advantage_quantities(step, replay_advantages(rollout, setting), first,
                                   options.tolerance);

@@ -42,9 +42,12 @@ struct ObjectiveStep {
   std::vector<Quantity> quantities;
   std::vector<Explanation> explanations;
   bool policy_is_old = false;
+  int64_t unplaced =
+      0;  // samples that no row of policy_loss_debug fits, where there is such a file
 
   bool reproduced() const;
   bool compared() const;  // whether anything was recorded to compare with
+  bool has_all() const;   // whether all that was recorded was compared
 };
 
 struct ObjectiveOptions {
@@ -52,6 +55,7 @@ struct ObjectiveOptions {
   /// The largest |a - b| / max(1, |a|) that counts as rounding; 0: every bit counts.
   double tolerance = 0;
   bool explain = true;
+  bool policy_loss_files = false;  // the dump keeps Miles' policy_loss_debug
 };
 
 /// All steps of one rollout.

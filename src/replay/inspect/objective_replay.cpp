@@ -289,6 +289,15 @@ LossInputs loss_inputs(const RecordedStep& step, const TokenColumn& advantages,
   return in;
 }
 
+/// What the policy's recorded terms are of.
+engine::ObjectiveConfig term_config(engine::ObjectiveConfig config, bool early) {
+  if (early) {
+    config.tis.reset();
+    config.opsm_delta.reset();
+  }
+  return config;
+}
+
 /// Of the tokens of a sample alone: no weight of the batch enters.
 void add_terms(const engine::ObjectiveConfig& config, const LossInputs& in, size_t i,
                LossValues& out) {
@@ -393,17 +402,14 @@ LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& ste
       !step.log_probs && step.old_log_probs && (step.id.step == 0 || rollout_as_old);
   out.has_entropy = is_whole(step.entropy, step.samples);
   out.missing = missing_inputs(config, step, advantages, out.policy_is_old, rollout_as_old);
-  const bool needs_entropy = config.entropy_coef != 0 && !out.has_entropy;
-  if (out.missing.empty() && needs_entropy) {
-    out.missing = "--entropy-coef needs the entropy, which is not recorded";
-  }
+  out.has_total = config.entropy_coef == 0 || out.has_entropy;
   const LossInputs in = loss_inputs(step, advantages, setting, out.policy_is_old);
   out.policy_loss.emplace(in.samples.size());
   out.policy_kl.emplace(in.samples.size());
+  const engine::ObjectiveConfig of_terms = term_config(config, setting.early_term);
   for (size_t i = 0; i < in.samples.size(); ++i) {
-    const bool tis = !config.tis || !in.samples[i].rollout_log_probs.empty();
-    const bool reference = !config.reads_reference() || !in.targets[i].ref_log_probs.empty();
-    if (in.known[i] && tis && reference) add_terms(config, in, i, out);
+    const bool tis = !of_terms.tis || !in.samples[i].rollout_log_probs.empty();
+    if (in.known[i] && tis) add_terms(of_terms, in, i, out);
   }
   const auto of = weights(config.reducer, rollout, step, in, setting.denominators);
   add_value_loss(step, step.returns ? step.returns : computed.returns, of,

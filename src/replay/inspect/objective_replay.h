@@ -27,7 +27,8 @@ struct LossValues {
   TokenColumn policy_kl, policy_loss;  // of the samples whose inputs were recorded
   std::optional<engine::Losses> losses;
   std::optional<double> value_loss, value_clip_fraction;  // of a critic
-  bool has_entropy = true;     // else the entropy is taken as 0 and not to be compared
+  bool has_entropy = true;     // else it is taken as 0 and not to be compared
+  bool has_total = true;       // likewise
   bool policy_is_old = false;  // no log-probabilities of the step itself: those before it
   std::string missing;
 };

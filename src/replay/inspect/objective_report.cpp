@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
@@ -14,6 +15,11 @@ constexpr size_t kExplainedSteps = 3;
 
 std::string count(const ObjectiveStep& step, Verdict verdict) {
   return std::to_string(std::ranges::count(step.quantities, verdict, &Quantity::verdict));
+}
+
+std::string more_steps(size_t count, const char* verb) {
+  return std::to_string(count) + (count == 1 ? " more step" : " more steps") + " (--all " + verb +
+         (count == 1 ? " it)" : " them)");
 }
 
 std::string number(const std::optional<double>& value) {
@@ -50,8 +56,7 @@ std::string steps_table(std::span<const ObjectiveStep> steps, size_t most) {
                count(*step, Verdict::kNoInput)});
   }
   if (listed.size() == steps.size()) return table.str();
-  return table.str() + "and " + std::to_string(steps.size() - listed.size()) +
-         " more steps (--all lists them)\n";
+  return table.str() + "and " + more_steps(steps.size() - listed.size(), "lists") + "\n";
 }
 
 std::string step_table(const ObjectiveStep& step) {
@@ -71,6 +76,10 @@ std::string step_table(const ObjectiveStep& step) {
     out +=
         "losses: of the first step of a rollout, whose policy is the one of the old "
         "log-probabilities\n";
+  }
+  if (step.unplaced > 0) {
+    out += "no row of policy_loss_debug fits " + counted(step.unplaced, "sample") +
+           " of the step: their terms were not compared\n";
   }
   for (const Quantity& q : step.quantities) {
     if (q.not_a_number > 0) {
@@ -182,7 +191,7 @@ std::string objective_text(std::span<const ObjectiveStep> steps, bool all) {
     if (explained++ < most) out += (explained == 1 ? "\n" : "") + findings(step);
   }
   if (different > most) {
-    out += "and in " + std::to_string(different - most) + " more steps (--all explains them)\n";
+    out += "and in " + more_steps(different - most, "explains") + "\n";
   }
   return out;
 }
@@ -208,6 +217,7 @@ std::string objective_json(const ObjectiveStep& step) {
       .integer("tokens", step.tokens)
       .boolean("reproduced", step.reproduced())
       .boolean("policy_is_old", step.policy_is_old)
+      .integer("policy_loss_unplaced", step.unplaced)
       .json("quantities", "[" + quantities + "]")
       .json("explanations", "[" + explanations + "]")
       .str();

@@ -90,6 +90,15 @@ void add_whitening(Variants& out, const S& from) {
   }
 }
 
+/// Where in the policy's loss its recorded terms were taken.
+void add_term(Variants& out, const S& from) {
+  if (!from.options.use_tis && !from.options.use_opsm) return;
+  const bool early = from.early_term;
+  out.push_back({early ? "policy_loss after OPSM and TIS" : "policy_loss before OPSM and TIS",
+                 "Miles writes its policy_loss_debug before them; a run without them has the same",
+                 [early](S& s) { s.early_term = !early; }});
+}
+
 /// The estimators that choose a policy loss; all others have grpo's.
 void add_policy_losses(Variants& out, const S& from) {
   const auto add = [&](const char* name, const char* reason) {
@@ -149,6 +158,7 @@ Variants loss_variants(const S& from) {
                  [](S& s) { s.denominators = Denominators::kUnmasked; }});
   add_flag(out, from, &RunOptions::use_rollout_logprobs, "--use-rollout-logprobs",
            "the sampler's log-probabilities are the old ones");
+  add_term(out, from);
   add_flag(out, from, &RunOptions::use_tis, "--use-tis");
   add_flag(out, from, &RunOptions::use_opsm, "--use-opsm");
   add_policy_losses(out, from);

@@ -23,6 +23,7 @@ struct ObjectiveSetting {
   int64_t whitening_ranks = 1;    // ranks of context parallelism, each with its own statistics
   bool whiten_each_step = false;  // else over the rollout
   Denominators denominators = Denominators::kStep;
+  bool early_term = false;  // the recorded policy_loss is that before OPSM and TIS
 };
 
 /// One other way of computing the same, and why a run may have gone it.

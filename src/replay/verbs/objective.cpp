@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/base/shell_word.h"
@@ -16,6 +17,8 @@
 
 namespace rlreplay::replay {
 namespace {
+
+constexpr std::string_view kMiles = "miles";
 
 // Of numbers that a framework computed in binary32, in an order of its own.
 constexpr double kForeignTolerance = 1e-5;
@@ -40,11 +43,18 @@ std::string imported_from(const RecordedRun& record) {
   return imported && imported->is_string() ? imported->string() : std::string();
 }
 
+/// Whether files of Miles' policy_loss_debug were imported, fitting a sample or not.
+bool keeps_policy_loss(const format::DumpReader& dump) {
+  return std::ranges::any_of(dump.units(), [](const format::UnitRecord& unit) {
+    return unit.path.find("/policy_loss_debug/") != std::string::npos;
+  });
+}
+
 RunOptions resolve_options(const ObjectiveArguments& arguments, const RecordedRun& record,
                            const std::string& source) {
   if (source.empty()) return arguments.flags.resolve_record(record.config().options);
   RunOptions base;
-  if (source == "miles") base.dialect = "miles";
+  if (source == kMiles) base.dialect = "miles";
   std::cerr << "the dump says nothing of its options: they are those given, and defaults with "
                "--dialect "
             << base.dialect << '\n';
@@ -68,16 +78,20 @@ void keep_chosen(const ReplayPlan& plan, int64_t& place, std::vector<ObjectiveSt
 }
 
 std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance) {
-  size_t different = 0, compared = 0;
+  size_t different = 0, compared = 0, unplaced = 0;
   for (const ObjectiveStep& step : steps) {
     different += step.reproduced() ? 0 : 1;
     compared += step.compared() ? 1 : 0;
+    unplaced += static_cast<size_t>(step.unplaced);
   }
-  const std::string of = std::to_string(steps.size()) + (steps.size() == 1 ? " step" : " steps");
+  const std::string of = counted(steps.size(), "step");
   if (compared == 0) return "nothing to compare is recorded in " + of;
   if (different > 0) return "NOT reproduced: " + std::to_string(different) + " of " + of;
-  return "all that is recorded of " + of + " is reproduced" +
-         (tolerance == 0 ? ", to the bit" : ", within the rounding of binary32");
+  const bool all = std::ranges::all_of(steps, &ObjectiveStep::has_all);
+  return std::string("all that ") + (all ? "is recorded" : "can be compared") + " of " + of +
+         " is reproduced" +
+         (tolerance == 0 ? ", to the bit" : ", within the rounding of binary32") +
+         (unplaced == 0 ? "" : "; no row of policy_loss_debug fits " + counted(unplaced, "sample"));
 }
 
 int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
@@ -89,6 +103,8 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
     return 0;
   }
   const bool exact = source.empty() && options.setting.options.kernels == "portable";
+  options.setting.early_term = source == kMiles;
+  options.policy_loss_files = keeps_policy_loss(record.dump());
   options.tolerance = arguments.tolerance.value_or(exact ? 0 : kForeignTolerance);
   if (record.steps().empty()) {
     throw Error(ErrorCode::kIncomplete, "the dump holds no training steps", arguments.from);
