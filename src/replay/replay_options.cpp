@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/shortest.h"
+#include "src/replay/option_needs.h"
 #include "src/replay/run_config.h"
 
 namespace rlreplay::replay {
@@ -44,6 +45,41 @@ Effect effect_of_machine(std::string_view name, ReplayKind kind) {
   return Effect::kSpeed;
 }
 
+Effect effect_of_section(const Option& option, ReplayKind kind, const RunOptions& options) {
+  const bool trains = kind == ReplayKind::kTraining || kind == ReplayKind::kImportedTraining;
+  switch (option.section) {
+    case Section::kModel:
+      return effect_of_model(option.name, kind, options);
+    case Section::kPrompts:
+      return Effect::kNone;
+    case Section::kRollout:
+      return effect_of_rollout(option.name, kind);
+    case Section::kSchedule:
+      return when(kind == ReplayKind::kImportedTraining);
+    case Section::kObjective:
+    case Section::kOptimizer:
+      return when(trains);
+    case Section::kMachine:
+      return effect_of_machine(option.name, kind);
+    case Section::kRecord:
+      return Effect::kSpeed;
+  }
+  return Effect::kNone;
+}
+
+/// Refuses the options that only others would give an effect.
+void check_needs(const std::vector<const Option*>& changed, const RunOptions& asked,
+                 ReplayKind kind) {
+  std::string out;
+  for (const Option* option : changed) {
+    if (effect_of_section(*option, kind, asked) != Effect::kBits) continue;
+    out += (out.empty() ? "--" : "; --") + std::string(option->name) +
+           " has no effect on this replay: it needs " +
+           std::string(unmet_need(*option, asked)->text);
+  }
+  if (!out.empty()) throw Error(ErrorCode::kUsage, out);
+}
+
 std::string list(const std::vector<const Option*>& options) {
   std::string out;
   for (const Option* option : options) {
@@ -67,25 +103,8 @@ std::string written(const RunOptions& options, const Option& option) {
 }
 
 Effect effect_of(const Option& option, ReplayKind kind, const RunOptions& options) {
-  const bool trains = kind == ReplayKind::kTraining || kind == ReplayKind::kImportedTraining;
-  switch (option.section) {
-    case Section::kModel:
-      return effect_of_model(option.name, kind, options);
-    case Section::kPrompts:
-      return Effect::kNone;
-    case Section::kRollout:
-      return effect_of_rollout(option.name, kind);
-    case Section::kSchedule:
-      return when(kind == ReplayKind::kImportedTraining);
-    case Section::kObjective:
-    case Section::kOptimizer:
-      return when(trains);
-    case Section::kMachine:
-      return effect_of_machine(option.name, kind);
-    case Section::kRecord:
-      return Effect::kSpeed;
-  }
-  return Effect::kNone;
+  const Effect effect = effect_of_section(option, kind, options);
+  return effect == Effect::kBits && unmet_need(option, options) != nullptr ? Effect::kNone : effect;
 }
 
 std::vector<const Option*> changed_options(const RunOptions& before, const RunOptions& after,
@@ -101,6 +120,7 @@ std::vector<const Option*> changed_options(const RunOptions& before, const RunOp
 void check_overrides(const RunOptions& recorded, const RunOptions& asked, ReplayKind kind) {
   const auto changed = changed_options(recorded, asked, kind, Effect::kNone);
   if (changed.empty()) return;
+  check_needs(changed, asked, kind);
   const bool rollout = kind == ReplayKind::kRollout;
   throw Error(
       ErrorCode::kUsage,

@@ -14,7 +14,7 @@ enum class ReplayKind { kTraining, kImportedTraining, kRollout, kReferee };
 enum class Effect {
   kBits,
   kSpeed,  // the bits stay as they are, by contract
-  kNone,   // the record says it, or nothing of it is done
+  kNone,   // the record says it, nothing of it is done, or another option that it needs is off
 };
 Effect effect_of(const Option& option, ReplayKind kind, const RunOptions& options);
 
@@ -23,7 +23,7 @@ std::vector<const Option*> changed_options(const RunOptions& before, const RunOp
                                            ReplayKind kind, Effect effect);
 
 /// Refuses options that would be said to be overridden and change nothing.
-/// Errors: kUsage, naming them and what can be overridden.
+/// Errors: kUsage, naming them and what they need or what can be overridden.
 void check_overrides(const RunOptions& recorded, const RunOptions& asked, ReplayKind kind);
 
 /// An option's value as people write it: 1e-04, not 0.0001.

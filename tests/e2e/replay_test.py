@@ -143,6 +143,35 @@ class Refused(Replay):
         self.refused(["/nonexistent"], "train", "--from", self.dump, "--kl-coef", "0.1",
                      "--ref-load", "/nonexistent")
 
+    def test_options_that_need_others(self):
+        for option, value, need in [
+                ("--gamma", "0.5", "--advantage-estimator reinforce_plus_plus or ppo"),
+                ("--lambd", "0.5", "--advantage-estimator ppo"), ("--opd-kl-coef", "2", "--use-opd"),
+                ("--tis-clip", "3", "--use-tis"), ("--tis-clip-low", "0.5", "--use-tis"),
+                ("--opsm-delta", "1", "--use-opsm"), ("--value-clip", "0.5", "rlreplay objective"),
+                ("--min-lr", "1e-9", "--lr-decay-style linear"),
+                ("--lr-decay-iters", "9", "--lr-decay-style linear"),
+                ("--lr-warmup-init", "1e-9", "--lr-warmup-iters"),
+                ("--kl-loss-type", "k2", "--use-kl-loss")]:
+            with self.subTest(option):
+                self.refused([option, "no effect on this replay: it needs", need], "train",
+                             "--from", self.dump, option, value)
+        self.refused(["--decay-vectors has no effect", "--weight-decay"], "train", "--from",
+                     self.dump, "--weight-decay", "0", "--decay-vectors")
+        for estimator, option in [("policy_gradient", "--eps-clip=0.3"), ("cispo", "--eps-clip-c=2"),
+                                  ("policy_gradient", "--disable-rewards-normalization"),
+                                  ("reinforce_plus_plus", "--disable-grpo-std-normalization")]:
+            self.refused([option.split("=")[0], "it needs"], "train", "--from", self.dump,
+                         "--advantage-estimator", estimator, option)
+        self.refused(["--rollout-top-p", "--rollout-temperature above 0"], "rollout", "--from",
+                     self.dump, "--rollout-temperature", "0", "--rollout-top-p", "0.5")
+        for words in (["--advantage-estimator", "reinforce_plus_plus", "--gamma", "0.5"],
+                      ["--use-tis", "--tis-clip", "0.5"],
+                      ["--lr-decay-style", "linear", "--min-lr", "1e-9"]):
+            result = self.run_program("train", "--from", self.dump, *words)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertEqual(result.stderr.count("overridden: "), 2)
+
     def test_what_the_record_says_may_be_said_again(self):
         result = self.run_program("train", "--from", self.dump, *DEMO[:2], "--rollout-batch-size",
                                   "2", "--threads", "2", "--micro-batch-size", "3", "--recompute")

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <chrono>
+#include <ctime>
 #include <iostream>
 #include <set>
 
@@ -195,19 +195,18 @@ TEST_CASE("metadata with repaired checksums is refused by a rule or does no harm
     for (uint64_t i = 0, n = 1 + random.below(uint64_t{3}); i < n; ++i) mutate(random, unit, file);
     repair(file, unit.blocks);
     CAPTURE(trial);
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();
     try {
       open_and_read(file);
     } catch (const FormatError& e) {
       CHECK(e.rule() > Rule::kUnitHash);
       ++refused;
     }
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    slowest = std::max(slowest, took.count());
+    slowest = std::max(slowest, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
   }
   std::cout << refused << " of " << trials << " refused, the slowest took " << slowest << " s\n";
   CHECK(refused > trials / 2);
-  CHECK(slowest < 10);
+  CHECK(slowest < 2);  // of a processor: what reading may take
 }
 
 TEST_CASE("structures that are used twice are refused") {
