@@ -2,6 +2,7 @@
 
 #include "format/rule.h"
 #include "src/base/available_memory.h"
+#include "src/base/budget.h"
 
 namespace rlreplay::format {
 namespace {
@@ -16,19 +17,14 @@ FormatError too_much(const UnitRecord& unit, const std::string& dataset, uint64_
 
 }  // namespace
 
-uint64_t budget_of(const UnitRecord& unit) {
-  constexpr uint64_t kSmall = uint64_t{64} << 20, kRatio = 8;
-  return kSmall + kRatio * unit.size;
-}
-
 void check_budget(const UnitRecord& unit, const std::string& dataset, uint64_t bytes) {
-  if (bytes <= budget_of(unit)) return;
-  throw too_much(unit, dataset, bytes,
-                 "no table may take more than " + std::to_string(budget_of(unit)));
+  const uint64_t most = Budget::bytes_for(unit.size);
+  if (bytes <= most) return;
+  throw too_much(unit, dataset, bytes, "no table may take more than " + std::to_string(most));
 }
 
 void check_memory(const UnitRecord& unit, const std::string& dataset, uint64_t bytes) {
-  if (bytes <= budget_of(unit)) return;
+  if (bytes <= Budget::bytes_for(unit.size)) return;
   const auto most = static_cast<uint64_t>(available_memory()) / 2;
   if (bytes <= most) return;
   throw too_much(unit, dataset, bytes,

@@ -9,9 +9,6 @@
 /// times, so a small file can claim anything.
 namespace rlreplay::format {
 
-/// The most decoded bytes of a unit's tables that may be held at once.
-uint64_t budget_of(const UnitRecord& unit);
-
 /// For columns of samples and events, of which no real run leaves more. `bytes` counts all that is
 /// held of the unit. Errors: FormatError kDataLimit.
 void check_budget(const UnitRecord& unit, const std::string& dataset, uint64_t bytes);

@@ -77,17 +77,17 @@ Error occupied_by_dump(const Folder& folder) {
   return misuse("the folder is not empty: choose another", folder.path());
 }
 
-File lock_journal(const Folder& folder, int flags) {
+Descriptor lock_journal(const Folder& folder, int flags) {
   Descriptor file = open_locked(folder.descriptor(), kJournalName, O_RDWR | O_APPEND | flags,
                                 folder.path() + "/" + kJournalName);
   if (!file) throw misuse("another process is writing to this dump", folder.path());
-  return File(file.release());
+  return file;
 }
 
 void finish_sealing(const Folder& folder) {
   if (!folder.exists(kManifestName) || !folder.exists(kIncompleteName)) return;
   System system;
-  const File journal = lock_journal(folder, 0);
+  const Descriptor journal = lock_journal(folder, 0);
   folder.remove(kIncompleteName, system);
 }
 
@@ -97,7 +97,7 @@ void remove_dump(const std::string& path) {
   if (!folder.exists(kJournalName)) {
     throw misuse("the folder holds no dump: nothing was removed", path);
   }
-  const File journal = lock_journal(folder, 0);
+  const Descriptor journal = lock_journal(folder, 0);
   for (const std::string& file : folder.list()) {
     if (is_dump_file(file) && file != kJournalName) folder.remove(file, system);
   }

@@ -23,7 +23,7 @@ Error occupied_by_dump(const Folder& folder);
 
 /// Opens the journal and takes the dump's lock: it is held until the file is closed. `flags` go to
 /// open. Errors: kUsage where another process has it; kEnvironment.
-File lock_journal(const Folder& folder, int flags);
+Descriptor lock_journal(const Folder& folder, int flags);
 
 /// Removes the mark of an unfinished dump from one that is sealed: its writer died in between.
 /// Errors: kUsage where another process has the lock.

@@ -76,7 +76,7 @@ DumpPlace::DumpPlace(const std::string& path, bool replace, Writer writer) : pat
     occupied = !worthless;
   }
   if (!occupied && writer == Writer::kResumable) {
-    old_lock_ = File();  // the writer itself takes it
+    old_lock_ = Descriptor();  // the writer itself takes it
     return;
   }
   const auto unnamed =
@@ -99,7 +99,7 @@ void DumpPlace::settle() {
   settled_ = true;
   if (!staged_) return;
   staged_->take_name();
-  old_lock_ = File();
+  old_lock_ = Descriptor();
   if (!staged_->old().empty()) remove_old(staged_->old());
   staged_.reset();
 }

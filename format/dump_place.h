@@ -38,7 +38,7 @@ class DumpPlace {
 
  private:
   std::string path_;
-  File old_lock_;  // of the dump that is replaced: nobody writes to it meanwhile
+  Descriptor old_lock_;  // of the dump that is replaced: nobody writes to it meanwhile
   std::unique_ptr<StagedFolder> staged_;
   bool settled_ = false;
 };

@@ -74,7 +74,7 @@ DumpWriter DumpWriter::create(const std::string& path, std::string_view meta,
       options.system ? options.system : std::make_shared<System>();
   Folder folder = Folder::create(path, *system);
   if (!nothing_acknowledged(folder)) throw occupied_by_dump(folder);
-  File file = lock_journal(folder, O_CREAT);
+  Descriptor file = lock_journal(folder, O_CREAT);
   if (!nothing_acknowledged(folder)) throw occupied_by_dump(folder);  // it was, until it was ours
   make_durable(folder.descriptor(), *system, path);
   auto state = std::make_unique<State>(std::move(folder), options);
@@ -94,7 +94,7 @@ DumpWriter DumpWriter::resume(const std::string& path, const WriterOptions& opti
     throw FormatError(Rule::kNotADump, "the folder holds no dump to resume", path);
   }
   finish_sealing(folder);
-  File file = lock_journal(folder, 0);
+  Descriptor file = lock_journal(folder, 0);
   if (folder.exists(kManifestName)) {
     throw misuse("the dump is finished: there is nothing to resume", path);
   }

@@ -26,12 +26,12 @@ bool is_link_or_loop(int reason) {
   return reason == ELOOP || reason == ENOTDIR || reason == EMLINK;
 }
 
-File open_at(int folder, const std::string& name, int flags, int mode = 0) {
+Descriptor open_at(int folder, const std::string& name, int flags, int mode = 0) {
   int descriptor;
   do {
     descriptor = ::openat(folder, name.c_str(), flags, mode);
   } while (descriptor < 0 && errno == EINTR);
-  return File(descriptor);
+  return Descriptor(descriptor);
 }
 
 void list_into(int folder, const std::string& prefix, size_t most, int depth,
@@ -43,7 +43,7 @@ void list_into(int folder, const std::string& prefix, size_t most, int depth,
   while (const dirent* entry = readdir(entries.get())) {
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
-    const File inner = depth < kMaxDepth ? open_at(folder, name, kFolderFlags) : File();
+    const Descriptor inner = depth < kMaxDepth ? open_at(folder, name, kFolderFlags) : Descriptor();
     if (inner) {
       list_into(inner.get(), prefix + name + "/", most, depth + 1, out);
     } else if (out.size() < most) {
@@ -65,10 +65,6 @@ Error failed_call(const std::string& what, const std::string& where, int reason)
           where};
 }
 
-File::~File() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 void write_all(int file, std::span<const std::byte> bytes, System& system,
                const std::string& where) {
   constexpr size_t kMost = size_t{1} << 30;
@@ -87,7 +83,7 @@ void make_durable(int file, System& system, const std::string& where) {
 }
 
 Folder Folder::open(const std::string& path) {
-  File file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!file && (errno == ENOENT || errno == ENOTDIR)) {
     throw Error(ErrorCode::kIncomplete, "there is no such folder", path);
   }
@@ -101,13 +97,13 @@ Folder Folder::create(const std::string& path, System& system) {
   }
   Folder folder = open(path);
   // Also where it was there: whoever made it may have died before.
-  const File above = open_at(folder.descriptor(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const Descriptor above = open_at(folder.descriptor(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (above) make_durable(above.get(), system, path);
   return folder;
 }
 
-File Folder::open_parent(std::string_view path, std::string& name, System* maker) const {
-  File parent(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
+Descriptor Folder::open_parent(std::string_view path, std::string& name, System* maker) const {
+  Descriptor parent(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
   if (!parent) throw failed("open the folder", path_);
   while (true) {
     const size_t slash = path.find('/');
@@ -123,7 +119,7 @@ File Folder::open_parent(std::string_view path, std::string& name, System* maker
         throw failed("make a folder", path_ + "/" + name);
       }
     }
-    File next = open_at(parent.get(), name, kFolderFlags);
+    Descriptor next = open_at(parent.get(), name, kFolderFlags);
     if (!next) {
       if (is_link_or_loop(errno)) {
         throw FormatError(Rule::kUnitType, "a link, or no folder, on the way to a unit", name);
@@ -150,9 +146,10 @@ std::vector<std::string> Folder::list(size_t most) const {
 std::optional<OpenFile> Folder::open_file(std::string_view path) const {
   const std::string where(path);
   std::string name;
-  const File parent = open_parent(path, name, nullptr);
-  File file =
-      parent ? open_at(parent.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : File();
+  const Descriptor parent = open_parent(path, name, nullptr);
+  Descriptor file =
+      parent ? open_at(parent.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+             : Descriptor();
   if (!file) {
     if (errno == ENOENT) return std::nullopt;
     if (is_link_or_loop(errno)) throw FormatError(Rule::kFileType, "a link, not a file", where);
@@ -186,7 +183,7 @@ void OpenFile::read(uint64_t begin, std::span<std::byte> out) const {
   }
 }
 
-PendingFile::PendingFile(File folder, std::string name, System& system, std::string where)
+PendingFile::PendingFile(Descriptor folder, std::string name, System& system, std::string where)
     : folder_(std::move(folder)),
       name_(std::move(name)),
       temporary_(name_ + std::string(kTemporarySuffix)),
@@ -213,7 +210,7 @@ void PendingFile::commit() {
 PendingFile Folder::begin_file(std::string_view path, System& system) const {
   const std::string where = path_ + "/" + std::string(path);
   std::string name;
-  File parent = open_parent(path, name, &system);
+  Descriptor parent = open_parent(path, name, &system);
   if (!parent) throw failed("open the folder of", where);
   return {std::move(parent), std::move(name), system, where};
 }
@@ -227,7 +224,7 @@ void Folder::write_whole(std::string_view path, std::span<const std::byte> bytes
 
 void Folder::remove(std::string_view path, System& system) const {
   std::string name;
-  const File parent = open_parent(path, name, nullptr);
+  const Descriptor parent = open_parent(path, name, nullptr);
   if (!parent) return;
   if (system.remove(parent.get(), name.c_str()) != 0 && errno != ENOENT) {
     throw failed("remove", path_ + "/" + std::string(path));

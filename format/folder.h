@@ -11,31 +11,14 @@
 
 #include "format/system.h"
 #include "src/base/buffer.h"
+#include "src/base/descriptor.h"
 #include "src/base/error.h"
 
 namespace rlreplay::format {
 
-/// One owner of one descriptor.
-class File {
- public:
-  File() = default;
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  File& operator=(File&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~File();
-  int get() const { return descriptor_; }
-  explicit operator bool() const { return descriptor_ >= 0; }
-
- private:
-  int descriptor_ = -1;
-};
-
 /// A regular file, whose size is the one that it had when it was opened.
 struct OpenFile {
-  File file;
+  Descriptor file;
   uint64_t size = 0;
   std::string path;  // below the dump
 
@@ -47,7 +30,7 @@ struct OpenFile {
 /// A file under a temporary name, removed unless it is committed.
 class PendingFile {
  public:
-  PendingFile(File folder, std::string name, System& system, std::string where);
+  PendingFile(Descriptor folder, std::string name, System& system, std::string where);
   ~PendingFile();
   PendingFile(const PendingFile&) = delete;
   PendingFile& operator=(const PendingFile&) = delete;
@@ -58,7 +41,7 @@ class PendingFile {
   void commit();
 
  private:
-  File folder_, file_;
+  Descriptor folder_, file_;
   std::string name_, temporary_;
   System& system_;
   std::string where_;
@@ -103,11 +86,11 @@ class Folder {
   void remove(std::string_view path, System& system) const;
 
  private:
-  Folder(std::string path, File file) : path_(std::move(path)), file_(std::move(file)) {}
-  File open_parent(std::string_view path, std::string& name, System* maker) const;
+  Folder(std::string path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
+  Descriptor open_parent(std::string_view path, std::string& name, System* maker) const;
 
   std::string path_;
-  File file_;
+  Descriptor file_;
 };
 
 /// The name under which a file is written before it gets its own.

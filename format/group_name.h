@@ -1,12 +1,12 @@
 #pragma once
 
-#include <charconv>
 #include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
+
+#include "src/base/parse_number.h"
 
 namespace rlreplay::format {
 
@@ -19,18 +19,11 @@ struct GroupName {
 
   /// Nothing for a name of another form.
   static std::optional<GroupName> parse(std::string_view text) {
-    const auto number = [](std::string_view digits) -> std::optional<int64_t> {
-      int64_t value = 0;
-      const char* end = digits.data() + digits.size();
-      const auto read = std::from_chars(digits.data(), end, value);
-      if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-      return value;
-    };
     const size_t dash = text.find('-', 1);
-    const auto rollout = number(text.substr(0, dash));
+    const auto rollout = parse_number<int64_t>(text.substr(0, dash));
     if (!rollout) return std::nullopt;
     if (dash == text.npos) return GroupName{*rollout, std::nullopt};
-    const auto step = number(text.substr(dash + 1));
+    const auto step = parse_number<int64_t>(text.substr(dash + 1));
     return step ? std::optional(GroupName{*rollout, step}) : std::nullopt;
   }
   std::string str() const {

@@ -101,7 +101,8 @@ std::string journal_text(const std::string& meta, const std::vector<UnitRecord>&
   return text;
 }
 
-JournalWriter::JournalWriter(File file, const Journal& journal, System& system, std::string where)
+JournalWriter::JournalWriter(Descriptor file, const Journal& journal, System& system,
+                             std::string where)
     : file_(std::move(file)),
       system_(&system),
       where_(std::move(where)),
@@ -133,7 +134,7 @@ void JournalWriter::write_line(const std::string& body) {
     make_durable(file_.get(), *system_, where_);
   } catch (...) {
     // A later line must not be glued to a torn one. If this fails too, so will whoever reads on.
-    if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) file_ = File();
+    if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) file_ = Descriptor();
     throw;
   }
   size_ += line.size();

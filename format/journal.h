@@ -40,7 +40,7 @@ class JournalWriter {
  public:
   /// Goes on after `journal`, cutting off what was never acknowledged. `file` is opened for reading
   /// too.
-  JournalWriter(File file, const Journal& journal, System& system, std::string where);
+  JournalWriter(Descriptor file, const Journal& journal, System& system, std::string where);
 
   void begin(const std::string& meta);
   void append(const UnitRecord& unit);
@@ -54,7 +54,7 @@ class JournalWriter {
  private:
   void write_line(const std::string& body);
 
-  File file_;
+  Descriptor file_;
   System* system_;
   std::string where_;
   uint64_t size_;

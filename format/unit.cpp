@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "src/base/parse_number.h"
+
 namespace rlreplay::format {
 namespace {
 
@@ -55,10 +57,9 @@ int64_t rank_of(std::string_view unit_path) {
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return 0;
   name.remove_prefix(kPrefix.size());
   name.remove_suffix(kSuffix.size());
-  int64_t rank = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
+  const int64_t rank = parse_number<int64_t>(name).value_or(0);
   // `rank-3` and `rank007` are names like any other.
-  return error == std::errc() && std::to_string(rank) == name && rank > 0 ? rank : 0;
+  return std::to_string(rank) == name && rank > 0 ? rank : 0;
 }
 
 }  // namespace rlreplay::format

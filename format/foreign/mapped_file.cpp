@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "format/foreign/mapping_guard.h"
+#include "src/base/descriptor.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -21,25 +22,13 @@ constexpr int64_t kTick = 20'000'000;  // nanoseconds; files' times are coarser 
   throw Error(code, message, path);
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(const std::string& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
-    if (fd_ >= 0) return;
-    if (errno == ENOENT || errno == ENOTDIR) {
-      refuse(ErrorCode::kUsage, "there is no such file", path);
-    }
-    refuse(ErrorCode::kEnvironment, std::string("cannot open the file: ") + std::strerror(errno),
-           path);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { ::close(fd_); }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
+Descriptor open_file(const std::string& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (file) return file;
+  if (errno == ENOENT || errno == ENOTDIR) refuse(ErrorCode::kUsage, "there is no such file", path);
+  refuse(ErrorCode::kEnvironment, std::string("cannot open the file: ") + std::strerror(errno),
+         path);
+}
 
 struct stat state_of(int file, const std::string& path) {
   struct stat info {};
@@ -76,7 +65,7 @@ bool changed_just_now(const struct stat& info) {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const Descriptor file(path);
+  const Descriptor file = open_file(path);
   opened_ = state_of(file.get(), path);
   if (!S_ISREG(opened_.st_mode)) {
     refuse(ErrorCode::kUnsupported,

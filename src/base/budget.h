@@ -11,6 +11,8 @@ class Budget {
   /// Held at once: 64 MiB and eight times the input. Work: two seconds for each MiB of it that is
   /// begun, counted in steps and not by a clock.
   explicit Budget(uint64_t input_bytes);
+  /// What may be held at once of an input of so many bytes.
+  static uint64_t bytes_for(uint64_t input_bytes);
 
   /// Before so many bytes more are held. Errors: kLimit.
   void hold(uint64_t bytes) {

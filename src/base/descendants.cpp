@@ -11,6 +11,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "src/base/parse_number.h"
+
 namespace rlreplay {
 namespace {
 
@@ -35,10 +37,9 @@ std::vector<pid_t> descendants() {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
     const std::string name = entry.path().filename();
-    pid_t id = 0;
-    const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), id);
-    if (problem != std::errc() || end != name.data() + name.size()) continue;
-    if (const pid_t parent = parent_of(name); parent > 0) children.emplace(parent, id);
+    const auto id = parse_number<pid_t>(name);
+    if (!id) continue;
+    if (const pid_t parent = parent_of(name); parent > 0) children.emplace(parent, *id);
   }
   std::vector<pid_t> out;
   const auto add = [&](pid_t parent) {

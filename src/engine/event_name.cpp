@@ -1,12 +1,12 @@
 #include "src/engine/event_name.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/parse_number.h"
 #include "src/engine/event_table.h"
 
 namespace rlreplay::engine {
@@ -20,10 +20,8 @@ constexpr std::string_view kExample = "`3.0/backward/1/down/dx`";
 }
 
 std::optional<int64_t> natural(std::string_view digits) {
-  int64_t value = -1;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) return {};
-  return value;
+  const auto value = parse_number<int64_t>(digits);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 /// The text before the first `separator`, which is cut off with it; all of it where there is none.

@@ -1,11 +1,11 @@
 #include "src/replay/injection.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
+#include "src/base/parse_number.h"
 #include "src/base/ulps.h"
 
 namespace rlreplay::replay {
@@ -24,12 +24,9 @@ constexpr int64_t kMaxScale = 126;  // what the scale of gradient sums may be, e
 }
 
 int64_t number(std::string_view all, std::string_view text, const char* what) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    fail(all, "`" + std::string(text) + "` is no " + what);
-  }
-  return value;
+  const auto value = parse_number<int64_t>(text);
+  if (!value) fail(all, "`" + std::string(text) + "` is no " + what);
+  return *value;
 }
 
 /// The text behind the last `separator`, which is cut off with it.

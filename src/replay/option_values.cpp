@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/nearest.h"
+#include "src/base/parse_number.h"
 #include "src/base/text_table.h"
 #include "src/replay/options.h"
 
@@ -27,13 +28,9 @@ std::string shortest(Number value) {
 
 template <class Number>
 Number parse(const Option& option, std::string_view text, const std::string& kind) {
-  Number value = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (text.empty() || result.ec != std::errc() || result.ptr != end ||
-      !std::isfinite(static_cast<double>(value))) {
-    refuse(option, text, kind);
-  }
+  const auto parsed = parse_number<Number>(text);
+  if (!parsed || !std::isfinite(static_cast<double>(*parsed))) refuse(option, text, kind);
+  const Number value = *parsed;
   if (static_cast<double>(value) < option.min) {
     const bool positive = option.min > 0 && option.min < 1;
     refuse(option, text,

@@ -6,6 +6,7 @@
 
 #include "format/group_io.h"
 #include "src/base/error.h"
+#include "src/base/parse_number.h"
 #include "src/replay/event_store.h"
 #include "src/replay/state_data.h"
 
@@ -24,7 +25,7 @@ RecordedRun::RecordedRun(const std::string& folder, std::string path)
   for (const format::UnitRecord& unit : dump_.units()) {
     for (const std::string& group : unit.groups) {
       if (unit.path.starts_with("rollout/")) {
-        if (const auto id = parse_id(group); id && *id >= 0) rollouts.insert(*id);
+        if (const auto id = parse_number<int64_t>(group); id && *id >= 0) rollouts.insert(*id);
       } else if (unit.path.starts_with("train/")) {
         if (const auto id = parse_step(group); id && is_numbered(*id)) steps.insert(*id);
       } else if (unit.path.starts_with("weights/")) {

@@ -1,11 +1,10 @@
 #include "src/replay/recorder.h"
 
-#include <charconv>
-
 #include "format/canonical.h"
 #include "format/unit_writer.h"
 #include "kernels/order.h"
 #include "src/base/error.h"
+#include "src/base/parse_number.h"
 #include "src/replay/dump_meta.h"
 #include "src/replay/event_store.h"
 #include "src/replay/sample_data.h"
@@ -34,11 +33,9 @@ WeightsPolicy parse_weights_policy(const std::string& text) {
   if (text == "all") return {1, true};
   if (text == "first") return {0, true};
   if (text == "none") return {0, false};
-  WeightsPolicy out;
-  const char* end = text.data() + text.size();
   if (text.starts_with("every=")) {
-    const auto read = std::from_chars(text.data() + 6, end, out.every);
-    if (read.ec == std::errc() && read.ptr == end && out.every > 0) return out;
+    const auto every = parse_number<int64_t>(std::string_view(text).substr(6));
+    if (every && *every > 0) return {*every, true};
   }
   throw Error(ErrorCode::kUsage,
               "--weights takes all, first, every=N or none, not \"" + text + "\"");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/error.h"
+#include "src/base/parse_number.h"
 #include "src/replay/error_place.h"
 #include "src/replay/recorded_step.h"
 #include "src/replay/watch.h"
@@ -220,7 +221,7 @@ void check_injection(const ReplayPlan& plan, std::span<const StepId> steps,
 
 /// The place of a step among those of the record.
 int64_t place_of(std::string_view text, std::span<const StepId> steps, const std::string& whole) {
-  if (const auto count = parse_id(text); count && *count >= 0) return *count;
+  if (const auto count = parse_number<int64_t>(text); count && *count >= 0) return *count;
   const auto step = parse_step(text);
   if (!step) refuse_steps(whole);
   const auto found = std::ranges::find(steps, *step);

@@ -22,7 +22,4 @@ struct StepId {
 /// other text.
 std::optional<StepId> parse_step(std::string_view text);
 
-/// A number that is the whole text.
-std::optional<int64_t> parse_id(std::string_view text);
-
 }  // namespace rlreplay::replay

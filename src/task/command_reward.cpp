@@ -1,11 +1,11 @@
 #include "src/task/command_reward.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "src/base/error.h"
 #include "src/base/json_value.h"
+#include "src/base/parse_number.h"
 #include "src/base/process.h"
 #include "src/base/redact.h"
 
@@ -26,8 +26,9 @@ bool read_number(std::string_view line, double& number) {
   if (begin == line.npos) return false;
   line = line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
   if (line.starts_with('+')) line.remove_prefix(1);
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
-  return error == std::errc() && end == line.data() + line.size() && std::isfinite(number);
+  const auto value = parse_number<double>(line);
+  number = value.value_or(0);
+  return value && std::isfinite(number);
 }
 
 std::string shown(std::string_view line) {

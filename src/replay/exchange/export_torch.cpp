@@ -7,6 +7,7 @@
 #include "format/foreign/rollout_batch.h"
 #include "format/foreign/torch_writer.h"
 #include "src/base/counted.h"
+#include "src/base/parse_number.h"
 #include "src/replay/exchange/dicts.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/kept_file.h"
@@ -98,7 +99,7 @@ class Exporter {
       if (format::kind_of(record.path) != "rollout") continue;
       std::optional<format::UnitReader> unit;
       for (const std::string& group : record.groups) {
-        const std::optional<int64_t> id = parse_id(group);
+        const std::optional<int64_t> id = parse_number<int64_t>(group);
         if (!id || done_.contains(*id) || !takes(group)) continue;
         if (!unit) unit.emplace(dump_.open_unit(record));
         export_own(*id, *unit);
@@ -137,7 +138,7 @@ class Exporter {
   /// What the places of a kept file refer to. Files of one rollout follow one another.
   NativeData& native(const format::UnitReader& unit) {
     const std::string& group = unit.record().groups.front();
-    const std::optional<int64_t> id = parse_id(group);
+    const std::optional<int64_t> id = parse_number<int64_t>(group);
     if (!id || id != native_id_) native_ = id ? read_native(*id) : NativeData();
     native_id_ = id;
     if (!id) return native_;

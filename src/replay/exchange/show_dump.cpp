@@ -10,6 +10,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/nearest.h"
+#include "src/base/parse_number.h"
 #include "src/base/text_table.h"
 #include "src/replay/chosen_ids.h"
 #include "src/replay/exchange/sample_table.h"
@@ -250,7 +251,7 @@ void check_rollout(const DumpReader& dump, int64_t rollout) {
   for (const UnitRecord& unit : dump.units()) {
     if (format::kind_of(unit.path) != "rollout") continue;
     for (const std::string& group : unit.groups) {
-      if (const auto id = parse_id(group)) there.insert(static_cast<uint64_t>(*id));
+      if (const auto id = parse_number<int64_t>(group)) there.insert(static_cast<uint64_t>(*id));
     }
   }
   check_chosen("rollout", {static_cast<uint64_t>(rollout)}, there, "");
