@@ -57,7 +57,8 @@ void remove_old(const std::string& old) {
 
 }  // namespace
 
-DumpPlace::DumpPlace(const std::string& path, bool replace, Writer writer) : path_(path) {
+DumpPlace::DumpPlace(const std::string& path, bool replace, Writer writer)
+    : path_(path), writer_(writer) {
   std::error_code absent;
   const fs::file_type found = fs::status(path, absent).type();
   if (found != fs::file_type::directory && found != fs::file_type::not_found) {
@@ -75,12 +76,11 @@ DumpPlace::DumpPlace(const std::string& path, bool replace, Writer writer) : pat
     }
     occupied = !worthless;
   }
-  if (!occupied && writer == Writer::kResumable) {
+  if (!occupied && keeps()) {
     old_lock_ = Descriptor();  // the writer itself takes it
     return;
   }
-  const auto unnamed =
-      writer == Writer::kResumable ? StagedFolder::Unnamed::kKept : StagedFolder::Unnamed::kRemoved;
+  const auto unnamed = keeps() ? StagedFolder::Unnamed::kKept : StagedFolder::Unnamed::kRemoved;
   staged_ = std::make_unique<StagedFolder>(path, unnamed, kManifestName);
 }
 

@@ -26,8 +26,8 @@ class DumpPlace {
 
   /// Where to build it.
   const std::string& path() const { return staged_ ? staged_->path() : path_; }
-  /// Whether nothing is left of it unless it is sealed.
-  bool staged() const { return staged_ != nullptr; }
+  /// Whether an unfinished one stays at `path()`.
+  bool keeps() const { return writer_ == Writer::kResumable; }
   /// The name that it will have.
   const std::string& name() const { return path_; }
 
@@ -38,6 +38,7 @@ class DumpPlace {
 
  private:
   std::string path_;
+  Writer writer_;
   Descriptor old_lock_;  // of the dump that is replaced: nobody writes to it meanwhile
   std::unique_ptr<StagedFolder> staged_;
   bool settled_ = false;

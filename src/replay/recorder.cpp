@@ -5,6 +5,7 @@
 #include "kernels/order.h"
 #include "src/base/error.h"
 #include "src/base/parse_number.h"
+#include "src/base/shell_word.h"
 #include "src/replay/dump_meta.h"
 #include "src/replay/event_store.h"
 #include "src/replay/sample_data.h"
@@ -89,13 +90,13 @@ auto Recorder::told(Act&& act) {
     return act();
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kEnvironment) throw;
-    const bool kept = !place_ || !place_->staged();
-    throw Error(
-        e.code(),
-        std::string(e.what()) +
-            (kept ? "; what was stored before is whole, and rlreplay capture --resume goes on"
-                  : "; nothing is left of the dump that was begun: run again"),
-        e.where());
+    const bool kept = !place_ || place_->keeps();
+    throw Error(e.code(),
+                std::string(e.what()) +
+                    (kept ? "; what was stored before is whole, and rlreplay capture --resume -o " +
+                                shell_word(path_) + " goes on"
+                          : "; nothing is left of the dump that was begun: run again"),
+                e.where());
   }
 }
 

@@ -45,6 +45,14 @@ class Names(Case):
         self.assertIn("no token has log-probabilities",
                       self.said("mismatch", "0.pt", code=3, cwd=self.rollouts))
 
+    def test_a_file_that_would_not_be_read(self):
+        other = self.folder / "note.txt"
+        other.write_text("mine")
+        made = self.folder / "with others"
+        self.assertIn("note.txt", self.said("import", self.rollouts / "0.pt", other, "-o", made,
+                                            code=2))
+        self.assertFalse(made.exists())
+
     def test_the_folder_itself(self):
         """A folder by whatever name gives the same dump."""
         roots = set()

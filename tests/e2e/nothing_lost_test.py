@@ -176,6 +176,22 @@ class Replaced(Program):
         self.lines("verify", "--deep", dump)
         self.assertEqual([n for n in self.names() if n.startswith("dump")], ["dump"])
 
+    def test_what_is_said_of_a_dump_that_is_kept_beside(self):
+        """A capture that replaces a dump and finds no room is resumed where it was built."""
+        dump = self.dump()
+        before = files(dump)
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (60 << 10, 60 << 10))
+
+        result = self.run_program(*DEMO, "--steps", 40, "-o", dump, "--force", preexec_fn=limit)
+        self.assertEqual(result.returncode, ENVIRONMENT, result.stderr)
+        self.assertEqual(files(dump), before)
+        kept = result.stderr.split("capture --resume -o ")[1].split(" goes on")[0].strip("'")
+        self.assertEqual(self.run_program("capture", "--resume", "-o", kept).returncode, 0)
+        self.assertEqual(self.lines("verify", kept)[0]["whole_steps"], 40)
+
     def test_through_a_link(self):
         dump = self.dump()
         link = self.here / "link"
@@ -202,9 +218,16 @@ class Replaced(Program):
         self.lines("export", dump, "--to", "slime", "-o", out)
         self.assertEqual(len(list(out.rglob("*.pt"))), 150)
         (out / "notes.txt").write_text("mine")
-        self.lines("export", dump, "--to", "slime", "-o", out, "--force")
-        self.assertEqual((out / "notes.txt").read_text(), "mine")
-        self.assertEqual(self.names(), ["dump", "lines.jsonl", "out"])
+        before = files(out)
+        self.refused(USAGE, ["notes.txt"], "export", dump, "--to", "slime", "-o", out, "--force")
+        self.assertEqual(files(out), before)
+        (out / "notes.txt").unlink()
+        # Of a larger export nothing stays among the files of a smaller one.
+        small = self.here / "small"
+        self.lines("import", samples(self.here / "lines.jsonl", 1), "-o", small)
+        self.lines("export", small, "--to", "slime", "-o", out, "--force")
+        self.assertEqual([p.name for p in out.rglob("*.pt")], ["0.pt"])
+        self.assertEqual(self.names(), ["dump", "lines.jsonl", "out", "small"])
 
 
 class Signals(Program):

@@ -344,6 +344,24 @@ class Recorded(Case):
             self.assertEqual(len(set(re.findall(r"^step ([0-9])\.0, ", text, re.M))), explained, text)
             self.assertEqual("--all" in text, not flags)
 
+    def test_what_is_recorded_and_not_computed_is_in_the_verdict(self):
+        dump, _ = self.capture("lean", *DEMO, "--steps", "2")
+        _, lines, _ = self.exported(dump)
+        lean = self.folder / "lean.jsonl"
+
+        def verdict(*without, code=0):
+            lean.write_text("".join(json.dumps({k: v for k, v in line.items() if k not in without})
+                                    + "\n" for line in lines))
+            result = self.run_program("objective", lean)
+            self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+            return (result.stderr if code else result.stdout).splitlines()[-1]
+
+        self.assertTrue(verdict("log_probs").endswith(
+            "; recorded and not computable: pg_loss, kl, entropy, loss, clip_fraction"))
+        self.assertIn("nothing could be computed of 2 steps: ",
+                      verdict("log_probs", "reward", "raw_reward", "rewards", "advantages",
+                              "rollout_log_probs", "old_log_probs", code=3))
+
     def test_steps_are_chosen_and_what_is_absent_is_said(self):
         dump, _ = self.capture("chosen", *DEMO, "--steps", "3")
         self.assertEqual([s["rollout_id"] for s in
@@ -456,7 +474,7 @@ class Miles(Case):
         for where in (folder, self.folder / "orphan dump"):
             text = self.run_program("objective", "--from", where).stdout
             self.assertIn("no row of policy_loss_debug fits 1 sample of the step", text)
-            self.assertIn("all that can be compared of 1 step is reproduced", text)
+            self.assertIn("what can be computed of 1 step is reproduced", text)
             self.assertNotIn("all that is recorded", text)
 
     def test_the_samplers_log_probabilities_name_the_rows_too(self):

@@ -70,6 +70,18 @@ class OwnDumps(Replay):
                                      "1.0/backward/0/down/dx:5:1", code=1)
         self.assertEqual((report["complete"], report["problems"]), (True, []))
 
+    def test_where_a_replay_begins_is_said(self):
+        dump, _ = self.capture("all", *DEMO, "--weights", "all")
+        said = self.run_program("train", dump, "--steps", "1..2").stdout
+        self.assertIn("run freely from the recorded state before step 1.0: identical", said)
+        self.assertIn("run freely from the first step: identical",
+                      self.run_program("train", self.dump, "--steps", "1..2").stdout)
+
+    def test_what_is_for_a_dump_alone_is_refused_without_one(self):
+        for flags in (["--each-step"], ["--inject", "0.0/backward/0/down/dx:5:1"],
+                      ["-o", self.folder / "nowhere"], ["--stop-at-first"]):
+            self.refused(["--from DUMP"], "train", "--model", "demo", "--steps", "1", *flags)
+
     def test_what_a_part_lacks_is_said(self):
         path, _ = self.replayed("lacking", "--steps", "0..1")
         short = rewritten.rewrite(path, self.folder / "short", without=["train/1-0/rank0.h5"])

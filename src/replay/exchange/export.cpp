@@ -7,6 +7,7 @@
 #include "src/base/atomic_file.h"
 #include "src/base/counted.h"
 #include "src/base/staged_folder.h"
+#include "src/base/temporary_folder.h"
 #include "src/replay/event_store.h"
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/imported_samples.h"
@@ -14,11 +15,11 @@
 namespace rlreplay::replay {
 namespace {
 
+namespace fs = std::filesystem;
 using format::DumpReader;
 using format::UnitRecord;
 
 void check_output(const ExportOptions& options) {
-  namespace fs = std::filesystem;
   if (options.force || options.output == "-" || !fs::exists(options.output)) return;
   if (fs::is_directory(options.output) && fs::is_empty(options.output)) return;
   throw Error(ErrorCode::kUsage, "it is there already; --force replaces it", options.output);
@@ -80,32 +81,52 @@ void write_tensors(const DumpReader& dump, const ExportOptions& options) {
   });
 }
 
-/// A folder of files, which is there whole or not at all. Into one that holds something (--force)
-/// the files are moved one by one: what else is there is somebody's.
+/// As frameworks name their dumps: "3.pt", "eval_3.pt", "3_1.pt", "rank_0_call_2.pt".
+bool is_dump_name(const fs::path& path) {
+  std::string stem = path.stem().string();
+  for (const std::string_view word : {"eval_", "rank_", "call_"}) {
+    if (const size_t at = stem.find(word); at != stem.npos) stem.erase(at, word.size());
+  }
+  return path.extension() == ".pt" && !stem.empty() &&
+         stem.find_first_not_of("0123456789_") == stem.npos;
+}
+
+/// Before a folder is replaced: that it holds nothing but dumps.
+void check_replaceable(const std::string& folder) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_directory() && !entry.is_symlink()) continue;
+    if (entry.is_regular_file() && is_dump_name(entry.path())) continue;
+    throw Error(ErrorCode::kUsage,
+                "the folder holds " + entry.path().lexically_relative(folder).string() +
+                    ", which is no file of an export and would be lost: move it away, or choose "
+                    "another folder",
+                folder);
+  }
+}
+
+/// A folder of files, which is there whole or not at all, in the place of an older export.
 Exported write_folder(const DumpReader& dump, const ExportOptions& options,
                       const std::optional<ChosenSamples>& chosen) {
-  namespace fs = std::filesystem;
   const fs::path output = fs::absolute(options.output).lexically_normal();
   std::error_code ignored;  // the staged folder says what is wrong
   fs::create_directories((output.has_filename() ? output : output.parent_path()).parent_path(),
                          ignored);
-  if (fs::exists(output) && !fs::is_directory(output)) {
-    throw Error(ErrorCode::kUsage, "the files go into a folder, and this is none", options.output);
+  if (fs::exists(output)) {
+    if (!fs::is_directory(output)) {
+      throw Error(ErrorCode::kUsage, "the files go into a folder, and this is none",
+                  options.output);
+    }
+    check_replaceable(options.output);
   }
   StagedFolder staged(options.output, StagedFolder::Unnamed::kRemoved);
   fs::create_directories(staged.path());
   Exported made = export_torch(dump, options.to, staged.path(), chosen);
-  const bool occupied = fs::exists(output) && !fs::is_empty(output);
   for (std::string& file : made.files) {
-    const fs::path name =
-        fs::path(options.output) / fs::path(file).lexically_relative(staged.path());
-    std::error_code problem;
-    if (occupied) fs::create_directories(name.parent_path(), problem);
-    if (occupied && !problem) fs::rename(file, name, problem);
-    if (problem) throw Error(ErrorCode::kEnvironment, problem.message(), name.string());
-    file = name.string();
+    const fs::path name = fs::path(file).lexically_relative(staged.path());
+    file = (fs::path(options.output) / name).string();
   }
-  if (!occupied) staged.take_name();
+  staged.take_name();
+  if (!staged.old().empty()) remove_tree(staged.old());
   return made;
 }
 

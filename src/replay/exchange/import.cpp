@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -102,6 +103,7 @@ class Importer {
   ImportReport run_torch() {
     auto sources = find_sources(options_.paths, ".pt");
     if (sources.empty()) refuse_nothing_found();
+    refuse_other_files();
     check_ranks(sources);
     note_others();
     // Rollouts and train dumps first: they say which framework the other files belong to.
@@ -139,6 +141,15 @@ class Importer {
          "have them: " +
              names,
          options_.paths.front()});
+  }
+
+  /// A file that was named and would not be read.
+  void refuse_other_files() const {
+    for (const std::string& path : options_.paths) {
+      if (path.ends_with(".pt") || std::filesystem::is_directory(path)) continue;
+      throw Error(ErrorCode::kUsage,
+                  "this is no .pt file, and nothing of it would be read: leave it out", path);
+    }
   }
 
   [[noreturn]] void refuse_nothing_found() const {

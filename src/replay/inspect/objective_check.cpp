@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/base/error.h"
 #include "src/base/same_value.h"
 
 namespace rlreplay::replay {
@@ -30,6 +31,8 @@ class Pairs {
     out_.recorded = recorded;
     out_.computed = computed;
   }
+
+  void leave_out(int64_t count) { out_.not_computed += count; }
 
   Quantity done() {
     out_.verdict = out_.compared == 0    ? Verdict::kNoInput
@@ -71,6 +74,12 @@ struct Check {
     Pairs pairs(name, tolerance);
     for (size_t i = 0; i < step.samples.size(); ++i) {
       const std::vector<float>&a = (*recorded)[i], &b = (*computed)[first + i];
+      if (a.size() != b.size() && !a.empty() && !b.empty()) {
+        throw Error(ErrorCode::kCorrupt, name + ": sample " + std::to_string(step.samples[i].id) +
+                                             " has " + std::to_string(a.size()) +
+                                             " values, its objective " + std::to_string(b.size()));
+      }
+      if (b.empty()) pairs.leave_out(std::ssize(a));
       for (size_t t = 0; t < std::min(a.size(), b.size()); ++t) {
         if (unmasked_only && step.samples[i].loss_mask[t] == 0) continue;
         pairs.add(static_cast<double>(a[t]), static_cast<double>(b[t]), step.samples[i].id,
@@ -240,10 +249,6 @@ std::string_view to_string(Verdict verdict) {
 bool ObjectiveStep::reproduced() const { return std::ranges::none_of(quantities, is_finding); }
 bool ObjectiveStep::compared() const {
   return std::ranges::any_of(quantities, [](const Quantity& q) { return q.compared > 0; });
-}
-bool ObjectiveStep::has_all() const {
-  return unplaced == 0 &&
-         std::ranges::count(quantities, Verdict::kNoInput, &Quantity::verdict) == 0;
 }
 
 std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,

@@ -19,6 +19,7 @@ struct Quantity {
   Verdict verdict = Verdict::kNotRecorded;
   int64_t compared = 0;
   int64_t not_a_number = 0;  // of those compared, as recorded; one equals any other
+  int64_t not_computed = 0;  // recorded beside those compared, of samples that lack an input
   int64_t other_bits = 0;
   int64_t different = 0;                     // beyond the tolerance
   double max_difference = 0;                 // of finite pairs
@@ -42,12 +43,10 @@ struct ObjectiveStep {
   std::vector<Quantity> quantities;
   std::vector<Explanation> explanations;
   bool policy_is_old = false;
-  int64_t unplaced =
-      0;  // samples that no row of policy_loss_debug fits, where there is such a file
+  int64_t unplaced = 0;  // samples that no row fits, where there are files of policy_loss_debug
 
   bool reproduced() const;
   bool compared() const;  // whether anything was recorded to compare with
-  bool has_all() const;   // whether all that was recorded was compared
 };
 
 struct ObjectiveOptions {

@@ -85,6 +85,10 @@ std::string step_table(const ObjectiveStep& step) {
     if (q.not_a_number > 0) {
       out += q.name + ": " + std::to_string(q.not_a_number) + " of the recorded values are NaN\n";
     }
+    if (q.not_computed > 0) {
+      out += q.name + ": " + std::to_string(q.not_computed) +
+             " recorded values are of samples that lack an input\n";
+    }
     if (q.verdict == Verdict::kNoInput) {
       out +=
           one_line(q.name + ": " + (q.missing.empty() ? "its inputs are not recorded" : q.missing),
@@ -159,6 +163,7 @@ std::string quantity_json(const Quantity& q) {
   line.text("name", q.name).text("verdict", to_string(q.verdict));
   line.integer("compared", q.compared).integer("other_bits", q.other_bits);
   if (q.not_a_number > 0) line.integer("not_a_number", q.not_a_number);
+  if (q.not_computed > 0) line.integer("not_computed", q.not_computed);
   line.integer("different", q.different).number("max_difference", q.max_difference);
   if (q.recorded) {
     line.bits("recorded", *q.recorded);

@@ -1,13 +1,15 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <functional>
 #include <iostream>
+#include <set>
 
 #include "src/base/counted.h"
 #include "src/base/error.h"
-#include "src/base/json_value.h"
 #include "src/base/shell_word.h"
 #include "src/replay/config_file.h"
+#include "src/replay/dump_meta.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/inspect/objective_report.h"
 #include "src/replay/record_state.h"
@@ -33,15 +35,6 @@ struct ObjectiveArguments {
   bool json = false;
   RunFlags flags;
 };
-
-/// The framework that a dump was imported from; empty for one of ours.
-std::string imported_from(const RecordedRun& record) {
-  const JsonDocument meta = JsonDocument::parse(record.dump().meta(), record.path());
-  const auto source = meta.root().find("source");
-  if (!source) return {};
-  const auto imported = source->find("imported");
-  return imported && imported->is_string() ? imported->string() : std::string();
-}
 
 /// Whether files of Miles' policy_loss_debug were imported, fitting a sample or not.
 bool keeps_policy_loss(const format::DumpReader& dump) {
@@ -77,25 +70,42 @@ void keep_chosen(const ReplayPlan& plan, int64_t& place, std::vector<ObjectiveSt
   });
 }
 
-std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance) {
-  size_t different = 0, compared = 0, unplaced = 0;
+/// What is recorded and lacks an input, each name once.
+std::string not_computable(const std::vector<ObjectiveStep>& steps) {
+  std::string out;
+  std::set<std::string> named;
   for (const ObjectiveStep& step : steps) {
-    different += step.reproduced() ? 0 : 1;
-    compared += step.compared() ? 1 : 0;
-    unplaced += static_cast<size_t>(step.unplaced);
+    for (const Quantity& q : step.quantities) {
+      const bool open = q.verdict == Verdict::kNoInput || q.not_computed > 0;
+      if (!open || !named.insert(q.name).second) continue;
+      out += (out.empty() ? "" : ", ") + q.name;
+    }
   }
-  const std::string of = counted(steps.size(), "step");
-  if (compared == 0) return "nothing to compare is recorded in " + of;
+  return out;
+}
+
+/// Errors: kIncomplete where nothing could be compared.
+std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance) {
+  const auto different = std::ranges::count_if(steps, std::not_fn(&ObjectiveStep::reproduced));
+  const std::string of = counted(steps.size(), "step"), open = not_computable(steps);
+  if (std::ranges::none_of(steps, &ObjectiveStep::compared)) {
+    throw Error(ErrorCode::kIncomplete,
+                open.empty() ? "nothing of the objective is recorded in " + of
+                             : "nothing could be computed of " + of + ": " + open +
+                                   " are recorded, and what they are computed from is not");
+  }
   if (different > 0) return "NOT reproduced: " + std::to_string(different) + " of " + of;
-  const bool all = std::ranges::all_of(steps, &ObjectiveStep::has_all);
-  return std::string("all that ") + (all ? "is recorded" : "can be compared") + " of " + of +
-         " is reproduced" +
+  int64_t unplaced = 0;
+  for (const ObjectiveStep& step : steps) unplaced += step.unplaced;
+  const bool all = open.empty() && unplaced == 0;
+  return (all ? "all that is recorded of " : "what can be computed of ") + of + " is reproduced" +
          (tolerance == 0 ? ", to the bit" : ", within the rounding of binary32") +
+         (open.empty() ? "" : "; recorded and not computable: " + open) +
          (unplaced == 0 ? "" : "; no row of policy_loss_debug fits " + counted(unplaced, "sample"));
 }
 
 int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
-  const std::string source = imported_from(record);
+  const std::string source = imported_from(record.dump().meta(), record.path()).value_or("");
   ObjectiveOptions options;
   options.setting.options = resolve_options(arguments, record, source);
   if (arguments.flags.print_config()) {
@@ -125,9 +135,10 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
   }
   const bool reproduced = std::ranges::all_of(all, &ObjectiveStep::reproduced);
   (arguments.json ? std::cerr : std::cout) << incomplete_line(record, arguments.from);
+  if (!arguments.json) std::cout << objective_text(all, arguments.all) << '\n' << std::flush;
+  const std::string verdict = summary(all, options.tolerance);
   if (!arguments.json) {
-    std::cout << objective_text(all, arguments.all) << '\n'
-              << summary(all, options.tolerance) << '\n';
+    std::cout << verdict << '\n';
     if (!reproduced) {
       std::cout << "again: rlreplay objective " << shell_word(arguments.from)
                 << arguments.flags.command_line() << '\n';

@@ -72,6 +72,7 @@ class ReplayPrinter {
       : arguments_(arguments), steps_(arguments.json) {}
 
   void add(const ReplayedStep& step) {
+    if (!begin_) begin_ = id_of(step);
     if (!step.judged) return;
     steps_.add(step.outcome);
     summary_.add(step);
@@ -92,7 +93,17 @@ class ReplayPrinter {
   }
 
  private:
-  StepId first_id() const { return {first_->outcome.rollout_id, first_->outcome.step_id}; }
+  static StepId id_of(const ReplayedStep& step) {
+    return {step.outcome.rollout_id, step.outcome.step_id};
+  }
+  StepId first_id() const { return id_of(*first_); }
+
+  std::string how(const RecordedRun& record) const {
+    if (arguments_.each_step) return "each step from its recorded state: ";
+    const bool whole = !begin_ || *begin_ == record.steps().front();
+    return "run freely from " +
+           (whole ? "the first step" : "the recorded state before step " + begin_->name()) + ": ";
+  }
 
   /// Causes, and the element where the record is too coarse to name it.
   void explain(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
@@ -115,9 +126,7 @@ class ReplayPrinter {
   void print_verdict(const RecordedRun& record) const {
     const bool identical = summary_.identical();
     const std::string incomplete = incomplete_text(record);
-    std::cout << incomplete_line(record, arguments_.from)
-              << (arguments_.each_step ? "each step from its recorded state: "
-                                       : "run freely from the first step: ")
+    std::cout << incomplete_line(record, arguments_.from) << how(record)
               << (identical ? "identical" : "NOT identical");
     if (identical && !incomplete.empty()) {
       std::cout << " in the " << summary_.steps
@@ -152,6 +161,7 @@ class ReplayPrinter {
   const TrainArguments& arguments_;
   StepLines steps_;
   ReplaySummary summary_;
+  std::optional<StepId> begin_;        // the first that was run
   std::optional<ReplayedStep> first_;  // that is not identical
 };
 
@@ -219,19 +229,17 @@ int train(const TrainArguments& arguments) {
                                : train_from(arguments, dump.run());
     });
   }
-  if (!arguments.steps.empty() && arguments.steps.find("..") == std::string::npos) {
-    TrainArguments on_policy = arguments;
-    on_policy.flags.set("steps", arguments.steps);
-    return train_on_policy(on_policy);
-  }
-  if (arguments.each_step || arguments.stop_at_first || !arguments.inject.empty() ||
-      !arguments.steps.empty() || !arguments.output.empty()) {
+  const bool count = arguments.steps.find("..") == std::string::npos;
+  if (arguments.each_step || arguments.stop_at_first || !arguments.inject.empty() || !count ||
+      !arguments.output.empty()) {
     throw Error(
         ErrorCode::kUsage,
         "--each-step, --stop-at-first, --inject, --steps A..B and -o are for --from DUMP; to "
         "record a run, use rlreplay capture");
   }
-  return train_on_policy(arguments);
+  TrainArguments on_policy = arguments;
+  if (!arguments.steps.empty()) on_policy.flags.set("steps", arguments.steps);
+  return train_on_policy(on_policy);
 }
 
 }  // namespace
