@@ -4,13 +4,16 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/base/error.h"
+#include "src/base/input_file.h"
 
 namespace rlreplay {
 namespace {
@@ -34,7 +37,22 @@ std::string temporary_name(const std::string& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(temporary_name(path)) {
+std::string output_file(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    if (::lstat(path.c_str(), &info) != 0) return path;
+    throw Error(ErrorCode::kUsage, "this is a link that leads nowhere: choose another name", path);
+  }
+  if (const std::string kind(special_kind(info.st_mode)); !kind.empty()) {
+    throw Error(ErrorCode::kUsage, "this is " + kind + ", and a file is to be written here", path);
+  }
+  std::error_code problem;
+  const auto target = std::filesystem::canonical(path, problem);
+  return problem ? path : target.string();
+}
+
+AtomicFile::AtomicFile(const std::string& path)
+    : path_(output_file(path)), temporary_(temporary_name(path_)) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   file_ = Descriptor(::open(temporary_.c_str(), kFlags, 0666));
   if (!file_) fail("cannot create the file");

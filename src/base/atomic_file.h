@@ -11,11 +11,16 @@
 
 namespace rlreplay {
 
+/// The file that a name or a link stands for, be it there or not.
+/// Errors: kUsage where something is there that is no regular file.
+std::string output_file(const std::string& path);
+
 /// A file that appears under its name complete and on disk, or not at all: it is written beside
 /// the name and renamed by `commit`.
 class AtomicFile {
  public:
-  /// Errors: kEnvironment, here and below.
+  /// Replaces the file that `output_file` names.
+  /// Errors: as of output_file; kEnvironment, here and below.
   explicit AtomicFile(const std::string& path);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

@@ -23,16 +23,20 @@ constexpr size_t kPiece = size_t{1} << 20;
 }
 
 void check_kind(const struct stat& info, const std::string& path) {
-  if (S_ISREG(info.st_mode)) return;
-  const char* kind = S_ISDIR(info.st_mode)    ? "a folder"
-                     : S_ISFIFO(info.st_mode) ? "a pipe"
-                     : S_ISSOCK(info.st_mode) ? "a socket"
-                                              : "a device";
+  const std::string kind(special_kind(info.st_mode));
+  if (kind.empty()) return;
   throw Error(ErrorCode::kIncomplete,
-              std::string("cannot read the file: this is ") + kind + ", a file is expected", path);
+              "cannot read the file: this is " + kind + ", a file is expected", path);
 }
 
 }  // namespace
+
+std::string_view special_kind(unsigned mode) {
+  if (S_ISREG(mode)) return "";
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
 
 void check_regular_file(const std::string& path) {
   struct stat info {};

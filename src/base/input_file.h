@@ -2,8 +2,12 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace rlreplay {
+
+/// "a folder", "a pipe", "a device"; empty for a regular file. `mode`: as stat has it.
+std::string_view special_kind(unsigned mode);
 
 /// Holds `path` to be a regular file, or a link to one, so that opening it does not wait and
 /// reading it ends. Errors: kIncomplete where there is nothing, a folder, a pipe or a device;

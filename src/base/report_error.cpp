@@ -5,6 +5,7 @@
 #include <new>
 #include <string>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -19,6 +20,22 @@ namespace {
 bool reader_is_gone() {
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
   return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
+}
+
+/// Files that are opened must not get the numbers of standard streams that are closed: reading or
+/// writing those fails, as it did before.
+void hold_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0) continue;
+    ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+/// Reading ends alike at the end and at an error.
+void check_input() {
+  if (std::ferror(stdin) == 0) return;
+  throw Error(ErrorCode::kEnvironment,
+              "standard input could not be read to its end: is it a folder, or closed?");
 }
 
 /// A write may have failed long ago: what then is flushed says nothing of it.
@@ -46,10 +63,12 @@ int report_error(std::string_view program, bool json, const Error& error) {
 }
 
 int run_reporting_errors(std::string_view program, bool json, const std::function<int()>& work) {
+  hold_standard_streams();
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   const TerminalFilter output(std::cout, stdout), messages(std::cerr, stderr);
   try {
     const int code = work();
+    check_input();
     check_output();
     return code;
   } catch (const Error& error) {

@@ -1,6 +1,7 @@
 #include "src/base/temporary_folder.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -14,7 +15,9 @@ namespace fs = std::filesystem;
 
 std::string make_temporary_folder(const std::string& prefix) {
   std::error_code failed;
-  const fs::path parent = fs::temp_directory_path(failed);
+  const char* chosen = std::getenv("TMPDIR");
+  const bool empty = chosen != nullptr && *chosen == '\0';  // means nothing, as to mktemp
+  const fs::path parent = empty ? fs::path("/tmp") : fs::temp_directory_path(failed);
   std::string path = (failed ? fs::path() : fs::canonical(parent, failed)) / (prefix + "-XXXXXX");
   if (failed || ::mkdtemp(path.data()) == nullptr) {
     throw Error(ErrorCode::kEnvironment,

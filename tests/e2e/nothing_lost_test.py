@@ -369,6 +369,38 @@ class Output(Program):
         self.assertEqual(process.stderr.read(), "")
 
 
+    def test_an_output_is_no_device_and_not_the_dump_itself(self):
+        dump = self.here / "dump"
+        self.lines("capture", *DEMO[1:], "--steps", 1, "-o", dump)
+        pipe, link, nowhere = (self.here / name for name in ("pipe", "link", "nowhere"))
+        os.mkfifo(pipe)
+        (self.here / "file").write_text("old")
+        link.symlink_to("file")
+        nowhere.symlink_to("absent")
+        before = files(dump)
+        for to in ("jsonl", "safetensors"):
+            for place, word in ((pipe, "a pipe"), (nowhere, "nowhere"), (dump / "manifest.json", "own"),
+                                (dump / "rollout" / "0.h5", "own"), (dump, "own"),
+                                (self.here, "own")):
+                self.refused(USAGE, [word], "export", dump, "--to", to, "-o", place, "--force")
+        self.assertTrue(pipe.is_fifo())
+        self.refused(USAGE, ["own"], "export", dump, "--to", "slime", "-o", dump, "--force")
+        self.refused(USAGE, ["a pipe"], "golden", "record", pipe, "--model", "demo", "--force")
+        self.assertEqual(files(dump), before)
+        self.lines("export", dump, "--to", "jsonl", "-o", link, "--force")
+        self.assertTrue(link.is_symlink())
+        self.assertIn("rlreplay.sample/1", (self.here / "file").read_text())
+
+    def test_standard_input_that_cannot_be_read(self):
+        for redirection in ("<&-", "</"):
+            for verb in ("score - --model demo", "tokenize - --model demo"):
+                shell = f'exec "{self.program}" {verb} {redirection}'
+                result = subprocess.run(["sh", "-c", shell], capture_output=True, text=True,
+                                        timeout=20)
+                self.assertEqual(result.returncode, ENVIRONMENT, (shell, result.stderr))
+                self.assertIn("standard input could not be read", result.stderr)
+
+
 class Limits(Program):
     def test_a_file_that_may_not_grow(self):
         def limit():

@@ -1,7 +1,9 @@
 #include "src/replay/exchange/export.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 
 #include "format/foreign/safetensors_writer.h"
 #include "src/base/atomic_file.h"
@@ -19,7 +21,20 @@ namespace fs = std::filesystem;
 using format::DumpReader;
 using format::UnitRecord;
 
+/// Whether one of them is, or lies in, the other.
+bool overlap(const fs::path& a, const fs::path& b) {
+  const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return x == a.end() || y == b.end();
+}
+
 void check_output(const ExportOptions& options) {
+  std::error_code ignored;
+  const fs::path output = fs::weakly_canonical(fs::absolute(options.output), ignored);
+  const fs::path dump = fs::weakly_canonical(fs::absolute(options.dump), ignored);
+  if (options.output != "-" && overlap(output, dump)) {
+    throw Error(ErrorCode::kUsage, "this is the dump's own place: write the export elsewhere",
+                options.output);
+  }
   if (options.force || options.output == "-" || !fs::exists(options.output)) return;
   if (fs::is_directory(options.output) && fs::is_empty(options.output)) return;
   throw Error(ErrorCode::kUsage, "it is there already; --force replaces it", options.output);
@@ -186,8 +201,10 @@ Exported write(const DumpReader& dump, const ExportOptions& options) {
 Exported export_dump(const ExportOptions& options) {
   check_output(options);
   const DumpReader dump = DumpReader::open(options.dump);
+  std::vector<std::string> left_out;  // before anything is written: it may refuse the dump
+  note_left_out(dump, options, left_out);
   Exported made = write(dump, options);
-  note_left_out(dump, options, made.left_out);
+  std::ranges::move(left_out, std::back_inserter(made.left_out));
   return made;
 }
 

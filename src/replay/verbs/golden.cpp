@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "src/base/atomic_file.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/replay/config_file.h"
@@ -51,6 +52,7 @@ RunOptions record_options(const GoldenArguments& arguments) {
 }
 
 int record(const GoldenArguments& arguments) {
+  const std::string path = output_file(arguments.file);  // refused before the run, not after
   const RunOptions options = record_options(arguments);
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
@@ -68,7 +70,7 @@ int record(const GoldenArguments& arguments) {
   if (!arguments.reason.empty()) file.made_by += "\nReason: " + arguments.reason;
   const size_t values = file.entries.size();
   file.entries.merge(golden_options(options));
-  write_golden(arguments.file, file);
+  write_golden(path, file);
   std::cout << values << " values recorded in " << arguments.file
             << "\ncheck them: rlreplay golden check " << arguments.file << '\n';
   return 0;
