@@ -84,13 +84,6 @@ GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std:
   return content.items();
 }
 
-void add_items(GroupItems items, GroupItems& to) {
-  for (auto& [field, hashes] : items) {
-    auto& all = to[field];
-    all.insert(all.end(), hashes.begin(), hashes.end());
-  }
-}
-
 std::optional<std::pair<DType, Buffer<std::byte>>> read_dataset(const DumpReader& dump,
                                                                 std::span<const UnitReader> units,
                                                                 const std::string& group,
@@ -108,11 +101,11 @@ std::optional<std::pair<DType, Buffer<std::byte>>> read_dataset(const DumpReader
 
 std::map<std::string, Hash> read_fields(const DumpReader& dump, std::string_view kind,
                                         const std::string& group) {
-  GroupItems all;
+  std::vector<GroupItems> units;
   for (const UnitRecord* record : dump.find(kind, group)) {
-    add_items(read_items(dump, dump.open_unit(*record), group), all);
+    units.push_back(read_items(dump, dump.open_unit(*record), group));
   }
-  return field_hashes(std::move(all));
+  return field_hashes(units);
 }
 
 bool same_content(std::span<const UnitRecord* const> a, std::span<const UnitRecord* const> b) {

@@ -28,9 +28,6 @@ std::vector<GroupDataset> datasets_of(const UnitReader& unit, std::string_view g
 /// What one unit says of a group, decoded. Errors: FormatError where it is not sound.
 GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std::string& group);
 
-/// Puts items with those of other units of a group.
-void add_items(GroupItems items, GroupItems& to);
-
 /// Type and elements of a dataset of a group, differences applied, where exactly one of the units
 /// has it.
 std::optional<std::pair<DType, Buffer<std::byte>>> read_dataset(const DumpReader& dump,

@@ -157,6 +157,43 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+/// A line of an item without its key.
+std::string item_text(const GroupDataset& dataset, const std::string& shape,
+                      const std::string& value) {
+  return value + " " + shape + attributes_text(dataset.attributes) + "\n";
+}
+
+Hash hash_of_item(std::string_view key, const std::string& text) {
+  return hash_of(std::string(key) + " " + text);
+}
+
+/// Where a shard begins; empty for what is no shard.
+std::string place_of(const GroupDataset& dataset) {
+  const auto start = dataset.attributes.find("start");
+  if (start == dataset.attributes.end()) return {};
+  return attributes_text({*start});
+}
+
+/// The items of what is not of samples. What all units say has no owner; where they say different
+/// things, each is told with the unit that says it.
+void add_whole(std::string_view field, std::span<const GroupItems> units, std::vector<Hash>& to) {
+  std::map<std::string_view, std::vector<std::pair<size_t, std::string_view>>> places;
+  for (size_t u = 0; u < units.size(); ++u) {
+    const auto found = units[u].find(field);
+    if (found == units[u].end()) continue;
+    for (const FieldItems::Whole& item : found->second.whole) {
+      places[item.place].emplace_back(u, item.text);
+    }
+  }
+  for (const auto& [place, said] : places) {
+    const std::string_view first = said.front().second;
+    const bool agree = std::ranges::all_of(said, [&](const auto& s) { return s.second == first; });
+    for (const auto& [unit, text] : said) {
+      to.push_back(hash_of_item(agree ? "-" : std::to_string(unit), std::string(text)));
+    }
+  }
+}
+
 /// The dataset that says where each sample's part of `letter` begins.
 std::string offsets_for(std::string_view kind, char letter) {
   for (const KnownDataset& known : known_datasets()) {
@@ -191,7 +228,7 @@ std::map<std::string, Hash> group_contents(std::string_view kind,
       return std::vector<std::byte>(bytes.begin(), bytes.end());
     });
     for (const auto& [name, d] : members) content.add(name, d->bytes, d->known_hash);
-    out.emplace(group, hash_of_fields(field_hashes(content.items())));
+    out.emplace(group, hash_of_fields(field_hashes({&content.items(), 1})));
   }
   return out;
 }
@@ -243,7 +280,7 @@ void GroupContent::find_samples(const Read& read) {
   const GroupDataset length{"samples", DType::kU64, {1}, {}};
   for (size_t s = 0; s < ids_.size(); ++s) {
     const uint64_t count = tokens_[s + 1] - tokens_[s];
-    put("samples", std::to_string(ids_[s]), length, "1", std::as_bytes(std::span(&count, 1)));
+    put_sample("samples", ids_[s], length, "1", std::as_bytes(std::span(&count, 1)));
   }
 }
 
@@ -292,7 +329,7 @@ void GroupContent::add(std::string_view name, std::span<const std::byte> bytes,
   }
   const bool columns = dataset->shape.size() == 1 && dataset->attributes.contains("columns");
   if (name == "scalars" && columns) return add_named(*dataset, bytes);
-  put(std::string(name), "-", *dataset, joined(dataset->shape), bytes, hash);
+  put_whole(dataset->name, *dataset, value_text(dataset->dtype, bytes, hash));
 }
 
 bool GroupContent::is_plain_floats(std::string_view name) const {
@@ -304,7 +341,7 @@ bool GroupContent::is_plain_floats(std::string_view name) const {
 void GroupContent::add_floats(std::string_view name, const FloatHash& hash) {
   const GroupDataset* dataset = find(name);
   if (dataset == nullptr) return;
-  put_text(std::string(name), "-", *dataset, joined(dataset->shape), as("f32", hash.finish()));
+  put_whole(dataset->name, *dataset, as("f32", hash.finish()));
 }
 
 void GroupContent::add_samples(const GroupDataset& dataset, const Offsets& places,
@@ -317,43 +354,53 @@ void GroupContent::add_samples(const GroupDataset& dataset, const Offsets& place
     if (presence != presences_.end() && presence->second[s] == std::byte{0}) continue;
     const uint64_t begin = places[s], count = places[s + 1] - begin;
     shape[0] = count;
-    put(dataset.name, std::to_string(ids_[s]), dataset, joined(shape),
-        bytes.subspan(begin * size, count * size));
+    put_sample(dataset.name, ids_[s], dataset, joined(shape),
+               bytes.subspan(begin * size, count * size));
   }
 }
 
-/// Of numbers with names each is a field of its own.
+/// Of numbers with names, none twice, each is a field of its own.
 void GroupContent::add_named(const GroupDataset& dataset, std::span<const std::byte> bytes) {
   const auto* text = std::get_if<std::string>(&dataset.attributes.at("columns"));
   const std::vector<std::string> names =
       text == nullptr || text->empty() ? std::vector<std::string>{} : lines_of(*text);
-  if (names.size() != dataset.shape[0]) {
-    return put(dataset.name, "-", dataset, joined(dataset.shape), bytes);
+  const std::set<std::string> distinct(names.begin(), names.end());
+  if (distinct.size() != dataset.shape[0] || distinct.size() != names.size()) {
+    return put_whole(dataset.name, dataset, value_text(dataset.dtype, bytes, {}));
   }
   GroupDataset one = dataset;
   one.attributes.erase("columns");
+  one.shape = {1};
   const size_t size = size_of(dataset.dtype);
   for (size_t i = 0; i < names.size(); ++i) {
-    put(dataset.name + "/" + names[i], "-", one, "1", bytes.subspan(i * size, size));
+    put_whole(dataset.name + "/" + names[i], one,
+              value_text(dataset.dtype, bytes.subspan(i * size, size), {}));
   }
 }
 
-void GroupContent::put(std::string field, std::string_view key, const GroupDataset& dataset,
-                       const std::string& shape, std::span<const std::byte> bytes,
-                       const std::optional<Hash>& hash) {
-  put_text(std::move(field), key, dataset, shape, value_text(dataset.dtype, bytes, hash));
+void GroupContent::put_sample(const std::string& field, uint64_t id, const GroupDataset& dataset,
+                              const std::string& shape, std::span<const std::byte> bytes) {
+  const std::string text = item_text(dataset, shape, value_text(dataset.dtype, bytes, {}));
+  items_[field].samples.push_back(hash_of_item(std::to_string(id), text));
 }
 
-void GroupContent::put_text(std::string field, std::string_view key, const GroupDataset& dataset,
-                            const std::string& shape, const std::string& value) {
-  const std::string line =
-      std::string(key) + " " + value + " " + shape + attributes_text(dataset.attributes) + "\n";
-  items_[std::move(field)].push_back(hash_of(line));
+void GroupContent::put_whole(const std::string& field, const GroupDataset& dataset,
+                             const std::string& value) {
+  items_[field].whole.push_back(
+      {place_of(dataset), item_text(dataset, joined(dataset.shape), value)});
 }
 
-std::map<std::string, Hash> field_hashes(GroupItems items) {
+std::map<std::string, Hash> field_hashes(std::span<const GroupItems> units) {
+  std::map<std::string, std::vector<Hash>> items;
+  for (const GroupItems& unit : units) {
+    for (const auto& [field, said] : unit) {
+      auto& all = items[field];
+      all.insert(all.end(), said.samples.begin(), said.samples.end());
+    }
+  }
   std::map<std::string, Hash> out;
   for (auto& [field, hashes] : items) {
+    add_whole(field, units, hashes);
     std::ranges::sort(hashes);
     hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
     std::string text;

@@ -26,8 +26,19 @@ struct GroupDataset {
   h5::Attributes attributes;
 };
 
-/// Items of one or several parts (ranks) of a group, by field.
-using GroupItems = std::map<std::string, std::vector<Hash>, std::less<>>;
+/// What a unit says of a field.
+struct FieldItems {
+  /// A dataset that is not of samples, or one of its named numbers.
+  struct Whole {
+    std::string place;  // of a shard in the whole tensor; empty for what is no shard
+    std::string text;   // its item's line without the key
+  };
+  std::vector<Hash> samples;  // an item a sample
+  std::vector<Whole> whole;
+};
+
+/// What a unit says of a group, by field.
+using GroupItems = std::map<std::string, FieldItems, std::less<>>;
 
 /// The hash of f32 elements that come piece by piece, a NaN being the quiet one without a sign.
 class FloatHash {
@@ -39,10 +50,10 @@ class FloatHash {
   Hasher hasher_;
 };
 
-/// Takes the datasets of one part of a group, one by one and in any order.
+/// Takes a unit's datasets of a group, one by one and in any order.
 class GroupContent {
  public:
-  /// The decoded elements of a dataset of the part.
+  /// The decoded elements of a dataset of the unit.
   using Read = std::function<std::vector<std::byte>(const GroupDataset& dataset)>;
 
   /// `read` is called for ids, offsets and the like, which say where the samples of the others lie.
@@ -71,11 +82,9 @@ class GroupContent {
   void add_samples(const GroupDataset& dataset, const Offsets& places,
                    std::span<const std::byte> bytes);
   void add_named(const GroupDataset& dataset, std::span<const std::byte> bytes);
-  void put(std::string field, std::string_view key, const GroupDataset& dataset,
-           const std::string& shape, std::span<const std::byte> bytes,
-           const std::optional<Hash>& hash = {});
-  void put_text(std::string field, std::string_view key, const GroupDataset& dataset,
-                const std::string& shape, const std::string& value);
+  void put_sample(const std::string& field, uint64_t id, const GroupDataset& dataset,
+                  const std::string& shape, std::span<const std::byte> bytes);
+  void put_whole(const std::string& field, const GroupDataset& dataset, const std::string& value);
 
   std::string kind_;
   std::vector<GroupDataset> datasets_;
@@ -88,8 +97,8 @@ class GroupContent {
   GroupItems items_;
 };
 
-/// The hash of each field.
-std::map<std::string, Hash> field_hashes(GroupItems items);
+/// The hash of each field of a group, of the units that hold it in the order of their ranks.
+std::map<std::string, Hash> field_hashes(std::span<const GroupItems> units);
 
 /// The hash of a group.
 Hash hash_of_fields(const std::map<std::string, Hash>& fields);

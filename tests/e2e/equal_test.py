@@ -4,7 +4,6 @@ usage: equal_test.py RLREPLAY"""
 import copy
 import json
 import math
-import pathlib
 import random
 import shutil
 import sys
@@ -12,7 +11,9 @@ import unittest
 
 import numpy
 
-from dump_patch import Patched, hash_of
+import content
+from dump_patch import STORED, Array, Patched
+from random_dump import random_dump
 from support import FULL, SEED, Case
 
 Case.program = sys.argv[1]
@@ -21,36 +22,8 @@ del sys.argv[1]
 DIFFERENT, USAGE, CORRUPT = 1, 2, 3
 SMALL = ("--model", "demo", "--steps", "2", "--rollout-batch-size", "2", "--n-samples-per-prompt",
          "2", "--rollout-max-response-len", "4")
-SPEC = (pathlib.Path(__file__).parents[2] / "format/SPEC.md").read_text()
 LINE = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 0, "prompt_length": 1,
         "tokens": [1, 2], "log_probs": [-0.5]}
-
-
-def specified_defaults():
-    """Section 7's list of the options that count, each with the value that does not."""
-    block = SPEC[SPEC.index("\n## 7."):].split("```\n")[5]
-    return dict(word.split("=", 1) for word in block.split())
-
-
-def specified_root(dump):
-    """The content root of a capture, by section 7, from the hashes of its groups."""
-    manifest = json.loads((dump / "manifest.json").read_text())["body"]
-    meta, defaults = manifest["meta"], specified_defaults()
-    config = {name: meta["config"].get(name, value) for name, value in defaults.items()}
-    if config["eps-clip-high"] == config["eps-clip"]:
-        config["eps-clip-high"] = "none"
-    if config["lr-decay-style"] == "constant":
-        del config["lr-decay-iters"], config["min-lr"]
-    elif config["lr-decay-iters"] == "none":
-        config["lr-decay-iters"] = meta["config"]["steps"]
-    options = {name: value for name, value in config.items() if value != defaults[name]}
-    options["model"] = meta["model"]
-    options["contract"] = json.dumps(meta["contract"], sort_keys=True, separators=(",", ":"))
-    lines = [f"option {name} {hash_of(options[name].encode())}\n" for name in sorted(options)]
-    groups = {(unit["path"].split("/")[0], group): content for unit in manifest["units"]
-              for group, content in unit["group_contents"].items()}
-    lines += [f"{kind} {group} {groups[kind, group]}\n" for kind, group in sorted(groups)]
-    return hash_of(("rlreplay content root\n" + "".join(lines)).encode())
 
 
 class Equal(Case):
@@ -137,24 +110,107 @@ class Equal(Case):
         self.assertEqual(json.loads(result.stdout)["content"],
                          self.content(self.folder / "from line"))
 
+    def assert_specified(self, path):
+        """The program's content root, and what units' records say of their groups, computed in
+        Python from what h5py reads."""
+        dump = Patched(path)
+        self.assertEqual(self.content(path), content.content_root(dump))
+        for unit, record in dump.records.items():
+            alone = copy.copy(dump)
+            alone.units = {unit: dump.units[unit]}
+            for group, said in record.get("group_contents", {}).items():
+                self.assertEqual(said, content.group_hash(alone, unit.split("/")[0], group), unit)
+
+    def test_the_root_of_random_dumps_is_what_the_specification_says(self):
+        choose = random.Random(SEED)
+        print("seed", SEED)
+        for i in range(300 if FULL else 30):
+            with self.subTest(i):
+                self.assert_specified(random_dump(choose).write(self.folder / "random"))
+        for i in range(30 if FULL else 5):
+            with self.subTest(imported=i):
+                path = self.imported("random lines", *self.random_lines(choose))
+                self.assert_specified(path)
+                shutil.rmtree(path)
+
+    @staticmethod
+    def random_lines(choose):
+        """Samples of a rollout and of a step of one or two ranks."""
+        lines, ranks = [], choose.randrange(1, 3)
+        for s in range(4):
+            tokens = [choose.randrange(9) for _ in range(choose.randrange(2, 5))]
+            numbers = [choose.choice((0.0, -0.0, 0.1, -1.5)) for _ in tokens[1:]]
+            lines.append({**LINE, "sample_id": s, "tokens": tokens, "log_probs": numbers,
+                          "reward": choose.choice((0, 0.1, 1))})
+            step = {"schema": "rlreplay.train/1", "rollout_id": 0, "step_id": 0, "rank": s % ranks,
+                    "sample_id": s, "length": len(tokens), "prompt_length": 1,
+                    "advantages": numbers}
+            if choose.random() < 0.5:
+                step["loss_mask"] = [1 for _ in numbers]
+            lines.append(step)
+        for rank in range(ranks):
+            lines.append({"schema": "rlreplay.step/1", "rollout_id": 0, "step_id": 0, "rank": rank,
+                          "scalars": {"loss": choose.choice((0.1, 2.0))}})
+        return lines
+
+    def test_the_example_of_the_specification(self):
+        arrays = {"0/sample_id": ([7], "u64"), "0/offsets": ([0, 3], "u64"),
+                  "0/tokens": ([11, 22, 33], "i32")}
+        dump = Patched.__new__(Patched)
+        dump.meta, dump.unstable, dump.complete = {"ranks": 1}, {}, True
+        dump.units = {"rollout/0.h5": {
+            name: Array(numpy.array(values, STORED[dtype]), dtype, [len(values)], {})
+            for name, (values, dtype) in arrays.items()}}
+        path = dump.write(self.folder / "example")
+        fields = content.fields_of(dump, "rollout", "0")
+        self.assert_specified(path)
+        for text in (self.content(path), "rollout 0 " + content.group_hash(dump, "rollout", "0"),
+                     *(f"\n{field} {value}\n" for field, value in fields.items())):
+            self.assertIn(text, content.SPEC)
+
+    def test_ranks_that_say_different_things(self):
+        """Which of them says what counts; what all say counts once."""
+        def said(*losses):
+            dump = copy.deepcopy(one)
+            unit = dump.units.pop("train/0-0/rank0.h5")
+            dump.meta["ranks"] = len(losses)
+            for rank, loss in enumerate(losses):
+                dump.units[f"train/0-0/rank{rank}.h5"] = {
+                    **unit, "0-0/scalars": Array(numpy.array([loss], "<f8"), "f64", [1],
+                                                 {"columns": "loss"})}
+            return dump.write(self.folder / f"said {losses}")
+
+        train = {**LINE, "schema": "rlreplay.train/1", "step_id": 0, "rank": 0, "length": 2}
+        for key in ("tokens", "log_probs"):
+            del train[key]
+        one = Patched(self.imported("one rank", LINE, train))
+        mixed = said(1, 1, 2)
+        for losses, first in (((2, 2, 1), 0), ((1, 2, 1), 1), ((2, 1, 1), 0), ((1, 1, 1), 2)):
+            with self.subTest(losses):
+                identical, found = self.identical(mixed, said(*losses))
+                self.assertFalse(identical)
+                self.assertEqual(found["first"]["field"], "step/loss")
+                self.assertEqual(found["first"]["rank"], first)
+        self.assertTrue(self.identical(said(1), said(1, 1))[0])
+        self.assert_specified(mixed)
+
     def test_the_root_is_what_the_specification_says(self):
         for i, flags in enumerate(((), ("--eps-clip", "0.3", "--eps-clip-high", "0.3"),
                                    ("--lr-decay-style", "cosine", "--gamma", "0.9"))):
             with self.subTest(flags):
                 dump, _ = self.capture(f"specified {i}", *SMALL, *flags)
-                self.assertEqual(self.content(dump), specified_root(dump))
+                self.assert_specified(dump)
 
     def test_every_option_that_counts_is_in_the_specification(self):
         """With the value of a run in which it was not given."""
         unset, _ = self.capture("unset", "--model", "demo", "--steps", "1", "--rollout-batch-size",
                                 "1", "--n-samples-per-prompt", "2")
         config = Patched(unset).meta["config"]
-        defaults = specified_defaults()
+        defaults = content.defaults()
         self.assertEqual(defaults, {name: config[name] for name in defaults} |
                          {"rollout-max-response-len": "256", "lr": "1e-06"})
-        left_out = SPEC[SPEC.index("Left out are: all other keys"):]
         for name in config:
-            self.assertNotEqual(name in defaults, f"`{name}`" in left_out, name)
+            self.assertNotEqual(name in defaults, name in content.left_out(), name)
 
     def test_an_option_at_its_default_does_not_count(self):
         """Whether it was given, was not, or is not known to the program that wrote the dump."""
@@ -164,7 +220,7 @@ class Equal(Case):
         self.assertTrue(self.identical(self.base, given)[0])
         choose = random.Random(SEED)
         print("seed", SEED)
-        config, defaults = self.loaded.meta["config"], specified_defaults()
+        config, defaults = self.loaded.meta["config"], content.defaults()
         names = sorted(defaults)
         for name in names if FULL else choose.sample(names, 10):
             with self.subTest(name):
@@ -333,9 +389,30 @@ class Equal(Case):
         self.assertTrue(text.startswith("not identical, but within --tolerance advantages=0.01\n"))
         self.diff(self.base, near, DIFFERENT, "--tolerance", "advantages=0.0001")
         self.diff(self.base, near, DIFFERENT, "--tolerance", "rewards=1")
+        for wrong in ("rewards=1e-9,rubbish", "rewards=1x", "rewards=", "rewards", "rewards=nan"):
+            result = self.run_program("diff", self.base, near, "--tolerance", wrong)
+            self.assertEqual(result.returncode, USAGE, wrong)
+            self.assertIn("FIELD=NUMBER", result.stderr)
         result = self.run_program("diff", self.base, near, "--tolerance", "advantage=1")
         self.assertEqual(result.returncode, USAGE)
         self.assertIn("train/advantages", result.stderr)
+
+    def test_a_tolerance_is_for_the_field_that_it_names(self):
+        """Every other column is judged by its bits, whether or not the tables know it."""
+        for unit, name, dtype in (("rollout/1.h5", "1/version_starts", "u32"),
+                                  ("rollout/1.h5", "1/of-a-vendor", "f64"),
+                                  ("train/1-0/rank0.h5", "1-0/of-a-vendor", "f64")):
+            with self.subTest(name):
+                dump = copy.deepcopy(self.loaded)
+                values = dump.units[unit].get(name) or Array(numpy.zeros(2), dtype, [2], {})
+                dump.units[unit][name] = values
+                plain = dump.write(self.folder / "plain")
+                values.values[-1] += 1
+                other = dump.write(self.folder / "other")
+                found = self.diff(plain, other, DIFFERENT, "--tolerance", "advantages=1")
+                self.assertFalse(found["within_tolerance"])
+                field, = [f for f in found["fields"] if not f["equal"]]
+                self.assertEqual(field["field"], unit.split("/")[0] + "/" + name.split("/")[1])
 
     def test_random_changes(self):
         """Whatever is changed, both ways of judging agree; most changes are differences."""
@@ -352,6 +429,7 @@ class Equal(Case):
                 if result.returncode == CORRUPT:
                     continue  # it could not be read, and says so
                 different += not self.identical(self.base, path)[0]
+                self.assertEqual(self.content(path), content.content_root(Patched(path)))
         self.assertGreater(different, count // 3)  # most of the others could not be read
 
     @staticmethod

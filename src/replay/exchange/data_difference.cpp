@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "format/dump_content.h"
+#include "format/group_io.h"
 #include "format/group_name.h"
 #include "format/rule.h"
 #include "format/tables.h"
@@ -182,11 +183,11 @@ class Comparer {
 
   static Fields fields(const DumpReader& dump, const std::vector<UnitReader>& units,
                        const Group& group) {
-    format::GroupItems all;
+    std::vector<format::GroupItems> items;
     for (const UnitReader& unit : units) {
-      format::add_items(format::read_items(dump, unit, group.name), all);
+      items.push_back(format::read_items(dump, unit, group.name));
     }
-    return format::field_hashes(std::move(all));
+    return format::field_hashes(items);
   }
 
   void compare_group(const Group& group, const std::vector<UnitReader>& a,
@@ -216,7 +217,7 @@ class Comparer {
     for (const std::string& name : names) {
       const auto x = in_a.find(name), y = in_b.find(name);
       if (x != in_a.end() && y != in_b.end() && x->second == y->second) continue;
-      FieldDifference& of = values_.field(group.kind + "/" + name, false);
+      FieldDifference& of = values_.field(group.kind + "/" + name, is_judged(group, name));
       ++of.compared;
       values_.differs(of, "stored otherwise", "stored otherwise");
     }
@@ -226,6 +227,11 @@ class Comparer {
     uint64_t out = 0;
     for (const FieldDifference& f : values_.fields) out += f.different + f.missing + f.tolerated;
     return out;
+  }
+
+  /// Whether a field of the content is one of columns and scalars, which tolerances are for.
+  static bool is_judged(const Group& group, const std::string& name) {
+    return group.kind != "weights" && !name.starts_with("events/");
   }
 
   /// Whether the samples' fields or the scalars show a field of the content.
@@ -267,9 +273,8 @@ class Comparer {
     };
     const auto left = read(a_, a), right = read(b_, b);
     compare_samples("train", SampleTable::of(std::span(left)), SampleTable::of(std::span(right)));
-    values_.at(place_);
-    compare_scalars(left, right);
     ranks_.clear();
+    compare_scalars(group, a, b);
   }
 
   ValueDifference place_of(uint64_t sample) const {
@@ -301,30 +306,63 @@ class Comparer {
     }
   }
 
-  /// Of several ranks the distinct values.
-  void compare_scalars(const std::vector<format::TrainData>& a,
-                       const std::vector<format::TrainData>& b) {
-    std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> all;
-    const auto take = [&](const std::vector<format::TrainData>& ranks, bool in_a) {
-      for (const format::TrainData& data : ranks) {
-        for (size_t i = 0; data.scalars && i < data.scalars->names.size(); ++i) {
-          auto& both = all[data.scalars->names[i]];
-          std::vector<double>& to = in_a ? both.first : both.second;
-          const double value = data.scalars->values[i];
-          const auto same = [&](double x) { return same_value(x, value); };
-          if (std::ranges::none_of(to, same)) to.push_back(value);
-        }
+  /// What each rank says of a scalar.
+  using Said = std::map<int64_t, double>;
+
+  std::map<std::string, Said> read_scalars(const DumpReader& dump, const Group& group,
+                                           const std::vector<UnitReader>& units) {
+    std::map<std::string, Said> out;
+    for (const UnitReader& unit : units) {
+      std::optional<format::NamedColumns> scalars;
+      format::GroupReader(dump, unit, group.name).named("scalars", scalars, 0);
+      for (size_t i = 0; scalars && i < scalars->names.size(); ++i) {
+        scalars_.insert(scalars->names[i]);
+        out[scalars->names[i]].emplace(format::rank_of(unit.record().path), scalars->values[i]);
       }
+    }
+    return out;
+  }
+
+  /// What all ranks say is said once.
+  static bool agree(const Said& said) {
+    return std::ranges::all_of(
+        said, [&](const auto& s) { return same_value(s.second, said.begin()->second); });
+  }
+
+  void compare_scalars(const Group& group, const std::vector<UnitReader>& a,
+                       const std::vector<UnitReader>& b) {
+    auto in_a = read_scalars(a_, group, a), in_b = read_scalars(b_, group, b);
+    std::set<std::string> names;
+    for (const auto* side : {&in_a, &in_b}) {
+      for (const auto& [name, said] : *side) names.insert(name);
+    }
+    for (const std::string& name : names) {
+      compare_scalar(values_.field("step/" + name), in_a[name], in_b[name]);
+    }
+  }
+
+  void compare_scalar(FieldDifference& of, const Said& a, const Said& b) {
+    const auto value = [](const Said& said, int64_t rank) -> std::optional<FieldValues> {
+      const auto at = said.find(rank);
+      if (at == said.end()) return std::nullopt;
+      return FieldValues{std::span<const double>(&at->second, 1), std::nullopt};
     };
-    take(a, true);
-    take(b, false);
-    for (const auto& [name, both] : all) {
-      const auto values = [](const std::vector<double>& list) -> std::optional<FieldValues> {
-        if (list.empty()) return std::nullopt;
-        return FieldValues{std::span<const double>(list), std::nullopt};
+    values_.at(place_);
+    if (agree(a) && agree(b)) {
+      const auto first = [&](const Said& said) {
+        return said.empty() ? std::nullopt : value(said, said.begin()->first);
       };
-      scalars_.insert(name);
-      values_.compare(values_.field("step/" + name), values(both.first), values(both.second));
+      return values_.compare(of, first(a), first(b));
+    }
+    std::set<int64_t> ranks;
+    for (const Said* side : {&a, &b}) {
+      for (const auto& [rank, number] : *side) ranks.insert(rank);
+    }
+    for (const int64_t rank : ranks) {
+      ValueDifference place = place_;
+      place.rank = rank;
+      values_.at(place);
+      values_.compare(of, value(a, rank), value(b, rank));
     }
   }
 
@@ -365,7 +403,7 @@ class Comparer {
                        bool in_a, bool in_b) {
     const bool scalar = name.starts_with("scalars/");
     const std::string part = scalar ? name.substr(8) : name.substr(0, name.find('/'));
-    FieldDifference& of = values_.field(group.kind + "/" + part, false);
+    FieldDifference& of = values_.field(group.kind + "/" + part, is_judged(group, name));
     ValueDifference place = place_;
     place.tensor = name;
     values_.at(place);

@@ -33,6 +33,12 @@ std::string list(const std::vector<std::string>& folders) {
   return out;
 }
 
+std::string import_command(const std::vector<std::string>& folders, const std::string& output) {
+  std::string out = "rlreplay import";
+  for (const std::string& folder : folders) out += " " + shell_word(folder);
+  return out + " -o " + shell_word(output);
+}
+
 /// Before anything runs: a long run must not fail at its end for what could be seen at its start.
 void check_places(const WrapArguments& arguments, const Launch& launch) {
   format::DumpPlace(arguments.output, arguments.force, format::DumpPlace::Writer::kOneGo);
@@ -47,8 +53,8 @@ void check_end(const WrapArguments& arguments, const Launch& launch, const Foreg
   const size_t files = count_dumps(launch.folders);
   const std::string left = files == 0 ? "it wrote no dump"
                                       : "nothing is imported; the " + std::to_string(files) +
-                                            " dump files that it wrote are left: rlreplay import " +
-                                            list(launch.folders) + " -o " + arguments.output;
+                                            " dump files that it wrote are left: " +
+                                            import_command(launch.folders, arguments.output);
   if (end.interrupted) {
     throw Error(ErrorCode::kInterrupted, "interrupted, and so was the command; " + left,
                 list(launch.folders));

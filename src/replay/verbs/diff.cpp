@@ -32,9 +32,13 @@ DiffOptions options_of(const DiffArguments& arguments) {
     const size_t equals = text.find('=');
     double value = -1;
     const char* end = text.data() + text.size();
-    if (equals != text.npos) std::from_chars(text.data() + equals + 1, end, value);
-    if (!(value >= 0)) {
-      throw Error(ErrorCode::kUsage, "a tolerance is FIELD=NUMBER, as rewards=1e-6", text);
+    const bool whole =
+        equals != text.npos && std::from_chars(text.data() + equals + 1, end, value).ptr == end;
+    if (!whole || !(value >= 0)) {
+      throw Error(ErrorCode::kUsage,
+                  "a tolerance is FIELD=NUMBER, as rewards=1e-6; of several fields each has a "
+                  "--tolerance of its own",
+                  text);
     }
     options.tolerance[text.substr(0, equals)] = value;
   }

@@ -59,6 +59,7 @@ ReplayPlan replay_plan(const TrainArguments& arguments, const RecordedRun& recor
 std::string again(const TrainArguments& arguments, const StepOutcome& step) {
   std::string out =
       "rlreplay train --from " + shell_word(arguments.from) + arguments.flags.command_line();
+  if (!arguments.steps.empty()) out += " --steps " + shell_word(arguments.steps);
   if (arguments.each_step) out += " --each-step";
   if (!arguments.inject.empty()) out += " --inject " + shell_word(arguments.inject);
   return out + " --stop-at-first  # step " + std::to_string(step.rollout_id) + "." +

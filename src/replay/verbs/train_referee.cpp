@@ -136,7 +136,7 @@ std::string again(const TrainArguments& arguments) {
       out += (i == 0 ? std::string(flag) : ",") + std::to_string(ids[i]);
     }
   };
-  if (!arguments.steps.empty()) out += " --steps " + arguments.steps;
+  if (!arguments.steps.empty()) out += " --steps " + shell_word(arguments.steps);
   list(" --samples ", arguments.samples);
   list(" --groups ", arguments.groups);
   if (arguments.max_tokens) out += " --max-tokens " + std::to_string(*arguments.max_tokens);
