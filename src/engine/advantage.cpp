@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 
 #include "src/base/error.h"
@@ -35,12 +36,21 @@ struct Group {
 };
 
 /// By ascending ids. Under Miles the samples of a trajectory share one reward.
+/// Whether a trajectory has several samples. slime's are then more than its options announce, and
+/// it takes them for one group.
+bool has_compact(std::span<const Sample> samples) {
+  std::set<std::pair<bool, uint64_t>> seen;
+  return std::ranges::any_of(
+      samples, [&](const Sample& s) { return !seen.insert(trajectory_of(s)).second; });
+}
+
 std::vector<Group> groups_of(Dialect dialect, std::span<const Sample> samples) {
+  const bool whole = dialect == Dialect::kSlime && has_compact(samples);
   std::map<uint64_t, Group> groups;
   std::map<std::pair<uint64_t, std::pair<bool, uint64_t>>, size_t> places;
   for (const size_t i : by_id(samples)) {
     const Sample& s = samples[i];
-    Group& group = groups[s.group];
+    Group& group = groups[whole ? 0 : s.group];
     if (dialect == Dialect::kMiles && s.trajectory) {
       const auto [at, fresh] =
           places.try_emplace({s.group, trajectory_of(s)}, group.rewards.size());
@@ -254,7 +264,11 @@ void set_advantages(const AdvantageConfig& config, std::span<const Sample> sampl
     throw Error(ErrorCode::kUsage, "the reward of sample " + std::to_string(s.id) +
                                        " is not a finite binary32 number");
   }
-  const std::vector<double> rewards = shaped_rewards(config, samples);
+  set_advantages(config, samples, shaped_rewards(config, samples), targets);
+}
+
+void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
+                    std::span<const double> rewards, std::span<SampleTargets> targets) {
   TokenValues values = compute_returns(config, samples, rewards, targets).advantages;
   if (config.normalize_advantages) whiten(samples, values);
   for (size_t i = 0; i < samples.size(); ++i) {

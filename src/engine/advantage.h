@@ -35,10 +35,10 @@ struct AdvantageConfig {
 
 /// The reward of each sample as its advantage begins: less the group's mean and over its deviation
 /// where the configuration asks for them. Under Miles a trajectory's samples share one reward,
-/// which counts once. Order: chains over a group's samples (trajectories, by their first samples)
-/// by ascending id; the mean is the first reward plus the mean distance from it, so that equal
-/// rewards give exactly 0. Errors: kUsage where Miles' samples of one trajectory have several
-/// rewards.
+/// which counts once; slime takes all samples for one group where a trajectory has several. Order:
+/// chains over a group's samples (trajectories, by their first samples) by ascending id; the mean
+/// is the first reward plus the mean distance from it, so that equal rewards give exactly 0.
+/// Errors: kUsage where Miles' samples of one trajectory have several rewards.
 std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<const Sample> samples);
 
 /// A value for each response token of each sample.
@@ -60,10 +60,14 @@ Returns compute_returns(const AdvantageConfig& config, std::span<const Sample> s
 /// value plus the mean distance from it. Errors: kUsage where every token is masked.
 void whiten(std::span<const Sample> samples, TokenValues& values);
 
-/// Sets targets[i].advantages from the samples' rewards; the other targets are read where the
+/// Sets targets[i].advantages from shaped rewards; the other targets are read where the
 /// configuration asks for them. Each advantage is rounded to binary32 once.
-/// Errors: those of the functions above; kUsage for a reward or an advantage that is not finite (a
-/// group of one under slime's deviation).
+/// Errors: those of the functions above; kUsage for an advantage that is not finite (a group of one
+/// under slime's deviation).
+void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
+                    std::span<const double> rewards, std::span<SampleTargets> targets);
+
+/// The same from the samples' rewards. Errors: kUsage for one that is not finite, too.
 void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
                     std::span<SampleTargets> targets);
 

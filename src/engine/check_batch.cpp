@@ -32,8 +32,8 @@ void check_finite(const Sample& s, const Column& column) {
     if (s.is_masked(static_cast<int64_t>(t)) || std::isfinite(x)) continue;
     if (column.infinity_allowed && std::isinf(x)) continue;
     throw Error(ErrorCode::kCorrupt,
-                std::string(column.name) + " " + std::to_string(x) + " of response token " +
-                    std::to_string(t) + " of " + name(s) +
+                std::string(column.name) + " " + (std::isnan(x) ? "nan" : std::to_string(x)) +
+                    " of response token " + std::to_string(t) + " of " + name(s) +
                     " is not finite: mask the token or leave the sample out",
                 name(s));
   }

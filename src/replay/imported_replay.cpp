@@ -112,6 +112,7 @@ RecordedInputs count_recorded(const RecordedStep& step, const Part& p) {
     out.ref_log_probs += has_tokens(step, step.ref_log_probs, i) ? 1 : 0;
     out.masks += step.fields[i].mask ? 1 : 0;
     out.rewards += step.fields[i].reward ? 1 : 0;
+    out.shaped_rewards += step.shaped && !has_tokens(step, step.advantages, i) ? 1 : 0;
   }
   return out;
 }
@@ -120,7 +121,8 @@ void check_advantages(const RecordedRollout& rollout, const std::string& path) {
   for (const RecordedStep& step : rollout.steps) {
     for (size_t i = 0; i < step.samples.size(); ++i) {
       const RecordedFields& fields = step.fields[i];
-      if (has_tokens(step, step.advantages, i) || (fields.reward && fields.group)) continue;
+      const bool computable = step.shaped || (fields.reward && fields.group);
+      if (has_tokens(step, step.advantages, i) || computable) continue;
       throw Error(ErrorCode::kIncomplete,
                   "sample " + std::to_string(step.samples[i].id) + " has no advantages, and no " +
                       (fields.reward ? "group" : "reward") +
@@ -178,12 +180,16 @@ class ImportedReplay {
     if (begin.id != parts.front().id && !old_given) check_old(rollout, begin.id);
     std::vector<Sample> samples;
     Targets all;
+    ShapedRewards shaped;
     for (const RecordedStep& step : rollout.steps) {
+      for (size_t i = 0; i < step.samples.size(); ++i) {
+        shaped.push_back(step.shaped ? std::optional((*step.shaped)[i]) : std::nullopt);
+      }
       samples.insert(samples.end(), step.samples.begin(), step.samples.end());
       std::ranges::move(recorded_targets(step), std::back_inserter(all));
     }
     with_rollout(begin.id.rollout,
-                 [&] { trainer_.complete_targets(samples, parts.size() > 1, all); });
+                 [&] { trainer_.complete_targets(samples, parts.size() > 1, all, shaped); });
     std::vector<Targets> out;
     auto from = all.begin();
     for (const RecordedStep& step : rollout.steps) {

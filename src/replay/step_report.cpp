@@ -39,6 +39,7 @@ std::string inputs_json(const RecordedInputs& r, const RecordedScalars& record) 
   out.integer("samples", r.samples).integer("advantages", r.advantages);
   out.integer("old_log_probs", r.old_log_probs).integer("ref_log_probs", r.ref_log_probs);
   out.integer("loss_mask", r.masks).integer("rewards", r.rewards);
+  out.integer("shaped_rewards", r.shaped_rewards);
   out.number("loss", record.loss).number("grad_norm", record.grad_norm);
   return out.str();
 }

@@ -100,6 +100,18 @@ void take_rollout_log_probs(std::span<const engine::Sample> samples,
   }
 }
 
+bool has_value(const std::optional<double>& reward) { return reward.has_value(); }
+
+/// Recorded rewards where they are there, else computed ones.
+std::vector<double> completed(const engine::AdvantageConfig& config,
+                              std::span<const engine::Sample> samples,
+                              const ShapedRewards& shaped) {
+  std::vector<double> out(samples.size());
+  if (!std::ranges::all_of(shaped, has_value)) out = engine::shaped_rewards(config, samples);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = shaped[i].value_or(out[i]);
+  return out;
+}
+
 double mean_reward(std::span<const engine::Sample> samples) {
   double sum = 0;
   for (const size_t i : engine::by_id(samples)) sum += samples[i].reward;
@@ -174,7 +186,8 @@ std::vector<double> Trainer::shaped_rewards(std::span<const engine::Sample> samp
 }
 
 void Trainer::complete_targets(std::span<const engine::Sample> samples, bool several_steps,
-                               std::span<engine::SampleTargets> targets) {
+                               std::span<engine::SampleTargets> targets,
+                               const ShapedRewards& shaped) {
   using Targets = engine::SampleTargets;
   if (options_.use_rollout_logprobs) take_rollout_log_probs(samples, targets);
   // Before its only update the policy is its own past: the step's forward pass gives both.
@@ -186,7 +199,12 @@ void Trainer::complete_targets(std::span<const engine::Sample> samples, bool sev
   if (reference_ != nullptr) fill(*reference_, samples, &Targets::ref_log_probs, targets);
   if (count_missing(samples, targets, &Targets::advantages) == 0) return;
   std::vector<Targets> computed(targets.begin(), targets.end());
-  engine::set_advantages(advantage_config(options_), samples, computed);
+  const engine::AdvantageConfig config = advantage_config(options_);
+  if (std::ranges::none_of(shaped, has_value)) {
+    engine::set_advantages(config, samples, computed);
+  } else {
+    engine::set_advantages(config, samples, completed(config, samples, shaped), computed);
+  }
   for (size_t i = 0; i < samples.size(); ++i) {
     if (targets[i].advantages.empty()) targets[i].advantages = std::move(computed[i].advantages);
   }

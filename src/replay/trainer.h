@@ -29,7 +29,11 @@ struct StateDigests {
 struct RecordedInputs {
   int64_t samples = 0;
   int64_t advantages = 0, old_log_probs = 0, ref_log_probs = 0, masks = 0, rewards = 0;
+  int64_t shaped_rewards = 0;  // from which advantages were computed
 };
+
+/// Rewards as a trainer shaped them, by sample; empty: of none.
+using ShapedRewards = std::vector<std::optional<double>>;
 
 /// What a record says of a step that was taken again.
 struct RecordedScalars {
@@ -81,9 +85,10 @@ class Trainer {
   std::vector<double> shaped_rewards(std::span<const engine::Sample> samples) const;
 
   /// The same where some are given: what is not empty stays as it is. Those of a rollout of several
-  /// steps need old log-probabilities. Errors: those of set_advantages.
+  /// steps need old log-probabilities. `shaped`: of each sample; what is not there is shaped by the
+  /// options. Errors: those of set_advantages.
   void complete_targets(std::span<const engine::Sample> samples, bool several_steps,
-                        std::span<engine::SampleTargets> targets);
+                        std::span<engine::SampleTargets> targets, const ShapedRewards& shaped = {});
 
   /// One optimizer step on samples of one rollout; `trajectories` as StepConfig has it.
   StepOutcome step(std::span<const engine::Sample> samples,

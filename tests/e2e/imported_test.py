@@ -32,6 +32,8 @@ class Imported(support.Case):
             for i, row in enumerate(rows):
                 if row["schema"] == "rlreplay.sample/1":
                     row["reward"] = float(i % 3)  # all of random weights are wrong
+                if row["schema"] == "rlreplay.train/1":
+                    row.pop("reward", None)  # as shaped from others
             cls.captures[steps] = rows, lines
 
     def replay(self, rows, *arguments, code=0):
@@ -96,6 +98,28 @@ class Imported(support.Case):
         other = self.replay(self.without(rows, "rlreplay.train/1", "advantages"),
                             "--disable-grpo-std-normalization")
         self.assertNotEqual(other[0]["grad_norm"], shaped[0]["grad_norm"])
+
+    def test_recorded_shaped_rewards_are_not_shaped_again(self):
+        rows = self.without(self.captures["2"][0], "rlreplay.train/1", "advantages")
+        # GRPO's advantage of a token is its sample's shaped reward.
+        given = self.replay(self.with_advantages(self.captures["2"][0], lambda i: i - 2.5))
+        self.assertEqual({s["recorded"]["shaped_rewards"] for s in given}, {0})
+
+        def record(row):
+            if row["schema"] == "rlreplay.train/1":
+                row = {**row, "reward": row["sample_id"] - 2.5}
+            return row
+        rows = [record(row) for row in rows]
+        # Not even raw ones are needed then.
+        for lines in (rows, self.without(rows, "rlreplay.sample/1", "reward", "group_id")):
+            shaped = self.replay(lines)
+            for a, b in zip(shaped, given):
+                self.assertEqual((a["loss"], a["grad_norm"]), (b["loss"], b["grad_norm"]))
+                self.assertEqual(a["recorded"]["shaped_rewards"], a["recorded"]["samples"])
+        text = self.run_program("train", "--from", self.folder / "imported", "--model", self.model,
+                                *OBJECTIVE).stdout
+        self.assertIn("shaped rewards of 16 of 16 for their advantages; the rest was computed",
+                      " ".join(text.split()))
 
     def test_recorded_advantages_old_log_probs_and_masks_are_used_as_they_are(self):
         rows, _ = self.captures["2"]

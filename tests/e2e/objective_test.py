@@ -245,6 +245,28 @@ class Recorded(Case):
                         self.assertAlmostEqual(quantity(step, name)["computed"], value,
                                                delta=1e-12, msg=f"{name} {flags}")
 
+    def test_slime_takes_all_for_one_group_where_a_trajectory_has_several_samples(self):
+        dump, _ = self.capture("compact", *DEMO, "--steps", "1")
+        path, lines, _ = self.exported(dump)
+        samples = [line for line in lines if line["schema"] == "rlreplay.sample/1"]
+        for i, row in enumerate(samples):
+            row["reward"], row["group_id"] = float(i * i % 7), i // 4
+        self.drop_losses(lines)
+
+        def check(of, *flags, code=0):
+            for line in lines:
+                if line["schema"] == "rlreplay.train/1":
+                    line["trajectory_id"] = line["sample_id"] // 2
+                    line["reward"] = of[line["sample_id"]]
+                    line["advantages"] = [f32(line["reward"])] * len(line["advantages"])
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            return self.lines("objective", "--from", path, *flags, code=code)[0]
+
+        whole = advantages([{**row, "group_id": 0} for row in samples])
+        self.assertEqual(quantity(check(whole), "rewards")["different"], 0)
+        prompts = check(advantages(samples), code=1)
+        self.assertEqual(settings(prompts), ["a group of each prompt"])
+
     def test_only_the_total_loss_needs_the_entropy(self):
         dump, _ = self.capture("no entropy", *DEMO, "--steps", "1", "--entropy-coef", "0.1")
         path, lines, _ = self.exported(dump)

@@ -94,6 +94,20 @@ TEST_CASE("Miles normalizes one reward a trajectory, slime one a sample") {
   REQUIRE(refused(ErrorCode::kUsage, "trajectory", [&] { shaped_rewards(a, b.samples); }));
 }
 
+TEST_CASE("slime takes all samples for one group where a trajectory has several") {
+  Batch b = random_batch(17);
+  for (size_t i = 0; i < 6; ++i) {
+    b.samples[i].group = i / 3;
+    b.samples[i].reward = i / 3 == 0 ? 1 : 0;
+    b.samples[i].trajectory = i;
+  }
+  AdvantageConfig a;
+  a.normalize_std = false;
+  REQUIRE(shaped_rewards(a, b.samples) == std::vector<double>(6, 0.0));
+  b.samples[5].trajectory = 4;
+  REQUIRE(shaped_rewards(a, b.samples) == std::vector<double>{0.5, 0.5, 0.5, -0.5, -0.5, -0.5});
+}
+
 TEST_CASE("the value loss is the larger square, and moves where its value does") {
   const auto same = [](ValueTerms x, double loss, double derivative, bool clipped) {
     return x.loss == loss && x.derivative == derivative && x.clipped == clipped;

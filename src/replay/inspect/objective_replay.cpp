@@ -37,7 +37,9 @@ std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
     added.id = s.id;
     added.group = s.group;
     added.reward = s.reward;
+    added.trajectory = s.trajectory;
   }
+  const bool slime = setting.options.dialect == "slime";
   std::map<uint64_t, uint64_t> trajectories;
   for (const RecordedStep& step : rollout.steps) {
     for (const Sample& s : step.samples) {
@@ -47,6 +49,7 @@ std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
   for (Sample& s : samples) {
     const auto at = trajectories.find(s.id);
     if (at != trajectories.end()) s.trajectory = at->second;
+    if (slime && setting.grouping != Grouping::kRecorded) s.trajectory.reset();
   }
   const std::vector<size_t> order = engine::by_id(samples);
   for (size_t place = 0; place < order.size(); ++place) {

@@ -42,6 +42,12 @@ void add_groupings(Variants& out, const S& from, size_t samples) {
                    "--rollout-batch-size, as after subsampling or filtering",
                    [](S& s) { s.grouping = Grouping::kWhole; }});
   }
+  if (from.options.dialect == "slime") {
+    out.push_back({"a group of each prompt",
+                   "slime takes all samples for one group where a rollout_id has several of them, "
+                   "unless the run's own code shapes the rewards",
+                   [](S& s) { s.grouping = Grouping::kPrompt; }});
+  }
   for (uint64_t n = 2; n <= 64 && n < samples; ++n) {
     if (samples % n != 0) continue;
     out.push_back({"groups of " + std::to_string(n) + " in the order of the rollout",

@@ -11,7 +11,8 @@
 /// option.
 namespace rlreplay::replay {
 
-enum class Grouping { kRecorded, kWhole, kConsecutive };
+/// As the dialect groups what was recorded, or by prompt even where slime takes all for one group.
+enum class Grouping { kRecorded, kPrompt, kWhole, kConsecutive };
 /// Of means over samples: trajectories of the step, as recorded; its samples, each for itself; the
 /// rollout's trajectories; masked tokens counted too.
 enum class Denominators { kStep, kSamples, kRollout, kUnmasked };

@@ -31,6 +31,7 @@ class ImportedPrinter : public Printer {
     total_.advantages += r.advantages;
     total_.old_log_probs += r.old_log_probs;
     total_.masks += r.masks;
+    total_.shaped_rewards += r.shaped_rewards;
     summary_.add(outcome);
     // Later steps lie apart for what training does, too.
     if (summary_.steps > 1) return;
@@ -61,7 +62,11 @@ class ImportedPrinter : public Printer {
     };
     std::cout << "taken from the record: advantages of " << of(total_.advantages)
               << " samples, old log-probabilities of " << of(total_.old_log_probs) << ", masks of "
-              << of(total_.masks) << "; the rest was computed\n";
+              << of(total_.masks);
+    if (total_.shaped_rewards > 0) {
+      std::cout << ", shaped rewards of " << of(total_.shaped_rewards) << " for their advantages";
+    }
+    std::cout << "; the rest was computed\n";
     std::cout << "not recorded: weights; so no step is called the same or another\n"
               << summary_text(summary_, record.path(), record.steps().size());
   }
