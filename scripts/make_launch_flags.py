@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Writes src/replay/launch_flags.inc: every flag of the argument parsers of slime, Miles,
-Megatron-LM and SGLang, with the number of values that it takes. Their sources are read, never run.
+Megatron-LM and SGLang, with the number of values that it takes and its class of
+launch_flag_classes.txt. Their sources are read, never run. A flag of no class or of two is an error.
 
 usage: make_launch_flags.py NAME=VERSION=FOLDER ... > src/replay/launch_flags.inc
 NAME: slime, miles, megatron, sglang, router; FOLDER: the one that holds the package.
 """
 import ast
+import fnmatch
 import pathlib
 import sys
 import textwrap
@@ -33,6 +35,7 @@ SCRIPTS = {"post-mlp-layernorm": "0", "post-self-attn-layernorm": "0", "ref-micr
            "rollout-num-nodes": "1", "sglang-cuda-graph-bs": "+", "sglang-cuda-graph-max-bs": "1",
            "sglang-mamba-scheduler-strategy": "1", "sglang-nsa-decode-backend": "1",
            "sglang-nsa-prefill-backend": "1", "use-gated-attention": "0"}
+CLASSES = {"own": "kOwn", "numbers": "kNumbers", "nothing": "kNothing"}
 ADDERS = ("add_argument", "reset_arg")
 ORDER = ["0", "1", "?", "2", "3", "+", "*"]  # numbers of values, fewest first
 NO_VALUE = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version",
@@ -196,6 +199,30 @@ def read(flags, framework, folder):
             add_own_dataclass(flags, tree)
 
 
+def read_classes():
+    """The patterns of each class."""
+    out, patterns = {}, []
+    for line in (pathlib.Path(__file__).parent / "launch_flag_classes.txt").read_text().splitlines():
+        if line in CLASSES:
+            patterns = out.setdefault(line, [])
+        elif not line.startswith("#"):
+            patterns += line.split()
+    return out
+
+
+def classes_of(names):
+    """The one class of each name; errors name all that have none or several."""
+    patterns, out, wrong = read_classes(), {}, []
+    for name in names:
+        found = [c for c in patterns if any(fnmatch.fnmatchcase(name, p) for p in patterns[c])]
+        out[name] = found[0] if found else None
+        if len(found) != 1:
+            wrong.append(f"{name}: {' and '.join(found) or 'no class'}")
+    if wrong:
+        sys.exit("launch_flag_classes.txt must give each flag one class:\n" + "\n".join(wrong))
+    return out
+
+
 def main():
     flags, versions = Flags(), []
     for word in sys.argv[1:]:
@@ -206,20 +233,28 @@ def main():
         flags.add(name, values)
     print("// Made by scripts/make_launch_flags.py of " + ", ".join(versions[:2]) + ",")
     print("// " + ", ".join(versions[2:]) + ": what names begin with, how many values"
-          "\n// argparse takes (? is none or one, + at least one, * any), the rest of the names.\n// clang-format off")
+          "\n// argparse takes (? is none or one, + at least one, * any), their class, the rest of the "
+          "names.\n// clang-format off")
+    print_rows(flags.values)
+
+
+def print_rows(flags):
+    classes = classes_of(flags)
     for prefix in ("", "sglang-"):
         for values in ORDER:
-            print_row(prefix, values, sorted(
-                name.removeprefix(prefix) for name, v in flags.values.items()
-                if v == values and name.startswith("sglang-") == bool(prefix)))
+            for kind in CLASSES:
+                print_row(prefix, values, kind, sorted(
+                    name.removeprefix(prefix) for name, v in flags.items()
+                    if v == values and classes[name] == kind
+                    and name.startswith("sglang-") == bool(prefix)))
 
 
-def print_row(prefix, values, names):
+def print_row(prefix, values, kind, names):
     if not names:
         return
     lines = textwrap.wrap(" ".join(names), 96, break_on_hyphens=False, break_long_words=False)
     lines = "\n".join(f' " {line}"' for line in lines)
-    print(f'{{"{prefix}", "{values}",\n{lines} " "}},')
+    print(f'{{"{prefix}", "{values}", {CLASSES[kind]},\n{lines} " "}},')
 
 
 if __name__ == "__main__":

@@ -5,9 +5,17 @@
 namespace rlreplay::replay {
 namespace {
 
+enum class FlagClass {
+  kOwn,
+  kNumbers,  // of the launcher's run: what it computes
+  kNothing,
+};
+using enum FlagClass;
+
 struct Row {
   std::string_view prefix;
   std::string_view values;
+  FlagClass what;
   std::string_view names;  // each between two spaces
 };
 
@@ -59,6 +67,14 @@ constexpr Refusal kRefusals[] = {
     {"start-weight-decay", Reach::kTraining, "", kSchedule},
     {"end-weight-decay", Reach::kTraining, "", kSchedule},
     {"weight-decay-incr-style", Reach::kTraining, "constant", kSchedule},
+    {"wd-incr-steps", Reach::kTraining, "", kSchedule},
+    {"lr-warmup-steps", Reach::kTraining, "0", kSchedule},
+    {"lr-decay-steps", Reach::kTraining, "", kSchedule},
+    {"wsd-decay-steps", Reach::kTraining, "", kSchedule},
+    {"warmup-ratio", Reach::kTraining, "0 0.0", kSchedule},
+    {"head-lr-mult", Reach::kTraining, "1 1.0", "all parameters have one rate"},
+    {"no-weight-decay-cond-type", Reach::kTraining, "", "use --decay-vectors"},
+    {"debug-disable-optimizer", Reach::kTraining, "", "steps are taken"},
     {"apply-wd-to-qk-layernorm", Reach::kTraining, "", "use --decay-vectors"},
     {"rampup-batch-size", Reach::kTraining, "", "the batch has a fixed size"},
     {"step-batch-size-schedule", Reach::kTraining, "", "the batch has a fixed size"},
@@ -136,6 +152,24 @@ size_t count_values(std::string_view values, std::span<const std::string> behind
   return out;
 }
 
+/// The row of a flag; null for one that there is none of.
+const Row* find_row(std::string_view name) {
+  std::string flag = dashed(name);
+  // Miles has SGLang's flags once more for the engines of evaluations, with --no- for each.
+  if (flag.starts_with("no-eval-sglang-")) flag = flag.substr(3);
+  if (flag.starts_with("eval-sglang-")) flag = flag.substr(5);
+  for (const Row& row : kRows) {
+    if (!flag.starts_with(row.prefix)) continue;
+    const std::string rest = " " + flag.substr(row.prefix.size()) + " ";
+    if (row.names.find(rest) != row.names.npos) return &row;
+  }
+  return nullptr;
+}
+
+bool is_honoured(const Refusal& refusal, const LaunchFlag& flag) {
+  return !flag.value.empty() && has_word(refusal.honoured, flag.value);
+}
+
 std::string joined(std::span<const std::string> words, const std::string& between) {
   std::string out;
   for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
@@ -145,16 +179,18 @@ std::string joined(std::span<const std::string> words, const std::string& betwee
 }  // namespace
 
 std::optional<std::string_view> launch_flag_values(std::string_view name) {
-  std::string flag = dashed(name);
-  // Miles has SGLang's flags once more for the engines of evaluations, with --no- for each.
-  if (flag.starts_with("no-eval-sglang-")) flag = flag.substr(3);
-  if (flag.starts_with("eval-sglang-")) flag = flag.substr(5);
-  for (const Row& row : kRows) {
-    if (!flag.starts_with(row.prefix)) continue;
-    const std::string rest = " " + flag.substr(row.prefix.size()) + " ";
-    if (row.names.find(rest) != row.names.npos) return row.values;
-  }
-  return std::nullopt;
+  const Row* row = find_row(name);
+  return row == nullptr ? std::nullopt : std::optional(row->values);
+}
+
+bool changes_numbers(const LaunchFlag& flag) {
+  const std::string name = dashed(flag.name);
+  const Refusal* refusal = find_refusal(name);
+  if (refusal != nullptr && is_honoured(*refusal, flag)) return false;
+  const Row* row = find_row(name);
+  // What evaluations compute is no part of a run.
+  const bool evaluates = name.starts_with("eval-") || name.starts_with("no-eval-");
+  return row != nullptr && row->what == kNumbers && !evaluates;
 }
 
 std::vector<std::string> join_launch_flags(
@@ -185,7 +221,7 @@ std::string refused_launch_flags(std::span<const LaunchFlag> flags, Reach reach,
     const Refusal* refusal = find_refusal(dashed(flag.name));
     if (refusal == nullptr || refusal->reach > reach) continue;
     if (rewards_given && refusal->reason == kReward) continue;
-    if (!flag.value.empty() && has_word(refusal->honoured, flag.value)) continue;
+    if (is_honoured(*refusal, flag)) continue;
     out += (out.empty() ? "--" : "; --") + flag.name +
            (flag.value.empty() ? "" : " " + flag.value) + ": " + std::string(refusal->reason);
   }

@@ -36,4 +36,9 @@ struct LaunchFlag {
 std::string refused_launch_flags(std::span<const LaunchFlag> flags, Reach reach,
                                  bool rewards_given);
 
+/// Whether a flag says what the launcher's run computes (precision, architecture, kernels, where
+/// its weights and samples come from) and nothing here follows it: a replay of that run judges what
+/// came of it.
+bool changes_numbers(const LaunchFlag& flag);
+
 }  // namespace rlreplay::replay

@@ -211,22 +211,39 @@ class LaunchScripts(Case):
     def names(self, words):
         return {word.split("=")[0] for word in words if word.startswith("--")}
 
+    def listed(self, text, said):
+        line = next(line for line in text.splitlines() if said in line)
+        return set(line.split(": ")[-1].split(", "))
+
     def ignored(self, text):
-        line = next(line for line in text.splitlines() if "ignored: " in line)
-        return set(line.split("ignored: ")[1].split(", "))
+        return self.listed(text, "ignored: ")
+
+    def numbers(self, text):
+        return self.listed(text, "numbers of the launch script's run, not followed")
 
     def test_a_script_runs_as_it_is(self):
         dump = self.folder / "captured"
         said = self.said("capture", "--hf-checkpoint", "demo", *SCRIPT, *FOLLOWED, *OF_RUN, *JUDGED,
                          "--reward", "exact", "-o", dump)
-        self.assertEqual(self.ignored(said), self.names(SCRIPT + JUDGED))
+        self.assertEqual(self.ignored(said) | self.numbers(said), self.names(SCRIPT + JUDGED))
+        self.assertEqual(self.ignored(said) & self.numbers(said), set())
         shown = self.said("capture", "--resume", "--print-config", "-o", dump)
         for line in ('model: "demo"', 'rollout-stop-token-ids: "5,6"', "adam-beta2: 0.98",
                      "global-batch-size: 16"):
             self.assertIn(line + "\n", shown)
         # A record's own numbers need no judge, and no batch to be cut.
         said = self.said("objective", "--from", dump, *SCRIPT, *JUDGED, "--global-batch-size", "48")
-        self.assertIn("--num-layers", self.ignored(said))
+        self.assertIn("--num-layers", self.numbers(said))
+        self.assertIn("--use-wandb", self.ignored(said))
+        self.assertIn("--optimizer", self.ignored(said))  # adam is what is done
+
+    def test_what_the_launchers_run_computed_is_named_apart(self):
+        dump, _ = self.capture("apart", "--model", "demo", "--steps", "1", "--rollout-batch-size",
+                               "1", "--n-samples-per-prompt", "2")
+        words = ["--fp8-format", "e4m3", "--grad-reduce-in-bf16", "--init-method-std", "0.02"]
+        said = self.said("train", dump, *words, "--use-wandb")
+        self.assertEqual(self.numbers(said), self.names(words))
+        self.assertEqual(self.ignored(said), {"--use-wandb"})
 
     def test_what_would_give_other_numbers_is_refused_at_once(self):
         words = ["--optimizer", "muon", "--attention-dropout", "0.1", "--loss-type", "sft_loss",

@@ -78,10 +78,11 @@ void RunFlags::add(CLI::App& verb, std::span<const Section> sections,
 
 void RunFlags::check_launch_flags(Reach reach) const {
   std::vector<LaunchFlag> flags;
-  std::string names;
+  std::string numbers, ignored;
   for (const std::string& word : verb_->remaining()) {
     const size_t end = std::min(word.find('='), word.size());
     flags.push_back({word.substr(2, end - 2), word.substr(std::min(end + 1, word.size()))});
+    std::string& names = changes_numbers(flags.back()) ? numbers : ignored;
     names += (names.empty() ? "" : ", ") + word.substr(0, end);
   }
   const bool rewards =
@@ -90,7 +91,13 @@ void RunFlags::check_launch_flags(Reach reach) const {
   if (!refused.empty()) {
     throw Error(ErrorCode::kUsage, "numbers would be others than the launch script's: " + refused);
   }
-  if (!names.empty()) std::cerr << "rlreplay: without effect here, ignored: " << names << '\n';
+  if (!numbers.empty()) {
+    std::cerr
+        << "rlreplay: numbers of the launch script's run, not followed (here the checkpoint says "
+           "the model, and arithmetic is binary32): "
+        << numbers << '\n';
+  }
+  if (!ignored.empty()) std::cerr << "rlreplay: without effect here, ignored: " << ignored << '\n';
 }
 
 RunOptions RunFlags::resolve(RunOptions base, Reach reach) const {
