@@ -10,15 +10,18 @@
 namespace rlreplay::replay {
 namespace {
 
-/// Options of verbs beside those of runs, with a value and without.
+/// Options of verbs beside those of runs, with a value and without. A test holds them to the helps.
+// clang-format off
 constexpr std::string_view kOwnOptions[] = {
-    "-o",           "--output", "--from",   "--format",      "--reward-key",     "--rank",
-    "--config",     "--wrap",   "--tokens", "--samples",     "--sample",         "--groups",
-    "--rollout",    "--step",   "--inject", "--to",          "--plot",           "--tolerance",
-    "--max-tokens", "--tensor", "--worst",  "--temperature", "--weights-version"};
-constexpr std::string_view kOwnFlags[] = {"--resume",       "--force",     "--json",
-                                          "--print-config", "--each-step", "--stop-at-first",
-                                          "--deep",         "--forward",   "--recovered"};
+    "-o", "--output", "--from", "--format", "--reward-key", "--rank", "--config", "--wrap",
+    "--tokens", "--samples", "--sample", "--groups", "--rollout", "--step", "--inject", "--to",
+    "--plot", "--tolerance", "--max-tokens", "--tensor", "--worst", "--temperature",
+    "--weights-version", "--event", "--sort", "--reason", "--tokenizer"};
+constexpr std::string_view kOwnFlags[] = {
+    "--resume", "--force", "--json", "--print-config", "--each-step", "--stop-at-first", "--deep",
+    "--all", "--forward", "--recovered", "--dry-run", "--trust-hashes", "--add-special", "--text",
+    "--decode"};
+// clang-format on
 
 bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();

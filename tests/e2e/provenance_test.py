@@ -60,6 +60,30 @@ class Provenance(Case):
         self.assertEqual(other["environment"]["LANG"], "\\xff")
         self.assertEqual(root(self.program, here), root(self.program, there))
 
+    def test_flags_of_verbs_hide_nothing_behind_them(self):
+        first, _ = self.made("first", None)
+        again = self.folder / "again"
+        result = self.run_program("train", "--all", first, "-o", again)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        command = self.lines("show", again)[0]["unstable"]["command"]
+        self.assertIn(f"train --all '{first}' -o '{again}'", command)
+
+    def test_every_option_of_the_verbs_is_known(self):
+        """The table of recorded commands has what the helps have."""
+        source = (SOURCE / "src/replay/recorded_command.cpp").read_text()
+        known = [set(re.findall(r'"(-[-\w]+)"', source.split(f"{table}[]")[1].split(";")[0]))
+                 for table in ("kOwnOptions", "kOwnFlags")]
+        printed = self.run_program("capture", "--model", "demo", "--print-config").stdout
+        run = {"--" + name for name in re.findall(r"^([\w-]+):", printed, re.M)}
+        run |= {"--hf-checkpoint", "--prompt-data", "--rollouts", "-h", "--help"}
+        verbs = re.findall(r"^  ([a-z]+)  ", self.run_program("--help").stdout, re.M)
+        self.assertGreater(len(verbs), 12)
+        for verb in [[verb] for verb in verbs] + [["golden", "record"], ["golden", "check"]]:
+            text = self.run_program(*verb, "--help").stdout
+            for names, value in re.findall(r"^  (-[-\w]+(?:, ?-[-\w]+)*)( [A-Z]\S*)?(?:  |$)", text, re.M):
+                for name in set(names.replace(" ", "").split(",")) - run - {"--samples"}:
+                    self.assertIn(name, known[0 if value else 1], verb)
+
     def test_the_revision(self):
         """That of the checkout when the program was built; it may have moved on since."""
         _, said = self.made("revision", None)
