@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "src/bisect/metrics.h"
 #include "src/bisect/verdict.h"
@@ -32,12 +33,25 @@ void compare_metric(const Metric& good, const Metric& bad, double tolerance, Dif
   }
 }
 
+/// `largest at sample 7, token 3; mean 0.1, p50 0.05, p99 0.5, 0 of 24 not finite`
+std::string spread_of(const replay::LogProbDifference& d) {
+  std::string text = d.where ? "largest at sample " + std::to_string(d.where->sample) + ", token " +
+                                   std::to_string(d.where->token) + "; "
+                             : std::string();
+  for (const auto& [name, value] : {std::pair("mean", d.mean), {"p50", d.p50}, {"p99", d.p99}}) {
+    text += std::string(name) + " " + MetricValue{value}.describe() + ", ";
+  }
+  return text + std::to_string(d.nonfinite) + " of " + std::to_string(d.tokens) + " not finite";
+}
+
 }  // namespace
 
 std::string Difference::describe() const {
   const std::string place = step ? metric + " at step " + step_name : metric;
-  return place + ": " + bad.describe() + " where the reference has " + good.describe() + " (" +
-         std::to_string(different) + " of " + std::to_string(compared) + " numbers differ)";
+  const std::string text = place + ": " + bad.describe() + " where the reference has " +
+                           good.describe() + " (" + std::to_string(different) + " of " +
+                           std::to_string(compared) + " numbers differ)";
+  return log_probs ? text + "; in that step " + spread_of(*log_probs) : text;
 }
 
 std::string emptiness_of(const Criterion& criterion, const std::vector<Metric>& metrics) {

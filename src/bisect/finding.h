@@ -32,11 +32,11 @@ struct Finding {
   std::vector<Revision> suspects;  // oldest first: the culprit, or those that skips cannot part
   std::optional<Revision> parent;  // of the first suspect: the last good one
   bool confirmed = false;          // the last suspect and the parent were the same in all runs
-  size_t culprit_runs = 0, parent_runs = 0;  // then: in how many
-  size_t not_run = 0;                        // revisions that no run judged
-  std::optional<Outcome::Kind> evidence;     // what was compared
-  std::optional<Judgement> culprit;          // the last suspect's, in the last of its runs
-  std::optional<DumpDifference> drilled;     // of the dumps of the two `sides`
+  size_t culprit_runs = 0, parent_runs = 0;        // then: in how many
+  size_t not_run = 0;                              // revisions that no run judged
+  std::optional<Outcome::Kind> evidence;           // what was compared
+  std::optional<Judgement> culprit;                // the last suspect's, in the last of its runs
+  std::optional<replay::DumpsDifference> drilled;  // of the dumps of the two `sides`
   std::pair<std::string, std::string> sides = {"parent", "culprit"};
   std::string undrilled;  // why not, where they left dumps
 };

@@ -1,10 +1,10 @@
 #include "src/bisect/log_probs.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
-#include <utility>
+#include <optional>
+#include <vector>
 
 #include "src/replay/recorded_step.h"
 
@@ -16,18 +16,13 @@ using replay::RecordedRun;
 using replay::RecordedStep;
 using replay::StepId;
 
-/// A sample of a step and its log-probabilities.
-struct Place {
-  const engine::Sample* sample = nullptr;
-  const std::vector<float>* log_probs = nullptr;
-};
+/// Where a sample with log-probabilities stands in its step.
+using Places = std::map<uint64_t, size_t>;
 
-/// The samples with log-probabilities, by their ids.
-std::map<uint64_t, Place> samples_of(const RecordedStep& step) {
-  std::map<uint64_t, Place> places;
+Places places_of(const RecordedStep& step) {
+  Places places;
   for (size_t i = 0; step.log_probs && i < step.samples.size(); ++i) {
-    const std::vector<float>& values = (*step.log_probs)[i];
-    if (!values.empty()) places.emplace(step.samples[i].id, Place{&step.samples[i], &values});
+    if (!(*step.log_probs)[i].empty()) places.emplace(step.samples[i].id, i);
   }
   return places;
 }
@@ -54,36 +49,54 @@ struct Comparison {
   std::string obstacle;  // why a step cannot be compared
 };
 
-/// NaN agrees with NaN; on one side only, it is infinitely far away.
-double distance(float a, float b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double d = std::fabs(static_cast<double>(a) - static_cast<double>(b));
-  return std::isnan(d) ? std::numeric_limits<double>::infinity() : d;
+/// The samples of a step, with the log-probabilities of both dumps.
+struct Pairs {
+  std::vector<engine::Sample> samples;
+  std::vector<std::vector<float>> good, bad;
+};
+
+/// Nothing where they are not of the same tokens.
+std::optional<Pairs> pairs_of(const RecordedStep& good, const RecordedStep& bad) {
+  const Places in_good = places_of(good), in_bad = places_of(bad);
+  if (in_good.size() != in_bad.size()) return std::nullopt;
+  Pairs pairs;
+  for (const auto& [id, i] : in_good) {
+    const auto at = in_bad.find(id);
+    if (at == in_bad.end()) return std::nullopt;
+    pairs.samples.push_back(good.samples[i]);
+    pairs.good.push_back((*good.log_probs)[i]);
+    pairs.bad.push_back((*bad.log_probs)[at->second]);
+    if (pairs.good.back().size() != pairs.bad.back().size()) return std::nullopt;
+  }
+  return pairs;
 }
 
-void compare_step(const std::map<uint64_t, Place>& good, const std::map<uint64_t, Place>& bad,
-                  Comparison& result, double tolerance, const StepId& step, size_t ordinal) {
-  double largest = 0;
-  for (const auto& [id, a] : good) {
-    const auto b = bad.find(id);
-    if (b == bad.end() || a.log_probs->size() != b->second.log_probs->size() ||
-        good.size() != bad.size()) {
-      result.obstacle = "step " + step.name() + " trained on other samples than the reference";
-      return;
-    }
-    for (size_t t = 0; t < a.log_probs->size(); ++t) {
-      if (a.sample->loss_mask[t] == 0) continue;
+/// How far apart, of a step that differs; a NaN or infinity on one side is infinitely far away.
+void add_worst(const Pairs& pairs, bool nonfinite, const StepId& step, size_t ordinal,
+               Difference& worst) {
+  worst.step = ordinal;
+  worst.step_name = step.name();
+  worst.log_probs = replay::compare_log_probs(pairs.samples, pairs.good, pairs.bad);
+  worst.bad.number = nonfinite ? std::numeric_limits<double>::infinity() : worst.log_probs->max;
+}
+
+void compare_step(const Pairs& pairs, double tolerance, const StepId& step, size_t ordinal,
+                  Comparison& result) {
+  bool differs = false, nonfinite = false;
+  for (size_t i = 0; i < pairs.samples.size(); ++i) {
+    for (size_t t = 0; t < pairs.good[i].size(); ++t) {
+      if (pairs.samples[i].loss_mask[t] == 0) continue;
       ++result.worst.compared;
-      const double d = distance((*a.log_probs)[t], (*b->second.log_probs)[t]);
-      if (d > tolerance) ++result.worst.different;
-      largest = std::max(largest, d);
+      const MetricValue a{pairs.good[i][t]}, b{pairs.bad[i][t]};
+      if (agree(a, b, tolerance)) continue;
+      ++result.worst.different;
+      differs = true;
+      nonfinite = nonfinite || a.nonfinite() || b.nonfinite();
     }
   }
-  if (!(largest > tolerance) || result.differs) return;
+  if (!differs || result.differs) return;
   result.differs = true;
-  result.worst.step = ordinal;
-  result.worst.step_name = step.name();
-  result.worst.bad.number = largest;
+  add_worst(pairs, nonfinite, step, ordinal, result.worst);
 }
 
 }  // namespace
@@ -100,8 +113,12 @@ Judgement judge_log_probs(const Criterion& criterion, const RecordedRun& referen
           "the tokens of rollout " + std::to_string(step.rollout) + " are not the reference's";
       break;
     }
-    compare_step(samples_of(good.at(step)), samples_of(bad.at(step)), result, criterion.tolerance,
-                 step, i);
+    const auto pairs = pairs_of(good.at(step), bad.at(step));
+    if (!pairs) {
+      result.obstacle = "step " + step.name() + " trained on other samples than the reference";
+      break;
+    }
+    compare_step(*pairs, criterion.tolerance, step, i, result);
   }
   if (result.differs) return {Verdict::kBad, result.worst.describe(), result.worst};
   if (!result.obstacle.empty()) return {Verdict::kSkip, result.obstacle};

@@ -1,7 +1,6 @@
 #include "src/bisect/metrics.h"
 
 #include <algorithm>
-#include <bit>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -14,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/json_value.h"
+#include "src/base/same_value.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -87,10 +87,7 @@ std::string MetricValue::describe() const {
 
 bool agree(const MetricValue& a, const MetricValue& b, double tolerance) {
   if (!a.text.empty() || !b.text.empty()) return a.text == b.text;
-  if (std::isnan(a.number) || std::isnan(b.number)) {
-    return std::isnan(a.number) && std::isnan(b.number);
-  }
-  if (std::bit_cast<uint64_t>(a.number) == std::bit_cast<uint64_t>(b.number)) return true;
+  if (same_value(a.number, b.number)) return true;
   return tolerance > 0 && std::isfinite(a.number) && std::isfinite(b.number) &&
          std::fabs(a.number - b.number) <= tolerance;
 }

@@ -9,11 +9,16 @@ namespace rlreplay::bisect {
 using replay::RecordedRun;
 using replay::StepId;
 
-RecordedRun open_whole(const std::string& path) {
+RecordedRun open_ended(const std::string& path) {
   RecordedRun run(path);
   if (!run.dump().sealed() || !run.dump().complete()) {
     throw Error(ErrorCode::kIncomplete, "this dump was not recorded to its end", path);
   }
+  return run;
+}
+
+RecordedRun open_whole(const std::string& path) {
+  RecordedRun run = open_ended(path);
   if (run.steps().empty()) throw Error(ErrorCode::kIncomplete, "this dump holds no step", path);
   for (const StepId& step : run.steps()) {
     if (run.dump().find("train", step.group()).size() > 1) {

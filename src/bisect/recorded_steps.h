@@ -9,8 +9,11 @@
 /// What a search reads of a dump. Errors: also those of the format.
 namespace rlreplay::bisect {
 
-/// Errors: kIncomplete when the dump was not recorded to its end or holds no step, kUnsupported for
-/// one of several ranks.
+/// Errors: kIncomplete when the dump was not recorded to its end.
+replay::RecordedRun open_ended(const std::string& path);
+
+/// A dump whose steps are judged. Errors: also kIncomplete when it holds none, kUnsupported for one
+/// of several ranks.
 replay::RecordedRun open_whole(const std::string& path);
 
 /// The events of a step; before those of a rollout's first step, the rollout's.

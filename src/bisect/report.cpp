@@ -6,7 +6,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/shell_word.h"
-#include "src/replay/difference_report.h"
+#include "src/replay/exchange/diff_report.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -145,12 +145,20 @@ void add_difference(JsonLine& line, const Judgement* judgement) {
   add_value(out, "bad", difference.bad);
   out.integer("different", static_cast<int64_t>(difference.different));
   out.integer("compared", static_cast<int64_t>(difference.compared));
+  out.json("log_probs", difference.log_probs ? to_json(*difference.log_probs) : "null");
   line.json("difference", out.str());
+}
+
+/// What was compared.
+std::string identical_text(const replay::DataDifference& data) {
+  return "identical in " + std::to_string(data.groups) +
+         " rollouts, steps and states: options, samples, columns, scalars, events";
 }
 
 }  // namespace
 
-std::string report_text(const RevisionQuestion& question, const Finding& finding) {
+std::string report_text(const RevisionQuestion& question, const Finding& finding,
+                        replay::ReportLength length) {
   std::string text = "rlbisect: " + headline(finding);
   text += "good       " + revision_line(finding.good);
   text += "bad        " + revision_line(finding.bad);
@@ -168,29 +176,25 @@ std::string report_text(const RevisionQuestion& question, const Finding& finding
   const std::string command = reproduce(question, finding);
   if (!finding.drilled) return text + "reproduce  " + command + "\n";
   return text + "\n" +
-         dumps_text(*finding.drilled, finding.sides.first, finding.sides.second, command);
+         dumps_text(*finding.drilled, finding.sides.first, finding.sides.second, command, length);
 }
 
-std::string dumps_text(const DumpDifference& difference, const std::string& name_a,
-                       const std::string& name_b, const std::string& command) {
-  if (!difference.step.identical()) {
-    return difference_report(difference.step, name_a, name_b, command, difference.report);
+std::string dumps_text(const replay::DumpsDifference& difference, const std::string& name_a,
+                       const std::string& name_b, const std::string& command,
+                       replay::ReportLength length) {
+  if (difference.identical()) {
+    std::string text = identical_text(difference.data) + "\n";
+    for (const std::string& note : difference.notes) text += note + "\n";
+    return text + "\n  " + command + "\n";
   }
-  const std::string compared = std::to_string(difference.compared) + " steps are identical";
-  return compared + (difference.beyond.empty() ? "" : "; " + difference.beyond) + "\n\n  " +
-         command + "\n";
-}
-
-std::string dumps_json(const DumpDifference& difference, const std::string& command) {
-  JsonLine line;
-  line.text("schema", "rlreplay.diff/1").boolean("identical", difference.identical());
-  line.json("causes", replay::causes_json(difference.report.causes));
-  line.json("origin", replay::origin_json(difference.step.origin));
-  difference.report.note.empty() ? line.null("note") : line.text("note", difference.report.note);
-  line.json("fields", replay::fields_json(difference.step.events));
-  difference.beyond.empty() ? line.null("reason") : line.text("reason", difference.beyond);
-  line.integer("steps", static_cast<int64_t>(difference.compared));
-  return line.text("reproduce", command).str();
+  if (difference.origin() == nullptr) {
+    const bool all = length == replay::ReportLength::kAll;
+    return diff_text(difference, diff_verdict(difference), command, all);
+  }
+  const std::string first = first_value_text(difference);
+  return first + (first.empty() ? "" : "\n") +
+         difference_report(difference.events->step, name_a, name_b, command,
+                           {difference.causes, difference.element, length});
 }
 
 std::string report_json(const RevisionQuestion& question, const Finding& finding) {
@@ -210,7 +214,8 @@ std::string report_json(const RevisionQuestion& question, const Finding& finding
   line.number("tolerance", question.criterion.tolerance);
   line.text("good", finding.good.id).text("bad", finding.bad.id);
   add_difference(line, finding.culprit ? &*finding.culprit : nullptr);
-  line.json("origin", finding.drilled ? replay::origin_json(finding.drilled->step.origin) : "null");
+  const replay::Origin* origin = finding.drilled ? finding.drilled->origin() : nullptr;
+  line.json("origin", origin != nullptr ? replay::origin_json(*origin) : "null");
   finding.reason.empty() ? line.null("reason") : line.text("reason", finding.reason);
   return line.text("reproduce", reproduce(question, finding)).str();
 }

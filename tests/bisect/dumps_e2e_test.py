@@ -3,11 +3,15 @@ usage: dumps_e2e_test.py PROGRAM PLANTED_DUMP
 """
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import unittest
 
 from support import SEED, Case
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "e2e"))
+from dump_patch import Array, Patched  # noqa: E402
 
 Case.program, PLANTED_DUMP = map(os.path.abspath, sys.argv[1:3])
 del sys.argv[1:3]
@@ -54,6 +58,26 @@ class Dumps(Case):
                                 ([good, bad, "--metric", "loss", "--tolerance", "1"], 0)):
             result = self.bisect("verdict", *arguments)
             self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+
+    def test_dumps_that_bisection_cannot_judge(self):
+        """Without events, of several ranks, of a part of the other: what is there is compared."""
+        good = Patched(self.write("good"))
+        for units in good.units.values():
+            for name in [name for name in units if "/events/" in name]:
+                del units[name]
+        plain = good.write(self.folder / "no events")
+        self.assertEqual(self.bisect(plain, plain).returncode, 1)
+        result = self.bisect(self.folder / "good", plain)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("holds no events", result.stdout)
+        good.units["train/3-0/rank1.h5"] = {
+            "3-0/scalars": Array(good.at("train/3-0/rank0.h5", "3-0/scalars").values[:1] + 1, "f64",
+                                 [1], {"columns": "grad_norm"})}
+        found = json.loads(self.bisect(plain, good.write(self.folder / "ranks"), "--json").stdout)
+        self.assertEqual(found["first"]["field"], "step/grad_norm")
+        del good.units["train/3-0/rank0.h5"], good.units["train/3-0/rank1.h5"]
+        found = json.loads(self.bisect(plain, good.write(self.folder / "part"), "--json").stdout)
+        self.assertEqual(found["only"], ["step 0 of rollout 3 is only in A"])
 
     def test_folders_that_are_no_dumps(self):
         result = self.bisect(self.folder, self.temporary)

@@ -100,6 +100,16 @@ TEST_CASE("forward_logp_max_diff is over the tokens that count") {
     CHECK(bad.difference->step_name == "0.0");
     CHECK(bad.difference->bad.number == 0.5);
     CHECK(bad.difference->different == 3);
+    const auto& spread = *bad.difference->log_probs;
+    CHECK(spread.where->sample == 9);
+    CHECK(spread.where->token == 1);
+    CHECK(spread.mean == 0.1875);
+    CHECK(spread.p50 == 0);
+    CHECK(spread.p99 == 0.5);
+    CHECK(bad.reason ==
+          "forward_logp_max_diff at step 0.0: 0.5 where the reference has 0 (3 of 8 numbers "
+          "differ); in that step largest at sample 9, token 1; mean 0.1875, p50 0, p99 0.5, 0 of 4 "
+          "not finite");
     CHECK(judge_named(folder, "forward_logp_max_diff", 0.5).difference->step_name == "1.0");
     CHECK(judge_named(folder, "forward_logp_max_diff", 2).verdict == Verdict::kGood);
   }
@@ -107,9 +117,25 @@ TEST_CASE("forward_logp_max_diff is over the tokens that count") {
     auto other = step_data(0);
     other.log_probs->narrow[1] = std::nanf("");
     write(folder.path + "/bad", {other, step_data(1)});
-    CHECK(judge_named(folder, "forward_logp_max_diff", 1e9).verdict == Verdict::kBad);
+    const auto bad = judge_named(folder, "forward_logp_max_diff", 1e9);
+    CHECK(bad.verdict == Verdict::kBad);
+    CHECK(bad.difference->log_probs->nonfinite == 1);
     CHECK(judge_dump({"forward_logp_max_diff", 0}, folder.path + "/bad", folder.path + "/bad")
               .verdict == Verdict::kGood);
+  }
+  SECTION("-0 is not 0") {
+    auto zero = step_data(0), minus = step_data(0);
+    zero.log_probs->narrow[1] = 0.0F;
+    minus.log_probs->narrow[1] = -0.0F;
+    write(folder.path + "/zero", {zero});
+    write(folder.path + "/minus", {minus});
+    const auto judged = [&](double tolerance) {
+      return judge_dump({"forward_logp_max_diff", tolerance}, folder.path + "/zero",
+                        folder.path + "/minus");
+    };
+    CHECK(judged(0).verdict == Verdict::kBad);
+    CHECK(judged(0).difference->different == 1);
+    CHECK(judged(1e-9).verdict == Verdict::kGood);
   }
   SECTION("other tokens have no difference") {
     write(folder.path + "/bad", {step_data(0), step_data(1)}, true, 33);

@@ -506,7 +506,7 @@ class Verdicts(Case):
             "schema": "rlreplay.verdict/1", "verdict": "bad",
             "reason": "a: 1.5 where the reference has 1 (1 of 1 numbers differ)",
             "difference": {"metric": "a", "step": None, "good": 1, "good_bits": "3ff0000000000000", "bad": 1.5,
-                           "bad_bits": "3ff8000000000000", "different": 1, "compared": 1}})
+                           "bad_bits": "3ff8000000000000", "different": 1, "compared": 1, "log_probs": None}})
 
     def test_a_run_of_this_folder(self):
         reference, = self.files('{"loss": 1}')

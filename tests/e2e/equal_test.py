@@ -1,6 +1,6 @@
 """One meaning of equal: `diff` says identical if and only if the content roots are equal, whatever is
 changed; and runs that computed the same have one content root, however they ran.
-usage: equal_test.py RLREPLAY"""
+usage: equal_test.py RLREPLAY RLBISECT"""
 import copy
 import json
 import math
@@ -16,8 +16,8 @@ from dump_patch import STORED, Array, Patched
 from random_dump import random_dump
 from support import FULL, SEED, Case
 
-Case.program = sys.argv[1]
-del sys.argv[1]
+Case.program, Case.rlbisect = sys.argv[1:3]
+del sys.argv[1:3]
 
 DIFFERENT, USAGE, CORRUPT = 1, 2, 3
 SMALL = ("--model", "demo", "--steps", "2", "--rollout-batch-size", "2", "--n-samples-per-prompt",
@@ -44,12 +44,15 @@ class Equal(Case):
         return found
 
     def identical(self, a, b):
-        """What diff says, held to the content roots."""
+        """What diff says, held to the content roots and to what rlbisect says."""
         result = self.run_program("diff", a, b, "--json")
         self.assertIn(result.returncode, (0, DIFFERENT), result.stderr)
         found = json.loads(result.stdout)
         self.assertEqual(found["identical"], result.returncode == 0)
         self.assertEqual(found["identical"], self.content(a) == self.content(b), found)
+        result = self.bisected(a, b, "--json")
+        self.assertEqual(result.returncode, int(found["identical"]), result.stdout)
+        self.assertEqual(json.loads(result.stdout)["first"], found["first"])
         text = self.run_program("diff", a, b).stdout
         self.assertLessEqual(len(text.splitlines()), 20, text)
         for line in text.replace(str(self.folder), "").splitlines():
@@ -413,6 +416,65 @@ class Equal(Case):
                 self.assertFalse(found["within_tolerance"])
                 field, = [f for f in found["fields"] if not f["equal"]]
                 self.assertEqual(field["field"], unit.split("/")[0] + "/" + name.split("/")[1])
+
+    def bisected(self, a, b, *flags):
+        return self.run_program(a, b, *flags, program=self.rlbisect)
+
+    def test_rlbisect_decides_by_what_no_event_shows(self):
+        """And its report names what differs in the order of causes."""
+        result = self.bisected(self.base, Patched(self.base).write(self.folder / "written again"))
+        self.assertEqual(result.returncode, 1, result.stdout)
+        self.assertTrue(result.stdout.startswith("identical in 6 rollouts, steps and states: "
+                                                 "options, samples, columns, scalars, events\n"))
+        for unit, name, field in (
+                ("rollout/1.h5", "1/rewards", "rollout/rewards"),
+                ("rollout/1.h5", "1/log_probs", "rollout/log_probs"),
+                ("train/1-0/rank0.h5", "1-0/advantages", "train/advantages"),
+                ("train/1-0/rank0.h5", "1-0/log_probs", "train/log_probs"),
+                ("train/1-0/rank0.h5", "1-0/scalars", "step/")):
+            with self.subTest(name):
+                dump = copy.deepcopy(self.loaded)
+                dump.at(unit, name).values[-1] += 1
+                other = dump.write(self.folder / "other")
+                result = self.bisected(self.base, other, "--json")
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                found = json.loads(result.stdout)
+                self.assertIs(found["identical"], False)
+                self.assertTrue(found["first"]["field"].startswith(field), found["first"])
+                self.assertEqual(found["reproduce"], f"rlbisect '{self.base}' '{other}'")
+                text = self.bisected(self.base, other).stdout
+                self.assertTrue(text.startswith("differ: 1 "), text)
+                self.assertIn(found["first"]["field"] + " at\n", text)
+                self.assertIn(f"again: rlbisect '{self.base}' '{other}'\n", text)
+
+    def test_rlbisect_says_where_log_probabilities_part(self):
+        dump = copy.deepcopy(self.loaded)
+        unit = dump.units["train/1-0/rank0.h5"]
+        end = int(unit["1-0/offsets"].values[1])
+        unit["1-0/log_probs"].values[end - 1] -= 0.5
+        other = dump.write(self.folder / "other")
+        result = self.bisected("verdict", self.base, other, "--metric", "forward_logp_max_diff",
+                               "--json")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        found = json.loads(result.stdout)
+        sample = int(unit["1-0/sample_id"].values[0])
+        spread = found["difference"]["log_probs"]
+        self.assertEqual(spread["where"], {"sample": sample, "token": end - 1, "rank": 0})
+        self.assertAlmostEqual(spread["max"], 0.5, 6)
+        self.assertEqual((spread["p50"], spread["different"], spread["nonfinite"]), (0, 1, 0))
+        self.assertIn(f"in that step largest at sample {sample}, token {end - 1}; mean ",
+                      found["reason"])
+
+    def test_rlbisect_names_what_differs_before_the_events(self):
+        planted = self.folder / "planted"
+        result = self.run_program("train", "--from", self.base, "-o", planted, "--inject",
+                                  "1.0/forward/0/down/y:0:1")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        dump = Patched(planted)
+        dump.at("train/0-0/rank0.h5", "0-0/log_probs").values[-1] += 1
+        text = self.bisected(self.base, dump.write(self.folder / "both")).stdout
+        self.assertIn("first difference: 1.0/", text)
+        self.assertLess(text.index("train/log_probs at\n"), text.index("first difference: "))
 
     def test_random_changes(self):
         """Whatever is changed, both ways of judging agree; most changes are differences."""

@@ -11,14 +11,15 @@
 #include "src/bisect/report.h"
 #include "src/bisect/verbs/options.h"
 #include "src/bisect/verbs/verb.h"
+#include "src/replay/exchange/diff_report.h"
 #include "src/replay/verbs/command_line.h"
 
 namespace rlreplay::bisect {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Two folders are dumps: nothing is run, and the first event whose inputs agree and values differ
-is named. Other ends are git revisions: each is checked out in a fresh worktree, built and run; the
+    R"(Two folders are dumps: nothing is run, all that is recorded is compared, and the first event
+whose inputs agree and values differ is named. Other ends are git revisions: each is checked out in a fresh worktree, built and run; the
 checkout of the repository is not touched. Both ends are run twice first. The search follows first
 parents and skips what cannot be built or run.
 
@@ -96,10 +97,9 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
       options.repository,       ends.good,        ends.bad,          options.common.recipe,
       options.common.criterion, options.end_runs, options.side_runs, options.output};
   const Interrupt interrupt;
-  Finding finding = find_revision(question, interrupt, print_progress());
-  if (finding.drilled) finding.drilled->report.length = options.length();
+  const Finding finding = find_revision(question, interrupt, print_progress());
   std::cout << (options.common.json ? report_json(question, finding) + "\n"
-                                    : report_text(question, finding));
+                                    : report_text(question, finding, options.length()));
   return exit_code_of(finding.result);
 }
 
@@ -127,16 +127,16 @@ int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App&
                      "--repeat-sides", "--metric", "--tolerance"});
   if (!ignored.empty()) {
     throw Error(ErrorCode::kUsage,
-                "two folders are dumps, of which nothing is run and every recorded event is "
+                "two folders are dumps, of which nothing is run and all that is recorded is "
                 "compared by its bits: leave out " +
                     ignored,
                 ends.good + ".." + ends.bad);
   }
-  DumpDifference difference = compare_dumps(ends.good, ends.bad);
-  difference.report.length = options.length();
+  const replay::DumpsDifference difference = compare_dumps(ends.good, ends.bad);
   const std::string command = "rlbisect " + shell_word(ends.good) + " " + shell_word(ends.bad);
-  std::cout << (options.common.json ? dumps_json(difference, command) + "\n"
-                                    : dumps_text(difference, ends.good, ends.bad, command));
+  std::cout << (options.common.json
+                    ? diff_json(difference, command) + "\n"
+                    : dumps_text(difference, ends.good, ends.bad, command, options.length()));
   return difference.identical() ? kBadExit : kGoodExit;
 }
 

@@ -12,28 +12,28 @@
 
 namespace rlreplay::replay {
 
-/// What `rlreplay diff` found.
+/// What two dumps differ in, and why.
 struct DumpsDifference {
   DataDifference data;
   std::vector<Cause> causes;
-  std::optional<RunDifference> events;           // of two dumps of ours
+  std::optional<RunDifference> events;           // of two captures
   std::string element;                           // how it was found, or why it was not
   std::optional<std::pair<Hash, Hash>> content;  // roots, where the dumps say them themselves
   std::vector<std::string> notes;                // what was not compared, and why
   bool within = false;                           // not identical, but within the tolerances given
 
   bool identical() const { return data.identical; }
+  /// Of the events, where they part; null where they do not, or there are none.
+  const Origin* origin() const {
+    return events && !events->step.identical() ? &*events->step.origin : nullptr;
+  }
 };
 
-/// `differ: 1 option, 2 rollouts, 3 steps`
-std::string diff_verdict(const DumpsDifference& difference);
-
-/// For people: what came first, in the order of causes, in at most 20 lines unless `all` is asked
-/// for. `verdict`: the first line; `command` shows it again.
-std::string diff_text(const DumpsDifference& difference, const std::string& verdict,
-                      const std::string& command, bool all);
-
-/// One line: rlreplay.diff/1.
-std::string diff_json(const DumpsDifference& difference);
+/// Compares all that is part of the content of two dumps, and says what caused the difference, in
+/// the order of causes, and where in the run it begins: events of the first step that differs, with
+/// the element where it can be computed.
+/// Errors: those of compare_data; FormatError for a record that says something else than its unit.
+DumpsDifference compare_dumps(const RecordedRun& a, const RecordedRun& b,
+                              const DiffOptions& options = {});
 
 }  // namespace rlreplay::replay

@@ -1,4 +1,4 @@
-#include "src/replay/verbs/diff_report.h"
+#include "src/replay/exchange/diff_report.h"
 
 #include <algorithm>
 #include <cmath>
@@ -141,14 +141,9 @@ std::string fields_text(const DataDifference& data, bool all, size_t lines) {
   return out;
 }
 
-const Origin* origin_of(const DumpsDifference& difference) {
-  const bool known = difference.events && !difference.events->step.identical();
-  return known ? &*difference.events->step.origin : nullptr;
-}
-
 /// Whether the first value that differs says more than causes and events do.
 bool first_matters(const DumpsDifference& difference) {
-  const Origin* origin = origin_of(difference);
+  const Origin* origin = difference.origin();
   if (origin == nullptr) return true;
   if (!difference.data.first || data_differs(difference.causes)) return false;
   const ValueDifference& first = *difference.data.first;
@@ -191,12 +186,16 @@ std::string diff_verdict(const DumpsDifference& difference) {
   return "differ: " + out;
 }
 
+std::string first_value_text(const DumpsDifference& difference) {
+  return first_matters(difference) ? first_text(difference.data) : std::string();
+}
+
 std::string diff_text(const DumpsDifference& difference, const std::string& verdict,
                       const std::string& command, bool all) {
   std::string out = verdict + "\n", end = end_text(difference);
   if (difference.identical()) return out + end;
   out += only_text(difference.data.only, all);
-  if (origin_of(difference) != nullptr) {
+  if (difference.origin() != nullptr) {
     const ReportOptions report{difference.causes, difference.element,
                                all ? ReportLength::kAll : ReportLength::kBrief};
     out += difference_report(difference.events->step, "A", "B", command, report);
@@ -204,12 +203,12 @@ std::string diff_text(const DumpsDifference& difference, const std::string& verd
     out += causes_text(difference.causes, all ? SIZE_MAX : kCauseLines);
     end += "again: " + command + "\n";
   }
-  if (all || first_matters(difference)) out += first_text(difference.data);
+  out += all ? first_text(difference.data) : first_value_text(difference);
   const size_t used = lines_of(out) + lines_of(end);
   return out + fields_text(difference.data, all, kLines - std::min(kLines, used)) + end;
 }
 
-std::string diff_json(const DumpsDifference& compared) {
+std::string diff_json(const DumpsDifference& compared, const std::string& command) {
   const DataDifference& difference = compared.data;
   const RunDifference events = compared.events.value_or(RunDifference{});
   const auto option = [](const OptionDifference& o) {
@@ -235,7 +234,7 @@ std::string diff_json(const DumpsDifference& compared) {
       .integer("bytes_read", static_cast<int64_t>(difference.bytes_read));
   compared.content ? out.text("content_a", compared.content->first.hex()) : out.null("content_a");
   compared.content ? out.text("content_b", compared.content->second.hex()) : out.null("content_b");
-  return out.str();
+  return out.text("reproduce", command).str();
 }
 
 }  // namespace rlreplay::replay
