@@ -1,0 +1,84 @@
+"""scripts/check_documents finds each kind of name that leads nowhere, and no other."""
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/check_documents"
+
+CLEAN = {
+    "README.md": "[a page](docs/page.md#words), [a place](https://example.org/none.md), `src/run.h:12`",
+    "docs/page.md": "Back to [README](../README.md). `run.h`, `src/*.h`, `src/{run,stop}.h`.\n\n"
+                    "```\n$ scripts/go --fast src/run.h  # as docs/none says\n```\n"
+                    "`[no](link.md)`, `docs/NAME/<n>`, `ctest -R go_test`, `A=1 scripts/go --fast`\n",
+    "build/old.md": "[gone](gone.md)",
+    "src/run.h": "",
+    "src/stop.h": "",
+    "scripts/go": "case $1 in --fast) ;; esac",
+    "tests/CMakeLists.txt": "rlreplay_test(go_test SOURCES go_test.cpp)\n",
+}
+
+# text planted at the end of docs/page.md, words of the line that must be printed
+PLANTED = [
+    ("[a page](page2.md)", "docs/page.md:8: the link page2.md leads nowhere"),
+    ("`src/gone.h`", "there is no src/gone.h"),
+    ("`RUN=1 src/gone.h -x`", "there is no src/gone.h"),
+    ("`src/*.cpp`", "there is no src/*.cpp"),
+    ("`src/{run,gone}.h`", "there is no src/{run,gone}.h"),
+    ("`gone.h`", "no file of the tree is called gone.h"),
+    ("    src/gone.h", "there is no src/gone.h"),
+    ("`scripts/go --slow`", "scripts/go has no --slow"),
+    ("`ctest --test-dir build -R gone_test`", "there is no test gone_test"),
+    ("`0000000 Begin`", "there is no commit 0000000 Begin"),
+]
+
+
+class CheckDocuments(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.root = pathlib.Path(self.folder.name)
+        for path, text in CLEAN.items():
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_text(text)
+        self.git("init", "-q")
+        self.git("add", ".")
+        self.git("commit", "-q", "-m", "Begin a tree")
+
+    def git(self, *words):
+        who = ["-c", "user.name=a test", "-c", "user.email=test@example.org",
+               "-c", "commit.gpgsign=false"]
+        return subprocess.run(["git", "-C", self.root, *who, *words], check=True, text=True,
+                              capture_output=True).stdout
+
+    def check(self):
+        return subprocess.run([SCRIPT, self.root], text=True, capture_output=True)
+
+    def plant(self, text):
+        with open(self.root / "docs/page.md", "a") as page:
+            page.write("\n" + text + "\n")
+
+    def test_a_sound_tree_passes(self):
+        self.plant("`" + self.git("log", "--format=%H").strip()[:7] + " Begin a tree`")
+        result = self.check()
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_each_planted_name_is_found_alone(self):
+        page = (self.root / "docs/page.md").read_text()
+        for text, words in PLANTED:
+            with self.subTest(text):
+                (self.root / "docs/page.md").write_text(page)
+                self.plant(text)
+                result = self.check()
+                self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+                self.assertIn(words, result.stdout)
+                self.assertIn("check_documents: 1 missing", result.stdout)
+
+    def test_a_commit_is_not_judged_where_there_is_no_history(self):
+        subprocess.run(["rm", "-rf", self.root / ".git"], check=True)
+        self.plant("`0000000 Begin`")
+        self.assertEqual(self.check().returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
