@@ -267,6 +267,33 @@ class Recorded(Case):
         prompts = check(advantages(samples), code=1)
         self.assertEqual(settings(prompts), ["a group of each prompt"])
 
+    def test_whitening_in_binary32_is_named(self):
+        dump, _ = self.capture("close", *DEMO, "--steps", "1")
+        path, lines, _ = self.exported(dump)
+        rewards, rows = {}, [row for row in lines if row["schema"] == "rlreplay.train/1"]
+        for row in lines:
+            if row["schema"] == "rlreplay.sample/1":
+                row["reward"] = rewards[row["sample_id"]] = f32(1 + row["sample_id"] * 2.0 ** -14)
+        self.drop_losses(lines)
+        flat = [rewards[r["sample_id"]] for r in rows for m in r["loss_mask"] if m]
+        n = len(flat)
+        mean, square = f32(math.fsum(flat) / n), f32(math.fsum(x * x for x in flat) / n)
+        square = f32(square + 2.0 ** -23)  # as sums in another order may end
+        scale = 1 / math.sqrt((square - f32(mean * mean)) * n / (n - 1) + 1e-8)
+
+        def check(spoil=0):
+            for row in rows:
+                x, tokens = rewards[row["sample_id"]], len(row["loss_mask"])
+                row["reward"], row["returns"] = x, [x] * tokens
+                row["advantages"] = [f32((x - mean) * scale)] * tokens
+            rows[0]["advantages"][-1] += spoil
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            return self.lines("objective", "--from", path, "--normalize-advantages",
+                              "--advantage-estimator", "reinforce_plus_plus", code=1)[0]
+
+        self.assertEqual(settings(check()), ["--normalize-advantages in binary32"])
+        self.assertEqual(settings(check(0.01)), [])
+
     def test_only_the_total_loss_needs_the_entropy(self):
         dump, _ = self.capture("no entropy", *DEMO, "--steps", "1", "--entropy-coef", "0.1")
         path, lines, _ = self.exported(dump)

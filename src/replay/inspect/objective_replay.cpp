@@ -1,6 +1,7 @@
 #include "src/replay/inspect/objective_replay.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "format/foreign/context_slices.h"
@@ -13,6 +14,9 @@ namespace {
 using engine::Sample;
 using engine::SampleTargets;
 using Columns = std::vector<std::vector<float>>;
+
+/// How far sums of many numbers in binary32 lie from the exact ones, of their size.
+constexpr double kSums32 = 0x1p-19;
 
 /// A sample without its tokens' ids, which the objective does not read.
 Sample slim(const Sample& s) {
@@ -184,6 +188,7 @@ class Training {
   }
 
   void whiten(engine::TokenValues& values) const {
+    if (setting_.whiten_binary32 && whiten_as_recorded(values)) return;
     if (setting_.whitening_ranks > 1) return whiten_by_rank(values);
     if (!setting_.whiten_each_step) return engine::whiten(samples_, values);
     size_t begin = 0;
@@ -194,6 +199,73 @@ class Training {
       std::ranges::move(part, values.begin() + static_cast<ptrdiff_t>(begin));
       begin = end;
     }
+  }
+
+  /// With the mean and the scale that the recorded advantages imply, where these lie as near the
+  /// exact ones as sums in binary32 do. Otherwise false, and nothing is changed.
+  bool whiten_as_recorded(engine::TokenValues& values) const {
+    if (!is_recorded(&RecordedStep::advantages)) return false;
+    engine::TokenValues from = values;
+    // But for GAE and distillation returns are the advantages before they are whitened.
+    const bool same = config_.estimator != engine::Estimator::kPpo && !config_.opd_kl_coef;
+    if (same && is_recorded(&RecordedStep::returns)) {
+      from = recorded(&RecordedStep::returns);
+    }
+    const Moments of = moments(from, recorded(&RecordedStep::advantages));
+    const double scale = of.covariance / of.variance, mean = of.mean - of.image / scale;
+    const double variance = 1 / (scale * scale) - 1e-8;
+    const double slack = kSums32 * (of.mean * of.mean + of.variance + 1e-8);
+    const bool near = std::abs(mean - of.mean) <= kSums32 * (std::abs(of.mean) + of.deviation()) &&
+                      std::abs(variance - of.variance) <= slack;
+    if (!near || !(scale > 0)) return false;
+    for (size_t i = 0; i < values.size(); ++i) {
+      for (size_t t = 0; t < values[i].size(); ++t) values[i][t] = (from[i][t] - mean) * scale;
+    }
+    return true;
+  }
+
+  /// Of unmasked tokens: a column x, and what it became.
+  struct Moments {
+    double mean = 0, image = 0, variance = 0, covariance = 0;
+    double deviation() const { return std::sqrt(variance); }
+  };
+
+  Moments moments(const engine::TokenValues& x, const engine::TokenValues& image) const {
+    Moments out;
+    double n = 0;
+    const auto each = [&](const auto& take) {
+      for (size_t i = 0; i < samples_.size(); ++i) {
+        for (size_t t = 0; t < x[i].size(); ++t) {
+          if (samples_[i].loss_mask[t] != 0) take(x[i][t], image[i][t]);
+        }
+      }
+    };
+    each([&](double a, double b) { ++n, out.mean += a, out.image += b; });
+    out.mean /= n;
+    out.image /= n;
+    each([&](double a, double b) {
+      out.variance += (a - out.mean) * (a - out.mean);
+      out.covariance += (a - out.mean) * (b - out.image);
+    });
+    out.variance /= std::max(1.0, n - 1);
+    out.covariance /= std::max(1.0, n - 1);
+    return out;
+  }
+
+  bool is_recorded(TokenColumn RecordedStep::*column) const {
+    return std::ranges::all_of(rollout_.steps, [&](const RecordedStep& step) {
+      return is_whole(step.*column, step.samples);
+    });
+  }
+
+  /// Of all samples of the steps in a row.
+  engine::TokenValues recorded(TokenColumn RecordedStep::*column) const {
+    engine::TokenValues out;
+    for (const RecordedStep& step : rollout_.steps) {
+      for (const std::vector<float>& row : *(step.*column))
+        out.emplace_back(row.begin(), row.end());
+    }
+    return out;
   }
 
   /// Each rank of context parallelism whitens the slices that it holds by itself.

@@ -84,6 +84,13 @@ void add_whitening(Variants& out, const S& from) {
                    s.options.normalize_advantages = true;
                    s.whiten_each_step = true;
                  }});
+  out.push_back({"--normalize-advantages in binary32",
+                 "slime and Miles take the variance as E[x^2] - E[x]^2 of binary32 sums: of values "
+                 "that lie close together few digits of it are left",
+                 [](S& s) {
+                   s.options.normalize_advantages = true;
+                   s.whiten_binary32 = true;
+                 }});
   for (const int64_t ranks : {2, 4, 8}) {
     out.push_back({"--normalize-advantages within each of " + std::to_string(ranks) +
                        " ranks of context parallelism",

@@ -23,6 +23,7 @@ struct ObjectiveSetting {
   uint64_t group_size = 0;        // of kConsecutive
   int64_t whitening_ranks = 1;    // ranks of context parallelism, each with its own statistics
   bool whiten_each_step = false;  // else over the rollout
+  bool whiten_binary32 = false;   // with the statistics that the record implies
   Denominators denominators = Denominators::kStep;
   bool early_term = false;  // the recorded policy_loss is that before OPSM and TIS
 };
