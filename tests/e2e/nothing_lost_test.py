@@ -319,7 +319,7 @@ class Signals(Program):
         pid = self.here / "pid"
         script = self.here / "run.sh"
         script.write_text(f"#!/bin/bash\nsleep 700 &\necho $! > '{pid}.new'; mv '{pid}.new' '{pid}'\n"
-                          'trap "" TERM\nwait\ntrue "$@"\nexit 3\n')
+                          'trap "" TERM\nwait\npython3 -c 0 "$@"\nexit 3\n')
         script.chmod(0o755)
         process = self.start("capture", "--wrap", "slime", "-o", self.here / "dump", "--", script)
         wait_for(pid.exists)
