@@ -4,6 +4,8 @@ usage: replay_test.py RLREPLAY RLBISECT
 """
 import json
 import os
+import pathlib
+import subprocess
 import sys
 import unittest
 
@@ -69,6 +71,18 @@ class OwnDumps(Replay):
         path, report = self.replayed("planted", "--stop-at-first", "--inject",
                                      "1.0/backward/0/down/dx:5:1", code=1)
         self.assertEqual((report["complete"], report["problems"]), (True, []))
+
+    def test_the_printed_command_shows_it_again_in_a_shell(self):
+        flags = ["--steps", "1..2", "--inject", "1.0/backward/0/down/dx:5:1"]
+        said = self.run_program("train", self.dump, *flags)
+        self.assertEqual(said.returncode, 1, said.stderr)
+        command = [line for line in said.stdout.splitlines() if "rlreplay train" in line][-1]
+        self.assertIn(" --steps 1..2 ", command)
+        path = f"{pathlib.Path(self.program).resolve().parent}:{os.environ['PATH']}"
+        again = subprocess.run(command, shell=True, capture_output=True, text=True,
+                               env={**os.environ, "PATH": path})
+        self.assertEqual(again.returncode, 1, again.stderr)
+        self.assertIn("first difference: 1.0/backward/0/down/dx", again.stdout)
 
     def test_where_a_replay_begins_is_said(self):
         dump, _ = self.capture("all", *DEMO, "--weights", "all")

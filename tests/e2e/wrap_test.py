@@ -154,6 +154,7 @@ class Wrap(support.Case):
         error = json.loads(result.stdout.splitlines()[-1])["error"]["message"]
         self.assertIn("ended with exit code 3", error)
         self.assertIn("rlreplay import", error)
+        self.assertIn(f" -o '{self.dump}'", error)
         self.assertFalse(self.dump.exists())
         again = self.wrap("slime")
         self.assertEqual(again.returncode, 2)
