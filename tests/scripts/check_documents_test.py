@@ -10,11 +10,12 @@ CLEAN = {
     "README.md": "[a page](docs/page.md#words), [a place](https://example.org/none.md), `src/run.h:12`",
     "docs/page.md": "Back to [README](../README.md). `run.h`, `src/*.h`, `src/{run,stop}.h`.\n\n"
                     "```\n$ scripts/go --fast src/run.h  # as docs/none says\n```\n"
-                    "`[no](link.md)`, `docs/NAME/<n>`, `ctest -R go_test`, `A=1 scripts/go --fast`\n",
+                    "`[no](link.md)`, `docs/NAME.md`, `scripts/on --fast`, `ctest -R go_test`, `A=1 scripts/go --fast`\n",
     "build/old.md": "[gone](gone.md)",
     "src/run.h": "",
     "src/stop.h": "",
     "scripts/go": "case $1 in --fast) ;; esac",
+    "scripts/on": 'exec scripts/go "$@"\n',
     "tests/CMakeLists.txt": "rlreplay_test(go_test SOURCES go_test.cpp)\n",
 }
 
