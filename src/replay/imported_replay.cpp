@@ -149,10 +149,6 @@ class ImportedReplay {
       if (next_ > plan_.last) break;
       run_rollout(rollout);
     }
-    const bool short_of = plan_.last != INT64_MAX && next_ <= plan_.last;
-    if (taken_ && !short_of) return;
-    if (next_ > 0) check_steps(plan_, static_cast<size_t>(next_), record_.path());
-    throw Error(ErrorCode::kUsage, "the dump holds no samples to train on", record_.path());
   }
 
  private:
@@ -230,7 +226,6 @@ class ImportedReplay {
     if (outcome.recorded->rewards < outcome.recorded->samples) outcome.reward.reset();
     outcome.replay_vs_record = compare(outcome, recorded, p);
     observer_.step(outcome, samples, targets);
-    taken_ = true;
   }
 
   /// The step's log-probabilities against the recorded ones of the same policy: those of the step,
@@ -255,16 +250,18 @@ class ImportedReplay {
   Trainer& trainer_;
   RunObserver& observer_;
   int64_t next_ = 0;  // index of the next step
-  bool taken_ = false;
 };
 
 }  // namespace
 
-Workload imported_workload(const RecordedRun& record, const RunOptions& options) {
+Workload imported_workload(const RecordedRun& record, const RunOptions& options,
+                           const ReplayPlan& plan) {
   Workload out;
+  size_t steps = 0;
   for (const int64_t id : recorded_rollouts(record)) {
     const RecordedRollout rollout = read_recorded_rollout(record, id);
     for (const Part& p : parts_of(rollout, options)) {
+      ++steps;
       out.step_samples = std::max(out.step_samples, static_cast<int64_t>(p.count));
       for (const Sample& s : part(rollout.steps[p.step].samples, p)) {
         out.longest_prompt = std::max(out.longest_prompt, s.prompt_length);
@@ -273,6 +270,10 @@ Workload imported_workload(const RecordedRun& record, const RunOptions& options)
       }
     }
   }
+  if (steps == 0) {
+    throw Error(ErrorCode::kUsage, "the dump holds no samples to train on", record.path());
+  }
+  check_steps(plan, steps, record.path());
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/wrap.h"
 
@@ -100,10 +101,12 @@ void ReplaySummary::add(const ReplayedStep& step) {
 }
 
 std::string summary_text(const ReplaySummary& summary, const std::string& dump, size_t steps) {
-  std::string what = std::to_string(summary.steps) + " of " + std::to_string(steps) +
-                     (steps == 1 ? " step of " : " steps of ") + dump + ": " +
-                     std::to_string(summary.events) + " events by digest, " +
-                     std::to_string(summary.values) + " numbers by bits";
+  std::string what =
+      std::to_string(summary.steps) + " of " + counted(steps, "step") + " of " + dump;
+  if (summary.judged()) {
+    what += ": " + counted(summary.events, "event") + " by digest, " +
+            counted(summary.values, "number") + " by bits";
+  }
   if (!summary.not_compared.empty()) {
     what += "; not compared:";
     for (const std::string& name : summary.not_compared) what += " " + name;
@@ -118,9 +121,7 @@ std::string summary_json(const ReplaySummary& summary, const std::string& dump, 
                          const std::string& incomplete) {
   JsonLine out, largest;
   out.text("schema", "rlreplay.replay/1").text("dump", dump);
-  // Of an imported dump nothing is called the same.
-  const bool judged = summary.events + summary.values > 0;
-  judged ? out.boolean("identical", summary.identical()) : out.null("identical");
+  summary.judged() ? out.boolean("identical", summary.identical()) : out.null("identical");
   out.integer("steps", summary.steps).integer("different", summary.different);
   out.integer("recorded_steps", static_cast<int64_t>(steps));
   out.integer("events", summary.events).integer("values", summary.values);

@@ -172,6 +172,21 @@ class Imported(support.Case):
         self.assertIn("not the first of its rollout", refused[-1]["error"]["message"])
         refused = self.replay(rows, "--steps", "9", code=2)
         self.assertIn("has 4 steps", refused[-1]["error"]["message"])
+        for steps in ("0..9", "3..9"):  # before any step is taken
+            refused = self.replay(rows, "--steps", steps, code=2)
+            self.assertEqual(len(refused), 1)
+
+    def test_whose_weights_and_rate_a_step_is_taken_with_is_said(self):
+        self.replay(self.captures["2"][0])
+        train = ("train", self.folder / "imported", "--model", self.model)
+        late = self.run_program(*train, *OBJECTIVE, "--steps", "1.0")
+        self.assertEqual(late.returncode, 0, late.stderr)
+        self.assertIn("those of --model are taken as before the first step of --steps 1.0",
+                      late.stderr)
+        self.assertNotIn("by bits", late.stdout)
+        other = self.run_program(*train, "--lr", "1e-5")
+        self.assertEqual(other.returncode, 1, other.stderr)
+        self.assertIn("step 0.0 was taken with lr 0.001, here with 1e-05", other.stderr)
 
     def test_what_is_missing_is_said(self):
         rows, _ = self.captures["1"]
@@ -187,7 +202,8 @@ class Imported(support.Case):
         result = self.run_program("train", "--from", self.folder / "imported")
         self.assertEqual(result.returncode, 2)
         self.assertIn("give --model", result.stderr)
-        text = self.run_program("train", "--from", self.folder / "imported", "--model", self.model)
+        text = self.run_program("train", "--from", self.folder / "imported", "--model", self.model,
+                                *OBJECTIVE)
         self.assertEqual(text.returncode, 0, text.stderr)
         self.assertIn("not recorded: weights", text.stdout)
 

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 
 #include "src/base/error.h"
+#include "src/base/shortest.h"
+#include "src/base/wrap.h"
 #include "src/replay/config_file.h"
 #include "src/replay/imported_replay.h"
 #include "src/replay/imported_samples.h"
@@ -18,6 +21,16 @@ namespace {
 /// less likely by a factor of e, where engines differ by hundredths.
 constexpr double kForeignModel = 1;
 
+/// Rates that lie farther apart, relative to the recorded one, are not of one schedule: what is
+/// left is how a trainer rounds its schedule and its record.
+constexpr double kSameRate = 1e-6;
+
+/// The first step whose recorded learning rate is not the replay's.
+struct OtherRate {
+  StepId step;
+  double record = 0, replay = 0;
+};
+
 /// Prints the steps, and counts what of them was recorded.
 class ImportedPrinter : public Printer {
  public:
@@ -33,6 +46,7 @@ class ImportedPrinter : public Printer {
     total_.masks += r.masks;
     total_.shaped_rewards += r.shaped_rewards;
     summary_.add(outcome);
+    take_rate(outcome);
     // Later steps lie apart for what training does, too.
     if (summary_.steps > 1) return;
     const auto& apart =
@@ -40,13 +54,21 @@ class ImportedPrinter : public Printer {
     if (apart) mean_ = apart->mean;
   }
 
-  /// Whether the first step's log-probabilities can be this model's.
-  bool plausible() const { return mean_ <= kForeignModel; }
-
-  void warn() const {
-    std::cerr << "rlreplay: warning: the log-probabilities of the first step lie " << mean_
-              << " from the recorded ones on average, more than " << kForeignModel
-              << ": is this the model that wrote it?\n";
+  /// Says on standard error what cannot be if model and options are the recorded run's. Returns
+  /// whether nothing was.
+  bool warn() const {
+    const bool foreign = mean_ > kForeignModel;
+    if (foreign) {
+      std::cerr << "rlreplay: warning: the log-probabilities of the first step lie " << mean_
+                << " from the recorded ones on average, more than " << kForeignModel
+                << ": is this the model that wrote it?\n";
+    }
+    if (rate_) {
+      std::cerr << "rlreplay: warning: step " << rate_->step.name() << " was taken with lr "
+                << shortest_of(rate_->record) << ", here with " << shortest_of(rate_->replay)
+                << ": give --lr and the schedule as the run had them\n";
+    }
+    return !foreign && !rate_;
   }
 
   void finish(const RecordedRun& record, bool json) const {
@@ -57,23 +79,35 @@ class ImportedPrinter : public Printer {
       return;
     }
     std::cout << incomplete_line(record, record.path());
-    const auto of = [&](int64_t n) {
-      return std::to_string(n) + " of " + std::to_string(total_.samples);
-    };
-    std::cout << "taken from the record: advantages of " << of(total_.advantages)
-              << " samples, old log-probabilities of " << of(total_.old_log_probs) << ", masks of "
-              << of(total_.masks);
-    if (total_.shaped_rewards > 0) {
-      std::cout << ", shaped rewards of " << of(total_.shaped_rewards) << " for their advantages";
-    }
-    std::cout << "; the rest was computed\n";
+    std::cout << wrapped(taken_text(), 80, 2) << '\n';
     std::cout << "not recorded: weights; so no step is called the same or another\n"
               << summary_text(summary_, record.path(), record.steps().size());
   }
 
  private:
+  void take_rate(const StepOutcome& outcome) {
+    if (rate_ || !outcome.record || !outcome.record->lr) return;
+    const double record = *outcome.record->lr;
+    if (std::abs(outcome.lr - record) <= kSameRate * std::abs(record)) return;
+    rate_ = {{outcome.rollout_id, outcome.step_id}, record, outcome.lr};
+  }
+
+  std::string taken_text() const {
+    const auto of = [&](int64_t n) {
+      return std::to_string(n) + " of " + std::to_string(total_.samples);
+    };
+    std::string out = "taken from the record: advantages of " + of(total_.advantages) +
+                      " samples, old log-probabilities of " + of(total_.old_log_probs) +
+                      ", masks of " + of(total_.masks);
+    if (total_.shaped_rewards > 0) {
+      out += ", shaped rewards of " + of(total_.shaped_rewards) + " for their advantages";
+    }
+    return out + "; the rest was computed";
+  }
+
   RecordedInputs total_;
   ReplaySummary summary_;
+  std::optional<OtherRate> rate_;
   double mean_ = 0;  // distance to the recorded log-probabilities, of the first step
 };
 
@@ -117,16 +151,21 @@ int train_imported(const TrainArguments& arguments, const RecordedRun& record,
   if (!arguments.steps.empty()) parse_steps(arguments.steps, record.steps(), plan);
   Machine machine(options);
   const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
-  const Workload workload = imported_workload(record, options);
+  const Workload workload = imported_workload(record, options, plan);
   Trainer trainer(machine.runtime(), options, *model, workload);
+  if (plan.first > 0) {
+    std::cerr << "rlreplay: the dump holds no weights: those of --model are taken as before the "
+                 "first step of --steps "
+              << arguments.steps << '\n';
+  }
   ImportedPrinter printer(arguments.json, options, trainer, machine.pool());
   replay_imported(record, options, plan, workload, trainer, printer);
   printer.finish(record, arguments.json);
-  if (!printer.plausible()) printer.warn();
+  const bool possible = printer.warn();
   if (!options.save.empty()) {
     model->save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
   }
-  return printer.plausible() ? 0 : 1;
+  return possible ? 0 : 1;
 }
 
 }  // namespace rlreplay::replay
