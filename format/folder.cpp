@@ -34,25 +34,42 @@ Descriptor open_at(int folder, const std::string& name, int flags, int mode = 0)
   return Descriptor(descriptor);
 }
 
-void list_into(int folder, const std::string& prefix, size_t most, int depth,
-               std::vector<std::string>& out) {
-  constexpr int kMaxDepth = 6;
-  std::unique_ptr<DIR, int (*)(DIR*)> entries(fdopendir(dup(folder)), closedir);
-  if (!entries) throw failed("list a folder", prefix);
+using Listing = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+Listing list_entries(int folder, const std::string& where) {
+  Descriptor copy(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
+  Listing entries(copy ? fdopendir(copy.get()) : nullptr, closedir);
+  if (!entries) throw failed("list the folder", where);
+  copy.release();  // the listing closes it
   rewinddir(entries.get());
+  return entries;
+}
+
+/// What lies below a folder; `root` is what errors name before `prefix`.
+void list_into(int folder, const std::string& root, const std::string& prefix, size_t most,
+               int depth, std::vector<std::string>& out) {
+  constexpr int kMaxDepth = 6;
+  const Listing entries = list_entries(folder, root + prefix);
   while (const dirent* entry = readdir(entries.get())) {
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
     const Descriptor inner = depth < kMaxDepth ? open_at(folder, name, kFolderFlags) : Descriptor();
     if (inner) {
-      list_into(inner.get(), prefix + name + "/", most, depth + 1, out);
-    } else if (out.size() < most) {
-      out.push_back(prefix + name);
-    } else {
+      list_into(inner.get(), root, prefix + name + "/", most, depth + 1, out);
+      continue;
+    }
+    if (depth < kMaxDepth) {
+      if (errno == ENOENT) continue;  // it vanished meanwhile
+      if (!is_link_or_loop(errno) && errno != EACCES) {
+        throw failed("look at", root + prefix + name);
+      }
+    }
+    if (out.size() >= most) {
       throw Error(ErrorCode::kUnsupported,
                   "the folder holds more than " + std::to_string(most) + " files, which is no dump",
-                  prefix);
+                  root + prefix);
     }
+    out.push_back(prefix + name);
   }
 }
 
@@ -138,7 +155,7 @@ bool Folder::exists(std::string_view name) const {
 
 std::vector<std::string> Folder::list(size_t most) const {
   std::vector<std::string> out;
-  list_into(file_.get(), "", most, 0, out);
+  list_into(file_.get(), path_ + "/", "", most, 0, out);
   std::sort(out.begin(), out.end());
   return out;
 }
