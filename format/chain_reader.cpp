@@ -20,11 +20,6 @@ std::string_view name_of(const StoredDataset& dataset) {
   return std::string_view(dataset.path).substr(dataset.path.find('/') + 1);
 }
 
-bool is_in(const StoredDataset& dataset, std::string_view group) {
-  return dataset.path.size() > group.size() && dataset.path.starts_with(group) &&
-         dataset.path[group.size()] == '/';
-}
-
 /// What a difference rests on: the same name in whatever group, a full copy if there is one.
 const StoredDataset& base_of(const StoredDataset& difference, const std::string& of,
                              const UnitReader& unit) {
@@ -55,8 +50,8 @@ ChainReader::Link ChainReader::differences_of(const UnitReader& unit,
                                               std::string_view group) const {
   Link out;
   out.of = unit.record().path;
-  for (const StoredDataset& d : unit.datasets()) {
-    if (d.base && is_in(d, group) && !place_(d).empty()) out.add(std::string(name_of(d)), d);
+  for (const StoredDataset& d : unit.datasets_of(group)) {
+    if (d.base && !place_(d).empty()) out.add(std::string(name_of(d)), d);
   }
   return out;
 }

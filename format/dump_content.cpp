@@ -16,9 +16,11 @@ std::string_view name_in(const StoredDataset& dataset) {
   return std::string_view(dataset.path).substr(dataset.path.find('/') + 1);
 }
 
-bool is_in(const StoredDataset& dataset, std::string_view group) {
-  return std::string_view(dataset.path).substr(0, dataset.path.find('/')) == group;
-}
+/// Of a group, from the units that were read.
+struct Gathered {
+  std::vector<GroupItems> items;  // in the order of the units' ranks
+  size_t read = 0;
+};
 
 std::vector<std::byte> vector_of(const Buffer<std::byte>& bytes) {
   return {bytes.data(), bytes.data() + bytes.size()};
@@ -28,8 +30,8 @@ std::vector<std::byte> vector_of(const Buffer<std::byte>& bytes) {
 
 std::vector<GroupDataset> datasets_of(const UnitReader& unit, std::string_view group) {
   std::vector<GroupDataset> out;
-  for (const StoredDataset& d : unit.datasets()) {
-    if (is_in(d, group)) out.push_back({std::string(name_in(d)), d.dtype, d.shape, d.attributes});
+  for (const StoredDataset& d : unit.datasets_of(group)) {
+    out.push_back({std::string(name_in(d)), d.dtype, d.shape, d.attributes});
   }
   return out;
 }
@@ -73,8 +75,7 @@ GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std:
     return std::span<std::byte>(place.data(), place.size());
   });
   chain.begin(unit, group);
-  for (const StoredDataset& dataset : unit.datasets()) {
-    if (!is_in(dataset, group)) continue;
+  for (const StoredDataset& dataset : unit.datasets_of(group)) {
     if (dataset.base) {
       content.add(name_in(dataset), chain.read(unit, dataset), dataset.hash);
     } else {
@@ -112,13 +113,32 @@ bool same_content(std::span<const UnitRecord* const> a, std::span<const UnitReco
   return std::ranges::equal(a, b, std::equal_to(), &UnitRecord::content, &UnitRecord::content);
 }
 
-Hash content_of(const DumpReader& dump, std::string_view kind, const std::string& group) {
-  const auto units = dump.find(kind, group);
-  if (units.size() == 1) {
-    const auto known = units.front()->group_contents.find(group);
-    if (known != units.front()->group_contents.end()) return known->second;
+std::map<std::pair<std::string, std::string>, Hash> group_contents(const DumpReader& dump) {
+  std::map<std::pair<std::string, std::string>, Hash> out;
+  std::map<std::pair<std::string, std::string>, Gathered> open;  // groups with units to come
+  for (const UnitRecord& record : dump.units()) {
+    const std::string kind(kind_of(record.path));
+    if (!has_content(kind)) continue;
+    std::optional<UnitReader> unit;
+    for (const std::string& group : record.groups) {
+      const std::pair key(kind, group);
+      const auto holders = dump.find(kind, group);
+      const auto known = record.group_contents.find(group);
+      if (holders.size() == 1 && known != record.group_contents.end()) {
+        out.emplace(key, known->second);
+        continue;
+      }
+      if (!unit) unit.emplace(dump.open_unit(record));
+      Gathered& gathered = open[key];
+      gathered.items.resize(holders.size());
+      const auto at = std::ranges::find(holders, &record) - holders.begin();
+      gathered.items[static_cast<size_t>(at)] = read_items(dump, *unit, group);
+      if (++gathered.read < holders.size()) continue;
+      out.emplace(key, hash_of_fields(field_hashes(gathered.items)));
+      open.erase(key);
+    }
   }
-  return hash_of_fields(read_fields(dump, kind, group));
+  return out;
 }
 
 std::vector<std::pair<std::string, std::string>> content_groups(const DumpReader& dump) {

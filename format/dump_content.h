@@ -42,8 +42,9 @@ std::map<std::string, Hash> read_fields(const DumpReader& dump, std::string_view
 /// Whether units, in their order, are recorded as holding the same.
 bool same_content(std::span<const UnitRecord* const> a, std::span<const UnitRecord* const> b);
 
-/// The hash of a group: the recorded one where a single unit holds it and says so, else computed.
-Hash content_of(const DumpReader& dump, std::string_view kind, const std::string& group);
+/// The hash of each group, by kind and name: the recorded one where a single unit holds the group
+/// and says so, else computed, each unit being opened once.
+std::map<std::pair<std::string, std::string>, Hash> group_contents(const DumpReader& dump);
 
 /// Kinds and names of all groups that are part of the content, sorted.
 std::vector<std::pair<std::string, std::string>> content_groups(const DumpReader& dump);

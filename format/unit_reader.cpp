@@ -258,11 +258,17 @@ UnitReader UnitReader::open(Buffer<std::byte> image, const UnitRecord& record, T
 const UnitRecord& UnitReader::record() const { return state_->record; }
 const std::vector<StoredDataset>& UnitReader::datasets() const { return state_->datasets; }
 
+std::span<const StoredDataset> UnitReader::datasets_of(std::string_view group) const {
+  const auto& all = datasets();
+  const std::string prefix = std::string(group) + "/";
+  const auto begin = std::ranges::lower_bound(all, prefix, {}, &StoredDataset::path);
+  const auto within = [&](const StoredDataset& d) { return d.path.starts_with(prefix); };
+  return {begin, std::partition_point(begin, all.end(), within)};
+}
+
 const StoredDataset* UnitReader::find(std::string_view path) const {
-  for (const StoredDataset& d : state_->datasets) {
-    if (d.path == path) return &d;
-  }
-  return nullptr;
+  const auto at = std::ranges::lower_bound(datasets(), path, {}, &StoredDataset::path);
+  return at == datasets().end() || at->path != path ? nullptr : &*at;
 }
 
 void UnitReader::read(const StoredDataset& dataset, std::span<std::byte> out, Bytes base) const {

@@ -33,6 +33,8 @@ class UnitReader {
   const UnitRecord& record() const;
   /// Sorted by path.
   const std::vector<StoredDataset>& datasets() const;
+  /// Those of one group.
+  std::span<const StoredDataset> datasets_of(std::string_view group) const;
   /// Null when there is none.
   const StoredDataset* find(std::string_view path) const;
 

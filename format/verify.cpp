@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "format/budget.h"
@@ -21,14 +22,6 @@ namespace {
 
 std::string group_of(const StoredDataset& dataset) {
   return dataset.path.substr(0, dataset.path.find('/'));
-}
-
-/// Once, however many differences rest on what is broken.
-void add_problem(const Problem& problem, VerifyReport& report) {
-  const bool known = std::ranges::any_of(report.problems, [&](const Problem& p) {
-    return p.rule == problem.rule && p.path == problem.path && p.dataset == problem.dataset;
-  });
-  if (!known) report.problems.push_back(problem);
 }
 
 /// Checks the units of one dump, one after another.
@@ -58,6 +51,12 @@ class UnitCheck {
   }
 
  private:
+  /// Once, however many differences rest on what is broken.
+  void add_problem(const Problem& problem, VerifyReport& report) {
+    if (!told_.emplace(problem.rule, problem.path, problem.dataset).second) return;
+    report.problems.push_back(problem);
+  }
+
   template <class Work>
   void guarded(Work work) {
     try {
@@ -75,8 +74,7 @@ class UnitCheck {
       chain_.begin(unit, group);
       based = true;
     });
-    for (const StoredDataset& dataset : unit.datasets()) {
-      if (group_of(dataset) != group) continue;
+    for (const StoredDataset& dataset : unit.datasets_of(group)) {
       if (!dataset.base) add_plain(unit, dataset);
       if (dataset.base && based) {
         guarded([&] { take(dataset, chain_.read(unit, dataset)); });
@@ -154,6 +152,7 @@ class UnitCheck {
   bool deep_;
   const UnitRecord* record_ = nullptr;  // the unit at hand
   std::vector<Problem> problems_;       // of it
+  std::set<std::tuple<Rule, std::string, std::string>> told_;
   std::map<std::string, Buffer<std::byte>> places_;
   uint64_t held_ = 0;  // bytes in these places
   ChainReader chain_;

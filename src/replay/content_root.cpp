@@ -117,8 +117,8 @@ Hash content_root(const format::DumpReader& dump) {
   for (const auto& [name, value] : content_options(dump.meta(), "meta")) {
     text += "option " + name + " " + hash_of(value).hex() + "\n";
   }
-  for (const auto& [kind, group] : format::content_groups(dump)) {
-    text += kind + " " + group + " " + format::content_of(dump, kind, group).hex() + "\n";
+  for (const auto& [group, hash] : format::group_contents(dump)) {
+    text += group.first + " " + group.second + " " + hash.hex() + "\n";
   }
   return hash_of(text);
 }
