@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <new>
 #include <set>
+
+#include <sys/mman.h>
 
 #include "format/hdf5_driver.h"
 #include "format/hdf5_file.h"
@@ -81,10 +84,27 @@ hid_t type_of(const Element& element) {
   return -1;
 }
 
-/// libhdf5 prints its errors and searches folders for plugins unless it is told otherwise. Called
-/// before any other call; takes effect once.
+/// Whoever calls libhdf5 has its turn and room: it crashes where an allocation of its own fails,
+/// and one call needs far less than this.
+class Call {
+ public:
+  Call() {
+    constexpr size_t kRoom = size_t{16} << 20;
+    void* room = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) throw std::bad_alloc();
+    ::munmap(room, kRoom);
+  }
+
+ private:
+  Turn turn_;
+};
+
+/// libhdf5 prints its errors, searches folders for plugins and tidies up when the process exits,
+/// which crashes where memory ran out within it, unless it is told otherwise. Called before any
+/// other call; takes effect once.
 void prepare_library() {
-  const Turn turn;
+  const Call call;
+  H5dont_atexit();
   H5open();
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
@@ -125,7 +145,7 @@ void Builder::State::make_groups(const std::string& path) {
 
 Builder::Builder(int level, Sink& sink) : state_(std::make_unique<State>()) {
   prepare_library();
-  const Turn turn;
+  const Call call;
   state_->outlet.sink = &sink;
   state_->level = level;
   state_->access = access_to(&state_->outlet);
@@ -140,14 +160,14 @@ Builder::~Builder() = default;
 Builder::Builder(Builder&&) noexcept = default;
 
 void Builder::root_attribute(const std::string& name, const Attribute& value) {
-  const Turn turn;
+  const Call call;
   Id root(H5Gopen2(state_->file.get(), "/", H5P_DEFAULT), H5Gclose);
   require(static_cast<bool>(root), "open the root group");
   put_attribute(root.get(), name, value);
 }
 
 void Builder::begin(const std::string& path, const Layout& layout, const Attributes& attributes) {
-  const Turn turn;
+  const Call call;
   state_->make_groups(path);
   Id creation = timeless(H5P_DATASET_CREATE);
   require(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER) >= 0, "turn fill values off");
@@ -171,7 +191,7 @@ void Builder::begin(const std::string& path, const Layout& layout, const Attribu
 }
 
 void Builder::write(std::span<const std::byte> bytes) {
-  const Turn turn;
+  const Call call;
   require(bytes.size() == state_->layout.bytes(), "write a part of a dataset");
   if (bytes.empty()) return;
   require(H5Dwrite(state_->dataset.get(), type_of(state_->layout.element), H5S_ALL, H5S_ALL,
@@ -180,7 +200,7 @@ void Builder::write(std::span<const std::byte> bytes) {
 }
 
 void Builder::write_chunk(uint64_t index, std::span<const std::byte> frame) {
-  const Turn turn;
+  const Call call;
   const hsize_t offset = index * state_->layout.chunk;
   require(H5Dwrite_chunk(state_->dataset.get(), H5P_DEFAULT, 0, &offset, frame.size(),
                          frame.data()) >= 0,
@@ -189,7 +209,7 @@ void Builder::write_chunk(uint64_t index, std::span<const std::byte> frame) {
 }
 
 uint64_t Builder::finish() {
-  const Turn turn;
+  const Call call;
   require(state_->dataset.reset(), "close a dataset");
   require(state_->file.reset(), "close a file");
   state_->outlet.rethrow();
