@@ -57,8 +57,28 @@ void remove_old(const std::string& old) {
 
 }  // namespace
 
+bool take_sealed(const std::string& path) {
+  if (!StagedFolder::left_beside(path, kManifestName)) return false;
+  StagedFolder staged(path, StagedFolder::Unnamed::kKept, kManifestName);
+  if (staged.is_whole()) {
+    Descriptor lock;
+    std::error_code absent;
+    if (fs::is_directory(path, absent) && !fs::is_empty(path, absent)) {
+      const Folder folder = Folder::open(path);
+      check_replaceable(folder);
+      lock = lock_journal(folder, 0);
+    }
+    staged.take_name();
+    std::cerr << "rlreplay: " << path
+              << " is the dump now that an interrupted run had sealed to take this name\n";
+  }
+  if (!staged.old().empty()) remove_old(staged.old());
+  return staged.is_whole();
+}
+
 DumpPlace::DumpPlace(const std::string& path, bool replace, Writer writer)
     : path_(path), writer_(writer) {
+  take_sealed(path);
   std::error_code absent;
   const fs::file_type found = fs::status(path, absent).type();
   if (found != fs::file_type::directory && found != fs::file_type::not_found) {

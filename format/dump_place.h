@@ -8,6 +8,12 @@
 
 namespace rlreplay::format {
 
+/// A dump that was sealed to take this name, by a process that ended before it did, takes it, which
+/// is told on standard error. Whether there was one.
+/// Errors: kUsage where it was made to replace something else, or another process is at work there;
+/// kEnvironment.
+bool take_sealed(const std::string& path);
+
 /// Where a new dump is built, and how it comes to its name: what can be refused is refused before
 /// any work, and an older dump is as it was until the new one is sealed.
 class DumpPlace {
@@ -17,7 +23,8 @@ class DumpPlace {
     kOneGo       // it is all or nothing: always built beside
   };
 
-  /// `replace`: whether a dump that is there gives way to the new one.
+  /// `replace`: whether a dump that is there gives way to the new one, which is also the one of
+  /// `take_sealed`.
   /// Errors: kUsage where something is there that may not be replaced (no dump, files that are none
   /// of the dump's, a dump without `replace`) or another process writes there; kEnvironment.
   DumpPlace(const std::string& path, bool replace, Writer writer);

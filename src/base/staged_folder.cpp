@@ -49,6 +49,21 @@ bool is_empty_or_absent(const std::string& path) {
   return !fs::exists(path, ignored) || fs::is_empty(path, ignored);
 }
 
+/// What tells a folder from others that have its name at other times.
+std::string identity_of(const std::string& path) {
+  struct statx s {};
+  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &s) != 0) {
+    return "none\n";
+  }
+  std::string out = "replaces";
+  for (const int64_t part :
+       {int64_t{s.stx_dev_major}, int64_t{s.stx_dev_minor}, static_cast<int64_t>(s.stx_ino),
+        int64_t{s.stx_btime.tv_sec}, int64_t{s.stx_btime.tv_nsec}}) {
+    out += " " + std::to_string(part);
+  }
+  return out + "\n";
+}
+
 /// Why no other folder can get this one's name; empty where one can.
 std::string fixed_name(const std::string& path) {
   struct statx status {};
@@ -78,6 +93,7 @@ StagedFolder::StagedFolder(const std::string& path, Unnamed unnamed, const std::
   } else {
     open();
     recover(mark);
+    note_replaced();
   }
   if (!keep_) unfinished_.emplace([this] { remove_what_is_built(); });
 }
@@ -118,16 +134,43 @@ void StagedFolder::recover(const std::string& mark) {
   if (fs::exists(aside_) && !fs::exists(final_)) {  // killed between two renames
     if (!rename_to(aside_, final_, 0)) throw failed("give the old one its name again", aside_);
   }
-  if (!mark.empty() && fs::exists(content_ + "/" + mark)) {
-    throw Error(ErrorCode::kUsage,
-                "what lies here is whole, and never took the name " + final_ +
-                    ": move it away, or remove it",
-                content_);
-  }
+  if (!mark.empty() && fs::exists(content_ + "/" + mark)) return recover_whole();
   if (!fs::exists(content_) && !fs::exists(aside_)) return;
   std::cerr << "rlreplay: removes what an interrupted run left in " << staging_ << '\n';
   remove_tree(content_);
   remove_tree(aside_);
+}
+
+/// Killed behind the last byte: before the new one took the name, or before the old one was
+/// removed.
+void StagedFolder::recover_whole() {
+  std::string replaced(256, '\0');
+  const ssize_t size = ::pread(lock_.get(), replaced.data(), replaced.size(), 0);
+  replaced.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  whole_ = is_empty_or_absent(final_) || identity_of(final_) == replaced;
+  if (whole_) return;
+  if (identity_of(content_) != replaced) {
+    throw Error(ErrorCode::kUsage,
+                "what lies here is whole, and was not made to replace what is " + final_ +
+                    " now: move it away, or remove it",
+                content_);
+  }
+  named_ = true;
+  old_ = content_;
+}
+
+/// In the lock's file: what had the name when the work began.
+void StagedFolder::note_replaced() {
+  if (whole_ || named_) return;
+  const std::string text = identity_of(final_);
+  // Where nothing can be written, whole leftovers are for a person to judge.
+  if (::ftruncate(lock_.get(), 0) != 0) return;
+  if (::pwrite(lock_.get(), text.data(), text.size(), 0) < 0) return;
+}
+
+bool StagedFolder::left_beside(const std::string& path, const std::string& mark) {
+  std::error_code ignored;
+  return fs::exists(plain_path(path) + kSuffix + "/content/" + mark, ignored);
 }
 
 void StagedFolder::take_name() {

@@ -19,13 +19,18 @@ class StagedFolder {
   /// `path` may be a link to the folder that is replaced; the folder above must be there. An empty
   /// folder whose name cannot be taken (a mount point) is built in itself, and left. `mark`: a
   /// leftover with a file of this name is whole, and not removed. Errors: kUsage where another
-  /// process builds there, a whole one was left, or the place beside holds something else;
-  /// kEnvironment.
+  /// process builds there, a whole one was left that was not made to replace what has the name now,
+  /// or the place beside holds something else; kEnvironment.
   StagedFolder(const std::string& path, Unnamed unnamed, const std::string& mark = {});
   /// Removes what was built unless it has its name or is to be kept.
   ~StagedFolder();
   StagedFolder(const StagedFolder&) = delete;
   StagedFolder& operator=(const StagedFolder&) = delete;
+
+  /// Whether a leftover with a file of the name `mark` lies beside `path`.
+  static bool left_beside(const std::string& path, const std::string& mark);
+  /// Whether a whole one was left: it lies in `path()`, and all that it needs is its name.
+  bool is_whole() const { return whole_; }
 
   /// Where to build: an empty folder, or none yet in one that is there.
   const std::string& path() const { return content_; }
@@ -40,12 +45,14 @@ class StagedFolder {
  private:
   void open();
   void recover(const std::string& mark);
+  void recover_whole();
+  void note_replaced();
   void exchange();
   void put_in_place();
   void remove_what_is_built() noexcept;
 
   std::string final_, staging_, content_, aside_, old_;
-  bool keep_, in_place_ = false, named_ = false;
+  bool keep_, in_place_ = false, named_ = false, whole_ = false;
   Descriptor lock_;
   std::optional<Unfinished> unfinished_;
 };

@@ -189,5 +189,55 @@ class Resume(Case):
         self.refused("the prompts are not those", "-o", dump)
 
 
+class Replaced(Case):
+    """A capture that replaces a dump, killed between its last byte and its name."""
+    SMALL = ["--model", "demo", "--steps", "1", "--rollout-batch-size", "2",
+             "--n-samples-per-prompt", "2"]
+
+    def killed(self, dump):
+        """A sealed dump beside its name; the root that it has, and that of the old one."""
+        beside = pathlib.Path(f"{dump}.rlreplay-new") / "content"
+        for _ in range(60):
+            shutil.rmtree(dump, ignore_errors=True)
+            shutil.rmtree(beside.parent, ignore_errors=True)
+            self.assertEqual(run("capture", *self.SMALL, "-o", dump).returncode, 0)
+            old = self.verify(dump, 0)["root"]
+            process = subprocess.Popen(
+                [PROGRAM, "capture", *self.SMALL, "--seed", "7", "--force", "-o", dump],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while process.poll() is None and not os.path.exists(beside / "manifest.json"):
+                pass
+            process.kill()
+            process.wait()
+            if (beside / "manifest.json").exists() and self.verify(dump, 0)["root"] == old:
+                return self.verify(beside, 0)["root"], old
+        self.skipTest("it was never killed between these moments")
+
+    def test_it_takes_its_name(self):
+        dump = self.folder / "dump"
+        for command in (["--resume"], [*self.SMALL], [*self.SMALL, "--seed", "8", "--force"]):
+            new, old = self.killed(dump)
+            result = run("capture", *command, "-o", dump)
+            self.assertIn("sealed to take this name", result.stderr)
+            root = self.verify(dump, 0)["root"]
+            self.assertNotEqual(root, old)
+            self.assertEqual(root == new, "--force" not in command)
+            self.assertEqual(result.returncode, 2 if command == self.SMALL else 0, result.stderr)
+            self.assertEqual(os.listdir(self.folder), ["dump"])
+
+    def test_it_replaces_nothing_else(self):
+        dump, other = self.folder / "dump", self.folder / "other"
+        self.killed(dump)
+        self.assertEqual(run("capture", *self.SMALL, "-o", other).returncode, 0)
+        dump.rename(self.folder / "kept")
+        other.rename(dump)
+        root = self.verify(dump, 0)["root"]
+        for command in (["--resume"], [*self.SMALL, "--force"]):
+            result = run("capture", *command, "-o", dump)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn("was not made to replace", result.stderr)
+        self.assertEqual(self.verify(dump, 0)["root"], root)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -86,6 +86,7 @@ EndOnSignal::Before drain_on_signal(EndOnSignal& end, Recorder& recorder) {
 int resume(const CaptureArguments& arguments) {
   EndOnSignal on_signal(arguments.json);
   ignore_broken_pipes();
+  if (!arguments.flags.print_config()) format::take_sealed(arguments.output);
   const RecordedRun found(arguments.output);
   const RunOptions recorded = found.config().options;
   const RunOptions options = arguments.flags.resolve(recorded);
