@@ -5,7 +5,6 @@
 
 #include "format/hdf5/b_tree.h"
 #include "format/hdf5/fractal_heap.h"
-#include "format/hdf5/lookup3.h"
 #include "format/hdf5/types.h"
 #include "format/rule.h"
 
@@ -54,8 +53,9 @@ void Reader::add(Bytes message) {
   c.expect(1, 3, "an attribute of another version than 3");
   c.expect(1, 0, "an attribute of a shared type");
   const uint64_t name_size = c.number(2), type_size = c.number(2), space_size = c.number(2);
-  c.skip(1);  // the character set
+  file_.expect(c.byte() <= 1, "a name in unknown characters");
   const std::string name = text_of(c.bytes(name_size));
+  file_.expect(name.size() + 1 == name_size, "an attribute's name of another length");
   const Bytes datatype = c.bytes(type_size);
   const Dataspace space = dataspace_of(c.bytes(space_size), file_);
   if (c.left() > limits_.attribute_bytes) {
@@ -65,26 +65,28 @@ void Reader::add(Bytes message) {
 }
 
 void Reader::add_dense(Bytes info) {
-  constexpr uint64_t kOrder = 0x01;
   constexpr size_t kRecord = 8 + 1 + 4 + 4;  // id, flags, order, the name's checksum
+  constexpr size_t kOrderRecord = 8 + 1 + 4;
   Cursor c(info, file_);
   c.expect(1, 0, "attribute information of another version than 0");
-  c.skip((c.byte() & kOrder) != 0 ? 2 : 0);
-  const uint64_t heap_address = c.address(), tree = c.address();
-  if (heap_address == kNowhere) return;
-  FractalHeap heap(file_, heap_address);
+  const DensePlace place = dense_place(c, 2, file_);
+  if (place.heap == kNowhere) return;
+  FractalHeap heap(file_, place.heap);
+  NameOrder order;
   const auto records =
-      records_of(file_, tree, RecordType::kAttributeName, kRecord, limits_.objects);
+      records_of(file_, place.names, RecordType::kAttributeName, kRecord, limits_.objects);
   for (const Bytes record : records) {
     Cursor fields(record, file_);
     const Bytes id = fields.bytes(8);
     fields.expect(1, 0, "a shared attribute");
     fields.skip(4);
     add(heap.object(id));
-    const std::string& name = all_.back().name;
-    file_.expect(has_checksum(std::as_bytes(std::span(name)), fields.number(4)),
-                 "an attribute's name does not have its checksum");
+    order.next(file_, fields.number(4), all_.back().name);
   }
+  if (place.order == kNowhere) return;
+  const auto again =
+      records_of(file_, place.order, RecordType::kAttributeOrder, kOrderRecord, limits_.objects);
+  file_.expect(again.size() == records.size(), "two indices of attributes that do not agree");
 }
 
 std::vector<NamedAttribute> Reader::finish() {

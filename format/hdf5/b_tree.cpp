@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "format/hdf5/lookup3.h"
+
 namespace rlreplay::format::h5 {
 namespace {
 
@@ -29,56 +31,86 @@ std::vector<size_t> pointer_sizes(const File& file, uint64_t node, size_t record
   return sizes;
 }
 
-struct Node {
-  uint64_t address, records;
-  size_t level;  // above the leaves
+constexpr char kOther[] = "a B-tree of another kind";
+
+/// One walk over the nodes, in the order of their records.
+class Walk {
+ public:
+  Walk(File& file, uint64_t address, uint64_t type, size_t size, size_t most);
+  std::vector<Bytes> run();
+
+ private:
+  void visit(uint64_t address, uint64_t records, size_t level);
+
+  File& file_;
+  uint64_t type_;
+  size_t size_;
+  uint64_t root_ = 0, root_records_ = 0, total_ = 0, node_size_ = 0;
+  size_t depth_ = 0;
+  std::vector<size_t> pointers_;  // by the level of the child
+  uint64_t left_ = 0;             // records of nodes that were not visited
+  std::vector<Bytes> found_;
 };
+
+Walk::Walk(File& file, uint64_t address, uint64_t type, size_t size, size_t most)
+    : file_(file), type_(type), size_(size) {
+  Cursor header = file.block(address, 38, "BTHD");
+  header.expect(1, 0, kOther);
+  header.expect(1, type, kOther);
+  node_size_ = header.number(4);
+  header.expect(2, size, kOther);
+  depth_ = static_cast<size_t>(header.number(2));
+  header.skip(2);
+  root_ = header.address();
+  root_records_ = header.number(2);
+  left_ = total_ = header.number(8);
+  file.expect(node_size_ >= kFrame + size && node_size_ <= kMaxNode && depth_ <= kMaxDepth,
+              "a B-tree of an odd size");
+  file.expect(total_ <= most, "a B-tree with too many records");
+}
+
+std::vector<Bytes> Walk::run() {
+  if (root_ == kNowhere && total_ == 0) return {};
+  pointers_ = pointer_sizes(file_, node_size_, size_, depth_);
+  visit(root_, root_records_, depth_);
+  file_.expect(left_ == 0, "a B-tree with another number of records than it says");
+  return std::move(found_);
+}
+
+void Walk::visit(uint64_t address, uint64_t records, size_t level) {
+  // A node without records would let few bytes stand for many nodes.
+  file_.expect(records > 0 && records <= left_, "a B-tree node with an odd number of records");
+  left_ -= records;
+  const size_t count_size = width_of((node_size_ - kFrame) / size_);
+  const size_t pointer = level == 0 ? 0 : pointers_[level - 1];
+  Cursor c = file_.block(address, kFrame + records * size_ + (records + 1) * pointer,
+                         level == 0 ? "BTLF" : "BTIN");
+  c.expect(1, 0, kOther);
+  c.expect(1, type_, kOther);
+  Cursor own(c.bytes(records * size_), file_);
+  for (uint64_t i = 0; i <= records; ++i) {
+    if (level > 0) {
+      const uint64_t child = c.address(), inner = c.number(count_size);
+      c.skip(pointer - 8 - count_size);
+      visit(child, inner, level - 1);
+    }
+    if (i < records) found_.push_back(own.bytes(size_));
+  }
+}
 
 }  // namespace
 
 std::vector<Bytes> records_of(File& file, uint64_t address, RecordType type, size_t size,
                               size_t most) {
-  const auto kind = static_cast<uint64_t>(type);
-  constexpr char kOther[] = "a B-tree of another kind";
-  Cursor header = file.block(address, 38, "BTHD");
-  header.expect(1, 0, kOther);
-  header.expect(1, kind, kOther);
-  const uint64_t node_size = header.number(4);
-  header.expect(2, size, kOther);
-  const uint64_t depth = header.number(2);
-  header.skip(2);
-  const Node root{header.address(), header.number(2), static_cast<size_t>(depth)};
-  const uint64_t total = header.number(8);
-  file.expect(node_size >= kFrame + size && node_size <= kMaxNode && depth <= kMaxDepth,
-              "a B-tree of an odd size");
-  file.expect(total <= most, "a B-tree with too many records");
-  std::vector<Bytes> found;
-  if (root.address == kNowhere && total == 0) return found;
+  return Walk(file, address, static_cast<uint64_t>(type), size, most).run();
+}
 
-  const std::vector<size_t> pointers = pointer_sizes(file, node_size, size, root.level);
-  const size_t count_size = width_of((node_size - kFrame) / size);
-  std::vector<Node> open = {root};
-  while (!open.empty()) {
-    const Node node = open.back();
-    open.pop_back();
-    // A node without records would let few bytes stand for many nodes.
-    file.expect(node.records > 0 && node.records <= total - found.size(),
-                "a B-tree node with an odd number of records");
-    const bool leaf = node.level == 0;
-    const size_t pointer = leaf ? 0 : pointers[node.level - 1];
-    Cursor c = file.block(node.address, kFrame + node.records * size + (node.records + 1) * pointer,
-                          leaf ? "BTLF" : "BTIN");
-    c.expect(1, 0, kOther);
-    c.expect(1, kind, kOther);
-    for (uint64_t i = 0; i < node.records; ++i) found.push_back(c.bytes(size));
-    for (uint64_t i = 0; !leaf && i <= node.records; ++i) {
-      const uint64_t child = c.address(), records = c.number(count_size);
-      c.skip(pointer - 8 - count_size);
-      open.push_back({child, records, node.level - 1});
-    }
-  }
-  file.expect(found.size() == total, "a B-tree with another number of records than it says");
-  return found;
+void NameOrder::next(const File& file, uint64_t checksum, const std::string& name) {
+  file.expect(has_checksum(std::as_bytes(std::span(name)), checksum),
+              "a name in a B-tree does not have its checksum");
+  std::pair key(checksum, name);
+  file.expect(!last_ || *last_ < key, "names in a B-tree are not in order");
+  last_ = std::move(key);
 }
 
 }  // namespace rlreplay::format::h5

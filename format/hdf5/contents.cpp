@@ -46,6 +46,8 @@ class Walk {
     file_.expect(root.find(MessageType::kLinkInfo) != nullptr, "the root is no group");
     contents_.root = take_attributes(root, "/");
     visit_links(root, "", 1);
+    file_.look_at("/");
+    file_.expect_disjoint();
     std::ranges::sort(contents_.datasets, {}, &DatasetEntry::path);
     return std::move(contents_);
   }
@@ -135,6 +137,7 @@ std::optional<Storage> Walk::describe(const ObjectHeader& dataset, DatasetEntry&
   const Message* space = dataset.find(MessageType::kDataspace);
   const Message* filters = dataset.find(MessageType::kFilters);
   file_.expect(type != nullptr && space != nullptr, "a dataset without type or dataspace");
+  if (const Message* fill = dataset.find(MessageType::kFillValue)) check_fill(fill->body, file_);
   Layout& layout = entry.layout;
   if (const auto element = element_of(type->body)) {
     layout.element = *element;
@@ -182,7 +185,7 @@ void Walk::find_bytes(const Storage& storage, DatasetEntry& entry) {
       faults_.add(Rule::kChunk, "a stored chunk is absent, or not filtered as it must be",
                   entry.path);
     }
-  } else if (bytes > 0) {
+  } else if (bytes > 0 || storage.size > 0) {
     const auto piece = storage.size == bytes ? file_.find(storage.address, bytes) : std::nullopt;
     if (!piece) {
       return faults_.add(Rule::kLayout, "a contiguous dataset without its bytes", entry.path);

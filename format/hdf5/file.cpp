@@ -1,5 +1,6 @@
 #include "format/hdf5/file.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "format/hdf5/lookup3.h"
@@ -11,6 +12,14 @@ std::string at(uint64_t address) {
   return address == kNowhere ? "a structure that must be there"
                              : "the structure at byte " + std::to_string(address);
 }
+
+bool overlap(std::vector<Bytes>& all) {
+  std::ranges::sort(all, {}, &Bytes::data);
+  const auto shared = [](Bytes a, Bytes b) { return a.data() + a.size() > b.data(); };
+  return std::ranges::adjacent_find(all, shared) != all.end();
+}
+
+constexpr char kOverlap[] = "structures overlap";
 
 }  // namespace
 
@@ -24,14 +33,23 @@ void File::cut(uint64_t size) {
 }
 
 void File::count(uint64_t size) {
-  expect(size <= left_, "structures overlap");
+  expect(size <= left_, kOverlap);
   left_ -= size;
 }
+
+void File::note_inner(Bytes object) {
+  count(object.size());
+  if (!object.empty()) inner_.push_back(object);
+}
+
+void File::expect_disjoint() { expect(!overlap(taken_) && !overlap(inner_), kOverlap); }
 
 std::optional<Bytes> File::find(uint64_t address, uint64_t size) {
   if (address > bytes_.size() || size > bytes_.size() - address) return std::nullopt;
   count(size);
-  return bytes_.subspan(static_cast<size_t>(address), static_cast<size_t>(size));
+  const Bytes found = bytes_.subspan(static_cast<size_t>(address), static_cast<size_t>(size));
+  if (size > 0) taken_.push_back(found);
+  return found;
 }
 
 Bytes File::take(uint64_t address, uint64_t size) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "format/rule.h"
 
@@ -41,9 +42,12 @@ class File {
   /// From now on the file is no longer than this.
   void cut(uint64_t size);
 
-  /// Counts bytes that are used once more. Errors: kContainer for more than there can be.
-  void count(uint64_t size);
-  /// Nothing where it does not lie in the file. Errors: as of `count`.
+  /// Takes note of an object within a block that was handed out. Errors: kContainer for more bytes
+  /// than there can be.
+  void note_inner(Bytes object);
+  /// That no two structures that were handed out share a byte, and no two objects within them.
+  void expect_disjoint();
+  /// Nothing where it does not lie in the file. Errors: as of `note_inner`.
   std::optional<Bytes> find(uint64_t address, uint64_t size);
   /// Errors: also for a block outside of the file.
   Bytes take(uint64_t address, uint64_t size);
@@ -54,7 +58,10 @@ class File {
   Cursor look_ahead(uint64_t address) const;
 
  private:
+  void count(uint64_t size);
+
   Bytes bytes_;
+  std::vector<Bytes> taken_, inner_;
   uint64_t left_;  // bytes that may still be handed out
   std::string where_, object_;
 };

@@ -17,9 +17,22 @@ size_t bytes_for(uint64_t bits) { return static_cast<size_t>(bits + 7) / 8; }
 
 }  // namespace
 
+DensePlace dense_place(Cursor& info, size_t order_size, const File& file) {
+  constexpr uint64_t kTracked = 0x01, kIndexed = 0x02;
+  const uint64_t flags = info.byte();
+  file.expect((flags & ~(kTracked | kIndexed)) == 0, "an object with unknown flags");
+  info.skip((flags & kTracked) != 0 ? order_size : 0);
+  DensePlace out{info.address(), info.address()};
+  if ((flags & kIndexed) != 0) out.order = info.address();
+  file.expect(out.heap != kNowhere || (out.names == kNowhere && out.order == kNowhere),
+              "an index of no heap");
+  return out;
+}
+
 FractalHeap::FractalHeap(File& file, uint64_t address) : file_(file), address_(address) {
   read_header();
   read_blocks();
+  read_huge();
 }
 
 void FractalHeap::read_header() {
@@ -29,10 +42,13 @@ void FractalHeap::read_header() {
   id_size_ = static_cast<size_t>(c.number(2));
   c.expect(2, 0, "a heap with filters");
   file_.expect((c.byte() & kChecked) != 0, "a heap without checksums");
-  const uint64_t max_managed = c.number(4);
+  max_managed_ = c.number(4);
   c.skip(8);  // the next id of a huge object
   huge_tree_ = c.address();
-  c.skip(10 * 8);  // free space, sizes and counts of objects
+  c.skip(8);  // free space
+  const uint64_t free_space = c.address();
+  managed_ = c.number(8);
+  c.skip(7 * 8);  // sizes and counts of blocks and objects
   width_ = c.number(2);
   start_ = c.number(8);
   max_direct_ = c.number(8);
@@ -44,11 +60,23 @@ void FractalHeap::read_header() {
   file_.expect(std::has_single_bit(width_) && std::has_single_bit(start_) &&
                    start_ <= max_direct_ && std::has_single_bit(max_direct_) &&
                    max_direct_ <= kMost && bits_ < 64 && log2_of(max_direct_) <= bits_ &&
-                   log2_of(width_ * start_) <= bits_ && max_managed > 0,
+                   log2_of(width_ * start_) <= bits_ && max_managed_ > 0,
                "a heap of odd sizes");
   offset_size_ = bytes_for(bits_);
   length_size_ = std::min(bytes_for(log2_of(max_direct_)),
-                          bytes_for(static_cast<uint64_t>(std::bit_width(max_managed))));
+                          bytes_for(static_cast<uint64_t>(std::bit_width(max_managed_))));
+  if (free_space != kNowhere) read_free_space(free_space);
+}
+
+/// Where a writer finds room in the heap; a reader needs it as little as its sections.
+void FractalHeap::read_free_space(uint64_t address) {
+  constexpr uint64_t kSections = 4 * 8 + 4 * 2 + 8;  // counts, shares, and the widths of addresses
+  Cursor c = file_.block(address, 4 + 1 + 1 + kSections + 3 * 8 + 4, "FSHD");
+  c.expect(1, 0, kOther);
+  c.expect(1, 0, kOther);  // of a heap
+  c.skip(kSections);
+  const uint64_t sections = c.address(), size = c.number(8);
+  if (sections != kNowhere) file_.block(sections, size, "FSSE");
 }
 
 /// Rows of an indirect block for `size` bytes of the heap's space.
@@ -125,26 +153,30 @@ Bytes FractalHeap::managed(Cursor id) {
   const auto after = std::upper_bound(blocks_.begin(), blocks_.end(), offset,
                                       [](uint64_t at, const Block& b) { return at < b.begin; });
   constexpr char kOutside[] = "an object outside of its heap";
-  file_.expect(after != blocks_.begin(), kOutside);
+  file_.expect(after != blocks_.begin() && offset <= managed_ && size <= max_managed_, kOutside);
   const Block& block = *std::prev(after);
   const uint64_t at = offset - block.begin, header = 4 + 1 + 8 + offset_size_ + 4;
   file_.expect(at >= header && at <= block.bytes.size() && size <= block.bytes.size() - at,
                kOutside);
-  file_.count(size);
-  return block.bytes.subspan(static_cast<size_t>(at), static_cast<size_t>(size));
+  const Bytes object = block.bytes.subspan(static_cast<size_t>(at), static_cast<size_t>(size));
+  file_.note_inner(object);
+  return object;
 }
 
 /// An object that is too large for a block lies in the file by itself; a B-tree says where.
-Bytes FractalHeap::huge(Cursor id) {
+void FractalHeap::read_huge() {
   constexpr size_t kMost = 200'000;
-  file_.expect(id.left() < 8, "a huge object without a record");
-  if (!has_huge_) {
-    for (const Bytes record :
-         records_of(file_, huge_tree_, RecordType::kHugeObject, 3 * 8, kMost)) {
-      huge_records_[Cursor(record.last(8), file_).number(8)] = record.first(16);
-    }
-    has_huge_ = true;
+  if (huge_tree_ == kNowhere) return;
+  for (const Bytes record : records_of(file_, huge_tree_, RecordType::kHugeObject, 3 * 8, kMost)) {
+    const uint64_t id = Cursor(record.last(8), file_).number(8);
+    file_.expect(huge_records_.empty() || huge_records_.rbegin()->first < id,
+                 "huge objects that are not in order");
+    huge_records_[id] = record.first(16);
   }
+}
+
+Bytes FractalHeap::huge(Cursor id) {
+  file_.expect(id.left() < 8, "a huge object without a record");
   const auto record = huge_records_.find(id.number(id.left()));
   file_.expect(record != huge_records_.end(), "a huge object without a record");
   Cursor place(record->second, file_);

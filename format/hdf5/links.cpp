@@ -4,7 +4,6 @@
 
 #include "format/hdf5/b_tree.h"
 #include "format/hdf5/fractal_heap.h"
-#include "format/hdf5/lookup3.h"
 
 namespace rlreplay::format::h5 {
 namespace {
@@ -16,12 +15,14 @@ std::string text_of(Bytes bytes) {
 }
 
 Link link_of(Bytes message, const File& file) {
-  constexpr uint64_t kOrder = 0x04, kType = 0x08, kCharacters = 0x10;
+  constexpr uint64_t kOrder = 0x04, kType = 0x08, kCharacters = 0x10, kKnown = 0x1f;
   Cursor c(message, file);
   c.expect(1, 1, "a link of another version than 1");
   const uint64_t flags = c.byte();
+  file.expect((flags & ~kKnown) == 0, "a link with unknown flags");
   const bool hard = (flags & kType) == 0 || c.byte() == 0;
-  c.skip(((flags & kOrder) != 0 ? 8 : 0) + ((flags & kCharacters) != 0 ? 1 : 0));
+  c.skip((flags & kOrder) != 0 ? 8 : 0);
+  file.expect((flags & kCharacters) == 0 || c.byte() <= 1, "a name in unknown characters");
   Link link{text_of(name_of(c, flags)), hard, kNowhere};
   if (hard) link.target = c.address();
   return link;
@@ -29,20 +30,31 @@ Link link_of(Bytes message, const File& file) {
 
 /// The links in the heap that the message names.
 void add_dense(File& file, Bytes info, size_t most, std::vector<Link>& links) {
-  constexpr uint64_t kOrder = 0x01;
-  constexpr size_t kRecord = 4 + 7;  // the name's checksum and the id
+  constexpr size_t kRecord = 4 + 7, kOrderRecord = 8 + 7;  // the name's checksum, or order; the id
   Cursor c(info, file);
   c.expect(1, 0, "link information of another version than 0");
-  c.skip((c.byte() & kOrder) != 0 ? 8 : 0);
-  const uint64_t heap_address = c.address(), tree = c.address();
-  if (heap_address == kNowhere) return;
-  FractalHeap heap(file, heap_address);
-  for (const Bytes record : records_of(file, tree, RecordType::kLinkName, kRecord, most)) {
+  const DensePlace place = dense_place(c, 8, file);
+  if (place.heap == kNowhere) return;
+  FractalHeap heap(file, place.heap);
+  NameOrder order;
+  const auto records = records_of(file, place.names, RecordType::kLinkName, kRecord, most);
+  for (const Bytes record : records) {
     links.push_back(link_of(heap.object(record.last(7)), file));
-    const std::string& name = links.back().name;
-    file.expect(has_checksum(std::as_bytes(std::span(name)), Cursor(record, file).number(4)),
-                "a link's name does not have its checksum");
+    order.next(file, Cursor(record, file).number(4), links.back().name);
   }
+  if (place.order == kNowhere) return;
+  const auto again = records_of(file, place.order, RecordType::kLinkOrder, kOrderRecord, most);
+  file.expect(again.size() == records.size(), "two indices of links that do not agree");
+}
+
+/// What only tells a writer when to move links to a heap.
+void check_group_info(Bytes info, const File& file) {
+  constexpr uint64_t kPhaseChange = 0x01, kEstimates = 0x02;
+  Cursor c(info, file);
+  c.expect(1, 0, "group information of another version than 0");
+  const uint64_t flags = c.byte();
+  file.expect((flags & ~(kPhaseChange | kEstimates)) == 0, "group information with unknown flags");
+  c.skip(((flags & kPhaseChange) != 0 ? 4 : 0) + ((flags & kEstimates) != 0 ? 4 : 0));
 }
 
 }  // namespace
@@ -54,6 +66,9 @@ std::vector<Link> links_of(File& file, const ObjectHeader& group, size_t most) {
   }
   if (const Message* info = group.find(MessageType::kLinkInfo)) {
     add_dense(file, info->body, most, links);
+  }
+  if (const Message* info = group.find(MessageType::kGroupInfo)) {
+    check_group_info(info->body, file);
   }
   std::ranges::sort(links, {}, &Link::name);
   file.expect(std::ranges::adjacent_find(links, {}, &Link::name) == links.end(),

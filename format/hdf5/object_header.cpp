@@ -32,13 +32,19 @@ bool is_known(uint64_t type) {
 
 ObjectHeader::ObjectHeader(File& file, uint64_t address) : file_(file) {
   constexpr uint64_t kSizeBits = 0x03, kNumbered = 0x04, kPhaseChange = 0x10, kTimes = 0x20;
+  constexpr uint64_t kKnown = 0x3f;
   constexpr char kSignature[] = "OHDR";
   Cursor ahead = file.look_ahead(address);
   const size_t room = ahead.left();
   ahead.skip(sizeof kSignature - 1);
   ahead.expect(1, 2, "an object header of another version than 2");
   const uint64_t flags = ahead.byte();
-  ahead.skip(((flags & kTimes) != 0 ? 16 : 0) + ((flags & kPhaseChange) != 0 ? 4 : 0));
+  file.expect((flags & ~kKnown) == 0, "an object header with unknown flags");
+  ahead.skip((flags & kTimes) != 0 ? 16 : 0);
+  if ((flags & kPhaseChange) != 0) {
+    const uint64_t compact = ahead.number(2), dense = ahead.number(2);
+    file.expect(compact >= dense, "an object header that would keep its attributes nowhere");
+  }
   const uint64_t size = ahead.number(size_t{1} << (flags & kSizeBits));
   const uint64_t prefix = room - ahead.left();
   file.expect(size <= room, "an object header lies outside of the file");
@@ -55,7 +61,7 @@ ObjectHeader::ObjectHeader(File& file, uint64_t address) : file_(file) {
 }
 
 void ObjectHeader::add_messages(Cursor chunk, bool numbered) {
-  constexpr uint64_t kShared = 0x02;
+  constexpr uint64_t kShared = 0x02, kWasUnknown = 0x20;
   const size_t header = numbered ? 6 : 4;
   while (chunk.left() >= header) {
     const uint64_t type = chunk.byte(), size = chunk.number(2), flags = chunk.byte();
@@ -63,6 +69,7 @@ void ObjectHeader::add_messages(Cursor chunk, bool numbered) {
     const Message message{static_cast<MessageType>(type), chunk.bytes(size)};
     if (!is_known(type)) file_.refuse("a message of type " + std::to_string(type));
     file_.expect((flags & kShared) == 0, "a shared message");
+    file_.expect((flags & kWasUnknown) == 0, "a message that its writer did not know");
     if (message.type == MessageType::kNil) continue;
     if (message.type == MessageType::kContinuation) {
       continuations_.push_back(message.body);

@@ -119,6 +119,17 @@ std::optional<Storage> storage_of(Bytes layout, const Element& element, const Fi
   return out;
 }
 
+void check_fill(Bytes fill, const File& file) {
+  constexpr uint64_t kTimes = 0x0f, kUndefined = 0x10, kValue = 0x20;
+  Cursor c(fill, file);
+  c.expect(1, 3, "a fill value of another version than 3");
+  const uint64_t flags = c.byte();
+  file.expect((flags & ~(kTimes | kUndefined | kValue)) == 0 &&
+                  (flags & (kUndefined | kValue)) != (kUndefined | kValue),
+              "a fill value with odd flags");
+  if ((flags & kValue) != 0) c.skip(c.number(4));
+}
+
 std::optional<bool> shuffled_by(Bytes filters, const Element& element, const File& file) {
   constexpr uint64_t kShuffle = 2, kZstd = 32015, kNamed = 256;
   Cursor c(filters, file);

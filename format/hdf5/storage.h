@@ -23,6 +23,9 @@ struct Storage {
 /// Errors (also of the others): FormatError kContainer.
 std::optional<Storage> storage_of(Bytes layout, const Element& element, const File& file);
 
+/// That a fill value is of the form that is written; it is never needed.
+void check_fill(Bytes fill, const File& file);
+
 /// Whether chunks are shuffled before zstd; nothing for other filters.
 std::optional<bool> shuffled_by(Bytes filters, const Element& element, const File& file);
 

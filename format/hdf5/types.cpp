@@ -47,10 +47,12 @@ std::optional<Element> element_of(Bytes datatype) {
 }
 
 std::optional<uint64_t> text_size(Bytes datatype, const File& file) {
-  constexpr uint64_t kText = 3, kPadding = 0x0f, kNullPadded = 1;
+  constexpr uint64_t kText = 3, kPadding = 0x0f, kNullPadded = 1, kUtf8 = 1;
   Cursor c(datatype, file);
   const uint64_t first = c.byte(), bits = c.number(3), size = c.number(4);
-  if ((first & kClass) != kText || (bits & kPadding) != kNullPadded || size == 0) {
+  const uint64_t version = first >> 4, characters = bits >> 4;
+  if ((first & kClass) != kText || version < 1 || version > 3 || characters > kUtf8 ||
+      (bits & kPadding) != kNullPadded || size == 0) {
     return std::nullopt;
   }
   return size;
@@ -66,7 +68,7 @@ Dataspace dataspace_of(Bytes message, const File& file) {
   Cursor c(message, file);
   c.expect(1, 2, "a dataspace of another version than 2");
   const uint64_t rank = c.byte(), flags = c.byte(), kind = c.byte();
-  file.expect(rank <= 32 && kind <= 2, "a dataspace of another kind");
+  file.expect(rank <= 32 && kind <= 2 && (kind == 1 || rank == 0), "a dataspace of another kind");
   Dataspace out;
   out.kind = static_cast<Dataspace::Kind>(kind);
   for (uint64_t i = 0; i < rank; ++i) out.extents.push_back(c.number(8));

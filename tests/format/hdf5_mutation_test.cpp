@@ -235,3 +235,129 @@ TEST_CASE("structures that are used twice are refused") {
     CHECK(e.rule() == Rule::kObject);
   }
 }
+
+namespace {
+
+/// Where the bodies of an object header's messages of one type begin.
+std::vector<size_t> messages(const std::string& file, const Block& header, uint8_t type) {
+  const auto byte = [&](size_t at) { return static_cast<uint8_t>(file[at]); };
+  const uint8_t flags = byte(header.begin + 5);
+  std::vector<size_t> found;
+  size_t at = header.begin + 6 + ((flags & 0x20) != 0 ? 16 : 0) + ((flags & 0x10) != 0 ? 4 : 0) +
+              (size_t{1} << (flags & 3));
+  while (at + 4 <= header.checksum) {
+    const size_t body = at + ((flags & 0x04) != 0 ? 6 : 4);
+    if (byte(at) == type) found.push_back(body);
+    at = body + byte(at + 1) + 256 * byte(at + 2);
+  }
+  return found;
+}
+
+/// Places of all structures with a signature; of object headers, of their messages of a type.
+std::vector<size_t> places(const Sound& unit, std::string_view signature, uint8_t type = 0) {
+  std::vector<size_t> found;
+  for (const Block& block : unit.blocks) {
+    if (std::string_view(unit.bytes).substr(block.begin, 4) != signature) continue;
+    if (type == 0) {
+      found.push_back(block.begin);
+    } else {
+      std::ranges::copy(messages(unit.bytes, block, type), std::back_inserter(found));
+    }
+  }
+  return found;
+}
+
+void check_refused(const Sound& unit, std::string file) {
+  repair(file, unit.blocks);
+  try {
+    open_and_read(file);
+    FAIL("not refused");
+  } catch (const FormatError& e) {
+    CHECK(e.rule() == Rule::kContainer);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("forms that libhdf5 does not read are refused") {
+  struct Change {
+    const char* what;
+    size_t unit;
+    const char* signature;
+    uint8_t message;
+    size_t at, size;
+    uint64_t value;
+  };
+  const std::vector<Sound> units = sound_units();
+  const uint64_t here = 48;  // an address of something else
+  const Change changes[] = {
+      {"header flags", 0, "OHDR", 0, 5, 1, 0x40},
+      {"message that was unknown", 0, "OHDR", 0x02, SIZE_MAX, 1, 0x20},
+      {"link info flags", 0, "OHDR", 0x02, 1, 1, 0x08},
+      {"links' index without a heap", 0, "OHDR", 0x02, 10, 8, here},
+      {"attribute info flags", 0, "OHDR", 0x15, 1, 1, 0x20},
+      {"attributes' index without a heap", 0, "OHDR", 0x15, 10, 8, here},
+      {"group info flags", 0, "OHDR", 0x0a, 1, 1, 0x10},
+      {"link flags", 0, "OHDR", 0x06, 1, 1, 0x20},
+      {"fill value's version", 0, "OHDR", 0x05, 0, 1, 0},
+      {"fill value's version", 0, "OHDR", 0x05, 0, 1, 4},
+      {"fill value's flags", 0, "OHDR", 0x05, 1, 1, 0x8f},
+      {"fill value without its size", 0, "OHDR", 0x05, 1, 1, 0x20},
+      {"fill value that is undefined and there", 0, "OHDR", 0x05, 1, 1, 0x30},
+      {"tree of huge objects", 1, "FRHP", 0, 22, 8, here},
+      {"free space", 1, "FRHP", 0, 38, 8, here},
+      {"managed space", 1, "FRHP", 0, 46, 8, 1},
+  };
+  for (const Change& change : changes) {
+    const Sound& unit = units[change.unit];
+    CAPTURE(change.what, change.value);
+    const std::vector<size_t> found = places(unit, change.signature, change.message);
+    REQUIRE(!found.empty());
+    for (const size_t place : found) {
+      std::string file = unit.bytes;
+      const size_t at = change.at == SIZE_MAX ? place - 1 : place + change.at;
+      std::memcpy(&file[at], &change.value, change.size);
+      check_refused(unit, file);
+    }
+  }
+}
+
+TEST_CASE("names in an index that are not in order are refused") {
+  constexpr size_t kFrame = 6, kLink = 11, kAttribute = 17;
+  const std::vector<Sound> units = sound_units();
+  for (const auto& [unit, size] : {std::pair(&units[1], kLink), std::pair(&units[2], kAttribute)}) {
+    size_t swapped = 0;
+    for (const Block& block : unit->blocks) {
+      const auto byte = [&](size_t at) {
+        return static_cast<uint8_t>(unit->bytes[block.begin + at]);
+      };
+      const bool leaf = std::string_view(unit->bytes).substr(block.begin, 4) == "BTLF";
+      if (!leaf || byte(5) != (size == kLink ? 5 : 8)) continue;
+      std::string file = unit->bytes;
+      const size_t first = block.begin + kFrame;
+      std::swap_ranges(&file[first], &file[first + size], &file[first + size]);
+      check_refused(*unit, file);
+      ++swapped;
+    }
+    CHECK(swapped > 0);
+  }
+}
+
+TEST_CASE("datasets that share bytes are refused") {
+  Random random(33);
+  const Sound unit = ::unit([&](UnitWriter& w) {
+    w.add(small("0/a", random));
+    w.add(small("0/b", random));
+  });
+  const std::vector<size_t> layouts = places(unit, "OHDR", 0x08);
+  REQUIRE(layouts.size() == 2);
+  for (const int64_t offset : {0, 4, -4}) {
+    std::string file = unit.bytes;
+    int64_t address = 0;
+    std::memcpy(&address, &file[layouts[0] + 2], sizeof address);
+    address += offset;
+    std::memcpy(&file[layouts[1] + 2], &address, sizeof address);
+    CAPTURE(offset);
+    check_refused(unit, file);
+  }
+}
