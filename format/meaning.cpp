@@ -22,6 +22,15 @@ std::vector<std::string_view> words(std::string_view text) {
   return out;
 }
 
+/// Datasets of which none means anything without the others.
+const std::vector<std::string_view> kTogether[] = {
+    {"events/tensors", "events/rank", "events/rows", "events/digest"},
+    {"events/row_set", "events/row_set_offsets", "events/run_sample", "events/run_position",
+     "events/run_count"},
+    {"events/row_digest_offsets", "events/row_digest"},
+    {"events/value_start", "events/value_count"},
+};
+
 /// Checks one group of a unit.
 class GroupCheck {
  public:
@@ -36,6 +45,14 @@ class GroupCheck {
  private:
   void report(const StoredDataset& dataset, const std::string& message) {
     problems_.push_back({Rule::kMeaning, unit_.record().path, dataset.path, message});
+  }
+  bool is_there(const std::string& group, std::string_view name) const {
+    return unit_.find(group + "/" + std::string(name)) != nullptr;
+  }
+  void expect_there(const std::string& group, std::string_view name) {
+    if (is_there(group, name)) return;
+    problems_.push_back(
+        {Rule::kMeaning, unit_.record().path, group, std::string(name) + " is missing"});
   }
   void bind(const StoredDataset& dataset, std::string_view symbol, uint64_t extent);
   void check_offsets(const StoredDataset& dataset, const KnownDataset& row);
@@ -186,13 +203,15 @@ void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& 
 
 void GroupCheck::finish(const std::string& group, std::string_view kind) {
   if (prompts_ != nullptr) check_prompts(*prompts_);
-  if (!has_samples_) return;
   for (const char* name : {"sample_id", "offsets", "tokens"}) {
     const bool needed =
         kind == "rollout" || (kind == "train" && std::string_view(name) != "tokens");
-    if (!needed || unit_.find(group + "/" + name) != nullptr) continue;
-    problems_.push_back(
-        {Rule::kMeaning, unit_.record().path, group, std::string(name) + " is missing"});
+    if (has_samples_ && needed) expect_there(group, name);
+  }
+  if (kind != "rollout" && kind != "train") return;
+  for (const auto& names : kTogether) {
+    if (std::ranges::none_of(names, [&](auto name) { return is_there(group, name); })) continue;
+    for (const std::string_view name : names) expect_there(group, name);
   }
 }
 

@@ -41,7 +41,7 @@ inline std::vector<Dataset> unit_datasets(uint64_t unit) {
   } else {
     all.push_back(dataset(group + "scalars", DType::kF64, {2}, random));
     all.back().attributes["columns"] = std::string("loss\ngrad_norm");
-    all.push_back(dataset(group + "events/digest", DType::kU8, {5, 16}, random));
+    all.push_back(dataset(group + "events/extra", DType::kU8, {5, 16}, random));
   }
   return all;
 }
