@@ -66,6 +66,24 @@ class Verify(Case):
         (path / "manifest.json").write_text("no record\n")
         self.assertNotIn("root", self.run_program("verify", path).stdout)
 
+    def test_tables_of_events_that_go_together(self):
+        """Also of a dump that says nothing of its run, and which no replay could read."""
+        def without(name):
+            def change(dump):
+                dump.meta.pop("config")
+                for unit, datasets in dump.units.items():
+                    for path in [p for p in datasets if p.endswith(f"/events/{name}")]:
+                        del datasets[path]
+            return change
+        for name in ("row_set_offsets", "run_count", "row_digest", "value_start", "rank"):
+            self.finds({"meaning"}, without(name), code=CORRUPT)
+        self.found(self.patched(without("stats")), "--deep", code=0)
+
+    def test_whose_word_the_content_is(self):
+        self.assertIn("content is as recorded", self.run_program("verify", self.good).stdout)
+        deep = self.run_program("verify", "--deep", self.good).stdout
+        self.assertNotIn("as recorded", deep)
+
     def test_the_record_of_a_unit(self):
         def other_group(made):
             if made["path"] == "train/1-0/rank0.h5":

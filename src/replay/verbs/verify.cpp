@@ -170,7 +170,9 @@ void print_text(const VerifyArguments& arguments, const Verified& dump) {
   if (!(report.root == Hash{})) std::cout << "root    " << report.root.hex() << '\n';
   if (dump.content) std::cout << "content " << dump.content->hex() << '\n';
   if (!arguments.deep && !dump.damaged) {
-    std::cout << "every value as well: rlreplay verify --deep " << arguments.path << '\n';
+    std::cout
+        << "content is as recorded; computed, and every value checked: rlreplay verify --deep "
+        << arguments.path << '\n';
   }
 }
 
@@ -266,10 +268,11 @@ void add_verify(CLI::App& program, Command& chosen) {
   verb->add_flag("--json", arguments->json, "print one JSON object");
   verb->add_flag("--all", arguments->all, "print every problem");
   verb->footer(
-      "Every stored byte is checked, that each record says of its unit what is in it, and that\n"
-      "all ranks of every step and all rollouts and steps that the run's options announce are\n"
-      "there. With --deep also every value:\n"
-      "  what each group says, against its record\n"
+      "Every stored byte is checked against its hash, and that all ranks of every step and all\n"
+      "rollouts and steps that the run's options announce are there. What the records say of\n"
+      "their units, so the content that is printed, is the writer's word until --deep computes\n"
+      "it. With --deep also every value:\n"
+      "  what each unit and each group says, against its record\n"
       "  samples that rollout and training join, by id, length and token; ascending ids\n"
       "  token ids and lengths, against the model's vocabulary and positions\n"
       "  masks, numbers that are not finite, log-probabilities above 0, prompts' values\n"
