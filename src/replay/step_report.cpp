@@ -1,11 +1,11 @@
 #include "src/replay/step_report.h"
 
-#include <bit>
 #include <cstdarg>
 #include <cstdio>
 #include <iostream>
 
 #include "src/base/json_line.h"
+#include "src/base/same_value.h"
 #include "src/base/terminal.h"
 
 namespace rlreplay::replay {
@@ -51,7 +51,7 @@ std::string identical_text(const StepOutcome& step) {
 }
 
 bool differs(std::optional<double> record, double replay) {
-  return record && std::bit_cast<uint64_t>(*record) != std::bit_cast<uint64_t>(replay);
+  return record && !same_value(*record, replay);
 }
 
 std::string change_text(std::optional<double> record, double replay) {

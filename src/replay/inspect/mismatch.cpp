@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/percentile.h"
+#include "src/base/same_value.h"
 #include "src/engine/objective.h"
 #include "src/replay/recorded_step.h"
 
@@ -21,7 +22,7 @@ double estimate(engine::KlType type, float recorded, float train) {
 
 void add(MismatchSums& to, const MismatchOptions& options, float train, float recorded) {
   ++to.tokens;
-  if (std::bit_cast<uint32_t>(train) != std::bit_cast<uint32_t>(recorded)) ++to.different;
+  if (!same_value(train, recorded)) ++to.different;
   if (!std::isfinite(train) || !std::isfinite(recorded)) {
     ++to.nonfinite;
     return;
