@@ -72,8 +72,8 @@ class Ids(Border):
         self.check(self.refused(*train, "--model", self.model, "--micro-batch-size", "1",
                                 "--kl-coef", "0.1"), *found)
         self.check(self.refused(*train, "--model", self.model, "--forward"), *found)
-        rollout = self.run_program("rollout", "--from", large)
-        self.assertNotEqual(rollout.returncode, 0)
+        self.assertIn("a dump of `rlreplay capture` can be replayed",
+                      self.refused("rollout", "--from", large, code=4))
 
     def test_a_model_with_fewer_ids_or_positions(self):
         dump = self.imported("plain", lambda tokens: None)
