@@ -4,6 +4,7 @@
 
 #include "format/group_io.h"
 #include "format/partial_read.h"
+#include "format/rollout_join.h"
 
 namespace rlreplay::format {
 namespace {
@@ -169,9 +170,16 @@ RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
 
 std::optional<RolloutData> find_rollout_data(const DumpReader& dump, int64_t id) {
   const std::string group = std::to_string(id);
-  const std::vector<const UnitRecord*> units = dump.find("rollout", group);
-  if (units.empty()) return std::nullopt;
-  return read_rollout_data(dump, dump.open_unit(*units.front()), group);
+  std::vector<RolloutData> parts;
+  for (const UnitRecord* record : dump.find("rollout", group)) {
+    const UnitReader unit = dump.open_unit(*record);
+    const bool events_alone =
+        unit.find(group + "/sample_id") == nullptr && unit.find(group + "/tokens") == nullptr;
+    if (!events_alone) parts.push_back(read_rollout_data(dump, unit, group));
+  }
+  if (parts.empty()) return std::nullopt;
+  if (parts.size() == 1) return std::move(parts.front());
+  return join_rollout(parts, "rollout/" + group);
 }
 
 }  // namespace rlreplay::format

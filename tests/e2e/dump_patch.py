@@ -83,6 +83,23 @@ class Patched:
     def at(self, unit, dataset):
         return self.units[unit][dataset]
 
+    def split_rollout(self, first, second, count):
+        """Moves the samples of rollout 0 behind the first `count` into a unit of their own."""
+        old, new = self.units[first], self.units.setdefault(second, {})
+        middle = int(old["0/offsets"].values[count])
+        for name, array in list(old.items()):
+            if "events" in name:
+                continue
+            if "_text" in name:
+                del old[name]
+                continue
+            by_token = name.split("/")[1] in ("tokens", "log_probs", "loss_mask")
+            cut = middle if by_token else count
+            kept, moved = array.values[:cut], array.values[cut:]
+            if name.endswith("offsets"):
+                kept, moved = array.values[:count + 1], array.values[count:] - array.values[count]
+            old[name], new[name] = array.reshaped(kept), array.reshaped(moved)
+
     def write(self, path, sealed=True, change=lambda record: None):
         """Writes the dump with all hashes; `change` may falsify a unit's record."""
         path = pathlib.Path(path)

@@ -344,22 +344,7 @@ class Equal(Case):
 
     def test_a_rollout_in_several_units(self):
         dump = copy.deepcopy(self.loaded)
-        dump.units["rollout/0b.h5"] = {}
-        unit = dump.units["rollout/0.h5"]
-        begin, middle = unit["0/offsets"].values[[0, 2]]
-        for name, array in list(unit.items()):
-            if "events" in name:
-                continue
-            if "_text" in name:
-                del unit[name]
-                continue
-            by_token = name.split("/")[1] in ("tokens", "log_probs", "loss_mask")
-            cut = int(middle) if by_token else 2
-            first, second = array.values[:cut], array.values[cut:]
-            if name.endswith("offsets"):
-                first, second = array.values[:3], array.values[2:] - array.values[2]
-            unit[name] = array.reshaped(first)
-            dump.units["rollout/0b.h5"][name] = array.reshaped(second)
+        dump.split_rollout("rollout/0.h5", "rollout/0b.h5", 2)
         path = dump.write(self.folder / "two units")
         dump.at("rollout/0b.h5", "0/log_probs").values[-1] -= 1
         other = dump.write(self.folder / "two other units")

@@ -178,6 +178,10 @@ class Exporter {
   }
 
   void export_own(int64_t id, const format::UnitReader& unit) {
+    if (dump_.find("rollout", std::to_string(id)).size() > 1) {
+      throw Error(ErrorCode::kUnsupported,
+                  "rollout " + std::to_string(id) + " lies in several units: export it as jsonl");
+    }
     const RolloutData data = read_rollout_data(dump_, unit, std::to_string(id));
     Tree tree;
     Value root = slime_rollout(tree, data, id);

@@ -1,0 +1,210 @@
+#include "format/rollout_join.h"
+
+#include <algorithm>
+
+#include "format/rule.h"
+
+namespace rlreplay::format {
+namespace {
+
+/// A sample of a part.
+struct Row {
+  const RolloutData* part = nullptr;
+  size_t row = 0;
+
+  uint64_t id() const { return part->sample_id[row]; }
+  uint64_t begin() const { return part->offsets[row]; }
+  uint64_t end() const { return part->offsets[row + 1]; }
+};
+
+/// Appends [begin, end) of `from`, or as many zeros where there are no values.
+template <class T>
+void append(std::vector<T>& to, const std::vector<T>* from, uint64_t begin, uint64_t end) {
+  if (from == nullptr) return to.resize(to.size() + (end - begin));
+  to.insert(to.end(), from->begin() + static_cast<ptrdiff_t>(begin),
+            from->begin() + static_cast<ptrdiff_t>(end));
+}
+
+class Join {
+ public:
+  Join(std::span<const RolloutData> parts, const std::string& where)
+      : parts_(parts), where_(where) {
+    for (const RolloutData& part : parts) {
+      for (size_t row = 0; row < part.size(); ++row) rows_.push_back({&part, row});
+    }
+    std::ranges::sort(rows_, {}, &Row::id);
+    const auto twice = std::ranges::adjacent_find(rows_, {}, &Row::id);
+    if (twice == rows_.end()) return;
+    fail("sample " + std::to_string(twice->id()) + " stands in two units of the rollout",
+         "sample_id");
+  }
+
+  RolloutData joined() && {
+    for (const Row& at : rows_) {
+      out_.sample_id.push_back(at.id());
+      append(out_.tokens, &at.part->tokens, at.begin(), at.end());
+      out_.offsets.push_back(out_.tokens.size());
+    }
+    for (auto field : {&RolloutData::group_id, &RolloutData::trajectory_id}) numbers(field);
+    numbers(&RolloutData::rewards);
+    for (auto field :
+         {&RolloutData::prompt_text, &RolloutData::response_text, &RolloutData::label_text}) {
+      column(field, [](Texts& to, const Texts* from, const Row& at) {
+        to.add(from == nullptr ? std::string_view() : from->at(at.row));
+      });
+    }
+    column(&RolloutData::loss_mask,
+           [](Column<uint8_t>& to, const Column<uint8_t>* from, const Row& at) {
+             append(to.values, from == nullptr ? nullptr : &from->values, at.begin(), at.end());
+           });
+    log_probs();
+    nucleus();
+    prompt_lengths();
+    finish();
+    reward_components();
+    versions();
+    experts();
+    return std::move(out_);
+  }
+
+ private:
+  /// A column with presence: `take(to, from, row)`, where `from` is null in parts without it.
+  template <class C, class Take>
+  void column(std::optional<C> RolloutData::*field, Take take) {
+    if (none_has(field)) return;
+    C& to = (out_.*field).emplace();
+    for (const Row& at : rows_) {
+      const auto& from = at.part->*field;
+      take(to, from ? &*from : nullptr, at);
+      to.presence.push_back(from && from->has(at.row) ? 1 : 0);
+    }
+    if (std::ranges::find(to.presence, 0) == to.presence.end()) to.presence.clear();
+  }
+
+  template <class T>
+  void numbers(std::optional<Column<T>> RolloutData::*field) {
+    column(field, [](Column<T>& to, const Column<T>* from, const Row& at) {
+      to.values.push_back(from == nullptr ? T() : from->values[at.row]);
+    });
+  }
+
+  void log_probs() {
+    const bool wide = std::ranges::any_of(parts_, [](const RolloutData& part) {
+      return part.log_probs && part.log_probs->is_wide();
+    });
+    column(&RolloutData::log_probs, [&](TokenFloats& to, const TokenFloats* from, const Row& at) {
+      for (uint64_t t = at.begin(); t < at.end(); ++t) {
+        const double value = from == nullptr ? 0 : from->at(t);
+        wide ? to.wide.push_back(value) : to.narrow.push_back(static_cast<float>(value));
+      }
+    });
+  }
+
+  void nucleus() {
+    column(&RolloutData::nucleus, [](TokenSets& to, const TokenSets* from, const Row& at) {
+      append(to.sizes, from == nullptr ? nullptr : &from->sizes, at.begin(), at.end());
+      if (from != nullptr) {
+        append(to.ids, &from->ids, from->offsets[at.row], from->offsets[at.row + 1]);
+      }
+      to.offsets.push_back(to.ids.size());
+    });
+  }
+
+  void prompt_lengths() {
+    if (!all_have(&RolloutData::prompt_length, "prompt_length")) return;
+    auto& to = out_.prompt_length.emplace();
+    for (const Row& at : rows_) to.push_back((*at.part->prompt_length)[at.row]);
+  }
+
+  void finish() {
+    if (none_has(&RolloutData::finish)) return;
+    auto& to = out_.finish.emplace();
+    for (const Row& at : rows_) {
+      to.push_back(at.part->finish ? (*at.part->finish)[at.row] : Finish::kUnknown);
+    }
+  }
+
+  void reward_components() {
+    if (none_has(&RolloutData::reward_components)) return;
+    NamedColumns& to = out_.reward_components.emplace();
+    for (const RolloutData& part : parts_) {
+      if (part.reward_components) to.names = part.reward_components->names;
+    }
+    const size_t names = to.names.size();
+    for (const Row& at : rows_) {
+      const auto& from = at.part->reward_components;
+      if (from && from->names != to.names)
+        fail("its units name other columns", "reward_components");
+      append(to.values, from ? &from->values : nullptr, at.row * names, (at.row + 1) * names);
+      to.presence.push_back(from && is_present(from->presence, at.row) ? 1 : 0);
+    }
+    if (std::ranges::find(to.presence, 0) == to.presence.end()) to.presence.clear();
+  }
+
+  void versions() {
+    if (none_has(&RolloutData::versions)) return;
+    Versions& to = out_.versions.emplace();
+    const auto lacks_starts = [](const Row& at) {
+      return at.part->versions && !at.part->versions->starts;
+    };
+    const auto without = std::ranges::count_if(rows_, lacks_starts);
+    if (without == 0) to.starts.emplace();
+    for (const Row& at : rows_) {
+      if (const auto& from = at.part->versions) {
+        const uint64_t begin = from->offsets[at.row], end = from->offsets[at.row + 1];
+        append(to.versions, &from->versions, begin, end);
+        if (from->starts && !to.starts)
+          fail("a unit has it, and another has not", "version_starts");
+        if (to.starts) append(*to.starts, &*from->starts, begin, end);
+      }
+      to.offsets.push_back(to.versions.size());
+    }
+  }
+
+  void experts() {
+    if (!all_have(&RolloutData::experts, "experts")) return;
+    Experts& to = out_.experts.emplace();
+    to.layers = parts_.front().experts->layers;
+    to.slots = parts_.front().experts->slots;
+    for (const Row& at : rows_) {
+      const Experts& from = *at.part->experts;
+      if (from.layers != to.layers || from.slots != to.slots) {
+        fail("its units have other numbers of layers or slots", "experts");
+      }
+      const uint64_t size = to.layers * to.slots;
+      append(to.experts, &from.experts, at.begin() * size, at.end() * size);
+    }
+  }
+
+  template <class Field>
+  bool none_has(Field field) const {
+    return std::ranges::none_of(parts_,
+                                [&](const auto& part) { return (part.*field).has_value(); });
+  }
+
+  template <class Field>
+  bool all_have(Field field, const char* name) const {
+    if (none_has(field)) return false;
+    for (const RolloutData& part : parts_) {
+      if (!(part.*field)) fail("a unit of the rollout has it, and another has not", name);
+    }
+    return true;
+  }
+
+  [[noreturn]] void fail(const std::string& what, const std::string& dataset) const {
+    throw FormatError(Rule::kMeaning, what, where_, dataset);
+  }
+
+  std::span<const RolloutData> parts_;
+  std::string where_;
+  std::vector<Row> rows_;
+  RolloutData out_;
+};
+
+}  // namespace
+
+RolloutData join_rollout(std::span<const RolloutData> parts, const std::string& where) {
+  return Join(parts, where).joined();
+}
+
+}  // namespace rlreplay::format
