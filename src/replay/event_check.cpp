@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <optional>
 
@@ -10,6 +11,7 @@
 #include "format/train_data.h"
 #include "kernels/order.h"
 #include "src/base/error.h"
+#include "src/base/same_value.h"
 #include "src/engine/event_name.h"
 #include "src/engine/event_rows.h"
 #include "src/engine/recording_sink.h"
@@ -25,10 +27,16 @@ using engine::StepEvents;
 using format::RolloutData;
 using format::TrainData;
 
-constexpr size_t kMaxProblems = 100;
+/// What a column has for the rows of a set: zeros for those of samples without a value.
+struct ColumnValues {
+  std::vector<std::byte> bytes;
+  std::vector<bool> present;
 
-/// The values that a column has for the rows of a set, or nothing where it lacks one.
-using Column = std::function<std::optional<std::vector<std::byte>>(const RowSet& rows)>;
+  bool whole() const { return std::ranges::find(present, false) == present.end(); }
+};
+
+/// Nothing where the group has no such column, or a row is of no sample.
+using Column = std::function<std::optional<ColumnValues>(const RowSet& rows)>;
 
 template <class T>
 void append(std::vector<std::byte>& out, T value) {
@@ -36,7 +44,7 @@ void append(std::vector<std::byte>& out, T value) {
   out.insert(out.end(), bytes, bytes + sizeof value);
 }
 
-/// Calls use(row of the sample, position); false where a row is of no sample.
+/// Calls use(row of the sample, token); false where a row is of no sample.
 template <class Data, class Use>
 bool for_each_row(const RowSet& rows, const Data& data, Use use) {
   for (const engine::RowRun& run : rows) {
@@ -45,7 +53,8 @@ bool for_each_row(const RowSet& rows, const Data& data, Use use) {
     const auto row = static_cast<size_t>(at - data.sample_id.begin());
     const uint64_t length = data.offsets[row + 1] - data.offsets[row];
     for (int64_t p = run.position; p < run.position + run.count; ++p) {
-      if (static_cast<uint64_t>(p) >= length || !use(row, data.offsets[row] + p)) return false;
+      if (static_cast<uint64_t>(p) >= length) return false;
+      use(row, data.offsets[row] + p);
     }
   }
   return true;
@@ -53,25 +62,25 @@ bool for_each_row(const RowSet& rows, const Data& data, Use use) {
 
 template <class Data>
 Column floats_of(const Data& data, const std::optional<format::TokenFloats>& column) {
-  return [&](const RowSet& rows) -> std::optional<std::vector<std::byte>> {
+  return [&](const RowSet& rows) -> std::optional<ColumnValues> {
     if (!column) return std::nullopt;
-    std::vector<std::byte> out;
-    const bool whole = for_each_row(rows, data, [&](size_t row, uint64_t token) {
-      if (column->has(row)) append(out, static_cast<float>(column->at(token)));
-      return column->has(row);
+    ColumnValues out;
+    const bool known = for_each_row(rows, data, [&](size_t row, uint64_t token) {
+      append(out.bytes, static_cast<float>(column->at(token)));
+      out.present.push_back(column->has(row));
     });
-    return whole ? std::optional(std::move(out)) : std::nullopt;
+    return known ? std::optional(std::move(out)) : std::nullopt;
   };
 }
 
 Column tokens_of(const RolloutData& data) {
-  return [&](const RowSet& rows) -> std::optional<std::vector<std::byte>> {
-    std::vector<std::byte> out;
-    const bool whole = for_each_row(rows, data, [&](size_t, uint64_t token) {
-      append(out, data.tokens[token]);
-      return true;
+  return [&](const RowSet& rows) -> std::optional<ColumnValues> {
+    ColumnValues out;
+    const bool known = for_each_row(rows, data, [&](size_t, uint64_t token) {
+      append(out.bytes, data.tokens[token]);
+      out.present.push_back(true);
     });
-    return whole ? std::optional(std::move(out)) : std::nullopt;
+    return known ? std::optional(std::move(out)) : std::nullopt;
   };
 }
 
@@ -129,23 +138,25 @@ class GroupCheck {
              const StepEvents& events)
       : model_(model), parameters_(parameters), events_(events), pool_(pool) {}
 
-  /// Calls report(event, message).
+  /// Calls report(event, message). Returns what could not be checked.
   template <class Report>
-  void run(const std::vector<engine::SampleShape>* shapes, const std::vector<NamedColumn>& columns,
-           const format::NamedColumns* scalars, Report report) {
+  std::vector<std::string> run(const std::vector<engine::SampleShape>* shapes,
+                               const std::vector<NamedColumn>& columns,
+                               const format::NamedColumns* scalars, Report report) {
     for (const EventRecord& r : events_.events) {
       if (const std::string what = form(r, shapes); !what.empty()) {
         report(to_string(r.event), what);
         sound_ = false;
       }
     }
-    if (!sound_) return;  // nothing can be digested under other names and shapes
+    if (!sound_) return {};  // nothing can be digested under other names and shapes
     for (const EventRecord& r : events_.events) {
       if (const std::string what = sums(r); !what.empty()) report(to_string(r.event), what);
     }
     check_values(report);
     check_columns(columns, report);
     if (scalars != nullptr) check_scalars(*scalars, report);
+    return std::move(not_checked_);
   }
 
  private:
@@ -221,14 +232,38 @@ class GroupCheck {
   }
 
   template <class Report>
-  void check_columns(const std::vector<NamedColumn>& columns, Report report) const {
+  void check_columns(const std::vector<NamedColumn>& columns, Report report) {
     for (const NamedColumn& column : columns) {
       const EventRecord* r = events_.find(engine::parse_event(column.event));
       if (r == nullptr) continue;
       const auto values = column.values(rows_of(*r));
-      if (!values || digested(*r, *values).same_value(*r)) continue;
-      report(column.dataset, std::string("not what the event ") + column.event + " digested");
+      if (!values) continue;
+      const std::string event = std::string("the event ") + column.event;
+      if (!values->whole() && r->values.empty()) {
+        not_checked_.push_back(std::string(column.dataset) + " of some samples alone, since " +
+                               event + " has a digest of all");
+      } else if (values->whole() ? !digested(*r, values->bytes).same_value(*r)
+                                 : !same_rows(*values, *r)) {
+        report(column.dataset, "not what " + event + " digested");
+      }
     }
+  }
+
+  /// Whether the rows that a column of floats has are those of the event's values.
+  static bool same_rows(const ColumnValues& column, const EventRecord& r) {
+    for (size_t row = 0; row < column.present.size(); ++row) {
+      if (column.present[row] &&
+          !same_value(float_at(column.bytes, row), float_at(r.values, row))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  static float float_at(const std::vector<std::byte>& bytes, size_t row) {
+    float out;
+    std::memcpy(&out, bytes.data() + row * sizeof out, sizeof out);
+    return out;
   }
 
   template <class Report>
@@ -250,6 +285,7 @@ class GroupCheck {
   const StepEvents& events_;
   ThreadPool& pool_;
   bool sound_ = true;
+  std::vector<std::string> not_checked_;
 };
 
 class RunCheck {
@@ -257,7 +293,7 @@ class RunCheck {
   RunCheck(const RecordedRun& record, const ModelConfig& model, ThreadPool& pool)
       : record_(record), model_(model), parameters_(engine::make_parameters(model)), pool_(pool) {}
 
-  std::vector<RecordProblem> run() {
+  RecordFindings run() {
     for (const int64_t id : record_.rollouts()) {
       where_ = "rollout/" + std::to_string(id);
       guarded([&] { check_rollout(id); });
@@ -266,7 +302,7 @@ class RunCheck {
       where_ = "train/" + step.group();
       guarded([&] { check_step(step); });
     }
-    return std::move(problems_);
+    return {std::move(problems_).take(), std::move(not_checked_)};
   }
 
  private:
@@ -284,13 +320,17 @@ class RunCheck {
   }
 
   void add(const std::string& code, const std::string& dataset, const std::string& message) {
-    if (problems_.size() < kMaxProblems) problems_.push_back({code, where_, dataset, message});
+    problems_.add({code, where_, dataset, message});
   }
 
   auto reporter() {
     return [this](const std::string& dataset, const std::string& message) {
       add("event", dataset, message);
     };
+  }
+
+  void note(const std::vector<std::string>& not_checked) {
+    for (const std::string& what : not_checked) not_checked_.push_back(where_ + ": " + what);
   }
 
   const RolloutData* rollout(int64_t id) {
@@ -302,15 +342,14 @@ class RunCheck {
   void check_rollout(int64_t id) {
     const RolloutData* data = rollout(id);
     if (data == nullptr) return;
-    check_replayable(record_, read_recorded_rollout(record_, id));
     const std::string group = std::to_string(id);
     for (const auto* unit : record_.dump().find("rollout", group)) {
       const format::UnitReader reader = record_.dump().open_unit(*unit);
       if (!has_events(reader, group)) continue;
       const StepEvents events = read_events(record_.dump(), reader, group, id, 0);
       const auto shapes = shapes_of(*data, data->sample_id);
-      GroupCheck(model_, parameters_, pool_, events)
-          .run(&shapes, columns_of(*data), nullptr, reporter());
+      GroupCheck check(model_, parameters_, pool_, events);
+      note(check.run(&shapes, columns_of(*data), nullptr, reporter()));
     }
   }
 
@@ -326,9 +365,9 @@ class RunCheck {
           columns ? read_train_data(record_.dump(), reader, step.group()) : TrainData{};
       std::optional<std::vector<engine::SampleShape>> shapes;
       if (of != nullptr && columns) shapes = shapes_of(*of, data.sample_id);
-      GroupCheck(model_, parameters_, pool_, events)
-          .run(shapes ? &*shapes : nullptr, columns_of(data, of),
-               data.scalars ? &*data.scalars : nullptr, reporter());
+      GroupCheck check(model_, parameters_, pool_, events);
+      note(check.run(shapes ? &*shapes : nullptr, columns_of(data, of),
+                     data.scalars ? &*data.scalars : nullptr, reporter()));
     }
   }
 
@@ -336,23 +375,33 @@ class RunCheck {
   const ModelConfig model_;
   engine::ParameterTable parameters_;
   ThreadPool& pool_;
-  std::vector<RecordProblem> problems_;
+  RecordProblems problems_;
+  std::vector<std::string> not_checked_;
   std::string where_;
   int64_t loaded_ = -1;
   std::optional<RolloutData> data_;
 };
 
+bool holds_events(const format::DumpReader& dump) {
+  return std::ranges::any_of(dump.units(), [&](const format::UnitRecord& record) {
+    const format::UnitReader unit = dump.open_unit(record);
+    return std::ranges::any_of(record.groups,
+                               [&](const std::string& group) { return has_events(unit, group); });
+  });
+}
+
 }  // namespace
 
-std::vector<RecordProblem> check_events(const RecordedRun& record, ThreadPool& pool) {
-  if (imported_from(record.dump().meta(), record.path())) return {};
+RecordFindings check_events(const RecordedRun& record, ThreadPool& pool) {
   std::optional<ModelConfig> model;
   try {
     model = record.config().model;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnsupported) throw;
   }
-  return model ? RunCheck(record, *model, pool).run() : std::vector<RecordProblem>{};
+  if (model) return RunCheck(record, *model, pool).run();
+  if (!holds_events(record.dump())) return {};
+  return {{}, {"events: the dump names no model that this version knows"}};
 }
 
 }  // namespace rlreplay::replay

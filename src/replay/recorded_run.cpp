@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "format/group_io.h"
+#include "format/unit.h"
 #include "src/base/error.h"
 #include "src/base/parse_number.h"
 #include "src/replay/event_store.h"
+#include "src/replay/rank_scalars.h"
 #include "src/replay/state_data.h"
 
 namespace rlreplay::replay {
@@ -47,21 +49,25 @@ engine::StepEvents RecordedRun::events(const char* kind, const std::string& grou
   engine::StepEvents none;
   none.rollout_id = step.rollout;
   none.step_id = step.step;
-  const auto units = dump_.find(kind, group);
-  if (units.empty()) return none;
-  const format::UnitReader unit = dump_.open_unit(*units.front());
-  if (!has_events(unit, group)) return none;
-  return read_events(dump_, unit, group, step.rollout, step.step);
+  for (const format::UnitRecord* record : dump_.find(kind, group)) {
+    const format::UnitReader unit = dump_.open_unit(*record);
+    if (has_events(unit, group)) {
+      return read_events(dump_, unit, group, step.rollout, step.step);
+    }
+  }
+  return none;
 }
 
 std::optional<format::NamedColumns> RecordedRun::scalars(const StepId& step) const {
-  std::optional<format::NamedColumns> out;
+  std::vector<std::pair<int64_t, format::NamedColumns>> by_rank;
   for (const format::UnitRecord* record : dump_.find("train", step.group())) {
     const format::UnitReader unit = dump_.open_unit(*record);
-    format::GroupReader(dump_, unit, step.group()).named("scalars", out, 0);
-    if (out) break;
+    std::optional<format::NamedColumns> own;
+    format::GroupReader(dump_, unit, step.group()).named("scalars", own, 0);
+    if (own) by_rank.emplace_back(format::rank_of(record->path), std::move(*own));
   }
-  return out;
+  if (by_rank.empty()) return std::nullopt;
+  return join_scalars(by_rank);
 }
 
 engine::StepEvents RecordedRun::rollout_events(int64_t rollout) const {

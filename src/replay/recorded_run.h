@@ -35,7 +35,7 @@ class RecordedRun {
   const std::vector<StepId>& states() const { return states_; }
   bool has_state(const StepId& step) const;
 
-  /// The named numbers of a step, of the first rank that has them.
+  /// The named numbers of a step, of all ranks (rank_scalars.h).
   std::optional<format::NamedColumns> scalars(const StepId& step) const;
   /// Empty where none were recorded.
   engine::StepEvents rollout_events(int64_t rollout) const;

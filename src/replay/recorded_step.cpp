@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "format/unit.h"
 #include "src/base/error.h"
-#include "src/base/same_value.h"
+#include "src/base/json_value.h"
+#include "src/replay/rank_scalars.h"
+#include "src/replay/step_member.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -14,21 +17,21 @@ using format::TokenFloats;
 using format::TrainData;
 
 constexpr auto kColumns = std::to_array<StepColumn>({
-    {"log_probs", &TrainData::log_probs, &RecordedStep::log_probs},
-    {"old_log_probs", &TrainData::old_log_probs, &RecordedStep::old_log_probs},
-    {"ref_log_probs", &TrainData::ref_log_probs, &RecordedStep::ref_log_probs},
-    {"teacher_log_probs", &TrainData::teacher_log_probs, &RecordedStep::teacher_log_probs},
-    {"rollout_log_probs", &TrainData::rollout_log_probs, &RecordedStep::rollout_log_probs},
-    {"entropy", &TrainData::entropy, &RecordedStep::entropy},
-    {"ref_entropy", &TrainData::ref_entropy, &RecordedStep::ref_entropy},
-    {"advantages", &TrainData::advantages, &RecordedStep::advantages},
-    {"returns", &TrainData::returns, &RecordedStep::returns},
-    {"values", &TrainData::values, &RecordedStep::values},
-    {"current_values", &TrainData::current_values, &RecordedStep::current_values},
-    {"kl", &TrainData::kl, &RecordedStep::kl},
-    {"reverse_kl", &TrainData::reverse_kl, &RecordedStep::reverse_kl},
-    {"policy_kl", &TrainData::policy_kl, &RecordedStep::policy_kl},
-    {"policy_loss", &TrainData::policy_loss, &RecordedStep::policy_loss},
+    {"log_probs", &RecordedStep::log_probs},
+    {"old_log_probs", &RecordedStep::old_log_probs},
+    {"ref_log_probs", &RecordedStep::ref_log_probs},
+    {"teacher_log_probs", &RecordedStep::teacher_log_probs},
+    {"rollout_log_probs", &RecordedStep::rollout_log_probs},
+    {"entropy", &RecordedStep::entropy},
+    {"ref_entropy", &RecordedStep::ref_entropy},
+    {"advantages", &RecordedStep::advantages},
+    {"returns", &RecordedStep::returns},
+    {"values", &RecordedStep::values},
+    {"current_values", &RecordedStep::current_values},
+    {"kl", &RecordedStep::kl},
+    {"reverse_kl", &RecordedStep::reverse_kl},
+    {"policy_kl", &RecordedStep::policy_kl},
+    {"policy_loss", &RecordedStep::policy_loss},
 });
 static_assert(std::ranges::equal(kColumns, format::kTokenColumnFields, {}, &StepColumn::name,
                                  &format::TokenColumnField::name),
@@ -86,19 +89,29 @@ void take(const std::optional<format::Column<uint64_t>>& column, size_t row,
   if (column && column->has(row)) to = column->values[row];
 }
 
-/// A sample of a step as one rank recorded it, completed by the rollout.
-struct Member {
-  engine::Sample sample;
-  RecordedFields fields;
-  bool own_mask = false;  // recorded by the rank
-  std::array<std::vector<float>, kColumns.size()> columns;
-  std::optional<double> shaped;
-  std::string unit;  // the path of the rank's
+/// Why a rollout cannot be read, with the code that a checker gives it.
+class Refusal : public Error {
+ public:
+  Refusal(const char* code, ErrorCode error, const std::string& message, const std::string& where)
+      : Error(error, message, where), problem_(code) {}
+  const char* problem() const { return problem_; }
+
+ private:
+  const char* problem_;
+};
+
+/// What one rank recorded of a step.
+struct RankData {
+  TrainData data;
+  std::string unit;
+  int64_t rank = 0;
 };
 
 class RolloutReader {
  public:
-  RolloutReader(const RecordedRun& run, int64_t rollout) : run_(run) {
+  /// With `problems` refusals are added there, and what is refused is left out.
+  RolloutReader(const RecordedRun& run, int64_t rollout, RecordProblems* problems = nullptr)
+      : run_(run), problems_(problems) {
     out_.id = rollout;
     out_.data = format::find_rollout_data(run.dump(), rollout);
     for (size_t i = 0; out_.data && i < out_.data->size(); ++i) {
@@ -111,7 +124,9 @@ class RolloutReader {
     for (const StepId& step : run_.steps()) {
       if (step.rollout == out_.id) out_.steps.push_back(read_step(step));
     }
-    if (out_.steps.empty() && out_.data) out_.steps.push_back(untrained());
+    if (out_.steps.empty() && out_.data) {
+      guarded(generated_unit(), [&] { out_.steps.push_back(untrained()); });
+    }
     return std::move(out_);
   }
 
@@ -121,6 +136,18 @@ class RolloutReader {
   }
 
  private:
+  std::string generated_unit() const { return "rollout/" + std::to_string(out_.id); }
+
+  template <class Work>
+  void guarded(const std::string& unit, Work work) const {
+    if (problems_ == nullptr) return work();
+    try {
+      work();
+    } catch (const Refusal& refusal) {
+      problems_->add({refusal.problem(), unit, "", refusal.what()});
+    }
+  }
+
   void add_samples() {
     for (size_t i = 0; out_.data && i < out_.data->size(); ++i) {
       const uint64_t id = out_.data->sample_id[i];
@@ -128,16 +155,21 @@ class RolloutReader {
       engine::Sample& s = out_.samples.emplace_back();
       s.id = id;
       take_sample_fields(i, s, fields);
-      if (!out_.data->prompt_length) continue;
-      const Row at = generated_row(i, (*out_.data->prompt_length)[i]);
-      s.prompt_length = static_cast<int64_t>(at.response - at.begin);
-      s.tokens = tokens_of(out_.data->tokens, at.begin, at.end);
-      const auto mask = mask_of(out_.data->loss_mask, at);
-      fields.mask = mask.has_value();
-      s.loss_mask = mask.value_or(std::vector<uint8_t>(at.end - at.response, 1));
-      s.rollout_log_probs = response_of(out_.data->log_probs, at);
-      s.nuclei = nuclei_of(*out_.data, at);
+      if (out_.data->prompt_length) {
+        guarded(generated_unit(), [&] { take_tokens(i, s, fields); });
+      }
     }
+  }
+
+  void take_tokens(size_t i, engine::Sample& s, RecordedFields& fields) const {
+    const Row at = generated_row(i, (*out_.data->prompt_length)[i]);
+    s.prompt_length = static_cast<int64_t>(at.response - at.begin);
+    s.tokens = tokens_of(out_.data->tokens, at.begin, at.end);
+    const auto mask = mask_of(out_.data->loss_mask, at);
+    fields.mask = mask.has_value();
+    s.loss_mask = mask.value_or(std::vector<uint8_t>(at.end - at.response, 1));
+    s.rollout_log_probs = response_of(out_.data->log_probs, at);
+    s.nuclei = nuclei_of(*out_.data, at);
   }
 
   RecordedStep untrained() const {
@@ -156,101 +188,170 @@ class RolloutReader {
     RecordedStep out;
     out.id = step;
     out.trained = true;
-    std::vector<Member> members;
+    const std::vector<RankData> ranks = read_ranks(step, out);
+    const std::map<uint64_t, uint64_t> prompts = prompts_of(ranks);
+    std::vector<StepMember> members;
     std::map<uint64_t, size_t> places;
-    for (const auto* unit : run_.dump().find("train", step.group())) {
-      const format::UnitReader reader = run_.dump().open_unit(*unit);
-      if (reader.find(step.group() + "/sample_id") == nullptr) continue;  // events alone
-      const TrainData data = format::read_train_data(run_.dump(), reader, step.group());
-      for (size_t row = 0; row < data.size(); ++row) {
-        Member member = member_of(data, row, unit->path);
-        const auto [at, fresh] = places.emplace(data.sample_id[row], members.size());
-        if (fresh) {
-          members.push_back(std::move(member));
-        } else {
-          merge(step, members[at->second], std::move(member));
-        }
+    for (const RankData& rank : ranks) {
+      for (size_t row = 0; row < rank.data.size(); ++row) {
+        guarded("train/" + step.group(), [&] {
+          StepMember member = member_of(rank, row, prompts);
+          const auto [at, fresh] = places.emplace(member.id, members.size());
+          fresh ? members.push_back(std::move(member))
+                : join(step, members[at->second], std::move(member));
+        });
       }
-      if (data.scalars && !out.scalars) out.scalars = data.scalars;
     }
-    fill(out, members);
+    for (StepMember& member : members) {
+      guarded("train/" + step.group(), [&] { add(out, member); });
+    }
+    drop_empty(out);
     join_rollout_log_probs(out);
     return out;
   }
 
-  /// What the step says of one sample, else what the rollout says.
-  Member member_of(const TrainData& data, size_t row, const std::string& unit) const {
-    const uint64_t id = data.sample_id[row];
-    const auto known = out_.rows.find(id);
-    const std::optional<size_t> generated =
-        known == out_.rows.end() ? std::nullopt : std::optional(known->second);
-    const uint32_t prompt = prompt_length(data, row, generated);
-    const Row at = row_of(id, row, data.offsets, prompt);
-    Member out;
-    out.unit = unit;
-    out.sample.id = id;
-    out.sample.prompt_length = prompt;
-    std::optional<Row> from;
-    if (generated) {
-      from = generated_row(*generated, prompt);
-      if (from->end - from->begin != at.end - at.begin) contradicts(id, "length");
-      take_sample_fields(*generated, out.sample, out.fields);
+  std::vector<RankData> read_ranks(const StepId& step, RecordedStep& out) const {
+    std::vector<RankData> ranks;
+    std::vector<std::pair<int64_t, format::NamedColumns>> scalars;
+    for (const auto* unit : run_.dump().find("train", step.group())) {
+      const format::UnitReader reader = run_.dump().open_unit(*unit);
+      if (reader.find(step.group() + "/sample_id") == nullptr) continue;  // events alone
+      TrainData data = format::read_train_data(run_.dump(), reader, step.group());
+      const int64_t rank = format::rank_of(unit->path);
+      if (data.scalars) scalars.emplace_back(rank, *data.scalars);
+      ranks.push_back({std::move(data), unit->path, rank});
     }
-    out.sample.tokens = tokens(data, at, from);
-    auto mask = mask_of(data.loss_mask, at);
-    out.own_mask = mask.has_value();
-    if (!mask && from) mask = mask_of(out_.data->loss_mask, *from);
-    out.fields.mask = mask.has_value();
-    out.sample.loss_mask = mask.value_or(std::vector<uint8_t>(at.end - at.response, 1));
+    if (!scalars.empty()) out.scalars = join_scalars(scalars);
+    return ranks;
+  }
+
+  /// The lengths of the prompts of a step's samples: the first rank's that says it, else the
+  /// rollout's.
+  std::map<uint64_t, uint64_t> prompts_of(const std::vector<RankData>& ranks) const {
+    std::map<uint64_t, uint64_t> prompts;
+    for (const auto& [data, unit, rank] : ranks) {
+      for (size_t row = 0; data.prompt_length && row < data.size(); ++row) {
+        prompts.emplace(data.sample_id[row], (*data.prompt_length)[row]);
+      }
+    }
+    for (const auto& [id, row] : out_.rows) {
+      if (out_.data->prompt_length) prompts.emplace(id, (*out_.data->prompt_length)[row]);
+    }
+    return prompts;
+  }
+
+  /// A row of a rank, held against the rollout's sample.
+  StepMember member_of(const RankData& rank, size_t row,
+                       const std::map<uint64_t, uint64_t>& prompts) const {
+    const uint64_t id = rank.data.sample_id[row];
+    const auto known = prompts.find(id);
+    if (known == prompts.end()) lacks(id, "prompt length");
+    const bool own = rank.data.prompt_length.has_value();
+    const uint64_t prompt = own ? (*rank.data.prompt_length)[row] : known->second;
+    const auto generated = out_.rows.find(id);
+    if (generated != out_.rows.end()) {
+      const RolloutData& of = *out_.data;
+      if (of.prompt_length && (*of.prompt_length)[generated->second] != prompt) {
+        contradicts("prompt-mismatch", id, "prompt");
+      }
+      const Row from = generated_row(generated->second, prompt);
+      if (from.end - from.begin != rank.data.offsets[row + 1] - rank.data.offsets[row]) {
+        contradicts("length-mismatch", id, "length");
+      }
+      check_tokens(rank.data, row, from);
+    }
+    row_of(id, row, rank.data.offsets, prompt);
+    return StepMember::of(rank.data, row, prompt, rank.unit);
+  }
+
+  void check_tokens(const TrainData& data, size_t row, const Row& from) const {
+    if (!data.tokens) return;
+    const auto trained = data.tokens->begin() + static_cast<ptrdiff_t>(data.offsets[row]);
+    const auto begin = out_.data->tokens.begin() + static_cast<ptrdiff_t>(from.begin);
+    const auto end = out_.data->tokens.begin() + static_cast<ptrdiff_t>(from.end);
+    const auto at = std::mismatch(begin, end, trained).first;
+    if (at == end) return;
+    contradicts("token-mismatch", data.sample_id[row], "token " + std::to_string(at - begin));
+  }
+
+  void join(const StepId& step, StepMember& to, StepMember&& from) const {
+    const std::string unit = from.unit;
+    const auto differs = merge(to, std::move(from));
+    if (!differs) return;
+    const bool twice = to.unit == unit;
+    throw Refusal("replica-mismatch", ErrorCode::kCorrupt,
+                  "sample " + std::to_string(to.id) + " of step " + step.name() +
+                      (twice ? " stands twice in " + to.unit + ", with other " : " has other ") +
+                      differs->field + (twice ? "" : " in " + unit + " than in " + to.unit) +
+                      (differs->token ? " (token " + std::to_string(*differs->token) + ")" : "") +
+                      ": which of them was trained on cannot be known",
+                  run_.path());
+  }
+
+  /// A sample of all ranks, completed by the rollout.
+  void add(RecordedStep& out, StepMember& member) const {
+    engine::Sample sample;
+    RecordedFields fields;
+    sample.id = member.id;
+    sample.prompt_length = static_cast<int64_t>(member.prompt);
+    const auto known = out_.rows.find(member.id);
+    if (known == out_.rows.end() && !member.tokens) lacks(member.id, "tokens");
+    fields.own_mask = member.loss_mask.has_value();
+    if (known != out_.rows.end()) {
+      const Row from = generated_row(known->second, member.prompt);
+      take_sample_fields(known->second, sample, fields);
+      if (!member.tokens) member.tokens = tokens_of(out_.data->tokens, from.begin, from.end);
+      if (!member.loss_mask) member.loss_mask = mask_of(out_.data->loss_mask, from);
+      sample.rollout_log_probs = response_of(out_.data->log_probs, from);
+      sample.nuclei = nuclei_of(*out_.data, from);
+    }
+    fields.mask = member.loss_mask.has_value();
+    sample.tokens = std::move(*member.tokens);
+    sample.loss_mask = std::move(member.loss_mask)
+                           .value_or(std::vector<uint8_t>(*member.length - member.prompt, 1));
+    if (member.trajectory_id) sample.trajectory = member.trajectory_id;
+    if (member.trajectory_tokens) {
+      sample.trajectory_tokens = static_cast<int64_t>(*member.trajectory_tokens);
+    }
+    add_columns(out, member);
+    fields.own_rollout_log_probs = out.rollout_log_probs && !out.rollout_log_probs->back().empty();
+    out.samples.push_back(std::move(sample));
+    out.fields.push_back(fields);
+  }
+
+  static void add_columns(RecordedStep& out, StepMember& member) {
     for (size_t c = 0; c < kColumns.size(); ++c) {
-      out.columns[c] = response_of(data.*kColumns[c].stored, at);
+      TokenColumn& column = out.*kColumns[c].column;
+      if (!column) column.emplace();
+      auto& values = column->emplace_back();
+      if (!member.columns[c]) continue;
+      for (const double value : *member.columns[c]) values.push_back(static_cast<float>(value));
+      member.columns[c].reset();
     }
-    if (from) {
-      out.sample.rollout_log_probs = response_of(out_.data->log_probs, *from);
-      out.sample.nuclei = nuclei_of(*out_.data, *from);
-    }
-    take(data.trajectory_id, row, out.sample.trajectory);
-    if (data.trajectory_tokens && data.trajectory_tokens->has(row)) {
-      out.sample.trajectory_tokens = static_cast<int64_t>(data.trajectory_tokens->values[row]);
-    }
-    if (data.rewards && data.rewards->has(row)) out.shaped = data.rewards->values[row];
-    return out;
+    if (out.samples.empty()) out.shaped.emplace();
+    if (!member.rewards) out.shaped.reset();
+    if (out.shaped) out.shaped->push_back(*member.rewards);
   }
 
-  uint32_t prompt_length(const TrainData& data, size_t row, std::optional<size_t> generated) const {
-    const uint64_t id = data.sample_id[row];
-    const auto* trained = data.prompt_length ? &(*data.prompt_length)[row] : nullptr;
-    const auto* of_rollout =
-        generated && out_.data->prompt_length ? &(*out_.data->prompt_length)[*generated] : nullptr;
-    if (trained == nullptr && of_rollout == nullptr) lacks(id, "prompt length");
-    if (trained != nullptr && of_rollout != nullptr && *trained != *of_rollout) {
-      contradicts(id, "prompt");
+  /// Columns that no sample has.
+  static void drop_empty(RecordedStep& out) {
+    for (const StepColumn& of : kColumns) {
+      TokenColumn& column = out.*of.column;
+      const auto empty = [](const std::vector<float>& values) { return values.empty(); };
+      if (column && std::ranges::all_of(*column, empty)) column.reset();
     }
-    return trained != nullptr ? *trained : *of_rollout;
   }
 
-  std::vector<int32_t> tokens(const TrainData& data, const Row& at,
-                              const std::optional<Row>& from) const {
-    const uint64_t id = data.sample_id[at.row];
-    if (!data.tokens && !from) lacks(id, "tokens");
-    if (!data.tokens) return tokens_of(out_.data->tokens, from->begin, from->end);
-    auto out = tokens_of(*data.tokens, at.begin, at.end);
-    if (from && out != tokens_of(out_.data->tokens, from->begin, from->end)) {
-      contradicts(id, "tokens");
-    }
-    return out;
-  }
-
-  Row row_of(uint64_t id, size_t row, const std::vector<uint64_t>& offsets, uint32_t prompt) const {
+  Row row_of(uint64_t id, size_t row, const std::vector<uint64_t>& offsets, uint64_t prompt) const {
     const Row out{row, offsets[row], offsets[row] + prompt, offsets[row + 1]};
     if (prompt > 0 && out.response <= out.end) return out;
-    throw Error(ErrorCode::kCorrupt,
-                "sample " + std::to_string(id) + " of rollout " + std::to_string(out_.id) +
-                    " has no prompt, or one longer than itself",
-                run_.path());
+    throw Refusal("not-readable", ErrorCode::kCorrupt,
+                  "sample " + std::to_string(id) + " of rollout " + std::to_string(out_.id) +
+                      " has no prompt, or one longer than itself",
+                  run_.path());
   }
 
-  Row generated_row(size_t row, uint32_t prompt) const {
+  Row generated_row(size_t row, uint64_t prompt) const {
     return row_of(out_.data->sample_id[row], row, out_.data->offsets, prompt);
   }
 
@@ -258,67 +359,6 @@ class RolloutReader {
     take(out_.data->group_id, row, s.group, fields.group);
     take(out_.data->rewards, row, s.reward, fields.reward);
     take(out_.data->trajectory_id, row, s.trajectory);
-  }
-
-  /// A sample that a rank before this one has too: what that one lacks is taken, the rest must be
-  /// the same.
-  void merge(const StepId& step, Member& to, Member from) const {
-    const auto differ = [&](const std::string& what) {
-      throw Error(ErrorCode::kCorrupt,
-                  "sample " + std::to_string(to.sample.id) + " of step " + step.name() +
-                      (to.unit == from.unit ? " stands twice in " + to.unit + ", with other "
-                                            : " has other ") +
-                      what +
-                      (to.unit == from.unit ? "" : " in " + from.unit + " than in " + to.unit) +
-                      ": which of them was trained on cannot be known",
-                  run_.path());
-    };
-    if (to.sample.prompt_length != from.sample.prompt_length ||
-        to.sample.tokens != from.sample.tokens) {
-      differ("tokens");
-    }
-    if (to.own_mask && from.own_mask && to.sample.loss_mask != from.sample.loss_mask) {
-      differ("loss_mask");
-    }
-    if (!to.own_mask && from.own_mask) {
-      to.sample.loss_mask = std::move(from.sample.loss_mask);
-      to.fields.mask = to.own_mask = true;
-    }
-    for (size_t c = 0; c < kColumns.size(); ++c) {
-      if (to.columns[c].empty()) {
-        to.columns[c] = std::move(from.columns[c]);
-      } else if (!from.columns[c].empty() &&
-                 !std::ranges::equal(to.columns[c], from.columns[c],
-                                     [](float x, float y) { return same_value(x, y); })) {
-        differ(std::string(kColumns[c].name));
-      }
-    }
-    if (to.sample.trajectory != from.sample.trajectory ||
-        to.sample.trajectory_tokens != from.sample.trajectory_tokens) {
-      differ("trajectory_id or trajectory_tokens");
-    }
-    if (to.shaped && from.shaped && *to.shaped != *from.shaped) differ("rewards");
-    if (!to.shaped) to.shaped = from.shaped;
-  }
-
-  static void fill(RecordedStep& out, std::vector<Member>& members) {
-    for (size_t c = 0; c < kColumns.size(); ++c) {
-      const bool any =
-          std::ranges::any_of(members, [&](const Member& m) { return !m.columns[c].empty(); });
-      if (!any) continue;
-      TokenColumn& column = out.*kColumns[c].column;
-      column.emplace();
-      for (Member& m : members) column->push_back(std::move(m.columns[c]));
-    }
-    const auto shaped = [](const Member& m) { return m.shaped.has_value(); };
-    if (!members.empty() && std::ranges::all_of(members, shaped)) {
-      out.shaped.emplace();
-      for (const Member& m : members) out.shaped->push_back(*m.shaped);
-    }
-    for (Member& m : members) {
-      out.samples.push_back(std::move(m.sample));
-      out.fields.push_back(m.fields);
-    }
   }
 
   /// The sampler's log-probabilities: the trainer's copy where it has one, else the rollout's.
@@ -337,21 +377,22 @@ class RolloutReader {
   }
 
   [[noreturn]] void lacks(uint64_t id, const std::string& what) const {
-    throw Error(ErrorCode::kIncomplete,
-                "neither the step nor rollout " + std::to_string(out_.id) + " holds the " + what +
-                    " of sample " + std::to_string(id) +
-                    ": import the rollout dump together with the train dump",
-                run_.path());
+    throw Refusal("not-readable", ErrorCode::kIncomplete,
+                  "neither the step nor rollout " + std::to_string(out_.id) + " holds the " + what +
+                      " of sample " + std::to_string(id) +
+                      ": import the rollout dump together with the train dump",
+                  run_.path());
   }
 
-  [[noreturn]] void contradicts(uint64_t id, const std::string& what) const {
-    throw Error(ErrorCode::kCorrupt,
-                "sample " + std::to_string(id) + " has another " + what +
-                    " in the step than in rollout " + std::to_string(out_.id),
-                run_.path());
+  [[noreturn]] void contradicts(const char* code, uint64_t id, const std::string& what) const {
+    throw Refusal(code, ErrorCode::kCorrupt,
+                  "sample " + std::to_string(id) + " has another " + what +
+                      " in the step than in rollout " + std::to_string(out_.id),
+                  run_.path());
   }
 
   const RecordedRun& run_;
+  RecordProblems* problems_;
   RecordedRollout out_;
 };
 
@@ -409,6 +450,20 @@ std::vector<int64_t> recorded_rollouts(const RecordedRun& run) {
 
 RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout) {
   return RolloutReader(run, rollout).read();
+}
+
+RecordProblems check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
+  RecordProblems problems;
+  const RecordedRollout read = RolloutReader(run, rollout, &problems).read();
+  const bool native =
+      JsonDocument::parse(run.dump().meta(), "meta").root().find("config").has_value();
+  if (!problems.empty() || !native) return problems;
+  try {
+    check_replayable(run, read);
+  } catch (const Error& error) {
+    problems.add({"not-replayable", "rollout/" + std::to_string(rollout), "", error.what()});
+  }
+  return problems;
 }
 
 void check_replayable(const RecordedRun& run, const RecordedRollout& rollout) {

@@ -11,6 +11,7 @@
 #include "format/rollout_data.h"
 #include "format/train_data.h"
 #include "src/engine/sample.h"
+#include "src/replay/record_problem.h"
 #include "src/replay/recorded_run.h"
 #include "src/replay/trainer.h"
 
@@ -28,6 +29,7 @@ bool is_whole(const TokenColumn& column, std::span<const engine::Sample> samples
 /// Which fields of a sample were recorded; the others are 0, the mask is ones.
 struct RecordedFields {
   bool group = false, reward = false, mask = false;
+  bool own_mask = false, own_rollout_log_probs = false;  // by the step itself
 };
 
 /// The samples that were trained on in one step, or, of a rollout without steps, all of its own.
@@ -46,9 +48,9 @@ struct RecordedStep {
   TokenColumn values, current_values;  // a critic's, before the rollout's updates and in the step
   TokenColumn kl, reverse_kl, policy_kl, policy_loss;
   std::optional<std::vector<double>> shaped;  // rewards as the trainer shaped them, of all samples
-  std::optional<format::NamedColumns> scalars;
+  std::optional<format::NamedColumns> scalars;  // of all ranks (rank_scalars.h)
 
-  /// A recorded scalar: "loss".
+  /// A recorded scalar on which all ranks agree that have it: "loss".
   std::optional<double> scalar(std::string_view name) const;
   /// How many the trainer counted, where that is not what the samples say.
   std::optional<int64_t> trajectories() const;
@@ -57,7 +59,6 @@ struct RecordedStep {
 /// The columns of a step by their names in the dump: those of format::kTokenColumnFields.
 struct StepColumn {
   std::string_view name;
-  std::optional<format::TokenFloats> format::TrainData::*stored;
   TokenColumn RecordedStep::*column;
 };
 std::span<const StepColumn> step_columns();
@@ -90,6 +91,10 @@ std::vector<int64_t> recorded_rollouts(const RecordedRun& run);
 /// the length of its prompt; kCorrupt where they contradict one another, and where two ranks hold
 /// one sample with other values.
 RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout);
+
+/// All that read_recorded_rollout refuses of a rollout, and check_replayable of one that a run of
+/// ours recorded. Errors: FormatError.
+RecordProblems check_recorded_rollout(const RecordedRun& run, int64_t rollout);
 
 /// Sees that a rollout holds all that a replay of it needs. Errors: kIncomplete, naming what not.
 void check_replayable(const RecordedRun& run, const RecordedRollout& rollout);

@@ -92,9 +92,10 @@ class StateCheck {
 
 }  // namespace
 
-std::vector<RecordProblem> check_states(const RecordedRun& record, ThreadPool& pool) {
+RecordFindings check_states(const RecordedRun& record, ThreadPool& pool) {
   const auto model = model_of(record);
-  if (!model || record.states().empty()) return {};
+  if (record.states().empty()) return {};
+  if (!model) return {{}, {"states: the dump names no model that this version knows"}};
   StateCheck states(record, *model, pool);
   for (const StepId& step : record.states()) {
     const auto after = std::ranges::lower_bound(record.steps(), step);
@@ -108,7 +109,7 @@ std::vector<RecordProblem> check_states(const RecordedRun& record, ThreadPool& p
       states.add(step, "parameters", error.what());
     }
   }
-  return std::move(states.problems);
+  return {std::move(states.problems), {}};
 }
 
 }  // namespace rlreplay::replay

@@ -55,6 +55,7 @@ class Comparison {
   void masks() {
     Values values("loss_mask");
     for (size_t i = 0; i < samples_.size(); ++i) {
+      if (!record_.fields[i].own_mask) continue;  // the replay has the rollout's
       const auto &a = record_.samples[i].loss_mask, &b = samples_[i].loss_mask;
       for (size_t t = 0; t < a.size(); ++t) values.add(a[t], b[t], samples_[i].id, place(i, t));
     }
@@ -65,7 +66,7 @@ class Comparison {
     const TokenColumn& recorded = record_.*of.recorded;
     if (!recorded) return;
     Values values(of.name);
-    bool any = false;
+    bool any = of.recorded == &RecordedStep::rollout_log_probs;  // else the rollout's own
     for (size_t i = 0; i < samples_.size(); ++i) {
       const std::vector<float>& a = (*recorded)[i];
       const std::vector<float>* b = of.replayed(i);
@@ -122,7 +123,9 @@ StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome
   const auto& scores = outcome.result.scores;
   const Column columns[] = {
       {"rollout_log_probs", &RecordedStep::rollout_log_probs,
-       [&](size_t i) { return &samples[i].rollout_log_probs; }},
+       [&](size_t i) {
+         return record.fields[i].own_rollout_log_probs ? &samples[i].rollout_log_probs : nullptr;
+       }},
       {"ref_log_probs", &RecordedStep::ref_log_probs,
        [&](size_t i) { return &targets[i].ref_log_probs; }},
       {"old_log_probs", &RecordedStep::old_log_probs,

@@ -12,7 +12,7 @@ import support
 
 support.Case.program = os.path.abspath(sys.argv.pop(1))
 
-CORRUPT = 3
+FINDING, CORRUPT = 1, 3
 
 
 def sample(number, **more):
@@ -57,7 +57,7 @@ class OneReading(support.Case):
         return apart, objective, json.loads(step.stdout.splitlines()[0])
 
     def refused(self, lines, *words):
-        """All verbs, with one sentence."""
+        """By all verbs, with one sentence, which verify says too."""
         dump = self.dump(lines)
         sentences = set()
         for verb in (["mismatch", dump], ["objective", "--from", dump],
@@ -69,6 +69,9 @@ class OneReading(support.Case):
         self.assertEqual(len(sentences), 1, sentences)
         for word in words:
             self.assertIn(word, *sentences)
+        report, = self.lines("verify", "--deep", dump, code=FINDING)
+        said = {problem["message"] for problem in report["problems"]}
+        self.assertTrue(any(sentence in said for sentence in sentences), (sentences, said))
 
     def test_replicas_of_a_sample_are_one_sample(self):
         once = self.readings(SAMPLES + [trained(0), trained(1)])
@@ -90,6 +93,60 @@ class OneReading(support.Case):
         self.refused(SAMPLES + [trained(0), trained(1), other, trained(1, 1)],
                      "sample 0 of step 0.0", "advantages", "train/0-0/rank0.h5",
                      "train/0-0/rank1.h5")
+
+    def agree(self, lines, others):
+        """What every verb says of two dumps is the same, and verify has nothing to say."""
+        for a, b in zip(self.readings(lines), self.readings(others)):
+            self.assertEqual({k: v for k, v in a.items() if "seconds" not in k},
+                             {k: v for k, v in b.items() if "seconds" not in k})
+        report, = self.lines("verify", "--deep", self.dump(others), code=0)
+        self.assertEqual((report["problems"], report["not_checked"]), ([], []))
+
+    def test_any_optional_value_may_be_missing_on_a_rank(self):
+        more = {"trajectory_id": 5, "trajectory_tokens": 2, "reward": 0.5, "loss_mask": [1, 1]}
+        whole = [trained(n, rank, **more) for rank in (0, 1) for n in (0, 1)]
+        for key in more:
+            for lean in range(4):
+                lines = [dict(line) for line in whole]
+                del lines[lean][key]
+                with self.subTest(key=key, lean=lean):
+                    self.agree(SAMPLES + whole, SAMPLES + lines)
+
+    def test_equal_values_of_two_ranks(self):
+        nan = {"reward": "7ff8000000000000"}
+        once = [trained(n, **nan) for n in (0, 1)]
+        self.agree(SAMPLES + once, SAMPLES + once + [trained(n, 1, **nan) for n in (0, 1)])
+        for key, value in (("reward", -0.0), ("trajectory_id", 6), ("trajectory_tokens", 3),
+                           ("loss_mask", [0, 1]), ("token_weights", [0.0, 1.0, 2.0])):
+            more = {"reward": 0.0, "trajectory_id": 5, "trajectory_tokens": 2,
+                    "loss_mask": [1, 1], "token_weights": [0.0, 1.0, 1.0]}
+            ranks = [trained(n, rank, **more) for rank in (0, 1) for n in (0, 1)]
+            ranks[3][key] = value
+            with self.subTest(key):
+                self.refused(SAMPLES + ranks, "sample 1 of step 0.0",
+                             "rewards" if key == "reward" else key)
+
+    def test_scalars_are_a_ranks_own(self):
+        def lines(*losses):
+            return SAMPLES + [trained(n, rank) for rank in range(len(losses)) for n in (0, 1)] + [
+                {"schema": "rlreplay.step/1", "rollout_id": 0, "step_id": 0, "rank": rank,
+                 "scalars": {"pg_loss": loss, "lr": 0.5}} for rank, loss in enumerate(losses)]
+        same = self.readings(lines(-1.0, -1.0))
+        self.assertEqual(same[2]["recorded_step"]["lr"] if "recorded_step" in same[2]
+                         else same[2]["record"]["lr"], 0.5)
+
+        def pg_loss(readings):
+            return next(q for q in readings[1]["quantities"] if q["name"] == "pg_loss")
+        self.assertEqual(pg_loss(same)["recorded"], -1)
+        other = self.readings(lines(-1.0, 999.0))
+        self.assertEqual((pg_loss(other)["verdict"], pg_loss(other)["recorded"]),
+                         ("not computable", None))
+        self.assertIn("pg_loss@0 -1, pg_loss@1 999", pg_loss(other)["missing"])
+        report, = self.lines("verify", "--deep", self.dump(lines(-1.0, 999.0)), code=0)
+        self.assertEqual(report["not_checked"], ["scalars of step 0.0 that ranks say differently: "
+                                                 "pg_loss@0 -1, pg_loss@1 999"])
+        text = self.run_program("verify", "--deep", self.dump(lines(-1.0, 999.0))).stdout
+        self.assertIn("pg_loss@1 999", text)
 
     def test_a_mask_is_the_steps_else_the_rollouts_else_ones(self):
         far = {"old_log_probs": [-1.0, -9.5], "log_probs": [-1.0, -9.5]}
@@ -117,6 +174,33 @@ class OneReading(support.Case):
         self.refused([sample(0, prompt_length=0, log_probs=[-1.0] * 3), sample(1),
                       trained(0, prompt_length=0, **long), trained(1)], "sample 0", "no prompt")
 
+    def test_only_what_the_step_recorded_counts_as_compared(self):
+        try:
+            from dump_patch import Patched
+        except ImportError:
+            self.skipTest("needs h5py and xxhash")
+        path, _ = self.capture("own", "--model", "demo", "--steps", "1",
+                               "--rollout-batch-size", "2", "--n-samples-per-prompt", "2")
+        dump = Patched(path)
+        unit, rollout = dump.units["train/0-0/rank0.h5"], dump.units["rollout/0.h5"]
+        tokens = int(rollout["0/tokens"].values.size - rollout["0/prompt_length"].values.sum())
+        names = {name.split("/")[1] for name in unit if "/events/" not in name}
+        by_token = names - {"sample_id", "offsets", "rewards", "scalars"}
+        own = (len(by_token) * tokens + unit["0-0/rewards"].values.size
+               + unit["0-0/scalars"].values.size)
+        self.assertNotIn("rollout_log_probs", names)
+        self.assertEqual(self.closing("train", "--from", path)["values"], own)
+
+        unit["0-0/rollout_log_probs"] = rollout["0/log_probs"].reshaped(
+            rollout["0/log_probs"].values.copy())
+        same = dump.write(self.folder / "same")
+        self.assertEqual(self.closing("train", "--from", same)["values"], own + tokens)
+        unit["0-0/rollout_log_probs"].values[-1] -= 1
+        other = dump.write(self.folder / "other")
+        self.assertIn("rollout_log_probs",
+                      self.run_program("train", "--from", other).stdout)
+        self.assertEqual(self.run_program("train", "--from", other).returncode, FINDING)
+
     def test_a_native_step_whose_lengths_are_not_the_rollouts(self):
         try:
             import rewritten
@@ -131,6 +215,7 @@ class OneReading(support.Case):
         bad = rewritten.rewrite(dump, self.folder / "bad",
                                 {"train/0-0/rank0.h5": {"0-0/offsets": shift}})
         self.assertEqual(self.run_program("verify", bad).returncode, 0)
+        self.assertNotEqual(self.run_program("verify", "--deep", bad).returncode, 0)
         for verb in (["train", "--from"], ["mismatch"], ["objective", "--from"]):
             result = self.run_program(*verb, bad)
             self.assertEqual(result.returncode, CORRUPT, (verb, result.stderr))

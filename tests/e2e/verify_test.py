@@ -13,7 +13,7 @@ from support import Case
 Case.program = sys.argv[1]
 del sys.argv[1]
 
-FINDING, CORRUPT = 1, 3
+FINDING, CORRUPT, UNSUPPORTED = 1, 3, 4
 SMALL = ("--model", "demo", "--steps", "3", "--rollout-batch-size", "2", "--n-samples-per-prompt",
          "2")
 
@@ -234,6 +234,113 @@ class Verify(Case):
         def gone(dump):
             dump.units["weights/1-0/rank0.h5"].pop("1-0/parameters/model.norm.weight")
         self.finds({"state"}, gone)
+
+    def test_columns_of_some_samples_alone(self):
+        """The rows that are there are held against the event."""
+        def lacks(values):
+            def change(dump):
+                unit = dump.units["train/1-0/rank0.h5"]
+                unit["1-0/advantages_present"] = unit["1-0/sample_id"].reshaped(values, "u8")
+                advantages, offsets = unit["1-0/advantages"].values, unit["1-0/offsets"].values
+                for sample, present in enumerate(values):
+                    if not present:
+                        advantages[offsets[sample]:offsets[sample + 1]] = 0
+            return change
+        self.found(self.patched(lacks([0, 1, 1, 1]), self.good), "--deep", code=0)
+
+        def other(dump):
+            lacks([0, 1, 1, 1])(dump)
+            end = dump.at("train/1-0/rank0.h5", "1-0/offsets").values[2]
+            dump.at("train/1-0/rank0.h5", "1-0/advantages").values[end - 1] += 5
+        self.finds({"event"}, other, of=self.good)
+
+        def without_values(dump):
+            lacks([0, 1, 1, 1])(dump)
+            unit = dump.units["train/1-0/rank0.h5"]
+            unit["1-0/events/value_count"].values[:] = 0
+            unit["1-0/events/value_start"].values[:] = 0
+        report = self.found(self.patched(without_values, self.good), "--deep", code=0)[1]
+        self.assertEqual(len(report["not_checked"]), 1, report)
+        self.assertIn("train/1-0: advantages of some samples alone", report["not_checked"][0])
+
+    def test_many_problems_are_counted(self):
+        def change(dump):
+            dump.at("train/1-0/rank0.h5", "1-0/events/digest").values[:] ^= 1
+        report = self.finds({"event", "more-problems"}, change)
+        said = [p["message"] for p in report["problems"] if p["code"] == "more-problems"]
+        self.assertEqual(len(said), 1)
+        self.assertRegex(said[0], r"^\d+ more problems are not listed$")
+        self.assertEqual(len([p for p in report["problems"] if p["code"] == "event"]), 100)
+
+    def test_what_was_not_checked(self):
+        def gap(dump):
+            del dump.units["train/1-0/rank0.h5"]
+        report = self.found(self.patched(gap), "--deep", code=CORRUPT)[1]
+        self.assertEqual(report["not_checked"],
+                         ["events and states: units are missing that they refer to"])
+
+        def anonymous(dump):
+            dump.meta = {"ranks": 1}
+        report = self.found(self.patched(anonymous), "--deep", code=0)[1]
+        self.assertEqual(report["not_checked"],
+                         [f"{what}: the dump names no model that this version knows"
+                          for what in ("events", "states")])
+
+    def test_prompts(self):
+        def other_prompt(dump):
+            unit = dump.units["train/1-0/rank0.h5"]
+            unit["1-0/prompt_length"] = unit["1-0/sample_id"].reshaped(
+                dump.at("rollout/1.h5", "1/prompt_length").values - 1, "u32")
+        self.finds({"prompt-mismatch"}, other_prompt, of=self.plain)
+
+        def no_prompt(dump):
+            dump.at("rollout/1.h5", "1/prompt_length").values[0] = 0
+        self.finds({"not-readable"}, no_prompt, of=self.plain)
+
+    def test_a_rollout_in_several_units(self):
+        """It is read as one, by every verb."""
+        def verbs(dump):
+            out = []
+            for verb in (["train", "--from"], ["mismatch"], ["objective", "--from"],
+                         ["rollout", "--from"]):
+                result = self.run_program(*verb, dump, "--json")
+                self.assertEqual(result.returncode, 0, (verb, result.stdout, result.stderr))
+                lines = [json.loads(line)
+                         for line in result.stdout.replace(str(dump), "DUMP").splitlines()]
+                out.append([{k: v for k, v in line.items() if "seconds" not in k}
+                            for line in lines])
+            return out
+
+        def split(dump):
+            dump.split_rollout("rollout/0.h5", "rollout/0b.h5", 2)
+        path = self.patched(split, self.good)
+        self.found(path, "--deep", code=0)
+        whole = verbs(self.good)
+        self.assertEqual(verbs(path), whole)
+        refused = self.run_program("export", path, "--to", "slime", "-o", self.folder / "slime")
+        self.assertEqual(refused.returncode, UNSUPPORTED, refused.stderr)
+        self.assertIn("rollout 0 lies in several units: export it as jsonl", refused.stderr)
+
+        def no_samples_first(dump):
+            """The events of the rollout lie in another unit than its samples."""
+            unit = dump.units["rollout/0.h5"]
+            events = {name: unit.pop(name) for name in list(unit) if "events" in name}
+            dump.units["rollout/0a.h5"] = events
+        path = self.patched(no_samples_first, self.good)
+        self.found(path, "--deep", code=0)
+        self.assertEqual(verbs(path), whole)
+
+        def twice(dump):
+            split(dump)
+            ids = dump.at("rollout/0b.h5", "0/sample_id")
+            ids.values[0] = dump.at("rollout/0.h5", "0/sample_id").values[-1]
+        report = self.finds({"meaning"}, twice, CORRUPT, of=self.plain)
+        self.assertIn("stands in two units", report["problems"][-1]["message"])
+
+        def half_prompts(dump):
+            split(dump)
+            del dump.units["rollout/0b.h5"]["0/prompt_length"]
+        self.finds({"meaning"}, half_prompts, CORRUPT, of=self.plain)
 
     def test_what_a_replay_could_not_read(self):
         def no_groups(dump):

@@ -135,7 +135,7 @@ TEST_CASE("states between full ones are differences, and come back bit by bit") 
       CHECK(demo.trainer->backend().steps() == static_cast<int64_t>(i));
     }
     CHECK(format::verify(path, true).problems.empty());
-    CHECK(check_states(record, demo.pool).empty());
+    CHECK(check_states(record, demo.pool).problems.empty());
   }
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("a state that no step left is found, and named") {
   demo.capture(folder / "good");
   const auto check = [&](const std::string& path) {
     std::string found;
-    for (const RecordProblem& problem : check_states(RecordedRun(path), demo.pool)) {
+    for (const RecordProblem& problem : check_states(RecordedRun(path), demo.pool).problems) {
       CHECK(problem.unit == "weights/" + problem.dataset.substr(0, 3) + "/rank0.h5");
       found += problem.dataset + " ";
     }

@@ -12,7 +12,8 @@
 #include "src/base/json_value.h"
 #include "src/base/same_value.h"
 #include "src/replay/dump_meta.h"
-#include "src/replay/exchange/sample_table.h"
+#include "src/replay/rank_scalars.h"
+#include "src/replay/recorded_step.h"
 #include "src/replay/step_id.h"
 
 namespace rlreplay::replay {
@@ -51,23 +52,6 @@ std::optional<RecordedConfig> sound_config(const format::DumpReader& dump) {
   } catch (const Error&) {
     return std::nullopt;
   }
-}
-
-/// Whether two spans of one type hold the same bits; the first place where they do not.
-std::optional<size_t> first_difference(const FieldValues& a, const FieldValues& b) {
-  return std::visit(
-      [](auto x, auto y) -> std::optional<size_t> {
-        if constexpr (!std::is_same_v<decltype(x), decltype(y)>) {
-          return 0;
-        } else {
-          const size_t both = std::min(x.size(), y.size());
-          for (size_t i = 0; i < both; ++i) {
-            if (!same_value(x[i], y[i])) return i;
-          }
-          return x.size() == y.size() ? std::nullopt : std::optional(both);
-        }
-      },
-      a.values, b.values);
 }
 
 /// Steps, both ends included.
@@ -230,24 +214,18 @@ class Auditor {
   void check_step(const std::string& group) {
     const auto step = GroupName::parse(group);
     const RolloutData* of = step && step->step ? rollout(step->rollout) : nullptr;
-    std::vector<TrainData> ranks;
-    std::vector<int64_t> numbers;
     for (const UnitRecord* record : dump_.find("train", group)) {
       const format::UnitReader unit = dump_.open_unit(*record);
       if (unit.find(group + "/sample_id") == nullptr) continue;  // events alone
-      ranks.push_back(read_train_data(dump_, unit, group));
-      numbers.push_back(format::rank_of(record->path));
       where_ = record->path + ": " + group;
-      check_rank(ranks.back(), of);
+      check_rank(read_train_data(dump_, unit, group), of);
     }
-    where_ = "train/" + group;
-    check_replicas(ranks, numbers);
   }
 
   void check_rank(const TrainData& data, const RolloutData* of) {
     for (size_t s = 0; s < data.size(); ++s) {
       uint64_t prompt = data.prompt_length ? (*data.prompt_length)[s] : 0;
-      if (of != nullptr) prompt = std::max(prompt, join(data, s, *of));
+      if (of != nullptr) prompt = std::max(prompt, prompt_of(data, s, *of));
       check_mask(data, data.loss_mask, s, prompt);
       for (const format::TokenColumnField& field : format::kTokenColumnFields) {
         check_floats(data, field.name, data.*field.column, data.loss_mask, s, prompt);
@@ -255,28 +233,15 @@ class Auditor {
     }
   }
 
-  /// A row of a step against the rollout's sample. Returns the length of its prompt.
-  uint64_t join(const TrainData& data, size_t s, const RolloutData& of) {
-    const std::string name = "sample " + std::to_string(data.sample_id[s]);
+  /// The length of the prompt of a row's sample, by the rollout.
+  uint64_t prompt_of(const TrainData& data, size_t s, const RolloutData& of) {
     const auto at = std::ranges::lower_bound(of.sample_id, data.sample_id[s]);
     if (at == of.sample_id.end() || *at != data.sample_id[s]) {
-      report("sample-unknown", "the step trains on " + name + ", which its rollout does not have");
+      report("sample-unknown", "the step trains on sample " + std::to_string(data.sample_id[s]) +
+                                   ", which its rollout does not have");
       return 0;
     }
     const auto row = static_cast<size_t>(at - of.sample_id.begin());
-    const uint64_t begin = data.offsets[s], length = data.offsets[s + 1] - begin;
-    const uint64_t wanted = of.offsets[row + 1] - of.offsets[row];
-    if (length != wanted) {
-      report("length-mismatch", name + " has " + std::to_string(length) + " tokens here and " +
-                                    std::to_string(wanted) + " in the rollout");
-      return 0;
-    }
-    for (uint64_t t = 0; data.tokens && t < length; ++t) {
-      if ((*data.tokens)[begin + t] == of.tokens[of.offsets[row] + t]) continue;
-      report("token-mismatch", name + " was trained on with another token " + std::to_string(t) +
-                                   " than the rollout has");
-      break;
-    }
     return of.prompt_length ? (*of.prompt_length)[row] : 0;
   }
 
@@ -312,37 +277,6 @@ class Auditor {
       return report(std::isfinite(x) ? "bad-log-prob" : "non-finite",
                     std::string(name) + " of sample " + std::to_string(data.sample_id[s]) + " is " +
                         std::to_string(x) + " at token " + std::to_string(t - data.offsets[s]));
-    }
-  }
-
-  /// Every sample of a rank against the first rank that holds it.
-  void check_replicas(const std::vector<TrainData>& ranks, const std::vector<int64_t>& numbers) {
-    std::vector<SampleTable> tables;
-    for (const TrainData& data : ranks) {
-      tables.push_back(SampleTable::of(std::span(&data, 1)));
-    }
-    std::map<uint64_t, size_t> first;
-    for (size_t r = 0; r < tables.size(); ++r) {
-      for (const auto& [id, row] : tables[r].rows()) {
-        const auto [it, fresh] = first.emplace(id, r);
-        if (!fresh) compare(tables[it->second], tables[r], id, numbers[it->second], numbers[r]);
-      }
-    }
-  }
-
-  void compare(const SampleTable& a, const SampleTable& b, uint64_t id, int64_t rank_a,
-               int64_t rank_b) {
-    for (size_t f = 0; f < a.fields().size(); ++f) {
-      const auto x = a.fields()[f].values(a.rows().at(id));
-      const auto y = b.fields()[f].values(b.rows().at(id));
-      if (!x || !y) continue;
-      const auto at = first_difference(*x, *y);
-      if (!at) continue;
-      return report(
-          "replica-mismatch",
-          a.fields()[f].name + " of sample " + std::to_string(id) + " differs between ranks " +
-              std::to_string(rank_a) + " and " + std::to_string(rank_b) +
-              (x->token ? " at token " + std::to_string(*x->token + *at) : std::string()));
     }
   }
 
@@ -390,6 +324,25 @@ std::vector<Problem> audit_records(const format::DumpReader& dump) {
   return problems;
 }
 
-std::vector<Problem> audit_values(const format::DumpReader& dump) { return Auditor(dump).run(); }
+std::vector<Problem> audit_values(const RecordedRun& run) {
+  std::vector<Problem> problems = Auditor(run.dump()).run();
+  for (const int64_t rollout : recorded_rollouts(run)) {
+    for (RecordProblem& found : check_recorded_rollout(run, rollout).take()) {
+      problems.push_back({std::move(found.code), std::move(found.message), std::move(found.unit)});
+    }
+  }
+  return problems;
+}
+
+std::vector<std::string> notes_of(const RecordedRun& run) {
+  std::vector<std::string> notes;
+  for (const StepId& step : run.steps()) {
+    const auto scalars = run.scalars(step);
+    const std::string by_rank = scalars ? numbers_by_rank(*scalars) : "";
+    if (by_rank.empty()) continue;
+    notes.push_back("scalars of step " + step.name() + " that ranks say differently: " + by_rank);
+  }
+  return notes;
+}
 
 }  // namespace rlreplay::replay

@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/same_value.h"
+#include "src/replay/rank_scalars.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -106,8 +107,12 @@ struct Check {
   Quantity scalar(const char* name, std::optional<double> computed,
                   const std::string& missing) const {
     const std::optional<double> recorded = step.scalar(name);
+    const std::string by_rank = step.scalars ? numbers_by_rank(*step.scalars, name) : "";
     Quantity out;
-    if (recorded && computed) {
+    if (!by_rank.empty()) {
+      out = absent(name, Verdict::kNoInput,
+                   "ranks recorded other numbers, none the step's: " + by_rank);
+    } else if (recorded && computed) {
       Pairs pairs(name, tolerance);
       pairs.add(*recorded, *computed, 0, std::nullopt);
       out = pairs.done();

@@ -12,6 +12,7 @@
 #include "format/foreign/dump_check.h"
 #include "format/foreign/torch_file.h"
 #include "src/base/json_line.h"
+#include "src/base/json_value.h"
 #include "src/base/wrap.h"
 #include "src/replay/content_root.h"
 #include "src/replay/event_check.h"
@@ -53,6 +54,12 @@ std::string problems_json(const std::vector<Found>& problems) {
   return out.empty() ? "[]" : out + "]";
 }
 
+std::string list_json(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + json_quoted(text);
+  return "[" + out + "]";
+}
+
 void print_problems(const std::vector<Found>& problems, bool all) {
   const size_t shown = all ? problems.size() : std::min(problems.size(), kMostShown);
   for (const Found& problem : std::span(problems).first(shown)) {
@@ -71,14 +78,16 @@ void add_problems(const std::vector<foreign::Problem>& from, const std::string& 
   }
 }
 
-/// Events and states of a whole dump against what lies beside them.
-void add_record(const std::string& path, std::vector<Found>& problems) {
-  const RecordedRun record(path);
+/// Events and states against what lies beside them.
+void add_record(const RecordedRun& record, std::vector<Found>& problems,
+                std::vector<std::string>& not_checked) {
   ThreadPool pool(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
   for (auto* check : {&check_events, &check_states}) {
-    for (const RecordProblem& problem : check(record, pool)) {
+    const RecordFindings found = check(record, pool);
+    for (const RecordProblem& problem : found.problems) {
       problems.push_back({problem.code, problem.unit, problem.dataset, problem.message});
     }
+    not_checked.insert(not_checked.end(), found.not_checked.begin(), found.not_checked.end());
   }
 }
 
@@ -86,6 +95,7 @@ void add_record(const std::string& path, std::vector<Found>& problems) {
 struct Verified {
   format::VerifyReport report;
   std::vector<Found> problems;
+  std::vector<std::string> not_checked;  // a sentence each
   std::optional<Hash> content;
   bool damaged = false;  // stored bytes are not those that were written
   bool complete = false;
@@ -104,29 +114,40 @@ struct Verified {
   }
 };
 
-Verified verified(const VerifyArguments& arguments) {
-  Verified out{format::verify(arguments.path, arguments.deep), {}, {}, false, false};
-  for (const format::Problem& problem : out.report.problems) {
-    out.problems.push_back(
-        {std::string(to_string(problem.rule)), problem.path, problem.dataset, problem.message});
+void add_problem(const format::Problem& problem, std::vector<Found>& to) {
+  to.push_back(
+      {std::string(to_string(problem.rule)), problem.path, problem.dataset, problem.message});
+}
+
+/// Every value, and what it means.
+void check_values(const VerifyArguments& arguments, bool whole, Verified& out) {
+  const RecordedRun record(arguments.path);
+  add_problems(audit_values(record), arguments.path, out.problems);
+  out.not_checked = notes_of(record);
+  if (whole) {
+    add_record(record, out.problems, out.not_checked);
+  } else {
+    out.not_checked.push_back("events and states: units are missing that they refer to");
   }
+}
+
+Verified verified(const VerifyArguments& arguments) {
+  Verified out;
+  out.report = format::verify(arguments.path, arguments.deep);
+  for (const format::Problem& problem : out.report.problems) add_problem(problem, out.problems);
   out.damaged = !out.problems.empty();
   out.complete = out.report.complete;
   if (out.damaged) return out;
   const auto dump = format::DumpReader::open(arguments.path);
   add_problems(audit_records(dump), arguments.path, out.problems);
-  out.complete = out.complete && out.problems.empty();
-  if (arguments.deep) {
-    add_problems(audit_values(dump), arguments.path, out.problems);
-    if (out.complete == out.report.complete) add_record(arguments.path, out.problems);
-  }
+  const bool whole = out.problems.empty();
+  out.complete = out.complete && whole;
   try {
+    if (arguments.deep) check_values(arguments, whole, out);
     out.content = content_root(dump);
   } catch (const format::FormatError& error) {
-    const format::Problem& problem = error.problem();
-    out.report.problems.push_back(problem);
-    out.problems.push_back(
-        {std::string(to_string(problem.rule)), problem.path, problem.dataset, problem.message});
+    out.report.problems.push_back(error.problem());
+    add_problem(error.problem(), out.problems);
     out.damaged = true;
   }
   return out;
@@ -146,7 +167,10 @@ void print_json(const Verified& dump) {
       .integer("whole_units", static_cast<int64_t>(report.whole_units));
   report.root == Hash{} ? out.null("root") : out.text("root", report.root.hex());
   dump.content ? out.text("content", dump.content->hex()) : out.null("content");
-  std::cout << out.json("problems", problems_json(dump.problems)).str() << '\n';
+  std::cout << out.json("problems", problems_json(dump.problems))
+                   .json("not_checked", list_json(dump.not_checked))
+                   .str()
+            << '\n';
 }
 
 std::string_view advice(std::string_view verdict) {
@@ -167,6 +191,9 @@ void print_text(const VerifyArguments& arguments, const Verified& dump) {
     std::cout << wrapped(std::string(text), kLineWidth, 0) << '\n';
   }
   print_problems(dump.problems, arguments.all);
+  for (const std::string& what : dump.not_checked) {
+    std::cout << wrapped("not checked: " + what, kLineWidth, 0) << '\n';
+  }
   if (!(report.root == Hash{})) std::cout << "root    " << report.root.hex() << '\n';
   if (dump.content) std::cout << "content " << dump.content->hex() << '\n';
   if (!arguments.deep && !dump.damaged) {
@@ -235,7 +262,7 @@ int verify_files(const VerifyArguments& arguments) {
   }
   if (arguments.deep && folder && problems.empty()) {
     const auto found =
-        with_dump(arguments.path, [](const AnyDump& dump) { return audit_values(dump.reader()); });
+        with_dump(arguments.path, [](const AnyDump& dump) { return audit_values(dump.run()); });
     add_problems(found, arguments.path, problems);
   }
   if (arguments.json) {
@@ -280,7 +307,7 @@ void add_verify(CLI::App& program, Command& chosen) {
       "  events: rows against samples, digests against rows, values, columns and\n"
       "    scalars, statistics against values\n"
       "  states, which must be what the step before left, with its count of steps\n"
-      "  whether a replay could read it\n"
+      "  whether every verb can read it; what could not be checked is named\n"
       "Exit code 3 where a dump is damaged or incomplete, 4 where its version is too new, 1\n"
       "where its values, or foreign files, contradict themselves. A dump whose writer died:\n"
       "rlreplay seal --recovered.\n\n"
