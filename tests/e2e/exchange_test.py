@@ -4,11 +4,58 @@ usage: exchange_test.py RLREPLAY
 """
 import json
 import os
+import pathlib
+import re
 import shutil
 import sys
 import unittest
 
 import support
+
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs/jsonl.md"
+
+
+class JsonLines(support.Case):
+    """docs/jsonl.md names every key, and of which numbers the bits are binary64."""
+    NAN32, NAN64 = "7fc00000", "7ff8000000000000"
+
+    def lines(self):
+        sample = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 0, "group_id": 0,
+                  "trajectory_id": 4, "prompt_length": 1, "tokens": [1, 2, 3],
+                  "log_probs": [self.NAN64, -2.0], "wide": ["log_probs"], "loss_mask": [1, 1],
+                  "nucleus": {"sizes": [1, 2], "ids": [2, 3, 4]}, "reward": self.NAN64,
+                  "reward_components": {"a": self.NAN64, "b": 1.0}, "columns": ["b", "a"],
+                  "finish": "stop", "versions": [3], "version_starts": [1], "prompt": "p",
+                  "response": "r", "label": "l",
+                  "experts": {"layers": 1, "slots": 1, "ids": [0, 1, 2]}}
+        columns = {f"{name}log_probs": [self.NAN32, -1.0] for name in
+                   ("", "old_", "ref_", "teacher_", "rollout_")}
+        train = {"schema": "rlreplay.train/1", "rollout_id": 0, "step_id": 0, "rank": 0,
+                 "sample_id": 0, "length": 3, "tokens": [1, 2, 3], "prompt_length": 1,
+                 "loss_mask": [1, 1],
+                 "reward": self.NAN64, "trajectory_id": 4, "trajectory_tokens": 2,
+                 "micro_batch": 0, "token_weights": [0.0, self.NAN64, 1.0], **columns}
+        step = {"schema": "rlreplay.step/1", "rollout_id": 0, "step_id": 0, "rank": 0,
+                "scalars": {"b": self.NAN64, "a": 1.0}, "columns": ["b", "a"]}
+        return [sample, train, step]
+
+    def test_every_key_is_documented_and_comes_back(self):
+        path, dump = self.folder / "all.jsonl", self.folder / "all"
+        path.write_text("".join(json.dumps(line) + "\n" for line in self.lines()))
+        made = self.run_program("import", path, "-o", dump)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        back = [json.loads(line) for line in
+                self.run_program("export", dump, "--to", "jsonl", "-o", "-").stdout.splitlines()]
+        self.assertEqual(back, self.lines())
+        documented = set(re.findall(r"`(\w+)`", DOCS.read_text()))
+        spec = re.findall(r"`(\w+)`", (DOCS.parents[1] / "format/SPEC.md").read_text())
+        for line in back:
+            self.assertLessEqual({key for key in line if not key.endswith("log_probs")}
+                                 - {"schema"}, documented)
+            self.assertLessEqual({key for key in line if key.endswith("log_probs")}, set(spec))
+        for key in ("nucleus", "columns", "wide", "trajectory_tokens"):
+            self.assertIn(key, documented)
 
 
 class Import(support.Case):
