@@ -173,7 +173,7 @@ class Verify(Case):
     def test_ranks_of_foreign_files(self):
         halves = (0, {0: -0.5, 2: -0.25}), (1, {1: -1.0, 3: -2.0})
         self.assertEqual(self.problems(self.foreign("whole", *halves), code=0), [])
-        (code, message), = self.problems(self.foreign("half", halves[0]))
+        (code, message), = self.problems(self.foreign("half", halves[0]), code=3)
         self.assertEqual(code, "rank-missing")
         self.assertIn("the files of rank 0 hold 2", message)
         # One file stands for itself.
@@ -182,6 +182,59 @@ class Verify(Case):
         (code, message), = self.problems(self.foreign("copies", *copies))
         self.assertEqual(code, "replica-mismatch")
         self.assertIn("rank 3", message)
+
+    def run_files(self, name, rollouts, trained):
+        for rollout in rollouts:
+            samples = [{"index": i, "group_index": 0, "tokens": [1, 2, 3, 4], "response_length": 2,
+                        "reward": 1.0, "loss_mask": [1, 1], "status": "completed"}
+                       for i in range(2)]
+            save(self.folder / name / f"rollout_data/{rollout}.pt",
+                 {"rollout_id": rollout, "samples": samples})
+        for rollout in trained:
+            content = {**rank_file(0, {0: -0.5, 1: -1.0}), "rollout_id": rollout}
+            content["rollout_data"]["global_batch_sizes"] = [2]
+            save(self.folder / name / f"train_data/{rollout}_0.pt", content)
+        return self.folder / name
+
+    def test_rollouts_against_steps(self):
+        """Of foreign files, and of what was imported from them."""
+        wanted = {"both": ([], ()), "ahead": ([], ()), "gone steps": (["step-missing"], (3,)),
+                  "gone samples": (["sample-unknown"], (1, 3))}
+        for name, rollouts, trained in (("both", (3, 4), (3, 4)), ("ahead", (3, 4, 5), (3, 4)),
+                                        ("gone steps", (3, 4), (4,)),
+                                        ("gone samples", (4,), (3, 4))):
+            files = self.run_files(name, rollouts, trained)
+            made = self.run_program("import", files, "-o", self.folder / f"{name} imported")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            for path in (files, self.folder / f"{name} imported"):
+                result = self.run_program("verify", path, "--json")
+                found = json.loads(result.stdout)["problems"]
+                self.assertEqual([p["code"] for p in found], wanted[name][0], (path, found))
+                self.assertIn(result.returncode, wanted[name][1] or (0,), path)
+                for problem in found:
+                    self.assertEqual(problem["dataset"], "rollout 3")
+
+    def test_two_runs_are_not_one(self):
+        for run in ("a", "b"):
+            self.run_files(f"two/{run}", (0,), (0,))
+        (code, message), = self.problems(self.folder / "two")
+        self.assertEqual(code, "two-runs")
+        self.assertIn("a/rollout_data/0.pt holds rollout 0, too", message)
+
+    def test_lines(self):
+        path = self.folder / "run.jsonl"
+        row = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 7, "prompt_length": 1,
+               "tokens": [1, 2, 3], "log_probs": [-1.0, -0.5]}
+        path.write_text(json.dumps(row) + "\n")
+        for deep in ((), ("--deep",)):
+            self.assertEqual(self.problems(path, *deep, code=0), [])
+        self.assertIn("rlreplay verify --deep", self.run_program("verify", path).stdout)
+        path.write_text(json.dumps({**row, "log_probs": ["7fc00000", -0.5]}) + "\n")
+        (code, message), = self.problems(path, "--deep")
+        self.assertEqual(code, "non-finite")
+        path.write_text(json.dumps(row) + "\n{\n")
+        (code, message), = self.problems(path, code=3)
+        self.assertEqual(code, "corrupt")
 
     def test_ranks_of_a_dump(self):
         row = {"schema": "rlreplay.train/1", "rollout_id": 0, "step_id": 0, "prompt_length": 1,
@@ -202,7 +255,8 @@ class Verify(Case):
         self.assertEqual(self.problems(path, code=0), [])
         (code, message), = self.problems(path, "--deep")
         self.assertEqual(code, "replica-mismatch")
-        self.assertIn("differs between ranks 0 and 1 at token 2", message)
+        self.assertIn("other old_log_probs in train/0-0/rank1.h5 than in "
+                      "train/0-0/rank0.h5 (token 2)", message)
         lines.append({**row, "sample_id": 1, "step_id": 1, "rank": 0})
         (code, message), = self.problems(dump("shorter"), code=3)
         self.assertEqual(code, "rank-missing")

@@ -107,7 +107,8 @@ class Names(Case):
         self.assertRegex(said, r"(?m)^ +0        8 ")
 
     def test_files_of_others_are_trained_on(self):
-        said = self.said("train", self.folder / "slime", "--model", "demo", "--steps", "0.0")
+        said = self.said("train", self.folder / "slime", "--model", "demo", "--steps", "0.0",
+                         "--lr", "5e-4")
         self.assertIn("taken from the record: advantages of 8 of 8 samples", said)
         self.assertIn("give --model", self.said("train", self.folder / "slime", code=2))
 

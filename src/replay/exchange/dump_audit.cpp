@@ -12,6 +12,7 @@
 #include "src/base/json_value.h"
 #include "src/base/same_value.h"
 #include "src/replay/dump_meta.h"
+#include "src/replay/exchange/run_check.h"
 #include "src/replay/rank_scalars.h"
 #include "src/replay/recorded_step.h"
 #include "src/replay/step_id.h"
@@ -79,10 +80,25 @@ Span span_of(const std::string& part, const format::DumpReader& dump) {
   return {*first, last.value_or(*first)};
 }
 
+/// Of a dump that holds no options: rollouts against steps.
+void audit_run(const format::DumpReader& dump, std::vector<Problem>& problems) {
+  std::set<int64_t> generated, trained;
+  for (const UnitRecord& unit : dump.units()) {
+    const std::string_view kind = format::kind_of(unit.path);
+    if (kind != "rollout" && kind != "train") continue;
+    for (const std::string& group : unit.groups) {
+      const auto name = GroupName::parse(group);
+      if (name) (kind == "train" ? trained : generated).insert(name->rollout);
+    }
+  }
+  std::ranges::move(check_run(generated, trained), std::back_inserter(problems));
+}
+
 /// Rollouts and steps that the options of a captured run announce and the dump lacks.
 void audit_plan(const format::DumpReader& dump, std::vector<Problem>& problems) {
-  const auto config = dump.complete() ? recorded_config(dump) : std::nullopt;
-  if (!config) return;
+  if (!dump.complete()) return;
+  const auto config = recorded_config(dump);
+  if (!config) return audit_run(dump, problems);
   const RunOptions& options = config->options;
   check_options(options);
   const int64_t samples = rollout_samples(options), in_step = step_samples(options);

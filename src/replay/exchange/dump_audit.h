@@ -9,7 +9,8 @@
 namespace rlreplay::replay {
 
 /// What the units of a sealed dump say of each other, from its records alone: rank-missing (a step
-/// that not all ranks hold), step-missing (a gap between a rollout's steps).
+/// that not all ranks hold), step-missing (a gap between a rollout's steps), plan-missing, and of
+/// an imported dump what check_run finds.
 std::vector<foreign::Problem> audit_records(const format::DumpReader& dump);
 
 /// And from its values: bad-token, too-long, bad-mask, non-finite and bad-log-prob (of tokens with

@@ -41,7 +41,7 @@ void check_batch_size(const std::vector<TrainShard>& shards, std::vector<Problem
   for (const int64_t rank : ranks) there += (there.empty() ? "" : ", ") + std::to_string(rank);
   problems.push_back({"rank-missing",
                       "the steps took " + std::to_string(static_cast<int64_t>(wanted)) +
-                          " rollouts' samples, the files of rank " + there + " hold " +
+                          " samples, the files of rank " + there + " hold " +
                           std::to_string(found.size()) + ": another rank's file is missing",
                       rollout_name(shards.front())});
 }

@@ -5,20 +5,25 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <thread>
 
 #include "format/foreign/dump_check.h"
 #include "format/foreign/torch_file.h"
+#include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/shell_word.h"
 #include "src/base/wrap.h"
 #include "src/replay/content_root.h"
 #include "src/replay/event_check.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/dump_audit.h"
 #include "src/replay/exchange/family_check.h"
+#include "src/replay/exchange/run_check.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/state_check.h"
 #include "src/replay/verbs/verb.h"
@@ -227,49 +232,113 @@ std::unique_ptr<foreign::TorchFile> check_file(const std::string& path,
   }
 }
 
-bool is_train(const foreign::TorchFile& file) {
-  const foreign::DumpKind kind = dump_kind(file.tree(), file.root());
-  return kind == foreign::DumpKind::kTrainRank || kind == foreign::DumpKind::kTrainSamples;
-}
-
-/// The ranks of one rollout against each other. A file that is given alone stands for itself.
-void check_ranks(const std::vector<std::unique_ptr<foreign::TorchFile>>& files,
-                 const std::string& path, std::vector<Found>& problems) {
-  std::vector<const foreign::TorchFile*> train;
-  for (const auto& file : files) {
-    if (is_train(*file)) train.push_back(file.get());
+/// The files of a run of another trainer against each other.
+class RunFiles {
+ public:
+  /// Files of one rollout and kind. The ranks must fit together.
+  void add(const std::vector<std::unique_ptr<foreign::TorchFile>>& family, const std::string& path,
+           std::vector<Found>& problems) {
+    std::vector<const foreign::TorchFile*> train;
+    for (const auto& file : family) {
+      const foreign::DumpKind kind = dump_kind(file->tree(), file->root());
+      const foreign::Value* id = file->tree().find(file->root(), "rollout_id");
+      if (id == nullptr || id->kind != foreign::Kind::kInt) continue;
+      if (kind == foreign::DumpKind::kRollout) add_rollout(id->integer, file->path(), problems);
+      if (kind != foreign::DumpKind::kTrainRank && kind != foreign::DumpKind::kTrainSamples) {
+        continue;
+      }
+      trained_.insert(id->integer);
+      train.push_back(file.get());
+    }
+    if (!train.empty()) add_problems(check_family(train), path, problems);
   }
-  if (!train.empty()) add_problems(check_family(train), path, problems);
-}
 
-/// Files of torch.save: their containers, whether what they say of samples fits together, and the
-/// ranks of a rollout.
-int verify_files(const VerifyArguments& arguments) {
+  std::vector<foreign::Problem> finish() const {
+    std::set<int64_t> generated;
+    for (const auto& [rollout, path] : rollouts_) generated.insert(rollout);
+    return check_run(generated, trained_);
+  }
+
+ private:
+  void add_rollout(int64_t id, const std::string& path, std::vector<Found>& problems) {
+    if (std::filesystem::path(path).filename().string().starts_with("eval_")) return;
+    const auto [first, fresh] = rollouts_.emplace(id, path);
+    if (fresh) return;
+    problems.push_back(
+        {"two-runs", path, "",
+         first->second + " holds rollout " + std::to_string(id) + ", too: give one run at a time"});
+  }
+
+  std::map<int64_t, std::string> rollouts_;
+  std::set<int64_t> trained_;
+};
+
+/// What was found in files that are no dump of ours.
+struct VerifiedFiles {
   std::vector<Found> problems;
   size_t files = 0;
-  bool corrupt = false;
+  bool corrupt = false;  // a file cannot be read
+
+  bool whole() const {
+    const auto missing = [](const Found& f) { return f.code.ends_with("-missing"); };
+    return !corrupt && files > 0 && std::ranges::none_of(problems, missing);
+  }
+  int code() const { return whole() ? (problems.empty() ? 0 : kFinding) : kCorrupt; }
+};
+
+void add_values(const VerifyArguments& arguments, std::vector<Found>& problems) {
+  const auto found =
+      with_dump(arguments.path, [](const AnyDump& dump) { return audit_values(dump.run()); });
+  add_problems(found, arguments.path, problems);
+}
+
+/// Files of torch.save: their containers, whether what they say of samples fits together, the
+/// ranks of a rollout, and rollouts against steps. A file that is given alone stands for itself.
+VerifiedFiles verified_files(const VerifyArguments& arguments) {
+  VerifiedFiles out;
+  RunFiles run;
   const bool folder = std::filesystem::is_directory(arguments.path);
   for (const auto& family : find_sources({arguments.path}, "")) {
     std::vector<std::unique_ptr<foreign::TorchFile>> read;
     for (const SourceFile& source : family) {
       if (source.path != arguments.path && !source.path.ends_with(".pt")) continue;
-      ++files;
-      auto file = check_file(source.path, problems);
-      corrupt = corrupt || file == nullptr;
+      ++out.files;
+      auto file = check_file(source.path, out.problems);
+      out.corrupt = out.corrupt || file == nullptr;
       if (file != nullptr) read.push_back(std::move(file));
     }
-    if (folder && problems.empty()) check_ranks(read, arguments.path, problems);
+    if (folder && out.problems.empty()) run.add(read, arguments.path, out.problems);
   }
-  if (arguments.deep && folder && problems.empty()) {
+  if (folder && out.problems.empty()) add_problems(run.finish(), arguments.path, out.problems);
+  if (arguments.deep && folder && out.problems.empty()) add_values(arguments, out.problems);
+  return out;
+}
+
+/// Samples and steps as lines of JSON.
+VerifiedFiles verified_lines(const VerifyArguments& arguments) {
+  VerifiedFiles out;
+  out.files = 1;
+  try {
     const auto found =
-        with_dump(arguments.path, [](const AnyDump& dump) { return audit_values(dump.run()); });
-    add_problems(found, arguments.path, problems);
+        with_dump(arguments.path, [](const AnyDump& dump) { return audit_records(dump.reader()); });
+    add_problems(found, arguments.path, out.problems);
+    if (arguments.deep && out.problems.empty()) add_values(arguments, out.problems);
+  } catch (const Error& error) {
+    out.corrupt = true;
+    out.problems.push_back({std::string(to_string(error.code())), error.where(), "", error.what()});
   }
+  return out;
+}
+
+int verify_files(const VerifyArguments& arguments) {
+  const bool lines = arguments.path.ends_with(".jsonl");
+  const VerifiedFiles found = lines ? verified_lines(arguments) : verified_files(arguments);
+  const std::vector<Found>& problems = found.problems;
   if (arguments.json) {
     std::cout << JsonLine()
                      .text("schema", "rlreplay.verify/1")
-                     .boolean("complete", !corrupt && files > 0)
-                     .integer("files", static_cast<int64_t>(files))
+                     .boolean("complete", found.whole())
+                     .integer("files", static_cast<int64_t>(found.files))
                      .null("whole_steps")
                      .null("root")
                      .json("problems", problems_json(problems))
@@ -277,11 +346,14 @@ int verify_files(const VerifyArguments& arguments) {
               << '\n';
   } else {
     print_problems(problems, arguments.all);
-    std::cout << files << (files == 1 ? " file, " : " files, ") << problems.size()
-              << (problems.size() == 1 ? " problem\n" : " problems\n");
+    std::cout << counted(found.files, "file") << ", " << counted(problems.size(), "problem")
+              << '\n';
+    if (!arguments.deep && problems.empty()) {
+      std::cout << "every value as well: rlreplay verify --deep " << shell_word(arguments.path)
+                << '\n';
+    }
   }
-  if (corrupt || files == 0) return kCorrupt;
-  return problems.empty() ? 0 : kFinding;
+  return found.code();
 }
 
 }  // namespace
@@ -289,7 +361,8 @@ int verify_files(const VerifyArguments& arguments) {
 void add_verify(CLI::App& program, Command& chosen) {
   auto arguments = std::make_shared<VerifyArguments>();
   CLI::App* verb = program.add_subcommand("verify", "Whether a dump is whole and means something");
-  verb->add_option("--from,dump", arguments->path, "a dump, or files of slime, Miles or Relax")
+  verb->add_option("--from,dump", arguments->path,
+                   "a dump, files of slime, Miles or Relax, or JSONL")
       ->required();
   verb->add_flag("--deep", arguments->deep, "decode every value and check what it means");
   verb->add_flag("--json", arguments->json, "print one JSON object");
@@ -308,8 +381,9 @@ void add_verify(CLI::App& program, Command& chosen) {
       "    scalars, statistics against values\n"
       "  states, which must be what the step before left, with its count of steps\n"
       "  whether every verb can read it; what could not be checked is named\n"
-      "Exit code 3 where a dump is damaged or incomplete, 4 where its version is too new, 1\n"
-      "where its values, or foreign files, contradict themselves. A dump whose writer died:\n"
+      "Of files of others, those of all ranks, and of each rollout its samples and its steps.\n"
+      "Exit code 3 where something is damaged or missing, 4 where a dump's version is too new,\n"
+      "1 where values or files contradict themselves. A dump whose writer died:\n"
       "rlreplay seal --recovered.\n\n"
       "Examples:\n  rlreplay verify --deep dump/\n  rlreplay verify dump_details/");
   verb->callback([=, &chosen] {
