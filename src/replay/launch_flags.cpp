@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/base/joined.h"
+
 namespace rlreplay::replay {
 namespace {
 
@@ -168,12 +170,6 @@ const Row* find_row(std::string_view name) {
 
 bool is_honoured(const Refusal& refusal, const LaunchFlag& flag) {
   return !flag.value.empty() && has_word(refusal.honoured, flag.value);
-}
-
-std::string joined(std::span<const std::string> words, const std::string& between) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
-  return out;
 }
 
 }  // namespace

@@ -424,6 +424,91 @@ class Recorded(Case):
         self.assertIn("all that is recorded of 3 steps is reproduced, to the bit", text)
 
 
+class Other(Case):
+    """JSON lines of others, whose options are to be given."""
+
+    def write(self, name, samples, trains):
+        path = self.folder / name
+        path.write_text("".join(
+            json.dumps({"schema": f"rlreplay.{kind}/1", "rollout_id": 0, **line}) + "\n"
+            for kind, lines in (("sample", samples), ("train", trains)) for line in lines))
+        return path
+
+    def dump(self, name, coef=0.0, shaped=True, **sample):
+        """Eight samples in two steps; with a coefficient, KL in the reward and a critic that says
+        0.5: returns are what is left of the reward from the token on."""
+        rng = random.Random(5)
+        rewards = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+        of = advantages([{"sample_id": i, "group_id": i // 4, "reward": r}
+                         for i, r in enumerate(rewards)])
+        samples, trains = [], []
+        for i, reward in enumerate(rewards):
+            row = {"sample_id": i, "prompt_length": 2}
+            samples.append({**row, "tokens": list(range(6)), "group_id": i // 4,
+                            "reward": reward, **sample})
+            old = [f32(-rng.random()) for _ in range(4)]
+            ref = [f32(x + rng.uniform(-1, 1)) for x in old]
+            reward = of[i] if shaped else reward
+            left = [reward - coef * sum(a - b for a, b in zip(old[t:], ref[t:]))
+                    for t in range(4)] if coef else [reward] * 4
+            trains.append({**row, "step_id": i // 4, "rank": 0, "length": 6, "reward": reward,
+                           "old_log_probs": old, "ref_log_probs": ref, "returns": left,
+                           "advantages": [x - (0.5 if coef else 0) for x in left],
+                           "kl": [f32(a - b) if coef else 0.0 for a, b in zip(old, ref)],
+                           **({"values": [0.5] * 4} if coef else {})})
+        return self.write(name, samples, trains)
+
+    def test_sizes_that_are_not_the_dumps_are_told(self):
+        dump = self.dump("sizes.jsonl")
+        for code, flags, said in (
+                (0, ("--rollout-batch-size", 2, "--n-samples-per-prompt", 4,
+                     "--global-batch-size", 4), ""),
+                (0, ("--num-steps-per-rollout", 2), ""),
+                (1, ("--rollout-batch-size", 32, "--n-samples-per-prompt", 8),
+                 "--rollout-batch-size 32 of --n-samples-per-prompt 8 are 256 samples, "
+                 "rollout 0 has 8"),
+                (1, ("--num-steps-per-rollout", 1), "--num-steps-per-rollout 1, rollout 0 has 2"),
+                (1, ("--global-batch-size", 256), "--global-batch-size 256, step 0.0 has 4")):
+            result = self.run_program("objective", dump, *flags)
+            self.assertEqual(result.returncode, code, (flags, result.stdout, result.stderr))
+            self.assertIn("is reproduced", result.stdout)
+            self.assertEqual("these options are not this dump's: " + said in result.stdout,
+                             bool(said), result.stdout)
+
+    def test_kl_in_the_reward_is_found(self):
+        step = self.lines("objective", self.dump("kl.jsonl", 0.1), code=1)[0]
+        self.assertEqual(settings(step), ["--advantage-estimator ppo", "--kl-coef 0.1"])
+        step = self.lines("objective", self.dump("odd kl.jsonl", 0.07), code=1)[0]
+        self.assertEqual(settings(step), ["a --kl-coef other than 0"])
+        text = self.run_program("objective", self.dump("odd kl.jsonl", 0.07)).stdout
+        self.assertEqual(text.count("no alternative reproduces advantages, returns"), 1, text)
+
+    def test_rewards_have_an_explanation_of_their_own(self):
+        dump = self.dump("shaped.jsonl", 0.1)
+        step = self.lines("objective", dump, "--advantage-estimator", "ppo", "--kl-coef", "0.1",
+                          code=1)[0]
+        self.assertEqual(verdicts(step)["rewards"], "different")
+        self.assertEqual(verdicts(step)["advantages"], "equal")
+        self.assertEqual(settings(step), ["--advantage-estimator grpo"])
+        self.assertEqual(step["explanations"][0]["quantities"], ["rewards"])
+
+    def test_a_number_of_a_dict_is_the_reward(self):
+        path = self.dump("dict.jsonl")
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if "rlreplay.sample/1" == line["schema"]:
+                line["reward_components"] = {"acc": line.pop("reward"), "length": 3}
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        text = self.run_program("objective", path).stdout
+        self.assertIn("--reward-key NAME takes one of their numbers\n(acc, length)", text)
+        steps = self.lines("objective", path, "--reward-key", "acc")
+        self.assertEqual({verdicts(s)["rewards"] for s in steps} - {"equal", "rounding"}, set())
+        self.lines("objective", path, "--reward-key", "length", code=1)
+        wrong = self.run_program("objective", path, "--reward-key", "score")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn('no reward holds a number "score"; there are acc, length', wrong.stderr)
+
+
 class Miles(Case):
     """A dump as Miles writes it, with the terms of the policy loss."""
 
@@ -493,6 +578,20 @@ class Miles(Case):
         for key in ("0-0/log_probs", "0-0/old_log_probs", "0-0/policy_loss"):
             self.assertEqual(len(row[key]), 11)
         self.assertNotEqual(row["0-0/log_probs"], row["0-0/old_log_probs"])
+
+    def test_a_reward_key_that_no_reward_has_is_refused(self):
+        folder = self.folder / "dicts"
+        save(folder / "rollout_data/0.pt", {"rollout_id": 0, "metadata": {}, "samples": [
+            {"index": i, "group_index": 0, "tokens": [1, 2, 3], "response_length": 2,
+             "reward": {"acc": 1.0, "format": 0.0}, "status": "completed", "prompt": "p",
+             "response": "r", "label": "l"} for i in range(2)]})
+        made = self.folder / "dict dump"
+        result = self.run_program("import", folder, "--reward-key", "nokey", "-o", made)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn('no reward holds a number "nokey"; there are acc, format', result.stderr)
+        self.assertFalse(made.exists())
+        result = self.run_program("import", folder, "--reward-key", "acc", "-o", made)
+        self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_another_clip_is_found(self):
         step, = self.lines("objective", "--from", self.dump("clip", 0.05), code=1)

@@ -8,6 +8,8 @@
 #include "format/foreign/numbers.h"
 #include "format/foreign/rollout_batch.h"
 #include "format/foreign/text.h"
+#include "src/base/error.h"
+#include "src/base/joined.h"
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/rollout_columns.h"
 
@@ -45,6 +47,7 @@ class Importer {
       : file_(file),
         tree_(file.tree()),
         owner_(std::move(owner)),
+        reward_key_(reward_key),
         batch_(read_rollout(file.tree(), file.root(), reward_key)),
         samples_(tree_.sequence(*tree_.find(file.root(), "samples"))) {
     made_.rollout_id = batch_.rollout_id;
@@ -143,6 +146,7 @@ class Importer {
                foreign::has_surrogates(name);
       });
     }
+    check_reward_key(found, names);
     if (names.empty()) return;
     format::NamedColumns& made = made_.data->reward_components.emplace();
     made.names = names;
@@ -156,6 +160,16 @@ class Importer {
       }
     }
     settle(made_.data->reward_components, std::move(presence));
+  }
+
+  /// `names`: what every dict has. Errors: kUsage where no reward holds a number under the key; an
+  /// evaluation's rewards may be others.
+  void check_reward_key(bool dicts, const std::vector<std::string>& names) const {
+    const bool taken =
+        std::ranges::any_of(batch_.reward, [](const auto& r) { return r.has_value(); });
+    if (reward_key_.empty() || !dicts || taken || owner_.starts_with("eval/")) return;
+    throw Error(ErrorCode::kUsage, "no reward holds a number \"" + reward_key_ + "\"" +
+                                       (names.empty() ? "" : "; there are " + joined(names, ", ")));
   }
 
   /// What a top-p sampler kept, token by token.
@@ -269,7 +283,7 @@ class Importer {
 
   foreign::TorchFile& file_;
   const Tree& tree_;
-  std::string owner_;
+  std::string owner_, reward_key_;
   RolloutBatch batch_;
   const foreign::Sequence& samples_;
   std::vector<size_t> order_;  // place in the file of each sample of the data

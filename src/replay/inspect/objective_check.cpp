@@ -218,6 +218,38 @@ std::optional<Explanation> explain(const std::vector<Quantity>& from,
   return best;
 }
 
+/// From rewards to advantages: all together, or, where that explains more, the rewards and the rest
+/// apart. The rest takes the rewards that were recorded, and these may be shaped in another way.
+std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
+                                            const ObjectiveSetting& setting,
+                                            const std::vector<ObjectiveVariant>& variants,
+                                            bool pairs, const Compute& compute) {
+  const auto joint = explain(from, setting, variants, pairs, compute);
+  if (joint && std::ssize(joint->quantities) == std::ranges::count_if(from, is_finding)) {
+    return {*joint};
+  }
+  const auto explain_part = [&](size_t begin, size_t end) {
+    const auto part_of = [=](const std::vector<Quantity>& all) {
+      return std::vector(all.begin() + static_cast<ptrdiff_t>(begin),
+                         all.begin() + static_cast<ptrdiff_t>(end));
+    };
+    return explain(part_of(from), setting, variants, pairs,
+                   [&](const ObjectiveSetting& other) { return part_of(compute(other)); });
+  };
+  std::vector<Explanation> out;
+  size_t explained = 0;
+  const auto take = [&](std::optional<Explanation> found, const char* reason) {
+    if (!found) return;
+    explained += found->quantities.size();
+    found->reasons.emplace_back(reason);
+    out.push_back(std::move(*found));
+  };
+  take(explain_part(0, 1), "the rewards alone: what follows from them has other options");
+  take(explain_part(1, from.size()), "all but the rewards: these are shaped with other options");
+  if (joint && joint->quantities.size() >= explained) return {*joint};
+  return out;
+}
+
 TokenColumn part(const TokenColumn& column, size_t first, size_t count) {
   if (!column) return std::nullopt;
   const auto begin = column->begin() + static_cast<ptrdiff_t>(first);
@@ -287,10 +319,9 @@ std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
     const auto after = loss_quantities(step, losses, options.tolerance);
     if (options.explain) {
       const size_t known = rollout.samples.size();
-      if (auto found = explain(before, options.setting, advantage_variants(options.setting, known),
-                               pairs, of_advantages)) {
-        made.explanations.push_back(std::move(*found));
-      }
+      const auto variants = advantage_variants(options.setting, known);
+      made.explanations =
+          explain_advantages(before, options.setting, variants, pairs, of_advantages);
       if (auto found =
               explain(after, options.setting, loss_variants(options.setting), pairs, of_losses)) {
         made.explanations.push_back(std::move(*found));

@@ -6,6 +6,7 @@
 
 #include "format/foreign/context_slices.h"
 #include "src/base/error.h"
+#include "src/base/joined.h"
 #include "src/replay/run_config.h"
 
 namespace rlreplay::replay {
@@ -133,6 +134,10 @@ class Training {
   void shape(AdvantageValues& out) const {
     if (!rollout_.has_rewards()) {
       out.missing = "the dump holds no rewards as the reward function gave them";
+      if (rollout_.data && rollout_.data->reward_components) {
+        out.missing = "the rewards are dicts: --reward-key NAME takes one of their numbers (" +
+                      joined(rollout_.data->reward_components->names, ", ") + ")";
+      }
       return;
     }
     const bool grouped = config_.estimator == engine::Estimator::kGrpo ||

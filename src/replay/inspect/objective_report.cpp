@@ -1,11 +1,14 @@
 #include "src/replay/inspect/objective_report.h"
 
 #include <algorithm>
+#include <set>
 
 #include "src/base/counted.h"
+#include "src/base/joined.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
+#include "src/base/wrap.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -27,12 +30,6 @@ std::string number(const std::optional<double>& value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.8g", *value);
   return text;
-}
-
-std::string joined(const std::vector<std::string>& parts, const char* between) {
-  std::string out;
-  for (const std::string& part : parts) out += (out.empty() ? "" : between) + part;
-  return out;
 }
 
 /// The first `most` that are not reproduced, or else the first, in order.
@@ -59,6 +56,11 @@ std::string steps_table(std::span<const ObjectiveStep> steps, size_t most) {
   return table.str() + "and " + more_steps(steps.size() - listed.size(), "lists") + "\n";
 }
 
+/// A text in lines of at most 80 columns.
+std::string paragraph(const std::string& text, size_t indent = 0) {
+  return std::string(indent, ' ') + wrapped(one_line(text, SIZE_MAX), 80, indent) + "\n";
+}
+
 std::string step_table(const ObjectiveStep& step) {
   TextTable table(
       {"quantity", "recorded", "computed", "compared", "different", "max |a - b|", "verdict"});
@@ -73,9 +75,9 @@ std::string step_table(const ObjectiveStep& step) {
   }
   std::string out = "step " + step.id.name() + " in full\n" + table.str();
   if (step.policy_is_old) {
-    out +=
+    out += paragraph(
         "losses: of the first step of a rollout, whose policy is the one of the old "
-        "log-probabilities\n";
+        "log-probabilities");
   }
   if (step.unplaced > 0) {
     out += "no row of policy_loss_debug fits " + counted(step.unplaced, "sample") +
@@ -90,10 +92,8 @@ std::string step_table(const ObjectiveStep& step) {
              " recorded values are of samples that lack an input\n";
     }
     if (q.verdict == Verdict::kNoInput) {
-      out +=
-          one_line(q.name + ": " + (q.missing.empty() ? "its inputs are not recorded" : q.missing),
-                   100) +
-          "\n";
+      out += paragraph(q.name + ": " +
+                       (q.missing.empty() ? "its inputs are not recorded" : q.missing));
     }
   }
   return out;
@@ -112,44 +112,31 @@ bool explains(const ObjectiveStep& step, const std::string& name) {
   });
 }
 
-/// A text in lines of at most 100 columns, each begun by `indent`.
-std::string wrapped(const std::string& text, const std::string& indent) {
-  std::string out, line = indent;
-  size_t begin = 0;
-  while (begin < text.size()) {
-    const size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    if (line.size() > indent.size() && line.size() + 1 + word.size() > 100) {
-      out += line + "\n";
-      line = indent;
-    }
-    line += (line.size() > indent.size() ? " " : "") + word;
-    begin = end + 1;
-  }
-  return out + line + "\n";
-}
-
-std::string findings(const ObjectiveStep& step) {
+/// `open`: takes the names of what no alternative reproduces.
+std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
   std::string out;
   for (const Quantity& q : step.quantities) {
     if (q.verdict != Verdict::kDifferent) continue;
     out += "step " + step.id.name() + ", " + q.name + place(q) + ": recorded " +
            number(q.recorded) + ", computed " + number(q.computed) + "\n";
-    if (explains(step, q.name)) continue;
-    out += wrapped(
-        "no alternative reproduces it: neither dialect, estimator, grouping, normalisation, "
-        "whitening, nor reducer, denominators, clip, KL type, OPSM or TIS; a coefficient, a reward "
-        "or code of one's own may differ",
-        "  ");
+    if (!explains(step, q.name)) open.insert(q.name);
   }
   for (const Explanation& e : step.explanations) {
-    out += wrapped(joined(e.quantities, ", ") + " reproduced with: " + joined(e.settings, " and "),
-                   "  ");
+    out += paragraph(
+        joined(e.quantities, ", ") + " reproduced with: " + joined(e.settings, " and "), 2);
     for (const std::string& reason : e.reasons) {
-      if (!reason.empty()) out += wrapped("(" + reason + ")", "  ");
+      if (!reason.empty()) out += paragraph("(" + reason + ")", 2);
     }
   }
   return out;
+}
+
+std::string unexplained(const std::set<std::string>& names) {
+  if (names.empty()) return "";
+  return paragraph("no alternative reproduces " + joined(names, ", ") +
+                   ": neither dialect, estimator, grouping, normalisation, whitening, nor "
+                   "reducer, denominators, clip, KL type, OPSM or TIS; a coefficient, a reward "
+                   "or code of one's own may differ");
 }
 
 std::string list_json(const std::vector<std::string>& texts) {
@@ -190,11 +177,13 @@ std::string objective_text(std::span<const ObjectiveStep> steps, bool all) {
       std::ranges::find_if(steps, [](const ObjectiveStep& s) { return !s.reproduced(); });
   if (!steps.empty()) out += "\n" + step_table(bad == steps.end() ? steps.front() : *bad);
   size_t explained = 0, different = 0;
+  std::set<std::string> open;
   for (const ObjectiveStep& step : steps) {
     if (step.reproduced()) continue;
     ++different;
-    if (explained++ < most) out += (explained == 1 ? "\n" : "") + findings(step);
+    if (explained++ < most) out += (explained == 1 ? "\n" : "") + findings(step, open);
   }
+  out += unexplained(open);
   if (different > most) {
     out += "and in " + more_steps(different - most, "explains") + "\n";
   }

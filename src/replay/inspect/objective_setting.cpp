@@ -1,5 +1,7 @@
 #include "src/replay/inspect/objective_setting.h"
 
+#include "src/base/text_table.h"
+
 namespace rlreplay::replay {
 namespace {
 
@@ -103,6 +105,17 @@ void add_whitening(Variants& out, const S& from) {
   }
 }
 
+/// A KL in the reward where there is none: the estimate is the same with any coefficient.
+void add_kl_coefs(Variants& out, const S& from) {
+  if (from.options.kl_coef != 0) return;
+  out.push_back({"a --kl-coef other than 0", "which one the estimate itself does not say",
+                 [](S& s) { s.options.kl_coef = 1; }});
+  for (const double coef : {0.1, 0.05, 0.01, 0.001}) {
+    out.push_back(
+        {"--kl-coef " + short_number(coef), {}, [coef](S& s) { s.options.kl_coef = coef; }});
+  }
+}
+
 /// Where in the policy's loss its recorded terms were taken.
 void add_term(Variants& out, const S& from) {
   if (!from.options.use_tis && !from.options.use_opsm) return;
@@ -147,10 +160,9 @@ Variants advantage_variants(const S& from, size_t samples) {
   add_flag(out, from, &RunOptions::use_opd, "--use-opd");
   add_flag(out, from, &RunOptions::use_rollout_logprobs, "--use-rollout-logprobs");
   add_zero(out, from, &RunOptions::kl_coef, "--kl-coef");
-  if (from.options.kl_coef != 0) {
-    add_choices(out, from, &RunOptions::kl_loss_type, "--kl-loss-type",
-                {"k1", "k2", "k3", "low_var_kl"});
-  }
+  add_kl_coefs(out, from);
+  add_choices(out, from, &RunOptions::kl_loss_type, "--kl-loss-type",
+              {"k1", "k2", "k3", "low_var_kl"});
   return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "src/base/counted.h"
 #include "src/base/error.h"
+#include "src/base/joined.h"
 #include "src/base/shell_word.h"
 #include "src/replay/config_file.h"
 #include "src/replay/dump_meta.h"
@@ -29,7 +30,7 @@ constexpr std::array kWithoutEffect = {Section::kModel, Section::kPrompts, Secti
                                        Section::kOptimizer, Section::kMachine};
 
 struct ObjectiveArguments {
-  std::string from, steps;
+  std::string from, steps, reward_key;
   std::optional<double> tolerance;
   bool all = false;
   bool json = false;
@@ -84,6 +85,63 @@ std::string not_computable(const std::vector<ObjectiveStep>& steps) {
   return out;
 }
 
+/// Rollouts in slime's sense: samples, or trajectories where those are what was recorded.
+int64_t count_trajectories(std::span<const engine::Sample> samples) {
+  std::set<std::pair<bool, uint64_t>> out;
+  for (const engine::Sample& s : samples) {
+    out.emplace(s.trajectory.has_value(), s.trajectory.value_or(s.id));
+  }
+  return std::ssize(out);
+}
+
+/// What the sizes that were given say otherwise than the rollout; empty where they agree.
+std::string contradiction(const RunFlags& flags, const RunOptions& options,
+                          const RecordedRollout& rollout) {
+  const std::string of = "rollout " + std::to_string(rollout.id) + " has ";
+  const int64_t there = count_trajectories(rollout.samples), made = rollout_samples(options);
+  const bool whole = flags.gives("rollout-batch-size") && flags.gives("n-samples-per-prompt");
+  if (whole && !rollout.samples.empty() && there != made) {
+    return "--rollout-batch-size " + std::to_string(options.rollout_batch_size) +
+           " of --n-samples-per-prompt " + std::to_string(options.n_samples_per_prompt) + " are " +
+           counted(made, "sample") + ", " + of + std::to_string(there);
+  }
+  // A trainer that does not say its steps leaves one.
+  const int64_t steps = std::ssize(rollout.steps);
+  if (flags.gives("num-steps-per-rollout") && steps > 1 && steps != options.num_steps_per_rollout) {
+    return "--num-steps-per-rollout " + std::to_string(options.num_steps_per_rollout) + ", " + of +
+           std::to_string(steps);
+  }
+  if (!options.global_batch_size || !flags.gives("global-batch-size")) return "";
+  const RecordedStep& first = rollout.steps.front();
+  const int64_t batch = first.trajectories().value_or(count_trajectories(first.samples));
+  if (batch == *options.global_batch_size || (steps == 1 && batch > *options.global_batch_size)) {
+    return "";
+  }
+  return "--global-batch-size " + std::to_string(*options.global_batch_size) + ", step " +
+         first.id.name() + " has " + std::to_string(batch);
+}
+
+/// A reward that is a dict is the number that `key` names there. Errors: kUsage.
+void pick_reward(const std::string& key, RecordedRollout& rollout) {
+  if (key.empty() || !rollout.data || !rollout.data->reward_components) return;
+  const format::NamedColumns& parts = *rollout.data->reward_components;
+  const auto at = std::ranges::find(parts.names, key);
+  if (at == parts.names.end()) {
+    throw Error(ErrorCode::kUsage,
+                "no reward holds a number \"" + key + "\"; there are " + joined(parts.names, ", "));
+  }
+  const auto column = static_cast<size_t>(at - parts.names.begin());
+  format::Column<double>& rewards = rollout.data->rewards.emplace();
+  rewards.values.resize(rollout.data->size());
+  rewards.presence = parts.presence;
+  for (const auto& [id, row] : rollout.rows) {
+    if (!format::is_present(parts.presence, row)) continue;
+    rewards.values[row] = parts.values[row * parts.names.size() + column];
+    rollout.samples[row].reward = rewards.values[row];
+    rollout.fields[row].reward = true;
+  }
+}
+
 /// Errors: kIncomplete where nothing could be compared.
 std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance) {
   const auto different = std::ranges::count_if(steps, std::not_fn(&ObjectiveStep::reproduced));
@@ -122,8 +180,12 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
   const ReplayPlan plan = plan_of(arguments, record);
   std::vector<ObjectiveStep> all;
   int64_t place = 0;
-  for (const int64_t rollout : trained_rollouts(record)) {
-    auto steps = check_objective(read_recorded_rollout(record, rollout), options);
+  std::string other;
+  for (const int64_t id : trained_rollouts(record)) {
+    RecordedRollout rollout = read_recorded_rollout(record, id);
+    pick_reward(arguments.reward_key, rollout);
+    if (other.empty()) other = contradiction(arguments.flags, options.setting.options, rollout);
+    auto steps = check_objective(rollout, options);
     keep_chosen(plan, place, steps);
     for (ObjectiveStep& step : steps) {
       if (arguments.json) std::cout << objective_json(step) << std::endl;
@@ -137,14 +199,21 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
   (arguments.json ? std::cerr : std::cout) << incomplete_line(record, arguments.from);
   if (!arguments.json) std::cout << objective_text(all, arguments.all) << '\n' << std::flush;
   const std::string verdict = summary(all, options.tolerance);
+  if (!other.empty()) {
+    (arguments.json ? std::cerr : std::cout)
+        << "these options are not this dump's: " << other << '\n';
+  }
   if (!arguments.json) {
     std::cout << verdict << '\n';
     if (!reproduced) {
       std::cout << "again: rlreplay objective " << shell_word(arguments.from)
+                << (arguments.reward_key.empty()
+                        ? ""
+                        : " --reward-key " + shell_word(arguments.reward_key))
                 << arguments.flags.command_line() << '\n';
     }
   }
-  return reproduced ? 0 : 1;
+  return reproduced && other.empty() ? 0 : 1;
 }
 
 }  // namespace
@@ -160,6 +229,8 @@ void add_objective(CLI::App& program, Command& chosen) {
   verb->add_option("--tolerance", arguments->tolerance,
                    "largest |a - b| / max(1, |a|) that counts as rounding [0 for dumps of ours, "
                    "1e-5 for others]");
+  verb->add_option("--reward-key", arguments->reward_key,
+                   "the number to take of a reward that is a dict");
   arguments->flags.add(*verb, kRunSections, {"steps"}, kWithoutEffect);
   verb->add_flag("--all", arguments->all, "list every step, and explain each that differs");
   verb->add_flag("--json", arguments->json, "an object a step instead of tables");
@@ -169,7 +240,7 @@ void add_objective(CLI::App& program, Command& chosen) {
       "recorded. A number that the options do not reproduce is tried with other options and with\n"
       "what frameworks decide by themselves; the one that matches is named. Foreign dumps hold no\n"
       "options: give those of the run; its others may stand among them. Exit code 1 where a\n"
-      "recorded number is not reproduced.\n\n"
+      "recorded number is not reproduced, and where the sizes given are not the dump's.\n\n"
       "Examples:\n  rlreplay objective dump/\n"
       "  rlreplay objective dump_details/ --dialect miles --normalize-advantages\n"
       "  rlreplay objective dump/ --calculate-per-token-loss --steps 0..3");

@@ -141,6 +141,14 @@ std::string RunFlags::command_line() const {
   return out;
 }
 
+bool RunFlags::gives(std::string_view name) const {
+  const auto says = [option = find_option(name)](const Setting& setting) {
+    return find_option(setting.first) == option;
+  };
+  return std::ranges::any_of(given_, says) ||
+         (!config_.empty() && std::ranges::any_of(read_config_file(config_), says));
+}
+
 void RunFlags::check_given(const RunOptions& recorded, const std::string& where) const {
   std::vector<Setting> given = given_;
   if (!config_.empty()) {

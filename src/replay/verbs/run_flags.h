@@ -40,6 +40,9 @@ class RunFlags {
   /// The same on the options of a record; what is overridden is listed on standard error.
   RunOptions resolve_record(const RunOptions& recorded) const;
 
+  /// Whether the command line or --config says something of an option.
+  bool gives(std::string_view name) const;
+
   /// What a record says is run or written only when the user says it too.
   /// Errors: kUsage, showing the recorded --reward-command and --save that were not given again.
   void check_given(const RunOptions& recorded, const std::string& where) const;
