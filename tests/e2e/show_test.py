@@ -127,6 +127,44 @@ class Samples(Show):
         self.assertIn("]0;x", text)
 
 
+class Others(support.Case):
+    """JSON lines of others: what a step says otherwise than the rollout."""
+
+    def test_the_mask_that_was_trained_with_is_shown(self):
+        path = self.folder / "masks.jsonl"
+        samples = [{"sample_id": i, "tokens": list(range(6)), "prompt_length": 2, "reward": 0,
+                    "loss_mask": [1] * 4, "response": "long " * 40,
+                    "finish": ("stop", "length", "aborted")[i],
+                    "reward_components": {"acc": i, "format": 0.5}} for i in range(3)]
+        masks = [[1] * 4, [0] * 4, [1, 0, 1, 1]]
+        trains = [{"step_id": 0, "rank": 0, "sample_id": i, "length": 6, "prompt_length": 2,
+                   "loss_mask": mask, "returns": [0.25] * 4, "advantages": [0.25] * 4,
+                   "old_log_probs": [-0.5] * 4, "ref_log_probs": [-0.5] * 4, "values": [0.5] * 4}
+                  for i, mask in enumerate(masks)]
+        path.write_text("".join(
+            json.dumps({"schema": f"rlreplay.{kind}/1", "rollout_id": 0, **line}) + "\n"
+            for kind, lines in (("sample", samples), ("train", trains)) for line in lines))
+        same, removed, other = (self.run_program("show", path, "--sample", i).stdout
+                                for i in range(3))
+        self.assertNotIn("0-0/loss_mask", same)
+        summary = self.run_program("show", path).stdout
+        self.assertIn("rollout  stop  length  aborted\n      0     1       1        1\n", summary)
+        self.assertLessEqual(max(map(len, summary.splitlines())), 80)
+        self.assertIn("0-0/loss_mask  0 of every token: removed from training\n", removed)
+        self.assertIn("0-0/loss_mask  another than the rollout's\n", other)
+        header = next(line for line in other.splitlines() if line.startswith("token")).split()
+        rows = [line.split() for line in other.splitlines() if line[:5].strip() in "2345"
+                and line.strip()]
+        self.assertEqual([row[header.index("0-0/loss_mask")] for row in rows], list("1011"))
+        self.assertIn("reward_components  acc 2, format 0.5\n", other)
+        self.assertIn("long long…\n", other)
+        self.assertIn("more, with --json: ", other)
+        tensor = self.run_program("show", path, "--tensor", "advantages")
+        self.assertEqual(tensor.returncode, 2)
+        self.assertIn("it is a step's: name one, as --step 0.0", tensor.stderr)
+        self.assertLessEqual(max(map(len, other.splitlines())), 80)
+
+
 class Notes(Show):
     def test_an_unfinished_dump_and_one_with_a_gap(self):
         unfinished = self.folder / "unfinished"

@@ -46,7 +46,7 @@ JsonLine import_line(std::string_view schema, const std::string& dump, const Imp
 
 /// Reads other people's debug dumps into a dump of ours, and runs nothing that they carry. Shards
 /// of one rollout are put together; what has no place of its own is kept in `x-` units, from which
-/// export writes the same files again. `progress` is told each file before it is read.
+/// export writes files of the same content. `progress` is told each file before it is read.
 /// Errors: kUsage where nothing is found or two files hold the same; kIncomplete where a rank's
 /// file is missing; those of TorchFile and assemble_train. Nothing is left behind then.
 ImportReport import_dump(const ImportOptions& options,

@@ -12,6 +12,7 @@
 #include "src/base/nearest.h"
 #include "src/base/parse_number.h"
 #include "src/base/text_table.h"
+#include "src/base/wrap.h"
 #include "src/replay/chosen_ids.h"
 #include "src/replay/exchange/sample_table.h"
 #include "src/replay/exchange/show_samples.h"
@@ -25,6 +26,14 @@ using format::DumpReader;
 using format::StoredDataset;
 using format::TrainData;
 using format::UnitRecord;
+
+constexpr size_t kWidth = 80;
+
+/// The beginning of a text, and that it is no more than that.
+std::string cut_line(const std::string& text, size_t width) {
+  const std::string whole = one_line(text, SIZE_MAX), out = one_line(text, width);
+  return out == whole ? out : one_line(text, width - 1) + "…";
+}
 
 template <class T>
 std::string number_text(T value) {
@@ -164,9 +173,11 @@ class SampleView {
     for (const Named& field : fields_) {
       if (field.values.token) continue;
       const std::string value = value_text(field);
-      out += field.name + "  " + one_line(value, 96 - field.name.size()) + "\n";
+      out += field.name + "  " + cut_line(value, kWidth - 2 - field.name.size()) + "\n";
     }
-    const std::vector<const Named*> columns = token_columns();
+    out += removed_text();
+    std::string more;
+    const std::vector<const Named*> columns = token_columns(more);
     std::vector<std::string> header = {"token"};
     for (const Named* column : columns) {
       header.push_back(column->name == "tokens" ? "id" : column->name);
@@ -181,7 +192,22 @@ class SampleView {
       if (options_.token_text) row.push_back(options_.token_text(token_at(t - *tokens.token)));
       rows.add(row);
     }
-    return out + "\n" + rows.str();
+    if (!more.empty()) more = "\n" + wrapped("more, with --json: " + more, kWidth) + "\n";
+    return out + "\n" + rows.str() + more;
+  }
+
+  /// Where the trainer masked tokens that the rollout does not.
+  std::string removed_text() const {
+    std::string out;
+    for (const Named& field : fields_) {
+      if (!field.name.ends_with("/loss_mask") || !differs(field)) continue;
+      const auto* mask = std::get_if<std::span<const uint8_t>>(&field.values.values);
+      const bool all = mask != nullptr && std::ranges::count(*mask, 0) == std::ssize(*mask);
+      out += field.name + "  " +
+             (all ? "0 of every token: removed from training" : "another than the rollout's") +
+             "\n";
+    }
+    return out;
   }
 
   int32_t token_at(uint64_t place) const {
@@ -197,7 +223,8 @@ class SampleView {
   }
 
   /// Of a field that is one of the whole sample.
-  static std::string value_text(const Named& field) {
+  std::string value_text(const Named& field) const {
+    if (field.name == "reward_components") return components_text(field);
     const auto* text = std::get_if<std::string_view>(&field.values.values);
     if (text != nullptr) return std::string(*text);
     const auto* codes = std::get_if<std::span<const uint8_t>>(&field.values.values);
@@ -209,16 +236,44 @@ class SampleView {
     return single ? list.substr(1, list.size() - 2) : list;
   }
 
+  /// "acc 1, format 0".
+  std::string components_text(const Named& field) const {
+    const auto& values = std::get<std::span<const double>>(field.values.values);
+    std::string out;
+    for (size_t i = 0; i < values.size(); ++i) {
+      out +=
+          (i == 0 ? "" : ", ") + data_.reward_components->names[i] + " " + number_text(values[i]);
+    }
+    return out;
+  }
+
+  /// Whether a step's field says of a token otherwise than the rollout's of that name.
+  bool differs(const Named& field) const {
+    const FieldValues* own = find(field.name.substr(field.name.find('/') + 1));
+    if (own == nullptr || !field.values.token) return false;
+    for (uint64_t t = *field.values.token; t < *field.values.token + size_of(field.values); ++t) {
+      const std::string known = value_at(*own, t);
+      if (!known.empty() && known != value_at(field.values, t)) return true;
+    }
+    return false;
+  }
+
   /// As many per-token fields as fit; the trainer's copies of what the rollout says are left out.
-  std::vector<const Named*> token_columns() const {
+  /// `more`: the names of those that do not fit.
+  std::vector<const Named*> token_columns(std::string& more) const {
     std::vector<const Named*> columns;
     size_t width = options_.token_text ? 22 : 8;
     for (const Named& field : fields_) {
-      const bool copy = field.name.ends_with("/tokens") || field.name.ends_with("/loss_mask") ||
+      const bool copy = field.name.ends_with("/tokens") ||
+                        (field.name.ends_with("/loss_mask") && !differs(field)) ||
                         field.name.ends_with("/rollout_log_probs");
       if (!field.values.token || field.name == "prompt" || copy) continue;
-      const size_t own = std::max<size_t>(field.name.size(), 12) + 2;
-      if (width + own > 100) continue;
+      const bool narrow = field.name == "tokens" || field.name.ends_with("loss_mask");
+      const size_t own = std::max<size_t>(field.name.size(), narrow ? 6 : 12) + 2;
+      if (width + own > kWidth) {
+        more += (more.empty() ? "" : " ") + field.name;
+        continue;
+      }
       width += own;
       columns.push_back(&field);
     }
@@ -376,13 +431,28 @@ std::vector<std::string> elements(DType dtype, std::span<const std::byte> bytes)
   }
 }
 
-[[noreturn]] void refuse_tensor(const format::UnitReader& unit, const std::string& group,
-                                const ShowOptions& options) {
+/// Errors: kUsage where the first step has the tensor that a rollout has not.
+void name_step(const DumpReader& dump, const ShowOptions& options) {
+  for (const UnitRecord& record : dump.units()) {
+    if (format::kind_of(record.path) != "train") continue;
+    const format::UnitReader unit = dump.open_unit(record);
+    for (const std::string& group : record.groups) {
+      const auto step = parse_step(group);
+      if (!step || unit.find(group + "/" + *options.tensor) == nullptr) continue;
+      throw Error(ErrorCode::kUsage, "it is a step's: name one, as --step " + step->name(),
+                  *options.tensor);
+    }
+  }
+}
+
+[[noreturn]] void refuse_tensor(const DumpReader& dump, const format::UnitReader& unit,
+                                const std::string& group, const ShowOptions& options) {
   std::vector<std::string> names;
   for (const StoredDataset& dataset : unit.datasets()) {
     if (dataset.path.starts_with(group + "/"))
       names.push_back(dataset.path.substr(group.size() + 1));
   }
+  if (!options.step) name_step(dump, options);
   const auto meant = nearest(*options.tensor, names);
   throw Error(
       ErrorCode::kUsage,
@@ -398,7 +468,7 @@ std::string tensor(const DumpReader& dump, const ShowOptions& options) {
   const UnitRecord& record = find_unit(dump, options, group);
   const format::UnitReader unit = dump.open_unit(record);
   const StoredDataset* dataset = unit.find(group + "/" + *options.tensor);
-  if (dataset == nullptr) refuse_tensor(unit, group, options);
+  if (dataset == nullptr) refuse_tensor(dump, unit, group, options);
   const Buffer<std::byte> bytes = dump.read(unit, *dataset);
   const auto values = elements(dataset->dtype, {bytes.data(), bytes.size()});
   if (options.json) {

@@ -25,7 +25,7 @@ struct ShowOptions {
   bool json = false;
 };
 
-/// Tables of at most 100 columns, or JSON: one object a line.
+/// Tables of at most 80 columns where names allow, or JSON: one object a line.
 /// Errors: kUsage where what is asked for is not there; FormatError.
 std::string show_dump(const format::DumpReader& dump, const ShowOptions& options);
 

@@ -181,24 +181,26 @@ std::string origin_text(const DumpReader& dump) {
 
 std::string mean(const std::optional<double>& value) { return value ? short_number(*value) : "-"; }
 
-constexpr size_t kFinishWidth = 18;  // and the number of others
+constexpr const char* kFinishNames[] = {"stop", "length", "aborted", "failed", "unknown"};
 
-std::string finish_text(const RolloutSummary& rollout) {
-  if (!rollout.finish) return "-";
-  constexpr const char* kNames[] = {"stop", "length", "aborted", "failed", "unknown"};
-  std::string out;
-  uint64_t more = 0;
-  for (size_t i = 0; i < rollout.finish->size(); ++i) {
-    const uint64_t n = (*rollout.finish)[i];
-    if (n == 0) continue;
-    const std::string text = (out.empty() ? "" : ", ") + std::to_string(n) + " " + kNames[i];
-    if (more > 0 || out.size() + text.size() > kFinishWidth) {
-      more += n;
-    } else {
-      out += text;
+/// How the samples of each ended, in a column for every way that occurs.
+std::string finish_table(const char* title, const std::vector<RolloutSummary>& of) {
+  std::vector<size_t> columns;
+  for (size_t i = 0; i < std::size(kFinishNames); ++i) {
+    if (std::ranges::any_of(of, [&](const auto& r) { return r.finish && (*r.finish)[i] > 0; })) {
+      columns.push_back(i);
     }
   }
-  return more == 0 ? out : out + " +" + std::to_string(more);
+  if (columns.empty()) return "";
+  std::vector<std::string> header = {title};
+  for (const size_t i : columns) header.emplace_back(kFinishNames[i]);
+  TextTable table(header);
+  for (const RolloutSummary& r : of) {
+    std::vector<std::string> row = {r.id};
+    for (const size_t i : columns) row.push_back(r.finish ? std::to_string((*r.finish)[i]) : "-");
+    table.add(row);
+  }
+  return "\n" + table.str();
 }
 
 std::string versions_text(const RolloutSummary& rollout) {
@@ -247,30 +249,27 @@ std::vector<std::string> row_of(const RolloutSummary& r) {
           std::to_string(r.longest),
           mean(r.reward),
           mean(r.log_prob),
-          versions_text(r),
-          finish_text(r)};
+          versions_text(r)};
+}
+
+std::string rollouts_text(const char* title, const std::vector<RolloutSummary>& of) {
+  TextTable table({title, "samples", "groups", "tokens", "response", "longest", "reward",
+                   "log-prob", "version"});
+  for (const RolloutSummary& r : of) table.add(row_of(r));
+  return table.empty() ? "" : "\n" + table.str() + finish_table(title, of);
 }
 
 }  // namespace
 
 std::string summary_text(const DumpReader& dump, bool temporary) {
   std::string out = temporary ? origin_text(dump) : head(dump);
-  TextTable table({"rollout", "samples", "groups", "tokens", "response", "longest", "reward",
-                   "log-prob", "version", "finish"});
-  for (const RolloutSummary& r : rollouts(dump)) {
-    table.add(row_of(r));
-  }
-  if (!table.empty()) out += "\n" + table.str();
-  TextTable judged({"evaluation", "samples", "groups", "tokens", "response", "longest", "reward",
-                    "log-prob", "version", "finish"});
-  for (const RolloutSummary& r : evaluations(dump)) judged.add(row_of(r));
-  if (!judged.empty()) out += "\n" + judged.str();
+  out += rollouts_text("rollout", rollouts(dump)) + rollouts_text("eval", evaluations(dump));
   TextTable trained({"step", "rank", "samples", "tokens", "loss", "grad norm", "recorded"});
   for (const StepSummary& s : steps(dump)) {
     const auto scalar = [&](const char* name) { return mean(s.scalars.find(name)); };
     trained.add({s.id, std::to_string(s.rank), std::to_string(s.samples), std::to_string(s.tokens),
                  scalar("loss"), scalar("grad_norm"),
-                 joined(s.columns, 44) + (s.events ? " events" : "")});
+                 joined(s.columns, 34) + (s.events ? " events" : "")});
   }
   if (!trained.empty()) out += "\n" + trained.str();
   return out;

@@ -149,9 +149,13 @@ std::string mismatch_json(const Mismatch& m, const std::optional<Tokenizer>& tok
   m.incomplete.empty() ? line.null("incomplete") : line.text("incomplete", m.incomplete);
   std::string decades, worst;
   for (size_t i = 0; i < kDecades; ++i) {
-    decades +=
-        (i == 0 ? "" : ",") +
-        JsonLine().json("from", i < 2 ? "0" : decade_name(i)).integer("tokens", m.decades[i]).str();
+    decades += (i == 0 ? "" : ",") + JsonLine()
+                                         .json("from", i < 2 ? "0" : decade_name(i))
+                                         .json("to", i == 0              ? "0"
+                                                     : i + 1 == kDecades ? "null"
+                                                                         : decade_name(i + 1))
+                                         .integer("tokens", m.decades[i])
+                                         .str();
   }
   for (const MismatchToken& t : m.worst) {
     worst += (worst.empty() ? "" : ",") + token_json(t, tokenizer);

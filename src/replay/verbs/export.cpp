@@ -69,8 +69,9 @@ void add_export(CLI::App& program, Command& chosen) {
   verb->add_flag("--force", options.force, "replace what is there");
   verb->add_flag("--json", arguments->json, "print one JSON object");
   verb->footer(
-      "What was imported is written as it was. Importing it again gives the same rollouts and\n"
-      "training data. What was captured is written as slime's dumps, training data included; of a\n"
+      "What was imported is written with the content that it had, in files of other bytes:\n"
+      "importing it again gives the same rollouts and training data. What was captured is written "
+      "as slime's dumps, training data included; of a\n"
       "selection, each sample with its group, losses are divided by what they were divided by.\n"
       "Of a selection of imported samples only rollouts are written for frameworks. One .pt file\n"
       "holds a rollout: the dump's only one, or that in which all of the selection lies. What of\n"

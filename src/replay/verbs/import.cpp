@@ -80,7 +80,7 @@ void add_import(CLI::App& program, Command& chosen) {
   verb->footer(
       "Shards of data, tensor, pipeline and context parallelism are put together; a difference\n"
       "between copies is a finding. What has no place in a dump is kept beside it, so that\n"
-      "`rlreplay export` writes the same files again.\n"
+      "`rlreplay export` writes files of the same content again.\n"
       "\n"
       "A JSONL file has an object a line: a sample of a rollout\n"
       "  {\"schema\": \"rlreplay.sample/1\", \"rollout_id\": 0, \"sample_id\": 7,\n"
