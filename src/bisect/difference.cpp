@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "src/base/counted.h"
 #include "src/bisect/metrics.h"
 #include "src/bisect/verdict.h"
 
@@ -94,7 +95,8 @@ Judgement judge_metrics(const Criterion& criterion, const std::vector<Metric>& r
   }
   if (difference.compared == 0) return {Verdict::kSkip, "there is no number to compare"};
   if (differs) return {Verdict::kBad, difference.describe(), difference};
-  return {Verdict::kGood, std::to_string(difference.compared) + " numbers agree"};
+  return {Verdict::kGood, counted(difference.compared, "number") +
+                              (difference.compared == 1 ? " agrees" : " agree")};
 }
 
 }  // namespace rlreplay::bisect

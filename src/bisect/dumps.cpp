@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/bisect/log_probs.h"
 #include "src/bisect/recorded_steps.h"
@@ -41,7 +42,7 @@ Judgement judge_weights(const RecordedRun& reference, const RecordedRun& dump) {
     }
   }
   return {Verdict::kGood,
-          "the weights after " + std::to_string(reference.steps().size()) + " steps agree"};
+          "the weights after " + counted(reference.steps().size(), "step") + " agree"};
 }
 
 Judgement judge_steps(const Criterion& criterion, const RecordedRun& reference,

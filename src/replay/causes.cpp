@@ -100,6 +100,14 @@ std::string readable(const std::string& name, const std::string* text) {
   return option == nullptr ? *text : written(options, *option);
 }
 
+/// Whether both or none say it; else which does not is a cause.
+bool in_both(const char* key, const std::string& meta_a, const std::string& meta_b,
+             std::vector<Cause>& to) {
+  const bool in_a = part_of(meta_a, key) != "{}", in_b = part_of(meta_b, key) != "{}";
+  if (in_a != in_b) to.push_back({key, std::string(in_a ? "B" : "A") + " records none"});
+  return in_a == in_b;
+}
+
 void compare_options(const std::string& meta_a, const std::string& meta_b, std::vector<Cause>& to) {
   Texts a = run_options(meta_a, "A"), b = run_options(meta_b, "B");
   if (a.empty() || b.empty()) {  // imported: what is not known differs in nothing but what counts
@@ -120,7 +128,7 @@ std::string listed(const std::vector<Cause>& causes, size_t most) {
         std::ranges::find_if(causes.begin() + static_cast<ptrdiff_t>(i), causes.end(),
                              [&](const Cause& c) { return c.kind != causes[i].kind; }) -
         causes.begin());
-    const size_t shown = std::min(end, i + most);
+    const size_t shown = end - i > most ? i + most : end;
     for (size_t k = i; k < shown; ++k) {
       std::string line = k == i ? "  " + causes[k].kind : "";
       line.resize(kLabel + 3, ' ');
@@ -146,9 +154,12 @@ std::vector<Cause> run_causes(const format::DumpReader& a, const format::DumpRea
   std::vector<Cause> out;
   compare_options(a.meta(), b.meta(), out);
   compare_texts("program", flattened(a.unstable(), "A"), flattened(b.unstable(), "B"), out);
-  compare_texts("contract", flattened(part_of(a.meta(), "contract"), "A"),
-                flattened(part_of(b.meta(), "contract"), "B"), out);
-  if (part_of(a.meta(), "model") != part_of(b.meta(), "model")) {
+  if (in_both("contract", a.meta(), b.meta(), out)) {
+    compare_texts("contract", flattened(part_of(a.meta(), "contract"), "A"),
+                  flattened(part_of(b.meta(), "contract"), "B"), out);
+  }
+  if (in_both("model", a.meta(), b.meta(), out) &&
+      part_of(a.meta(), "model") != part_of(b.meta(), "model")) {
     out.push_back({"model", "its shape differs"});
   }
   return out;

@@ -251,7 +251,10 @@ void parse_steps(const std::string& text, std::span<const StepId> steps, ReplayP
   plan.first = place_of(std::string_view(text).substr(0, dots), steps, text);
   const std::string_view end = std::string_view(text).substr(dots + 2);
   plan.last = end.empty() ? INT64_MAX : place_of(end, steps, text);
-  if (plan.last < plan.first) refuse_steps(text);
+  if (plan.last < plan.first) {
+    throw Error(ErrorCode::kUsage,
+                "--steps " + text + " ends before it begins: give A..B in order");
+  }
 }
 
 std::string part_of(const ReplayPlan& plan, const RecordedRun& record) {

@@ -5,6 +5,7 @@ import copy
 import json
 import math
 import random
+import re
 import shutil
 import sys
 import unittest
@@ -252,6 +253,39 @@ class Equal(Case):
                 told, = [i for i, line in enumerate(text) if line.startswith("  options ")]
                 self.assertIn(f" {name}: ", text[told])
                 self.assertLess(told, 3, text)
+
+    def test_a_coarser_record_is_no_other_run(self):
+        coarse, _ = self.capture("coarse", *SMALL, "--weights", "all")
+        identical, found = self.identical(self.base, coarse)
+        self.assertFalse(identical)
+        for line, side in ((self.run_program("diff", self.base, coarse).stdout, "B"),
+                           (self.run_program("diff", coarse, self.base).stdout, "A")):
+            self.assertIn("differ: events of 2 rollouts and 2 steps recorded in one only", line)
+            self.assertIn(f"  {side}      not recorded: captured with a coarser --record", line)
+        other, _ = self.capture("coarse lr", *SMALL, "--weights", "all", "--lr", "0.0006")
+        first = self.identical(self.base, other)[1]["first"]
+        self.assertTrue(first["a"] and first["b"], first)
+
+    def test_what_an_import_does_not_know_is_said(self):
+        lines = self.folder / "own.jsonl"
+        self.run_program("export", self.base, "--to", "jsonl", "-o", lines)
+        self.run_program("import", lines, "-o", self.folder / "own")
+        for flags in ((), ("--all",)):
+            text = self.run_program("diff", self.base, self.folder / "own", *flags).stdout
+            count = int(re.match(r"differ: (\d+) options?, contract, model, ", text)[1])
+            options = text[text.index("  options "):text.index("  contract ")]
+            if flags:
+                self.assertEqual(options.count("\n"), count, text)
+            self.assertRegex(text, r"(?m)^  contract +B records none$")
+            self.assertRegex(text, r"(?m)^  model +B records none$")
+
+    def test_rlbisect_names_what_is_no_dump(self):
+        files = self.folder / "files"
+        self.run_program("export", self.base, "--to", "slime", "-o", files)
+        result = self.bisected(self.base, files)
+        self.assertIn("compare them with rlreplay diff ", result.stderr)
+        result = self.bisected(self.base, self.folder / "nope")
+        self.assertIn("nope: there is no such folder to compare with ", result.stderr)
 
     def test_stored_in_other_forms(self):
         """Other types, chunks and encodings of the same values."""

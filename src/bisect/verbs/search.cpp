@@ -11,7 +11,9 @@
 #include "src/bisect/report.h"
 #include "src/bisect/verbs/options.h"
 #include "src/bisect/verbs/verb.h"
+#include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/diff_report.h"
+#include "src/replay/exchange/source_files.h"
 #include "src/replay/verbs/command_line.h"
 
 namespace rlreplay::bisect {
@@ -131,6 +133,14 @@ int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App&
                 "compared by its bits: leave out " +
                     ignored,
                 ends.good + ".." + ends.bad);
+  }
+  for (const std::string& end : {ends.good, ends.bad}) {
+    if (replay::is_native_dump(end) || replay::find_sources({end}, ".pt").empty()) continue;
+    throw Error(ErrorCode::kUsage,
+                "these are files of slime, Miles or Relax, not a dump: compare them with rlreplay "
+                "diff " +
+                    shell_word(ends.good) + " " + shell_word(ends.bad),
+                end);
   }
   const replay::DumpsDifference difference = compare_dumps(ends.good, ends.bad);
   const std::string command = "rlbisect " + shell_word(ends.good) + " " + shell_word(ends.bad);

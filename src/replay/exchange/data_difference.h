@@ -33,6 +33,7 @@ struct DataDifference {
   struct Group {
     std::string kind;
     std::optional<format::GroupName> number;  // none for a name of another form
+    bool unrecorded = false;  // in nothing but events that only one of them recorded
   };
   /// Options, rollouts, steps and states are equal, to the bit: their content roots are.
   bool identical = true;

@@ -103,8 +103,10 @@ std::string distance_text(const ValueDifference& at) {
 std::string first_text(const DataDifference& data) {
   if (!data.first) return {};
   const ValueDifference& at = *data.first;
-  const auto value = [](const std::string& text) {
-    return text.empty() ? std::string("(nothing)") : one_line(text, 64);
+  const bool unrecorded = is_unrecorded(data.first_field, at);
+  const auto value = [&](const std::string& text) {
+    if (!text.empty()) return one_line(text, 64);
+    return std::string(unrecorded ? "not recorded: captured with a coarser --record" : "(nothing)");
   };
   std::string out = "first    " + data.first_field +
                     (at.tensor.empty() ? "" : " " + one_line(at.tensor, 48)) + " at\n         " +
@@ -172,18 +174,31 @@ std::string diff_verdict(const DumpsDifference& difference) {
   const auto add = [&](size_t count, const char* one) {
     if (count > 0) out += (out.empty() ? "" : ", ") + counted(count, one);
   };
-  const auto differing = [&](const char* kind) {
-    return static_cast<size_t>(
-        std::ranges::count(data.groups_differing, kind, &DataDifference::Group::kind));
+  const auto differing = [&](const char* kind, bool unrecorded) {
+    return static_cast<size_t>(std::ranges::count_if(data.groups_differing, [&](const auto& g) {
+      return g.kind == kind && g.unrecorded == unrecorded;
+    }));
   };
-  add(data.options.size(), "option");
-  add(differing("rollout"), "rollout");
-  add(differing("train"), "step");
-  add(differing("weights"), "state");
+  const auto is = [](const char* name) {
+    return [name](const OptionDifference& o) { return o.name == name; };
+  };
+  const bool contract = std::ranges::any_of(data.options, is("contract"));
+  const bool model = std::ranges::any_of(data.options, is("model"));
+  add(data.options.size() - (contract ? 1 : 0) - (model ? 1 : 0), "option");
+  if (contract) out += out.empty() ? "contract" : ", contract";
+  if (model) out += out.empty() ? "model" : ", model";
+  add(differing("rollout", false), "rollout");
+  add(differing("train", false), "step");
+  add(differing("weights", false), "state");
+  const size_t rollouts = differing("rollout", true), steps = differing("train", true);
+  if (rollouts + steps > 0) out += out.empty() ? "events of " : ", events of ";
+  if (rollouts > 0) out += counted(rollouts, "rollout") + (steps > 0 ? " and " : "");
+  if (steps > 0) out += counted(steps, "step");
+  if (rollouts + steps > 0) out += " recorded in one only";
   if (!data.only.empty()) {
     out += (out.empty() ? "" : ", ") + std::to_string(data.only.size()) + " only in one";
   }
-  return "differ: " + out;
+  return wrapped("differ: " + out, kColumns, 2);
 }
 
 std::string first_value_text(const DumpsDifference& difference) {

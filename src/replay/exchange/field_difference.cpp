@@ -46,6 +46,10 @@ void count_ulps(FieldDifference& of, const std::optional<uint64_t>& ulps) {
 
 }  // namespace
 
+bool is_unrecorded(const std::string& field, const ValueDifference& at) {
+  return field.ends_with("/events") && at.a.empty() != at.b.empty();
+}
+
 std::string place_text(const ValueDifference& at) {
   std::string out = "rollout " + std::to_string(at.rollout_id);
   if (at.step_id) out += ", step " + std::to_string(*at.step_id);
@@ -146,8 +150,12 @@ double FieldComparison::tolerance_of(const std::string& name) const {
 }
 
 void FieldComparison::note(FieldDifference& of, ValueDifference difference) {
-  if (!of.first) of.first = difference;
-  if (first) return;
+  const bool says_more = !is_unrecorded(of.field, difference);
+  const auto stays = [&](const std::string& field, const std::optional<ValueDifference>& known) {
+    return known && !(says_more && is_unrecorded(field, *known));
+  };
+  if (!stays(of.field, of.first)) of.first = difference;
+  if (stays(first_field, first)) return;
   first = std::move(difference);
   first_field = of.field;
 }

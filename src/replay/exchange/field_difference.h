@@ -25,6 +25,9 @@ struct ValueDifference {
   std::optional<int64_t> rank;     // that holds the sample in A, else in B; none in a rollout
 };
 
+/// Whether it is of events that only one dump recorded, which says nothing of what was computed.
+bool is_unrecorded(const std::string& field, const ValueDifference& at);
+
 /// `rollout 0, step 1, sample 3, token 7`
 std::string place_text(const ValueDifference& at);
 
@@ -42,7 +45,7 @@ struct FieldDifference {
   /// How many of the different floats are 1, 2-3, 4-7, ... ulps apart; the last one counts the rest
   /// and those that cannot be counted.
   std::array<uint64_t, 24> ulps{};
-  std::optional<ValueDifference> first;
+  std::optional<ValueDifference> first;  // an unrecorded event only where there is no other
 
   bool is_equal() const { return different == 0 && missing == 0; }
 };

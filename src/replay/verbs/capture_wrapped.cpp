@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "format/dump_place.h"
+#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/foreground.h"
 #include "src/base/shell_word.h"
@@ -80,11 +81,12 @@ void print(const WrapArguments& arguments, const Launch& launch, const ImportRep
     return;
   }
   std::cout << findings_text(report);
-  std::cout << "recorded in " << arguments.output << ": " << report.rollouts << " rollouts, "
-            << report.samples << " samples, " << report.steps << " steps, root "
-            << report.root.hex() << "\ncontent " << content_root(arguments.output).hex()
-            << "\nthe framework's own files are left in " << list(launch.folders)
-            << "\nlook into it: rlreplay show " << shell_word(arguments.output) << '\n';
+  std::cout << "recorded in " << arguments.output << ": " << counted(report.rollouts, "rollout")
+            << ", " << counted(report.samples, "sample") << ", " << counted(report.steps, "step")
+            << ", root " << report.root.hex() << "\ncontent "
+            << content_root(arguments.output).hex() << "\nthe framework's own files are left in "
+            << list(launch.folders) << "\nlook into it: rlreplay show "
+            << shell_word(arguments.output) << '\n';
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <map>
 
+#include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/shell_word.h"
@@ -51,10 +52,11 @@ void print_text(const ImportOptions& options, const ImportReport& report) {
     std::cout << count << (count == 1 ? " file:  " : " files: ") << layout << '\n';
   }
   std::cout << findings_text(report);
-  std::cout << options.output << ": " << report.rollouts << " rollouts, " << report.samples
-            << " samples, " << report.tokens << " tokens, " << report.steps << " steps\nroot    "
-            << report.root.hex() << "\ncontent " << content_root(options.output).hex()
-            << "\nlook into it: rlreplay show " << shell_word(options.output) << '\n';
+  std::cout << options.output << ": " << counted(report.rollouts, "rollout") << ", "
+            << counted(report.samples, "sample") << ", " << counted(report.tokens, "token") << ", "
+            << counted(report.steps, "step") << "\nroot    " << report.root.hex() << "\ncontent "
+            << content_root(options.output).hex() << "\nlook into it: rlreplay show "
+            << shell_word(options.output) << '\n';
 }
 
 }  // namespace
