@@ -46,6 +46,11 @@ class Golden(Case):
         self.assertFalse(result["identical"])
         self.assertEqual([d["key"] for d in result["differences"]], ["step 1.0 grad_norm"])
         self.assertGreater(abs(result["differences"][0]["ulps"]), 0)
+        # A distance that readers of JSON would round is none.
+        lines[at] = digits[:digits.index("grad_norm")] + "grad_norm 0x1p+900"
+        self.file.write_text("\n".join(lines) + "\n")
+        result = self.lines("golden", "check", self.file, code=1)[-1]
+        self.assertIsNone(result["differences"][0]["ulps"])
 
     def test_a_file_is_not_replaced_unasked(self):
         self.golden("record", *RUN)

@@ -99,6 +99,10 @@ class Mismatch(Case):
         found, = self.lines("mismatch", path, "--tis-clip", "1.0005", "--tis-clip-low", "0.998")
         self.check(found, definitions([(a, b) for _, _, a, b in pairs], 0.998, 1.0005))
         self.assertEqual(sum(h["tokens"] for h in found["histogram"]), len(pairs))
+        bins = found["histogram"]
+        self.assertEqual([(h["from"], h["to"]) for h in bins[:2]], [(0, 0), (0, 1e-8)])
+        self.assertEqual([h["to"] for h in bins[1:]], [h["from"] for h in bins[2:]] + [None])
+        self.assertIn("rlreplay train", self.run_program("mismatch", path).stdout.splitlines()[-1])
         sample = next(s for s, *_ in pairs if s["sample_id"] == 9)
         self.assertEqual((found["where"]["sample"], found["where"]["token"]),
                          (9, sample["prompt_length"] + 1))

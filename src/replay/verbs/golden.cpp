@@ -2,6 +2,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
@@ -86,7 +87,9 @@ std::string differences_json(std::span<const GoldenDifference> differences) {
     line.text("key", d.key);
     text(line, "recorded", d.recorded);
     text(line, "now", d.now);
-    d.ulps ? line.integer("ulps", *d.ulps) : line.null("ulps");
+    // Readers of JSON hold integers in binary64.
+    const bool exact = d.ulps && std::abs(*d.ulps) <= int64_t{1} << 53;
+    exact ? line.integer("ulps", *d.ulps) : line.null("ulps");
     out += (out.empty() ? "" : ",") + line.str();
   }
   return "[" + out + "]";

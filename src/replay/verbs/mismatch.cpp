@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "src/base/error.h"
+#include "src/base/shell_word.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/inspect/mismatch_plot.h"
 #include "src/replay/inspect/mismatch_report.h"
@@ -43,6 +44,10 @@ int mismatch(const MismatchArguments& arguments, const RecordedRun& run) {
     std::cout << mismatch_json(found, tokenizer) << '\n';
   } else {
     std::cout << incomplete_line(run, arguments.path) << mismatch_text(found, tokenizer);
+    if (found.all.max > 0) {
+      std::cout << "\nnoise or an error? rlreplay train " << shell_word(arguments.path)
+                << " --model DIR --forward\n";
+    }
   }
   if (!arguments.plot.empty()) {
     write_plot(arguments.plot, mismatch_svg(found, "train against rollout: " + arguments.path));
