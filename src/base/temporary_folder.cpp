@@ -21,9 +21,9 @@ std::string make_temporary_folder(const std::string& prefix) {
   std::string path = (failed ? fs::path() : fs::canonical(parent, failed)) / (prefix + "-XXXXXX");
   if (failed || ::mkdtemp(path.data()) == nullptr) {
     throw Error(ErrorCode::kEnvironment,
-                std::string("cannot make a temporary folder: ") +
+                std::string("cannot make a temporary folder (TMPDIR says where): ") +
                     (failed ? failed.message() : std::strerror(errno)),
-                path);
+                failed && chosen != nullptr ? chosen : path);
   }
   return path;
 }

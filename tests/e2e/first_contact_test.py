@@ -307,7 +307,7 @@ class Voice(Case):
                 (["score", "--model", "demo", "--threads", "-1"],
                  '--threads takes a number of at least 0, not "-1"'),
                 (["export", "x", "--to", "pt", "-o", "y"], "--to takes one of slime, miles"),
-                (["show"], "is missing"),
+                (["show"], "DUMP is missing"),
                 (["show", "a", "--sample", "1", "--sample", "2"], "--sample is given more than"),
                 (["show", "a", "--smaple", "2"], "did you mean --sample?"),
                 (["diff", "a", "b", "c"], 'unexpected argument "c"')):

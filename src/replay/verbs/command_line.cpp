@@ -138,6 +138,7 @@ std::string required_sentence(const std::string& text) {
   const size_t at = text.find(" is required");
   if (at == text.npos) return text;
   std::string name = text.substr(0, at);
+  if (name == "--from") return "DUMP is missing";
   if (!name.starts_with('-')) {
     std::ranges::transform(name, name.begin(), [](char c) {
       return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
