@@ -103,7 +103,7 @@ class Names(Case):
         evaluation = self.folder / "eval_3.pt"
         evaluation.write_bytes((self.rollouts / "0.pt").read_bytes())
         said = self.said("show", "eval_3.pt", cwd=self.folder)
-        self.assertRegex(said, r"(?m)^evaluation  samples ")
+        self.assertRegex(said, r"(?m)^eval  samples ")
         self.assertRegex(said, r"(?m)^ +0        8 ")
 
     def test_files_of_others_are_trained_on(self):

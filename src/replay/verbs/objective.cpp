@@ -184,7 +184,8 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
   for (const int64_t id : trained_rollouts(record)) {
     RecordedRollout rollout = read_recorded_rollout(record, id);
     pick_reward(arguments.reward_key, rollout);
-    if (other.empty()) other = contradiction(arguments.flags, options.setting.options, rollout);
+    if (other.empty() && !source.empty())
+      other = contradiction(arguments.flags, options.setting.options, rollout);
     auto steps = check_objective(rollout, options);
     keep_chosen(plan, place, steps);
     for (ObjectiveStep& step : steps) {
