@@ -393,13 +393,8 @@ bool holds_events(const format::DumpReader& dump) {
 }  // namespace
 
 RecordFindings check_events(const RecordedRun& record, ThreadPool& pool) {
-  std::optional<ModelConfig> model;
-  try {
-    model = record.config().model;
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kUnsupported) throw;
-  }
-  if (model) return RunCheck(record, *model, pool).run();
+  const auto config = record.find_config();
+  if (config) return RunCheck(record, config->model, pool).run();
   if (!holds_events(record.dump())) return {};
   return {{}, {"events: the dump names no model that this version knows"}};
 }

@@ -40,6 +40,15 @@ RecordedRun::RecordedRun(const std::string& folder, std::string path)
   states_.assign(states.begin(), states.end());
 }
 
+std::optional<RecordedConfig> RecordedRun::find_config() const {
+  try {
+    return config();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kUnsupported) return std::nullopt;
+    throw;
+  }
+}
+
 bool RecordedRun::has_state(const StepId& step) const {
   return std::ranges::binary_search(states_, step);
 }

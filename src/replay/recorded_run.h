@@ -27,6 +27,8 @@ class RecordedRun {
   const format::DumpReader& dump() const { return dump_; }
   /// Errors: those of read_dump_meta.
   RecordedConfig config() const { return read_dump_meta(dump_.meta(), path_); }
+  /// The same; nothing for a dump that names no model that this version knows.
+  std::optional<RecordedConfig> find_config() const;
 
   /// In order.
   const std::vector<int64_t>& rollouts() const { return rollouts_; }

@@ -5,7 +5,6 @@
 
 #include "format/unit.h"
 #include "src/base/error.h"
-#include "src/base/json_value.h"
 #include "src/replay/rank_scalars.h"
 #include "src/replay/step_member.h"
 
@@ -455,9 +454,7 @@ RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout) {
 RecordProblems check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
   RecordProblems problems;
   const RecordedRollout read = RolloutReader(run, rollout, &problems).read();
-  const bool native =
-      JsonDocument::parse(run.dump().meta(), "meta").root().find("config").has_value();
-  if (!problems.empty() || !native) return problems;
+  if (!problems.empty() || !run.find_config()) return problems;
   try {
     check_replayable(run, read);
   } catch (const Error& error) {

@@ -15,15 +15,6 @@
 namespace rlreplay::replay {
 namespace {
 
-std::optional<ModelConfig> model_of(const RecordedRun& record) {
-  try {
-    return record.config().model;
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kUnsupported) return std::nullopt;
-    throw;
-  }
-}
-
 std::span<float> span_of(Buffer<float>& values) { return {values.data(), values.size()}; }
 
 class StateCheck {
@@ -93,10 +84,10 @@ class StateCheck {
 }  // namespace
 
 RecordFindings check_states(const RecordedRun& record, ThreadPool& pool) {
-  const auto model = model_of(record);
+  const auto config = record.find_config();
   if (record.states().empty()) return {};
-  if (!model) return {{}, {"states: the dump names no model that this version knows"}};
-  StateCheck states(record, *model, pool);
+  if (!config) return {{}, {"states: the dump names no model that this version knows"}};
+  StateCheck states(record, config->model, pool);
   for (const StepId& step : record.states()) {
     const auto after = std::ranges::lower_bound(record.steps(), step);
     const auto number = static_cast<size_t>(after - record.steps().begin());
