@@ -208,10 +208,16 @@ class Replaced(Program):
         self.lines("import", self.here / "lines.jsonl", "-o", dump)
         for number, code in ((signal.SIGINT, INTERRUPTED), (signal.SIGKILL, -signal.SIGKILL)):
             self.assertEqual(self.names(), ["dump", "lines.jsonl"])
-            process = self.start("export", dump, "--to", "slime", "-o", out)
-            wait_for(lambda: any(self.here.glob("out*/**/*.pt")))
-            process.send_signal(number)
-            _, said = process.communicate()
+            for _ in range(20):
+                process = self.start("export", dump, "--to", "slime", "-o", out)
+                wait_for(lambda: any(self.here.glob("out*/**/*.pt")))
+                process.send_signal(number)
+                _, said = process.communicate()
+                if not out.exists():
+                    break
+                # It was done before the signal came: then it is whole.
+                self.assertEqual(len(list(out.rglob("*.pt"))), 150)
+                shutil.rmtree(out)
             self.assertEqual(process.returncode, code, said)
             self.assertFalse(out.exists())
             self.assertIn("interrupted" if code == INTERRUPTED else "", said)
