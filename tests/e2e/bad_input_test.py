@@ -214,7 +214,7 @@ class Options(Refusal):
         for words, arguments in ((["verb"], []), (["magic"], ["magic"]),
                                  (["-o"], ["capture", "--model", "demo"]),
                                  (["--from"], ["train", "--from"]),
-                                 (["--from"], ["rollout"])):
+                                 (["DUMP"], ["rollout"])):
             with self.subTest(arguments):
                 self.refused(USAGE, words, *arguments)
         result = self.run_program("train", "--model", "demo", "--lr", "fast", "--json")
