@@ -39,7 +39,8 @@ TEST_CASE("two folders are dumps, also with dots in their paths") {
   CHECK(ends.good == good);
   CHECK(ends.bad == folder + "/run..2/");
   CHECK(parse({good, folder + "/run..2"}).axis == Axis::kDumps);
-  CHECK(parse({folder, "v1"}).axis == Axis::kRevisions);
+  CHECK(parse({folder, "branch"}).axis == Axis::kRevisions);
+  CHECK_THROWS_AS(parse({folder, "neither"}), Error);
   remove_folder(folder);
   CHECK_FALSE(std::filesystem::exists(folder));
 }

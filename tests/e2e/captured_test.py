@@ -51,9 +51,8 @@ class Captured(Case):
                 self.assertEqual(len(row["tokens"]) - row["prompt_length"], LIMIT)
         cut = [row for row in samples.values() if row["rollout_id"] == 0]
         shown = self.run_program("show", self.dump).stdout
-        of_first = next(line for line in shown.splitlines() if line.startswith("      0 "))
         stopped = sum(row["finish"] == "stop" for row in cut)
-        self.assertTrue(of_first.endswith(f"{stopped} stop, {len(cut) - stopped} length"), shown)
+        self.assertRegex(shown, rf"rollout  stop  length\n +0 +{stopped} +{len(cut) - stopped}\n")
 
     def test_a_stop_at_the_limit_is_a_stop(self):
         """All ids stop: each response is one token, the last that there is room for."""
