@@ -325,7 +325,9 @@ TEST_CASE("forms that libhdf5 does not read are refused") {
 TEST_CASE("names in an index that are not in order are refused") {
   constexpr size_t kFrame = 6, kLink = 11, kAttribute = 17;
   const std::vector<Sound> units = sound_units();
-  for (const auto& [unit, size] : {std::pair(&units[1], kLink), std::pair(&units[2], kAttribute)}) {
+  for (const auto& entry : {std::pair(&units[1], kLink), std::pair(&units[2], kAttribute)}) {
+    const Sound* const unit = entry.first;
+    const size_t size = entry.second;
     size_t swapped = 0;
     for (const Block& block : unit->blocks) {
       const auto byte = [&](size_t at) {

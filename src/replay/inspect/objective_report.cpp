@@ -36,7 +36,8 @@ std::string number(const std::optional<double>& value) {
 std::vector<const ObjectiveStep*> listed_steps(std::span<const ObjectiveStep> steps, size_t most) {
   std::vector<const ObjectiveStep*> out;
   for (const ObjectiveStep& step : steps) out.push_back(&step);
-  std::ranges::stable_partition(out, [](const auto* step) { return !step->reproduced(); });
+  std::stable_partition(out.begin(), out.end(),
+                        [](const auto* step) { return !step->reproduced(); });
   out.resize(std::min(out.size(), most));
   std::ranges::sort(out);
   return out;
