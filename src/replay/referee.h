@@ -14,6 +14,10 @@
 /// evaluation of the same tokens under given weights (docs/referee.md).
 namespace rlreplay::replay {
 
+/// Log-probabilities that lie farther apart on average are not of one model: a token is likelier or
+/// less likely by a factor of e, where engines differ by hundredths.
+inline constexpr double kForeignModel = 1;
+
 /// Which samples are judged.
 struct RefereeSelection {
   int64_t first = 0, last = INT64_MAX;  // steps, counted from 0; of a dump without any, rollouts

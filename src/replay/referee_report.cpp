@@ -92,7 +92,18 @@ class Text {
     out_ += table.str() + "\n";
   }
 
+  bool foreign() const {
+    const auto& sides = verdict_.all.side;
+    return std::ranges::any_of(sides, [](const auto& d) { return d.has_value(); }) &&
+           std::ranges::all_of(sides, [](const auto& d) { return !d || d->mean > kForeignModel; });
+  }
+
   void verdict() {
+    if (foreign()) {
+      out_ +=
+          "all that is recorded lies farther than " + number(kForeignModel) +
+          " from the evaluation on average: is this the model that wrote it, at these weights?\n";
+    }
     if (verdict_.all.nearer == Nearer::kEqual) out_ += "both sides are equally near\n";
     if (verdict_.all.nearer == Nearer::kTrain || verdict_.all.nearer == Nearer::kRollout) {
       out_ += "nearer: " + name(verdict_.all.nearer) + "\n";

@@ -214,6 +214,20 @@ class Referee(support.Case):
         self.assertIn("nearer: train", text)
         self.assertLessEqual(max(map(len, text.splitlines())), 100 + len(str(dump)))
 
+    def test_another_model_is_asked_for(self):
+        folder = self.models()["qwen3"]
+        ids = decoder.sample(decoder.Decoder(folder, "float32"), COUNT, PROMPT, LENGTH, 2)
+        own = decoder.log_probs(decoder.Decoder(folder, "float32").logits(ids), ids, PROMPT)
+        for apart, asked in ((3, True), (0.5, False)):
+            dump = self.imported("another", ids, own - apart, own - apart)
+            result = self.run_program("train", dump, "--model", folder, "--forward")
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertEqual("is this the model that wrote it" in result.stdout, asked)
+        # One side that is right shows whose fault it is.
+        dump = self.imported("another", ids, own, own - 3)
+        self.assertNotIn("is this the model",
+                         self.run_program("train", dump, "--model", folder, "--forward").stdout)
+
     def test_versions_of_the_weights(self):
         folder = self.models()["qwen3"]
         ids = decoder.sample(decoder.Decoder(folder, "float32"), COUNT, PROMPT, LENGTH, 4)

@@ -11,15 +11,12 @@
 #include "src/replay/machine.h"
 #include "src/replay/models.h"
 #include "src/replay/record_state.h"
+#include "src/replay/referee.h"
 #include "src/replay/replay_report.h"
 #include "src/replay/verbs/train.h"
 
 namespace rlreplay::replay {
 namespace {
-
-/// Log-probabilities that lie farther apart on average are not of one model: a token is likelier or
-/// less likely by a factor of e, where engines differ by hundredths.
-constexpr double kForeignModel = 1;
 
 /// Rates that lie farther apart, relative to the recorded one, are not of one schedule: what is
 /// left is how a trainer rounds its schedule and its record.
