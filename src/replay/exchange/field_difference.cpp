@@ -2,21 +2,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <type_traits>
 
 #include "src/base/same_value.h"
+#include "src/base/shortest.h"
 #include "src/base/ulps.h"
 
 namespace rlreplay::replay {
 namespace {
-
-template <class T>
-std::string text_of(T value) {
-  char text[40];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
 
 template <class T>
 constexpr bool is_text = std::is_same_v<T, std::string_view>;
@@ -98,8 +92,8 @@ void FieldComparison::compare_lists(FieldDifference& of, const FieldValues& wher
     of.different += most - both;
     ValueDifference found = place_;
     if (where.token) found.token = *where.token + both;
-    if (x.size() > both) found.a = text_of(x[both]);
-    if (y.size() > both) found.b = text_of(y[both]);
+    if (x.size() > both) found.a = shortest(x[both]);
+    if (y.size() > both) found.b = shortest(y[both]);
     note(of, std::move(found));
   }
 }
@@ -121,8 +115,8 @@ void FieldComparison::compare_values(FieldDifference& of, std::optional<uint64_t
   if (of.first && first) return;
   ValueDifference found = place_;
   if (token) found.token = token;
-  found.a = text_of(x);
-  found.b = text_of(y);
+  found.a = shortest(x);
+  found.b = shortest(y);
   found.apart = apart;
   found.ulps = ulps;
   note(of, std::move(found));

@@ -1,7 +1,6 @@
 #include "src/replay/exchange/show_dump.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -11,6 +10,7 @@
 #include "src/base/json_value.h"
 #include "src/base/nearest.h"
 #include "src/base/parse_number.h"
+#include "src/base/shortest.h"
 #include "src/base/text_table.h"
 #include "src/base/wrap.h"
 #include "src/replay/chosen_ids.h"
@@ -35,12 +35,6 @@ std::string cut_line(const std::string& text, size_t width) {
   return out == whole ? out : one_line(text, width - 1) + "…";
 }
 
-template <class T>
-std::string number_text(T value) {
-  char text[40];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
-
 /// A field's value at a token of the whole sample; blank where there is none.
 std::string value_at(const FieldValues& field, uint64_t token) {
   return std::visit(
@@ -50,7 +44,7 @@ std::string value_at(const FieldValues& field, uint64_t token) {
         } else {
           if (!field.token || token < *field.token) return "";
           const uint64_t i = token - *field.token;
-          return i < values.size() ? number_text(values[i]) : "";
+          return i < values.size() ? shortest(values[i]) : "";
         }
       },
       field.values);
@@ -65,7 +59,7 @@ std::string list_json(const FieldValues& field) {
           std::string out = "[";
           for (const auto value : values) {
             if (out.size() > 1) out += ',';
-            const std::string text = number_text(value);
+            const std::string text = shortest(value);
             const bool finite = text.find_first_not_of("0123456789+-.e") == text.npos;
             out += finite ? text : json_quoted(text);
           }
@@ -241,8 +235,7 @@ class SampleView {
     const auto& values = std::get<std::span<const double>>(field.values.values);
     std::string out;
     for (size_t i = 0; i < values.size(); ++i) {
-      out +=
-          (i == 0 ? "" : ", ") + data_.reward_components->names[i] + " " + number_text(values[i]);
+      out += (i == 0 ? "" : ", ") + data_.reward_components->names[i] + " " + shortest(values[i]);
     }
     return out;
   }
@@ -366,7 +359,7 @@ std::string scalars(const DumpReader& dump, const format::UnitReader& unit,
   if (!data.scalars) return "";
   std::string out;
   for (size_t i = 0; i < data.scalars->names.size(); ++i) {
-    out += data.scalars->names[i] + "  " + number_text(data.scalars->values[i]) + "\n";
+    out += data.scalars->names[i] + "  " + shortest(data.scalars->values[i]) + "\n";
   }
   return out + "\n";
 }
@@ -402,7 +395,7 @@ std::vector<std::string> numbers(std::span<const std::byte> bytes) {
   for (size_t i = 0; i + sizeof(T) <= bytes.size(); i += sizeof(T)) {
     T value;
     std::memcpy(&value, bytes.data() + i, sizeof(T));
-    out.push_back(number_text(value));
+    out.push_back(shortest(value));
   }
   return out;
 }
