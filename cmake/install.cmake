@@ -11,4 +11,5 @@ if(RLREPLAY_TORCH)
 endif()
 install(FILES scripts/rlreplay_h5.py DESTINATION share/rlreplay)
 install(FILES README.md LICENSE format/SPEC.md DESTINATION share/doc/rlreplay)
-install(DIRECTORY docs/ DESTINATION share/doc/rlreplay/docs FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY docs/ DESTINATION share/doc/rlreplay/docs FILES_MATCHING PATTERN "*.md"
+  PATTERN "*.svg")
