@@ -75,6 +75,17 @@ class CheckDocuments(unittest.TestCase):
                 self.assertIn(words, result.stdout)
                 self.assertIn("check_documents: 1 missing", result.stdout)
 
+    def test_the_words_of_the_readme_are_counted(self):
+        counted = "## Two words\n" + "word " * 796 + "\n[one](docs/page.md) ![two](docs/page.md)\n"
+        for text, code in ((counted, 0), (counted + "- more - : |\n", 1),
+                           (counted + "```\nno words\n```\n| a | table |\n<!-- not\nread -->\n- :\n", 0)):
+            with self.subTest(text[-60:]):
+                (self.root / "README.md").write_text(text)
+                result = self.check()
+                self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        (self.root / "README.md").write_text(counted + "more")
+        self.assertIn("README.md:1: 801 words, at most 800", self.check().stdout)
+
     def test_a_commit_is_not_judged_where_there_is_no_history(self):
         subprocess.run(["rm", "-rf", self.root / ".git"], check=True)
         self.plant("`0000000 Begin`")
