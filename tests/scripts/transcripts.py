@@ -11,6 +11,7 @@ and anywhere before it <!-- needs: NAME, NAME --> names what lies in the folder 
 blocks are run, one after the other. Every other block is of another language and holds no command.
 """
 import collections
+import difflib
 import re
 
 Command = collections.namedtuple("Command", "text printed")  # printed: lines, None where not shown
@@ -120,3 +121,13 @@ def agree(shown, printed, vary=False):
         at += len(part)
     last = rest[-1]
     return len(printed) - len(last) > at and (not last or printed[-len(last):] == last)
+
+
+def difference(shown, printed, vary=False):
+    """In words, for two that do not agree."""
+    shown, printed = plain(shown, vary), plain(printed, vary)
+    if ELLIPSIS not in shown:
+        return "\n".join(difflib.unified_diff(shown, printed, "shown", "printed", lineterm="", n=2))
+    gone = [line for line in shown if line != ELLIPSIS and line not in printed]
+    return "\n".join(["shown and not printed:", *(gone or ["(each line is, but not in these places)"]),
+                      "printed:", *printed])

@@ -5,7 +5,6 @@ usage: transcripts_test.py RLREPLAY RLBISECT [TEST...]
 Each page has a folder of its own, and its blocks are run there in their order (transcripts.py says
 what they are). What is not run is listed with its reason.
 """
-import difflib
 import os
 import pathlib
 import shutil
@@ -99,9 +98,7 @@ def wrong(block, session):
             continue
         printed = result.stdout.splitlines()
         if not transcripts.agree(command.printed, printed, block.vary):
-            return "\n".join([f"$ {command.text}", *difflib.unified_diff(
-                transcripts.plain(command.printed), transcripts.plain(printed), "shown", "printed",
-                lineterm="", n=2)])
+            return f"$ {command.text}\n" + transcripts.difference(command.printed, printed, block.vary)
     return ""
 
 
