@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "src/engine/events.h"
+#include "src/events/events.h"
 
 namespace rlreplay::bench {
 

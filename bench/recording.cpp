@@ -14,10 +14,11 @@
 
 #include "bench/median.h"
 #include "format/dump_reader.h"
-#include "src/replay/demo.h"
-#include "src/replay/models.h"
-#include "src/replay/recorder.h"
-#include "src/replay/run.h"
+#include "src/replay/capture/recorder.h"
+#include "src/replay/run/run.h"
+#include "src/replay/source/demo.h"
+#include "src/replay/source/models.h"
+#include "src/task/find_tokenizer.h"
 
 namespace rlreplay::bench {
 namespace {
@@ -56,7 +57,7 @@ class Bench {
   explicit Bench(const RecordingArguments& arguments)
       : arguments_(arguments),
         pool_(arguments.threads),
-        model_(replay::find_model(std::string(replay::kDemo), options_.seed)) {
+        model_(replay::find_model(std::string(kDemo), options_.seed)) {
     replay::apply_settings(options_, replay::demo_settings());
     options_.weights = "none";
     const engine::Runtime runtime{kernels::cpu_kernels(), pool_};
@@ -66,7 +67,7 @@ class Bench {
     targets_ = trainer_->targets(batch_.samples);
     const auto state = trainer_->backend().state();
     weights_.assign(state.weights.begin(), state.weights.end());
-    for (const engine::Sample& s : batch_.samples) tokens_ += static_cast<double>(s.tokens.size());
+    for (const Sample& s : batch_.samples) tokens_ += static_cast<double>(s.tokens.size());
   }
 
   Spent without() {
@@ -106,7 +107,7 @@ class Bench {
 
  private:
   void begin() {
-    trainer_->backend().write_state(0, [&](const engine::StateSpans<float>& state) {
+    trainer_->backend().write_state(0, [&](const StateSpans<float>& state) {
       std::ranges::copy(weights_, state.weights.begin());
       std::ranges::fill(state.first_moments, 0.0f);
       std::ranges::fill(state.second_moments, 0.0f);
@@ -119,7 +120,7 @@ class Bench {
   std::unique_ptr<replay::ModelSource> model_;
   std::optional<replay::Trainer> trainer_;
   replay::RolloutBatch batch_;
-  std::vector<engine::SampleTargets> targets_;
+  std::vector<SampleTargets> targets_;
   std::vector<float> weights_;
   double tokens_ = 0;
 };

@@ -1,6 +1,6 @@
 #include "bench/step_item.h"
 
-#include "src/replay/demo.h"
+#include "src/replay/source/demo.h"
 
 namespace rlreplay::bench {
 namespace {

@@ -32,10 +32,10 @@ class Numbers {
 };
 
 void set_random_weights(engine::Backend& backend) {
-  backend.write_state(0, [&](const engine::StateSpans<float>& state) {
+  backend.write_state(0, [&](const StateSpans<float>& state) {
     Numbers numbers(1);
-    for (const engine::Parameter& p : backend.parameters().list) {
-      const bool norm = p.is_vector() && p.role != engine::Role::kBias;
+    for (const Parameter& p : backend.parameters().list) {
+      const bool norm = p.is_vector() && p.role != Role::kBias;
       const auto scale = static_cast<float>(std::sqrt(3.0 / static_cast<double>(p.cols)));
       for (int64_t i = 0; i < p.size(); ++i) {
         state.weights[static_cast<size_t>(p.offset + i)] = norm ? 1.0f : scale * numbers.number();
@@ -45,8 +45,8 @@ void set_random_weights(engine::Backend& backend) {
 }
 
 struct Batch {
-  std::vector<engine::Sample> samples;
-  std::vector<engine::SampleTargets> targets;
+  std::vector<Sample> samples;
+  std::vector<SampleTargets> targets;
 };
 
 /// Random tokens, a quarter of each sample its prompt. The past policy knew nothing: no ratio is
@@ -56,13 +56,13 @@ Batch random_batch(const StepItem& item) {
   const auto uniform = static_cast<float>(-std::log(static_cast<double>(item.model.vocab)));
   Batch out;
   for (size_t i = 0; i < item.lengths.size(); ++i) {
-    engine::Sample& s = out.samples.emplace_back();
+    Sample& s = out.samples.emplace_back();
     s.id = s.group = i;
     for (int64_t t = 0; t < item.lengths[i]; ++t)
       s.tokens.push_back(numbers.below(item.model.vocab));
     s.prompt_length = item.lengths[i] / 4;
     s.loss_mask.assign(static_cast<size_t>(s.response_length()), 1);
-    engine::SampleTargets& t = out.targets.emplace_back();
+    SampleTargets& t = out.targets.emplace_back();
     t.advantages.assign(s.loss_mask.size(), i % 2 == 0 ? 1.0f : -1.0f);
     t.old_log_probs.assign(s.loss_mask.size(), uniform);
   }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes src/replay/launch_flags.inc: every flag of the argument parsers of slime, Miles,
+"""Writes src/replay/launch/launch_flags.inc: every flag of the argument parsers of slime, Miles,
 Megatron-LM and SGLang, with the number of values that it takes and its class of
 launch_flag_classes.txt. Their sources are read, never run. A flag of no class or of two is an error.
 
-usage: make_launch_flags.py NAME=VERSION=FOLDER ... > src/replay/launch_flags.inc
+usage: make_launch_flags.py NAME=VERSION=FOLDER ... > src/replay/launch/launch_flags.inc
 NAME: slime, miles, megatron, sglang, router; FOLDER: the one that holds the package.
 """
 import ast

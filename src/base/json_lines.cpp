@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <string_view>
 
 #include "src/base/input_file.h"
@@ -95,6 +96,11 @@ JsonDocument JsonLines::at(const Place& place) {
               "the line is not there any more: a file that is read twice must be no pipe, and stay "
               "as it is",
               name_ + ":" + std::to_string(place.number));
+}
+
+JsonLines open_lines(const std::string& path) {
+  if (path != "-") return JsonLines(path);
+  return {std::make_unique<std::istream>(std::cin.rdbuf()), "standard input"};
 }
 
 }  // namespace rlreplay

@@ -51,4 +51,7 @@ class JsonLines {
   Place place_;
 };
 
+/// The lines of a file, or of standard input for "-".
+JsonLines open_lines(const std::string& path);
+
 }  // namespace rlreplay

@@ -35,7 +35,7 @@ void compare_metric(const Metric& good, const Metric& bad, double tolerance, Dif
 }
 
 /// `largest at sample 7, token 3; mean 0.1, p50 0.05, p99 0.5, 0 of 24 not finite`
-std::string spread_of(const replay::LogProbDifference& d) {
+std::string spread_of(const LogProbDifference& d) {
   std::string text = d.where ? "largest at sample " + std::to_string(d.where->sample) + ", token " +
                                    std::to_string(d.where->token) + "; "
                              : std::string();

@@ -4,8 +4,9 @@
 
 namespace rlreplay::bisect {
 
-replay::DumpsDifference compare_dumps(const std::string& a, const std::string& b) {
-  return replay::compare_dumps(open_ended(a), open_ended(b));
+replay::DumpsDifference compare_dumps(const std::string& a, const std::string& b,
+                                      const replay::ElementFinder& find_element) {
+  return replay::compare_dumps(open_ended(a), open_ended(b), {}, find_element);
 }
 
 }  // namespace rlreplay::bisect

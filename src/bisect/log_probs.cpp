@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/replay/recorded_step.h"
+#include "src/replay/record/recorded_step.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -51,7 +51,7 @@ struct Comparison {
 
 /// The samples of a step, with the log-probabilities of both dumps.
 struct Pairs {
-  std::vector<engine::Sample> samples;
+  std::vector<Sample> samples;
   std::vector<std::vector<float>> good, bad;
 };
 
@@ -76,7 +76,7 @@ void add_worst(const Pairs& pairs, bool nonfinite, const StepId& step, size_t or
                Difference& worst) {
   worst.step = ordinal;
   worst.step_name = step.name();
-  worst.log_probs = replay::compare_log_probs(pairs.samples, pairs.good, pairs.bad);
+  worst.log_probs = compare_log_probs(pairs.samples, pairs.good, pairs.bad);
   worst.bad.number = nonfinite ? std::numeric_limits<double>::infinity() : worst.log_probs->max;
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/bisect/metrics.h"
-#include "src/replay/recorded_run.h"
+#include "src/replay/record/recorded_run.h"
 
 /// What a search reads of a dump. Errors: also those of the format.
 namespace rlreplay::bisect {

@@ -6,7 +6,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/shell_word.h"
-#include "src/replay/exchange/diff_report.h"
+#include "src/replay/compare/diff_report.h"
 
 namespace rlreplay::bisect {
 namespace {

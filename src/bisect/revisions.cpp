@@ -195,7 +195,7 @@ class RevisionSearch {
   /// What was found stands whether or not the dumps say where they part.
   void drill_down(const std::string& first, const std::string& second) {
     try {
-      finding_.drilled = compare_dumps(first, second);
+      finding_.drilled = compare_dumps(first, second, question_.find_element);
     } catch (const Error& error) {
       finding_.undrilled = error.where() + ": " + error.what();
     }

@@ -8,6 +8,7 @@
 #include "src/bisect/finding.h"
 #include "src/bisect/runner.h"
 #include "src/bisect/verdict.h"
+#include "src/replay/compare/dumps_difference.h"
 
 namespace rlreplay::bisect {
 
@@ -17,9 +18,10 @@ struct RevisionQuestion {
   std::string good, bad;  // names of commits
   Recipe recipe;
   Criterion criterion;
-  size_t end_runs = 2;                // how often each end is run before the search
-  size_t side_runs = 2;               // how often culprit and parent are run in all, at least
-  std::optional<std::string> output;  // a folder that keeps what the runs wrote
+  size_t end_runs = 2;                      // how often each end is run before the search
+  size_t side_runs = 2;                     // how often culprit and parent are run in all, at least
+  std::optional<std::string> output;        // a folder that keeps what the runs wrote
+  replay::ElementFinder find_element = {};  // in the dumps that culprit and parent wrote
 };
 
 /// Told what goes on: that a run begins, with the number of runs that are left if none is skipped,

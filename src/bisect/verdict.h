@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/bisect/metrics.h"
-#include "src/replay/log_prob_difference.h"
+#include "src/objective/log_prob_difference.h"
 
 namespace rlreplay::bisect {
 
@@ -35,7 +35,7 @@ struct Difference {
   MetricValue good, bad;
   size_t different = 0;  // how many numbers differ
   size_t compared = 0;
-  std::optional<replay::LogProbDifference> log_probs = {};  // of that step, where these decide
+  std::optional<LogProbDifference> log_probs = {};  // of that step, where these decide
 
   /// `loss at step 3: 0.25 where the reference has 0.5 (1 of 20 numbers differ)`
   std::string describe() const;

@@ -23,15 +23,6 @@ struct BackendConfig {
   bool float64 = false;  // torch alone: computes in float64, for tests
 };
 
-/// What a step changes, in the flat storage's order (ParameterTable). Without training there are no
-/// moments.
-template <class T>
-struct StateSpans {
-  std::span<T> weights;
-  std::span<T> first_moments;
-  std::span<T> second_moments;
-};
-
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -3,8 +3,8 @@
 #include <span>
 
 #include "src/base/model_config.h"
+#include "src/base/sample.h"
 #include "src/engine/rollout.h"
-#include "src/engine/sample.h"
 
 /// The engine's border: behind it, kernels index by token ids and positions without looking.
 namespace rlreplay::engine {

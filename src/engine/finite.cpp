@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "src/base/error.h"
-#include "src/engine/event_name.h"
 #include "src/engine/transformer.h"
+#include "src/events/name.h"
 
 namespace rlreplay::engine {
 namespace {

@@ -4,13 +4,13 @@
 #include <span>
 #include <string>
 
-#include "src/engine/events.h"
+#include "src/base/sample.h"
 #include "src/engine/kv_cache.h"
 #include "src/engine/model.h"
 #include "src/engine/rotary.h"
 #include "src/engine/row_batch.h"
 #include "src/engine/runtime.h"
-#include "src/engine/sample.h"
+#include "src/events/events.h"
 
 /// Where a number that is not finite comes from. Nothing here runs unless there is one: then the
 /// computation is done once more under a sink that looks.

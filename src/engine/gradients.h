@@ -9,7 +9,7 @@
 #include "kernels/matmul.h"
 #include "kernels/token_sum.h"
 #include "src/base/buffer.h"
-#include "src/engine/parameters.h"
+#include "src/base/parameters.h"
 
 namespace rlreplay::engine {
 

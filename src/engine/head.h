@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "src/base/sample.h"
 #include "src/engine/vocab_pass.h"
 
 namespace rlreplay::engine {
@@ -24,12 +25,6 @@ struct ScoredRows {
   RowCoordinates coordinates(int64_t first) const {
     return {samples.data() + first, positions.data() + first};
   }
-};
-
-/// Log-probabilities and entropies of scored rows.
-struct Scores {
-  std::vector<float> log_probs;
-  std::vector<float> entropy;
 };
 
 /// Asked for c = -dL/dlog_prob and ce = entropy_coef w of scored rows [begin, end), given the

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/parameters.h"
 #include "src/engine/head.h"
-#include "src/engine/parameters.h"
 #include "src/engine/streamed_score.h"
 
 namespace rlreplay::engine {

@@ -6,7 +6,7 @@
 #include "kernels/matmul.h"
 #include "kernels/order.h"
 #include "src/base/buffer.h"
-#include "src/engine/parameters.h"
+#include "src/base/parameters.h"
 #include "src/engine/runtime.h"
 
 namespace rlreplay::engine {

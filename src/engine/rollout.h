@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "src/engine/sample.h"
+#include "src/base/sample.h"
 #include "src/engine/transformer.h"
 
 namespace rlreplay::engine {

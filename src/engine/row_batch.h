@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/view.h"
-#include "src/engine/events.h"
+#include "src/events/events.h"
 
 namespace rlreplay::engine {
 

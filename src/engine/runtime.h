@@ -2,7 +2,7 @@
 
 #include "kernels/kernels.h"
 #include "src/base/thread_pool.h"
-#include "src/engine/events.h"
+#include "src/events/events.h"
 
 namespace rlreplay::engine {
 

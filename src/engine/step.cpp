@@ -5,10 +5,10 @@
 #include <functional>
 
 #include "src/base/error.h"
-#include "src/engine/check_batch.h"
 #include "src/engine/check_samples.h"
 #include "src/engine/finite.h"
 #include "src/engine/step_events.h"
+#include "src/objective/check_batch.h"
 
 namespace rlreplay::engine {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "src/engine/losses.h"
-#include "src/engine/objective.h"
 #include "src/engine/optimizer.h"
 #include "src/engine/transformer.h"
+#include "src/objective/losses.h"
+#include "src/objective/objective.h"
 
 namespace rlreplay::engine {
 

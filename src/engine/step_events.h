@@ -3,8 +3,8 @@
 #include <span>
 
 #include "src/engine/gradients.h"
-#include "src/engine/objective.h"
 #include "src/engine/runtime.h"
+#include "src/objective/objective.h"
 
 /// What run_step shows of the objective and of the gradients. Nothing is computed without a sink.
 namespace rlreplay::engine {

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "src/base/sample.h"
 #include "src/engine/head.h"
 #include "src/engine/layer.h"
-#include "src/engine/sample.h"
 
 namespace rlreplay::engine {
 

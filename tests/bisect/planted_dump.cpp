@@ -4,8 +4,8 @@
 
 #include "format/dump_writer.h"
 #include "format/train_data.h"
-#include "src/engine/event_table.h"
-#include "src/replay/event_store.h"
+#include "src/events/table.h"
+#include "src/replay/record/event_store.h"
 #include "tests/replay/planted.h"
 
 /// A run for the tests of rlbisect: a recorded rollout and step of a small model, with one planted

@@ -70,7 +70,7 @@ class Provenance(Case):
 
     def test_every_option_of_the_verbs_is_known(self):
         """The table of recorded commands has what the helps have."""
-        source = (SOURCE / "src/replay/recorded_command.cpp").read_text()
+        source = (SOURCE / "src/replay/launch/recorded_command.cpp").read_text()
         known = [set(re.findall(r'"(-[-\w]+)"', source.split(f"{table}[]")[1].split(";")[0]))
                  for table in ("kOwnOptions", "kOwnFlags")]
         printed = self.run_program("capture", "--model", "demo", "--print-config").stdout

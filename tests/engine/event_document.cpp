@@ -1,6 +1,6 @@
 #include "tests/engine/event_document.h"
 
-#include "src/engine/event_table.h"
+#include "src/events/table.h"
 
 namespace rlreplay::engine::test {
 namespace {
@@ -9,7 +9,7 @@ constexpr std::string_view kIntroduction = R"(# Events
 
 What a step lets others see, and so what can be recorded, compared and disturbed. The table is
 closed: an operation that is not here is not seen, and a value that is never stored (a softmax, a
-logit) is no event. This page is printed from `src/engine/event_lines.cpp` by
+logit) is no event. This page is printed from `src/events/lines.cpp` by
 `build/release/tests/engine/print_event_document`; a test holds the two equal.
 
 An event is written `ROLLOUT.STEP/PHASE/LAYER/OP/TENSOR`, `3.0/backward/1/down/dx` for one: step 0 of

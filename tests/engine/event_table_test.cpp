@@ -1,13 +1,12 @@
-#include "src/engine/event_table.h"
-
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <set>
 #include <sstream>
 
 #include "src/base/error.h"
-#include "src/engine/event_name.h"
-#include "src/engine/parameters.h"
+#include "src/base/parameters.h"
+#include "src/events/name.h"
+#include "src/events/table.h"
 #include "tests/engine/event_document.h"
 #include "tests/engine/models.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/engine/sample.h"
+#include "src/base/sample.h"
 #include "tests/engine/objective_formulas.h"
 #include "tests/kernels/support.h"
 

@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "src/engine/advantage.h"
-#include "src/engine/objective.h"
+#include "src/objective/advantage.h"
+#include "src/objective/objective.h"
 
 /// The objective a second time, in extended precision and from its formulas: nothing here calls the
 /// engine, whose types only carry the options and the batch.

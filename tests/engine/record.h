@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "src/engine/event_name.h"
-#include "src/engine/recording_sink.h"
 #include "src/engine/rollout.h"
+#include "src/events/name.h"
+#include "src/events/recording_sink.h"
 #include "tests/engine/models.h"
 
 /// A rollout and a step on its samples, recorded.

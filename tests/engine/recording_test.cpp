@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "src/base/error.h"
-#include "src/engine/event_rows.h"
+#include "src/events/rows.h"
 #include "tests/engine/record.h"
 
 using namespace rlreplay;

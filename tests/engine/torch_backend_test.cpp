@@ -4,7 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/backend_torch_library.h"
-#include "src/engine/event_table.h"
+#include "src/events/table.h"
 #include "tests/engine/models.h"
 
 // The torch kernel set as programs get it: from its library, by name.

@@ -6,7 +6,7 @@
 #include "format/dump_writer.h"
 #include "format/rollout_data.h"
 #include "format/train_data.h"
-#include "src/replay/exchange/dump_audit.h"
+#include "src/replay/inspect/dump_audit.h"
 #include "tests/format/support.h"
 
 namespace rlreplay::replay {

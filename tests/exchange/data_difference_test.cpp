@@ -1,6 +1,6 @@
 // Two dumps that differ in one place: the difference is named exactly, and what is equal is not
 // read.
-#include "src/replay/exchange/data_difference.h"
+#include "src/replay/compare/data_difference.h"
 
 #include <algorithm>
 #include <bit>
@@ -14,7 +14,7 @@
 #include "format/train_data.h"
 #include "src/base/error.h"
 #include "src/base/same_value.h"
-#include "src/replay/exchange/show_dump.h"
+#include "src/replay/inspect/show_dump.h"
 #include "tests/format/support.h"
 
 namespace rlreplay::replay {

@@ -1,4 +1,4 @@
-#include "src/replay/demo.h"
+#include "src/replay/source/demo.h"
 
 #include <catch2/catch.hpp>
 #include <iostream>
@@ -8,9 +8,9 @@
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
-#include "src/replay/golden.h"
-#include "src/replay/models.h"
-#include "src/replay/run.h"
+#include "src/replay/rerun/golden.h"
+#include "src/replay/run/run.h"
+#include "src/replay/source/models.h"
 #include "tests/golden.h"
 #include "tests/temporary_folder.h"
 
@@ -38,8 +38,8 @@ struct Course : RunObserver {
   std::vector<double> rewards;
   GoldenEntries bits;
 
-  void step(StepOutcome& outcome, std::span<const engine::Sample>,
-            std::span<const engine::SampleTargets>) override {
+  void step(StepOutcome& outcome, std::span<const Sample>,
+            std::span<const SampleTargets>) override {
     REQUIRE(outcome.train_vs_rollout->different == 0);
     REQUIRE(outcome.result.grad_norm > 0);
     rewards.push_back(outcome.reward.value());

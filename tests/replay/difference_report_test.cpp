@@ -1,4 +1,4 @@
-#include "src/replay/difference_report.h"
+#include "src/replay/compare/difference_report.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "src/replay/event_store.h"
+#include "src/replay/record/event_store.h"
 
 #include <catch2/catch.hpp>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "src/replay/injection.h"
+#include "src/replay/rerun/injection.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "src/replay/memory_plan.h"
+#include "src/replay/run/memory_plan.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,11 +1,11 @@
-#include "src/replay/origin.h"
+#include "src/replay/compare/origin.h"
 
 #include <catch2/catch.hpp>
 #include <iostream>
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
-#include "src/engine/event_rows.h"
+#include "src/events/rows.h"
 #include "tests/environment.h"
 #include "tests/replay/planted.h"
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "src/replay/injection.h"
+#include "src/replay/rerun/injection.h"
 #include "tests/engine/record.h"
 
 /// A recorded rollout and step with one planted difference.
@@ -18,9 +18,9 @@ struct Disturbed {
 
 /// `undisturbed`: the samples of the same scenario without it.
 inline Disturbed record_planted(const Scenario& s, const Injection& injection,
-                                std::span<const engine::Sample> undisturbed) {
+                                std::span<const Sample> undisturbed) {
   const ModelConfig config = engine::test::small_model(s.architecture);
-  const engine::ParameterTable parameters = engine::make_parameters(config);
+  const ParameterTable parameters = make_parameters(config);
   std::shared_ptr<InjectingSink> sink;
   Disturbed out;
   out.recorded = engine::test::record(s, [&](engine::RecordingSink& recording) {

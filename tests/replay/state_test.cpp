@@ -3,13 +3,15 @@
 #include <cstring>
 #include <map>
 
+#include "format/chain_reader.h"
 #include "format/dump_writer.h"
 #include "format/verify.h"
-#include "src/replay/demo.h"
-#include "src/replay/models.h"
-#include "src/replay/recorder.h"
-#include "src/replay/state_check.h"
-#include "src/replay/state_data.h"
+#include "src/replay/capture/recorder.h"
+#include "src/replay/capture/state_data.h"
+#include "src/replay/inspect/state_check.h"
+#include "src/replay/record/state_reader.h"
+#include "src/replay/source/demo.h"
+#include "src/replay/source/models.h"
 #include "tests/temporary_folder.h"
 
 using namespace rlreplay;
@@ -18,7 +20,7 @@ using rlreplay::test::TemporaryFolder;
 
 namespace {
 
-Hash state_hash(const engine::StateSpans<const float>& state) {
+Hash state_hash(const StateSpans<const float>& state) {
   Hasher hasher;
   for (const auto& part : {state.weights, state.first_moments, state.second_moments}) {
     hasher.update(std::as_bytes(part));
@@ -33,7 +35,7 @@ class Watching : public Recorder {
   std::map<StepId, Hash> states;
 
   engine::EventSink* step_sink(int64_t rollout, int64_t step,
-                               std::span<const engine::Sample> samples) override {
+                               std::span<const Sample> samples) override {
     states[{rollout, step}] = state_hash(watched->backend().state());
     return Recorder::step_sink(rollout, step, samples);
   }
@@ -130,7 +132,7 @@ TEST_CASE("states between full ones are differences, and come back bit by bit") 
       const StepId before = record.steps()[i - (number % kFullStateEvery == 0 ? 0 : every)];
       CHECK(base_of(record.dump(), step) ==
             (before == step ? "" : "weights/" + before.group() + "/rank0.h5"));
-      record.load_state(step, demo.trainer->backend());
+      read_state(record, step, demo.trainer->backend());
       CHECK(state_hash(demo.trainer->backend().state()) == states.at(step));
       CHECK(demo.trainer->backend().steps() == static_cast<int64_t>(i));
     }

@@ -15,10 +15,14 @@ CLEAN = {
     "src/engine/step.h": '#include "kernels/kernels.h"\n',
     "src/engine/torch/linear.cpp": '#include <ATen/ATen.h>\n#include "src/engine/step.h"\n',
     "src/task/text.h": '#include "src/base/error.h"\n',
-    "format/dump.h": "#include <sys/stat.h>\n",
-    "src/replay/replay.h": '#include "src/engine/step.h"\n#include "format/dump.h"\n',
-    "src/bisect/search.h": '#include "src/replay/replay.h"\n',
-    "src/main/rlreplay.cpp": '#include "src/bisect/search.h"\n',
+    "format/dump.h": '#include <sys/stat.h>\n#include "src/base/error.h"\n',
+    "src/replay/rerun/replay.h": '#include "src/engine/step.h"\n#include "format/dump.h"\n',
+    "src/replay/record/run.h": '#include "format/dump.h"\n',
+    "src/replay/compare/diff.h": '#include "src/replay/record/run.h"\n',
+    "src/replay/verbs/verb.h": "#include <CLI/App.hpp>\n",
+    "src/replay/verbs/train.h": '#include "src/replay/rerun/replay.h"\n',
+    "src/bisect/search.h": '#include "src/replay/compare/diff.h"\n',
+    "src/main/rlreplay.cpp": '#include "src/replay/verbs/verb.h"\n',
     "tests/base/error_test.cpp": '#include <catch2/catch.hpp>\n#include "src/base/error.h"\n',
     "bench/gemm.cpp": '#include "kernels/kernels.h"\n',
 }
@@ -32,14 +36,19 @@ PLANTED = [
     ("src/engine/step.h", '#include "src/engine/torch/linear.cpp"', "engine may not include torch"),
     ("src/task/text.h", '#include "kernels/kernels.h"', "task may not include kernels"),
     ("format/dump.h", '#include "src/task/text.h"', "format may not include task"),
-    ("src/replay/replay.h", '#include "src/bisect/search.h"', "replay may not include bisect"),
-    ("src/replay/replay.h", '#include "src/engine/torch/linear.cpp"', "may not include torch"),
-    ("src/bisect/search.h", '#include "src/engine/step.h"', "bisect may not include engine"),
+    ("src/replay/rerun/replay.h", '#include "src/bisect/search.h"', "rerun may not include bisect"),
+    ("src/replay/rerun/replay.h", '#include "src/engine/torch/linear.cpp"', "may not include torch"),
+    ("src/replay/compare/diff.h", '#include "src/replay/rerun/replay.h"',
+     "compare may not include rerun"),
+    ("src/replay/record/run.h", '#include "src/replay/compare/diff.h"',
+     "record may not include compare"),
+    ("src/replay/rerun/replay.h", "#include <CLI/App.hpp>", "CLI11 may be named only in"),
+    ("src/bisect/search.h", '#include "src/task/absent.h"', "is no path from the root"),
     ("src/main/rlreplay.cpp", '#include "tests/base/error_test.cpp"', "may not include tests"),
     ("kernels/kernels.h", '#include "view.h"', "is no path from the root"),
     ("kernels/kernels.h", '#include "kernels/absent.h"', "is no path from the root"),
     ("src/base/error.h", "#include <xxhash.h>", "xxHash may be named only in"),
-    ("src/replay/replay.h", "#include <ATen/ATen.h>", "libtorch may be named only in"),
+    ("src/replay/rerun/replay.h", "#include <ATen/ATen.h>", "libtorch may be named only in"),
     ("src/engine/step.h", "#include <c10/util/ArrayRef.h>", "libtorch may be named only in"),
     ("format/dump.h", "#  include <hdf5.h>", "HDF5 may be named only in"),
     ("kernels/kernels.h", "#include <hwy/base.h>", "Highway may be named only in"),
@@ -75,6 +84,13 @@ class CheckLayers(unittest.TestCase):
                 self.assertIn(f"{path}:{text.count(chr(10))}: ", result.stdout)
                 self.assertIn(rule, result.stdout)
                 self.assertIn("1 violations", result.stdout)
+
+    def test_what_a_file_reaches_by_others_is_held_to_its_rule(self):
+        result = check(CLEAN | {
+            "src/bisect/verbs/search.cpp": '#include "src/replay/verbs/train.h"\n'})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("bisect verbs may not reach rerun: src/bisect/verbs/search.cpp -> "
+                      "src/replay/verbs/train.h -> src/replay/rerun/replay.h", result.stdout)
 
     def test_a_folder_outside_the_layers_is_found(self):
         result = check(CLEAN | {"src/tools/tool.cpp": ""})

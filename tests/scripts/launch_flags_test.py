@@ -20,7 +20,7 @@ ROW = re.compile(r'\{"([^"]*)", "([^"]*)", (k\w+),\n(.*?) " "\},', re.S)
 def table():
     """Values and class of each flag."""
     out = {}
-    for prefix, values, kind, names in ROW.findall((ROOT / "src/replay/launch_flags.inc").read_text()):
+    for prefix, values, kind, names in ROW.findall((ROOT / "src/replay/launch/launch_flags.inc").read_text()):
         for name in " ".join(re.findall(r'"([^"]*)"', names + '"')).split():
             assert prefix + name not in out, name
             out[prefix + name] = values, kind

@@ -11,10 +11,11 @@
 #include "src/bisect/report.h"
 #include "src/bisect/verbs/options.h"
 #include "src/bisect/verbs/verb.h"
+#include "src/replay/compare/diff_report.h"
 #include "src/replay/exchange/any_dump.h"
-#include "src/replay/exchange/diff_report.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/verbs/command_line.h"
+#include "src/replay/verbs/engine_half.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -95,9 +96,15 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
   if (options.common.recipe.run.empty()) {
     throw Error(ErrorCode::kUsage, "a search over revisions needs --run, the command to judge by");
   }
-  const RevisionQuestion question{
-      options.repository,       ends.good,        ends.bad,          options.common.recipe,
-      options.common.criterion, options.end_runs, options.side_runs, options.output};
+  const RevisionQuestion question{.repository = options.repository,
+                                  .good = ends.good,
+                                  .bad = ends.bad,
+                                  .recipe = options.common.recipe,
+                                  .criterion = options.common.criterion,
+                                  .end_runs = options.end_runs,
+                                  .side_runs = options.side_runs,
+                                  .output = options.output,
+                                  .find_element = replay::element_finder()};
   const Interrupt interrupt;
   const Finding finding = find_revision(question, interrupt, print_progress());
   std::cout << (options.common.json ? report_json(question, finding) + "\n"
@@ -142,7 +149,8 @@ int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App&
                     shell_word(ends.good) + " " + shell_word(ends.bad),
                 end);
   }
-  const replay::DumpsDifference difference = compare_dumps(ends.good, ends.bad);
+  const replay::DumpsDifference difference =
+      compare_dumps(ends.good, ends.bad, replay::element_finder());
   const std::string command = "rlbisect " + shell_word(ends.good) + " " + shell_word(ends.bad);
   std::cout << (options.common.json
                     ? diff_json(difference, command) + "\n"

@@ -8,17 +8,15 @@
 
 #include "src/base/error.h"
 #include "src/engine/backend_torch_library.h"
-#include "src/engine/check_batch.h"
 #include "src/engine/check_samples.h"
 #include "src/engine/torch/convert.h"
 #include "src/engine/torch/flat_state.h"
 #include "src/engine/torch/generation.h"
 #include "src/engine/torch/training.h"
+#include "src/objective/check_batch.h"
 
 namespace rlreplay::aten {
 namespace {
-
-using engine::Sample;
 
 class TorchBackend : public engine::Backend {
  public:
@@ -26,7 +24,7 @@ class TorchBackend : public engine::Backend {
       : run_(runtime),
         config_(config),
         precision_(config.float64 ? Precision::kFloat64 : Precision::kFloat32),
-        parameters_(engine::make_parameters(config.model)),
+        parameters_(make_parameters(config.model)),
         state_(parameters_, precision_, config.training),
         network_(config_.model, parameters_, state_.weights(),
                  config.rope == kernels::Rope::kHf ? Rope::kHf : Rope::kExact) {
@@ -35,7 +33,7 @@ class TorchBackend : public engine::Backend {
 
   std::string_view name() const override { return "torch"; }
   const ModelConfig& config() const override { return config_.model; }
-  const engine::ParameterTable& parameters() const override { return parameters_; }
+  const ParameterTable& parameters() const override { return parameters_; }
   int64_t steps() const override { return steps_; }
   const engine::Gradients* exact_gradients() const override { return nullptr; }
 
@@ -46,11 +44,11 @@ class TorchBackend : public engine::Backend {
                           progress);
   }
 
-  std::vector<engine::Scores> score(std::span<const Sample> samples, float temperature,
-                                    int64_t micro_batch_samples) override {
+  std::vector<Scores> score(std::span<const Sample> samples, float temperature,
+                            int64_t micro_batch_samples) override {
     engine::check_samples(config_.model, samples);
     const c10::NoGradGuard constant;
-    std::vector<engine::Scores> out;
+    std::vector<Scores> out;
     for (const MicroBatch& part : micro_batches(samples.size(), micro_batch_samples)) {
       const auto some = samples.subspan(part.first, part.count);
       append_scores(some,
@@ -64,8 +62,7 @@ class TorchBackend : public engine::Backend {
     return out;
   }
 
-  engine::StepResult step(std::span<const Sample> samples,
-                          std::span<const engine::SampleTargets> targets,
+  engine::StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                           const engine::StepConfig& config) override {
     if (!config_.training) {
       throw Error(ErrorCode::kUsage, "a model that only scores takes no steps");
@@ -74,7 +71,7 @@ class TorchBackend : public engine::Backend {
     return train_step({run_, parameters_, network_, state_, steps_}, samples, targets, config);
   }
 
-  engine::StateSpans<const float> state() override {
+  StateSpans<const float> state() override {
     const auto spans = state_.spans();
     return {spans.weights, spans.first_moments, spans.second_moments};
   }
@@ -89,7 +86,7 @@ class TorchBackend : public engine::Backend {
   const engine::Runtime& run_;
   engine::BackendConfig config_;
   Precision precision_;
-  engine::ParameterTable parameters_;
+  ParameterTable parameters_;
   FlatState state_;
   Network network_;
   int64_t steps_ = 0;

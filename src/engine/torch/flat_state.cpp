@@ -5,9 +5,9 @@
 namespace rlreplay::aten {
 namespace {
 
-std::vector<at::Tensor> views(const engine::ParameterTable& parameters, const at::Tensor& flat) {
+std::vector<at::Tensor> views(const ParameterTable& parameters, const at::Tensor& flat) {
   std::vector<at::Tensor> out;
-  for (const engine::Parameter& p : parameters.list) {
+  for (const Parameter& p : parameters.list) {
     const auto part = flat.narrow(0, p.offset, p.size());
     out.push_back((p.is_vector() ? part : part.view({p.rows, p.cols})).detach());
   }
@@ -23,7 +23,7 @@ FlatState::Flat FlatState::make_flat(int64_t elements, Precision precision) cons
   return out;
 }
 
-FlatState::FlatState(const engine::ParameterTable& parameters, Precision precision, bool training) {
+FlatState::FlatState(const ParameterTable& parameters, Precision precision, bool training) {
   for (int i = 0; i < (training ? 3 : 1); ++i) {
     flats_.push_back(make_flat(parameters.elements, precision));
   }
@@ -34,7 +34,7 @@ FlatState::FlatState(const engine::ParameterTable& parameters, Precision precisi
   second_ = views(parameters, flats_[2].values);
 }
 
-engine::StateSpans<float> FlatState::spans() {
+StateSpans<float> FlatState::spans() {
   const auto span = [&](size_t i) -> std::span<float> {
     if (i >= flats_.size()) return {};
     Flat& flat = flats_[i];

@@ -4,8 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include "src/base/parameters.h"
 #include "src/engine/backend.h"
-#include "src/engine/parameters.h"
 #include "src/engine/torch/array.h"
 
 /// For the files of this folder alone.
@@ -14,7 +14,7 @@ namespace rlreplay::aten {
 /// Weights and moments in the flat storage's order, and each parameter as a view of it.
 class FlatState {
  public:
-  FlatState(const engine::ParameterTable& parameters, Precision precision, bool training);
+  FlatState(const ParameterTable& parameters, Precision precision, bool training);
 
   /// Leaves of the autograd graph, one a parameter.
   const std::vector<at::Tensor>& weights() const { return weights_; }
@@ -22,7 +22,7 @@ class FlatState {
   const std::vector<at::Tensor>& second() const { return second_; }
 
   /// The state itself, or in float64 a copy rounded to float32.
-  engine::StateSpans<float> spans();
+  StateSpans<float> spans();
   /// Takes over what was written to the spans.
   void adopt();
 

@@ -14,7 +14,6 @@ namespace rlreplay::aten {
 namespace {
 
 using engine::Request;
-using engine::Sample;
 
 /// A response in the making; its keys and values are in the cache's row of the same number.
 struct Slot {

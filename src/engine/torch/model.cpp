@@ -11,7 +11,7 @@ namespace {
 /// The model's weights as leaves of the graph.
 std::vector<at::Tensor> make_weights(const ModelInput& in, Precision precision) {
   std::vector<at::Tensor> out;
-  for (const engine::Parameter& p : in.parameters->list) {
+  for (const Parameter& p : in.parameters->list) {
     const auto flat = at::from_blob(const_cast<float*>(in.weights.data() + p.offset), {p.size()},
                                     at::TensorOptions(at::kFloat));
     const auto shaped = p.is_vector() ? flat : flat.reshape({p.rows, p.cols});

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "src/base/model_config.h"
-#include "src/engine/objective.h"
-#include "src/engine/parameters.h"
-#include "src/engine/sample.h"
+#include "src/base/parameters.h"
+#include "src/base/sample.h"
 #include "src/engine/torch/array.h"
+#include "src/objective/objective.h"
 
 /// The same model on stock ATen operators with autograd: an oracle in float64, a baseline and
 /// something to compare with in float32.
@@ -20,10 +20,10 @@ enum class Rope { kHf, kExact };
 
 struct ModelInput {
   const ModelConfig* config = nullptr;
-  const engine::ParameterTable* parameters = nullptr;
+  const ParameterTable* parameters = nullptr;
   std::span<const float> weights;  // flat, in the table's order
-  std::span<const engine::Sample> samples;
-  std::span<const engine::SampleTargets> targets;  // empty: forward only
+  std::span<const Sample> samples;
+  std::span<const SampleTargets> targets;  // empty: forward only
   engine::ObjectiveConfig objective;
   float temperature = 1;
   Rope rope = Rope::kExact;

@@ -30,7 +30,7 @@ at::Tensor integers(std::span<const int64_t> values) {
 
 }  // namespace
 
-Network::Network(const ModelConfig& config, const engine::ParameterTable& parameters,
+Network::Network(const ModelConfig& config, const ParameterTable& parameters,
                  const std::vector<at::Tensor>& weights, Rope rope)
     : config_(config), parameters_(parameters), weights_(weights), rope_(rope) {}
 
@@ -59,7 +59,7 @@ at::Tensor Network::project(const at::Tensor& x, int w, int bias) const {
 }
 
 at::Tensor Network::layer(const at::Tensor& x, int64_t index, const Attend& attend) const {
-  const engine::LayerParameters& p = parameters_.layers[static_cast<size_t>(index)];
+  const LayerParameters& p = parameters_.layers[static_cast<size_t>(index)];
   const auto h = norm(x, p.input_norm);
   const auto heads = [&](int w, int bias, int64_t n) {
     return project(h, w, bias).reshape({-1, n, config_.head_dim});

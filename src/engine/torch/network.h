@@ -8,8 +8,8 @@
 #include <ATen/ATen.h>
 
 #include "src/base/model_config.h"
-#include "src/engine/parameters.h"
-#include "src/engine/sample.h"
+#include "src/base/parameters.h"
+#include "src/base/sample.h"
 #include "src/engine/torch/model.h"
 
 /// For the files of this folder alone.
@@ -24,7 +24,7 @@ using Attend = std::function<at::Tensor(int64_t layer, const at::Tensor& q, cons
 class Network {
  public:
   /// `weights`: one tensor a parameter, in the table's order. All outlive the network.
-  Network(const ModelConfig& config, const engine::ParameterTable& parameters,
+  Network(const ModelConfig& config, const ParameterTable& parameters,
           const std::vector<at::Tensor>& weights, Rope rope);
 
   /// [T, C] after the final norm.
@@ -43,7 +43,7 @@ class Network {
   at::Tensor layer(const at::Tensor& x, int64_t index, const Attend& attend) const;
 
   const ModelConfig& config_;
-  const engine::ParameterTable& parameters_;
+  const ParameterTable& parameters_;
   const std::vector<at::Tensor>& weights_;
   Rope rope_;
   at::Tensor all_cos_, all_sin_;  // [positions, D]

@@ -11,13 +11,12 @@ struct Columns {
   at::Tensor advantage, old, ref, rollout, weight, masked;
 };
 
-Columns make_columns(std::span<const engine::Sample> samples,
-                     std::span<const engine::SampleTargets> targets,
+Columns make_columns(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                      std::span<const double> weights, const at::Tensor& log_prob) {
   std::vector<double> columns[7];
   for (size_t i = 0; i < samples.size(); ++i) {
-    const engine::Sample& s = samples[i];
-    const engine::SampleTargets& t = targets[i];
+    const Sample& s = samples[i];
+    const SampleTargets& t = targets[i];
     const auto value = [](const std::vector<float>& all, size_t j) {
       return all.empty() ? 0.0 : static_cast<double>(all[j]);
     };
@@ -45,12 +44,12 @@ struct Policy {
 };
 
 /// The mean of unmasked log-ratios of each sample, for each of its tokens.
-at::Tensor sequence_log_ratio(std::span<const engine::Sample> samples, const Columns& t,
+at::Tensor sequence_log_ratio(std::span<const Sample> samples, const Columns& t,
                               const at::Tensor& log_prob) {
   const auto log_ratio = at::where(t.masked, at::zeros_like(log_prob), log_prob - t.old);
   std::vector<at::Tensor> parts{log_prob.new_zeros({0})};
   int64_t first = 0;
-  for (const engine::Sample& s : samples) {
+  for (const Sample& s : samples) {
     const auto n = static_cast<int64_t>(s.loss_mask.size());
     const auto unmasked = std::count(s.loss_mask.begin(), s.loss_mask.end(), uint8_t{1});
     const auto sum = log_ratio.slice(0, first, first + n).sum();
@@ -72,7 +71,7 @@ Policy clipped_terms(const engine::ObjectiveConfig& o, const at::Tensor& ratio,
   return out;
 }
 
-Policy policy_terms(const engine::ObjectiveConfig& o, std::span<const engine::Sample> samples,
+Policy policy_terms(const engine::ObjectiveConfig& o, std::span<const Sample> samples,
                     const Columns& t, const at::Tensor& log_prob) {
   const bool miles = o.dialect == engine::Dialect::kMiles;
   const bool whole = o.policy_loss == engine::PolicyLoss::kSequence;
@@ -122,10 +121,9 @@ at::Tensor kl_terms(const engine::ObjectiveConfig& o, const Columns& t,
 
 }  // namespace
 
-Objective make_objective(const engine::ObjectiveConfig& o, std::span<const engine::Sample> samples,
-                         std::span<const engine::SampleTargets> targets,
-                         std::span<const double> weights, const at::Tensor& log_prob,
-                         const at::Tensor& entropy) {
+Objective make_objective(const engine::ObjectiveConfig& o, std::span<const Sample> samples,
+                         std::span<const SampleTargets> targets, std::span<const double> weights,
+                         const at::Tensor& log_prob, const at::Tensor& entropy) {
   const Columns t = make_columns(samples, targets, weights, log_prob);
   const auto reduce = [&](const at::Tensor& x) { return (x * t.weight).sum(); };
   const double entropy_coef = o.entropy_coef;

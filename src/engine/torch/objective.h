@@ -4,8 +4,8 @@
 
 #include <ATen/ATen.h>
 
-#include "src/engine/objective.h"
-#include "src/engine/sample.h"
+#include "src/base/sample.h"
+#include "src/objective/objective.h"
 
 /// For the files of this folder alone.
 namespace rlreplay::aten {
@@ -18,10 +18,8 @@ struct Objective {
 
 /// `weights`: of each sample's tokens. The tokens are those of `samples`, one after the other; they
 /// may be a part of the batch that the weights belong to.
-Objective make_objective(const engine::ObjectiveConfig& config,
-                         std::span<const engine::Sample> samples,
-                         std::span<const engine::SampleTargets> targets,
-                         std::span<const double> weights, const at::Tensor& log_prob,
-                         const at::Tensor& entropy);
+Objective make_objective(const engine::ObjectiveConfig& config, std::span<const Sample> samples,
+                         std::span<const SampleTargets> targets, std::span<const double> weights,
+                         const at::Tensor& log_prob, const at::Tensor& entropy);
 
 }  // namespace rlreplay::aten

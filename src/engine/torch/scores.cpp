@@ -12,12 +12,12 @@ namespace rlreplay::aten {
 namespace {
 
 /// Whether an id is among what top-p kept of its row, or is its label.
-at::Tensor kept_ids(std::span<const engine::Sample> samples, const at::Tensor& logits,
+at::Tensor kept_ids(std::span<const Sample> samples, const at::Tensor& logits,
                     const at::Tensor& labels) {
   const c10::NoGradGuard constant;
   auto kept = at::zeros_like(logits, at::kBool);
   int64_t row = 0;
-  for (const engine::Sample& s : samples) {
+  for (const Sample& s : samples) {
     for (int64_t t = 0; t < s.response_length(); ++t, ++row) {
       if (!s.nuclei) {
         kept.select(0, row).fill_(true);
@@ -32,9 +32,9 @@ at::Tensor kept_ids(std::span<const engine::Sample> samples, const at::Tensor& l
 }
 
 /// Log-probabilities over the kept ids; `all` where no sample says which.
-at::Tensor restricted(std::span<const engine::Sample> samples, const at::Tensor& logits,
+at::Tensor restricted(std::span<const Sample> samples, const at::Tensor& logits,
                       const at::Tensor& labels, const at::Tensor& all) {
-  const auto says = [](const engine::Sample& s) { return s.nuclei.has_value(); };
+  const auto says = [](const Sample& s) { return s.nuclei.has_value(); };
   if (std::ranges::none_of(samples, says)) return all;
   const auto kept = kept_ids(samples, logits, labels);
   return at::log_softmax(logits.masked_fill(at::logical_not(kept), -INFINITY), -1);
@@ -43,11 +43,10 @@ at::Tensor restricted(std::span<const engine::Sample> samples, const at::Tensor&
 }  // namespace
 
 RowScores score_rows(const Network& network, const at::Tensor& hidden,
-                     std::span<const engine::Sample> samples, double temperature,
-                     bool entropy_gradient) {
+                     std::span<const Sample> samples, double temperature, bool entropy_gradient) {
   std::vector<int64_t> rows, labels;
   int64_t first = 0;
-  for (const engine::Sample& s : samples) {
+  for (const Sample& s : samples) {
     for (size_t p = static_cast<size_t>(s.prompt_length); p < s.tokens.size(); ++p) {
       rows.push_back(first + static_cast<int64_t>(p) - 1);
       labels.push_back(s.tokens[p]);
@@ -66,9 +65,9 @@ RowScores score_rows(const Network& network, const at::Tensor& hidden,
   return out;
 }
 
-at::Tensor hidden_of(Network& network, std::span<const engine::Sample> samples) {
+at::Tensor hidden_of(Network& network, std::span<const Sample> samples) {
   Packed packed;
-  for (const engine::Sample& s : samples) packed.add(s.tokens);
+  for (const Sample& s : samples) packed.add(s.tokens);
   return network.hidden(
       packed.ids, packed.positions,
       [&](int64_t, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {

@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "src/engine/sample.h"
+#include "src/base/sample.h"
 #include "src/engine/torch/network.h"
 
 /// For the files of this folder alone.
@@ -18,10 +18,9 @@ struct RowScores {
 /// `hidden`: [T, C] of the whole samples. Without `entropy_gradient` the entropy is a constant, and
 /// nothing is kept for its backward.
 RowScores score_rows(const Network& network, const at::Tensor& hidden,
-                     std::span<const engine::Sample> samples, double temperature,
-                     bool entropy_gradient);
+                     std::span<const Sample> samples, double temperature, bool entropy_gradient);
 
 /// The network's [T, C] of whole samples.
-at::Tensor hidden_of(Network& network, std::span<const engine::Sample> samples);
+at::Tensor hidden_of(Network& network, std::span<const Sample> samples);
 
 }  // namespace rlreplay::aten

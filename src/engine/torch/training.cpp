@@ -5,16 +5,15 @@
 #include <c10/core/GradMode.h>
 
 #include "src/base/error.h"
-#include "src/engine/check_batch.h"
 #include "src/engine/step_events.h"
 #include "src/engine/torch/objective.h"
+#include "src/objective/check_batch.h"
 
 namespace rlreplay::aten {
 namespace {
 
 using engine::Op;
 using engine::Phase;
-using engine::Sample;
 using engine::TokenTerms;
 
 std::vector<float> floats(const at::Tensor& tensor) {
@@ -68,9 +67,8 @@ void emit_scores(const engine::Runtime& run, std::span<const Sample> samples,
 
 /// Forward, objective and backward of some samples; the gradients are added to the leaves'.
 void run_micro_batch(const Training& t, std::span<const Sample> samples,
-                     std::span<const engine::SampleTargets> targets,
-                     std::span<const double> weights, const engine::StepConfig& config,
-                     engine::StepResult& out) {
+                     std::span<const SampleTargets> targets, std::span<const double> weights,
+                     const engine::StepConfig& config, engine::StepResult& out) {
   const bool entropy_gradient = config.objective.entropy_coef != 0;
   const RowScores scores =
       score_rows(t.network, hidden_of(t.network, samples), samples,
@@ -104,7 +102,7 @@ double clip_fraction(std::span<const Sample> samples, std::span<const double> we
 void emit_parameters(const Training& t, Op op, const std::vector<at::Tensor>& tensors) {
   if (t.runtime.sink == nullptr || tensors.front().scalar_type() != at::kFloat) return;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const engine::Parameter& p = t.parameters.list[i];
+    const Parameter& p = t.parameters.list[i];
     const at::Tensor values = tensors[i].detach();
     check(values.is_contiguous(), "a parameter's tensor is stored row by row");
     t.runtime.emit_whole({Phase::kOptimizer, p.layer, op, p.name},
@@ -183,7 +181,7 @@ std::vector<MicroBatch> micro_batches(size_t samples, int64_t size) {
 }
 
 void append_scores(std::span<const Sample> samples, const RowScores& scores,
-                   std::vector<engine::Scores>& out) {
+                   std::vector<Scores>& out) {
   const auto log_prob = floats(scores.log_prob), entropy = floats(scores.entropy);
   int64_t first = 0;
   for (const Sample& s : samples) {
@@ -197,7 +195,7 @@ void append_scores(std::span<const Sample> samples, const RowScores& scores,
 }
 
 engine::StepResult train_step(const Training& t, std::span<const Sample> samples,
-                              std::span<const engine::SampleTargets> targets,
+                              std::span<const SampleTargets> targets,
                               const engine::StepConfig& config) {
   engine::check_batch(config.objective, samples, targets);
   for (const at::Tensor& w : t.state.weights()) w.mutable_grad().reset();  // of a step that failed

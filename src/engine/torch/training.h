@@ -21,13 +21,13 @@ struct MicroBatch {
 std::vector<MicroBatch> micro_batches(size_t samples, int64_t size);
 
 /// Appends the scores of every sample.
-void append_scores(std::span<const engine::Sample> samples, const RowScores& scores,
-                   std::vector<engine::Scores>& out);
+void append_scores(std::span<const Sample> samples, const RowScores& scores,
+                   std::vector<Scores>& out);
 
 /// What a step reads and changes.
 struct Training {
   const engine::Runtime& runtime;
-  const engine::ParameterTable& parameters;
+  const ParameterTable& parameters;
   Network& network;
   FlatState& state;
   int64_t& steps;
@@ -36,8 +36,8 @@ struct Training {
 /// engine::run_step by autograd, clip_grad_norm_'s formula and fused AdamW. In float32 it shows the
 /// sink what both kernel sets have: log-probabilities and entropies, losses, gradients (as floats),
 /// the norm, the clip scale, moments and weights.
-engine::StepResult train_step(const Training& training, std::span<const engine::Sample> samples,
-                              std::span<const engine::SampleTargets> targets,
+engine::StepResult train_step(const Training& training, std::span<const Sample> samples,
+                              std::span<const SampleTargets> targets,
                               const engine::StepConfig& config);
 
 }  // namespace rlreplay::aten

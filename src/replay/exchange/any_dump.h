@@ -7,7 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/temporary_folder.h"
-#include "src/replay/recorded_run.h"
+#include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::replay {
 

@@ -10,9 +10,9 @@
 #include "src/base/counted.h"
 #include "src/base/staged_folder.h"
 #include "src/base/temporary_folder.h"
-#include "src/replay/event_store.h"
 #include "src/replay/exchange/jsonl.h"
-#include "src/replay/imported_samples.h"
+#include "src/replay/record/event_store.h"
+#include "src/replay/record/imported_samples.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -14,7 +14,7 @@
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/slime_train_tree.h"
 #include "src/replay/exchange/slime_tree.h"
-#include "src/replay/step_id.h"
+#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 namespace {

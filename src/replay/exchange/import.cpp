@@ -13,7 +13,6 @@
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
 #include "src/base/counted.h"
-#include "src/replay/content_root.h"
 #include "src/replay/exchange/family_check.h"
 #include "src/replay/exchange/import_policy_loss.h"
 #include "src/replay/exchange/import_rollout.h"
@@ -21,8 +20,9 @@
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/exchange/kept_file.h"
 #include "src/replay/exchange/source_files.h"
-#include "src/replay/imported_samples.h"
-#include "src/replay/provenance.h"
+#include "src/replay/launch/provenance.h"
+#include "src/replay/record/content_root.h"
+#include "src/replay/record/imported_samples.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -371,7 +371,7 @@ class Importer {
   std::map<int64_t, std::set<uint64_t>> with_inputs_;  // by rollout
   PolicyLossRows policy_loss_;
   ImportReport report_;
-  Provenance provenance_{"none"};
+  Provenance provenance_;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "src/replay/exchange/selection.h"
 
 #include "format/partial_read.h"
-#include "src/replay/chosen_ids.h"
+#include "src/replay/record/chosen_ids.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -8,8 +8,8 @@
 #include "src/base/error.h"
 #include "src/base/percentile.h"
 #include "src/base/same_value.h"
-#include "src/engine/objective.h"
-#include "src/replay/recorded_step.h"
+#include "src/objective/objective.h"
+#include "src/replay/record/recorded_step.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -87,7 +87,7 @@ class Meter {
     const bool old = step.old_log_probs.has_value();
     const TokenColumn& train = old ? step.old_log_probs : step.log_probs;
     for (size_t i = 0; i < step.samples.size(); ++i) {
-      const engine::Sample& s = step.samples[i];
+      const Sample& s = step.samples[i];
       const bool both = train && (*train)[i].size() == s.loss_mask.size() &&
                         s.rollout_log_probs.size() == s.loss_mask.size();
       if (!both) {
@@ -105,13 +105,13 @@ class Meter {
   }
 
   /// Empty where they were not recorded.
-  std::vector<int64_t> versions(const RecordedRollout& rollout, const engine::Sample& s) const {
+  std::vector<int64_t> versions(const RecordedRollout& rollout, const Sample& s) const {
     const auto row = rollout.rows.find(s.id);
     if (row == rollout.rows.end() || !rollout.data->versions) return {};
     return versions_of(*rollout.data->versions, row->second, s.prompt_length, s.loss_mask.size());
   }
 
-  void add_sample(const RecordedRollout& rollout, const engine::Sample& s,
+  void add_sample(const RecordedRollout& rollout, const Sample& s,
                   const std::vector<float>& train) {
     const auto length = static_cast<int64_t>(s.loss_mask.size());
     const std::vector<int64_t> written_by = versions(rollout, s);

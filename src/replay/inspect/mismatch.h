@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/replay/recorded_run.h"
+#include "src/replay/record/recorded_run.h"
 
 /// Train against rollout log-probabilities: what guides call forward_logp_max_diff, with its
 /// neighbours. Only tokens with loss mask 1 count; d = train - rollout.

@@ -5,7 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/same_value.h"
-#include "src/replay/rank_scalars.h"
+#include "src/replay/record/rank_scalars.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -58,7 +58,7 @@ Quantity absent(std::string name, Verdict verdict, const std::string& missing = 
 
 int64_t unmasked(const RecordedStep& step) {
   int64_t out = 0;
-  for (const engine::Sample& s : step.samples) out += std::ranges::count(s.loss_mask, uint8_t{1});
+  for (const Sample& s : step.samples) out += std::ranges::count(s.loss_mask, uint8_t{1});
   return out;
 }
 
@@ -294,7 +294,7 @@ std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
   std::vector<ObjectiveStep> out;
   size_t first = 0, tokens = 0;
   for (const RecordedStep& step : rollout.steps) {
-    for (const engine::Sample& s : step.samples) tokens += s.loss_mask.size();
+    for (const Sample& s : step.samples) tokens += s.loss_mask.size();
   }
   const bool pairs = static_cast<int64_t>(tokens) <= kPairTokens;
   for (const RecordedStep& step : rollout.steps) {

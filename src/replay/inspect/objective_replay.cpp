@@ -7,13 +7,11 @@
 #include "format/foreign/context_slices.h"
 #include "src/base/error.h"
 #include "src/base/joined.h"
-#include "src/replay/run_config.h"
+#include "src/replay/options/objective_config.h"
 
 namespace rlreplay::replay {
 namespace {
 
-using engine::Sample;
-using engine::SampleTargets;
 using Columns = std::vector<std::vector<float>>;
 
 /// How far sums of many numbers in binary32 lie from the exact ones, of their size.
@@ -56,7 +54,7 @@ std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
     if (at != trajectories.end()) s.trajectory = at->second;
     if (slime && setting.grouping != Grouping::kRecorded) s.trajectory.reset();
   }
-  const std::vector<size_t> order = engine::by_id(samples);
+  const std::vector<size_t> order = by_id(samples);
   for (size_t place = 0; place < order.size(); ++place) {
     uint64_t& group = samples[order[place]].group;
     if (setting.grouping == Grouping::kWhole) group = 0;
@@ -336,7 +334,7 @@ class Training {
 struct LossInputs {
   std::vector<Sample> samples;
   std::vector<SampleTargets> targets;
-  std::vector<engine::Scores> scores;
+  std::vector<Scores> scores;
   std::vector<bool> known;  // whether the policy's own and old log-probabilities are there
   bool whole = true;        // of every sample, with advantages
 };
@@ -351,7 +349,7 @@ LossInputs loss_inputs(const RecordedStep& step, const TokenColumn& advantages,
     const size_t n = step.samples[i].loss_mask.size();
     in.samples.push_back(slim(step.samples[i]));
     in.samples.back().rollout_log_probs = step.samples[i].rollout_log_probs;
-    engine::Scores& scores = in.scores.emplace_back();
+    Scores& scores = in.scores.emplace_back();
     SampleTargets& targets = in.targets.emplace_back();
     const auto take = [&](const TokenColumn& column, std::vector<float>& to) {
       if (column && (*column)[i].size() == n) to = (*column)[i];
@@ -429,7 +427,7 @@ void add_value_loss(const RecordedStep& step, const TokenColumn& returns,
     return;
   }
   double loss = 0, clipped = 0;
-  for (const size_t i : engine::by_id(step.samples)) {
+  for (const size_t i : by_id(step.samples)) {
     double sample = 0, share = 0;
     for (size_t t = 0; t < step.samples[i].loss_mask.size(); ++t) {
       if (step.samples[i].loss_mask[t] == 0) continue;
@@ -473,7 +471,7 @@ AdvantageValues replay_advantages(const RecordedRollout& rollout, const Objectiv
 LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& step,
                          const ComputedColumns& computed, const ObjectiveSetting& setting) {
   LossValues out;
-  const engine::ObjectiveConfig config = step_config(setting.options).objective;
+  const engine::ObjectiveConfig config = objective_config(setting.options);
   const TokenColumn& advantages = step.advantages ? step.advantages : computed.advantages;
   // Before the rollout's first update the policy is the one that the old ones are of. A trainer
   // that takes the sampler's as old ones keeps those of each step's own forward pass instead.

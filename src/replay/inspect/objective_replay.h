@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "src/engine/losses.h"
+#include "src/objective/losses.h"
 #include "src/replay/inspect/objective_setting.h"
-#include "src/replay/recorded_step.h"
+#include "src/replay/record/recorded_step.h"
 
 /// The objective of recorded steps, computed again by the engine from recorded log-probabilities:
 /// no model is needed.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/replay/options.h"
+#include "src/replay/options/options.h"
 
 /// With what an objective is computed again: a run's options, and what frameworks decide without an
 /// option.

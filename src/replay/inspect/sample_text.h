@@ -4,7 +4,7 @@
 #include <string>
 
 #include "format/dump_reader.h"
-#include "src/replay/exchange/show_dump.h"
+#include "src/replay/inspect/show_dump.h"
 #include "src/task/tokenizer.h"
 
 namespace rlreplay::replay {

@@ -10,11 +10,11 @@
 #include "src/base/json_value.h"
 #include "src/base/nearest.h"
 #include "src/base/text_table.h"
-#include "src/engine/event_name.h"
-#include "src/engine/event_rows.h"
-#include "src/replay/chosen_ids.h"
-#include "src/replay/event_difference.h"
-#include "src/replay/event_store.h"
+#include "src/events/name.h"
+#include "src/events/rows.h"
+#include "src/replay/compare/event_difference.h"
+#include "src/replay/record/chosen_ids.h"
+#include "src/replay/record/event_store.h"
 
 namespace rlreplay::replay {
 namespace {

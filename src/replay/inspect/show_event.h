@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "src/replay/recorded_run.h"
+#include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::replay {
 

@@ -5,14 +5,14 @@
 
 #include "src/base/error.h"
 #include "src/base/text_table.h"
-#include "src/replay/demo.h"
-#include "src/replay/models.h"
+#include "src/task/demo.h"
+#include "src/task/find_tokenizer.h"
 
 namespace rlreplay::replay {
 namespace {
 
 std::optional<Tokenizer> read(const std::string& model) {
-  if (model == kDemo) return open_demo()->tokenizer();
+  if (model == kDemo) return demo_tokenizer();
   const std::string path = model + "/tokenizer.json";
   std::error_code absent;  // also where a recorded path can be none
   if (!std::filesystem::exists(path, absent)) return std::nullopt;

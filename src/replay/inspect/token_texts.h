@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "src/replay/recorded_run.h"
+#include "src/replay/record/recorded_run.h"
 #include "src/task/tokenizer.h"
 
 namespace rlreplay::replay {

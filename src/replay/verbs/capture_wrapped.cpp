@@ -8,10 +8,10 @@
 #include "src/base/error.h"
 #include "src/base/foreground.h"
 #include "src/base/shell_word.h"
-#include "src/replay/content_root.h"
 #include "src/replay/exchange/import.h"
 #include "src/replay/exchange/source_files.h"
-#include "src/replay/launch.h"
+#include "src/replay/launch/launch.h"
+#include "src/replay/record/content_root.h"
 #include "src/replay/verbs/end_on_signal.h"
 
 namespace rlreplay::replay {

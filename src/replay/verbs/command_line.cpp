@@ -4,7 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/base/nearest.h"
-#include "src/replay/launch_flags.h"
+#include "src/replay/launch/launch_flags.h"
 #include "src/replay/verbs/help.h"
 
 namespace rlreplay::replay {

@@ -5,8 +5,9 @@
 #include <iostream>
 
 #include "src/base/shell_word.h"
+#include "src/replay/compare/diff_report.h"
 #include "src/replay/exchange/any_dump.h"
-#include "src/replay/exchange/diff_report.h"
+#include "src/replay/verbs/engine_half.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -66,7 +67,7 @@ Error named(const AnyDump& a, const AnyDump& b, const Error& error) {
 DumpsDifference compare(const DiffArguments& arguments) {
   const AnyDump a(arguments.a), b(arguments.b);
   try {
-    return compare_dumps(a.run(), b.run(), options_of(arguments));
+    return compare_dumps(a.run(), b.run(), options_of(arguments), element_finder());
   } catch (const Error& error) {
     throw named(a, b, error);
   }

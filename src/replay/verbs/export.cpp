@@ -6,7 +6,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
-#include "src/replay/record_state.h"
+#include "src/replay/record/record_state.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {

@@ -1,4 +1,4 @@
-#include "src/replay/golden.h"
+#include "src/replay/rerun/golden.h"
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -9,7 +9,7 @@
 #include "src/base/atomic_file.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
-#include "src/replay/config_file.h"
+#include "src/replay/options/config_file.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
 

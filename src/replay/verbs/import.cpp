@@ -9,7 +9,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/shell_word.h"
-#include "src/replay/content_root.h"
+#include "src/replay/record/content_root.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {

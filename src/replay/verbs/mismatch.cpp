@@ -9,7 +9,7 @@
 #include "src/replay/inspect/mismatch_plot.h"
 #include "src/replay/inspect/mismatch_report.h"
 #include "src/replay/inspect/token_texts.h"
-#include "src/replay/record_state.h"
+#include "src/replay/record/record_state.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {

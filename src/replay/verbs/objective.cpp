@@ -9,12 +9,13 @@
 #include "src/base/error.h"
 #include "src/base/joined.h"
 #include "src/base/shell_word.h"
-#include "src/replay/config_file.h"
-#include "src/replay/dump_meta.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/inspect/objective_report.h"
-#include "src/replay/record_state.h"
-#include "src/replay/replay.h"
+#include "src/replay/options/config_file.h"
+#include "src/replay/record/dump_meta.h"
+#include "src/replay/record/record_state.h"
+#include "src/replay/record/recorded_step.h"
+#include "src/replay/record/step_range.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
 
@@ -56,19 +57,15 @@ RunOptions resolve_options(const ObjectiveArguments& arguments, const RecordedRu
 }
 
 /// `--steps A..B`.
-ReplayPlan plan_of(const ObjectiveArguments& arguments, const RecordedRun& record) {
-  ReplayPlan plan;
-  if (!arguments.steps.empty()) parse_steps(arguments.steps, record.steps(), plan);
-  check_steps(plan, record.steps().size(), record.path());
-  return plan;
+StepRange steps_of(const ObjectiveArguments& arguments, const RecordedRun& record) {
+  const StepRange range = parse_steps(arguments.steps, record.steps());
+  check_steps(range, record.steps().size(), record.path());
+  return range;
 }
 
 /// Those among the chosen ones.
-void keep_chosen(const ReplayPlan& plan, int64_t& place, std::vector<ObjectiveStep>& steps) {
-  std::erase_if(steps, [&](const ObjectiveStep&) {
-    const int64_t at = place++;
-    return at < plan.first || at > plan.last;
-  });
+void keep_chosen(const StepRange& range, int64_t& place, std::vector<ObjectiveStep>& steps) {
+  std::erase_if(steps, [&](const ObjectiveStep&) { return !range.holds(place++); });
 }
 
 /// What is recorded and lacks an input, each name once.
@@ -86,9 +83,9 @@ std::string not_computable(const std::vector<ObjectiveStep>& steps) {
 }
 
 /// Rollouts in slime's sense: samples, or trajectories where those are what was recorded.
-int64_t count_trajectories(std::span<const engine::Sample> samples) {
+int64_t count_trajectories(std::span<const Sample> samples) {
   std::set<std::pair<bool, uint64_t>> out;
-  for (const engine::Sample& s : samples) {
+  for (const Sample& s : samples) {
     out.emplace(s.trajectory.has_value(), s.trajectory.value_or(s.id));
   }
   return std::ssize(out);
@@ -177,7 +174,7 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
   if (record.steps().empty()) {
     throw Error(ErrorCode::kIncomplete, "the dump holds no training steps", arguments.from);
   }
-  const ReplayPlan plan = plan_of(arguments, record);
+  const StepRange range = steps_of(arguments, record);
   std::vector<ObjectiveStep> all;
   int64_t place = 0;
   std::string other;
@@ -187,7 +184,7 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
     if (other.empty() && !source.empty())
       other = contradiction(arguments.flags, options.setting.options, rollout);
     auto steps = check_objective(rollout, options);
-    keep_chosen(plan, place, steps);
+    keep_chosen(range, place, steps);
     for (ObjectiveStep& step : steps) {
       if (arguments.json) std::cout << objective_json(step) << std::endl;
       all.push_back(std::move(step));

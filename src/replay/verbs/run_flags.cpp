@@ -8,10 +8,9 @@
 #include "src/base/error.h"
 #include "src/base/redact.h"
 #include "src/base/shell_word.h"
-#include "src/replay/config_file.h"
-#include "src/replay/demo.h"
-#include "src/replay/models.h"
-#include "src/replay/recorded_command.h"
+#include "src/replay/launch/recorded_command.h"
+#include "src/replay/options/config_file.h"
+#include "src/task/find_tokenizer.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "src/replay/launch_flags.h"
-#include "src/replay/options.h"
-#include "src/replay/replay_options.h"
+#include "src/replay/launch/launch_flags.h"
+#include "src/replay/options/options.h"
+#include "src/replay/options/replay_options.h"
 
 namespace rlreplay::replay {
 

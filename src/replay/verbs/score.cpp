@@ -4,12 +4,13 @@
 #include <iostream>
 
 #include "src/base/error.h"
+#include "src/base/error_place.h"
 #include "src/base/json_line.h"
+#include "src/base/json_lines.h"
 #include "src/engine/backend.h"
-#include "src/replay/error_place.h"
-#include "src/replay/machine.h"
-#include "src/replay/models.h"
-#include "src/replay/run_config.h"
+#include "src/replay/run/machine.h"
+#include "src/replay/run/run_config.h"
+#include "src/replay/source/models.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -30,8 +31,8 @@ std::string floats_json(std::span<const float> values) {
   return out + "]";
 }
 
-engine::Sample read_sample(const JsonValue& root) {
-  engine::Sample sample;
+Sample read_sample(const JsonValue& root) {
+  Sample sample;
   const JsonValue tokens = root["tokens"];
   if (tokens.size() == 0) throw tokens.error("a sequence needs at least one token");
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -50,14 +51,14 @@ int score(const ScoreArguments& arguments) {
   const auto backend = engine::make_backend(
       arguments.options.kernels, machine.runtime(),
       {.model = source->config(), .rope = rope(arguments.options), .training = false});
-  backend->write_state(0, [&](const engine::StateSpans<float>& state) {
+  backend->write_state(0, [&](const StateSpans<float>& state) {
     source->load(machine.runtime(), backend->parameters(), state.weights);
   });
   const auto temperature = static_cast<float>(arguments.options.rollout_temperature);
   JsonLines lines = open_lines(arguments.tokens);
   while (const auto line = lines.next()) {
-    const engine::Sample sample = read_sample(line->root());
-    const engine::Scores scores = with_place(line->where(), [&] {
+    const Sample sample = read_sample(line->root());
+    const Scores scores = with_place(line->where(), [&] {
       return backend->score({&sample, 1}, temperature, /*micro_batch_samples=*/0).front();
     });
     std::cout << JsonLine()

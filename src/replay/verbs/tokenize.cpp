@@ -4,8 +4,8 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_lines.h"
-#include "src/replay/models.h"
 #include "src/replay/verbs/verb.h"
+#include "src/task/find_tokenizer.h"
 
 namespace rlreplay::replay {
 namespace {

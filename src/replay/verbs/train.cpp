@@ -10,19 +10,19 @@
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
 #include "src/base/shell_word.h"
-#include "src/replay/config_file.h"
-#include "src/replay/difference_report.h"
+#include "src/replay/capture/recorder.h"
+#include "src/replay/compare/difference_report.h"
 #include "src/replay/exchange/any_dump.h"
-#include "src/replay/machine.h"
-#include "src/replay/models.h"
-#include "src/replay/recomputed_difference.h"
-#include "src/replay/record_state.h"
-#include "src/replay/recorded_step.h"
-#include "src/replay/recorder.h"
-#include "src/replay/replay.h"
-#include "src/replay/replay_report.h"
-#include "src/replay/save_place.h"
-#include "src/replay/step_report.h"
+#include "src/replay/options/config_file.h"
+#include "src/replay/options/save_place.h"
+#include "src/replay/record/record_state.h"
+#include "src/replay/record/recorded_step.h"
+#include "src/replay/rerun/recomputed_difference.h"
+#include "src/replay/rerun/replay.h"
+#include "src/replay/rerun/replay_report.h"
+#include "src/replay/run/machine.h"
+#include "src/replay/run/step_report.h"
+#include "src/replay/source/models.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -49,7 +49,7 @@ int train_on_policy(const TrainArguments& arguments) {
 
 ReplayPlan replay_plan(const TrainArguments& arguments, const RecordedRun& record) {
   ReplayPlan plan;
-  if (!arguments.steps.empty()) parse_steps(arguments.steps, record.steps(), plan);
+  plan.steps = parse_steps(arguments.steps, record.steps());
   plan.each_step = arguments.each_step;
   plan.stop_at_first = arguments.stop_at_first;
   if (!arguments.inject.empty()) plan.injection = parse_injection(arguments.inject);
@@ -110,7 +110,7 @@ class ReplayPrinter {
   void explain(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
                ReportOptions& report) {
     if (arguments_.all) report.length = ReportLength::kAll;
-    report.causes = replay_causes(record, options);
+    report.causes = replay_causes(record, options, computing(options));
     if (!lacks_element(first_->difference)) return;
     const RunOptions recorded = record.config().options;
     if (override_lines(recorded, options, ReplayKind::kTraining).empty() && !plan.injection) {
@@ -118,7 +118,8 @@ class ReplayPrinter {
       return;
     }
     DifferenceSide as_recorded{record, recorded};
-    as_recorded.plan.first = std::ranges::find(record.steps(), first_id()) - record.steps().begin();
+    as_recorded.plan.steps.first =
+        std::ranges::find(record.steps(), first_id()) - record.steps().begin();
     auto finer = recompute_difference(as_recorded, {record, options, plan, false}, first_id());
     report.note = std::move(finer.note);
     if (finer.step) first_->difference = std::move(*finer.step);
@@ -177,8 +178,8 @@ void check_output(const TrainArguments& arguments) {
 /// Before the first step: that each has its state.
 void check_states(const RecordedRun& record, const ReplayPlan& plan) {
   const std::vector<StepId>& steps = record.steps();
-  const auto end = std::min<int64_t>(static_cast<int64_t>(steps.size()) - 1, plan.last);
-  for (int64_t i = plan.first; plan.each_step && i <= end; ++i) {
+  const auto end = std::min<int64_t>(static_cast<int64_t>(steps.size()) - 1, plan.steps.last);
+  for (int64_t i = plan.steps.first; plan.each_step && i <= end; ++i) {
     const StepId& step = steps[static_cast<size_t>(i)];
     if (record.has_state(step)) continue;
     throw Error(

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "src/replay/digesting.h"
-#include "src/replay/recorded_run.h"
-#include "src/replay/step_report.h"
+#include "src/replay/capture/digesting.h"
+#include "src/replay/record/recorded_run.h"
+#include "src/replay/run/step_report.h"
 #include "src/replay/verbs/run_flags.h"
 
 /// What the ways of `rlreplay train` share.

@@ -5,14 +5,14 @@
 #include "src/base/error.h"
 #include "src/base/shortest.h"
 #include "src/base/wrap.h"
-#include "src/replay/config_file.h"
-#include "src/replay/imported_replay.h"
-#include "src/replay/imported_samples.h"
-#include "src/replay/machine.h"
-#include "src/replay/models.h"
-#include "src/replay/record_state.h"
-#include "src/replay/referee.h"
-#include "src/replay/replay_report.h"
+#include "src/replay/options/config_file.h"
+#include "src/replay/record/imported_samples.h"
+#include "src/replay/record/record_state.h"
+#include "src/replay/referee/referee.h"
+#include "src/replay/rerun/imported_replay.h"
+#include "src/replay/rerun/replay_report.h"
+#include "src/replay/run/machine.h"
+#include "src/replay/source/models.h"
 #include "src/replay/verbs/train.h"
 
 namespace rlreplay::replay {
@@ -33,8 +33,8 @@ class ImportedPrinter : public Printer {
  public:
   using Printer::Printing;
 
-  void step(StepOutcome& outcome, std::span<const engine::Sample> samples,
-            std::span<const engine::SampleTargets> targets) override {
+  void step(StepOutcome& outcome, std::span<const Sample> samples,
+            std::span<const SampleTargets> targets) override {
     Printer::step(outcome, samples, targets);
     const RecordedInputs& r = *outcome.recorded;
     total_.samples += r.samples;
@@ -145,12 +145,12 @@ int train_imported(const TrainArguments& arguments, const RecordedRun& record,
     options.steps = static_cast<int64_t>(record.steps().size());
   }
   ReplayPlan plan;
-  if (!arguments.steps.empty()) parse_steps(arguments.steps, record.steps(), plan);
+  plan.steps = parse_steps(arguments.steps, record.steps());
   Machine machine(options);
   const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
   const Workload workload = imported_workload(record, options, plan);
   Trainer trainer(machine.runtime(), options, *model, workload);
-  if (plan.first > 0) {
+  if (plan.steps.first > 0) {
     std::cerr << "rlreplay: the dump holds no weights: those of --model are taken as before the "
                  "first step of --steps "
               << arguments.steps << '\n';

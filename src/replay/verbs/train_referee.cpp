@@ -4,16 +4,16 @@
 
 #include "src/base/available_memory.h"
 #include "src/base/error.h"
+#include "src/base/error_place.h"
 #include "src/base/progress.h"
 #include "src/base/shell_word.h"
-#include "src/replay/config_file.h"
-#include "src/replay/error_place.h"
-#include "src/replay/imported_samples.h"
-#include "src/replay/machine.h"
-#include "src/replay/models.h"
-#include "src/replay/referee_report.h"
-#include "src/replay/replay.h"
-#include "src/replay/run_config.h"
+#include "src/replay/options/config_file.h"
+#include "src/replay/record/imported_samples.h"
+#include "src/replay/referee/referee_report.h"
+#include "src/replay/rerun/replay.h"
+#include "src/replay/run/machine.h"
+#include "src/replay/run/run_config.h"
+#include "src/replay/source/models.h"
 #include "src/replay/verbs/train.h"
 
 namespace rlreplay::replay {
@@ -21,10 +21,7 @@ namespace {
 
 RefereeSelection selection_of(const TrainArguments& arguments, const RecordedRun& record) {
   RefereeSelection out;
-  ReplayPlan plan;
-  if (!arguments.steps.empty()) parse_steps(arguments.steps, record.steps(), plan);
-  out.first = plan.first;
-  out.last = plan.last;
+  out.steps = parse_steps(arguments.steps, record.steps());
   const auto set = [](const std::vector<uint64_t>& ids) {
     return std::set<uint64_t>(ids.begin(), ids.end());
   };
@@ -52,8 +49,8 @@ void check_imported(const RunOptions& options, const RecordedRun& record,
     check_inputs(record, given.rollouts[first],
                  std::span(given.samples).subspan(first, end - first));
   }
-  const bool any = std::ranges::any_of(
-      given.samples, [](const engine::Sample& s) { return s.nuclei.has_value(); });
+  const bool any =
+      std::ranges::any_of(given.samples, [](const Sample& s) { return s.nuclei.has_value(); });
   if (any || needs_nuclei(options)) check_nuclei(given.samples, record.path());
 }
 

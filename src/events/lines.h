@@ -1,0 +1,12 @@
+#pragma once
+
+#include <vector>
+
+#include "src/events/table.h"
+
+namespace rlreplay::engine {
+
+/// The lines of event_table(), built anew.
+std::vector<EventSpec> make_event_lines();
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "src/events/events.h"
+
+namespace rlreplay::engine {
+
+/// An event of one step. What a rollout emits belongs to its first step.
+struct StepEvent {
+  int64_t rollout_id = 0;
+  int64_t step_id = 0;
+  Event event;
+
+  friend bool operator==(const StepEvent&, const StepEvent&) = default;
+};
+
+/// `PHASE/LAYER/OP/TENSOR`, LAYER `-` where there is none.
+std::string to_string(const Event& event);
+/// `ROLLOUT.STEP/PHASE/LAYER/OP/TENSOR`: `3.0/backward/1/down/dx`.
+std::string to_string(const StepEvent& event);
+
+/// The name of what an event holds, as its digest takes it (docs/numerics.md section 8): that of a
+/// parameter; for moments `exp_avg/` and `exp_avg_sq/` before it; else `LAYER/OP/TENSOR`, so that a
+/// row of a rollout has the digest of the same row of the training forward.
+std::string digest_name(const Event& event);
+
+/// Errors: kUsage with what is wrong and what would be right.
+Event parse_event(std::string_view text);
+StepEvent parse_step_event(std::string_view text);
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,281 @@
+#include "src/objective/advantage.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+
+#include "src/base/error.h"
+
+namespace rlreplay::engine {
+namespace {
+
+[[noreturn]] void refuse(const Sample& s, const std::string& what) {
+  throw Error(ErrorCode::kUsage, "sample " + std::to_string(s.id) + " " + what);
+}
+
+/// The sum of term(x) over the unmasked tokens: a chain a sample, then one over samples by id.
+template <class Term>
+double sum_unmasked(std::span<const Sample> samples, const TokenValues& values, const Term& term) {
+  double total = 0;
+  for (const size_t i : by_id(samples)) {
+    double sample = 0;
+    for (size_t t = 0; t < values[i].size(); ++t) {
+      if (samples[i].loss_mask[t] != 0) sample += term(values[i][t]);
+    }
+    total += sample;
+  }
+  return total;
+}
+
+/// Rewards that count in one group, and the samples that each is the reward of.
+struct Group {
+  std::vector<double> rewards;
+  std::vector<std::vector<size_t>> owners;
+};
+
+/// By ascending ids. Under Miles the samples of a trajectory share one reward.
+/// Whether a trajectory has several samples. slime's are then more than its options announce, and
+/// it takes them for one group.
+bool has_compact(std::span<const Sample> samples) {
+  std::set<std::pair<bool, uint64_t>> seen;
+  return std::ranges::any_of(
+      samples, [&](const Sample& s) { return !seen.insert(trajectory_of(s)).second; });
+}
+
+std::vector<Group> groups_of(Dialect dialect, std::span<const Sample> samples) {
+  const bool whole = dialect == Dialect::kSlime && has_compact(samples);
+  std::map<uint64_t, Group> groups;
+  std::map<std::pair<uint64_t, std::pair<bool, uint64_t>>, size_t> places;
+  for (const size_t i : by_id(samples)) {
+    const Sample& s = samples[i];
+    Group& group = groups[whole ? 0 : s.group];
+    if (dialect == Dialect::kMiles && s.trajectory) {
+      const auto [at, fresh] =
+          places.try_emplace({s.group, trajectory_of(s)}, group.rewards.size());
+      if (!fresh) {
+        if (group.rewards[at->second] != s.reward) {
+          refuse(s,
+                 "has another reward than the others of its trajectory: under --dialect miles "
+                 "they share one");
+        }
+        group.owners[at->second].push_back(i);
+        continue;
+      }
+    }
+    group.rewards.push_back(s.reward);
+    group.owners.push_back({i});
+  }
+  std::vector<Group> out;
+  for (auto& [id, group] : groups) out.push_back(std::move(group));
+  return out;
+}
+
+/// Rewards less their mean, over their deviation where the configuration asks for it.
+void shape(const AdvantageConfig& config, std::vector<double>& rewards) {
+  const double n = static_cast<double>(rewards.size()), first = rewards[0];
+  double sum = 0, square = 0;
+  for (const double r : rewards) sum += r - first;
+  const double mean = first + sum / n;
+  for (double& r : rewards) {
+    r = r - mean;
+    square += r * r;
+  }
+  if (config.estimator != Estimator::kGrpo || !config.normalize_std) return;
+  // Of one sample torch's deviation is NaN, and slime's advantage with it; Miles skips it.
+  const double deviation = std::sqrt(square / (n - 1));
+  if (config.dialect == Dialect::kMiles && (rewards.size() == 1 || deviation == 0)) return;
+  for (double& r : rewards) r /= deviation + 1e-6;
+}
+
+void need(const Sample& s, const std::vector<float>& column, const std::string& what) {
+  const auto n = static_cast<size_t>(s.response_length());
+  if (column.size() == n) return;
+  refuse(s, "has " + std::to_string(n) + " response tokens and " + std::to_string(column.size()) +
+                " values of " + what);
+}
+
+void check_columns(const AdvantageConfig& config, const Sample& s, const SampleTargets& t) {
+  if (s.loss_mask.size() != static_cast<size_t>(s.response_length())) {
+    refuse(s, "has a mask of another length than its response");
+  }
+  if (config.reads_kl()) {
+    need(s, t.old_log_probs, "the old log-probability (--kl-coef reads it)");
+    need(s, t.ref_log_probs, "the reference log-probability (--kl-coef reads it)");
+  }
+  if (config.estimator == Estimator::kPpo) {
+    need(s, t.values, "the critic (--advantage-estimator ppo reads recorded ones)");
+  }
+  if (config.opd_kl_coef && t.reverse_kl.empty()) {
+    need(s, t.old_log_probs, "the old log-probability (--use-opd reads it)");
+    need(s, t.teacher_log_probs, "the teacher's log-probability (--use-opd reads recorded ones)");
+  } else if (config.opd_kl_coef) {
+    need(s, t.reverse_kl, "the reverse KL (--use-opd reads it)");
+  }
+}
+
+/// What each token's reward is charged with; zeros without a coefficient.
+std::vector<double> kl_penalties(const AdvantageConfig& config, const Sample& s,
+                                 const SampleTargets& t) {
+  std::vector<double> out(s.loss_mask.size());
+  for (size_t k = 0; config.reads_kl() && k < out.size(); ++k) {
+    const Kl kl =
+        kl_estimate(config.kl_type, config.dialect, t.old_log_probs[k], t.ref_log_probs[k]);
+    out[k] = config.kl_coef * kl.value;
+  }
+  return out;
+}
+
+/// REINFORCE++: the reward at the last unmasked token, and all later ones discounted. slime charges
+/// no KL for masked tokens.
+std::vector<double> discounted(const AdvantageConfig& config, const Sample& s, double reward,
+                               std::vector<double> penalties) {
+  const auto last = std::find(s.loss_mask.rbegin(), s.loss_mask.rend(), uint8_t{1});
+  if (last == s.loss_mask.rend()) {
+    refuse(s,
+           "is masked throughout: --advantage-estimator reinforce_plus_plus has no token to give "
+           "its reward to");
+  }
+  const auto end = static_cast<size_t>(s.loss_mask.rend() - last) - 1;
+  double next = 0;
+  for (size_t t = penalties.size(); t-- > 0;) {
+    const bool charged = config.dialect == Dialect::kMiles || s.loss_mask[t] != 0;
+    double gain = charged ? -penalties[t] : 0;
+    if (t == end) gain += reward;
+    next = gain + config.gamma * next;
+    penalties[t] = next;
+  }
+  return penalties;
+}
+
+/// Generalized advantage estimation. slime takes every token for a step of the process and gives
+/// the reward to the last one, Miles leaves masked ones out.
+std::vector<double> gae(const AdvantageConfig& config, const Sample& s, double reward,
+                        const SampleTargets& t, const std::vector<double>& penalties) {
+  std::vector<double> out(penalties.size());
+  double next_value = 0, advantage = 0;
+  bool rewarded = false;
+  for (size_t k = out.size(); k-- > 0;) {
+    if (config.dialect == Dialect::kMiles && s.loss_mask[k] == 0) continue;
+    double gain = -penalties[k];
+    if (!rewarded) gain += reward;
+    rewarded = true;
+    const auto value = static_cast<double>(t.values[k]);
+    const double delta = (gain + config.gamma * next_value) - value;
+    advantage = delta + (config.gamma * config.lambda) * advantage;
+    next_value = value;
+    out[k] = advantage;
+  }
+  return out;
+}
+
+/// Of one sample, before whitening: returns, and advantages.
+void add_returns(const AdvantageConfig& config, const Sample& s, double reward,
+                 const SampleTargets& t, Returns& out) {
+  std::vector<double> values = kl_penalties(config, s, t), returns;
+  switch (config.estimator) {
+    case Estimator::kReinforcePlusPlus:
+      values = discounted(config, s, reward, std::move(values));
+      break;
+    case Estimator::kPpo:
+      values = gae(config, s, reward, t, values);
+      for (size_t k = 0; k < values.size(); ++k) {
+        const bool left_out = config.dialect == Dialect::kMiles && s.loss_mask[k] == 0;
+        returns.push_back(left_out ? 0 : values[k] + static_cast<double>(t.values[k]));
+      }
+      break;
+    default:
+      for (double& x : values) x = reward - x;
+  }
+  if (config.estimator != Estimator::kPpo) returns = values;
+  for (size_t k = 0; config.opd_kl_coef && k < values.size(); ++k) {
+    const double reverse = t.reverse_kl.empty() ? static_cast<double>(t.old_log_probs[k]) -
+                                                      static_cast<double>(t.teacher_log_probs[k])
+                                                : static_cast<double>(t.reverse_kl[k]);
+    values[k] -= *config.opd_kl_coef * reverse;
+  }
+  // The baseline's returns are one with its advantages: both frameworks charge them too.
+  if (config.estimator == Estimator::kReinforcePlusPlusBaseline) returns = values;
+  out.returns.push_back(std::move(returns));
+  out.advantages.push_back(std::move(values));
+}
+
+float finite_advantage(const Sample& sample, double x) {
+  const auto rounded = static_cast<float>(x);
+  if (std::isfinite(rounded)) return rounded;
+  throw Error(ErrorCode::kUsage,
+              "the advantage of sample " + std::to_string(sample.id) +
+                  " is not finite: its group has one member, or its KL against the reference is "
+                  "not a number; use at least two samples a prompt or switch the "
+                  "deviation off (--disable-grpo-std-normalization)");
+}
+
+}  // namespace
+
+std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<const Sample> samples) {
+  std::vector<double> out;
+  for (const Sample& s : samples) out.push_back(s.reward);
+  const bool grouped = config.estimator == Estimator::kGrpo ||
+                       config.estimator == Estimator::kReinforcePlusPlusBaseline;
+  if (!config.normalize_rewards || !grouped) return out;
+  for (Group& group : groups_of(config.dialect, samples)) {
+    shape(config, group.rewards);
+    for (size_t k = 0; k < group.rewards.size(); ++k) {
+      for (const size_t i : group.owners[k]) out[i] = group.rewards[k];
+    }
+  }
+  return out;
+}
+
+Returns compute_returns(const AdvantageConfig& config, std::span<const Sample> samples,
+                        std::span<const double> rewards, std::span<const SampleTargets> targets) {
+  Returns out;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    check_columns(config, samples[i], targets[i]);
+    add_returns(config, samples[i], rewards[i], targets[i], out);
+  }
+  return out;
+}
+
+void whiten(std::span<const Sample> samples, TokenValues& values) {
+  const double n = sum_unmasked(samples, values, [](double) { return 1.0; });
+  if (n == 0) {
+    throw Error(ErrorCode::kUsage,
+                "advantages cannot be normalized: every response token of the batch is masked");
+  }
+  // A value of the batch as origin: equal values are then exactly their mean.
+  double origin = 0;
+  sum_unmasked(samples, values, [&](double x) { return origin = x; });
+  const double mean =
+      origin + sum_unmasked(samples, values, [&](double x) { return x - origin; }) / n;
+  const double square =
+      sum_unmasked(samples, values, [&](double x) { return (x - mean) * (x - mean); });
+  const double scale = 1 / std::sqrt(square / std::max(1.0, n - 1) + 1e-8);
+  for (auto& sample : values) {
+    for (double& x : sample) x = (x - mean) * scale;
+  }
+}
+
+void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
+                    std::span<SampleTargets> targets) {
+  for (const Sample& s : samples) {
+    if (std::isfinite(static_cast<float>(s.reward))) continue;
+    throw Error(ErrorCode::kUsage, "the reward of sample " + std::to_string(s.id) +
+                                       " is not a finite binary32 number");
+  }
+  set_advantages(config, samples, shaped_rewards(config, samples), targets);
+}
+
+void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
+                    std::span<const double> rewards, std::span<SampleTargets> targets) {
+  TokenValues values = compute_returns(config, samples, rewards, targets).advantages;
+  if (config.normalize_advantages) whiten(samples, values);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    auto& out = targets[i].advantages;
+    out.clear();
+    for (double x : values[i]) out.push_back(finite_advantage(samples[i], x));
+  }
+}
+
+}  // namespace rlreplay::engine

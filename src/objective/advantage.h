@@ -1,0 +1,74 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "src/base/sample.h"
+#include "src/objective/objective.h"
+
+/// From rewards to per-token advantages, in binary64 on the host.
+namespace rlreplay::engine {
+
+enum class Estimator {
+  kGrpo,  // GSPO's and CISPO's too: they differ in the policy loss alone
+  kReinforcePlusPlus,
+  kReinforcePlusPlusBaseline,
+  kPpo,
+  kPolicyGradient
+};
+
+struct AdvantageConfig {
+  Estimator estimator = Estimator::kGrpo;
+  Dialect dialect = Dialect::kSlime;
+  bool normalize_rewards = true;      // subtract the group's mean
+  bool normalize_std = true;          // and, for GRPO, divide by its deviation (ddof 1) + 1e-6
+  bool normalize_advantages = false;  // whiten over the batch's unmasked tokens
+  double kl_coef = 0;                 // KL against the reference in the reward; not read by GRPO
+  KlType kl_type = KlType::kK1;
+  double gamma = 1;  // discount, of REINFORCE++ and GAE
+  double lambda = 1;
+  std::optional<double> opd_kl_coef;  // on-policy distillation
+
+  /// Whether the reward is charged with a KL.
+  bool reads_kl() const { return kl_coef != 0 && estimator != Estimator::kGrpo; }
+};
+
+/// The reward of each sample as its advantage begins: less the group's mean and over its deviation
+/// where the configuration asks for them. Under Miles a trajectory's samples share one reward,
+/// which counts once; slime takes all samples for one group where a trajectory has several. Order:
+/// chains over a group's samples (trajectories, by their first samples) by ascending id; the mean
+/// is the first reward plus the mean distance from it, so that equal rewards give exactly 0.
+/// Errors: kUsage where Miles' samples of one trajectory have several rewards.
+std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<const Sample> samples);
+
+/// A value for each response token of each sample.
+using TokenValues = std::vector<std::vector<double>>;
+
+/// From shaped rewards to returns, and to advantages before whitening. Numbers that are not finite
+/// are passed on.
+/// Order: REINFORCE++ and GAE are chains from a sample's last token to its first.
+/// Errors: kUsage where a column that the configuration reads is missing, and for REINFORCE++ where
+/// a sample is masked throughout.
+struct Returns {
+  TokenValues returns, advantages;
+};
+Returns compute_returns(const AdvantageConfig& config, std::span<const Sample> samples,
+                        std::span<const double> rewards, std::span<const SampleTargets> targets);
+
+/// Values less the unmasked ones' mean, over their deviation (ddof 1; one token alone: ddof 0).
+/// Order: chains in binary64 over samples by ascending id, tokens ascending; the mean is the first
+/// value plus the mean distance from it. Errors: kUsage where every token is masked.
+void whiten(std::span<const Sample> samples, TokenValues& values);
+
+/// Sets targets[i].advantages from shaped rewards; the other targets are read where the
+/// configuration asks for them. Each advantage is rounded to binary32 once.
+/// Errors: those of the functions above; kUsage for an advantage that is not finite (a group of one
+/// under slime's deviation).
+void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
+                    std::span<const double> rewards, std::span<SampleTargets> targets);
+
+/// The same from the samples' rewards. Errors: kUsage for one that is not finite, too.
+void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
+                    std::span<SampleTargets> targets);
+
+}  // namespace rlreplay::engine

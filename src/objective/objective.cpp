@@ -1,0 +1,240 @@
+#include "src/objective/objective.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "kernels/binary64.h"
+
+namespace rlreplay::engine {
+namespace {
+
+namespace binary64 = kernels::binary64;
+
+constexpr double kMilesLimit = 20;
+constexpr double kLowVarLimit = 10;
+
+double difference(float a, float b) { return static_cast<double>(a) - static_cast<double>(b); }
+
+/// A value and whether it moves with its argument.
+struct Clamped {
+  double value;
+  bool inside;
+};
+
+Clamped clamp(double x, double low, double high) {
+  if (x < low) return {low, false};
+  if (x > high) return {high, false};
+  return {x, true};
+}
+
+/// Miles takes a log-ratio that is not finite as 0, and bounds the others.
+Clamped log_ratio(Dialect dialect, double d, bool masked) {
+  if (dialect == Dialect::kSlime) return {d, true};
+  if (masked || !std::isfinite(d)) return {0, false};
+  return clamp(d, -kMilesLimit, kMilesLimit);
+}
+
+Clamped log_ratio(const ObjectiveConfig& config, const TokenInput& t, const SequenceTerms& s) {
+  const bool whole = config.policy_loss == PolicyLoss::kSequence;
+  return log_ratio(config.dialect, whole ? s.log_ratio : difference(t.log_prob, t.old_log_prob),
+                   t.masked);
+}
+
+/// The policy term and its derivative by the log-probability, or by GSPO's log-ratio.
+struct Policy {
+  double ratio;
+  double value;
+  double derivative;
+  bool clipped;
+};
+
+Policy clipped_policy(const ObjectiveConfig& config, Clamped log_ratio, double advantage) {
+  const double ratio = binary64::exp(log_ratio.value);
+  const Clamped bounded = clamp(ratio, 1 - config.eps_clip, 1 + config.eps_clip_high);
+  const double free = -(ratio * advantage);
+  const double held = -(bounded.value * advantage);
+  Policy out{ratio, free, log_ratio.inside ? free : 0, held > free};
+  if (out.clipped) out = {ratio, held, 0, true};
+  if (config.eps_clip_c && advantage < 0) {
+    const double limit = -(*config.eps_clip_c * advantage);
+    if (limit < out.value) {
+      out.value = limit;
+      out.derivative = 0;
+    }
+  }
+  return out;
+}
+
+Policy policy_term(const ObjectiveConfig& config, const TokenInput& t, const SequenceTerms& s) {
+  const double advantage = static_cast<double>(t.advantage);
+  const double log_prob = static_cast<double>(t.log_prob);
+  const Clamped d = log_ratio(config, t, s);
+  if (config.policy_loss == PolicyLoss::kPlain) {
+    return {binary64::exp(d.value), -(advantage * log_prob), -advantage, false};
+  }
+  if (config.policy_loss == PolicyLoss::kCispo) {
+    const double ratio = binary64::exp(d.value);
+    const Clamped bounded = clamp(ratio, 1 - config.eps_clip, 1 + config.eps_clip_high);
+    const double slope = -(bounded.value * advantage);
+    return {ratio, slope * log_prob, slope, !bounded.inside};
+  }
+  return clipped_policy(config, d, advantage);
+}
+
+/// The same after OPSM and the weight of truncated importance sampling.
+Policy corrected_policy(const ObjectiveConfig& config, const TokenInput& t,
+                        const SequenceTerms& s) {
+  Policy out = policy_term(config, t, s);
+  if (config.opsm_delta && t.advantage < 0 && -s.log_ratio > *config.opsm_delta) {
+    out.value = out.derivative = 0;
+  }
+  if (config.tis) {
+    const double mismatch = binary64::exp(difference(t.old_log_prob, t.rollout_log_prob));
+    const double factor = clamp(mismatch, config.tis->low, config.tis->high).value;
+    out.value = out.value * factor;
+    out.derivative = out.derivative * factor;
+  }
+  return out;
+}
+
+/// The KL of the loss: Miles takes one that its binary32 cannot hold as 0.
+Kl loss_kl(const ObjectiveConfig& config, const TokenInput& t) {
+  std::optional<double> ratio;
+  if (config.unbiased_kl) ratio = binary64::exp(difference(t.log_prob, t.old_log_prob));
+  const Kl kl = kl_estimate(config.kl_loss_type, config.dialect, t.log_prob, t.ref_log_prob, ratio);
+  const bool held = std::isfinite(static_cast<float>(kl.value));
+  return config.dialect == Dialect::kMiles && !held ? Kl{} : kl;
+}
+
+}  // namespace
+
+Kl kl_estimate(KlType type, Dialect dialect, float log_prob, float ref_log_prob,
+               std::optional<double> ratio) {
+  const double whole = difference(log_prob, ref_log_prob);
+  const bool bounded = dialect == Dialect::kMiles && type == KlType::kLowVar;
+  const Clamped d = bounded ? log_ratio(dialect, whole, false) : Clamped{whole, true};
+  Kl out;
+  switch (type) {
+    case KlType::kK1:
+      out = {d.value, 1};
+      break;
+    case KlType::kK2:
+      out = {(d.value * d.value) * 0.5, d.value};
+      break;
+    case KlType::kK3:
+    case KlType::kLowVar:
+      out = {binary64::k3(-d.value), -binary64::expm1(-d.value)};
+      break;
+  }
+  if (!d.inside) out.derivative = 0;
+  if (ratio) out = {*ratio * out.value, *ratio * out.value + *ratio * out.derivative};
+  if (type == KlType::kLowVar) {
+    const Clamped held = clamp(out.value, -kLowVarLimit, kLowVarLimit);
+    out = {held.value, held.inside ? out.derivative : 0};
+  }
+  return out;
+}
+
+SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const TokenInput> sample) {
+  SequenceTerms out;
+  if (!config.reads_sequence()) return out;
+  double sum = 0, tokens = 0;
+  for (const TokenInput& t : sample) {
+    if (t.masked) continue;
+    sum += difference(t.log_prob, t.old_log_prob);
+    tokens += 1;
+  }
+  if (tokens == 0) return out;
+  out.log_ratio = sum / tokens;
+  if (config.policy_loss != PolicyLoss::kSequence) return out;
+  double slope = 0;
+  for (const TokenInput& t : sample) {
+    if (!t.masked) slope += corrected_policy(config, t, out).derivative;
+  }
+  out.derivative = slope / tokens;
+  return out;
+}
+
+TokenTerms token_objective(const ObjectiveConfig& config, const TokenInput& t,
+                           const SequenceTerms& sequence) {
+  const Policy policy = corrected_policy(config, t, sequence);
+  TokenTerms out;
+  out.ratio = policy.ratio;
+  out.policy = policy.value;
+  out.clipped = policy.clipped;
+  out.total = policy.value - config.entropy_coef * static_cast<double>(t.entropy);
+  double derivative =
+      config.policy_loss == PolicyLoss::kSequence ? sequence.derivative : policy.derivative;
+  if (config.reads_reference()) {
+    const Kl kl = loss_kl(config, t);
+    out.kl = kl.value;
+    if (config.kl_loss_coef != 0) {
+      out.total = out.total + config.kl_loss_coef * kl.value;
+      derivative = derivative + config.kl_loss_coef * kl.derivative;
+    }
+  }
+  if (t.weight != 0) {
+    out.c = static_cast<float>(-(t.weight * derivative));
+    out.ce = static_cast<float>(config.entropy_coef * t.weight);
+  }
+  return out;
+}
+
+std::vector<TokenTerms> sample_objective(const ObjectiveConfig& config,
+                                         std::span<const TokenInput> sample) {
+  const SequenceTerms sequence = sequence_terms(config, sample);
+  std::vector<TokenTerms> out;
+  for (const TokenInput& token : sample) out.push_back(token_objective(config, token, sequence));
+  return out;
+}
+
+double policy_kl(const ObjectiveConfig& config, const TokenInput& t,
+                 const SequenceTerms& sequence) {
+  const bool whole = config.policy_loss == PolicyLoss::kSequence;
+  const double d = whole ? sequence.log_ratio : difference(t.log_prob, t.old_log_prob);
+  const bool kept = config.dialect == Dialect::kSlime || (!t.masked && std::isfinite(d));
+  return kept ? -d : 0;
+}
+
+std::vector<double> sample_weights(Reducer reducer, std::span<const Sample> samples,
+                                   std::optional<int64_t> trajectories) {
+  std::map<std::pair<bool, uint64_t>, int64_t> of_trajectory;
+  int64_t total = 0;
+  for (const Sample& s : samples) {
+    const int64_t own = std::count(s.loss_mask.begin(), s.loss_mask.end(), uint8_t{1});
+    of_trajectory[trajectory_of(s)] += own;
+    total += std::max<int64_t>(1, own);
+  }
+  const auto count = trajectories.value_or(static_cast<int64_t>(of_trajectory.size()));
+  std::vector<double> out;
+  for (const Sample& s : samples) {
+    const int64_t own = s.trajectory_tokens.value_or(of_trajectory[trajectory_of(s)]);
+    const double denominator =
+        reducer == Reducer::kTokenMean
+            ? static_cast<double>(total)
+            : static_cast<double>(std::max<int64_t>(1, own)) * static_cast<double>(count);
+    out.push_back(1.0 / denominator);
+  }
+  return out;
+}
+
+double total_loss_weight(const ObjectiveConfig& config, std::span<const Sample> samples,
+                         std::span<const SampleTargets> targets, std::span<const double> weights) {
+  double total = 0;
+  for (const size_t i : by_id(samples)) {
+    double sample = 0;
+    for (size_t t = 0; t < samples[i].loss_mask.size(); ++t) {
+      if (samples[i].loss_mask[t] == 0) continue;
+      const double terms =
+          (std::fabs(static_cast<double>(targets[i].advantages[t])) + config.kl_loss_coef) +
+          config.entropy_coef;
+      sample += weights[i] * terms;
+    }
+    total += sample;
+  }
+  return total;
+}
+
+}  // namespace rlreplay::engine

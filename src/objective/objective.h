@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/base/sample.h"
+
+/// The per-token objective: policy loss, KL and entropy with their gradient. Everything is computed
+/// in binary64 from binary32 log-probabilities: a loss is a sum of terms of both signs that nearly
+/// cancel, and the digits that their own rounding took would be the first to show.
+namespace rlreplay::engine {
+
+/// Where slime and Miles differ: Miles zeroes masked and non-finite log-ratios and a KL that is not
+/// finite in binary32, and clamps log-ratios, and the difference of low_var alone, to +-20.
+enum class Dialect { kSlime, kMiles };
+enum class PolicyLoss {
+  kClip,      // PPO's clip of each token's ratio
+  kPlain,     // -A log p
+  kSequence,  // GSPO: the clip of one ratio for the whole sample
+  kCispo,     // -A log p times the clipped ratio, which is a constant
+};
+enum class KlType { kK1, kK2, kK3, kLowVar };  // low_var: k3 clamped to +-10
+enum class Reducer { kSampleMean, kTokenMean };
+
+/// Truncated importance sampling against the rollout's log-probabilities.
+struct Tis {
+  double low = 0;
+  double high = 2;
+};
+
+struct ObjectiveConfig {
+  Dialect dialect = Dialect::kSlime;
+  PolicyLoss policy_loss = PolicyLoss::kClip;
+  Reducer reducer = Reducer::kSampleMean;
+  double eps_clip = 0.2;
+  double eps_clip_high = 0.2;
+  std::optional<double> eps_clip_c;  // dual clip, above 1
+  bool kl_loss = false;              // computed even where the coefficient is 0
+  double kl_loss_coef = 0;
+  KlType kl_loss_type = KlType::kK1;
+  bool unbiased_kl = false;  // times the ratio
+  double entropy_coef = 0;
+  std::optional<Tis> tis;
+  /// OPSM: a negative advantage counts as 0 in samples whose old log-probabilities exceed the
+  /// policy's by more than this, in the mean.
+  std::optional<double> opsm_delta;
+
+  bool reads_reference() const { return kl_loss || kl_loss_coef != 0; }
+  /// Whether a token's terms depend on its whole sample.
+  bool reads_sequence() const {
+    return policy_loss == PolicyLoss::kSequence || opsm_delta.has_value();
+  }
+};
+
+/// One response token's numbers.
+struct TokenInput {
+  float log_prob = 0;
+  float entropy = 0;
+  float old_log_prob = 0;
+  float ref_log_prob = 0;
+  float rollout_log_prob = 0;
+  float advantage = 0;
+  double weight = 0;  // w_t: 0 where masked
+  bool masked = false;
+};
+
+/// Its terms, and what the log-probability's backward takes: c = -dL/dlog_prob,
+/// ce = entropy_coef w_t.
+struct TokenTerms {
+  double ratio = 1;
+  double policy = 0;
+  double kl = 0;
+  double total = 0;
+  bool clipped = false;
+  float c = 0;
+  float ce = 0;
+};
+
+/// What the objective of a token reads of its whole sample.
+struct SequenceTerms {
+  double log_ratio = 0;   // mean of log_prob - old_log_prob over the unmasked tokens; 0 without any
+  double derivative = 0;  // GSPO's policy term by each unmasked log-probability
+};
+
+/// Of all response tokens of one sample, in their order. Zeros where nothing reads it.
+/// Order: chains in binary64 over ascending unmasked tokens, then one division.
+SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const TokenInput> sample);
+
+/// Derivatives at a kink are those of the side without the clip.
+/// Rounding: as written in objective.cpp, every operation once in binary64; c and ce once more, to
+/// binary32.
+TokenTerms token_objective(const ObjectiveConfig& config, const TokenInput& token,
+                           const SequenceTerms& sequence = {});
+
+/// The objective of all tokens of one sample.
+std::vector<TokenTerms> sample_objective(const ObjectiveConfig& config,
+                                         std::span<const TokenInput> sample);
+
+/// old - current log-probability, as a step's records have it: GSPO's is the sample's mean.
+double policy_kl(const ObjectiveConfig& config, const TokenInput& token,
+                 const SequenceTerms& sequence = {});
+
+/// KL estimate of one token from d = log_prob - ref_log_prob, times `ratio` where it is unbiased,
+/// and its derivative by log_prob (of which the ratio's logarithm is the other part).
+struct Kl {
+  double value = 0;
+  double derivative = 0;
+};
+Kl kl_estimate(KlType type, Dialect dialect, float log_prob, float ref_log_prob,
+               std::optional<double> ratio = {});
+
+/// w_t of every sample's tokens, in binary64: 1 / (D_i N) or 1 / sum D_i. By tokens, D_i is the sum
+/// of the sample's mask. By samples, that of its whole trajectory, and N the trajectories of the
+/// batch, or `trajectories` where a trainer says how many. A D_i of 0 counts as 1.
+std::vector<double> sample_weights(Reducer reducer, std::span<const Sample> samples,
+                                   std::optional<int64_t> trajectories = {});
+
+/// The loss weight W that sets the scale of the gradient sums (docs/numerics.md section 2).
+double total_loss_weight(const ObjectiveConfig& config, std::span<const Sample> samples,
+                         std::span<const SampleTargets> targets, std::span<const double> weights);
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "format/background_writer.h"
+#include "format/dump_place.h"
+#include "format/dump_reader.h"
+#include "src/events/recording_sink.h"
+#include "src/replay/capture/state_data.h"
+#include "src/replay/launch/provenance.h"
+#include "src/replay/options/weights_policy.h"
+#include "src/replay/run/run.h"
+
+namespace rlreplay::replay {
+
+/// Looks at --record and --weights before anything is made. Errors: kUsage.
+void check_recording(const RunOptions& options);
+
+/// Sees what a recorded step is told and what it computes: digests for its report.
+StateDigests state_digests(const engine::StepEvents& events);
+
+/// Writes a run into a dump while it goes, from a thread of its own.
+class Recorder : public RunObserver {
+ public:
+  /// Begins the dump, which has its name from the beginning or, where it replaces another, from the
+  /// end. `part` as dump_meta has it. Errors: those of DumpWriter::create.
+  Recorder(format::DumpPlace place, const RunOptions& options, const ModelSource& model,
+           Trainer& trainer, ThreadPool& pool, const std::string& part = "");
+  /// Goes on with a dump that was begun before. What it holds is not written again: it must be what
+  /// the run gives now.
+  /// Errors: kUsage where the dump is of another model, or of a program with other options; of
+  /// `rollout` and `step`: kEnvironment where the run does not give what the dump holds.
+  Recorder(format::DumpWriter writer, const std::string& path, const RunOptions& recorded,
+           const ModelSource& model, Trainer& trainer, ThreadPool& pool,
+           const std::string& part = "");
+
+  engine::EventSink* rollout_sink(int64_t rollout_id) override;
+  engine::EventSink* step_sink(int64_t rollout_id, int64_t step_id,
+                               std::span<const Sample> samples) override;
+  void rollout(const RolloutBatch& batch) override;
+  void step(StepOutcome& outcome, std::span<const Sample> samples,
+            std::span<const SampleTargets> targets) override;
+
+  /// The same for a step whose events somebody else has collected.
+  void step(StepOutcome& outcome, const engine::StepEvents& events, std::span<const Sample> samples,
+            std::span<const SampleTargets> targets);
+  /// The state before the step, where it is to be kept and is not there already.
+  void keep_state(int64_t rollout_id, int64_t step_id);
+  /// A unit of another dump, as it is.
+  void copy(const format::DumpReader& from, const format::UnitRecord& unit);
+
+  /// Where the dump is being written.
+  const std::string& path() const { return path_; }
+
+  /// For another thread that ends the program next: stores what was handed over and says how far
+  /// that is, as "everything up to step 3.0 is stored". The other calls do not return any more.
+  /// Errors: kEnvironment where it cannot be stored.
+  std::string drain();
+
+  /// Waits until everything is stored, seals the dump and gives it its name.
+  Hash finish();
+
+ private:
+  /// Returns whether the unit was there already.
+  bool put(const std::string& unit, std::vector<format::Dataset> datasets);
+  /// Does what stores; adds to its error what becomes of the dump.
+  template <class Act>
+  auto told(Act&& act);
+
+  std::string path_;
+  std::optional<format::DumpPlace> place_;  // of a new dump
+  Provenance provenance_;
+  WeightsPolicy weights_;
+  Trainer& trainer_;
+  engine::RecordingSink sink_;
+  std::string kept_state_;  // group of the last state
+  StateChain states_;
+  std::map<std::string, Hash> committed_;  // of the dump as it was found: unit to content
+  std::optional<format::BackgroundWriter> writer_;
+};
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "src/replay/options/options.h"
+#include "src/replay/record/recorded_run.h"
+#include "src/replay/run/run.h"
+
+namespace rlreplay::replay {
+
+/// Errors: kUsage, naming the first option of a resumed capture that is not the recorded one,
+/// unless it changes no bits.
+void check_resumed_options(const RunOptions& recorded, const RunOptions& asked);
+
+/// Loads the last recorded state from which all that the record lacks can be reached, and says
+/// where that is; `record` must outlive it. Without such a state it is the model's own, at the
+/// first rollout.
+/// Errors: kUsage where model or prompts are not those of the record.
+RunStart resume_run(const RecordedRun& record, const RunOptions& options, const Task& task,
+                    Trainer& trainer);
+
+}  // namespace rlreplay::replay

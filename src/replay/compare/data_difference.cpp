@@ -1,0 +1,510 @@
+#include "src/replay/compare/data_difference.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "format/dump_content.h"
+#include "format/group_io.h"
+#include "format/group_name.h"
+#include "format/rule.h"
+#include "format/tables.h"
+#include "format/unit.h"
+#include "src/base/error.h"
+#include "src/base/same_value.h"
+#include "src/events/name.h"
+#include "src/replay/compare/event_difference.h"
+#include "src/replay/compare/sample_table.h"
+#include "src/replay/record/content_root.h"
+#include "src/replay/record/event_store.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using engine::EventRecord;
+using engine::StepEvents;
+using format::DumpReader;
+using format::GroupName;
+using format::UnitReader;
+using format::UnitRecord;
+using Units = std::vector<const UnitRecord*>;
+
+/// A group of a dump, in the order in which a run makes them: a rollout, then for each of its steps
+/// the state before it and what it trained on.
+struct Group {
+  std::optional<GroupName> number;
+  std::string kind, name;
+
+  auto key() const {
+    const int order = kind == "rollout" ? 0 : kind == "weights" ? 1 : 2;
+    return std::tuple(!number.has_value(), number.value_or(GroupName{}), order, name);
+  }
+  friend bool operator<(const Group& a, const Group& b) { return a.key() < b.key(); }
+
+  std::string text() const {
+    if (!number) return kind + " " + name;
+    const std::string rollout = "rollout " + std::to_string(number->rollout);
+    if (!number->step) return rollout;
+    const std::string step = "step " + std::to_string(*number->step) + " of " + rollout;
+    return kind == "weights" ? "the state before " + step : step;
+  }
+};
+
+void add_groups(const DumpReader& dump, std::set<Group>& groups) {
+  for (const auto& [kind, name] : format::content_groups(dump)) {
+    groups.insert({GroupName::parse(name), kind, name});
+  }
+}
+
+template <class T>
+FieldValues::List list_of(std::span<const std::byte> bytes) {
+  return std::span<const T>(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+}
+
+/// Elements as a comparison takes them; nothing for types that are held as bits.
+std::optional<FieldValues> values_of(DType dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case DType::kU8:
+    case DType::kBool:
+      return FieldValues{list_of<uint8_t>(bytes), std::nullopt};
+    case DType::kU16:
+      return FieldValues{list_of<uint16_t>(bytes), std::nullopt};
+    case DType::kI32:
+      return FieldValues{list_of<int32_t>(bytes), std::nullopt};
+    case DType::kU32:
+      return FieldValues{list_of<uint32_t>(bytes), std::nullopt};
+    case DType::kI64:
+      return FieldValues{list_of<int64_t>(bytes), std::nullopt};
+    case DType::kU64:
+      return FieldValues{list_of<uint64_t>(bytes), std::nullopt};
+    case DType::kF32:
+      return FieldValues{list_of<float>(bytes), std::nullopt};
+    case DType::kF64:
+      return FieldValues{list_of<double>(bytes), std::nullopt};
+    default:
+      return std::nullopt;
+  }
+}
+
+bool same_stats(const EventRecord& a, const EventRecord& b) {
+  if (!a.stats || !b.stats) return true;
+  const auto same = [&](double engine::Stats::*field) {
+    return same_value(*a.stats.*field, *b.stats.*field);
+  };
+  return same(&engine::Stats::min) && same(&engine::Stats::max) && same(&engine::Stats::mean) &&
+         same(&engine::Stats::rms);
+}
+
+/// How much of an event is kept beside its digest.
+int detail_of(const EventRecord& r) {
+  return int{r.row_set >= 0} + int{!r.values.empty()} + int{!r.row_digests.empty()} +
+         int{r.stats.has_value()};
+}
+
+/// What two records of one event differ in, beginning with what is seen first; empty if in nothing
+/// that both have.
+std::string event_difference(const StepEvents& a, const EventRecord& in_a, const StepEvents& b,
+                             const EventRecord& in_b) {
+  const auto rows = [](const StepEvents& events, const EventRecord& r) {
+    return events.row_sets[static_cast<size_t>(r.row_set)];
+  };
+  const auto differ = [](const auto& x, const auto& y) {
+    return !x.empty() && !y.empty() && x != y;
+  };
+  if (!in_a.same_value(in_b)) return "digest";
+  if (in_a.row_set >= 0 && in_b.row_set >= 0 && rows(a, in_a) != rows(b, in_b)) return "rows";
+  if (differ(in_a.values, in_b.values)) return "values";
+  if (differ(in_a.row_digests, in_b.row_digests)) return "digests of rows";
+  return same_stats(in_a, in_b) ? "" : "statistics";
+}
+
+/// The names of scalars that our own runs record.
+constexpr std::array kScalars = {"loss",          "pg_loss",   "entropy",    "kl",
+                                 "clip_fraction", "grad_norm", "clip_scale", "lr"};
+
+class Comparer {
+ public:
+  Comparer(const DumpReader& a, const DumpReader& b, const DiffOptions& options)
+      : a_(a), b_(b), options_(options), values_(options.tolerance) {}
+
+  DataDifference run() {
+    compare_options();
+    std::set<Group> groups;
+    add_groups(a_, groups);
+    add_groups(b_, groups);
+    for (const Group& group : groups) {
+      if (!options_.last || !group.number || !(*options_.last < *group.number)) compare(group);
+    }
+    if (!options_.trust_hashes) check_bytes();
+    check_tolerances();
+    judge();
+    return std::move(made_);
+  }
+
+ private:
+  using Fields = std::map<std::string, Hash>;
+
+  void compare_options() {
+    const auto a = content_options(a_.meta(), "A"), b = content_options(b_.meta(), "B");
+    const auto text = [](const auto& options, const std::string& name) {
+      const auto at = options.find(name);
+      return at == options.end() ? std::string() : at->second;
+    };
+    std::set<std::string> names;
+    for (const auto& [name, value] : a) names.insert(name);
+    for (const auto& [name, value] : b) names.insert(name);
+    for (const std::string& name : names) {
+      if (a.contains(name) && b.contains(name) && a.at(name) == b.at(name)) continue;
+      made_.options.push_back({name, text(a, name), text(b, name)});
+    }
+  }
+
+  void compare(const Group& group) {
+    const Units a = a_.find(group.kind, group.name), b = b_.find(group.kind, group.name);
+    if (a.empty() || b.empty()) {
+      made_.only.push_back(group.text() + " is only in " + (b.empty() ? "A" : "B"));
+      if (group.kind != "weights") made_.within_tolerance = false;
+      return;
+    }
+    ++made_.groups;
+    if (format::same_content(a, b)) {
+      ++made_.groups_equal;
+      return;
+    }
+    const std::vector<UnitReader> left = open(a_, a), right = open(b_, b);
+    const Fields in_a = fields(a_, left, group), in_b = fields(b_, right, group);
+    if (in_a == in_b) return;
+    const uint64_t before = count(), unrecorded = missing_events();
+    compare_group(group, left, right, in_a, in_b);
+    const uint64_t lacking = missing_events() - unrecorded;
+    made_.groups_differing.push_back(
+        {group.kind, group.number, lacking > 0 && count() - before == lacking});
+  }
+
+  std::vector<UnitReader> open(const DumpReader& dump, const Units& units) {
+    std::vector<UnitReader> out;
+    for (const UnitRecord* unit : units) {
+      made_.bytes_read += unit->size;
+      opened_.insert(unit);
+      out.push_back(dump.open_unit(*unit));
+    }
+    return out;
+  }
+
+  static Fields fields(const DumpReader& dump, const std::vector<UnitReader>& units,
+                       const Group& group) {
+    std::vector<format::GroupItems> items;
+    for (const UnitReader& unit : units) {
+      items.push_back(format::read_items(dump, unit, group.name));
+    }
+    return format::field_hashes(items);
+  }
+
+  void compare_group(const Group& group, const std::vector<UnitReader>& a,
+                     const std::vector<UnitReader>& b, const Fields& in_a, const Fields& in_b) {
+    place_ = {};
+    if (group.number) place_.rollout_id = group.number->rollout;
+    if (group.number) place_.step_id = group.number->step;
+    values_.at(place_);
+    const uint64_t before = count();
+    if (group.kind == "rollout") compare_rollouts(group, a, b);
+    if (group.kind == "train") compare_steps(group, a, b);
+    std::set<std::string> names;
+    for (const auto& [name, hash] : in_a) names.insert(name);
+    for (const auto& [name, hash] : in_b) names.insert(name);
+    bool events = false;
+    for (const std::string& name : names) {
+      const auto x = in_a.find(name), y = in_b.find(name);
+      if (x != in_a.end() && y != in_b.end() && x->second == y->second) continue;
+      if (name.starts_with("events/")) {
+        if (!std::exchange(events, true)) compare_events(group, a, b);
+      } else if (!is_shown(group, name)) {
+        compare_dataset(group, name, a, b, x != in_a.end(), y != in_b.end());
+      }
+    }
+    if (count() != before) return;
+    // What differs, where none of the forms above shows it.
+    for (const std::string& name : names) {
+      const auto x = in_a.find(name), y = in_b.find(name);
+      if (x != in_a.end() && y != in_b.end() && x->second == y->second) continue;
+      FieldDifference& of = values_.field(group.kind + "/" + name, is_judged(group, name));
+      ++of.compared;
+      values_.differs(of, "stored otherwise", "stored otherwise");
+    }
+  }
+
+  uint64_t count() const {
+    uint64_t out = 0;
+    for (const FieldDifference& f : values_.fields) out += f.different + f.missing + f.tolerated;
+    return out;
+  }
+
+  uint64_t missing_events() const {
+    uint64_t out = 0;
+    for (const FieldDifference& f : values_.fields) {
+      if (f.field.ends_with("/events")) out += f.missing;
+    }
+    return out;
+  }
+
+  /// Whether a field of the content is one of columns and scalars, which tolerances are for.
+  static bool is_judged(const Group& group, const std::string& name) {
+    return group.kind != "weights" && !name.starts_with("events/");
+  }
+
+  /// Whether the samples' fields or the scalars show a field of the content.
+  static bool is_shown(const Group& group, const std::string& name) {
+    if (group.kind == "weights") return false;
+    if (name == "samples") return true;
+    if (name.starts_with("scalars/")) return group.kind == "train";
+    return format::find_known(group.kind, name) != nullptr && name != "prompt_length" &&
+           name != "version_starts";
+  }
+
+  void compare_rollouts(const Group& group, const std::vector<UnitReader>& a,
+                        const std::vector<UnitReader>& b) {
+    const auto read = [&](const DumpReader& dump, const std::vector<UnitReader>& units) {
+      std::vector<format::RolloutData> out;
+      for (const UnitReader& unit : units) {
+        if (unit.find(group.name + "/sample_id") == nullptr) continue;  // events alone
+        out.push_back(read_rollout_data(dump, unit, group.name));
+      }
+      return out;
+    };
+    const auto left = read(a_, a), right = read(b_, b);
+    compare_samples("rollout", SampleTable::of(std::span(left)), SampleTable::of(std::span(right)));
+  }
+
+  void compare_steps(const Group& group, const std::vector<UnitReader>& a,
+                     const std::vector<UnitReader>& b) {
+    ranks_.clear();
+    const auto read = [&](const DumpReader& dump, const std::vector<UnitReader>& units) {
+      std::vector<format::TrainData> out;
+      for (const UnitReader& unit : units) {
+        if (unit.find(group.name + "/sample_id") == nullptr) continue;
+        out.push_back(read_train_data(dump, unit, group.name));
+        for (const uint64_t id : out.back().sample_id) {
+          ranks_.emplace(id, format::rank_of(unit.record().path));
+        }
+      }
+      return out;
+    };
+    const auto left = read(a_, a), right = read(b_, b);
+    compare_samples("train", SampleTable::of(std::span(left)), SampleTable::of(std::span(right)));
+    ranks_.clear();
+    compare_scalars(group, a, b);
+  }
+
+  ValueDifference place_of(uint64_t sample) const {
+    ValueDifference out = place_;
+    out.sample = sample;
+    if (const auto at = ranks_.find(sample); at != ranks_.end()) out.rank = at->second;
+    return out;
+  }
+
+  void compare_samples(const std::string& kind, const SampleTable& a, const SampleTable& b) {
+    const auto lacks = [&](const SampleTable& from, const SampleTable& other, bool in_a) {
+      for (const auto& [id, row] : from.rows()) {
+        if (other.rows().contains(id)) continue;
+        values_.at(place_of(id));
+        values_.missing(values_.field(kind + "/samples"), in_a, "there");
+      }
+    };
+    lacks(a, b, true);
+    lacks(b, a, false);
+    for (size_t f = 0; f < a.fields().size(); ++f) {
+      for (const auto& [id, row_a] : a.rows()) {
+        const auto row_b = b.rows().find(id);
+        if (row_b == b.rows().end()) continue;
+        const auto x = a.fields()[f].values(row_a), y = b.fields()[f].values(row_b->second);
+        if (!x && !y) continue;
+        values_.at(place_of(id));
+        values_.compare(values_.field(a.fields()[f].name), x, y);
+      }
+    }
+  }
+
+  /// What each rank says of a scalar.
+  using Said = std::map<int64_t, double>;
+
+  std::map<std::string, Said> read_scalars(const DumpReader& dump, const Group& group,
+                                           const std::vector<UnitReader>& units) {
+    std::map<std::string, Said> out;
+    for (const UnitReader& unit : units) {
+      std::optional<format::NamedColumns> scalars;
+      format::GroupReader(dump, unit, group.name).named("scalars", scalars, 0);
+      for (size_t i = 0; scalars && i < scalars->names.size(); ++i) {
+        scalars_.insert(scalars->names[i]);
+        out[scalars->names[i]].emplace(format::rank_of(unit.record().path), scalars->values[i]);
+      }
+    }
+    return out;
+  }
+
+  /// What all ranks say is said once.
+  static bool agree(const Said& said) {
+    return std::ranges::all_of(
+        said, [&](const auto& s) { return same_value(s.second, said.begin()->second); });
+  }
+
+  void compare_scalars(const Group& group, const std::vector<UnitReader>& a,
+                       const std::vector<UnitReader>& b) {
+    auto in_a = read_scalars(a_, group, a), in_b = read_scalars(b_, group, b);
+    std::set<std::string> names;
+    for (const auto* side : {&in_a, &in_b}) {
+      for (const auto& [name, said] : *side) names.insert(name);
+    }
+    for (const std::string& name : names) {
+      compare_scalar(values_.field("step/" + name), in_a[name], in_b[name]);
+    }
+  }
+
+  void compare_scalar(FieldDifference& of, const Said& a, const Said& b) {
+    const auto value = [](const Said& said, int64_t rank) -> std::optional<FieldValues> {
+      const auto at = said.find(rank);
+      if (at == said.end()) return std::nullopt;
+      return FieldValues{std::span<const double>(&at->second, 1), std::nullopt};
+    };
+    values_.at(place_);
+    if (agree(a) && agree(b)) {
+      const auto first = [&](const Said& said) {
+        return said.empty() ? std::nullopt : value(said, said.begin()->first);
+      };
+      return values_.compare(of, first(a), first(b));
+    }
+    std::set<int64_t> ranks;
+    for (const Said* side : {&a, &b}) {
+      for (const auto& [rank, number] : *side) ranks.insert(rank);
+    }
+    for (const int64_t rank : ranks) {
+      ValueDifference place = place_;
+      place.rank = rank;
+      values_.at(place);
+      values_.compare(of, value(a, rank), value(b, rank));
+    }
+  }
+
+  void compare_events(const Group& group, const std::vector<UnitReader>& a,
+                      const std::vector<UnitReader>& b) {
+    const auto read = [&](const DumpReader& dump, const std::vector<UnitReader>& units) {
+      std::vector<StepEvents> out;
+      for (const UnitReader& unit : units) {
+        if (has_events(unit, group.name)) {
+          out.push_back(
+              read_events(dump, unit, group.name, place_.rollout_id, place_.step_id.value_or(0)));
+        }
+      }
+      return out;
+    };
+    const auto left = read(a_, a), right = read(b_, b);
+    FieldDifference& of = values_.field(group.kind + "/events", false);
+    if (left.empty() != right.empty()) return values_.missing(of, right.empty(), "recorded");
+    if (left.size() != 1 || right.size() != 1) return;  // of several ranks
+    for (const auto& [x, y] : paired_events(left[0], right[0])) {
+      ValueDifference place = place_;
+      place.tensor = to_string((x != nullptr ? x : y)->event);
+      values_.at(place);
+      if (x == nullptr || y == nullptr) {
+        values_.missing(of, x != nullptr, "recorded");
+        continue;
+      }
+      const std::string what = event_difference(left[0], *x, right[0], *y);
+      const int more = detail_of(*x) - detail_of(*y);
+      if (what.empty() && more != 0) {
+        values_.missing(of, more > 0, "recorded");
+        continue;
+      }
+      ++of.compared;
+      if (what == "digest") values_.differs(of, x->digest.hex(), y->digest.hex());
+      if (!what.empty() && what != "digest") values_.differs(of, "other " + what, "other " + what);
+    }
+  }
+
+  /// A dataset of a state, or one that is in none of the tables.
+  void compare_dataset(const Group& group, const std::string& name,
+                       const std::vector<UnitReader>& a, const std::vector<UnitReader>& b,
+                       bool in_a, bool in_b) {
+    const bool scalar = name.starts_with("scalars/");
+    const std::string part = scalar ? name.substr(8) : name.substr(0, name.find('/'));
+    FieldDifference& of = values_.field(group.kind + "/" + part, is_judged(group, name));
+    ValueDifference place = place_;
+    place.tensor = name;
+    values_.at(place);
+    if (in_a != in_b) return values_.missing(of, in_a, "recorded");
+    const std::string dataset = scalar ? "scalars" : name;
+    const auto x = format::read_dataset(a_, a, group.name, dataset);
+    const auto y = format::read_dataset(b_, b, group.name, dataset);
+    const auto values = [](const auto& read) {
+      return read ? values_of(read->first, {read->second.data(), read->second.size()})
+                  : std::nullopt;
+    };
+    const auto left = values(x), right = values(y);
+    const uint64_t before = of.different;
+    if (left && right) values_.compare(of, left, right);
+    if (of.different != before) return;
+    ++of.compared;
+    values_.differs(of, "stored otherwise", "stored otherwise");
+  }
+
+  void check_bytes() {
+    for (const auto* dump : {&a_, &b_}) {
+      for (const UnitRecord& unit : dump->units()) {
+        if (!opened_.contains(&unit)) dump->check_unit(unit);
+      }
+    }
+  }
+
+  void check_tolerances() const {
+    std::set<std::string> known;
+    for (const char* name : kScalars) known.insert(std::string("step/") + name);
+    for (const std::string& name : scalars_) known.insert("step/" + name);
+    const std::vector<format::RolloutData> rollouts(1);
+    const std::vector<format::TrainData> ranks(1);
+    const SampleTable rollout = SampleTable::of(std::span(rollouts));
+    const SampleTable train = SampleTable::of(std::span(ranks));
+    for (const SampleTable* table : {&rollout, &train}) {
+      for (const SampleTable::Field& field : table->fields()) known.insert(field.name);
+    }
+    for (const auto& [name, value] : options_.tolerance) {
+      const auto fits = [&name = name](const std::string& field) {
+        return field == name || field.substr(field.find('/') + 1) == name;
+      };
+      if (std::ranges::any_of(known, fits)) continue;
+      std::string all;
+      for (const std::string& field : known) all += (all.empty() ? "" : ", ") + field;
+      throw Error(ErrorCode::kUsage,
+                  "there is no field \"" + name + "\" to tolerate; there are " + all);
+    }
+  }
+
+  void judge() {
+    made_.fields = std::move(values_.fields);
+    made_.first = std::move(values_.first);
+    made_.first_field = std::move(values_.first_field);
+    made_.identical = made_.options.empty() && made_.only.empty() && made_.groups_differing.empty();
+    for (const FieldDifference& field : made_.fields) {
+      if (field.judged && !field.is_equal()) made_.within_tolerance = false;
+    }
+  }
+
+  const DumpReader& a_;
+  const DumpReader& b_;
+  const DiffOptions& options_;
+  FieldComparison values_;
+  DataDifference made_;
+  std::set<const UnitRecord*> opened_;
+  std::set<std::string> scalars_;      // names that were met
+  std::map<uint64_t, int64_t> ranks_;  // of the step's samples
+  ValueDifference place_;              // the group at hand
+};
+
+}  // namespace
+
+DataDifference compare_data(const DumpReader& a, const DumpReader& b, const DiffOptions& options) {
+  return Comparer(a, b, options).run();
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "src/replay/compare/dumps_difference.h"
+
+namespace rlreplay::replay {
+
+/// `differ: 1 option, 2 rollouts, 3 steps`
+std::string diff_verdict(const DumpsDifference& difference);
+
+/// For people: what came first, in the order of causes, in at most 20 lines unless `all` is asked
+/// for. `verdict`: the first line; `command` shows it again.
+std::string diff_text(const DumpsDifference& difference, const std::string& verdict,
+                      const std::string& command, bool all);
+
+/// The first value that differs, where that says more than causes and events do; else empty.
+std::string first_value_text(const DumpsDifference& difference);
+
+/// One line: rlreplay.diff/1.
+std::string diff_json(const DumpsDifference& difference, const std::string& command);
+
+}  // namespace rlreplay::replay

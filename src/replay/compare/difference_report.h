@@ -1,0 +1,37 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/replay/compare/causes.h"
+#include "src/replay/compare/origin.h"
+
+namespace rlreplay::replay {
+
+/// Within another report in 14 lines or so; in about 20; or with every cause, every event, and how
+/// many floats lie how far apart.
+enum class ReportLength { kBrief, kShort, kAll };
+
+/// What a report says beside the events.
+struct ReportOptions {
+  std::vector<Cause> causes = {};  // what else differs: it comes first
+  std::string note = {};           // how the element was found, or why it was not
+  ReportLength length = ReportLength::kShort;
+};
+
+/// The divergence report for people: where two records part, both values and how
+/// far they lie apart, what differs after it. `name_a`, `name_b`: what the sides are called;
+/// `command`: what shows it again, last line of the report.
+std::string difference_report(const StepDifference& difference, std::string_view name_a,
+                              std::string_view name_b, std::string_view command,
+                              const ReportOptions& options = {});
+
+/// `origin` and `fields` of the programs' JSON (null, and an array).
+std::string origin_json(const std::optional<Origin>& origin);
+std::string fields_json(std::span<const EventDifference> events);
+
+/// One line: rlreplay.diff/1 with `identical`, `causes`, `origin`, `note` and `fields`.
+std::string to_json(const StepDifference& difference, const ReportOptions& options = {});
+
+}  // namespace rlreplay::replay

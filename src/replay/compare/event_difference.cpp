@@ -1,0 +1,189 @@
+#include "src/replay/compare/event_difference.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <map>
+
+#include "src/base/shortest.h"
+#include "src/base/ulps.h"
+#include "src/events/rows.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using engine::Element;
+using engine::EventRecord;
+using engine::StepEvents;
+
+float float_of(uint64_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
+
+std::optional<int64_t> steps_between(const RecordedValue& a, const RecordedValue& b) {
+  if (a.dtype == DType::kF32) return ulp_distance(float_of(a.bits), float_of(b.bits));
+  if (a.dtype == DType::kF64) {
+    return ulp_distance(std::bit_cast<double>(a.bits), std::bit_cast<double>(b.bits));
+  }
+  int64_t distance = 0;
+  const auto from = static_cast<int64_t>(a.bits), to = static_cast<int64_t>(b.bits);
+  if (__builtin_sub_overflow(to, from, &distance)) return {};
+  return distance;
+}
+
+/// The places of a record's rows, ascending.
+std::vector<Element> places(const StepEvents& events, const EventRecord& record) {
+  std::vector<Element> out;
+  out.reserve(static_cast<size_t>(record.rows));
+  if (record.row_set < 0) {
+    for (int64_t row = 0; row < record.rows; ++row) out.push_back({0, row, 0});
+    return out;
+  }
+  for (const engine::RowRun& run : events.row_sets[static_cast<size_t>(record.row_set)]) {
+    for (int64_t i = 0; i < run.count; ++i) out.push_back({run.sample, run.position + i, 0});
+  }
+  return out;
+}
+
+/// A place and its row in both records, -1 where one lacks it.
+struct Pair {
+  Element at;
+  int64_t a = -1;
+  int64_t b = -1;
+};
+
+std::vector<Pair> paired(const std::vector<Element>& a, const std::vector<Element>& b) {
+  std::vector<Pair> out;
+  for (size_t i = 0, j = 0; i < a.size() || j < b.size();) {
+    const bool in_a = i < a.size() && (j == b.size() || a[i] <= b[j]);
+    const bool in_b = j < b.size() && (i == a.size() || b[j] <= a[i]);
+    Pair pair{in_a ? a[i] : b[j], -1, -1};
+    if (in_a) pair.a = static_cast<int64_t>(i++);
+    if (in_b) pair.b = static_cast<int64_t>(j++);
+    out.push_back(pair);
+  }
+  return out;
+}
+
+size_t row_bytes(const EventRecord& r) { return static_cast<size_t>(r.cols) * size_of(r.dtype); }
+
+const std::byte* row_data(const EventRecord& r, int64_t row) {
+  return r.values.data() + static_cast<size_t>(row) * row_bytes(r);
+}
+
+bool has_rows(const EventRecord& a, const EventRecord& b) {
+  const bool values = !a.values.empty() && !b.values.empty();
+  const bool digests = !a.row_digests.empty() && !b.row_digests.empty();
+  return a.cols == b.cols && a.dtype == b.dtype && (values || digests);
+}
+
+bool same_row(const EventRecord& a, int64_t row_a, const EventRecord& b, int64_t row_b) {
+  if (!a.values.empty() && !b.values.empty()) {
+    return std::memcmp(row_data(a, row_a), row_data(b, row_b), row_bytes(a)) == 0;
+  }
+  return a.row_digests[static_cast<size_t>(row_a)] == b.row_digests[static_cast<size_t>(row_b)];
+}
+
+/// Calls use(column, a, b) for the elements of a row that differ.
+template <class Use>
+void each_difference(const EventRecord& a, int64_t row_a, const EventRecord& b, int64_t row_b,
+                     Use use) {
+  for (int64_t c = 0; c < a.cols; ++c) {
+    const RecordedValue in_a = recorded_value(a, row_a * a.cols + c),
+                        in_b = recorded_value(b, row_b * b.cols + c);
+    if (in_a.bits != in_b.bits) use(c, in_a, in_b);
+  }
+}
+
+void count_elements(const EventRecord& a, const EventRecord& b, const Pair& pair,
+                    EventDifference& out) {
+  each_difference(a, pair.a, b, pair.b, [&](int64_t column, const auto& x, const auto& y) {
+    const auto ulps = steps_between(x, y);
+    if (!out.first) {
+      out.first = {{pair.at.sample, pair.at.row, column}, pair.a * a.cols + column, x, y, ulps};
+    }
+    out.elements += 1;
+    if (!ulps) return;
+    const auto distance = static_cast<uint64_t>(std::abs(*ulps));
+    out.largest_ulps = std::max(out.largest_ulps.value_or(0), static_cast<int64_t>(distance));
+    if (distance > 0) out.ulps_by_power[static_cast<size_t>(std::bit_width(distance)) - 1] += 1;
+  });
+}
+
+}  // namespace
+
+RecordedValue recorded_value(const EventRecord& event, int64_t index) {
+  RecordedValue out{event.dtype, 0};
+  const size_t size = size_of(event.dtype);
+  std::memcpy(&out.bits, event.values.data() + static_cast<size_t>(index) * size, size);
+  if (event.dtype == DType::kI32) {  // sign
+    out.bits = static_cast<uint64_t>(int64_t{static_cast<int32_t>(out.bits)});
+  }
+  return out;
+}
+
+double RecordedValue::number() const {
+  if (dtype == DType::kF32) return static_cast<double>(float_of(bits));
+  if (dtype == DType::kF64) return std::bit_cast<double>(bits);
+  return static_cast<double>(static_cast<int64_t>(bits));
+}
+
+std::string RecordedValue::hex_bits() const {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (size_t i = 2 * size_of(dtype); i-- > 0;) out += kDigits[(bits >> (4 * i)) & 15];
+  return out;
+}
+
+std::string RecordedValue::text() const {
+  if (dtype == DType::kF32) return shortest(float_of(bits));
+  if (dtype == DType::kF64) return shortest(std::bit_cast<double>(bits));
+  return std::to_string(static_cast<int64_t>(bits));
+}
+
+std::vector<EventPair> paired_events(const StepEvents& a, const StepEvents& b) {
+  std::map<engine::EventOrder, EventPair> both;
+  for (const EventRecord& r : a.events) both[event_order(r.event)].first = &r;
+  for (const EventRecord& r : b.events) both[event_order(r.event)].second = &r;
+  std::vector<EventPair> out;
+  for (const auto& [order, pair] : both) out.push_back(pair);
+  return out;
+}
+
+std::optional<EventDifference> compare_event(const StepEvents& a, const EventRecord& in_a,
+                                             const StepEvents& b, const EventRecord& in_b) {
+  if (in_a.same_value(in_b)) return {};
+  EventDifference out;
+  out.event = in_b.event;
+  out.rank = in_b.rank;
+  if (!has_rows(in_a, in_b) || (in_a.row_set < 0) != (in_b.row_set < 0)) return out;
+  const bool values = !in_a.values.empty() && !in_b.values.empty();
+  for (const Pair& pair : paired(places(a, in_a), places(b, in_b))) {
+    const bool both = pair.a >= 0 && pair.b >= 0;
+    if (both && same_row(in_a, pair.a, in_b, pair.b)) continue;
+    out.rows.push_back(pair.at);
+    if (both && values) count_elements(in_a, in_b, pair, out);
+  }
+  // A difference that the rows do not show (numbers that are not finite) may be in any of them.
+  out.rows_known = !out.rows.empty();
+  return out;
+}
+
+std::optional<EventDifference::Value> first_value_in(const StepEvents& a, const EventRecord& in_a,
+                                                     const StepEvents& b, const EventRecord& in_b,
+                                                     const Element& row) {
+  if (in_a.values.empty() || in_b.values.empty() || in_a.cols != in_b.cols) return {};
+  const auto find = [&](const StepEvents& events, const EventRecord& record) {
+    if (record.row_set < 0) return row.row < record.rows ? row.row : -1;
+    return index_of(events.row_sets[static_cast<size_t>(record.row_set)], row.sample, row.row);
+  };
+  const int64_t row_a = find(a, in_a), row_b = find(b, in_b);
+  if (row_a < 0 || row_b < 0) return {};
+  std::optional<EventDifference::Value> out;
+  each_difference(in_a, row_a, in_b, row_b, [&](int64_t column, const auto& x, const auto& y) {
+    if (out) return;
+    out = {{row.sample, row.row, column}, row_a * in_a.cols + column, x, y, steps_between(x, y)};
+  });
+  return out;
+}
+
+}  // namespace rlreplay::replay

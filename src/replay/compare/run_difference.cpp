@@ -1,0 +1,144 @@
+#include "src/replay/compare/run_difference.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "format/dump_content.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using Units = std::vector<const format::UnitRecord*>;
+
+/// Those that hold events of a step: of a rollout's first step, also the rollout's.
+Units units_of(const RecordedRun& run, const StepId& step) {
+  Units units = run.dump().find("train", step.group());
+  if (step.step != 0) return units;
+  for (const auto* unit : run.dump().find("rollout", std::to_string(step.rollout))) {
+    units.push_back(unit);
+  }
+  return units;
+}
+
+/// The tensors of a recorded state by the hashes of what they hold.
+std::map<std::pair<engine::Op, std::string>, Hash> state_hashes(const RecordedRun& run,
+                                                                const StepId& step) {
+  constexpr std::pair<std::string_view, engine::Op> kFolders[] = {
+      {"parameters", engine::Op::kWeight},
+      {"exp_avg", engine::Op::kExpAvg},
+      {"exp_avg_sq", engine::Op::kExpAvgSq}};
+  std::map<std::pair<engine::Op, std::string>, Hash> out;
+  for (const format::UnitRecord* record : run.dump().find("weights", step.group())) {
+    const format::UnitReader unit = run.dump().open_unit(*record);
+    for (const format::StoredDataset& dataset : unit.datasets()) {
+      for (const auto& [folder, op] : kFolders) {
+        const std::string prefix = step.group() + "/" + std::string(folder) + "/";
+        if (!dataset.path.starts_with(prefix)) continue;
+        out.emplace(std::pair(op, dataset.path.substr(prefix.size())), dataset.hash);
+      }
+    }
+  }
+  return out;
+}
+
+class Comparer {
+ public:
+  Comparer(const RecordedRun& a, const RecordedRun& b, EqualContent equal)
+      : a_(a), b_(b), equal_(equal) {}
+
+  RunDifference run() {
+    // A rollout's place is its first step, whether or not it was trained on.
+    std::set<StepId> places(a_.steps().begin(), a_.steps().end());
+    for (const int64_t rollout : a_.rollouts()) places.insert({rollout, 0});
+    for (const StepId& place : places) {
+      compare(place);
+      if (!made_.step.identical()) break;
+    }
+    return std::move(made_);
+  }
+
+ private:
+  void compare(const StepId& place) {
+    const Units in_a = units_of(a_, place), in_b = units_of(b_, place);
+    if (in_b.empty()) return;
+    if (equal_ == EqualContent::kSkip && format::same_content(in_a, in_b)) {
+      ++made_.equal;
+      known_ = true;
+      return;
+    }
+    // After a step that was identical the state needs no comparison.
+    const bool known = std::exchange(known_, false);
+    if (!has_one_rank(a_, place) || !has_one_rank(b_, place)) return;
+    Pair events = {a_.step_events(place), b_.step_events(place)};
+    if (place.step == 0) add_rollout(place, events);
+    if (!note_missing(place, events)) return;
+    ++made_.compared;
+    made_.step =
+        compare_steps(events.first, events.second,
+                      {nullptr, nullptr, known ? StateTensors() : differing_state(a_, b_, place)});
+    known_ = true;
+  }
+
+  using Pair = std::pair<engine::StepEvents, engine::StepEvents>;
+
+  void add_rollout(const StepId& place, Pair& events) {
+    Pair rollout = {a_.rollout_events(place.rollout), b_.rollout_events(place.rollout)};
+    if (rollout.first.events.empty() || rollout.second.events.empty()) return;
+    const bool trained = !events.first.events.empty() && !events.second.events.empty();
+    if (!trained) {
+      events = std::move(rollout);
+      return;
+    }
+    events.first.prepend(std::move(rollout.first));
+    events.second.prepend(std::move(rollout.second));
+  }
+
+  /// Whether both dumps have events.
+  bool note_missing(const StepId& place, const Pair& events) {
+    if (events.first.events.empty()) return skip(a_, place, "holds no events");
+    return !events.second.events.empty() || skip(b_, place, "holds no events");
+  }
+
+  bool has_one_rank(const RecordedRun& run, const StepId& place) {
+    return run.dump().find("train", place.group()).size() <= 1 ||
+           skip(run, place, "was recorded by several ranks");
+  }
+
+  bool skip(const RecordedRun& run, const StepId& place, const std::string& why) {
+    if (!made_.skipped.empty()) return false;
+    made_.skipped = "step " + place.name() + " " + why;
+    made_.skipped_in = run.path();
+    return false;
+  }
+
+  const RecordedRun& a_;
+  const RecordedRun& b_;
+  const EqualContent equal_;
+  bool known_ = false;  // whether the state that comes is known to agree
+  RunDifference made_;
+};
+
+}  // namespace
+
+StateTensors differing_state(const RecordedRun& a, const RecordedRun& b, const StepId& step) {
+  const StepId* last = nullptr;
+  for (const StepId& state : a.states()) {
+    if (state <= step && b.has_state(state)) last = &state;
+  }
+  if (last == nullptr) return {};
+  StateTensors out;
+  const auto in_a = state_hashes(a, *last), in_b = state_hashes(b, *last);
+  for (const auto& [tensor, hash] : in_b) {
+    const auto at = in_a.find(tensor);
+    if (at == in_a.end() || at->second != hash) out.insert(tensor);
+  }
+  return out;
+}
+
+RunDifference compare_runs(const RecordedRun& a, const RecordedRun& b, EqualContent equal) {
+  return Comparer(a, b, equal).run();
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,364 @@
+#include "src/replay/inspect/dump_audit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "format/group_name.h"
+#include "format/record.h"
+#include "format/unit.h"
+#include "src/base/counted.h"
+#include "src/base/error.h"
+#include "src/base/json_value.h"
+#include "src/base/same_value.h"
+#include "src/replay/inspect/run_check.h"
+#include "src/replay/record/dump_meta.h"
+#include "src/replay/record/rank_scalars.h"
+#include "src/replay/record/recorded_step.h"
+#include "src/replay/record/step_id.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using foreign::Problem;
+using format::GroupName;
+using format::RolloutData;
+using format::TokenFloats;
+using format::TrainData;
+using format::UnitRecord;
+
+constexpr size_t kMaxProblems = 100;
+// A log-probability that was computed or stored in bf16 may round to just above zero.
+constexpr double kRounding = 0x1p-6;
+
+std::map<std::string, std::set<int64_t>> ranks_by_step(const format::DumpReader& dump) {
+  std::map<std::string, std::set<int64_t>> out;
+  for (const UnitRecord& unit : dump.units()) {
+    if (format::kind_of(unit.path) != "train") continue;
+    for (const std::string& group : unit.groups) out[group].insert(format::rank_of(unit.path));
+  }
+  return out;
+}
+
+std::optional<RecordedConfig> recorded_config(const format::DumpReader& dump) {
+  const JsonDocument meta = JsonDocument::parse(dump.meta(), "meta");
+  if (!meta.root().find("config") || !meta.root().find("model")) return std::nullopt;
+  return read_dump_meta(dump.meta(), "meta");
+}
+
+/// Nothing where the dump says nothing sound: audit_records tells that.
+std::optional<RecordedConfig> sound_config(const format::DumpReader& dump) {
+  try {
+    return recorded_config(dump);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// Steps, both ends included.
+struct Span {
+  StepId first{0, 0}, last{INT64_MAX, 0};
+};
+
+/// Of a dump of a part of a run, "1.0..2.0"; "1.0.." goes as far as the dump does.
+Span span_of(const std::string& part, const format::DumpReader& dump) {
+  if (part.empty()) return {};
+  const size_t dots = part.find("..");
+  const auto first = parse_step(std::string_view(part).substr(0, dots));
+  const std::string_view end =
+      dots == part.npos ? std::string_view() : std::string_view(part).substr(dots + 2);
+  auto last = parse_step(end);
+  if (!first || dots == part.npos || (!last && !end.empty())) {
+    throw Error(ErrorCode::kCorrupt, "part is two steps, as 1.0..2.0, not \"" + part + "\"",
+                "meta");
+  }
+  if (last) return {*first, *last};
+  for (const auto& [group, ranks] : ranks_by_step(dump)) {
+    const auto step = parse_step(group);
+    if (step && (!last || *last < *step)) last = step;
+  }
+  return {*first, last.value_or(*first)};
+}
+
+/// Of a dump that holds no options: rollouts against steps.
+void audit_run(const format::DumpReader& dump, std::vector<Problem>& problems) {
+  std::set<int64_t> generated, trained;
+  for (const UnitRecord& unit : dump.units()) {
+    const std::string_view kind = format::kind_of(unit.path);
+    if (kind != "rollout" && kind != "train") continue;
+    for (const std::string& group : unit.groups) {
+      const auto name = GroupName::parse(group);
+      if (name) (kind == "train" ? trained : generated).insert(name->rollout);
+    }
+  }
+  std::ranges::move(check_run(generated, trained), std::back_inserter(problems));
+}
+
+/// Rollouts and steps that the options of a captured run announce and the dump lacks.
+void audit_plan(const format::DumpReader& dump, std::vector<Problem>& problems) {
+  if (!dump.complete()) return;
+  const auto config = recorded_config(dump);
+  if (!config) return audit_run(dump, problems);
+  const RunOptions& options = config->options;
+  check_options(options);
+  const int64_t samples = rollout_samples(options), in_step = step_samples(options);
+  if (in_step < 1 || samples % in_step != 0) {
+    problems.push_back({"plan-missing",
+                        "the run's options cut " + std::to_string(samples) +
+                            " samples of a rollout into steps of " + std::to_string(in_step),
+                        "meta"});
+    return;
+  }
+  const int64_t per_rollout = rollout_samples(options) / step_samples(options);
+  std::vector<std::string> missing;
+  const auto demand = [&](const char* kind, const std::string& group) {
+    if (dump.find(kind, group).empty()) missing.push_back(std::string(kind) + "/" + group);
+  };
+  const Span part = span_of(config->part, dump);
+  const int64_t planned = std::min<int64_t>(planned_steps(options), format::kMaxUnits);
+  for (int64_t i = 0; i < planned; ++i) {
+    const StepId step{i / per_rollout, i % per_rollout};
+    if (step < part.first || part.last < step) continue;
+    if (step.step == 0 || step == part.first) demand("rollout", std::to_string(step.rollout));
+    if (!options.rollout_only) demand("train", step.group());
+  }
+  if (missing.empty()) return;
+  std::string first;
+  for (size_t i = 0; i < std::min<size_t>(missing.size(), 4); ++i) {
+    first += (i == 0 ? "" : ", ") + missing[i];
+  }
+  problems.push_back({"plan-missing",
+                      "of what the run's options announce, " + counted(missing.size(), "group") +
+                          " are missing: " + first + (missing.size() > 4 ? ", ..." : ""),
+                      "meta"});
+}
+
+class Auditor {
+ public:
+  explicit Auditor(const format::DumpReader& dump) : dump_(dump), config_(sound_config(dump)) {}
+
+  std::vector<Problem> run() {
+    for (const UnitRecord& record : dump_.units()) {
+      if (format::kind_of(record.path) != "rollout") continue;
+      for (const std::string& group : record.groups) {
+        if (const auto name = GroupName::parse(group)) check_rollout(name->rollout);
+      }
+    }
+    for (const auto& [group, ranks] : ranks_by_step(dump_)) check_step(group);
+    if (unlisted_ > 0) {
+      problems_.push_back(
+          {"more-problems", std::to_string(unlisted_) + " more problems are not listed", ""});
+    }
+    return std::move(problems_);
+  }
+
+ private:
+  void report(const char* code, const std::string& message) {
+    if (problems_.size() < kMaxProblems) {
+      problems_.push_back({code, message, where_});
+    } else {
+      ++unlisted_;
+    }
+  }
+
+  const RolloutData* rollout(int64_t id) {
+    if (loaded_ != id) {
+      data_ = find_rollout_data(dump_, id);
+      loaded_ = id;
+    }
+    return data_ ? &*data_ : nullptr;
+  }
+
+  void check_rollout(int64_t id) {
+    const RolloutData* data = rollout(id);
+    if (data == nullptr) return;  // events alone
+    where_ = "rollout/" + std::to_string(id);
+    for (size_t s = 0; s < data->size(); ++s) {
+      check_tokens(*data, s);
+      check_finish(*data, s);
+      check_versions(*data, s);
+      const uint64_t prompt = data->prompt_length ? (*data->prompt_length)[s] : 0;
+      check_mask(*data, data->loss_mask, s, prompt);
+      check_floats(*data, "log_probs", data->log_probs, data->loss_mask, s, prompt);
+    }
+  }
+
+  /// Against the model, where the dump names it.
+  void check_tokens(const RolloutData& data, size_t s) {
+    if (!config_) return;
+    const ModelConfig& model = config_->model;
+    const uint64_t length = data.offsets[s + 1] - data.offsets[s];
+    const std::string name = "sample " + std::to_string(data.sample_id[s]);
+    if (length > static_cast<uint64_t>(model.max_positions)) {
+      report("too-long", name + " has " + std::to_string(length) + " tokens, the model " +
+                             std::to_string(model.max_positions) + " positions");
+    }
+    for (uint64_t t = 0; t < length; ++t) {
+      const int32_t id = data.tokens[data.offsets[s] + t];
+      if (id < model.vocab) continue;
+      return report("bad-token", "token " + std::to_string(t) + " of " + name + " is " +
+                                     std::to_string(id) + ", the vocabulary has " +
+                                     std::to_string(model.vocab) + " ids");
+    }
+  }
+
+  /// Of a captured run: a response that stopped ends with a stop id, any other with none.
+  void check_finish(const RolloutData& data, size_t s) {
+    if (!config_ || !data.finish || data.offsets[s] == data.offsets[s + 1]) return;
+    const int32_t last = data.tokens[data.offsets[s + 1] - 1];
+    const bool stops = std::ranges::count(config_->model.stop_ids, last) > 0 ||
+                       std::ranges::count(config_->options.rollout_stop_token_ids, last) > 0;
+    if ((*data.finish)[s] == (stops ? format::Finish::kStop : format::Finish::kLength)) return;
+    report("bad-finish", "the last token of sample " + std::to_string(data.sample_id[s]) + ", " +
+                             std::to_string(last) + ", is " + (stops ? "a" : "no") +
+                             " stop id, which its finish does not say");
+  }
+
+  void check_versions(const RolloutData& data, size_t s) {
+    if (!data.versions || !data.versions->starts) return;
+    const uint64_t length = data.offsets[s + 1] - data.offsets[s];
+    const format::Versions& all = *data.versions;
+    for (uint64_t v = all.offsets[s]; v < all.offsets[s + 1]; ++v) {
+      const uint32_t start = (*all.starts)[v];
+      const bool follows = v == all.offsets[s] || start > (*all.starts)[v - 1];
+      if (follows && start <= length) continue;
+      return report("bad-version", "versions of sample " + std::to_string(data.sample_id[s]) +
+                                       " do not begin one after the other within it");
+    }
+  }
+
+  void check_step(const std::string& group) {
+    const auto step = GroupName::parse(group);
+    const RolloutData* of = step && step->step ? rollout(step->rollout) : nullptr;
+    for (const UnitRecord* record : dump_.find("train", group)) {
+      const format::UnitReader unit = dump_.open_unit(*record);
+      if (unit.find(group + "/sample_id") == nullptr) continue;  // events alone
+      where_ = record->path + ": " + group;
+      check_rank(read_train_data(dump_, unit, group), of);
+    }
+  }
+
+  void check_rank(const TrainData& data, const RolloutData* of) {
+    for (size_t s = 0; s < data.size(); ++s) {
+      uint64_t prompt = data.prompt_length ? (*data.prompt_length)[s] : 0;
+      if (of != nullptr) prompt = std::max(prompt, prompt_of(data, s, *of));
+      check_mask(data, data.loss_mask, s, prompt);
+      for (const format::TokenColumnField& field : format::kTokenColumnFields) {
+        check_floats(data, field.name, data.*field.column, data.loss_mask, s, prompt);
+      }
+    }
+  }
+
+  /// The length of the prompt of a row's sample, by the rollout.
+  uint64_t prompt_of(const TrainData& data, size_t s, const RolloutData& of) {
+    const auto at = std::ranges::lower_bound(of.sample_id, data.sample_id[s]);
+    if (at == of.sample_id.end() || *at != data.sample_id[s]) {
+      report("sample-unknown", "the step trains on sample " + std::to_string(data.sample_id[s]) +
+                                   ", which its rollout does not have");
+      return 0;
+    }
+    const auto row = static_cast<size_t>(at - of.sample_id.begin());
+    return of.prompt_length ? (*of.prompt_length)[row] : 0;
+  }
+
+  template <class Data>
+  void check_mask(const Data& data, const std::optional<format::Column<uint8_t>>& mask, size_t s,
+                  uint64_t prompt) {
+    if (!mask || !mask->has(s)) return;
+    for (uint64_t t = 0; t < prompt && data.offsets[s] + t < data.offsets[s + 1]; ++t) {
+      if (mask->values[data.offsets[s] + t] == 0) continue;
+      return report("bad-mask", "the loss mask of sample " + std::to_string(data.sample_id[s]) +
+                                    " is 1 at token " + std::to_string(t) + " of its prompt");
+    }
+  }
+
+  template <class Data>
+  void check_floats(const Data& data, std::string_view name,
+                    const std::optional<TokenFloats>& column,
+                    const std::optional<format::Column<uint8_t>>& mask, size_t s, uint64_t prompt) {
+    if (!column || !column->has(s)) return;
+    for (uint64_t t = data.offsets[s]; t < std::min(data.offsets[s] + prompt, data.offsets[s + 1]);
+         ++t) {
+      if (same_value(column->at(t), 0.0)) continue;
+      report("prompt-value", std::string(name) + " of sample " + std::to_string(data.sample_id[s]) +
+                                 " is not +0 at token " + std::to_string(t - data.offsets[s]) +
+                                 " of its prompt");
+      break;
+    }
+    const bool log_probs = name.ends_with("log_probs");
+    for (uint64_t t = data.offsets[s] + prompt; t < data.offsets[s + 1]; ++t) {
+      if (mask && mask->has(s) && mask->values[t] == 0) continue;
+      const double x = column->at(t);
+      if (std::isfinite(x) && !(log_probs && x > kRounding)) continue;
+      return report(std::isfinite(x) ? "bad-log-prob" : "non-finite",
+                    std::string(name) + " of sample " + std::to_string(data.sample_id[s]) + " is " +
+                        std::to_string(x) + " at token " + std::to_string(t - data.offsets[s]));
+    }
+  }
+
+  const format::DumpReader& dump_;
+  std::optional<RecordedConfig> config_;
+  std::vector<Problem> problems_;
+  size_t unlisted_ = 0;
+  std::string where_;
+  std::optional<int64_t> loaded_;
+  std::optional<RolloutData> data_;
+};
+
+}  // namespace
+
+std::vector<Problem> audit_records(const format::DumpReader& dump) {
+  std::vector<Problem> problems;
+  if (!dump.sealed()) return problems;  // its writer may be at work
+  const int64_t ranks = format::ranks_of(dump.meta());
+  std::map<int64_t, std::set<int64_t>> steps;
+  for (const auto& [group, there] : ranks_by_step(dump)) {
+    const auto step = GroupName::parse(group);
+    if (step && step->step) steps[step->rollout].insert(*step->step);
+    std::string missing;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      if (!there.contains(rank)) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+    }
+    if (missing.empty()) continue;
+    problems.push_back(
+        {"rank-missing",
+         "of " + std::to_string(ranks) + " ranks, these hold no part of the step: " + missing,
+         "train/" + group});
+  }
+  for (const auto& [rollout, there] : steps) {
+    const int64_t gaps = *there.rbegin() - *there.begin() + 1 - static_cast<int64_t>(there.size());
+    if (gaps == 0) continue;
+    problems.push_back({"step-missing",
+                        std::to_string(gaps) + " steps are missing between the first and the last",
+                        "rollout " + std::to_string(rollout)});
+  }
+  try {
+    audit_plan(dump, problems);
+  } catch (const Error& error) {
+    problems.push_back({"options", error.what(), "meta"});
+  }
+  return problems;
+}
+
+std::vector<Problem> audit_values(const RecordedRun& run) {
+  std::vector<Problem> problems = Auditor(run.dump()).run();
+  for (const int64_t rollout : recorded_rollouts(run)) {
+    for (RecordProblem& found : check_recorded_rollout(run, rollout).take()) {
+      problems.push_back({std::move(found.code), std::move(found.message), std::move(found.unit)});
+    }
+  }
+  return problems;
+}
+
+std::vector<std::string> notes_of(const RecordedRun& run) {
+  std::vector<std::string> notes;
+  for (const StepId& step : run.steps()) {
+    const auto scalars = run.scalars(step);
+    const std::string by_rank = scalars ? numbers_by_rank(*scalars) : "";
+    if (by_rank.empty()) continue;
+    notes.push_back("scalars of step " + step.name() + " that ranks say differently: " + by_rank);
+  }
+  return notes;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "format/dump_reader.h"
+#include "format/foreign/tree_check.h"
+#include "src/replay/record/recorded_run.h"
+
+namespace rlreplay::replay {
+
+/// What the units of a sealed dump say of each other, from its records alone: rank-missing (a step
+/// that not all ranks hold), step-missing (a gap between a rollout's steps), plan-missing, and of
+/// an imported dump what check_run finds.
+std::vector<foreign::Problem> audit_records(const format::DumpReader& dump);
+
+/// And from its values: bad-token, too-long, bad-mask, non-finite and bad-log-prob (of tokens with
+/// loss mask 1), prompt-value, sample-unknown (a step trains on a sample that its rollout does not
+/// have), and all that the reading of its rollouts and steps refuses: prompt-mismatch,
+/// length-mismatch, token-mismatch, replica-mismatch (ranks that hold the same sample and differ),
+/// not-readable, not-replayable. At most 100 of a rollout.
+/// Errors: FormatError where a unit is not sound.
+std::vector<foreign::Problem> audit_values(const RecordedRun& run);
+
+/// What ranks may say differently, and do: a sentence for each step.
+std::vector<std::string> notes_of(const RecordedRun& run);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "src/base/thread_pool.h"
+#include "src/replay/record/record_problem.h"
+#include "src/replay/record/recorded_run.h"
+
+namespace rlreplay::replay {
+
+/// Holds the events of every rollout and step against one another and against the columns and
+/// scalars beside them: rows against samples, digests against row digests, values and columns,
+/// statistics against values. Those of a dump that does not say of which model they
+/// are cannot be checked.
+RecordFindings check_events(const RecordedRun& record, ThreadPool& pool);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,512 @@
+#include "src/replay/inspect/show_dump.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
+#include "src/base/nearest.h"
+#include "src/base/parse_number.h"
+#include "src/base/shortest.h"
+#include "src/base/text_table.h"
+#include "src/base/wrap.h"
+#include "src/replay/compare/sample_table.h"
+#include "src/replay/inspect/show_samples.h"
+#include "src/replay/inspect/show_summary.h"
+#include "src/replay/record/chosen_ids.h"
+#include "src/replay/record/step_id.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using format::DumpReader;
+using format::StoredDataset;
+using format::TrainData;
+using format::UnitRecord;
+
+constexpr size_t kWidth = 80;
+
+/// The beginning of a text, and that it is no more than that.
+std::string cut_line(const std::string& text, size_t width) {
+  const std::string whole = one_line(text, SIZE_MAX), out = one_line(text, width);
+  return out == whole ? out : one_line(text, width - 1) + "…";
+}
+
+/// A field's value at a token of the whole sample; blank where there is none.
+std::string value_at(const FieldValues& field, uint64_t token) {
+  return std::visit(
+      [&](auto values) -> std::string {
+        if constexpr (std::is_same_v<decltype(values), std::string_view>) {
+          return "";
+        } else {
+          if (!field.token || token < *field.token) return "";
+          const uint64_t i = token - *field.token;
+          return i < values.size() ? shortest(values[i]) : "";
+        }
+      },
+      field.values);
+}
+
+std::string list_json(const FieldValues& field) {
+  return std::visit(
+      [&](auto values) -> std::string {
+        if constexpr (std::is_same_v<decltype(values), std::string_view>) {
+          return json_quoted(values);
+        } else {
+          std::string out = "[";
+          for (const auto value : values) {
+            if (out.size() > 1) out += ',';
+            const std::string text = shortest(value);
+            const bool finite = text.find_first_not_of("0123456789+-.e") == text.npos;
+            out += finite ? text : json_quoted(text);
+          }
+          return out + "]";
+        }
+      },
+      field.values);
+}
+
+/// One sample: what the rollout and each step say of it.
+class SampleView {
+ public:
+  SampleView(const DumpReader& dump, const ShowOptions& options)
+      : dump_(dump), options_(options), id_(*options.sample) {
+    find_rollout();
+    find_steps();
+  }
+
+  std::string str() const {
+    if (options_.json) return json();
+    if (options_.text) return texts();
+    return table();
+  }
+
+ private:
+  struct Named {
+    std::string name;
+    FieldValues values;
+  };
+
+  void find_rollout() {
+    std::set<uint64_t> there;
+    for (const UnitRecord& record : dump_.units()) {
+      if (format::kind_of(record.path) != "rollout") continue;
+      const format::UnitReader unit = dump_.open_unit(record);
+      for (const std::string& group : record.groups) {
+        if (options_.rollout && std::to_string(*options_.rollout) != group) continue;
+        data_ = read_rollout_data(dump_, unit, group);
+        rollout_ = group;
+        if (add_fields(SampleTable::of(data_), "")) return;
+        there.insert(data_.sample_id.begin(), data_.sample_id.end());
+      }
+    }
+    check_chosen("sample", {id_}, there, "");
+  }
+
+  void find_steps() {
+    for (const UnitRecord& record : dump_.units()) {
+      if (format::kind_of(record.path) != "train") continue;
+      const bool mine =
+          std::any_of(record.groups.begin(), record.groups.end(),
+                      [&](const std::string& group) { return group.starts_with(rollout_ + "-"); });
+      if (!mine) continue;
+      const format::UnitReader unit = dump_.open_unit(record);
+      for (const std::string& group : record.groups) {
+        if (!group.starts_with(rollout_ + "-") || !unit.find(group + "/sample_id")) continue;
+        trains_.push_back(std::make_unique<std::vector<TrainData>>());
+        trains_.back()->push_back(read_train_data(dump_, unit, group));
+        if (!add_fields(SampleTable::of(*trains_.back()), group + "/")) trains_.pop_back();
+      }
+    }
+  }
+
+  /// Whether the table has the sample.
+  bool add_fields(const SampleTable& table, const std::string& prefix) {
+    const auto row = table.rows().find(id_);
+    if (row == table.rows().end()) return false;
+    for (const SampleTable::Field& field : table.fields()) {
+      const auto values = field.values(row->second);
+      const std::string name = field.name.substr(field.name.find('/') + 1);
+      if (values) fields_.push_back({prefix + name, *values});
+    }
+    return true;
+  }
+
+  const FieldValues* find(std::string_view name) const {
+    for (const Named& field : fields_) {
+      if (field.name == name) return &field.values;
+    }
+    return nullptr;
+  }
+
+  std::string text_of(std::string_view name) const {
+    const FieldValues* field = find(name);
+    if (field == nullptr) return "(not recorded)";
+    const auto* text = std::get_if<std::string_view>(&field->values);
+    return text == nullptr ? "" : std::string(*text);
+  }
+
+  std::string texts() const {
+    return text_of("prompt_text") + "\n---\n" + text_of("response_text") + "\n";
+  }
+
+  std::string json() const {
+    JsonLine line;
+    line.text("schema", "rlreplay.show.sample/1").json("rollout_id", rollout_);
+    line.json("sample_id", std::to_string(id_));
+    for (const Named& field : fields_) line.json(field.name, list_json(field.values));
+    if (options_.token_text) line.json("token_texts", token_texts_json());
+    return line.str() + "\n";
+  }
+
+  std::string table() const {
+    std::string out = "sample " + std::to_string(id_) + " of rollout " + rollout_ + "\n";
+    for (const Named& field : fields_) {
+      if (field.values.token) continue;
+      const std::string value = value_text(field);
+      out += field.name + "  " + cut_line(value, kWidth - 2 - field.name.size()) + "\n";
+    }
+    out += removed_text();
+    std::string more;
+    const std::vector<const Named*> columns = token_columns(more);
+    std::vector<std::string> header = {"token"};
+    for (const Named* column : columns) {
+      header.push_back(column->name == "tokens" ? "id" : column->name);
+    }
+    if (options_.token_text) header.push_back("text");
+    TextTable rows(header);
+    const FieldValues& tokens = *find("tokens");
+    const uint64_t end = *tokens.token + size_of(tokens);
+    for (uint64_t t = *tokens.token; t < end; ++t) {
+      std::vector<std::string> row = {std::to_string(t)};
+      for (const Named* column : columns) row.push_back(value_at(column->values, t));
+      if (options_.token_text) row.push_back(options_.token_text(token_at(t - *tokens.token)));
+      rows.add(row);
+    }
+    if (!more.empty()) more = "\n" + wrapped("more, with --json: " + more, kWidth) + "\n";
+    return out + "\n" + rows.str() + more;
+  }
+
+  /// Where the trainer masked tokens that the rollout does not.
+  std::string removed_text() const {
+    std::string out;
+    for (const Named& field : fields_) {
+      if (!field.name.ends_with("/loss_mask") || !differs(field)) continue;
+      const auto* mask = std::get_if<std::span<const uint8_t>>(&field.values.values);
+      const bool all = mask != nullptr && std::ranges::count(*mask, 0) == std::ssize(*mask);
+      out += field.name + "  " +
+             (all ? "0 of every token: removed from training" : "another than the rollout's") +
+             "\n";
+    }
+    return out;
+  }
+
+  int32_t token_at(uint64_t place) const {
+    return std::get<std::span<const int32_t>>(find("tokens")->values)[place];
+  }
+
+  std::string token_texts_json() const {
+    std::string out;
+    for (uint64_t t = 0; t < size_of(*find("tokens")); ++t) {
+      out += (out.empty() ? "[" : ",") + json_quoted(options_.token_text(token_at(t)));
+    }
+    return out.empty() ? "[]" : out + "]";
+  }
+
+  /// Of a field that is one of the whole sample.
+  std::string value_text(const Named& field) const {
+    if (field.name == "reward_components") return components_text(field);
+    const auto* text = std::get_if<std::string_view>(&field.values.values);
+    if (text != nullptr) return std::string(*text);
+    const auto* codes = std::get_if<std::span<const uint8_t>>(&field.values.values);
+    if (field.name == "finish" && codes != nullptr && codes->size() == 1) {
+      return finish_name((*codes)[0]);
+    }
+    std::string list = list_json(field.values);
+    const bool single = list.size() > 2 && list.find(',') == list.npos;
+    return single ? list.substr(1, list.size() - 2) : list;
+  }
+
+  /// "acc 1, format 0".
+  std::string components_text(const Named& field) const {
+    const auto& values = std::get<std::span<const double>>(field.values.values);
+    std::string out;
+    for (size_t i = 0; i < values.size(); ++i) {
+      out += (i == 0 ? "" : ", ") + data_.reward_components->names[i] + " " + shortest(values[i]);
+    }
+    return out;
+  }
+
+  /// Whether a step's field says of a token otherwise than the rollout's of that name.
+  bool differs(const Named& field) const {
+    const FieldValues* own = find(field.name.substr(field.name.find('/') + 1));
+    if (own == nullptr || !field.values.token) return false;
+    for (uint64_t t = *field.values.token; t < *field.values.token + size_of(field.values); ++t) {
+      const std::string known = value_at(*own, t);
+      if (!known.empty() && known != value_at(field.values, t)) return true;
+    }
+    return false;
+  }
+
+  /// As many per-token fields as fit; the trainer's copies of what the rollout says are left out.
+  /// `more`: the names of those that do not fit.
+  std::vector<const Named*> token_columns(std::string& more) const {
+    std::vector<const Named*> columns;
+    size_t width = options_.token_text ? 22 : 8;
+    for (const Named& field : fields_) {
+      const bool copy = field.name.ends_with("/tokens") ||
+                        (field.name.ends_with("/loss_mask") && !differs(field)) ||
+                        field.name.ends_with("/rollout_log_probs");
+      if (!field.values.token || field.name == "prompt" || copy) continue;
+      const bool narrow = field.name == "tokens" || field.name.ends_with("loss_mask");
+      const size_t own = std::max<size_t>(field.name.size(), narrow ? 6 : 12) + 2;
+      if (width + own > kWidth) {
+        more += (more.empty() ? "" : " ") + field.name;
+        continue;
+      }
+      width += own;
+      columns.push_back(&field);
+    }
+    return columns;
+  }
+
+  static size_t size_of(const FieldValues& field) {
+    return std::visit([](auto values) { return values.size(); }, field.values);
+  }
+
+  const DumpReader& dump_;
+  const ShowOptions& options_;
+  uint64_t id_;
+  std::string rollout_;
+  format::RolloutData data_;
+  std::vector<std::unique_ptr<std::vector<TrainData>>> trains_;
+  std::vector<Named> fields_;
+};
+
+/// A step's group by whatever name. Errors: kUsage.
+std::string step_group(const std::string& text) {
+  const auto step = parse_step(text);
+  if (!step) throw Error(ErrorCode::kUsage, "--step takes a step as 3.0, not \"" + text + "\"");
+  return step->group();
+}
+
+/// Errors: kUsage with what there is.
+void check_rollout(const DumpReader& dump, int64_t rollout) {
+  std::set<uint64_t> there;
+  for (const UnitRecord& unit : dump.units()) {
+    if (format::kind_of(unit.path) != "rollout") continue;
+    for (const std::string& group : unit.groups) {
+      if (const auto id = parse_number<int64_t>(group)) there.insert(static_cast<uint64_t>(*id));
+    }
+  }
+  check_chosen("rollout", {static_cast<uint64_t>(rollout)}, there, "");
+}
+
+[[noreturn]] void refuse_step(const DumpReader& dump, const std::string& step) {
+  std::set<StepId> there;
+  for (const UnitRecord& unit : dump.units()) {
+    if (format::kind_of(unit.path) != "train") continue;
+    for (const std::string& group : unit.groups) {
+      if (const auto id = parse_step(group)) there.insert(*id);
+    }
+  }
+  std::string list;
+  for (const StepId& id : there) list += (list.empty() ? "" : ", ") + id.name();
+  throw Error(ErrorCode::kUsage, "there is no step " + step +
+                                     (list.empty() ? ": no steps are recorded" : "; there are ") +
+                                     one_line(list, 60));
+}
+
+/// The unit that holds a group of a step or a rollout.
+const UnitRecord& find_unit(const DumpReader& dump, const ShowOptions& options,
+                            std::string& group) {
+  if (!options.step) {
+    group = std::to_string(options.rollout.value_or(0));
+    if (!options.rollout) check_rollout(dump, 0);
+    return *dump.find("rollout", group).front();
+  }
+  group = step_group(*options.step);
+  const auto units = dump.find("train", group);
+  if (units.empty()) refuse_step(dump, *options.step);
+  std::set<uint64_t> ranks;
+  for (const UnitRecord* unit : units) {
+    const int64_t rank = format::rank_of(unit->path);
+    if (rank == options.rank.value_or(0)) return *unit;
+    ranks.insert(static_cast<uint64_t>(rank));
+  }
+  check_chosen("rank", {static_cast<uint64_t>(options.rank.value_or(0))}, ranks, "");
+  throw Error(ErrorCode::kInternal, "a rank that is there was not found");
+}
+
+std::string shape_text(const StoredDataset& dataset) {
+  std::string out = "[";
+  for (const uint64_t size : dataset.shape) {
+    out += (out.size() > 1 ? ", " : "") + std::to_string(size);
+  }
+  return out + "]";
+}
+
+/// A line a number of a step: "loss  0.25".
+std::string scalars(const DumpReader& dump, const format::UnitReader& unit,
+                    const std::string& group) {
+  if (unit.find(group + "/scalars") == nullptr || unit.find(group + "/sample_id") == nullptr) {
+    return "";
+  }
+  const TrainData data = read_train_data(dump, unit, group);
+  if (!data.scalars) return "";
+  std::string out;
+  for (size_t i = 0; i < data.scalars->names.size(); ++i) {
+    out += data.scalars->names[i] + "  " + shortest(data.scalars->values[i]) + "\n";
+  }
+  return out + "\n";
+}
+
+std::string datasets(const DumpReader& dump, const ShowOptions& options) {
+  std::string group;
+  const UnitRecord& record = find_unit(dump, options, group);
+  const format::UnitReader unit = dump.open_unit(record);
+  TextTable table({"dataset", "dtype", "shape", "bytes", "hash"});
+  std::string lines;
+  for (const StoredDataset& dataset : unit.datasets()) {
+    if (!dataset.path.starts_with(group + "/")) continue;
+    const std::string name = dataset.path.substr(group.size() + 1);
+    const std::string dtype(to_string(dataset.dtype));
+    table.add(
+        {name, dtype, shape_text(dataset), std::to_string(dataset.bytes), dataset.hash.hex()});
+    lines += JsonLine()
+                 .text("schema", "rlreplay.show.dataset/1")
+                 .text("unit", record.path)
+                 .text("dataset", name)
+                 .text("dtype", dtype)
+                 .json("shape", shape_text(dataset))
+                 .text("hash", dataset.hash.hex())
+                 .str() +
+             "\n";
+  }
+  return options.json ? lines : record.path + "\n" + scalars(dump, unit, group) + table.str();
+}
+
+template <class T>
+std::vector<std::string> numbers(std::span<const std::byte> bytes) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i + sizeof(T) <= bytes.size(); i += sizeof(T)) {
+    T value;
+    std::memcpy(&value, bytes.data() + i, sizeof(T));
+    out.push_back(shortest(value));
+  }
+  return out;
+}
+
+/// Elements as text; those of types without a C++ counterpart as their bits.
+std::vector<std::string> elements(DType dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case DType::kF32:
+      return numbers<float>(bytes);
+    case DType::kF64:
+      return numbers<double>(bytes);
+    case DType::kI8:
+      return numbers<int8_t>(bytes);
+    case DType::kI16:
+      return numbers<int16_t>(bytes);
+    case DType::kI32:
+      return numbers<int32_t>(bytes);
+    case DType::kI64:
+      return numbers<int64_t>(bytes);
+    case DType::kU32:
+      return numbers<uint32_t>(bytes);
+    case DType::kU64:
+      return numbers<uint64_t>(bytes);
+    default:
+      return size_of(dtype) == 2 ? numbers<uint16_t>(bytes) : numbers<uint8_t>(bytes);
+  }
+}
+
+/// Errors: kUsage where the first step has the tensor that a rollout has not.
+void name_step(const DumpReader& dump, const ShowOptions& options) {
+  for (const UnitRecord& record : dump.units()) {
+    if (format::kind_of(record.path) != "train") continue;
+    const format::UnitReader unit = dump.open_unit(record);
+    for (const std::string& group : record.groups) {
+      const auto step = parse_step(group);
+      if (!step || unit.find(group + "/" + *options.tensor) == nullptr) continue;
+      throw Error(ErrorCode::kUsage, "it is a step's: name one, as --step " + step->name(),
+                  *options.tensor);
+    }
+  }
+}
+
+[[noreturn]] void refuse_tensor(const DumpReader& dump, const format::UnitReader& unit,
+                                const std::string& group, const ShowOptions& options) {
+  std::vector<std::string> names;
+  for (const StoredDataset& dataset : unit.datasets()) {
+    if (dataset.path.starts_with(group + "/"))
+      names.push_back(dataset.path.substr(group.size() + 1));
+  }
+  if (!options.step) name_step(dump, options);
+  const auto meant = nearest(*options.tensor, names);
+  throw Error(
+      ErrorCode::kUsage,
+      "there is no such tensor" +
+          (meant ? ", did you mean " + *meant + "?"
+                 : "; `" + (options.step ? "--step " + *options.step : "--rollout " + group) +
+                       "` lists them"),
+      unit.record().path + ": " + *options.tensor);
+}
+
+std::string tensor(const DumpReader& dump, const ShowOptions& options) {
+  std::string group;
+  const UnitRecord& record = find_unit(dump, options, group);
+  const format::UnitReader unit = dump.open_unit(record);
+  const StoredDataset* dataset = unit.find(group + "/" + *options.tensor);
+  if (dataset == nullptr) refuse_tensor(dump, unit, group, options);
+  const Buffer<std::byte> bytes = dump.read(unit, *dataset);
+  const auto values = elements(dataset->dtype, {bytes.data(), bytes.size()});
+  if (options.json) {
+    std::string list;
+    for (const std::string& value : values) {
+      const bool finite = value.find_first_not_of("0123456789+-.e") == value.npos;
+      list += (list.empty() ? "[" : ",") + (finite ? value : json_quoted(value));
+    }
+    return JsonLine()
+               .text("schema", "rlreplay.show.tensor/1")
+               .text("unit", record.path)
+               .text("dataset", *options.tensor)
+               .text("dtype", to_string(dataset->dtype))
+               .json("shape", shape_text(*dataset))
+               .json("values", list.empty() ? "[]" : list + "]")
+               .str() +
+           "\n";
+  }
+  std::string out = dataset->path + "  " + std::string(to_string(dataset->dtype)) + " " +
+                    shape_text(*dataset) + "\n";
+  if (dataset->dtype == DType::kU8 && options.tensor->ends_with("_text")) {
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return out + one_line(text, 4 * text.size()) + "\n";
+  }
+  std::string line;
+  for (const std::string& value : values) {
+    if (line.size() + value.size() + 1 > 100) {
+      out += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + value;
+  }
+  return out + line + "\n";
+}
+
+}  // namespace
+
+std::string show_dump(const DumpReader& dump, const ShowOptions& options) {
+  if (options.rollout) check_rollout(dump, *options.rollout);
+  if (options.samples) return show_samples(dump, options);
+  if (options.sample) return SampleView(dump, options).str();
+  if (options.tensor) return tensor(dump, options);
+  if (options.step || options.rollout) return datasets(dump, options);
+  return options.json ? summary_json(dump, options.incomplete)
+                      : summary_text(dump, options.temporary);
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,106 @@
+#include "src/replay/inspect/state_check.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "format/dataset.h"
+#include "format/rule.h"
+#include "kernels/order.h"
+#include "src/base/buffer.h"
+#include "src/base/error.h"
+#include "src/events/recording_sink.h"
+#include "src/replay/record/state_reader.h"
+
+namespace rlreplay::replay {
+namespace {
+
+std::span<float> span_of(Buffer<float>& values) { return {values.data(), values.size()}; }
+
+class StateCheck {
+ public:
+  StateCheck(const RecordedRun& record, const ModelConfig& model, ThreadPool& pool)
+      : record_(record),
+        parameters_(make_parameters(model)),
+        weights_(static_cast<size_t>(parameters_.elements)),
+        first_(weights_.size()),
+        second_(weights_.size()),
+        reader_(record.dump(), parameters_, {span_of(weights_), span_of(first_), span_of(second_)}),
+        sink_(model, parameters_, kernels::kTokenLeaf, {}, pool) {}
+
+  /// The state before `step`, the `number`-th of the run, against what `before` left.
+  void check(const StepId& step, size_t number, const StepId* before) {
+    const format::UnitReader unit = open_state(record_.dump(), step.group());
+    reader_.read(unit, step.group());
+    const int64_t counted = read_steps(record_.dump(), unit, step.group());
+    if (!origin_) origin_ = counted - static_cast<int64_t>(number);
+    if (counted != *origin_ + static_cast<int64_t>(number)) {
+      add(step, "scalars",
+          "the optimizer counted " + std::to_string(counted) + " steps before step " + step.name() +
+              ", not " + std::to_string(*origin_ + static_cast<int64_t>(number)));
+    }
+    if (before != nullptr) compare(step, *before);
+  }
+
+  void add(const StepId& step, const std::string& dataset, const std::string& message) {
+    problems.push_back(
+        {"state", "weights/" + step.group() + "/rank0.h5", step.group() + "/" + dataset, message});
+  }
+
+  std::vector<RecordProblem> problems;
+
+ private:
+  void compare(const StepId& step, const StepId& before) {
+    const engine::StepEvents left = record_.step_events(before);
+    compare("parameters", engine::Op::kWeight, weights_, left, step, before);
+    compare("exp_avg", engine::Op::kExpAvg, first_, left, step, before);
+    compare("exp_avg_sq", engine::Op::kExpAvgSq, second_, left, step, before);
+  }
+
+  void compare(const std::string& folder, engine::Op op, Buffer<float>& values,
+               const engine::StepEvents& left, const StepId& step, const StepId& before) {
+    for (const Parameter& p : parameters_.list) {
+      const engine::Event event{engine::Phase::kOptimizer, p.layer, op, p.name};
+      sink_.whole(event, engine::EventView::of(
+                             kernels::Matrix<float>(values.data() + p.offset, p.rows, p.cols)));
+      const engine::StepEvents held = sink_.finish(step.rollout, step.step);
+      const engine::EventRecord* recorded = left.find(event);
+      const engine::EventRecord* found = held.find(event);
+      if (recorded == nullptr || found->same_value(*recorded)) continue;
+      add(step, folder + "/" + format::link_name(p.name),
+          "the state before step " + step.name() + " has digest " + found->digest.hex() +
+              ", and step " + before.name() + " left " + recorded->digest.hex());
+    }
+  }
+
+  const RecordedRun& record_;
+  ParameterTable parameters_;
+  Buffer<float> weights_, first_, second_;
+  StateReader reader_;
+  engine::RecordingSink sink_;
+  std::optional<int64_t> origin_;  // what the counter said before the run
+};
+
+}  // namespace
+
+RecordFindings check_states(const RecordedRun& record, ThreadPool& pool) {
+  const auto config = record.find_config();
+  if (record.states().empty()) return {};
+  if (!config) return {{}, {"states: the dump names no model that this version knows"}};
+  StateCheck states(record, config->model, pool);
+  for (const StepId& step : record.states()) {
+    const auto after = std::ranges::lower_bound(record.steps(), step);
+    const auto number = static_cast<size_t>(after - record.steps().begin());
+    try {
+      states.check(step, number, number == 0 ? nullptr : &*(after - 1));
+    } catch (const format::FormatError&) {
+      continue;  // verify says what is wrong with the unit
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kCorrupt && error.code() != ErrorCode::kIncomplete) throw;
+      states.add(step, "parameters", error.what());
+    }
+  }
+  return {std::move(states.problems), {}};
+}
+
+}  // namespace rlreplay::replay

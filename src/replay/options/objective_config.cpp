@@ -1,0 +1,90 @@
+#include "src/replay/options/objective_config.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "src/base/error.h"
+
+namespace rlreplay::replay {
+namespace {
+
+engine::Dialect dialect(const RunOptions& options) {
+  return options.dialect == "miles" ? engine::Dialect::kMiles : engine::Dialect::kSlime;
+}
+
+engine::KlType kl_type(const RunOptions& options) {
+  if (options.kl_loss_type == "k2") return engine::KlType::kK2;
+  if (options.kl_loss_type == "k3") return engine::KlType::kK3;
+  if (options.kl_loss_type == "low_var_kl") return engine::KlType::kLowVar;
+  check(options.kl_loss_type == "k1", "an unknown KL type passed the options' table");
+  return engine::KlType::kK1;
+}
+
+/// What an estimator's name stands for.
+struct NamedEstimator {
+  std::string_view name;
+  engine::Estimator estimator;
+  engine::PolicyLoss policy_loss;
+};
+
+constexpr NamedEstimator kEstimators[] = {
+    {"grpo", engine::Estimator::kGrpo, engine::PolicyLoss::kClip},
+    {"gspo", engine::Estimator::kGrpo, engine::PolicyLoss::kSequence},
+    {"cispo", engine::Estimator::kGrpo, engine::PolicyLoss::kCispo},
+    {"reinforce_plus_plus", engine::Estimator::kReinforcePlusPlus, engine::PolicyLoss::kClip},
+    {"reinforce_plus_plus_baseline", engine::Estimator::kReinforcePlusPlusBaseline,
+     engine::PolicyLoss::kClip},
+    {"ppo", engine::Estimator::kPpo, engine::PolicyLoss::kClip},
+    {"policy_gradient", engine::Estimator::kPolicyGradient, engine::PolicyLoss::kPlain}};
+
+const NamedEstimator& estimator(const RunOptions& options) {
+  const auto found =
+      std::ranges::find(kEstimators, options.advantage_estimator, &NamedEstimator::name);
+  check(found != std::end(kEstimators), "an unknown estimator passed the options' table");
+  return *found;
+}
+
+}  // namespace
+
+engine::ObjectiveConfig objective_config(const RunOptions& options) {
+  engine::ObjectiveConfig out;
+  out.dialect = dialect(options);
+  out.policy_loss = estimator(options).policy_loss;
+  out.reducer =
+      options.calculate_per_token_loss ? engine::Reducer::kTokenMean : engine::Reducer::kSampleMean;
+  out.eps_clip = options.eps_clip;
+  out.eps_clip_high = options.eps_clip_high.value_or(options.eps_clip);
+  if (options.eps_clip_c) out.eps_clip_c = *options.eps_clip_c;
+  out.kl_loss = options.use_kl_loss;
+  out.kl_loss_coef = options.kl_loss_coef;
+  out.kl_loss_type = kl_type(options);
+  out.unbiased_kl = options.use_unbiased_kl;
+  out.entropy_coef = options.entropy_coef;
+  if (options.use_tis) {
+    out.tis = engine::Tis{options.tis_clip_low, options.tis_clip};
+  }
+  if (options.use_opsm) out.opsm_delta = options.opsm_delta;
+  return out;
+}
+
+engine::AdvantageConfig advantage_config(const RunOptions& options) {
+  engine::AdvantageConfig out;
+  out.estimator = estimator(options).estimator;
+  out.dialect = dialect(options);
+  out.normalize_rewards = !options.disable_rewards_normalization;
+  out.normalize_std = !options.disable_grpo_std_normalization;
+  out.normalize_advantages = options.normalize_advantages;
+  out.kl_coef = options.kl_coef;
+  out.kl_type = kl_type(options);
+  out.gamma = options.gamma;
+  out.lambda = options.lambd;
+  if (options.use_opd) out.opd_kl_coef = options.opd_kl_coef;
+  return out;
+}
+
+bool needs_reference(const RunOptions& options) {
+  return options.kl_coef != 0 || options.use_kl_loss;
+}
+
+}  // namespace rlreplay::replay

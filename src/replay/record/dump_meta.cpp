@@ -1,0 +1,93 @@
+#include "src/replay/record/dump_meta.h"
+
+#include "format/canonical.h"
+#include "format/foreign/model_config.h"
+#include "kernels/order.h"
+#include "src/base/error.h"
+#include "src/base/json_value.h"
+#include "src/base/text_table.h"
+#include "src/replay/launch/recorded_command.h"
+#include "src/replay/options/config_file.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr size_t kShown = 60;  // columns of a text that is quoted
+
+std::string config_object(const RunOptions& options) {
+  format::JsonObject out;
+  for (const Option& option : option_table()) {
+    out.text(std::string(option.name), recorded_text(options, option));
+  }
+  return out.str();
+}
+
+std::string contract_object() {
+  format::JsonObject out;
+  out.text("version", "0.2").text("profile", "fp32");
+  out.number("leaf", static_cast<uint64_t>(kernels::kTokenLeaf));
+  return out.str();
+}
+
+/// The options of a run that there was: whatever is wrong with them is wrong with the dump.
+RunOptions read_options(const std::string& config, const std::string& where) {
+  RunOptions out;
+  const std::vector<Setting> settings = parse_options_json(config, where);
+  for (const auto& [name, text] : settings) {
+    if (find_option(name) != nullptr) continue;
+    throw Error(ErrorCode::kUnsupported,
+                "the dump was made with the option --" + one_line(name, kShown) +
+                    ", which this version does not know: a newer one can replay it",
+                where);
+  }
+  try {
+    apply_settings(out, settings);
+    check_options(out);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUsage) throw;
+    throw Error(ErrorCode::kCorrupt,
+                std::string("no run can have the options of the dump: ") + error.what(), where);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string dump_meta(const RunOptions& options, const ModelConfig& model,
+                      const std::string& part) {
+  format::JsonObject out;
+  out.number("ranks", 1);
+  out.json("config", config_object(options));
+  out.text("model", foreign::config_json(model));
+  out.json("contract", contract_object());
+  out.text("kernels", options.kernels).text("layout", options.layout);
+  out.text("device", options.device);
+  if (!part.empty()) out.text("part", part);
+  return out.str();
+}
+
+RecordedConfig read_dump_meta(const std::string& meta, const std::string& where) {
+  const JsonDocument document = JsonDocument::parse(meta, where);
+  const JsonValue root = document.root();
+  const auto config = root.find("config"), model = root.find("model");
+  if (!config || !model || !model->is_string()) {
+    throw Error(ErrorCode::kUnsupported,
+                "the dump does not say with which options and which model it was made: a dump of "
+                "`rlreplay capture` can be replayed",
+                where);
+  }
+  RecordedConfig out;
+  out.options = read_options(config->dump(), where);
+  out.model = foreign::parse_model_config(model->string(), where);
+  if (const auto part = root.find("part")) out.part = part->string();
+  return out;
+}
+
+std::optional<std::string> imported_from(const std::string& meta, const std::string& where) {
+  const JsonDocument document = JsonDocument::parse(meta, where);
+  const auto source = document.root().find("source");
+  const auto vendor = source ? source->find("imported") : std::nullopt;
+  return vendor ? std::optional(vendor->string()) : std::nullopt;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/base/model_config.h"
+#include "src/replay/options/options.h"
+
+namespace rlreplay::replay {
+
+/// What a dump says of the run that it records: the resolved options, the model's shape, the
+/// numeric contract, the kernel set. `part`: the steps that the dump is of, where it is of a part
+/// of that run, "1.0..2.0" or "1.0.."; empty: of all.
+std::string dump_meta(const RunOptions& options, const ModelConfig& model,
+                      const std::string& part = "");
+
+/// The options and the model of a recorded run.
+struct RecordedConfig {
+  RunOptions options;
+  ModelConfig model;
+  std::string part;  // as dump_meta has it
+};
+/// Errors: kUnsupported for a dump that says nothing of them (an imported one); kCorrupt.
+RecordedConfig read_dump_meta(const std::string& meta, const std::string& where);
+
+/// Who wrote the files that a dump was imported from: "slime"; nothing for a captured one.
+std::optional<std::string> imported_from(const std::string& meta, const std::string& where);
+
+}  // namespace rlreplay::replay

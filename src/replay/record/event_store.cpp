@@ -1,0 +1,311 @@
+#include "src/replay/record/event_store.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "format/group_io.h"
+#include "src/base/error.h"
+#include "src/events/name.h"
+#include "src/events/rows.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using engine::EventRecord;
+using engine::StepEvents;
+using format::GroupReader;
+using format::GroupWriter;
+
+constexpr DType kValueTypes[] = {DType::kF32, DType::kF64, DType::kI32, DType::kI64};
+
+std::string values_name(DType dtype) {
+  return "events/values_" + std::string(rlreplay::to_string(dtype));
+}
+
+size_t type_index(DType dtype) {
+  const auto* it = std::ranges::find(kValueTypes, dtype);
+  check(it != std::end(kValueTypes), "an event has a type that cannot be stored");
+  return static_cast<size_t>(it - kValueTypes);
+}
+
+/// The arrays of SPEC.md's table.
+struct Columns {
+  std::vector<uint8_t> tensors, digest, row_digest;
+  std::vector<uint32_t> rank;
+  std::vector<int32_t> row_set;
+  std::vector<uint64_t> rows, nonfinite, value_start, value_count;
+  std::vector<uint64_t> row_set_offsets{0}, run_sample, run_position, run_count;
+  std::vector<uint64_t> row_digest_offsets{0};
+  std::vector<double> stats;
+  std::vector<std::byte> values[std::size(kValueTypes)];
+};
+
+void append(std::vector<uint8_t>& out, const Digest& digest) {
+  for (const uint64_t half : {digest.high, digest.low}) {
+    for (int shift = 56; shift >= 0; shift -= 8) out.push_back(static_cast<uint8_t>(half >> shift));
+  }
+}
+
+Digest digest_at(const std::vector<uint8_t>& bytes, size_t index) {
+  uint64_t halves[2] = {};
+  for (size_t i = 0; i < 16; ++i) halves[i / 8] = halves[i / 8] << 8 | bytes[16 * index + i];
+  return {halves[0], halves[1]};
+}
+
+std::string tensor_line(const EventRecord& r) {
+  std::string out = to_string(r.event);
+  out.append(" ").append(rlreplay::to_string(r.dtype)).append(" ");
+  for (size_t i = 0; i < r.dims.size(); ++i) {
+    out.append(i == 0 ? "" : ",").append(std::to_string(r.dims[i]));
+  }
+  return out + (r.dims.empty() ? "-\n" : "\n");
+}
+
+void append(Columns& to, const EventRecord& r) {
+  const std::string line = tensor_line(r);
+  to.tensors.insert(to.tensors.end(), line.begin(), line.end());
+  to.rank.push_back(static_cast<uint32_t>(r.rank));
+  to.rows.push_back(static_cast<uint64_t>(r.rows));
+  append(to.digest, r.digest);
+  const engine::Element& first = r.nonfinite.first;
+  for (const uint64_t n : {static_cast<uint64_t>(r.nonfinite.count), first.sample,
+                           static_cast<uint64_t>(first.row), static_cast<uint64_t>(first.column)}) {
+    to.nonfinite.push_back(n);
+  }
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const engine::Stats stats = r.stats.value_or(engine::Stats{kNone, kNone, kNone, kNone});
+  for (const double x : {stats.min, stats.max, stats.mean, stats.rms}) to.stats.push_back(x);
+  to.row_set.push_back(r.row_set);
+  for (const Digest& row : r.row_digests) append(to.row_digest, row);
+  to.row_digest_offsets.push_back(to.row_digest.size() / 16);
+  std::vector<std::byte>& values = to.values[type_index(r.dtype)];
+  to.value_start.push_back(values.size() / size_of(r.dtype));
+  to.value_count.push_back(r.values.size() / size_of(r.dtype));
+  values.insert(values.end(), r.values.begin(), r.values.end());
+}
+
+std::shared_ptr<const Columns> columns_of(const StepEvents& events) {
+  auto out = std::make_shared<Columns>();
+  for (const engine::RowSet& set : events.row_sets) {
+    for (const engine::RowRun& run : set) {
+      out->run_sample.push_back(run.sample);
+      out->run_position.push_back(static_cast<uint64_t>(run.position));
+      out->run_count.push_back(static_cast<uint64_t>(run.count));
+    }
+    out->row_set_offsets.push_back(out->run_sample.size());
+  }
+  for (const EventRecord& r : events.events) append(*out, r);
+  return out;
+}
+
+/// One name for each array, for both ways. `use(name, array, columns of the last axis)`.
+template <class C, class Use>
+void visit(C& c, Use use) {
+  use("events/tensors", c.tensors, 1);
+  use("events/rank", c.rank, 1);
+  use("events/rows", c.rows, 1);
+  use("events/digest", c.digest, 16);
+  use("events/nonfinite", c.nonfinite, 4);
+  use("events/row_set", c.row_set, 1);
+  use("events/row_set_offsets", c.row_set_offsets, 1);
+  use("events/run_sample", c.run_sample, 1);
+  use("events/run_position", c.run_position, 1);
+  use("events/run_count", c.run_count, 1);
+  use("events/row_digest_offsets", c.row_digest_offsets, 1);
+  use("events/row_digest", c.row_digest, 16);
+  use("events/value_start", c.value_start, 1);
+  use("events/value_count", c.value_count, 1);
+}
+
+/// Turns the arrays into records, and refuses those that contradict one another.
+class Decoder {
+ public:
+  Decoder(const GroupReader& reader, const Columns& columns) : reader_(reader), c_(columns) {}
+
+  StepEvents decode(int64_t rollout_id, int64_t step_id) {
+    StepEvents out{rollout_id, step_id, {}, {}};
+    check_lengths();
+    decode_rows(out);
+    std::string_view lines(reinterpret_cast<const char*>(c_.tensors.data()), c_.tensors.size());
+    for (size_t i = 0; i < c_.rank.size(); ++i) {
+      const size_t end = lines.find('\n');
+      expect(end != lines.npos, "tensors", "it has fewer lines than there are events");
+      out.events.push_back(record(i, lines.substr(0, end), out));
+      lines.remove_prefix(end + 1);
+    }
+    expect(lines.empty(), "tensors", "it has more lines than there are events");
+    return out;
+  }
+
+ private:
+  void expect(bool condition, const char* name, const char* message) const {
+    reader_.expect(condition, std::string("events/") + name, message);
+  }
+
+  void check_lengths() const {
+    const size_t e = c_.rank.size(), runs = c_.run_sample.size();
+    const bool agree = c_.rows.size() == e && c_.digest.size() == 16 * e &&
+                       c_.nonfinite.size() == 4 * e && c_.row_set.size() == e &&
+                       c_.value_start.size() == e && c_.value_count.size() == e &&
+                       (c_.stats.empty() || c_.stats.size() == 4 * e);
+    expect(agree, "rank", "the lengths of the arrays do not agree");
+    expect(c_.run_position.size() == runs && c_.run_count.size() == runs, "run_sample",
+           "the lengths of the arrays do not agree");
+    expect(!c_.row_set_offsets.empty() &&
+               format::sound_offsets(c_.row_set_offsets, c_.row_set_offsets.size() - 1, runs),
+           "row_set_offsets", "offsets do not ascend from 0 to their total");
+    expect(c_.row_digest.size() % 16 == 0 &&
+               format::sound_offsets(c_.row_digest_offsets, e, c_.row_digest.size() / 16),
+           "row_digest_offsets", "offsets do not ascend from 0 to their total");
+  }
+
+  void decode_rows(StepEvents& out) const {
+    constexpr uint64_t kMost = uint64_t{1} << 31;  // positions are 32 bits
+    for (size_t set = 0; set + 1 < c_.row_set_offsets.size(); ++set) {
+      engine::RowSet rows;
+      for (size_t i = c_.row_set_offsets[set]; i < c_.row_set_offsets[set + 1]; ++i) {
+        expect(c_.run_position[i] < kMost && c_.run_count[i] - 1 < kMost, "run_count",
+               "a run of tokens is empty or too long");
+        const engine::RowRun run{c_.run_sample[i], static_cast<int64_t>(c_.run_position[i]),
+                                 static_cast<int64_t>(c_.run_count[i])};
+        const bool ascends = rows.empty() || rows.back().sample < run.sample ||
+                             (rows.back().sample == run.sample &&
+                              rows.back().position + rows.back().count < run.position);
+        expect(ascends, "run_position", "the runs of a set do not ascend");
+        rows.push_back(run);
+      }
+      out.row_sets.push_back(std::move(rows));
+    }
+  }
+
+  /// `PHASE/LAYER/OP/TENSOR DTYPE DIMS`.
+  EventRecord described(std::string_view line) const {
+    EventRecord out;
+    const size_t dtype = line.find(' '), dims = line.rfind(' ');
+    expect(dtype != line.npos && dtype < dims, "tensors", "a line has no three words");
+    try {
+      out.event = engine::parse_event(line.substr(0, dtype));
+    } catch (const Error& error) {
+      expect(false, "tensors", error.what());
+    }
+    out.dtype = engine::dtype_of(find_event(out.event)->kind);
+    expect(line.substr(dtype + 1, dims - dtype - 1) == rlreplay::to_string(out.dtype), "tensors",
+           "an event has another dtype than it can have");
+    std::string_view rest = line.substr(dims + 1);
+    while (rest != "-" && !rest.empty()) {
+      const size_t comma = std::min(rest.find(','), rest.size());
+      const std::string number(rest.substr(0, comma));
+      const bool digits = !number.empty() && number.size() < 16 &&
+                          std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+      expect(digits && number.front() != '0' && out.dims.size() < 2, "tensors",
+             "a dimension is no number above 0");
+      out.dims.push_back(std::stoll(number));
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+    out.cols = out.dims.empty() ? 1 : out.dims.back();
+    return out;
+  }
+
+  EventRecord record(size_t i, std::string_view line, const StepEvents& events) const {
+    EventRecord out = described(line);
+    out.rank = static_cast<int>(c_.rank[i]);
+    out.rows = static_cast<int64_t>(c_.rows[i]);
+    out.row_set = c_.row_set[i];
+    out.digest = digest_at(c_.digest, i);
+    const uint64_t* bad = &c_.nonfinite[4 * i];
+    out.nonfinite = {static_cast<int64_t>(bad[0]),
+                     {bad[1], static_cast<int64_t>(bad[2]), static_cast<int64_t>(bad[3])}};
+    if (!c_.stats.empty() && !std::isnan(c_.stats[4 * i])) {
+      const double* s = &c_.stats[4 * i];
+      out.stats = engine::Stats{s[0], s[1], s[2], s[3]};
+    }
+    check_rows(out, events);
+    for (size_t d = c_.row_digest_offsets[i]; d < c_.row_digest_offsets[i + 1]; ++d) {
+      out.row_digests.push_back(digest_at(c_.row_digest, d));
+    }
+    expect(out.row_digests.empty() || out.row_digests.size() == c_.rows[i], "row_digest_offsets",
+           "an event has more or fewer row digests than rows");
+    take_values(i, out);
+    return out;
+  }
+
+  void check_rows(const EventRecord& r, const StepEvents& events) const {
+    const auto sets = static_cast<int>(events.row_sets.size());
+    const bool per_token = is_per_token(find_event(r.event)->kind);
+    expect(r.row_set < sets && (r.row_set >= 0) == per_token, "row_set",
+           "an event has no such set of rows");
+    int64_t want = r.dims.size() == 2 ? r.dims.front() : 1;
+    if (per_token) want = row_count(events.row_sets[static_cast<size_t>(r.row_set)]);
+    expect(r.rows == want, "rows", "an event has another number of rows than its set");
+  }
+
+  void take_values(size_t i, EventRecord& r) const {
+    const uint64_t start = c_.value_start[i], count = c_.value_count[i];
+    if (count == 0) return;
+    const auto& values = c_.values[type_index(r.dtype)];
+    const size_t size = size_of(r.dtype), total = values.size() / size;
+    const auto cols = static_cast<uint64_t>(r.cols);
+    const bool whole = count % cols == 0 && count / cols == static_cast<uint64_t>(r.rows);
+    expect(whole && start <= total && count <= total - start, "value_count",
+           "an event's values are not those of a whole tensor");
+    const auto* from = values.data() + start * size;
+    r.values.assign(from, from + count * size);
+  }
+
+  const GroupReader& reader_;
+  const Columns& c_;
+};
+
+}  // namespace
+
+std::vector<format::Dataset> event_datasets(const StepEvents& events, const std::string& group) {
+  const std::shared_ptr<const Columns> columns = columns_of(events);
+  GroupWriter writer(group, columns, {});
+  visit(*columns, [&](const char* name, const auto& values, uint64_t width) {
+    std::vector<uint64_t> shape{values.size() / width};
+    if (width > 1) shape.push_back(width);
+    using T = typename std::decay_t<decltype(values)>::value_type;
+    writer.add(name, format::dtype_for<T>(), shape, std::as_bytes(std::span(values)));
+  });
+  const auto has_stats = [](const EventRecord& r) { return r.stats.has_value(); };
+  if (std::ranges::any_of(events.events, has_stats)) {
+    writer.add("events/stats", DType::kF64, {columns->stats.size() / 4, 4},
+               std::as_bytes(std::span(columns->stats)));
+  }
+  for (size_t i = 0; i < std::size(kValueTypes); ++i) {
+    const auto& values = columns->values[i];
+    if (values.empty()) continue;
+    writer.add(values_name(kValueTypes[i]), kValueTypes[i],
+               {values.size() / size_of(kValueTypes[i])}, values);
+  }
+  return writer.finish();
+}
+
+bool has_events(const format::UnitReader& unit, const std::string& group) {
+  return unit.find(group + "/events/tensors") != nullptr;
+}
+
+StepEvents read_events(const format::DumpReader& dump, const format::UnitReader& unit,
+                       const std::string& group, int64_t rollout_id, int64_t step_id) {
+  const GroupReader reader(dump, unit, group);
+  Columns columns;
+  visit(columns, [&](const char* name, auto& values, uint64_t) {
+    const format::StoredDataset* dataset = reader.find(name);
+    reader.expect(dataset != nullptr, name, "it is missing");
+    values = reader.read<typename std::decay_t<decltype(values)>::value_type>(*dataset);
+  });
+  if (const auto* stats = reader.find("events/stats")) columns.stats = reader.read<double>(*stats);
+  for (size_t i = 0; i < std::size(kValueTypes); ++i) {
+    const format::StoredDataset* dataset = reader.find(values_name(kValueTypes[i]));
+    if (dataset == nullptr) continue;
+    reader.expect(dataset->dtype == kValueTypes[i], values_name(kValueTypes[i]),
+                  "it has another dtype than its name says");
+    columns.values[i] = reader.read_bytes<std::vector<std::byte>>(*dataset);
+  }
+  return Decoder(reader, columns).decode(rollout_id, step_id);
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "format/dataset.h"
+#include "format/dump_reader.h"
+#include "src/events/record.h"
+
+/// Recorded events into a unit of a dump and back: a few flat arrays, however many tensors there
+/// are (format/SPEC.md, events).
+namespace rlreplay::replay {
+
+/// The datasets of a group (`3` of a rollout unit, `3-0` of a train unit). They own their values.
+std::vector<format::Dataset> event_datasets(const engine::StepEvents& events,
+                                            const std::string& group);
+
+/// Whether the group has events at all.
+bool has_events(const format::UnitReader& unit, const std::string& group);
+
+/// Reads them back. Errors: FormatError kMeaning where the arrays do not agree with one another or
+/// name an event that this version does not have.
+engine::StepEvents read_events(const format::DumpReader& dump, const format::UnitReader& unit,
+                               const std::string& group, int64_t rollout_id, int64_t step_id);
+
+}  // namespace rlreplay::replay

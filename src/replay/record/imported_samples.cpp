@@ -1,0 +1,90 @@
+#include "src/replay/record/imported_samples.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+
+#include "format/group_io.h"
+#include "src/base/error.h"
+#include "src/base/json_value.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr std::string_view kTopP = "--rollout-top-p";
+
+/// The last value that the words give --rollout-top-p; one that only a shell knows is none.
+std::optional<double> top_p_of(const JsonValue& words) {
+  std::optional<double> out;
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::string_view word = words.at(i).string();
+    if (!word.starts_with(kTopP)) continue;
+    word.remove_prefix(kTopP.size());
+    if (word.empty() && i + 1 < words.size()) word = words.at(i + 1).string();
+    if (word.starts_with('=')) word.remove_prefix(1);
+    double value = 0;
+    const auto read = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (read.ec == std::errc() && value > 0 && value <= 1) out = value;
+  }
+  return out;
+}
+
+}  // namespace
+
+RunOptions imported_options(const RecordedRun& record, const std::string& vendor) {
+  RunOptions out;
+  if (vendor == "miles") out.dialect = "miles";
+  const JsonDocument meta = JsonDocument::parse(record.dump().meta(), record.path());
+  const auto launch = meta.root().find("launch");
+  for (const char* said_in : {"script", "command"}) {
+    const auto words = launch ? launch->find(said_in) : std::nullopt;
+    if (!words) continue;
+    if (const auto top_p = top_p_of(*words)) out.rollout_top_p = *top_p;
+  }
+  return out;
+}
+
+bool needs_nuclei(const RunOptions& options) {
+  return options.rollout_top_p < 1 && options.dialect == "slime";
+}
+
+void check_nuclei(std::span<const Sample> samples, const std::string& where) {
+  const auto lacks = [](const Sample& s) { return !s.nuclei && s.response_length() > 0; };
+  const auto found = std::ranges::find_if(samples, lacks);
+  if (found == samples.end()) return;
+  throw Error(ErrorCode::kIncomplete,
+              "the samples were drawn with --rollout-top-p below 1, and slime takes "
+              "log-probabilities over the ids that it kept: the dump does not say which they are "
+              "for sample " +
+                  std::to_string(found->id) +
+                  ". The rollout dump does: import it together with the train dump",
+              where);
+}
+
+void check_inputs(const RecordedRun& record, int64_t rollout, std::span<const Sample> samples) {
+  const std::string group = std::to_string(rollout);
+  std::set<uint64_t> others;
+  for (const format::UnitRecord* unit : record.dump().find(kInputsKind, group)) {
+    const format::UnitReader reader = record.dump().open_unit(*unit);
+    const format::GroupReader values(record.dump(), reader, group);
+    const format::StoredDataset* ids = values.find("sample_id");
+    if (ids == nullptr) continue;
+    const auto read = values.read<uint64_t>(*ids);
+    others.insert(read.begin(), read.end());
+  }
+  std::string named;
+  size_t count = 0;
+  for (const Sample& s : samples) {
+    if (!others.contains(s.id) || ++count > 4) continue;
+    named += (named.empty() ? "" : ", ") + std::to_string(s.id);
+  }
+  if (count == 0) return;
+  throw Error(ErrorCode::kUnsupported,
+              "samples of rollout " + group + " were made from more than their tokens (images, " +
+                  "sound), which this version's models do not read: " + named +
+                  (count > 4 ? " and " + std::to_string(count - 4) + " more" : ""),
+              record.path());
+}
+
+}  // namespace rlreplay::replay

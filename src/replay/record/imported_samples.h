@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/base/sample.h"
+#include "src/replay/record/recorded_run.h"
+
+/// What a framework's dump must say of its samples before anything computes log-probabilities of
+/// them.
+namespace rlreplay::replay {
+
+/// The kind of the units that name samples which were made from more than their tokens.
+inline constexpr std::string_view kInputsKind = "x-inputs";
+
+/// What is known of an imported run's options: its dialect, and the top-p of a wrapped launch.
+RunOptions imported_options(const RecordedRun& record, const std::string& vendor);
+
+/// Whether log-probabilities are taken over the ids that top-p kept: slime's are, Miles' never.
+bool needs_nuclei(const RunOptions& options);
+
+/// Errors: kIncomplete, naming a sample that does not say what top-p kept.
+void check_nuclei(std::span<const Sample> samples, const std::string& where);
+
+/// Errors: kUnsupported, naming samples that were made from more than their tokens.
+void check_inputs(const RecordedRun& record, int64_t rollout, std::span<const Sample> samples);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "src/replay/record/recorded_run.h"
+
+namespace rlreplay::replay {
+
+/// Why a record is not a whole one: it was not sealed, its writer died, steps or rollouts are
+/// missing between those that are there, or fewer are there than the run had planned. One line for
+/// people, without the dump's name; empty for a whole record.
+std::string incomplete_text(const RecordedRun& run);
+
+/// The same as it is printed before a verdict. `dump`: as the user named it.
+std::string incomplete_line(const RecordedRun& run, const std::string& dump);
+
+}  // namespace rlreplay::replay

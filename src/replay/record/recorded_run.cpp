@@ -1,0 +1,95 @@
+#include "src/replay/record/recorded_run.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "format/group_io.h"
+#include "format/unit.h"
+#include "src/base/error.h"
+#include "src/base/parse_number.h"
+#include "src/replay/record/event_store.h"
+#include "src/replay/record/rank_scalars.h"
+#include "src/replay/record/state_reader.h"
+
+namespace rlreplay::replay {
+namespace {
+
+/// What a run numbers: others are somebody else's.
+bool is_numbered(const StepId& step) { return step.rollout >= 0 && step.step >= 0; }
+
+}  // namespace
+
+RecordedRun::RecordedRun(const std::string& folder, std::string path)
+    : path_(std::move(path)), dump_(format::DumpReader::open(folder)) {
+  std::set<int64_t> rollouts;
+  std::set<StepId> steps, states;
+  for (const format::UnitRecord& unit : dump_.units()) {
+    for (const std::string& group : unit.groups) {
+      if (unit.path.starts_with("rollout/")) {
+        if (const auto id = parse_number<int64_t>(group); id && *id >= 0) rollouts.insert(*id);
+      } else if (unit.path.starts_with("train/")) {
+        if (const auto id = parse_step(group); id && is_numbered(*id)) steps.insert(*id);
+      } else if (unit.path.starts_with("weights/")) {
+        if (const auto id = parse_step(group); id && is_numbered(*id)) states.insert(*id);
+      }
+    }
+  }
+  rollouts_.assign(rollouts.begin(), rollouts.end());
+  steps_.assign(steps.begin(), steps.end());
+  states_.assign(states.begin(), states.end());
+}
+
+std::optional<RecordedConfig> RecordedRun::find_config() const {
+  try {
+    return config();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kUnsupported) return std::nullopt;
+    throw;
+  }
+}
+
+bool RecordedRun::has_state(const StepId& step) const {
+  return std::ranges::binary_search(states_, step);
+}
+
+engine::StepEvents RecordedRun::events(const char* kind, const std::string& group,
+                                       const StepId& step) const {
+  engine::StepEvents none;
+  none.rollout_id = step.rollout;
+  none.step_id = step.step;
+  for (const format::UnitRecord* record : dump_.find(kind, group)) {
+    const format::UnitReader unit = dump_.open_unit(*record);
+    if (has_events(unit, group)) {
+      return read_events(dump_, unit, group, step.rollout, step.step);
+    }
+  }
+  return none;
+}
+
+std::optional<format::NamedColumns> RecordedRun::scalars(const StepId& step) const {
+  std::vector<std::pair<int64_t, format::NamedColumns>> by_rank;
+  for (const format::UnitRecord* record : dump_.find("train", step.group())) {
+    const format::UnitReader unit = dump_.open_unit(*record);
+    std::optional<format::NamedColumns> own;
+    format::GroupReader(dump_, unit, step.group()).named("scalars", own, 0);
+    if (own) by_rank.emplace_back(format::rank_of(record->path), std::move(*own));
+  }
+  if (by_rank.empty()) return std::nullopt;
+  return join_scalars(by_rank);
+}
+
+engine::StepEvents RecordedRun::rollout_events(int64_t rollout) const {
+  return events("rollout", std::to_string(rollout), {rollout, 0});
+}
+
+engine::StepEvents RecordedRun::step_events(const StepId& step) const {
+  return events("train", step.group(), step);
+}
+
+void RecordedRun::load_weights(const StepId& step, const ParameterTable& parameters,
+                               std::span<float> weights) const {
+  read_weights(dump_, step.group(), parameters, weights);
+}
+
+}  // namespace rlreplay::replay

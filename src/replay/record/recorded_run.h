@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "format/dump_reader.h"
+#include "format/sample_columns.h"
+#include "src/base/parameters.h"
+#include "src/events/record.h"
+#include "src/replay/record/dump_meta.h"
+#include "src/replay/record/step_id.h"
+
+namespace rlreplay::replay {
+
+/// A dump of a run, as replays and comparisons read it.
+class RecordedRun {
+ public:
+  /// Errors: FormatError.
+  explicit RecordedRun(const std::string& path) : RecordedRun(path, path) {}
+  /// Of the dump in `folder`, which the user knows as `path`.
+  RecordedRun(const std::string& folder, std::string path);
+
+  /// As the user knows it: nothing is opened by it.
+  const std::string& path() const { return path_; }
+  const format::DumpReader& dump() const { return dump_; }
+  /// Errors: those of read_dump_meta.
+  RecordedConfig config() const { return read_dump_meta(dump_.meta(), path_); }
+  /// The same; nothing for a dump that names no model that this version knows.
+  std::optional<RecordedConfig> find_config() const;
+
+  /// In order.
+  const std::vector<int64_t>& rollouts() const { return rollouts_; }
+  const std::vector<StepId>& steps() const { return steps_; }
+  /// Steps before which the state was recorded.
+  const std::vector<StepId>& states() const { return states_; }
+  bool has_state(const StepId& step) const;
+
+  /// The named numbers of a step, of all ranks (rank_scalars.h).
+  std::optional<format::NamedColumns> scalars(const StepId& step) const;
+  /// Empty where none were recorded.
+  engine::StepEvents rollout_events(int64_t rollout) const;
+  engine::StepEvents step_events(const StepId& step) const;
+
+  void load_weights(const StepId& step, const ParameterTable& parameters,
+                    std::span<float> weights) const;
+
+ private:
+  engine::StepEvents events(const char* kind, const std::string& group, const StepId& step) const;
+
+  std::string path_;
+  format::DumpReader dump_;
+  std::vector<int64_t> rollouts_;
+  std::vector<StepId> steps_, states_;
+};
+
+}  // namespace rlreplay::replay

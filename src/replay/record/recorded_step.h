@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/rollout_data.h"
+#include "format/train_data.h"
+#include "src/base/sample.h"
+#include "src/replay/record/record_problem.h"
+#include "src/replay/record/recorded_run.h"
+
+/// What a dump says of a rollout and of the training on it, whoever wrote it: native, imported,
+/// complete or not. Every verb that reads a recorded step reads it here (format/SPEC.md, train).
+namespace rlreplay::replay {
+
+/// Floats of response tokens by sample; a sample that has none is empty. Nothing of a column means
+/// that no sample has it.
+using TokenColumn = std::optional<std::vector<std::vector<float>>>;
+
+/// Whether every sample that has a response has the column.
+bool is_whole(const TokenColumn& column, std::span<const Sample> samples);
+
+/// Which fields of a sample were recorded; the others are 0, the mask is ones.
+struct RecordedFields {
+  bool group = false, reward = false, mask = false;
+  bool own_mask = false, own_rollout_log_probs = false;  // by the step itself
+};
+
+/// The samples that were trained on in one step, or, of a rollout without steps, all of its own.
+struct RecordedStep {
+  StepId id;
+  bool trained = false;  // a step of the dump
+  /// As they were packed, of several ranks one behind the other, each sample once. Group and reward
+  /// are the rollout's; mask, trajectory and log-probabilities of the rollout the step's own, else
+  /// the rollout's.
+  std::vector<Sample> samples;
+  std::vector<RecordedFields> fields;  // of each sample
+
+  TokenColumn log_probs;  // of the policy in the step's forward pass
+  TokenColumn old_log_probs, ref_log_probs, teacher_log_probs, rollout_log_probs;
+  TokenColumn entropy, ref_entropy, advantages, returns;
+  TokenColumn values, current_values;  // a critic's, before the rollout's updates and in the step
+  TokenColumn kl, reverse_kl, policy_kl, policy_loss;
+  std::optional<std::vector<double>> shaped;  // rewards as the trainer shaped them, of all samples
+  std::optional<format::NamedColumns> scalars;  // of all ranks (rank_scalars.h)
+
+  /// A recorded scalar on which all ranks agree that have it: "loss".
+  std::optional<double> scalar(std::string_view name) const;
+  /// How many the trainer counted, where that is not what the samples say.
+  std::optional<int64_t> trajectories() const;
+};
+
+/// The columns of a step by their names in the dump: those of format::kTokenColumnFields.
+struct StepColumn {
+  std::string_view name;
+  TokenColumn RecordedStep::*column;
+};
+std::span<const StepColumn> step_columns();
+
+/// The samples of a rollout as they were generated, and the steps on them.
+struct RecordedRollout {
+  int64_t id = 0;
+  /// Empty where no rollout unit holds them. Of a rollout without lengths of prompts they have no
+  /// response: what the steps say of one is theirs.
+  std::vector<Sample> samples;
+  std::vector<RecordedFields> fields;
+  std::optional<format::RolloutData> data;
+  std::map<uint64_t, size_t> rows;  // of `data` and `samples`, by id
+  std::vector<RecordedStep> steps;
+
+  bool has_rewards() const;  // of every sample
+  bool has_groups() const;
+};
+
+/// The rollouts that have steps in the dump, in order.
+std::vector<int64_t> trained_rollouts(const RecordedRun& run);
+
+/// Those that were generated or trained on, in order.
+std::vector<int64_t> recorded_rollouts(const RecordedRun& run);
+
+/// Errors: FormatError; kIncomplete where neither a step nor its rollout holds a sample's tokens or
+/// the length of its prompt; kCorrupt where they contradict one another, and where two ranks hold
+/// one sample with other values.
+RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout);
+
+/// All that read_recorded_rollout refuses of a rollout, and check_replayable of one that a run of
+/// ours recorded. Errors: FormatError.
+RecordProblems check_recorded_rollout(const RecordedRun& run, int64_t rollout);
+
+/// Sees that a rollout holds all that a replay of it needs. Errors: kIncomplete, naming what not.
+void check_replayable(const RecordedRun& run, const RecordedRollout& rollout);
+
+/// The samples of a rollout that can be replayed. Errors: those of check_replayable.
+std::vector<Sample> replayable_samples(const RecordedRun& run, int64_t rollout);
+
+/// Of the first rollout, in tokens; 0 where there is none.
+int64_t longest_prompt(const RecordedRun& run);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/chain_reader.h"
+#include "format/dump_reader.h"
+#include "src/base/parameters.h"
+
+/// Weights, moments and counters before a step, out of a dump.
+namespace rlreplay::replay {
+
+/// The three tensors that a step changes of each parameter, and where a group has them.
+struct StateTensor {
+  std::string_view folder;
+  std::span<const float> StateSpans<const float>::*read;
+  std::span<float> StateSpans<float>::*write;
+};
+std::span<const StateTensor> state_tensors();
+/// "exp_avg/model.norm.weight", in the group of the step.
+std::string state_name(const StateTensor& tensor, const Parameter& parameter);
+
+/// The dataset of the group that counts the optimizer's steps.
+inline constexpr std::string_view kStateCounters = "scalars";
+
+template <class T>
+std::span<T> values_of(std::span<T> all, const Parameter& p) {
+  return all.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size()));
+}
+
+/// How many steps the optimizer had counted.
+int64_t read_steps(const format::DumpReader& dump, const format::UnitReader& unit,
+                   const std::string& group);
+
+/// The unit that holds the state before a step. Errors: kIncomplete where there is none.
+format::UnitReader open_state(const format::DumpReader& dump, const std::string& group);
+
+/// Reads states into one place, one after another; of consecutive ones only what differs.
+class StateReader {
+ public:
+  /// `to` may lack moments: a model that only scores has none.
+  StateReader(const format::DumpReader& dump, const ParameterTable& parameters,
+              const StateSpans<float>& to);
+
+  StateReader(const StateReader&) = delete;
+  StateReader& operator=(const StateReader&) = delete;
+
+  /// Errors: kIncomplete for a parameter that is missing, kCorrupt for one of another shape;
+  /// FormatError.
+  void read(const format::UnitReader& unit, const std::string& group);
+
+ private:
+  std::span<std::byte> place_of(const format::StoredDataset& dataset) const;
+
+  std::map<std::string, std::span<std::byte>> places_;  // by name in the group
+  format::ChainReader chain_;
+};
+
+/// The weights alone. Errors: those of open_state and StateReader.
+void read_weights(const format::DumpReader& dump, const std::string& group,
+                  const ParameterTable& parameters, std::span<float> weights);
+
+}  // namespace rlreplay::replay

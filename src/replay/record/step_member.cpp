@@ -1,0 +1,113 @@
+#include "src/replay/record/step_member.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/same_value.h"
+
+namespace rlreplay::replay {
+namespace {
+
+/// Where two values are not the same: an element of a list, 0 of a number.
+template <class T>
+std::optional<size_t> difference(const std::vector<T>& a, const std::vector<T>& b) {
+  const auto at = std::ranges::mismatch(a, b, [](T x, T y) { return same_value(x, y); });
+  if (at.in1 == a.end() && at.in2 == b.end()) return std::nullopt;
+  return static_cast<size_t>(at.in1 - a.begin());
+}
+
+template <class T>
+std::optional<size_t> difference(T a, T b) {
+  return same_value(a, b) ? std::nullopt : std::optional<size_t>(0);
+}
+
+template <class T>
+std::optional<size_t> take(std::optional<T>& to, std::optional<T>& from) {
+  if (to && from) return difference(*to, *from);
+  if (from) to = std::move(from);
+  return std::nullopt;
+}
+
+/// What the elements of a field are of.
+enum class Elements { kNone, kSample, kResponse };
+
+struct MergeRule {
+  const char* field;
+  Elements elements;
+  std::optional<size_t> (*take)(StepMember& to, StepMember& from);
+};
+
+template <auto Member>
+std::optional<size_t> same(StepMember& to, StepMember& from) {
+  return take(to.*Member, from.*Member);
+}
+
+/// In which fields two ranks must be the same where both have them; the columns of floats too. In
+/// the others they may differ: `micro_batch` says how a rank packed, `scalars` are a rank's own.
+constexpr MergeRule kMustAgree[] = {
+    {"length", Elements::kNone, same<&StepMember::length>},
+    {"prompt_length", Elements::kNone, same<&StepMember::prompt_length>},
+    {"tokens", Elements::kSample, same<&StepMember::tokens>},
+    {"loss_mask", Elements::kResponse, same<&StepMember::loss_mask>},
+    {"rewards", Elements::kNone, same<&StepMember::rewards>},
+    {"trajectory_id", Elements::kNone, same<&StepMember::trajectory_id>},
+    {"trajectory_tokens", Elements::kNone, same<&StepMember::trajectory_tokens>},
+    {"token_weights", Elements::kSample, same<&StepMember::token_weights>},
+};
+
+template <class T>
+std::vector<T> part(const std::vector<T>& values, uint64_t begin, uint64_t end) {
+  return {values.begin() + static_cast<ptrdiff_t>(begin),
+          values.begin() + static_cast<ptrdiff_t>(end)};
+}
+
+template <class T, class To>
+void take_number(const std::optional<format::Column<T>>& column, size_t row, To& to) {
+  if (column && column->has(row)) to = column->values[row];
+}
+
+}  // namespace
+
+StepMember StepMember::of(const format::TrainData& data, size_t row, uint64_t prompt,
+                          std::string unit) {
+  const uint64_t begin = data.offsets[row], end = data.offsets[row + 1];
+  const uint64_t response = begin + prompt;
+  StepMember out;
+  out.id = data.sample_id[row];
+  out.unit = std::move(unit);
+  out.prompt = prompt;
+  out.length = end - begin;
+  if (data.prompt_length) out.prompt_length = (*data.prompt_length)[row];
+  if (data.tokens) out.tokens = part(*data.tokens, begin, end);
+  if (data.loss_mask && data.loss_mask->has(row)) {
+    out.loss_mask = part(data.loss_mask->values, response, end);
+  }
+  take_number(data.rewards, row, out.rewards);
+  take_number(data.trajectory_id, row, out.trajectory_id);
+  take_number(data.trajectory_tokens, row, out.trajectory_tokens);
+  if (data.token_weights) out.token_weights = part(*data.token_weights, begin, end);
+  for (size_t c = 0; c < out.columns.size(); ++c) {
+    const auto& column = data.*format::kTokenColumnFields[c].column;
+    if (!column || !column->has(row)) continue;
+    auto& values = out.columns[c].emplace();
+    for (uint64_t t = response; t < end; ++t) values.push_back(column->at(t));
+  }
+  return out;
+}
+
+std::optional<MemberDifference> merge(StepMember& to, StepMember&& from) {
+  for (const MergeRule& rule : kMustAgree) {
+    const auto at = rule.take(to, from);
+    if (!at) continue;
+    if (rule.elements == Elements::kNone) return MemberDifference{rule.field, std::nullopt};
+    return MemberDifference{rule.field, *at + (rule.elements == Elements::kSample ? 0 : to.prompt)};
+  }
+  for (size_t c = 0; c < to.columns.size(); ++c) {
+    const auto at = take(to.columns[c], from.columns[c]);
+    const std::string_view name = format::kTokenColumnFields[c].name;
+    if (at) return MemberDifference{std::string(name), *at + to.prompt};
+  }
+  return std::nullopt;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "src/replay/record/step_id.h"
+
+namespace rlreplay::replay {
+
+/// Optimizer steps of a run, counted from 0.
+struct StepRange {
+  int64_t first = 0;
+  int64_t last = INT64_MAX;  // included
+
+  bool holds(int64_t place) const { return first <= place && place <= last; }
+};
+
+/// `a..b`, `a..` or `a`, each a count from 0 or one of the record's steps, `3.0`; all of them for
+/// an empty text. Errors: kUsage.
+StepRange parse_steps(const std::string& text, std::span<const StepId> steps);
+
+/// Errors: kUsage where the range names a step that a run of so many has not.
+void check_steps(const StepRange& range, size_t steps, const std::string& path);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,152 @@
+#include "src/replay/rerun/golden.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "src/base/error.h"
+#include "src/base/hash.h"
+#include "src/replay/capture/digesting.h"
+#include "src/replay/launch/recorded_command.h"
+#include "src/replay/source/models.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr std::string_view kOption = "option ";
+constexpr std::string_view kWithoutEffect[] = {
+    "micro-batch-size", "recompute", "rollout-slots", "save",
+    "threads",          "record",    "weights",       "rollout-only"};
+
+/// A text as one word: white space and % as %XX.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte > 0x20 && c != '%') {
+      out += c;
+    } else {
+      out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return out;
+}
+
+std::string unescaped(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    const bool digits = text[i] == '%' && i + 3 <= text.size() &&
+                        std::from_chars(&text[i + 1], &text[i] + 3, byte, 16).ptr == &text[i] + 3;
+    out += digits ? static_cast<char>(byte) : text[i];
+    if (digits) i += 2;
+  }
+  return out;
+}
+
+double mean_log_prob(const engine::StepResult& result) {
+  double sum = 0, count = 0;
+  for (const Scores& scores : result.scores) {
+    for (const float value : scores.log_probs) sum += static_cast<double>(value);
+    count += static_cast<double>(scores.log_probs.size());
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+/// Keeps what a run gives.
+class Keeper : public DigestingObserver {
+ public:
+  using DigestingObserver::DigestingObserver;
+
+  void rollout(const RolloutBatch& batch) override { add_golden(batch, entries_); }
+  void step(StepOutcome& outcome, std::span<const Sample> samples,
+            std::span<const SampleTargets> targets) override {
+    DigestingObserver::step(outcome, samples, targets);
+    add_golden(outcome, entries_);
+  }
+  GoldenEntries take() { return std::move(entries_); }
+
+ private:
+  GoldenEntries entries_;
+};
+
+}  // namespace
+
+void add_golden(const RolloutBatch& rollout, GoldenEntries& entries) {
+  const std::string key = "rollout " + std::to_string(rollout.id) + " ";
+  Hasher tokens, log_probs;
+  for (const Sample& s : rollout.samples) {
+    const auto length = static_cast<int64_t>(s.tokens.size());
+    tokens.update(std::as_bytes(std::span(&length, 1)));
+    tokens.update(std::as_bytes(std::span(s.tokens)));
+    log_probs.update(std::as_bytes(std::span(s.rollout_log_probs)));
+  }
+  entries[key + "tokens"] = tokens.finish().hex();
+  entries[key + "log_probs"] = log_probs.finish().hex();
+}
+
+void add_golden(const StepOutcome& step, GoldenEntries& entries) {
+  const std::string key =
+      "step " + std::to_string(step.rollout_id) + "." + std::to_string(step.step_id) + " ";
+  entries[key + "reward"] = golden_value(step.reward.value());
+  entries[key + "loss"] = golden_value(step.result.losses.total);
+  entries[key + "grad_norm"] = golden_value(step.result.grad_norm);
+  entries[key + "mean_log_prob"] = golden_value(mean_log_prob(step.result));
+  if (!step.digests) return;
+  entries[key + "weights"] = step.digests->weights.hex();
+  entries[key + "gradients"] = step.digests->gradients.hex();
+  entries[key + "optimizer"] = step.digests->optimizer.hex();
+}
+
+GoldenEntries golden_run(Machine& machine, const RunOptions& options) {
+  const auto model = find_model(options.model, options.seed);
+  const Task task(options, *model);
+  Trainer trainer(machine.runtime(), options, *model, {true, true, task.longest_prompt()});
+  Keeper keeper(options, trainer, machine.pool());
+  run_training(trainer, task, options, keeper);
+  return keeper.take();
+}
+
+GoldenEntries golden_options(const RunOptions& options) {
+  GoldenEntries out;
+  for (const Option& option : option_table()) {
+    const std::string text = recorded_text(options, option);
+    if (text == recorded_text(RunOptions{}, option)) continue;
+    if (std::ranges::find(kWithoutEffect, option.name) != std::end(kWithoutEffect)) continue;
+    out[std::string(kOption) + std::string(option.name)] = escaped(text);
+  }
+  return out;
+}
+
+RunOptions options_of(const GoldenEntries& entries) {
+  std::vector<Setting> settings;
+  for (const auto& [key, value] : entries) {
+    if (key.starts_with(kOption))
+      settings.emplace_back(key.substr(kOption.size()), unescaped(value));
+  }
+  RunOptions out;
+  apply_settings(out, settings);
+  return out;
+}
+
+GoldenEntries results_of(const GoldenEntries& entries) {
+  GoldenEntries out = entries;
+  std::erase_if(out, [](const auto& entry) { return entry.first.starts_with(kOption); });
+  return out;
+}
+
+void check_golden_run(const GoldenEntries& results) {
+  bool gradient = false;
+  for (const auto& [key, value] : results) {
+    if (value.ends_with("inf") || value.ends_with("nan")) {
+      throw Error(ErrorCode::kUsage, key + " is " + value + ": such a run is no golden one");
+    }
+    gradient = gradient || (key.ends_with(" grad_norm") && value != golden_value(0.0));
+  }
+  if (gradient) return;
+  throw Error(ErrorCode::kUsage,
+              "no step has a gradient, so that hardly any change could be seen: take more samples "
+              "or steps, or a reward that differs within a group");
+}
+
+}  // namespace rlreplay::replay

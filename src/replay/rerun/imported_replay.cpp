@@ -1,0 +1,282 @@
+#include "src/replay/rerun/imported_replay.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/base/error_place.h"
+#include "src/replay/record/imported_samples.h"
+#include "src/replay/record/recorded_step.h"
+
+namespace rlreplay::replay {
+namespace {
+
+/// One step that is taken: a recorded one, or a part of a rollout that none trained on.
+struct Part {
+  StepId id;
+  size_t step = 0;  // of the rollout's
+  size_t first = 0, count = 0;
+};
+
+using Targets = std::vector<SampleTargets>;
+
+size_t samples_of_step(const RunOptions& options, size_t rollout) {
+  const int64_t all = static_cast<int64_t>(rollout);
+  const int64_t asked =
+      options.global_batch_size.value_or(all / std::max<int64_t>(1, options.num_steps_per_rollout));
+  return static_cast<size_t>(std::clamp<int64_t>(asked, 1, std::max<int64_t>(1, all)));
+}
+
+/// Where the steps of a rollout that none trained on end: each has as many trajectories as the
+/// options say, with all of their samples. What is left over is dropped.
+std::vector<size_t> step_ends(const RecordedStep& step, const RunOptions& options) {
+  using Key = std::pair<bool, uint64_t>;
+  std::set<Key> all, before, here;
+  for (const Sample& s : step.samples) all.insert(trajectory_of(s));
+  const size_t size = samples_of_step(options, all.size());
+  std::vector<size_t> out;
+  for (size_t i = 0; i < step.samples.size(); ++i) {
+    const Key key = trajectory_of(step.samples[i]);
+    if (before.contains(key)) {
+      throw Error(ErrorCode::kUnsupported,
+                  "sample " + std::to_string(step.samples[i].id) + " of rollout " +
+                      std::to_string(step.id.rollout) +
+                      " does not stand beside the others of its trajectory, so that no cut into "
+                      "steps keeps them together: import the train dump too");
+    }
+    if (!here.contains(key) && here.size() == size) {
+      out.push_back(i);
+      before.merge(here);
+      here.clear();
+    }
+    here.insert(key);
+  }
+  if (here.size() == size) out.push_back(step.samples.size());
+  return out;
+}
+
+/// The steps of a rollout: recorded ones, or cut by the options.
+std::vector<Part> parts_of(const RecordedRollout& rollout, const RunOptions& options) {
+  std::vector<Part> out;
+  for (size_t s = 0; s < rollout.steps.size(); ++s) {
+    const RecordedStep& step = rollout.steps[s];
+    if (step.samples.empty()) continue;
+    const auto ends = step.trained ? std::vector{step.samples.size()} : step_ends(step, options);
+    size_t first = 0;
+    for (size_t place = 0; place < ends.size(); ++place) {
+      const StepId id{step.id.rollout, step.id.step + static_cast<int64_t>(place)};
+      out.push_back({id, s, first, ends[place] - first});
+      first = ends[place];
+    }
+  }
+  return out;
+}
+
+/// What was recorded of the targets; empty where it was not.
+Targets recorded_targets(const RecordedStep& step) {
+  Targets out(step.samples.size());
+  const auto take = [&](const TokenColumn& column, std::vector<float> SampleTargets::*field) {
+    for (size_t i = 0; column && i < out.size(); ++i) out[i].*field = (*column)[i];
+  };
+  take(step.advantages, &SampleTargets::advantages);
+  take(step.old_log_probs, &SampleTargets::old_log_probs);
+  take(step.ref_log_probs, &SampleTargets::ref_log_probs);
+  take(step.values, &SampleTargets::values);
+  take(step.teacher_log_probs, &SampleTargets::teacher_log_probs);
+  take(step.reverse_kl, &SampleTargets::reverse_kl);
+  return out;
+}
+
+template <class T>
+std::span<const T> part(const std::vector<T>& all, const Part& p) {
+  return std::span(all).subspan(p.first, p.count);
+}
+
+/// Whether a column has a value for every token of a sample's response.
+bool has_tokens(const RecordedStep& step, const TokenColumn& column, size_t sample) {
+  const auto tokens = static_cast<size_t>(step.samples[sample].response_length());
+  return tokens == 0 || (column && (*column)[sample].size() == tokens);
+}
+
+RecordedInputs count_recorded(const RecordedStep& step, const Part& p) {
+  RecordedInputs out;
+  out.samples = static_cast<int64_t>(p.count);
+  for (size_t i = p.first; i < p.first + p.count; ++i) {
+    out.advantages += has_tokens(step, step.advantages, i) ? 1 : 0;
+    out.old_log_probs += has_tokens(step, step.old_log_probs, i) ? 1 : 0;
+    out.ref_log_probs += has_tokens(step, step.ref_log_probs, i) ? 1 : 0;
+    out.masks += step.fields[i].mask ? 1 : 0;
+    out.rewards += step.fields[i].reward ? 1 : 0;
+    out.shaped_rewards += step.shaped && !has_tokens(step, step.advantages, i) ? 1 : 0;
+  }
+  return out;
+}
+
+void check_advantages(const RecordedRollout& rollout, const std::string& path) {
+  for (const RecordedStep& step : rollout.steps) {
+    for (size_t i = 0; i < step.samples.size(); ++i) {
+      const RecordedFields& fields = step.fields[i];
+      const bool computable = step.shaped || (fields.reward && fields.group);
+      if (has_tokens(step, step.advantages, i) || computable) continue;
+      throw Error(ErrorCode::kIncomplete,
+                  "sample " + std::to_string(step.samples[i].id) + " has no advantages, and no " +
+                      (fields.reward ? "group" : "reward") +
+                      " from which they could be computed: import the rollout dump together with "
+                      "the train dump",
+                  path);
+    }
+  }
+}
+
+class ImportedReplay {
+ public:
+  ImportedReplay(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
+                 const Workload& workload, Trainer& trainer, RunObserver& observer)
+      : record_(record),
+        options_(options),
+        plan_(plan),
+        nuclei_(workload.nuclei || needs_nuclei(options)),
+        trainer_(trainer),
+        observer_(observer) {}
+
+  void run() {
+    for (const int64_t rollout : recorded_rollouts(record_)) {
+      if (next_ > plan_.steps.last) break;
+      run_rollout(rollout);
+    }
+  }
+
+ private:
+  void run_rollout(int64_t id) {
+    const RecordedRollout rollout = read_recorded_rollout(record_, id);
+    const std::vector<Part> parts = parts_of(rollout, options_);
+    std::vector<Targets> targets;  // of each of the rollout's steps
+    for (const Part& p : parts) {
+      const int64_t index = next_++;
+      if (!plan_.steps.holds(index)) continue;
+      if (targets.empty()) targets = complete_targets(rollout, parts, p);
+      step(rollout.steps[p.step], targets[p.step], p);
+    }
+  }
+
+  /// What was recorded, completed by the weights before the rollout's first update.
+  std::vector<Targets> complete_targets(const RecordedRollout& rollout,
+                                        const std::vector<Part>& parts, const Part& begin) {
+    check_advantages(rollout, record_.path());
+    for (const RecordedStep& step : rollout.steps) {
+      check_inputs(record_, rollout.id, step.samples);
+      if (nuclei_) check_nuclei(step.samples, record_.path());
+    }
+    const bool old_given = options_.use_rollout_logprobs;
+    if (begin.id != parts.front().id && !old_given) check_old(rollout, begin.id);
+    std::vector<Sample> samples;
+    Targets all;
+    ShapedRewards shaped;
+    for (const RecordedStep& step : rollout.steps) {
+      for (size_t i = 0; i < step.samples.size(); ++i) {
+        shaped.push_back(step.shaped ? std::optional((*step.shaped)[i]) : std::nullopt);
+      }
+      samples.insert(samples.end(), step.samples.begin(), step.samples.end());
+      std::ranges::move(recorded_targets(step), std::back_inserter(all));
+    }
+    with_rollout(begin.id.rollout,
+                 [&] { trainer_.complete_targets(samples, parts.size() > 1, all, shaped); });
+    std::vector<Targets> out;
+    auto from = all.begin();
+    for (const RecordedStep& step : rollout.steps) {
+      const auto end = from + static_cast<ptrdiff_t>(step.samples.size());
+      out.emplace_back(std::move_iterator(from), std::move_iterator(end));
+      from = end;
+    }
+    return out;
+  }
+
+  void check_old(const RecordedRollout& rollout, const StepId& begin) const {
+    for (const RecordedStep& step : rollout.steps) {
+      for (size_t i = 0; i < step.samples.size(); ++i) {
+        if (has_tokens(step, step.old_log_probs, i)) continue;
+        throw Error(
+            ErrorCode::kIncomplete,
+            "step " + begin.name() +
+                " is not the first of its rollout, and the old log-probabilities of sample " +
+                std::to_string(step.samples[i].id) +
+                " were not recorded: begin with the rollout's first step",
+            record_.path());
+      }
+    }
+  }
+
+  void step(const RecordedStep& recorded, const Targets& all, const Part& p) {
+    const auto samples = part(recorded.samples, p);
+    const auto targets = part(all, p);
+    engine::EventSink* sink = observer_.step_sink(p.id.rollout, p.id.step, samples);
+    StepOutcome outcome = with_step(p.id.rollout, p.id.step, [&] {
+      return trainer_.step(samples, targets, sink,
+                           recorded.trained ? recorded.trajectories() : std::nullopt);
+    });
+    outcome.rollout_id = p.id.rollout;
+    outcome.step_id = p.id.step;
+    outcome.recorded = count_recorded(recorded, p);
+    outcome.record = recorded_scalars(recorded);
+    if (outcome.recorded->rewards < outcome.recorded->samples) outcome.reward.reset();
+    outcome.replay_vs_record = compare(outcome, recorded, p);
+    observer_.step(outcome, samples, targets);
+  }
+
+  /// The step's log-probabilities against the recorded ones of the same policy: those of the step,
+  /// or the old ones before a rollout's first update.
+  static std::optional<LogProbDifference> compare(const StepOutcome& outcome,
+                                                  const RecordedStep& step, const Part& p) {
+    std::vector<std::vector<float>> replayed, recorded;
+    for (size_t i = p.first; i < p.first + p.count; ++i) {
+      const bool old = !has_tokens(step, step.log_probs, i) && p.id.step == 0;
+      const TokenColumn& column = old ? step.old_log_probs : step.log_probs;
+      if (!has_tokens(step, column, i)) return std::nullopt;
+      recorded.push_back(column ? (*column)[i] : std::vector<float>());
+      replayed.push_back(outcome.result.scores[i - p.first].log_probs);
+    }
+    return compare_log_probs(part(step.samples, p), replayed, recorded);
+  }
+
+  const RecordedRun& record_;
+  const RunOptions& options_;
+  const ReplayPlan& plan_;
+  const bool nuclei_;  // whether top-p left less than all ids
+  Trainer& trainer_;
+  RunObserver& observer_;
+  int64_t next_ = 0;  // index of the next step
+};
+
+}  // namespace
+
+Workload imported_workload(const RecordedRun& record, const RunOptions& options,
+                           const ReplayPlan& plan) {
+  Workload out;
+  size_t steps = 0;
+  for (const int64_t id : recorded_rollouts(record)) {
+    const RecordedRollout rollout = read_recorded_rollout(record, id);
+    for (const Part& p : parts_of(rollout, options)) {
+      ++steps;
+      out.step_samples = std::max(out.step_samples, static_cast<int64_t>(p.count));
+      for (const Sample& s : part(rollout.steps[p.step].samples, p)) {
+        out.longest_prompt = std::max(out.longest_prompt, s.prompt_length);
+        out.longest_sample = std::max(out.longest_sample, static_cast<int64_t>(s.tokens.size()));
+        out.nuclei = out.nuclei || s.nuclei;
+      }
+    }
+  }
+  if (steps == 0) {
+    throw Error(ErrorCode::kUsage, "the dump holds no samples to train on", record.path());
+  }
+  check_steps(plan.steps, steps, record.path());
+  return out;
+}
+
+void replay_imported(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
+                     const Workload& workload, Trainer& trainer, RunObserver& observer) {
+  ImportedReplay(record, options, plan, workload, trainer, observer).run();
+}
+
+}  // namespace rlreplay::replay

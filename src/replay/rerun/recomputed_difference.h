@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/replay/compare/origin.h"
+#include "src/replay/record/recorded_run.h"
+#include "src/replay/rerun/replay.h"
+
+/// Where a record is too coarse to name the element in which two runs part, the step is computed
+/// again with values, on both sides.
+namespace rlreplay::replay {
+
+/// One of the two runs.
+struct DifferenceSide {
+  const RecordedRun& record;
+  RunOptions options;
+  ReplayPlan plan = {};
+  /// Whether it is the run that the record says, so that the events must come out as recorded.
+  bool as_recorded = true;
+};
+
+struct RecomputedDifference {
+  std::optional<StepDifference> step;  // with values
+  std::string note;                    // what was computed, or why it was not
+};
+
+/// `step`: the first that differs. Nothing is thrown for what a record lacks: the note says it.
+RecomputedDifference recompute_difference(const DifferenceSide& a, const DifferenceSide& b,
+                                          const StepId& step);
+
+/// The same for two dumps, `difference` being what their events show: where the element is not
+/// known it is computed, and the note says so, or why it is not. Empty where nothing is to be done.
+std::string find_element(const RecordedRun& a, const RecordedRun& b, StepDifference& difference);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,288 @@
+#include "src/replay/rerun/replay.h"
+
+#include <algorithm>
+
+#include "src/base/error.h"
+#include "src/base/error_place.h"
+#include "src/base/parse_number.h"
+#include "src/replay/record/recorded_step.h"
+#include "src/replay/rerun/watch.h"
+
+namespace rlreplay::replay {
+namespace {
+
+/// The samples of a step in the order of its record, as places in its rollout.
+std::vector<size_t> step_members(const RecordedStep& step, const RecordedRollout& rollout,
+                                 const std::string& path) {
+  std::vector<size_t> out;
+  for (const Sample& s : step.samples) {
+    const auto at = rollout.rows.find(s.id);
+    if (at == rollout.rows.end()) {
+      throw Error(ErrorCode::kIncomplete,
+                  "step " + step.id.name() + " trains on sample " + std::to_string(s.id) +
+                      ", which its rollout does not have",
+                  path);
+    }
+    out.push_back(at->second);
+  }
+  return out;
+}
+
+void keep_common(engine::StepEvents& recorded, const engine::StepEvents& replayed) {
+  std::erase_if(recorded.events, [&](const engine::EventRecord& record) {
+    return replayed.find(record.event) == nullptr;
+  });
+}
+
+template <class T>
+std::vector<T> pick(std::span<const T> from, std::span<const size_t> members) {
+  std::vector<T> out;
+  for (const size_t i : members) out.push_back(from[i]);
+  return out;
+}
+
+void compare_with_record(const RecordedStep& step, std::span<const Sample> samples,
+                         StepOutcome& outcome) {
+  if (!is_whole(step.log_probs, samples)) return;
+  std::vector<std::vector<float>> replayed;
+  for (const Scores& s : outcome.result.scores) replayed.push_back(s.log_probs);
+  outcome.replay_vs_record = compare_log_probs(samples, replayed, *step.log_probs);
+}
+
+/// The last step at or before position `first` that has its state in the dump.
+size_t start_of(const RecordedRun& record, size_t first) {
+  for (size_t i = first + 1; i-- > 0;) {
+    if (record.has_state(record.steps()[i])) return i;
+  }
+  throw Error(ErrorCode::kIncomplete,
+              "the dump holds no weights from which step " + record.steps()[first].name() +
+                  " can be reached; capture with --weights first or all",
+              record.path());
+}
+
+/// What a dump says of its model; the run's tokenizer and prompts are not in it.
+class RecordedModel : public ModelSource {
+ public:
+  RecordedModel(const RecordedRun& record, std::optional<StepId> state)
+      : record_(record), config_(record.config().model), state_(state) {
+    if (!state_ && !record.states().empty()) state_ = record.states().front();
+  }
+
+  const ModelConfig& config() const override { return config_; }
+
+  void load(const engine::Runtime&, const ParameterTable& parameters,
+            std::span<float> weights) const override {
+    if (state_) return record_.load_weights(*state_, parameters, weights);
+    throw Error(ErrorCode::kIncomplete,
+                "the dump holds no weights: capture with --weights first or all", record_.path());
+  }
+
+  Tokenizer tokenizer() const override { absent("tokenizer"); }
+  ChatTemplate chat_template() const override { absent("chat template"); }
+  std::unique_ptr<PromptSource> prompts(const RunOptions&, const Tokenizer&) const override {
+    absent("prompts");
+  }
+  void save(const ParameterTable&, std::span<const float>, const std::string&) const override {
+    absent("tokenizer to save with the weights");
+  }
+
+ private:
+  [[noreturn]] void absent(const std::string& what) const {
+    throw Error(ErrorCode::kIncomplete, "a dump holds no " + what, record_.path());
+  }
+
+  const RecordedRun& record_;
+  ModelConfig config_;
+  std::optional<StepId> state_;
+};
+
+class Replay {
+ public:
+  Replay(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
+         Trainer& trainer, ThreadPool& pool, Recorder* recorder)
+      : record_(record),
+        plan_(plan),
+        trainer_(trainer),
+        recorder_(recorder),
+        watch_(options, plan, trainer, pool) {}
+
+  ReplayedStep run(const StepId& id, bool judged) {
+    const bool fresh = load_rollout(id.rollout);
+    if (recorder_ != nullptr) recorder_->keep_state(id.rollout, id.step);
+    const RecordedStep& recorded_step = step_of(id);
+    const std::vector<size_t> members = step_members(recorded_step, *rollout_, record_.path());
+    const auto samples = pick<Sample>(rollout_->samples, members);
+    auto targets = pick<SampleTargets>(targets_, members);
+    if (fresh && id.step > 0) take_old_log_probs(recorded_step, samples, targets);
+    ReplayedStep out;
+    out.judged = judged;
+    engine::EventSink* sink = watch_.begin(id.rollout, id.step, samples);
+    out.outcome =
+        with_step(id.rollout, id.step, [&] { return trainer_.step(samples, targets, sink); });
+    out.outcome.rollout_id = id.rollout;
+    out.outcome.step_id = id.step;
+    out.outcome.shaped_rewards = pick<double>(shaped_, members);
+    engine::StepEvents events = watch_.finish(id.rollout, id.step);
+    engine::StepEvents recorded = record_.step_events(id);
+    // Another kernel set shows less: only what both show is compared.
+    if (trainer_.backend().name() != "portable") keep_common(recorded, events);
+    out.events = static_cast<int64_t>(recorded.events.size());
+    const bool follows = !plan_.each_step && recorded_before_.has_value();
+    out.difference =
+        follows ? compare_steps(recorded, events, {&*recorded_before_, &*replayed_before_, {}})
+                : compare_steps(recorded, events);
+    out.outcome.digests = state_digests(events);
+    compare_with_record(recorded_step, samples, out.outcome);
+    out.outcome.record = recorded_scalars(recorded_step);
+    out.values = compare_values(recorded_step, out.outcome, samples, targets);
+    out.outcome.identical = out.identical();
+    if (recorder_ != nullptr) recorder_->step(out.outcome, events, samples, targets);
+    recorded_before_ = std::move(recorded);
+    replayed_before_ = std::move(events);
+    return out;
+  }
+
+  void check_planted() const { watch_.check_planted(); }
+
+  /// Of the last step that was run; of none, nothing.
+  const std::optional<engine::StepEvents>& last_events() const { return replayed_before_; }
+
+ private:
+  /// Targets are computed before the rollout's first update, as they were in the record.
+  bool load_rollout(int64_t id) {
+    if (rollout_ && rollout_->id == id) return false;
+    if (recorder_ != nullptr) copy_rollout(id);
+    rollout_ = read_recorded_rollout(record_, id);
+    check_replayable(record_, *rollout_);
+    targets_ = with_rollout(id, [&] { return trainer_.targets(rollout_->samples); });
+    shaped_ = trainer_.shaped_rewards(rollout_->samples);
+    return true;
+  }
+
+  const RecordedStep& step_of(const StepId& id) const {
+    if (record_.dump().find("train", id.group()).size() > 1) {
+      throw Error(ErrorCode::kUnsupported,
+                  "step " + id.name() +
+                      " was recorded by several ranks, which this version does not replay",
+                  record_.path());
+    }
+    return *std::ranges::find(rollout_->steps, id, &RecordedStep::id);
+  }
+
+  void copy_rollout(int64_t id) {
+    for (const format::UnitRecord* unit : record_.dump().find("rollout", std::to_string(id))) {
+      recorder_->copy(record_.dump(), *unit);
+    }
+  }
+
+  /// A replay that begins inside a rollout has weights that are not its old policy's.
+  void take_old_log_probs(const RecordedStep& step, std::span<const Sample> samples,
+                          std::span<SampleTargets> targets) const {
+    if (!is_whole(step.old_log_probs, samples)) {
+      throw Error(ErrorCode::kIncomplete,
+                  "the record has no old log-probabilities: begin with the first step of a rollout",
+                  record_.path());
+    }
+    for (size_t i = 0; i < samples.size(); ++i) {
+      targets[i].old_log_probs = (*step.old_log_probs)[i];
+    }
+  }
+
+  const RecordedRun& record_;
+  const ReplayPlan& plan_;
+  Trainer& trainer_;
+  Recorder* recorder_;
+  Watch watch_;
+  std::optional<engine::StepEvents> recorded_before_, replayed_before_;
+  std::optional<RecordedRollout> rollout_;
+  std::vector<SampleTargets> targets_;
+  std::vector<double> shaped_;  // rewards
+};
+
+/// Sees that the difference is to be planted in a step that is run.
+void check_injection(const ReplayPlan& plan, std::span<const StepId> steps,
+                     const std::string& path) {
+  if (!plan.injection) return;
+  const StepId at{plan.injection->at.rollout_id, plan.injection->at.step_id};
+  if (std::ranges::find(steps, at) != steps.end()) return;
+  throw Error(ErrorCode::kUsage,
+              "--inject " + to_string(*plan.injection) + ": step " + at.name() +
+                  " is not replayed; steps " + steps.front().name() + " to " + steps.back().name() +
+                  " are",
+              path);
+}
+
+}  // namespace
+
+std::string part_of(const ReplayPlan& plan, const RecordedRun& record) {
+  const std::vector<StepId>& steps = record.steps();
+  check_steps(plan.steps, steps.size(), record.path());
+  const int64_t end = std::min<int64_t>(std::ssize(steps) - 1, plan.steps.last) + 1;
+  const bool whole = plan.steps.first == 0 && end == planned_steps(record.config().options);
+  if (whole && !plan.stop_at_first) return "";
+  const std::string first = steps[static_cast<size_t>(plan.steps.first)].name() + "..";
+  return plan.stop_at_first ? first : first + steps[static_cast<size_t>(end) - 1].name();
+}
+
+bool replay_training(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
+                     Trainer& trainer, ThreadPool& pool, Recorder* recorder,
+                     const ReplaySink& report) {
+  const std::vector<StepId>& steps = record.steps();
+  if (steps.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "the dump holds no training steps; its rollouts are replayed by "
+                "`rlreplay rollout --from`",
+                record.path());
+  }
+  check_steps(plan.steps, steps.size(), record.path());
+  const auto first = static_cast<size_t>(plan.steps.first);
+  const size_t end = std::min(steps.size(), static_cast<size_t>(plan.steps.last) + 1);
+  check_injection(plan, std::span(steps).subspan(first, end - first), record.path());
+  const size_t start = start_of(record, first);
+  Replay replay(record, options, plan, trainer, pool, recorder);
+  bool identical = true;
+  for (size_t i = start; i < end; ++i) {
+    if (i == start || plan.each_step) read_state(record, steps[i], trainer.backend());
+    const ReplayedStep step = replay.run(steps[i], i >= first);
+    report(step);
+    if (!step.judged || step.identical()) continue;
+    identical = false;
+    if (plan.stop_at_first) return identical;
+  }
+  replay.check_planted();
+  return identical;
+}
+
+RecomputedStep recompute_step(const RecordedRun& record, const RunOptions& options,
+                              const ReplayPlan& plan, const StepId& step, Trainer& trainer,
+                              ThreadPool& pool) {
+  const std::vector<StepId>& steps = record.steps();
+  const auto last = static_cast<size_t>(std::ranges::find(steps, step) - steps.begin());
+  const bool alone = plan.each_step && record.has_state(step);
+  const size_t start = alone ? last : start_of(record, static_cast<size_t>(plan.steps.first));
+  Replay replay(record, options, plan, trainer, pool, nullptr);
+  RecomputedStep out;
+  for (size_t i = start; i <= last; ++i) {
+    if (i == start || plan.each_step) read_state(record, steps[i], trainer.backend());
+    if (i == last && !plan.each_step) out.before = replay.last_events();
+    replay.run(steps[i], /*judged=*/false);
+  }
+  out.events = *replay.last_events();
+  return out;
+}
+
+void train_through(const RecordedRun& record, const RunOptions& options, int64_t rollout,
+                   Trainer& trainer, ThreadPool& pool) {
+  const ReplayPlan plan;
+  Replay replay(record, options, plan, trainer, pool, nullptr);
+  for (const StepId& step : record.steps()) {
+    if (step.rollout == rollout) replay.run(step, /*judged=*/false);
+  }
+}
+
+std::unique_ptr<ModelSource> recorded_model(const RecordedRun& record,
+                                            std::optional<StepId> state) {
+  return std::make_unique<RecordedModel>(record, state);
+}
+
+}  // namespace rlreplay::replay

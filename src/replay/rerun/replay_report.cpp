@@ -1,0 +1,137 @@
+#include "src/replay/rerun/replay_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "src/base/counted.h"
+#include "src/base/json_line.h"
+#include "src/base/wrap.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr size_t kColumns = 80;
+
+StepId id_of(const StepOutcome& outcome) { return {outcome.rollout_id, outcome.step_id}; }
+
+void take(std::optional<LargestChange>& to, std::optional<double> record, double replay,
+          const StepOutcome& outcome) {
+  if (!record) return;
+  if (!to) to.emplace();
+  const double change = std::abs(replay - *record);
+  const bool both_nan = std::isnan(*record) && std::isnan(replay);
+  if (both_nan || replay == *record) return;
+  if (!std::isfinite(change)) {
+    ++to->nonfinite;
+    return;
+  }
+  if (change <= to->change) return;
+  to->change = change;
+  to->record = *record;
+  to->step = id_of(outcome);
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+std::string change_text(const char* name, const std::optional<LargestChange>& change) {
+  std::string out = name;
+  if (!change) return out + " not recorded";
+  out += " " + number(change->change);
+  if (change->step) {
+    out += " (step " + change->step->name();
+    if (change->sample) {
+      out += ", sample " + std::to_string(*change->sample) + ", token " +
+             std::to_string(*change->token);
+    } else if (change->record != 0) {
+      out += ", " + number(100 * change->change / std::abs(change->record)) + " %";
+    }
+    out += ")";
+  }
+  if (change->nonfinite > 0) out += ", " + std::to_string(change->nonfinite) + " not finite";
+  return out;
+}
+
+std::string change_json(const std::optional<LargestChange>& change) {
+  if (!change) return "null";
+  JsonLine out;
+  out.number("change", change->change).number("record", change->record);
+  change->step ? out.text("step", change->step->name()) : out.null("step");
+  change->sample ? out.json("sample", std::to_string(*change->sample)) : out.null("sample");
+  change->token ? out.integer("token", *change->token) : out.null("token");
+  return out.integer("nonfinite", change->nonfinite).str();
+}
+
+std::string indented(const std::string& text) { return "  " + wrapped(text, kColumns, 4) + "\n"; }
+
+}  // namespace
+
+void ReplaySummary::add(const StepOutcome& outcome) {
+  ++steps;
+  if (outcome.identical && !*outcome.identical) ++different;
+  if (outcome.record) {
+    take(loss, outcome.record->loss, outcome.result.losses.total, outcome);
+    take(grad_norm, outcome.record->grad_norm, outcome.result.grad_norm, outcome);
+  }
+  if (!outcome.replay_vs_record) return;
+  const LogProbDifference& d = *outcome.replay_vs_record;
+  if (!log_prob) log_prob.emplace();
+  log_prob->nonfinite += d.nonfinite;
+  if (d.max <= log_prob->change || !d.where) return;
+  log_prob->change = d.max;
+  log_prob->step = id_of(outcome);
+  log_prob->sample = d.where->sample;
+  log_prob->token = d.where->token;
+}
+
+void ReplaySummary::add(const ReplayedStep& step) {
+  add(step.outcome);
+  events += step.events;
+  values += step.values.compared;
+  if (different_values.empty() && !step.values.identical()) {
+    different_values = values_json(step.values);
+  }
+  for (const std::string& name : step.values.not_compared) {
+    if (std::ranges::find(not_compared, name) == not_compared.end()) not_compared.push_back(name);
+  }
+}
+
+std::string summary_text(const ReplaySummary& summary, const std::string& dump, size_t steps) {
+  std::string what =
+      std::to_string(summary.steps) + " of " + counted(steps, "step") + " of " + dump;
+  if (summary.judged()) {
+    what += ": " + counted(summary.events, "event") + " by digest, " +
+            counted(summary.values, "number") + " by bits";
+  }
+  if (!summary.not_compared.empty()) {
+    what += "; not compared:";
+    for (const std::string& name : summary.not_compared) what += " " + name;
+  }
+  const std::string changes = "largest change: " + change_text("loss", summary.loss) + ", " +
+                              change_text("grad_norm", summary.grad_norm) + ", " +
+                              change_text("log-probability", summary.log_prob);
+  return indented(what) + indented(changes);
+}
+
+std::string summary_json(const ReplaySummary& summary, const std::string& dump, size_t steps,
+                         const std::string& incomplete) {
+  JsonLine out, largest;
+  out.text("schema", "rlreplay.replay/1").text("dump", dump);
+  summary.judged() ? out.boolean("identical", summary.identical()) : out.null("identical");
+  out.integer("steps", summary.steps).integer("different", summary.different);
+  out.integer("recorded_steps", static_cast<int64_t>(steps));
+  out.integer("events", summary.events).integer("values", summary.values);
+  largest.json("loss", change_json(summary.loss));
+  largest.json("grad_norm", change_json(summary.grad_norm));
+  largest.json("log_prob", change_json(summary.log_prob));
+  out.json("largest_change", largest.str());
+  out.json("different_values", summary.different_values.empty() ? "[]" : summary.different_values);
+  incomplete.empty() ? out.null("incomplete") : out.text("incomplete", incomplete);
+  return out.str();
+}
+
+}  // namespace rlreplay::replay

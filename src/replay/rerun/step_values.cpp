@@ -1,0 +1,188 @@
+#include "src/replay/rerun/step_values.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "src/base/json_line.h"
+#include "src/base/same_value.h"
+#include "src/base/shortest.h"
+#include "src/replay/capture/sample_data.h"
+
+namespace rlreplay::replay {
+namespace {
+
+/// Numbers of one name.
+class Values {
+ public:
+  explicit Values(std::string_view name) { out_.name = name; }
+
+  void add(double record, double replay, std::optional<uint64_t> sample,
+           std::optional<int64_t> token) {
+    ++out_.compared;
+    if (same_value(record, replay) || out_.different++ > 0) return;
+    out_.sample = sample;
+    out_.token = token;
+    out_.record = record;
+    out_.replay = replay;
+  }
+
+  void finish(StepValues& to) && {
+    to.compared += out_.compared;
+    if (out_.different > 0) to.different.push_back(std::move(out_));
+  }
+
+ private:
+  StepValueDifference out_;
+};
+
+/// What a replay has of a column, by sample; null where it computes no such numbers.
+using Replayed = std::function<const std::vector<float>*(size_t)>;
+
+struct Column {
+  std::string_view name;
+  TokenColumn RecordedStep::*recorded;
+  Replayed replayed;
+};
+
+class Comparison {
+ public:
+  Comparison(const RecordedStep& record, std::span<const Sample> samples)
+      : record_(record), samples_(samples) {}
+
+  void masks() {
+    Values values("loss_mask");
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      if (!record_.fields[i].own_mask) continue;  // the replay has the rollout's
+      const auto &a = record_.samples[i].loss_mask, &b = samples_[i].loss_mask;
+      for (size_t t = 0; t < a.size(); ++t) values.add(a[t], b[t], samples_[i].id, place(i, t));
+    }
+    std::move(values).finish(out);
+  }
+
+  void column(const Column& of) {
+    const TokenColumn& recorded = record_.*of.recorded;
+    if (!recorded) return;
+    Values values(of.name);
+    bool any = of.recorded == &RecordedStep::rollout_log_probs;  // else the rollout's own
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      const std::vector<float>& a = (*recorded)[i];
+      const std::vector<float>* b = of.replayed(i);
+      if (a.empty() || b == nullptr || b->size() != a.size()) continue;
+      any = true;
+      for (size_t t = 0; t < a.size(); ++t) {
+        values.add(static_cast<double>(a[t]), static_cast<double>((*b)[t]), samples_[i].id,
+                   place(i, t));
+      }
+    }
+    if (!any) out.not_compared.emplace_back(of.name);
+    std::move(values).finish(out);
+  }
+
+  void rewards(const std::vector<double>& replayed) {
+    if (!record_.shaped) return;
+    if (replayed.empty()) out.not_compared.emplace_back("rewards");
+    Values values("rewards");
+    for (size_t i = 0; i < replayed.size(); ++i) {
+      values.add((*record_.shaped)[i], replayed[i], samples_[i].id, std::nullopt);
+    }
+    std::move(values).finish(out);
+  }
+
+  void scalars(const format::NamedColumns& replayed) {
+    for (size_t i = 0; record_.scalars && i < record_.scalars->names.size(); ++i) {
+      const std::string& name = record_.scalars->names[i];
+      const auto replay = replayed.find(name);
+      if (!replay) {
+        out.not_compared.push_back(name);
+        continue;
+      }
+      Values values(name);
+      values.add(record_.scalars->values[i], *replay, std::nullopt, std::nullopt);
+      std::move(values).finish(out);
+    }
+  }
+
+  StepValues out;
+
+ private:
+  int64_t place(size_t sample, size_t t) const {
+    return samples_[sample].prompt_length + static_cast<int64_t>(t);
+  }
+
+  const RecordedStep& record_;
+  const std::span<const Sample> samples_;
+};
+
+}  // namespace
+
+RecordedScalars recorded_scalars(const RecordedStep& step) {
+  return {step.scalar("loss"), step.scalar("grad_norm"), step.scalar("lr")};
+}
+
+StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome,
+                          std::span<const Sample> samples, std::span<const SampleTargets> targets) {
+  const auto& scores = outcome.result.scores;
+  const Column columns[] = {
+      {"rollout_log_probs", &RecordedStep::rollout_log_probs,
+       [&](size_t i) {
+         return record.fields[i].own_rollout_log_probs ? &samples[i].rollout_log_probs : nullptr;
+       }},
+      {"ref_log_probs", &RecordedStep::ref_log_probs,
+       [&](size_t i) { return &targets[i].ref_log_probs; }},
+      {"old_log_probs", &RecordedStep::old_log_probs,
+       [&](size_t i) { return &targets[i].old_log_probs; }},
+      {"advantages", &RecordedStep::advantages, [&](size_t i) { return &targets[i].advantages; }},
+      {"log_probs", &RecordedStep::log_probs, [&](size_t i) { return &scores[i].log_probs; }},
+      {"entropy", &RecordedStep::entropy, [&](size_t i) { return &scores[i].entropy; }},
+  };
+  Comparison comparison(record, samples);
+  comparison.masks();
+  comparison.rewards(outcome.shaped_rewards);
+  for (const Column& column : columns) comparison.column(column);
+  for (const StepColumn& column : step_columns()) {
+    const bool known = std::ranges::find(columns, column.name, &Column::name) != std::end(columns);
+    if (!known && record.*column.column) {
+      comparison.out.not_compared.emplace_back(column.name);
+    }
+  }
+  comparison.scalars(step_scalars(outcome));
+  return std::move(comparison.out);
+}
+
+std::string values_json(const StepValues& values) {
+  std::string out;
+  for (const StepValueDifference& d : values.different) {
+    JsonLine line;
+    line.text("name", d.name);
+    d.sample ? line.json("sample", std::to_string(*d.sample)) : line.null("sample");
+    d.token ? line.integer("token", *d.token) : line.null("token");
+    line.bits("record", d.record).bits("replay", d.replay);
+    line.integer("compared", d.compared).integer("different", d.different);
+    out += (out.empty() ? "" : ",") + line.str();
+  }
+  return "[" + out + "]";
+}
+
+std::string values_text(const StepValues& values, size_t most) {
+  std::string out;
+  for (size_t i = 0; i < std::min(most, values.different.size()); ++i) {
+    const StepValueDifference& d = values.different[i];
+    std::string line = "  " + d.name;
+    line.resize(std::max<size_t>(line.size() + 1, 18), ' ');
+    line += shortest_of(d.record) + " recorded, " + shortest_of(d.replay) + " replayed";
+    if (d.sample) {
+      line += ": sample " + std::to_string(*d.sample);
+      if (d.token) line += ", token " + std::to_string(*d.token);
+    }
+    if (d.compared > 1) {
+      line += " (" + std::to_string(d.different) + " of " + std::to_string(d.compared) + ")";
+    }
+    out += line + "\n";
+  }
+  if (values.different.size() > most) {
+    out += "  and " + std::to_string(values.different.size() - most) + " more\n";
+  }
+  return out;
+}
+
+}  // namespace rlreplay::replay

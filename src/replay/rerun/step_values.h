@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/sample.h"
+#include "src/replay/record/recorded_step.h"
+#include "src/replay/run/trainer.h"
+
+namespace rlreplay::replay {
+
+/// Its loss, gradient norm and rate, as far as they were recorded.
+RecordedScalars recorded_scalars(const RecordedStep& step);
+
+/// A recorded column or scalar that a replay does not give.
+struct StepValueDifference {
+  std::string name;                // "grad_norm", "advantages"
+  std::optional<uint64_t> sample;  // of the first place that differs; none of a scalar
+  std::optional<int64_t> token;    // in the whole sample, prompt included; none of a reward
+  double record = 0, replay = 0;   // there
+  int64_t compared = 0, different = 0;
+};
+
+/// The numbers that a step recorded beside its events, against those of its replay, by bits.
+struct StepValues {
+  int64_t compared = 0;
+  std::vector<StepValueDifference> different;  // causes first: masks, targets, what was computed
+  std::vector<std::string> not_compared;       // recorded, but no number of a replay
+
+  bool identical() const { return different.empty(); }
+};
+
+/// `samples`, `targets`: of the replay, in the order of the record's.
+StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome,
+                          std::span<const Sample> samples, std::span<const SampleTargets> targets);
+
+/// [{"name": ..., "sample": ..., "token": ..., "record": ..., "replay": ...}, ...]
+std::string values_json(const StepValues& values);
+
+/// A line each for people, at most `most` of them.
+std::string values_text(const StepValues& values, size_t most);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,30 @@
+#include "src/replay/rerun/watch.h"
+
+#include "kernels/order.h"
+#include "src/base/error.h"
+
+namespace rlreplay::replay {
+
+Watch::Watch(const RunOptions& options, const ReplayPlan& plan, Trainer& trainer, ThreadPool& pool)
+    : plan_(plan),
+      recording_(trainer.backend().config(), trainer.backend().parameters(), kernels::kTokenLeaf,
+                 engine::parse_record_options(options.record), pool) {
+  if (!plan.injection) return;
+  injecting_.emplace(*plan.injection, trainer.backend().config(), trainer.backend().parameters(),
+                     &recording_);
+}
+
+engine::EventSink* Watch::begin(int64_t rollout, int64_t step, std::span<const Sample> samples) {
+  if (!injecting_) return &recording_;
+  injecting_->begin(rollout, step, engine::sample_shapes(samples));
+  return &*injecting_;
+}
+
+void Watch::check_planted() const {
+  if (!injecting_ || injecting_->planted()) return;
+  throw Error(ErrorCode::kUsage, "--inject " + to_string(*plan_.injection) +
+                                     ": nothing was planted, the run has no such event or never "
+                                     "reached its element");
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,37 @@
+#include "src/replay/run/machine.h"
+
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <thread>
+
+#include "kernels/probe.h"
+#include "src/engine/backend_torch_library.h"
+
+namespace rlreplay::replay {
+namespace {
+
+int64_t processors() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+int thread_count(const RunOptions& options) {
+  const int64_t out = options.threads > 0 ? options.threads : processors();
+  return static_cast<int>(std::min<int64_t>(out, std::numeric_limits<int>::max()));
+}
+
+}  // namespace
+
+Machine::Machine(const RunOptions& options)
+    : pool_(thread_count(options)), runtime_{kernels::cpu_kernels(), pool_} {
+  if (pool_.threads() > processors()) {
+    std::cerr << "rlreplay: more threads (" << pool_.threads() << ") than processors ("
+              << processors() << ") slow a run down\n";
+  }
+  kernels::prove_arithmetic(pool_);
+}
+
+Computing computing(const RunOptions& options) {
+  return {std::string(kernels::cpu_kernels().name),
+          options.kernels == "torch" ? engine::torch_version() : std::string()};
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "kernels/kernels.h"
+#include "src/base/thread_pool.h"
+#include "src/engine/runtime.h"
+#include "src/replay/launch/provenance.h"
+#include "src/replay/options/options.h"
+
+namespace rlreplay::replay {
+
+/// The processors and kernels that a run uses.
+class Machine {
+ public:
+  /// Proves the arithmetic before anything is computed.
+  /// Errors: kEnvironment where the processor does not give the contract's bits.
+  explicit Machine(const RunOptions& options);
+
+  const engine::Runtime& runtime() const { return runtime_; }
+  ThreadPool& pool() { return pool_; }
+
+ private:
+  ThreadPool pool_;
+  engine::Runtime runtime_;
+};
+
+/// What this process computes with, once a run of these options has loaded its kernels.
+Computing computing(const RunOptions& options);
+
+}  // namespace rlreplay::replay

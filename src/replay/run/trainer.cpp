@@ -1,0 +1,244 @@
+#include "src/replay/run/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/base/progress.h"
+#include "src/objective/advantage.h"
+#include "src/replay/options/objective_config.h"
+#include "src/replay/run/run_config.h"
+#include "src/replay/source/models.h"
+
+namespace rlreplay::replay {
+namespace {
+
+engine::LearningRate learning_rate(const RunOptions& options) {
+  engine::LearningRate out;
+  out.lr = options.lr;
+  out.min_lr = options.min_lr;
+  out.warmup_init = options.lr_warmup_init;
+  out.warmup_iters = options.lr_warmup_iters;
+  out.decay_iters = options.lr_decay_iters.value_or(planned_steps(options));
+  if (options.lr_decay_style == "linear") out.decay_style = engine::DecayStyle::kLinear;
+  if (options.lr_decay_style == "cosine") out.decay_style = engine::DecayStyle::kCosine;
+  engine::check_learning_rate(out);
+  return out;
+}
+
+/// Lets a sink see what a runtime does, for as long as it lives.
+class Watched {
+ public:
+  Watched(engine::Runtime& runtime, engine::EventSink* sink) : runtime_(runtime) {
+    runtime_.sink = sink;
+  }
+  ~Watched() { runtime_.sink = nullptr; }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  engine::Runtime& runtime_;
+};
+
+void load_weights(const engine::Runtime& run, const ModelSource& source, engine::Backend& to) {
+  to.write_state(
+      0, [&](const StateSpans<float>& state) { source.load(run, to.parameters(), state.weights); });
+}
+
+void copy_weights(engine::Backend& from, engine::Backend& to) {
+  const auto weights = from.state().weights;
+  to.write_state(0, [&](const StateSpans<float>& state) {
+    std::copy(weights.begin(), weights.end(), state.weights.begin());
+  });
+}
+
+std::vector<std::vector<float>> rollout_log_probs(std::span<const Sample> samples) {
+  std::vector<std::vector<float>> out;
+  for (const Sample& s : samples) out.push_back(s.rollout_log_probs);
+  return out;
+}
+
+std::vector<std::vector<float>> train_log_probs(const engine::StepResult& result) {
+  std::vector<std::vector<float>> out;
+  for (const Scores& scores : result.scores) out.push_back(scores.log_probs);
+  return out;
+}
+
+bool has_rollout_log_probs(std::span<const Sample> samples) {
+  return std::all_of(samples.begin(), samples.end(), [](const Sample& s) {
+    return static_cast<int64_t>(s.rollout_log_probs.size()) == s.response_length();
+  });
+}
+
+size_t count_responses(std::span<const Sample> samples) {
+  return static_cast<size_t>(
+      std::ranges::count_if(samples, [](const auto& s) { return s.response_length() > 0; }));
+}
+
+/// Samples with a response whose field is empty.
+size_t count_missing(std::span<const Sample> samples, std::span<const SampleTargets> targets,
+                     std::vector<float> SampleTargets::*field) {
+  size_t out = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    out += samples[i].response_length() > 0 && (targets[i].*field).empty() ? 1 : 0;
+  }
+  return out;
+}
+
+/// The sampler's log-probabilities as the old ones, whatever else was recorded.
+void take_rollout_log_probs(std::span<const Sample> samples, std::span<SampleTargets> targets) {
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (std::ssize(samples[i].rollout_log_probs) != samples[i].response_length()) {
+      throw Error(ErrorCode::kIncomplete, "--use-rollout-logprobs: sample " +
+                                              std::to_string(samples[i].id) +
+                                              " has no log-probabilities of its rollout");
+    }
+    targets[i].old_log_probs = samples[i].rollout_log_probs;
+  }
+}
+
+bool has_value(const std::optional<double>& reward) { return reward.has_value(); }
+
+/// Recorded rewards where they are there, else computed ones.
+std::vector<double> completed(const engine::AdvantageConfig& config,
+                              std::span<const Sample> samples, const ShapedRewards& shaped) {
+  std::vector<double> out(samples.size());
+  if (!std::ranges::all_of(shaped, has_value)) out = engine::shaped_rewards(config, samples);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = shaped[i].value_or(out[i]);
+  return out;
+}
+
+double mean_reward(std::span<const Sample> samples) {
+  double sum = 0;
+  for (const size_t i : by_id(samples)) sum += samples[i].reward;
+  return samples.empty() ? 0 : sum / static_cast<double>(samples.size());
+}
+
+}  // namespace
+
+Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
+                 const ModelSource& model, const Workload& workload)
+    : run_(runtime), options_(options), schedule_(learning_rate(options)) {
+  options_.micro_batch_size = plan_run_memory(options, model.config(), workload);
+  const engine::BackendConfig config{.model = model.config(), .rope = rope(options)};
+  backend_ = engine::make_backend(options.kernels, run_, config);
+  load_weights(run_, model, *backend_);
+  if (!needs_reference(options)) return;
+  engine::BackendConfig frozen = config;
+  frozen.training = false;
+  reference_ = engine::make_backend(options.kernels, run_, frozen);
+  if (options.ref_load.empty()) {
+    copy_weights(*backend_, *reference_);
+    return;
+  }
+  const auto source = find_model(options.ref_load, options.seed);
+  if (!same_shape(source->config(), model.config())) {
+    throw Error(ErrorCode::kUsage, "the reference model's shape is not that of --model",
+                options.ref_load);
+  }
+  load_weights(run_, *source, *reference_);
+}
+
+std::vector<Sample> Trainer::generate(std::span<const engine::Request> requests,
+                                      engine::EventSink* sink,
+                                      const std::function<void(int64_t)>& progress) {
+  const Watched watched(run_, sink);
+  return backend_->generate(requests, rollout_config(options_, backend_->config()), progress);
+}
+
+bool Trainer::has_stopped(const Sample& sample) const {
+  const auto stops = rollout_config(options_, backend_->config()).stop_ids;
+  return std::ranges::find(stops, sample.tokens.back()) != stops.end();
+}
+
+std::vector<std::vector<float>> Trainer::log_probs(engine::Backend& backend,
+                                                   std::span<const Sample> samples) {
+  std::vector<std::vector<float>> out;
+  const auto temperature = static_cast<float>(options_.rollout_temperature);
+  for (Scores& s : backend.score(samples, temperature, options_.micro_batch_size)) {
+    out.push_back(std::move(s.log_probs));
+  }
+  return out;
+}
+
+/// Computes what is missing of a field.
+void Trainer::fill(engine::Backend& backend, std::span<const Sample> samples, TargetField field,
+                   std::span<SampleTargets> targets) {
+  if (count_missing(samples, targets, field) == 0) return;
+  auto computed = log_probs(backend, samples);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if ((targets[i].*field).empty()) targets[i].*field = std::move(computed[i]);
+  }
+}
+
+std::vector<SampleTargets> Trainer::targets(std::span<const Sample> samples) {
+  std::vector<SampleTargets> out(samples.size());
+  complete_targets(samples, static_cast<int64_t>(samples.size()) > step_samples(options_), out);
+  return out;
+}
+
+std::vector<double> Trainer::shaped_rewards(std::span<const Sample> samples) const {
+  return engine::shaped_rewards(advantage_config(options_), samples);
+}
+
+void Trainer::complete_targets(std::span<const Sample> samples, bool several_steps,
+                               std::span<SampleTargets> targets, const ShapedRewards& shaped) {
+  using Targets = SampleTargets;
+  if (options_.use_rollout_logprobs) take_rollout_log_probs(samples, targets);
+  // Before its only update the policy is its own past: the step's forward pass gives both.
+  const size_t no_old = count_missing(samples, targets, &Targets::old_log_probs);
+  const bool read_before = options_.kl_coef != 0 || options_.use_opd;
+  if (several_steps || read_before || no_old < count_responses(samples)) {
+    fill(*backend_, samples, &Targets::old_log_probs, targets);
+  }
+  if (reference_ != nullptr) fill(*reference_, samples, &Targets::ref_log_probs, targets);
+  if (count_missing(samples, targets, &Targets::advantages) == 0) return;
+  std::vector<Targets> computed(targets.begin(), targets.end());
+  const engine::AdvantageConfig config = advantage_config(options_);
+  if (std::ranges::none_of(shaped, has_value)) {
+    engine::set_advantages(config, samples, computed);
+  } else {
+    engine::set_advantages(config, samples, completed(config, samples, shaped), computed);
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (targets[i].advantages.empty()) targets[i].advantages = std::move(computed[i].advantages);
+  }
+}
+
+StepOutcome Trainer::step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
+                          engine::EventSink* sink, std::optional<int64_t> trajectories) {
+  const Clock::time_point start = Clock::now();
+  Progress progress("step", "samples", std::ssize(samples));
+  progress.at(0);
+  engine::StepConfig config = step_config(options_);
+  config.progress = [&](int64_t finished) { progress.at(finished); };
+  config.lr = engine::learning_rate(schedule_, backend_->steps());
+  config.trajectories = trajectories;
+  StepOutcome out;
+  out.lr = config.lr;
+  {
+    const Watched watched(run_, sink);
+    out.result = backend_->step(samples, targets, config);
+  }
+  const std::vector<std::vector<float>> trained = train_log_probs(out.result);
+  if (has_rollout_log_probs(samples)) {
+    out.train_vs_rollout = compare_log_probs(samples, trained, rollout_log_probs(samples));
+  }
+  if (reference_ != nullptr) {
+    std::vector<std::vector<float>> reference;
+    for (const SampleTargets& t : targets) reference.push_back(t.ref_log_probs);
+    out.policy_vs_reference = compare_log_probs(samples, trained, reference);
+  }
+  out.reward = mean_reward(samples);
+  for (const Sample& s : samples) out.tokens += static_cast<int64_t>(s.tokens.size());
+  const Clock::time_point end = Clock::now();
+  const auto seconds = [&](Clock::time_point from) {
+    return std::chrono::duration<double>(end - from).count();
+  };
+  out.seconds = seconds(std::exchange(lap_, end));
+  out.train_seconds = seconds(start);
+  return out;
+}
+
+}  // namespace rlreplay::replay

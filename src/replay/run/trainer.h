@@ -1,0 +1,112 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/base/digest.h"
+#include "src/engine/backend.h"
+#include "src/engine/learning_rate.h"
+#include "src/engine/step.h"
+#include "src/objective/log_prob_difference.h"
+#include "src/replay/options/options.h"
+#include "src/replay/run/memory_plan.h"
+#include "src/replay/source/model_source.h"
+
+namespace rlreplay::replay {
+
+/// Digests of the whole state after a step, each the sum of its tensors' digests: no layout and no
+/// order of the tensors can matter.
+struct StateDigests {
+  Digest weights, gradients, optimizer;
+};
+
+/// How much of a step that somebody else took was recorded, in samples; the rest was computed.
+struct RecordedInputs {
+  int64_t samples = 0;
+  int64_t advantages = 0, old_log_probs = 0, ref_log_probs = 0, masks = 0, rewards = 0;
+  int64_t shaped_rewards = 0;  // from which advantages were computed
+};
+
+/// Rewards as a trainer shaped them, by sample; empty: of none.
+using ShapedRewards = std::vector<std::optional<double>>;
+
+/// What a record says of a step that was taken again.
+struct RecordedScalars {
+  std::optional<double> loss, grad_norm, lr;
+};
+
+/// One optimizer step, as reports and dumps see it.
+struct StepOutcome {
+  int64_t rollout_id = 0;
+  int64_t step_id = 0;
+  double lr = 0;
+  engine::StepResult result;
+  std::optional<LogProbDifference> train_vs_rollout;     // where the rollout has log-probabilities
+  std::optional<LogProbDifference> policy_vs_reference;  // where there is a reference
+  std::optional<LogProbDifference> replay_vs_record;     // where there is a record
+  std::optional<bool> identical;                         // to the record
+  std::optional<StateDigests> digests;
+  std::optional<RecordedScalars> record;   // of a step that was taken again
+  std::optional<RecordedInputs> recorded;  // of an imported one
+  std::optional<double> reward;            // mean of the step's samples, where all have one
+  std::vector<double> shaped_rewards;      // of each, as its advantage begins; empty: not known
+  int64_t tokens = 0;                      // of the step's samples, prompts included
+  double seconds = 0;        // since the step before: rollout, rewards and scores included
+  double train_seconds = 0;  // of them, forward, backward and update
+};
+
+/// A model in training: a kernel set with its weights and moments, the reference, and the schedule.
+class Trainer {
+ public:
+  /// Sees that the run fits into memory, then loads the weights.
+  /// Errors: those of plan_run_memory, ModelSource::load and engine::make_backend.
+  Trainer(const engine::Runtime& runtime, const RunOptions& options, const ModelSource& model,
+          const Workload& workload);
+
+  engine::Backend& backend() { return *backend_; }
+
+  /// Responses to the requests by the weights as they are. Events go to `sink` unless it is null.
+  std::vector<Sample> generate(std::span<const engine::Request> requests, engine::EventSink* sink,
+                               const std::function<void(int64_t)>& progress);
+
+  /// Whether a generated sample ends with a stop id: else it had no room for more.
+  bool has_stopped(const Sample& sample) const;
+
+  /// Old and reference log-probabilities and advantages of a rollout, before its first update.
+  std::vector<SampleTargets> targets(std::span<const Sample> samples);
+
+  /// The rewards that those advantages begin with. `samples`: the whole rollout.
+  std::vector<double> shaped_rewards(std::span<const Sample> samples) const;
+
+  /// The same where some are given: what is not empty stays as it is. Those of a rollout of several
+  /// steps need old log-probabilities. `shaped`: of each sample; what is not there is shaped by the
+  /// options. Errors: those of set_advantages.
+  void complete_targets(std::span<const Sample> samples, bool several_steps,
+                        std::span<SampleTargets> targets, const ShapedRewards& shaped = {});
+
+  /// One optimizer step on samples of one rollout; `trajectories` as StepConfig has it.
+  StepOutcome step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
+                   engine::EventSink* sink, std::optional<int64_t> trajectories = {});
+
+ private:
+  std::vector<std::vector<float>> log_probs(engine::Backend& backend,
+                                            std::span<const Sample> samples);
+  using Clock = std::chrono::steady_clock;
+  using TargetField = std::vector<float> SampleTargets::*;
+  void fill(engine::Backend& backend, std::span<const Sample> samples, TargetField field,
+            std::span<SampleTargets> targets);
+
+  engine::Runtime run_;
+  RunOptions options_;
+  engine::LearningRate schedule_;
+  std::unique_ptr<engine::Backend> backend_;
+  std::unique_ptr<engine::Backend> reference_;
+  Clock::time_point lap_ = Clock::now();  // when the last step ended, or all this began
+};
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "src/base/model_config.h"
+#include "src/base/parameters.h"
+#include "src/engine/runtime.h"
+#include "src/engine/streamed_score.h"
+#include "src/task/chat.h"
+#include "src/task/tokenizer.h"
+
+namespace rlreplay::replay {
+
+class PromptSource;
+struct RunOptions;
+
+/// Where a model comes from: a checkpoint's folder, or the program itself ("demo").
+class ModelSource {
+ public:
+  virtual ~ModelSource() = default;
+
+  virtual const ModelConfig& config() const = 0;
+  /// Fills the weights, in the flat storage's order.
+  /// Errors: kCorrupt for a NaN or an infinity, naming tensor and index.
+  virtual void load(const engine::Runtime& runtime, const ParameterTable& parameters,
+                    std::span<float> weights) const = 0;
+  /// The same, a tensor or a few rows at a time, while this source lives. A source that cannot do
+  /// that loads everything first. Errors: as load, for what is read.
+  virtual engine::WeightReader reader(const engine::Runtime& runtime) const;
+  virtual Tokenizer tokenizer() const = 0;
+  /// Errors: kIncomplete where there is no chat template, kUnsupported where it is not known.
+  virtual ChatTemplate chat_template() const = 0;
+  /// The prompts of a run: those of --prompts unless the model brings its own.
+  virtual std::unique_ptr<PromptSource> prompts(const RunOptions& options,
+                                                const Tokenizer& tokenizer) const = 0;
+  /// Writes weights as a checkpoint with this source's configuration and tokenizer.
+  virtual void save(const ParameterTable& parameters, std::span<const float> weights,
+                    const std::string& folder) const = 0;
+};
+
+/// A checkpoint's folder. Errors: those of foreign::Checkpoint::open.
+std::unique_ptr<ModelSource> open_checkpoint(const std::string& folder);
+
+}  // namespace rlreplay::replay

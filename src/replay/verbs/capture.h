@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/replay/verbs/run_flags.h"
+
+namespace rlreplay::replay {
+
+struct CaptureArguments {
+  RunFlags flags;
+  std::string wrap;
+  std::vector<std::string> command;  // that is wrapped
+  std::string output;
+  bool resume = false;
+  bool force = false;
+  bool json = false;
+  bool dry_run = false;
+};
+
+/// Runs what the options say and records it, or goes on with it. Returns the exit code.
+int capture_run(const CaptureArguments& arguments);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,135 @@
+#include <iostream>
+
+#include "format/dump_files.h"
+#include "src/base/error.h"
+#include "src/base/interrupt.h"
+#include "src/base/shell_word.h"
+#include "src/replay/capture/recorder.h"
+#include "src/replay/capture/resume.h"
+#include "src/replay/options/config_file.h"
+#include "src/replay/options/save_place.h"
+#include "src/replay/record/content_root.h"
+#include "src/replay/run/machine.h"
+#include "src/replay/run/step_report.h"
+#include "src/replay/source/models.h"
+#include "src/replay/verbs/capture.h"
+#include "src/replay/verbs/end_on_signal.h"
+
+namespace rlreplay::replay {
+namespace {
+
+/// Ends the dump and says what it is.
+int finish(const CaptureArguments& arguments, const RunOptions& options, const ModelSource& model,
+           Trainer& trainer, Recorder& recorder) {
+  const Hash root = recorder.finish();
+  if (!options.save.empty()) {
+    model.save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
+  }
+  if (arguments.json) return 0;
+  std::cout << "recorded in " << arguments.output << ", root " << root.hex() << "\n"
+            << "content " << content_root(arguments.output).hex() << "\n"
+            << "replay it: rlreplay " << (options.rollout_only ? "rollout " : "train ")
+            << shell_word(arguments.output) << '\n';
+  return 0;
+}
+
+/// What there is to say of a dump that has its end.
+int already_sealed(const CaptureArguments& arguments, const format::DumpReader& dump) {
+  if (!dump.complete()) {
+    throw Error(ErrorCode::kUsage,
+                "the dump was closed after its writer had died: nothing can be added to it",
+                arguments.output);
+  }
+  if (!arguments.json) {
+    std::cout << arguments.output << " is complete, root " << dump.root().hex()
+              << ": nothing to resume\n";
+  }
+  return 0;
+}
+
+/// What a signal gives: the queue is stored, and the sentence says how far.
+EndOnSignal::Before drain_on_signal(EndOnSignal& end, Recorder& recorder) {
+  return {end, [&recorder] {
+            const std::string go_on = ": rlreplay verify shows it, rlreplay capture --resume -o " +
+                                      shell_word(recorder.path()) + " goes on";
+            try {
+              return Error(ErrorCode::kInterrupted, "interrupted; " + recorder.drain() + go_on,
+                           recorder.path());
+            } catch (const Error& e) {
+              return Error(
+                  ErrorCode::kInterrupted,
+                  std::string("interrupted; the last units could not be stored: ") + e.what(),
+                  recorder.path());
+            }
+          }};
+}
+
+int resume(const CaptureArguments& arguments) {
+  EndOnSignal on_signal(arguments.json);
+  ignore_broken_pipes();
+  if (!arguments.flags.print_config()) format::take_sealed(arguments.output);
+  const RecordedRun found(arguments.output);
+  const RunOptions recorded = found.config().options;
+  const RunOptions options = arguments.flags.resolve(recorded);
+  check_resumed_options(recorded, options);
+  if (arguments.flags.print_config()) {
+    std::cout << options_yaml(options);
+    return 0;
+  }
+  if (found.dump().sealed()) {
+    format::finish_sealing(format::Folder::open(arguments.output));
+    return already_sealed(arguments, found.dump());
+  }
+  arguments.flags.check_given(recorded, arguments.output);
+  format::WriterOptions settings;
+  settings.unstable = Provenance(computing(recorded)).begun();
+  format::DumpWriter writer = format::DumpWriter::resume(arguments.output, settings);
+  const RecordedRun record(arguments.output);  // as it is now that no other can write to it
+  Machine machine(options);
+  const auto model = find_model(options.model, options.seed);
+  const Task task(options, *model);
+  Trainer trainer(machine.runtime(), options, *model,
+                  {.generates = true,
+                   .trains = !options.rollout_only,
+                   .longest_prompt = task.longest_prompt(),
+                   .records = true});
+  Printing<Recorder> recorder(arguments.json, std::move(writer), arguments.output, recorded, *model,
+                              trainer, machine.pool());
+  const auto draining = drain_on_signal(on_signal, recorder);
+  const RunStart start = resume_run(record, options, task, trainer);
+  std::cerr << "resumed: " << record.steps().size() << " of " << planned_steps(options)
+            << " steps are recorded, the run goes on from rollout " << start.rollout << "\n";
+  run_training(trainer, task, options, recorder, start);
+  return finish(arguments, options, *model, trainer, recorder);
+}
+
+}  // namespace
+
+int capture_run(const CaptureArguments& arguments) {
+  if (arguments.resume) return resume(arguments);
+  const RunOptions options = arguments.flags.resolve_for_model();
+  if (arguments.flags.print_config()) {
+    std::cout << options_yaml(options);
+    return 0;
+  }
+  check_recording(options);
+  check_save(options, arguments.force);
+  EndOnSignal on_signal(arguments.json);
+  ignore_broken_pipes();
+  format::DumpPlace place(arguments.output, arguments.force, format::DumpPlace::Writer::kResumable);
+  Machine machine(options);
+  const auto model = find_model(options.model, options.seed);
+  const Task task(options, *model);
+  Trainer trainer(machine.runtime(), options, *model,
+                  {.generates = true,
+                   .trains = !options.rollout_only,
+                   .longest_prompt = task.longest_prompt(),
+                   .records = true});
+  Printing<Recorder> recorder(arguments.json, std::move(place), options, *model, trainer,
+                              machine.pool());
+  const auto draining = drain_on_signal(on_signal, recorder);
+  run_training(trainer, task, options, recorder);
+  return finish(arguments, options, *model, trainer, recorder);
+}
+
+}  // namespace rlreplay::replay

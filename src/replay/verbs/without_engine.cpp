@@ -1,0 +1,55 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <string>
+
+#include "src/base/error.h"
+#include "src/replay/compare/origin.h"
+#include "src/replay/verbs/capture.h"
+#include "src/replay/verbs/engine_half.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr char kSentence[] =
+    "this build looks at dumps and computes nothing: the rlreplay package, or a build with "
+    "-DRLREPLAY_ENGINE=ON, can";
+
+[[noreturn]] int refuse(const std::string& verb) {
+  throw Error(ErrorCode::kUnsupported, kSentence, "rlreplay " + verb);
+}
+
+void add_refusing(CLI::App& program, Command& chosen, const std::string& name,
+                  const std::string& what) {
+  CLI::App* verb = program.add_subcommand(name, what + " (not in this build)");
+  verb->allow_extras();
+  verb->callback([=, &chosen] { chosen = [=] { return refuse(name); }; });
+}
+
+}  // namespace
+
+void add_train(CLI::App& program, Command& chosen) {
+  add_refusing(program, chosen, "train", "Train again from a dump and compare with the record");
+}
+
+void add_rollout(CLI::App& program, Command& chosen) {
+  add_refusing(program, chosen, "rollout", "Generate the rollouts of a dump again");
+}
+
+void add_score(CLI::App& program, Command& chosen) {
+  add_refusing(program, chosen, "score", "Log-probabilities of given tokens");
+}
+
+void add_golden(CLI::App& program, Command& chosen) {
+  add_refusing(program, chosen, "golden", "Write or check a golden file");
+}
+
+int capture_run(const CaptureArguments&) { refuse("capture without --wrap"); }
+
+ElementFinder element_finder() {
+  return [](const RecordedRun&, const RecordedRun&, StepDifference& difference) {
+    return lacks_element(difference) ? std::string(kSentence) : std::string();
+  };
+}
+
+}  // namespace rlreplay::replay
