@@ -19,29 +19,27 @@ constexpr char kSentence[] =
   throw Error(ErrorCode::kUnsupported, kSentence, "rlreplay " + verb);
 }
 
-void add_refusing(CLI::App& program, Command& chosen, const std::string& name,
-                  const std::string& what) {
+void add_refusing(CLI::App& program, const std::string& name, const std::string& what) {
   CLI::App* verb = program.add_subcommand(name, what + " (not in this build)");
-  verb->allow_extras();
-  verb->callback([=, &chosen] { chosen = [=] { return refuse(name); }; });
+  verb->preparse_callback([name](size_t) { refuse(name); });  // whatever its words are
 }
 
 }  // namespace
 
-void add_train(CLI::App& program, Command& chosen) {
-  add_refusing(program, chosen, "train", "Train again from a dump and compare with the record");
+void add_train(CLI::App& program, Command&) {
+  add_refusing(program, "train", "Train again from a dump and compare with the record");
 }
 
-void add_rollout(CLI::App& program, Command& chosen) {
-  add_refusing(program, chosen, "rollout", "Generate the rollouts of a dump again");
+void add_rollout(CLI::App& program, Command&) {
+  add_refusing(program, "rollout", "Generate the rollouts of a dump again");
 }
 
-void add_score(CLI::App& program, Command& chosen) {
-  add_refusing(program, chosen, "score", "Log-probabilities of given tokens");
+void add_score(CLI::App& program, Command&) {
+  add_refusing(program, "score", "Log-probabilities of given tokens");
 }
 
-void add_golden(CLI::App& program, Command& chosen) {
-  add_refusing(program, chosen, "golden", "Write or check a golden file");
+void add_golden(CLI::App& program, Command&) {
+  add_refusing(program, "golden", "Write or check a golden file");
 }
 
 int capture_run(const CaptureArguments&) { refuse("capture without --wrap"); }
