@@ -91,6 +91,11 @@ Judgement judge_metrics(const Criterion& criterion, const std::vector<Metric>& r
                                   " numbers where the reference has " +
                                   std::to_string(good.values.size())};
     }
+    const auto parted = std::ranges::mismatch(good.step_names, bad->step_names);
+    if (parted.in1 != good.step_names.end()) {
+      return {Verdict::kSkip, good.name + " was recorded at step " + *parted.in2 +
+                                  " where the reference has it at step " + *parted.in1};
+    }
     compare_metric(good, *bad, criterion.tolerance, difference, differs);
   }
   if (difference.compared == 0) return {Verdict::kSkip, "there is no number to compare"};

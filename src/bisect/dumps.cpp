@@ -45,12 +45,26 @@ Judgement judge_weights(const RecordedRun& reference, const RecordedRun& dump) {
           "the weights after " + counted(reference.steps().size(), "step") + " agree"};
 }
 
+/// The first step in which two dumps part, as a sentence; empty where they have the same.
+std::string other_steps(const RecordedRun& reference, const RecordedRun& dump) {
+  const auto& good = reference.steps();
+  const auto& bad = dump.steps();
+  for (size_t i = 0; i < std::max(good.size(), bad.size()); ++i) {
+    if (i < good.size() && i < bad.size() && good[i] == bad[i]) continue;
+    const auto name = [&](const std::vector<StepId>& steps) {
+      return i < steps.size() ? steps[i].name() : "none";
+    };
+    return "the dump has other steps than the reference: as number " + std::to_string(i + 1) + " " +
+           name(bad) + " (of " + std::to_string(bad.size()) + ") where the reference has " +
+           name(good) + " (of " + std::to_string(good.size()) + ")";
+  }
+  return {};
+}
+
 Judgement judge_steps(const Criterion& criterion, const RecordedRun& reference,
                       const RecordedRun& dump) {
-  if (reference.steps() != dump.steps()) {
-    return {Verdict::kSkip, "the dump has " + std::to_string(dump.steps().size()) +
-                                " steps, not the " + std::to_string(reference.steps().size()) +
-                                " of the reference"};
+  if (const std::string other = other_steps(reference, dump); !other.empty()) {
+    return {Verdict::kSkip, other};
   }
   if (metric_of(criterion) == kWeights) return judge_weights(reference, dump);
   if (metric_of(criterion) == kForwardLogpMaxDiff) {

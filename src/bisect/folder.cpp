@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "src/base/terminal_text.h"
+
 namespace fs = std::filesystem;
 
 namespace rlreplay::bisect {
@@ -26,7 +28,7 @@ void remove_folder(const std::string& path) noexcept {
   unprotect(path);
   fs::remove_all(path, failed);
   if (failed) {
-    std::fprintf(stderr, "rlbisect: %s: cannot be removed: %s\n", path.c_str(),
+    std::fprintf(stderr, "rlbisect: %s: cannot be removed: %s\n", terminal_text(path).c_str(),
                  failed.message().c_str());
   }
 }

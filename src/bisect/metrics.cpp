@@ -4,29 +4,19 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string_view>
 
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/json_value.h"
 #include "src/base/same_value.h"
+#include "src/bisect/exact_number.h"
 
 namespace rlreplay::bisect {
 namespace {
 
 constexpr size_t kMaxBytes = size_t{64} << 20;
-
-/// More digits than any integer has that binary64 holds exactly.
-constexpr size_t kExactDigits = 15;
-
-bool is_long_integer(std::string_view text) {
-  if (text.starts_with('-')) text.remove_prefix(1);
-  return text.size() > kExactDigits && text.find_first_not_of("0123456789") == text.npos;
-}
 
 /// The length of what begins a text and JSON has no exact number for: 0 where there is no such.
 size_t inexact_prefix(std::string_view text) {
@@ -52,17 +42,6 @@ std::string quote_inexact(const std::string& text) {
     i += length;
   }
   return out;
-}
-
-/// A text that is a number, and one that binary64 holds as it is written.
-std::optional<double> exact_number(const std::string& text) {
-  if (text.empty() || is_long_integer(text)) return std::nullopt;
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  if (end != text.c_str() + text.size()) return std::nullopt;
-  const bool hexadecimal = text.find_first_of("xX") != text.npos;
-  if (hexadecimal && std::strtold(text.c_str(), nullptr) != number) return std::nullopt;
-  return number;
 }
 
 MetricValue read_value(const JsonValue& value) {

@@ -14,6 +14,12 @@ namespace {
 
 using Result = Finding::Result;
 
+/// What a run left, and where.
+struct Left {
+  Outcome outcome;
+  RunFolder folder;
+};
+
 class RevisionSearch {
  public:
   RevisionSearch(const RevisionQuestion& question, const Interrupt& interrupt,
@@ -35,7 +41,9 @@ class RevisionSearch {
   Finding find() {
     if (!run_ends()) return finding_;
     while (const auto place = search_.next()) {
+      const size_t good = search_.good(), bad = search_.bad();
       search_.add(*place, judge_place(*place).verdict);
+      for (const size_t was : {good, bad, *place}) drop_unless_side(was);
     }
     finding_.suspects.assign(history_.begin() + static_cast<ptrdiff_t>(search_.good()) + 1,
                              history_.begin() + static_cast<ptrdiff_t>(search_.bad()) + 1);
@@ -55,7 +63,6 @@ class RevisionSearch {
     if (!repeats("good", history_[0], 2 * question_.end_runs - 1)) return false;
     const Judgement bad = judge_place(last, question_.end_runs);
     if (bad.verdict != Verdict::kBad) return refuse("bad", bad);
-    bad_end_ = last_outcome_;
     return repeats("bad", history_[last], question_.end_runs - 1);
   }
 
@@ -104,10 +111,20 @@ class RevisionSearch {
       return trial.judgement;
     }
     const Judgement judgement = run(revision, ends_left + search_.left() + 2);
-    // What the ends left is still compared with what they leave when they are run again.
-    if (place != 0 && place + 1 != history_.size()) workspace_.drop_output(last_run_);
+    left_[place] = {last_outcome_, last_run_};
     judged_[revision.tree] = judgement;
     return judgement;
+  }
+
+  /// What the two sides between which the search goes on left is compared in the end, and what the
+  /// ends left with what they leave when they are run again; nobody asks for any other.
+  void drop_unless_side(size_t place) {
+    const bool end = place == 0 || place + 1 == history_.size();
+    if (end || place == search_.good() || place == search_.bad()) return;
+    const auto left = left_.find(place);
+    if (left == left_.end()) return;
+    workspace_.drop_output(left->second.folder);
+    left_.erase(left);
   }
 
   /// Runs a revision in a fresh worktree and judges what it leaves.
@@ -143,16 +160,15 @@ class RevisionSearch {
   /// Runs the two sides of the finding until each was run often enough: what a build left behind or
   /// a run that is not repeatable must not name a culprit.
   void confirm() {
-    const Revision &culprit = finding_.suspects.back(), &parent = *finding_.parent;
-    const size_t culprit_missing = runs_missing(culprit), parent_missing = runs_missing(parent);
-    for (size_t i = culprit_missing; i > 0; --i) {
-      if (!confirms(culprit, Verdict::kBad, i + parent_missing)) return;
+    const size_t culprit_place = search_.bad(), parent_place = search_.good();
+    const Revision &culprit = history_[culprit_place], &parent = history_[parent_place];
+    const size_t parent_missing = runs_missing(parent_place);
+    for (size_t i = runs_missing(culprit_place); i > 0; --i) {
+      if (!confirms(culprit_place, Verdict::kBad, i + parent_missing)) return;
     }
-    const std::string bad_dump = culprit_missing > 0 ? last_outcome_.dump : bad_end_.dump;
     for (size_t i = parent_missing; i > 0; --i) {
-      if (!confirms(parent, Verdict::kGood, i)) return;
+      if (!confirms(parent_place, Verdict::kGood, i)) return;
     }
-    const std::string good_dump = parent_missing > 0 ? last_outcome_.dump : reference_->dump;
     finding_.culprit = last_judgement(culprit);
     finding_.confirmed = true;
     finding_.result = Result::kFound;
@@ -160,12 +176,16 @@ class RevisionSearch {
     finding_.parent_runs = runs_of(parent);
     finding_.not_run = static_cast<size_t>(std::ranges::count_if(
         history_, [&](const Revision& revision) { return !judged_.contains(revision.tree); }));
-    if (finding_.evidence == Outcome::Kind::kDump) drill_down(good_dump, bad_dump);
+    if (finding_.evidence == Outcome::Kind::kDump) {
+      drill_down(left_.at(parent_place).outcome.dump, left_.at(culprit_place).outcome.dump);
+    }
   }
 
   /// Runs a side once more; false, with the reason, where it is not what it was.
-  bool confirms(const Revision& revision, Verdict expected, size_t left) {
+  bool confirms(size_t place, Verdict expected, size_t left) {
+    const Revision& revision = history_[place];
     const Judgement again = run(revision, left);
+    left_[place] = {last_outcome_, last_run_};
     if (again.verdict == expected) return true;
     finding_.result = Result::kCannotJudge;
     finding_.reason = revision.short_id() + " was " + std::string(to_string(expected)) +
@@ -181,8 +201,9 @@ class RevisionSearch {
     }));
   }
 
-  size_t runs_missing(const Revision& revision) const {
-    return question_.side_runs - std::min(question_.side_runs, runs_of(revision));
+  /// At least 1 for a side that left nothing: its tree was judged at another place.
+  size_t runs_missing(size_t place) const {
+    return question_.side_runs - std::min(question_.side_runs, runs_of(history_[place]));
   }
 
   std::optional<Judgement> last_judgement(const Revision& revision) const {
@@ -212,10 +233,10 @@ class RevisionSearch {
   Workspace workspace_;
   std::optional<Outcome> reference_;  // what the good end's first run left
   std::string reference_folder_;
-  Outcome bad_end_;  // what the bad end's first run left
   RunFolder last_run_;
   Outcome last_outcome_;
   std::map<std::string, Judgement> judged_;  // by tree
+  std::map<size_t, Left> left_;              // by place, of those whose output is still there
   Finding finding_;
 };
 

@@ -59,6 +59,20 @@ class Dumps(Case):
             result = self.bisect("verdict", *arguments)
             self.assertEqual(result.returncode, code, result.stdout + result.stderr)
 
+    def test_the_sides_are_explained_by_their_own_dumps(self):
+        """However often they are run, and wherever another commit changes more."""
+        culprit = "3.0/optimizer/0/weight/model.layers.0.mlp.down_proj.weight:4226:1"
+        later = "3.0/forward/-/log_prob/log_prob:76:2"
+        dumps = [self.write("good"), self.write("culprit", culprit), self.write("later", later)]
+        path, commits = self.repository(*[f"cp -r '{dumps[kind]}' \"$RLBISECT_OUT/dump\""
+                                          for kind in (0, 0, 1, 2, 2)])
+        for arguments in ([], ["--repeat-sides", "1"], ["--repeat-sides", "1", "--repeat-ends", "1"]):
+            with self.subTest(arguments=arguments):
+                result, found = self.search(path, commits[0], commits[4], *arguments)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(found["culprit"], commits[2])
+                self.assertEqual(planted(found["origin"]), culprit)
+
     def test_dumps_that_bisection_cannot_judge(self):
         """Without events, of several ranks, of a part of the other: what is there is compared."""
         good = Patched(self.write("good"))

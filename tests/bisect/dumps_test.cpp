@@ -151,6 +151,32 @@ TEST_CASE("forward_logp_max_diff is over the tokens that count") {
   }
 }
 
+TEST_CASE("numbers of other steps are not compared") {
+  const Folder folder;
+  auto without = step_data(1);
+  without.scalars = format::NamedColumns{{"grad_norm"}, {1}, {}};
+  const auto at = [&](bool first) {
+    auto one = step_data(0);
+    one.scalars = format::NamedColumns{{"grad_norm", "value_loss"}, {1, 0.5}, {}};
+    return first ? std::vector{one, without} : std::vector{without, one};
+  };
+  write(folder.path + "/good", at(true));
+  write(folder.path + "/bad", at(false));
+  const auto skip = judge_named(folder, "value_loss");
+  CHECK(skip.verdict == Verdict::kSkip);
+  CHECK(skip.reason ==
+        "value_loss was recorded at step 1.0 where the reference has it at step 0.0");
+}
+
+TEST_CASE("the step in which dumps part is named") {
+  const Folder folder;
+  write(folder.path + "/good", {step_data(0), step_data(1)});
+  write(folder.path + "/bad", {step_data(0)});
+  CHECK(judge_named(folder, "loss").reason ==
+        "the dump has other steps than the reference: as number 2 none (of 1) where the reference "
+        "has 1.0 (of 2)");
+}
+
 TEST_CASE("a dump that is not whole, or has other steps, is no verdict") {
   const Folder folder;
   write(folder.path + "/good", {step_data(0), step_data(1)});
