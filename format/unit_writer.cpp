@@ -31,6 +31,31 @@ StoredDataset stored_form(const Dataset& dataset) {
           dataset.base, dataset.attributes, dataset.bytes.size()};
 }
 
+/// What a reader refuses, or reads as another text, must not be stored.
+void check_attributes(const h5::Attributes& attributes, const std::string& where) {
+  const auto refuse = [&](const std::string& name, const std::string& what) {
+    throw Error(ErrorCode::kUnsupported, "\"" + name + "\" of this dataset " + what, where);
+  };
+  constexpr size_t kOwn = 6;  // dtype, shape, hash, encoding, base_unit, base_hash
+  const h5::Limits limits;
+  if (attributes.size() + kOwn > limits.attributes) {
+    refuse(attributes.rbegin()->first,
+           "is one attribute too many: readers take " + std::to_string(limits.attributes - kOwn));
+  }
+  for (const auto& [name, value] : attributes) {
+    const auto* text = std::get_if<std::string>(&value);
+    const size_t bytes =
+        text != nullptr ? text->size() : 8 * std::get<std::vector<uint64_t>>(value).size();
+    if (text != nullptr && text->find('\0') != text->npos) {
+      refuse(name, "has a text with a NUL, at which every reader of HDF5 ends it");
+    }
+    if (bytes > limits.attribute_bytes) {
+      refuse(name, "has " + std::to_string(bytes) + " bytes, of which readers take " +
+                       std::to_string(limits.attribute_bytes) + ": fewer names, or shorter ones");
+    }
+  }
+}
+
 /// The hash of a file, read back by all threads in pieces; one item of each job hashes the pieces
 /// before.
 Hash hash_of_file(Sink& file, uint64_t size, ThreadPool& pool) {
@@ -111,6 +136,7 @@ void UnitWriter::State::check_dataset(const Dataset& dataset) const {
       (dataset.base_bytes.size() != dataset.bytes.size() || !sound_unit_path(dataset.base->unit))) {
     throw misuse("the base of a difference must have the tensor's size and a unit's path", where);
   }
+  check_attributes(dataset.attributes, where);
   for (const char* name : {"dtype", "shape", "hash", "encoding", "base_unit", "base_hash"}) {
     if (dataset.attributes.contains(name)) {
       throw misuse(std::string("the attribute \"") + name + "\" is the format's own", where);

@@ -32,7 +32,7 @@ class UnitWriter {
   UnitWriter(UnitWriter&&) noexcept;
 
   /// Errors: kUsage for a path outside the grammar or used twice, a shape that does not fit the
-  /// bytes, or a base of another size.
+  /// bytes, or a base of another size; kUnsupported for attributes that no reader takes.
   void add(const Dataset& dataset);
   /// Of a unit in memory.
   EncodedUnit finish();

@@ -28,14 +28,16 @@ std::unique_ptr<std::istream> open(const std::string& path) {
 
 }  // namespace
 
-JsonLines::JsonLines(std::unique_ptr<std::istream> stream, std::string name, size_t max_line_bytes)
+JsonLines::JsonLines(std::unique_ptr<std::istream> stream, std::string name, size_t max_line_bytes,
+                     bool unique_keys)
     : stream_(std::move(stream)),
       name_(std::move(name)),
       max_line_bytes_(max_line_bytes),
+      unique_keys_(unique_keys),
       block_(kBlock) {}
 
-JsonLines::JsonLines(const std::string& path, size_t max_line_bytes)
-    : JsonLines(open(path), path, max_line_bytes) {}
+JsonLines::JsonLines(const std::string& path, size_t max_line_bytes, bool unique_keys)
+    : JsonLines(open(path), path, max_line_bytes, unique_keys) {}
 
 /// False at the end of the file. A line that is too long is not read to its end.
 bool JsonLines::read_line() {
@@ -75,7 +77,8 @@ bool JsonLines::read_line() {
 std::optional<JsonDocument> JsonLines::next() {
   while (read_line()) {
     if (line_.find_first_not_of(" \t\r") == line_.npos) continue;
-    JsonDocument document = JsonDocument::parse(line_, name_ + ":" + std::to_string(number_));
+    JsonDocument document = JsonDocument::parse(line_, name_ + ":" + std::to_string(number_),
+                                                {.unique_keys = unique_keys_});
     const JsonValue root = document.root();
     if (!root.is_object()) throw root.error("each line must be a JSON object");
     return document;

@@ -17,11 +17,13 @@ class JsonLines {
  public:
   static constexpr size_t kMaxLine = size_t{64} << 20;
 
+  /// `unique_keys`: whether a key that occurs twice in an object of a line is an error.
   /// Errors: kIncomplete when the file cannot be opened.
-  explicit JsonLines(const std::string& path, size_t max_line_bytes = kMaxLine);
+  explicit JsonLines(const std::string& path, size_t max_line_bytes = kMaxLine,
+                     bool unique_keys = false);
   /// `name` stands for the path in errors.
   JsonLines(std::unique_ptr<std::istream> stream, std::string name,
-            size_t max_line_bytes = kMaxLine);
+            size_t max_line_bytes = kMaxLine, bool unique_keys = false);
 
   /// The next object, whose place is path:line, or nothing at the end.
   /// Errors: kCorrupt with path:line when a line is too long or no JSON object.
@@ -43,6 +45,7 @@ class JsonLines {
   std::unique_ptr<std::istream> stream_;
   std::string name_;
   size_t max_line_bytes_;
+  bool unique_keys_;
   std::vector<char> block_;
   size_t used_ = 0, filled_ = 0;  // of block_
   std::string line_;

@@ -58,6 +58,55 @@ class JsonLines(support.Case):
             self.assertIn(key, documented)
 
 
+    def test_a_line_that_would_lose_something_is_refused(self):
+        """By line and key; what stood there before stays."""
+        sample, train, step = self.lines()
+        old = self.folder / "old"
+        cases = [
+            ([sample, step, {**step, "scalars": {"c": 1.0}, "columns": ["c"]}], ":3 /scalars", "0-0"),
+            ([sample, {**step, "columns": ["b", "b"]}], ":2 /columns/1", '"b"'),
+            ([sample, {**step, "advantages": [1]}], ":2", '"advantages"'),
+            ([sample, train, train], ":3 /sample_id", "this id"),
+            ([sample, {**step, "scalars": {"": 1, "a": 2}, "columns": None}], ":2 /scalars", '""'),
+            ([{**sample, "experts": {**sample["experts"], "ranks": 1}}], ":1 /experts", '"ranks"'),
+            ([{**sample, "nucleus": {**sample["nucleus"], "id": [1]}}], ":1 /nucleus", '"id"'),
+            ([sample, {**sample, "sample_id": 1, "columns": None,
+                       "reward_components": {"a": 1, "b": 1, "c": 1}}], ":2 /reward_components", ""),
+            ([json.dumps(sample)[:-1] + ', "reward": 7}'], ":1", '"reward"'),
+            ([sample, json.dumps(step).replace('"a": 1.0', '"a": 1.0, "a": 2.0')], ":2", '"a"')]
+        for number, (lines, where, key) in enumerate(cases):
+            path = self.folder / f"lossy {number}.jsonl"
+            path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n"
+                                    for line in lines))
+            with self.subTest(lines=lines):
+                said = self.run_program("import", path, "-o", old, "--json")
+                self.assertEqual(said.returncode, 3, said.stdout + said.stderr)
+                error = json.loads(said.stdout)["error"]
+                self.assertTrue(error["where"].endswith(where), error)
+                self.assertIn(key, error["message"])
+                self.assertFalse(old.exists())
+
+    def test_what_no_reader_takes_is_not_written(self):
+        sample, _, step = self.lines()
+        path, dump = self.folder / "names.jsonl", self.folder / "names"
+        path.write_text(json.dumps(sample) + "\n")
+        self.lines_of_import(path, dump)
+        before = support.root(self.program, dump)
+        many = {f"number {i:06}": 0.5 for i in range(5000)}
+        for scalars, code, what in ((many, 4, "bytes"), ({"a\0b": 1.0}, 4, "NUL")):
+            path.write_text("".join(json.dumps(line) + "\n" for line in
+                                    (sample, {**step, "scalars": scalars, "columns": None})))
+            said = self.run_program("import", path, "-o", dump, "--force", "--json")
+            self.assertEqual(said.returncode, code, said.stdout + said.stderr)
+            self.assertIn(what, json.loads(said.stdout)["error"]["message"])
+            self.assertIn("0-0/scalars", json.loads(said.stdout)["error"]["where"])
+            self.assertEqual(support.root(self.program, dump), before)
+
+    def lines_of_import(self, path, dump):
+        said = self.run_program("import", path, "-o", dump)
+        self.assertEqual(said.returncode, 0, said.stderr)
+
+
 class Import(support.Case):
     @classmethod
     def setUpClass(cls):

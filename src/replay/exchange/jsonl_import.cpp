@@ -32,16 +32,20 @@ struct Row {
 };
 
 /// A key that nothing reads is a mistake, and would be lost without a word.
-void check_keys(const Row& row) {
-  constexpr std::string_view kPlaces[] = {"schema", "rollout_id", "sample_id", "step_id",
-                                          "rank",   "columns",    "wide"};
-  for (const auto& [key, value] : row.root().members()) {
-    if (row.asked.contains(key) || std::ranges::find(kPlaces, key) != std::end(kPlaces)) continue;
-    const auto meant = nearest(key, std::vector<std::string>(row.asked.begin(), row.asked.end()));
-    throw row.root().error("there is no key \"" + std::string(key) + "\"" +
-                           (meant ? ", did you mean \"" + *meant + "\"?"
-                                  : ": rlreplay import --help names those that are read"));
+void check_keys(JsonValue object, const std::set<std::string, std::less<>>& read) {
+  for (const auto& [key, value] : object.members()) {
+    if (read.contains(key)) continue;
+    const auto meant = nearest(key, std::vector<std::string>(read.begin(), read.end()));
+    throw object.error("there is no key \"" + std::string(key) + "\"" +
+                       (meant ? ", did you mean \"" + *meant + "\"?"
+                              : ": rlreplay import --help names those that are read"));
   }
+}
+
+/// Of a line, whose place has keys of its own.
+void check_line(JsonValue root, std::set<std::string, std::less<>> read) {
+  read.insert({"schema", "rollout_id", "sample_id", "step_id", "rank", "columns", "wide"});
+  check_keys(root, read);
 }
 
 /// A number, or the text of its bits.
@@ -190,9 +194,19 @@ std::vector<uint64_t> ids_and_offsets(const std::vector<Row>& rows,
 std::vector<std::string> names_of(JsonValue root, JsonValue object) {
   std::vector<std::string> names;
   if (const auto columns = root.find("columns")) {
-    for (size_t i = 0; i < columns->size(); ++i) names.push_back(columns->at(i).string());
+    for (size_t i = 0; i < columns->size(); ++i) {
+      if (std::ranges::count(names, columns->at(i).string()) > 0) {
+        throw columns->at(i).error("`columns` names \"" + columns->at(i).string() + "\" twice");
+      }
+      names.push_back(columns->at(i).string());
+    }
   } else {
     for (const auto& [name, number] : object.members()) names.emplace_back(name);
+  }
+  for (const std::string& name : names) {
+    if (name.empty() || name.find('\n') != name.npos) {
+      throw object.error("the name \"" + name + "\" is empty or has a line end: no dump holds it");
+    }
   }
   if (names.size() != object.members().size()) {
     throw object.error("its members are not those that `columns` names");
@@ -207,8 +221,12 @@ std::optional<format::NamedColumns> components(const std::vector<Row>& rows) {
   format::NamedColumns made;
   for (const Row& row : rows) {
     const auto value = row.find("reward_components");
-    if (!value || !made.names.empty()) continue;
-    made.names = names_of(row.root(), *value);
+    if (!value) continue;
+    const std::vector<std::string> names = names_of(row.root(), *value);
+    if (made.names.empty()) made.names = names;
+    if (names.size() != made.names.size()) {
+      throw value->error("its members are not those of the rollout's first line that has them");
+    }
   }
   for (const Row& row : rows) {
     const auto value = row.find("reward_components");
@@ -262,6 +280,7 @@ std::optional<format::Experts> experts(const std::vector<Row>& rows) {
   format::Experts made;
   for (const Row& row : rows) {
     const JsonValue value = row.root()["experts"];
+    check_keys(value, {"layers", "slots", "ids"});
     const auto layers = static_cast<uint64_t>(value["layers"].integer(0, 1 << 20));
     const auto slots = static_cast<uint64_t>(value["slots"].integer(0, 1 << 20));
     const bool first = &row == &rows.front();
@@ -292,6 +311,7 @@ std::optional<format::TokenSets> nuclei(const std::vector<Row>& rows) {
     made.sizes.resize(made.sizes.size() + row.prompt);
     uint64_t sum = 0;
     if (value) {
+      check_keys(*value, {"sizes", "ids"});
       const JsonValue sizes = (*value)["sizes"], ids = (*value)["ids"];
       for (size_t t = 0; t < sizes.size(); ++t) {
         made.sizes.push_back(static_cast<uint32_t>(sizes.at(t).integer(0, INT32_MAX)));
@@ -334,7 +354,7 @@ std::shared_ptr<RolloutData> make_rollout(std::vector<Row>& rows) {
   data->response_text = texts(rows, "response");
   data->label_text = texts(rows, "label");
   data->experts = experts(rows);
-  for (const Row& row : rows) check_keys(row);
+  for (const Row& row : rows) check_line(row.root(), row.asked);
   return data;
 }
 
@@ -351,6 +371,12 @@ std::optional<std::vector<double>> token_weights(const std::vector<Row>& rows) {
 
 std::shared_ptr<TrainData> make_train(const std::vector<Row>& rows) {
   auto data = std::make_shared<TrainData>();
+  std::set<uint64_t> seen;
+  for (const Row& row : rows) {
+    const JsonValue id = row.root()["sample_id"];
+    if (seen.insert(id_of(id)).second) continue;
+    throw id.error("another line of the step and rank has this id");
+  }
   data->sample_id = ids_and_offsets(rows, data->offsets);
   if (all_or_none(rows, "tokens")) data->tokens = tokens(rows);
   data->prompt_length = counts(rows, "prompt_length");
@@ -363,7 +389,7 @@ std::shared_ptr<TrainData> make_train(const std::vector<Row>& rows) {
   for (const format::TokenColumnField& field : format::kTokenColumnFields) {
     (*data).*field.column = floats(rows, field.name);
   }
-  for (const Row& row : rows) check_keys(row);
+  for (const Row& row : rows) check_line(row.root(), row.asked);
   return data;
 }
 
@@ -390,6 +416,7 @@ std::string step_path(JsonValue root) {
 format::NamedColumns scalars(JsonValue root) {
   format::NamedColumns made;
   const JsonValue object = root["scalars"];
+  check_line(root, {"scalars"});
   made.names = names_of(root, object);
   for (const std::string& name : made.names) made.values.push_back(real(object[name], true));
   return made;
@@ -422,7 +449,8 @@ auto keys(const Map& map) {
 
 }  // namespace
 
-JsonlFile::JsonlFile(const std::string& path) : lines_(path) {
+JsonlFile::JsonlFile(const std::string& path)
+    : lines_(path, JsonLines::kMaxLine, /*unique_keys=*/true) {
   while (auto line = lines_.next()) {
     const JsonValue root = line->root();
     const std::string schema = schema_of(root);
@@ -432,7 +460,10 @@ JsonlFile::JsonlFile(const std::string& path) : lines_(path) {
       trains_[step_path(root)].push_back(lines_.place());
     } else if (schema == "rlreplay.step/1") {
       const std::string unit = step_path(root);
-      scalars_[unit] = scalars(root);
+      if (!scalars_.emplace(unit, scalars(root)).second) {
+        throw root["scalars"].error("another line has the numbers of " + unit +
+                                    " already: write them as one object");
+      }
       trains_[unit];
     } else {
       throw root["schema"].error(ErrorCode::kUnsupported,
