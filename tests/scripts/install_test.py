@@ -57,7 +57,11 @@ class Install(unittest.TestCase):
     def test_plugin_and_documents(self):
         for name in ("lib/rlreplay/hdf5-plugin/librlreplay_h5zstd.so", "share/rlreplay/rlreplay_h5.py",
                      "share/doc/rlreplay/README.md", "share/doc/rlreplay/LICENSE",
-                     "share/doc/rlreplay/SPEC.md", "share/doc/rlreplay/docs/bisect.md"):
+                     "share/doc/rlreplay/SPEC.md", "share/doc/rlreplay/docs/bisect.md",
+                     "share/man/man1/rlreplay-capture.1", "share/man/man1/rlbisect.1",
+                     "share/bash-completion/completions/rlreplay",
+                     "share/zsh/site-functions/_rlreplay",
+                     "share/fish/vendor_completions.d/rlbisect.fish"):
             self.assertTrue((self.prefix / name).is_file(), name)
         self.program("rlreplay", "capture", "--model", "demo", "--steps", "1",
                      "--rollout-batch-size", "2", "-o", "dump")

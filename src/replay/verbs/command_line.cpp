@@ -1,6 +1,7 @@
 #include "src/replay/verbs/command_line.h"
 
 #include <algorithm>
+#include <iostream>
 
 #include "src/base/error.h"
 #include "src/base/nearest.h"
@@ -186,6 +187,10 @@ void set_up_help(CLI::App& program) {
 
 std::optional<int> read_words(CLI::App& program, std::vector<std::string> words) {
   take_words_for_flags(words);
+  if (words == std::vector<std::string>{"--help-json"}) {
+    std::cout << help_json(program) << '\n';
+    return 0;
+  }
   CLI::App& verb = find_verb(program, words);
   if (verb.get_allow_extras()) {
     words = join_launch_flags(

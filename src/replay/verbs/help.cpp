@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
 #include "src/base/wrap.h"
 
 namespace rlreplay::replay {
@@ -71,10 +73,16 @@ std::string value_name(const CLI::Option& option) {
   return " " + name + (several ? "..." : "");
 }
 
+std::vector<std::string> dashed_names(const CLI::Option& option) {
+  std::vector<std::string> out;
+  for (const std::string& name : option.get_snames()) out.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) out.push_back("--" + name);
+  return out;
+}
+
 std::string option_name(const CLI::Option& option) {
   std::string out;
-  for (const std::string& name : option.get_snames()) out += (out.empty() ? "-" : ", -") + name;
-  for (const std::string& name : option.get_lnames()) out += (out.empty() ? "--" : ", --") + name;
+  for (const std::string& name : dashed_names(option)) out += (out.empty() ? "" : ", ") + name;
   return out + value_name(option);
 }
 
@@ -112,15 +120,14 @@ std::string groups(const CLI::App& app, size_t width, bool all) {
   return out;
 }
 
-std::string usage(const CLI::App& app, const std::string& name, size_t width) {
-  std::string out = "usage: " + name;
+std::string synopsis(const CLI::App& app, std::string out) {
   if (!app.get_subcommands({}).empty()) out += app.get_parent() == nullptr ? " VERB" : " PART";
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_positional()) continue;
     const std::string one = positional_name(*option);
     out += option->get_required() ? " " + one : " [" + one + "]";
   }
-  return wrapped(out + " [options]", width, 0) + "\n";
+  return out + " [options]";
 }
 
 std::string verbs(const CLI::App& app, size_t width) {
@@ -138,14 +145,83 @@ std::string full_name(const CLI::App& app) {
   return app.get_parent() == nullptr ? own : full_name(*app.get_parent()) + " " + own;
 }
 
+/// Of "TEXT:{slime,miles}", as CLI11 names what is checked.
+std::vector<std::string> choices(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const size_t open = type.find(":{");
+  if (open == type.npos) return {};
+  const size_t end = type.find('}', open);
+  std::vector<std::string> out;
+  for (size_t at = open + 2; at < end;) {
+    const size_t stop = std::min(type.find(',', at), end);
+    out.push_back(type.substr(at, stop - at));
+    at = stop + 1;
+  }
+  return out;
+}
+
+std::string json_list(const std::vector<std::string>& values) {
+  std::string out;
+  for (const std::string& value : values) out += (out.empty() ? "" : ",") + value;
+  return "[" + out + "]";
+}
+
+std::string json_texts(std::vector<std::string> texts) {
+  for (std::string& text : texts) text = json_quoted(text);
+  return json_list(texts);
+}
+
+std::string option_json(const CLI::Option& option) {
+  const std::string value = value_name(option);
+  return JsonLine()
+      .text("argument", option.get_positional() ? positional_name(option) : "")
+      .json("names", json_texts(dashed_names(option)))
+      .text("value", value.empty() ? "" : value.substr(1))
+      .json("choices", json_texts(choices(option)))
+      .text("group", option.get_group())
+      .text("description", description(option))
+      .str();
+}
+
+/// Arguments first, then group by group.
+std::vector<std::string> options_json(const CLI::App& app) {
+  std::vector<std::string> out;
+  for (const bool positional : {true, false}) {
+    for (const std::string& group : app.get_groups()) {
+      for (const CLI::Option* option : app.get_options()) {
+        if (group.empty() || option->get_group() != group) continue;
+        if (option->get_positional() == positional) out.push_back(option_json(*option));
+      }
+    }
+  }
+  return out;
+}
+
+JsonLine app_json(JsonLine line, const CLI::App& app) {
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands({})) {
+    verbs.push_back(app_json({}, *verb).str());
+  }
+  return line.text("name", full_name(app))
+      .text("description", app.get_description())
+      .text("usage", synopsis(app, full_name(app)))
+      .json("options", json_list(options_json(app)))
+      .text("footer", app.get_footer())
+      .json("verbs", json_list(verbs));
+}
+
 }  // namespace
+
+std::string help_json(const CLI::App& app) {
+  return app_json(JsonLine().text("schema", "rlreplay.help/1"), app).str();
+}
 
 std::string Help::make_help(const CLI::App* app, std::string, CLI::AppFormatMode mode) const {
   const size_t width = help_width();
   const bool all = mode == CLI::AppFormatMode::All;
   std::string out = wrapped(app->get_description(), width) + "\n" +
-                    usage(*app, full_name(*app), width) + positionals(*app, width) +
-                    groups(*app, width, all) + verbs(*app, width);
+                    wrapped("usage: " + synopsis(*app, full_name(*app)), width) + "\n" +
+                    positionals(*app, width) + groups(*app, width, all) + verbs(*app, width);
   const std::string footer = filled(app->get_footer(), width);
   if (!footer.empty()) out += "\n" + footer;
   return out;

@@ -14,4 +14,9 @@ class Help : public CLI::Formatter {
                         CLI::AppFormatMode mode) const override;
 };
 
+/// The whole help of a program and its verbs as one JSON object: scripts/make_manuals.py makes
+/// manual pages and completions of it. What the help leaves out is left out here.
+/// Order: that of the help.
+std::string help_json(const CLI::App& app);
+
 }  // namespace rlreplay::replay

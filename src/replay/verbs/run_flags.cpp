@@ -36,8 +36,13 @@ std::string help_text(const Option& option) {
   return out;
 }
 
-/// What a value is called in the help.
+/// What a value is called in the help; choices as CLI11 writes those of a check: "TEXT:{hf,exact}".
 std::string value_name(const Option& option) {
+  if (!option.choices.empty()) {
+    std::string choices(option.choices);
+    std::ranges::replace(choices, '|', ',');
+    return "TEXT:{" + choices + "}";
+  }
   if (std::holds_alternative<std::vector<int64_t> RunOptions::*>(option.field)) return "N,N,...";
   if (std::holds_alternative<int64_t RunOptions::*>(option.field) ||
       std::holds_alternative<std::optional<int64_t> RunOptions::*>(option.field)) {
