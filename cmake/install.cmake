@@ -16,7 +16,8 @@ install(FILES LICENSE DESTINATION share/doc/rlreplay COMPONENT license)
 install(DIRECTORY docs/ DESTINATION share/doc/rlreplay/docs COMPONENT documents
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
 
-# install_manuals(COMPONENT [ARGUMENT...]): what scripts/make_manuals.py makes.
+# install_manuals(COMPONENT ARGUMENT...): what scripts/make_manuals.py makes, in a component that is left
+# out of a whole installation where there are arguments.
 find_program(PYTHON3 python3)
 function(install_manuals component)
   if(NOT PYTHON3)
@@ -24,11 +25,15 @@ function(install_manuals component)
     return()
   endif()
   list(JOIN ARGN " " arguments)
+  set(excluded "")
+  if(arguments)
+    set(excluded EXCLUDE_FROM_ALL)
+  endif()
   install(CODE "
     message(STATUS \"Making manual pages and completions\")
     execute_process(COMMAND \"${PYTHON3}\" \"${CMAKE_SOURCE_DIR}/scripts/make_manuals.py\"
       \"$<TARGET_FILE:rlreplay>\" \"$<TARGET_FILE:rlbisect>\"
       \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\" ${arguments} COMMAND_ERROR_IS_FATAL ANY)"
-    COMPONENT ${component})
+    COMPONENT ${component} ${excluded})
 endfunction()
 install_manuals(manuals)
