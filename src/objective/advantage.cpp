@@ -35,7 +35,6 @@ struct Group {
   std::vector<std::vector<size_t>> owners;
 };
 
-/// By ascending ids. Under Miles the samples of a trajectory share one reward.
 /// Whether a trajectory has several samples. slime's are then more than its options announce, and
 /// it takes them for one group.
 bool has_compact(std::span<const Sample> samples) {
@@ -44,6 +43,7 @@ bool has_compact(std::span<const Sample> samples) {
       samples, [&](const Sample& s) { return !seen.insert(trajectory_of(s)).second; });
 }
 
+/// By ascending ids. Under Miles the samples of a trajectory share one reward.
 std::vector<Group> groups_of(Dialect dialect, std::span<const Sample> samples) {
   const bool whole = dialect == Dialect::kSlime && has_compact(samples);
   std::map<uint64_t, Group> groups;
@@ -87,6 +87,12 @@ void shape(const AdvantageConfig& config, std::vector<double>& rewards) {
   const double deviation = std::sqrt(square / (n - 1));
   if (config.dialect == Dialect::kMiles && (rewards.size() == 1 || deviation == 0)) return;
   for (double& r : rewards) r /= deviation + 1e-6;
+}
+
+/// Whether rewards are shaped by their groups.
+bool shapes(const AdvantageConfig& config) {
+  return config.normalize_rewards && (config.estimator == Estimator::kGrpo ||
+                                      config.estimator == Estimator::kReinforcePlusPlusBaseline);
 }
 
 void need(const Sample& s, const std::vector<float>& column, const std::string& what) {
@@ -216,13 +222,24 @@ float finite_advantage(const Sample& sample, double x) {
 std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<const Sample> samples) {
   std::vector<double> out;
   for (const Sample& s : samples) out.push_back(s.reward);
-  const bool grouped = config.estimator == Estimator::kGrpo ||
-                       config.estimator == Estimator::kReinforcePlusPlusBaseline;
-  if (!config.normalize_rewards || !grouped) return out;
+  if (!shapes(config)) return out;
   for (Group& group : groups_of(config.dialect, samples)) {
     shape(config, group.rewards);
     for (size_t k = 0; k < group.rewards.size(); ++k) {
       for (const size_t i : group.owners[k]) out[i] = group.rewards[k];
+    }
+  }
+  return out;
+}
+
+std::vector<std::vector<size_t>> reward_groups(const AdvantageConfig& config,
+                                               std::span<const Sample> samples) {
+  std::vector<std::vector<size_t>> out;
+  if (!shapes(config)) return out;
+  for (const Group& group : groups_of(config.dialect, samples)) {
+    std::vector<size_t>& members = out.emplace_back();
+    for (const std::vector<size_t>& owners : group.owners) {
+      members.insert(members.end(), owners.begin(), owners.end());
     }
   }
   return out;

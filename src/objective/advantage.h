@@ -41,6 +41,10 @@ struct AdvantageConfig {
 /// Errors: kUsage where Miles' samples of one trajectory have several rewards.
 std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<const Sample> samples);
 
+/// The samples whose rewards are shaped together, as indices; none where rewards stay as they are.
+std::vector<std::vector<size_t>> reward_groups(const AdvantageConfig& config,
+                                               std::span<const Sample> samples);
+
 /// A value for each response token of each sample.
 using TokenValues = std::vector<std::vector<double>>;
 

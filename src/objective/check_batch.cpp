@@ -15,7 +15,7 @@ std::string name(const Sample& s) { return "sample " + std::to_string(s.id); }
 struct Column {
   const char* name;
   std::span<const float> values;
-  bool infinity_allowed = false;
+  bool infinity_allowed = false, nan_allowed = false;
 };
 
 void check_length(const Sample& s, const char* column, size_t length) {
@@ -30,7 +30,7 @@ void check_finite(const Sample& s, const Column& column) {
   for (size_t t = 0; t < column.values.size(); ++t) {
     const float x = column.values[t];
     if (s.is_masked(static_cast<int64_t>(t)) || std::isfinite(x)) continue;
-    if (column.infinity_allowed && std::isinf(x)) continue;
+    if (std::isnan(x) ? column.nan_allowed : column.infinity_allowed) continue;
     throw Error(ErrorCode::kCorrupt,
                 std::string(column.name) + " " + (std::isnan(x) ? "nan" : std::to_string(x)) +
                     " of response token " + std::to_string(t) + " of " + name(s) +
@@ -54,9 +54,9 @@ void check_sample(const ObjectiveConfig& config, const Sample& s, const SampleTa
   for (const uint8_t m : s.loss_mask) {
     if (m > 1) throw Error(ErrorCode::kUsage, name(s) + " has a loss mask other than 0 and 1");
   }
-  check_column(s, {"the advantage", targets.advantages});
+  const bool miles = config.dialect == Dialect::kMiles;
+  check_column(s, {"the advantage", targets.advantages, miles, miles});
   if (!own_old) {
-    const bool miles = config.dialect == Dialect::kMiles;
     check_column(s, {"the old log-probability", targets.old_log_probs, miles});
   }
   if (config.reads_reference()) {

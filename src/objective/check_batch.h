@@ -12,8 +12,8 @@ namespace rlreplay::engine {
 /// missing from all samples, but not from some.
 /// Errors: kUsage for ids that occur twice, masks other than 0 and 1, and columns that the
 /// objective reads but that are missing or of another length than the response; kCorrupt for values
-/// that are not finite (an old log-probability may be infinite under Miles, whose rule gives it the
-/// ratio 1).
+/// that are not finite (under Miles an old log-probability may be infinite, whose rule gives it the
+/// ratio 1, and an advantage may be anything: it is then 0).
 void check_batch(const ObjectiveConfig& config, std::span<const Sample> samples,
                  std::span<const SampleTargets> targets);
 

@@ -68,7 +68,7 @@ Policy clipped_policy(const ObjectiveConfig& config, Clamped log_ratio, double a
 }
 
 Policy policy_term(const ObjectiveConfig& config, const TokenInput& t, const SequenceTerms& s) {
-  const double advantage = static_cast<double>(t.advantage);
+  const double advantage = policy_advantage(config.dialect, t.advantage);
   const double log_prob = static_cast<double>(t.log_prob);
   const Clamped d = log_ratio(config, t, s);
   if (config.policy_loss == PolicyLoss::kPlain) {
@@ -87,7 +87,8 @@ Policy policy_term(const ObjectiveConfig& config, const TokenInput& t, const Seq
 Policy corrected_policy(const ObjectiveConfig& config, const TokenInput& t,
                         const SequenceTerms& s) {
   Policy out = policy_term(config, t, s);
-  if (config.opsm_delta && t.advantage < 0 && -s.log_ratio > *config.opsm_delta) {
+  if (config.opsm_delta && policy_advantage(config.dialect, t.advantage) < 0 &&
+      -s.log_ratio > *config.opsm_delta) {
     out.value = out.derivative = 0;
   }
   if (config.tis) {
@@ -112,9 +113,12 @@ Kl loss_kl(const ObjectiveConfig& config, const TokenInput& t) {
 
 Kl kl_estimate(KlType type, Dialect dialect, float log_prob, float ref_log_prob,
                std::optional<double> ratio) {
-  const double whole = difference(log_prob, ref_log_prob);
+  return kl_of_difference(type, dialect, difference(log_prob, ref_log_prob), ratio);
+}
+
+Kl kl_of_difference(KlType type, Dialect dialect, double difference, std::optional<double> ratio) {
   const bool bounded = dialect == Dialect::kMiles && type == KlType::kLowVar;
-  const Clamped d = bounded ? log_ratio(dialect, whole, false) : Clamped{whole, true};
+  const Clamped d = bounded ? log_ratio(dialect, difference, false) : Clamped{difference, true};
   Kl out;
   switch (type) {
     case KlType::kK1:
@@ -198,6 +202,11 @@ double policy_kl(const ObjectiveConfig& config, const TokenInput& t,
   return kept ? -d : 0;
 }
 
+double policy_advantage(Dialect dialect, float advantage) {
+  return dialect == Dialect::kMiles && !std::isfinite(advantage) ? 0
+                                                                 : static_cast<double>(advantage);
+}
+
 std::vector<double> sample_weights(Reducer reducer, std::span<const Sample> samples,
                                    std::optional<int64_t> trajectories) {
   std::map<std::pair<bool, uint64_t>, int64_t> of_trajectory;
@@ -227,9 +236,9 @@ double total_loss_weight(const ObjectiveConfig& config, std::span<const Sample> 
     double sample = 0;
     for (size_t t = 0; t < samples[i].loss_mask.size(); ++t) {
       if (samples[i].loss_mask[t] == 0) continue;
-      const double terms =
-          (std::fabs(static_cast<double>(targets[i].advantages[t])) + config.kl_loss_coef) +
-          config.entropy_coef;
+      const double terms = (std::fabs(policy_advantage(config.dialect, targets[i].advantages[t])) +
+                            config.kl_loss_coef) +
+                           config.entropy_coef;
       sample += weights[i] * terms;
     }
     total += sample;

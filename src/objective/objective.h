@@ -12,8 +12,9 @@
 /// cancel, and the digits that their own rounding took would be the first to show.
 namespace rlreplay::engine {
 
-/// Where slime and Miles differ: Miles zeroes masked and non-finite log-ratios and a KL that is not
-/// finite in binary32, and clamps log-ratios, and the difference of low_var alone, to +-20.
+/// Where slime and Miles differ: Miles zeroes masked and non-finite log-ratios, advantages that are
+/// not finite and a KL that is not finite in binary32, and clamps log-ratios, and the difference of
+/// low_var alone, to +-20.
 enum class Dialect { kSlime, kMiles };
 enum class PolicyLoss {
   kClip,      // PPO's clip of each token's ratio
@@ -102,6 +103,9 @@ std::vector<TokenTerms> sample_objective(const ObjectiveConfig& config,
 double policy_kl(const ObjectiveConfig& config, const TokenInput& token,
                  const SequenceTerms& sequence = {});
 
+/// The advantage that the policy loss takes.
+double policy_advantage(Dialect dialect, float advantage);
+
 /// KL estimate of one token from d = log_prob - ref_log_prob, times `ratio` where it is unbiased,
 /// and its derivative by log_prob (of which the ratio's logarithm is the other part).
 struct Kl {
@@ -110,6 +114,8 @@ struct Kl {
 };
 Kl kl_estimate(KlType type, Dialect dialect, float log_prob, float ref_log_prob,
                std::optional<double> ratio = {});
+Kl kl_of_difference(KlType type, Dialect dialect, double difference,
+                    std::optional<double> ratio = {});
 
 /// w_t of every sample's tokens, in binary64: 1 / (D_i N) or 1 / sum D_i. By tokens, D_i is the sum
 /// of the sample's mask. By samples, that of its whole trajectory, and N the trajectories of the

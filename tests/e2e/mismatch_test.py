@@ -149,6 +149,57 @@ class Mismatch(Case):
         text = self.run_program("mismatch", path).stdout
         self.assertRegex(text, r"not finite +1 of \d+ tokens, in none of the numbers here")
 
+    def rewritten(self, name, change):
+        path = self.folder / (name + ".jsonl")
+        lines = [json.loads(json.dumps(line)) for line in self.samples]
+        for line in lines:
+            change(line)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    def test_a_later_steps_own_policy_is_not_that_of_the_rollout(self):
+        def change(line):
+            if line["schema"] == "rlreplay.train/1":
+                line.pop("old_log_probs", None)
+                line["step_id"] = line["sample_id"] % 2
+                if line["step_id"] == 1:
+                    line["log_probs"] = [x if x is None else x - 1 for x in line["log_probs"]]
+        whole, = self.lines("mismatch", self.dump)
+        found, = self.lines("mismatch", self.rewritten(
+            "later", lambda line: None if line["schema"] == "rlreplay.step/1" else change(line)))
+        self.assertEqual(found["max"], 0)
+        self.assertGreater(found["without"], 0)
+        self.assertEqual(found["tokens"] + found["without"], whole["tokens"])
+
+    def test_binary64_is_compared_as_it_was_stored(self):
+        def change(line):
+            if line["schema"] == "rlreplay.train/1":
+                line["wide"] = ["log_probs"]
+                line["log_probs"] = [f32(x) * (1 + 1e-10) for x in line["log_probs"]]
+        found, = self.lines("mismatch", self.rewritten("wide", change))
+        self.assertGreater(found["different"], 0)
+        self.assertLess(found["max"], 1e-8)
+        self.assertGreater(found["max"], 0)
+
+    def test_samples_that_do_not_say_what_top_p_left_are_told(self):
+        def change(line):
+            if line["schema"] == "rlreplay.sample/1" and line["sample_id"] == 3:
+                sizes = [1] * len(line["log_probs"])
+                ids = line["tokens"][line["prompt_length"]:]
+                line["nucleus"] = {"sizes": sizes, "ids": ids}
+        path = self.rewritten("nucleus", change)
+        found, = self.lines("mismatch", path)
+        samples = sum(line["schema"] == "rlreplay.train/1" for line in self.samples)
+        self.assertEqual(found["without_nuclei"], samples - 1)
+        self.assertIn("note: the tokens were drawn with top-p",
+                      self.run_program("mismatch", path).stdout)
+        self.assertNotIn("top-p", self.run_program("mismatch", self.dump).stdout)
+
+    def test_a_tolerance_is_a_distance(self):
+        for text in ("nan", "inf", "-1"):
+            self.assertEqual(self.run_program("mismatch", self.dump, "--tolerance", text).returncode,
+                             2)
+
     def test_tables_and_plot(self):
         path, _ = self.disturbed("plotted", self.shift)
         plot = self.folder / "plot.svg"

@@ -492,6 +492,101 @@ class Other(Case):
         self.assertEqual(settings(step), ["--advantage-estimator grpo"])
         self.assertEqual(step["explanations"][0]["quantities"], ["rewards"])
 
+    def rows(self, name, rewards, *, shaped=None, returns=None, advantages=None, step=None, **more):
+        """A sample of one token for each reward, all of one group; lists of one number a sample."""
+        samples, trains = [], []
+        for i, reward in enumerate(rewards):
+            row = {"sample_id": i, "prompt_length": 1}
+            samples.append({**row, "tokens": [1, 2], "group_id": 0, "reward": reward})
+            columns = {"returns": returns, "advantages": advantages, **more}
+            trains.append({**row, "step_id": step(i) if step else 0, "rank": 0, "length": 2,
+                           "old_log_probs": [-1.0],
+                           **({"reward": shaped[i]} if shaped else {}),
+                           **{key: [of[i]] for key, of in columns.items() if of}})
+        return self.write(name, samples, trains)
+
+    def test_variants_with_other_quantities_are_matched_by_name(self):
+        # Under slime a reverse KL is computed, under Miles it is taken as it is.
+        path = self.rows("distilled.jsonl", [1.0, 0.0], advantages=[5.0, 6.0],
+                         teacher_log_probs=[-2.0, -2.0], reverse_kl=[1.0, 1.0])
+        for dialect in ("slime", "miles"):
+            step, = self.lines("objective", path, "--use-opd", "--dialect", dialect, code=1)
+            self.assertEqual(quantity(step, "advantages")["verdict"], "different")
+            self.assertEqual(settings(step), [])
+            self.assertEqual("reverse_kl" in verdicts(step), dialect == "slime")
+
+    def test_an_infinite_number_is_no_rounding(self):
+        path = self.rows("infinite.jsonl", [1.0, 0.0], returns=["7f800000", -0.70710576])
+        step, = self.lines("objective", path, code=1)
+        self.assertEqual(quantity(step, "returns")["different"], 1)
+
+    def test_advantages_that_are_not_finite_are_0_under_miles(self):
+        path = self.rows("nan.jsonl", [1.0, 0.0], advantages=["7fc00000", -0.5],
+                         log_probs=[-1.0, -1.0], policy_loss=[0.0, 0.5])
+        step, = self.lines("objective", path, "--dialect", "miles", code=1)
+        self.assertIn(quantity(step, "policy_loss")["verdict"], ("equal", "rounding"))
+        self.assertEqual(quantity(step, "pg_loss")["computed"], 0.25)
+
+    def test_a_variance_below_0_is_named(self):
+        flags = ("--advantage-estimator", "reinforce_plus_plus", "--normalize-advantages")
+        nan = ["7fc00000"] * 5
+        path = self.rows("equal.jsonl", [0.7] * 5, returns=[f32(0.7)] * 5, advantages=nan)
+        step, = self.lines("objective", path, *flags, code=1)
+        self.assertEqual(settings(step),
+                         ["--normalize-advantages in binary32, with a variance below 0"])
+        # Of numbers whose sums are exact the variance is 0, and nothing is NaN.
+        path = self.rows("exact.jsonl", [0.5] * 4, returns=[0.5] * 4, advantages=nan)
+        step, = self.lines("objective", path, *flags, code=1)
+        self.assertEqual(settings(step), [])
+
+    def test_rewards_shaped_in_binary32_are_named(self):
+        shaped = [-1.0187300443649292, -0.4364994466304779, 0.14538414776325226,
+                  1.3098453283309937]  # as torch has them
+        rewards = [0.5, 0.5001, 0.5002, 0.5004]
+        step, = self.lines("objective", self.rows("close.jsonl", rewards, shaped=shaped), code=1)
+        self.assertEqual(settings(step), ["rewards shaped in binary32"])
+        shaped[0] -= 0.01
+        step, = self.lines("objective", self.rows("far.jsonl", rewards, shaped=shaped), code=1)
+        self.assertEqual(settings(step), [])
+
+    def test_whitening_takes_the_recorded_returns(self):
+        rewards = [1.0, 0.0, 0.5, 0.25]
+        mean, scale = math.fsum(rewards) / 4, math.sqrt(deviation(rewards) ** 2 + 1e-8)
+        path = self.rows("returns.jsonl", rewards, shaped=[1.0, 0.0, 0.5, 0.26], returns=rewards,
+                         advantages=[(x - mean) / scale for x in rewards], step=lambda i: i // 2)
+        first, second = self.lines("objective", path, "--advantage-estimator",
+                                   "reinforce_plus_plus", "--normalize-advantages", code=1)
+        self.assertTrue(first["reproduced"])
+        self.assertEqual([q["name"] for q in second["quantities"] if q["verdict"] == "different"],
+                         ["rewards", "returns"])
+        self.assertEqual(settings(second), [])
+
+    def test_binary64_is_compared_as_it_was_stored(self):
+        path = self.rows("wide.jsonl", [1.0, 0.0], wide=None, returns=[0.707105781, -0.707105781])
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if "returns" in line:
+                line["wide"] = ["returns"]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        step, = self.lines("objective", path, "--tolerance", "0", code=1)
+        self.assertEqual(quantity(step, "returns")["different"], 2)
+        self.assertNotEqual(quantity(step, "returns")["recorded"],
+                            f32(quantity(step, "returns")["recorded"]))
+
+    def test_the_tolerance_is_a_distance_and_is_named(self):
+        path = self.rows("tolerance.jsonl", [1.0, 0.0], returns=[0.7, -0.7])
+        for text in ("nan", "inf", "-1"):
+            self.assertEqual(self.run_program("objective", path, "--tolerance", text).returncode, 2)
+        self.assertIn("is reproduced, within --tolerance 0.1\n",
+                      self.run_program("objective", path, "--tolerance", "0.1").stdout)
+        self.assertIn(" --tolerance 0.001\n",
+                      self.run_program("objective", path, "--tolerance", "0.001").stdout)
+
+    def test_the_dialect_that_is_used_is_said(self):
+        path = self.rows("dialect.jsonl", [1.0, 0.0], returns=[0.70710576, -0.70710576])
+        self.assertIn("defaults with --dialect miles",
+                      self.run_program("objective", path, "--dialect", "miles").stderr)
+
     def test_a_number_of_a_dict_is_the_reward(self):
         path = self.dump("dict.jsonl")
         lines = [json.loads(line) for line in path.read_text().splitlines()]

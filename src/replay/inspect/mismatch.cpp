@@ -9,6 +9,8 @@
 #include "src/base/percentile.h"
 #include "src/base/same_value.h"
 #include "src/objective/objective.h"
+#include "src/replay/record/dump_meta.h"
+#include "src/replay/record/imported_samples.h"
 #include "src/replay/record/recorded_step.h"
 
 namespace rlreplay::replay {
@@ -16,24 +18,24 @@ namespace {
 
 constexpr int kLowestDecade = -8;  // of 10
 
-double estimate(engine::KlType type, float recorded, float train) {
-  return engine::kl_estimate(type, engine::Dialect::kSlime, recorded, train).value;
+double estimate(engine::KlType type, double d) {
+  return engine::kl_of_difference(type, engine::Dialect::kSlime, -d).value;
 }
 
-void add(MismatchSums& to, const MismatchOptions& options, float train, float recorded) {
+void add(MismatchSums& to, const MismatchOptions& options, double train, double recorded) {
   ++to.tokens;
   if (!same_value(train, recorded)) ++to.different;
   if (!std::isfinite(train) || !std::isfinite(recorded)) {
     ++to.nonfinite;
     return;
   }
-  const double d = static_cast<double>(train) - static_cast<double>(recorded);
+  const double d = train - recorded;
   const double w = std::exp(d);
   to.max = std::max(to.max, std::abs(d));
   to.distance += std::abs(d);
-  to.k1 += estimate(engine::KlType::kK1, recorded, train);
-  to.k2 += estimate(engine::KlType::kK2, recorded, train);
-  to.k3 += estimate(engine::KlType::kK3, recorded, train);
+  to.k1 += estimate(engine::KlType::kK1, d);
+  to.k2 += estimate(engine::KlType::kK2, d);
+  to.k3 += estimate(engine::KlType::kK3, d);
   to.weight += w;
   to.weight_squares += w * w;
   to.weight_off += std::abs(w - 1);
@@ -56,18 +58,26 @@ std::vector<int64_t> versions_of(const format::Versions& v, size_t row, int64_t 
   const uint64_t begin = v.offsets[row], end = v.offsets[row + 1];
   if (begin == end) return {};
   std::vector<int64_t> out(tokens, v.versions[begin]);
-  for (uint64_t i = begin + 1; i < end; ++i) {
-    if (v.versions[i] == v.versions[begin] && !v.starts) continue;
-    if (!v.starts) return std::vector<int64_t>(tokens, kSeveralVersions);
-    const int64_t first = std::max<int64_t>(0, static_cast<int64_t>((*v.starts)[i]) - prompt);
-    for (auto t = static_cast<size_t>(first); t < tokens; ++t) out[t] = v.versions[i];
+  if (!v.starts) {
+    const auto first = v.versions.begin() + static_cast<ptrdiff_t>(begin);
+    const auto last = v.versions.begin() + static_cast<ptrdiff_t>(end);
+    const bool one = std::all_of(first, last, [&](int64_t version) { return version == *first; });
+    return one ? out : std::vector<int64_t>(tokens, kSeveralVersions);
+  }
+  size_t filled = tokens;  // from here on a later version wrote
+  for (uint64_t i = end - 1; i > begin; --i) {
+    const int64_t start = static_cast<int64_t>((*v.starts)[i]) - prompt;
+    const auto from = std::min(static_cast<size_t>(std::max<int64_t>(0, start)), filled);
+    std::fill(out.begin() + static_cast<ptrdiff_t>(from),
+              out.begin() + static_cast<ptrdiff_t>(filled), v.versions[i]);
+    filled = from;
   }
   return out;
 }
 
 class Meter {
  public:
-  explicit Meter(const MismatchOptions& options) : options_(options) {}
+  Meter(const MismatchOptions& options, bool top_p) : options_(options), top_p_(top_p) {}
 
   void add_rollout(const RecordedRollout& rollout) {
     for (const RecordedStep& step : rollout.steps) add_step(rollout, step);
@@ -78,25 +88,27 @@ class Meter {
     made_.p50 = percentile(distances_, 0.5);
     made_.p90 = percentile(distances_, 0.9);
     made_.p99 = percentile(distances_, 0.99);
+    if (!top_p_ && !nuclei_) made_.without_nuclei = 0;
     return std::move(made_);
   }
 
  private:
   void add_step(const RecordedRollout& rollout, const RecordedStep& step) {
-    // Of the weights that the rollout was made with: those before its first update.
-    const bool old = step.old_log_probs.has_value();
-    const TokenColumn& train = old ? step.old_log_probs : step.log_probs;
     for (size_t i = 0; i < step.samples.size(); ++i) {
       const Sample& s = step.samples[i];
-      const bool both = train && (*train)[i].size() == s.loss_mask.size() &&
-                        s.rollout_log_probs.size() == s.loss_mask.size();
+      const auto column = starting_column(step, i);
+      const bool both = column != nullptr && s.rollout_log_probs.size() == s.loss_mask.size() &&
+                        (*(step.*column))[i].size() == s.loss_mask.size();
       if (!both) {
         made_.without += std::ranges::count(s.loss_mask, uint8_t{1});
         continue;
       }
-      add_sample(rollout, s, (*train)[i]);
+      add_sample(rollout, s, (*(step.*column))[i], (*step.rollout_log_probs)[i]);
+      note_column(std::string(column_name(column)));
+      ++made_.samples;
+      nuclei_ = nuclei_ || s.nuclei;
+      if (!s.nuclei && !s.loss_mask.empty()) ++made_.without_nuclei;
     }
-    if (train) note_column(old ? "old_log_probs" : "log_probs");
   }
 
   void note_column(const std::string& name) {
@@ -111,13 +123,13 @@ class Meter {
     return versions_of(*rollout.data->versions, row->second, s.prompt_length, s.loss_mask.size());
   }
 
-  void add_sample(const RecordedRollout& rollout, const Sample& s,
-                  const std::vector<float>& train) {
+  void add_sample(const RecordedRollout& rollout, const Sample& s, const std::vector<double>& train,
+                  const std::vector<double>& recorded) {
     const auto length = static_cast<int64_t>(s.loss_mask.size());
     const std::vector<int64_t> written_by = versions(rollout, s);
     for (size_t t = 0; t < s.loss_mask.size(); ++t) {
       if (s.loss_mask[t] == 0) continue;
-      const float a = train[t], b = s.rollout_log_probs[t];
+      const double a = train[t], b = recorded[t];
       const auto place = static_cast<int64_t>(t);
       for (MismatchSums* sums :
            {&made_.all, &made_.by_rollout[rollout.id], &made_.by_position[bucket(place)],
@@ -152,6 +164,8 @@ class Meter {
   }
 
   const MismatchOptions& options_;
+  const bool top_p_;
+  bool nuclei_ = false;  // whether a sample says which ids were left
   Mismatch made_;
   std::vector<double> distances_;
 };
@@ -172,11 +186,12 @@ double MismatchToken::distance() const {
   if (!std::isfinite(train) || !std::isfinite(recorded)) {
     return std::numeric_limits<double>::infinity();
   }
-  return std::abs(static_cast<double>(train) - static_cast<double>(recorded));
+  return std::abs(train - recorded);
 }
 
 Mismatch measure_mismatch(const RecordedRun& run, const MismatchOptions& options) {
-  Meter meter(options);
+  const std::optional<std::string> vendor = imported_from(run.dump().meta(), run.path());
+  Meter meter(options, vendor && needs_nuclei(imported_options(run, *vendor)));
   for (const int64_t id : trained_rollouts(run)) {
     meter.add_rollout(read_recorded_rollout(run, id));
   }

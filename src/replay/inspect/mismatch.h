@@ -41,8 +41,8 @@ struct MismatchToken {
   uint64_t sample = 0;
   int64_t token = 0;  // in the whole sample, prompt included
   int32_t id = 0;
-  float train = 0, recorded = 0;  // log-probabilities
-  double distance() const;        // infinite where one of them is not finite
+  double train = 0, recorded = 0;  // log-probabilities
+  double distance() const;         // infinite where one of them is not finite
 };
 
 /// The version of tokens whose sample has several, and does not say where each begins.
@@ -64,6 +64,9 @@ struct Mismatch {
   std::vector<MismatchToken> worst;             // non-finite ones first, then by distance
   std::string incomplete;                       // why the record is not a whole one
   int64_t without = 0;                          // tokens of which one side was not recorded
+  int64_t samples = 0;                          // that have both sides
+  /// Those that do not say which ids top-p left, where slime's sampler had a top-p.
+  int64_t without_nuclei = 0;
 };
 
 /// Order: chains in binary64 by rollout, step, row of the step, and token.

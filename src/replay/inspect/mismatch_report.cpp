@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/text_table.h"
+#include "src/base/wrap.h"
 #include "src/replay/inspect/token_texts.h"
 
 namespace rlreplay::replay {
@@ -64,12 +66,22 @@ std::string worst_tokens(const Mismatch& m, const std::optional<Tokenizer>& toke
   TextTable table(
       {"rollout", "sample", "token", "train", "rollout's", "|d|", tokenizer ? "text" : "id"});
   for (const MismatchToken& t : m.worst) {
-    const double train = static_cast<double>(t.train), recorded = static_cast<double>(t.recorded);
     table.add({std::to_string(t.rollout), std::to_string(t.sample), std::to_string(t.token),
-               short_number(train), short_number(recorded), short_number(t.distance()),
+               short_number(t.train), short_number(t.recorded), short_number(t.distance()),
                token_text(tokenizer, t.id)});
   }
   return "\nworst tokens\n" + table.str();
+}
+
+/// Of samples whose sides may be taken over other ids.
+std::string nuclei_note(const Mismatch& m) {
+  if (m.without_nuclei == 0) return {};
+  const std::string text =
+      "note: the tokens were drawn with top-p, and of " + std::to_string(m.without_nuclei) +
+      " of " + counted(m.samples, "sample") +
+      " the dump does not say which ids it left: a trainer that did not know them either took its "
+      "log-probabilities over all ids, the sampler over those that were left";
+  return wrapped(text, 80, 0) + "\n";
 }
 
 std::string whole(const Mismatch& m) {
@@ -88,7 +100,7 @@ std::string whole(const Mismatch& m) {
   table.add({"not finite", std::to_string(s.nonfinite) + " of " + of +
                                (s.nonfinite > 0 ? ", in none of the numbers here" : "")});
   if (m.without > 0) {
-    table.add({"without a pair", std::to_string(m.without) + " more tokens"});
+    table.add({"without a pair", counted(m.without, "more token")});
   }
   table.add({"KL(rollout || train)", "k1 " + number(s.mean(s.k1)) + ", k2 " + number(s.mean(s.k2)) +
                                          ", k3 " + number(s.mean(s.k3))});
@@ -96,7 +108,8 @@ std::string whole(const Mismatch& m) {
                                  number(s.mean(s.weight_off)) + ", effective share " +
                                  number(s.effective_share())});
   table.add({"TIS clip", std::to_string(s.clipped) + " tokens, " + share(s.clipped, s.finite())});
-  return "train (" + m.train_column + ") against rollout, d = train - rollout\n" + table.str();
+  return "train (" + m.train_column + ") against rollout, d = train - rollout\n" + table.str() +
+         nuclei_note(m);
 }
 
 std::string sums_json(const MismatchSums& s, JsonLine line) {
@@ -123,8 +136,8 @@ std::string token_json(const MismatchToken& t, const std::optional<Tokenizer>& t
   JsonLine line;
   line.integer("rollout_id", t.rollout).integer("sample", static_cast<int64_t>(t.sample));
   line.integer("token", t.token).integer("id", t.id);
-  line.bits("train", static_cast<double>(t.train));
-  line.bits("rollout", static_cast<double>(t.recorded));
+  line.bits("train", t.train);
+  line.bits("rollout", t.recorded);
   if (tokenizer) line.text("text", tokenizer->decode({&t.id, 1}));
   return line.str();
 }
@@ -145,7 +158,7 @@ std::string mismatch_json(const Mismatch& m, const std::optional<Tokenizer>& tok
   line.text("schema", "rlreplay.mismatch/1").text("train", m.train_column);
   line.json("where", m.where ? token_json(*m.where, tokenizer) : "null");
   line.number("p50", m.p50).number("p90", m.p90).number("p99", m.p99);
-  line.integer("without", m.without);
+  line.integer("without", m.without).integer("without_nuclei", m.without_nuclei);
   m.incomplete.empty() ? line.null("incomplete") : line.text("incomplete", m.incomplete);
   std::string decades, worst;
   for (size_t i = 0; i < kDecades; ++i) {

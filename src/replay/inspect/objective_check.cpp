@@ -25,7 +25,9 @@ class Pairs {
     ++out_.other_bits;
     const double apart = std::abs(recorded - computed);
     if (std::isfinite(apart)) out_.max_difference = std::max(out_.max_difference, apart);
-    if (tolerance_ > 0 && apart <= tolerance_ * std::max(1.0, std::abs(recorded))) return;
+    const bool rounding =
+        std::isfinite(apart) && apart <= tolerance_ * std::max(1.0, std::abs(recorded));
+    if (tolerance_ > 0 && rounding) return;
     if (out_.different++ > 0) return;
     out_.sample = sample;
     out_.token = token;
@@ -74,7 +76,7 @@ struct Check {
     if (!computed) return absent(std::move(name), Verdict::kNoInput, missing);
     Pairs pairs(name, tolerance);
     for (size_t i = 0; i < step.samples.size(); ++i) {
-      const std::vector<float>&a = (*recorded)[i], &b = (*computed)[first + i];
+      const std::vector<double>&a = (*recorded)[i], &b = (*computed)[first + i];
       if (a.size() != b.size() && !a.empty() && !b.empty()) {
         throw Error(ErrorCode::kCorrupt, name + ": sample " + std::to_string(step.samples[i].id) +
                                              " has " + std::to_string(a.size()) +
@@ -83,7 +85,7 @@ struct Check {
       if (b.empty()) pairs.leave_out(std::ssize(a));
       for (size_t t = 0; t < std::min(a.size(), b.size()); ++t) {
         if (unmasked_only && step.samples[i].loss_mask[t] == 0) continue;
-        pairs.add(static_cast<double>(a[t]), static_cast<double>(b[t]), step.samples[i].id,
+        pairs.add(a[t], b[t], step.samples[i].id,
                   step.samples[i].prompt_length + static_cast<int64_t>(t));
       }
     }
@@ -175,13 +177,16 @@ bool is_reproduced(const Quantity& q) {
 
 using Compute = std::function<std::vector<Quantity>(const ObjectiveSetting&)>;
 
-/// The findings of `from` that a setting reproduces, where it breaks nothing that `from` did.
+/// The findings of `from` that a setting reproduces, where it breaks nothing that `from` did. A
+/// setting may have fewer quantities: Miles takes a reverse KL as it is.
 std::vector<std::string> mended(const std::vector<Quantity>& from,
                                 const std::vector<Quantity>& now) {
   std::vector<std::string> out;
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (is_reproduced(from[i]) && !is_reproduced(now[i])) return {};
-    if (is_finding(from[i]) && is_reproduced(now[i])) out.push_back(from[i].name);
+  for (const Quantity& q : from) {
+    const auto other = std::ranges::find(now, q.name, &Quantity::name);
+    if (other == now.end()) continue;
+    if (is_reproduced(q) && !is_reproduced(*other)) return {};
+    if (is_finding(q) && is_reproduced(*other)) out.push_back(q.name);
   }
   return out;
 }
@@ -228,10 +233,10 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
   if (joint && std::ssize(joint->quantities) == std::ranges::count_if(from, is_finding)) {
     return {*joint};
   }
-  const auto explain_part = [&](size_t begin, size_t end) {
-    const auto part_of = [=](const std::vector<Quantity>& all) {
-      return std::vector(all.begin() + static_cast<ptrdiff_t>(begin),
-                         all.begin() + static_cast<ptrdiff_t>(end));
+  const auto explain_part = [&](bool rewards) {
+    const auto part_of = [=](std::vector<Quantity> all) {
+      std::erase_if(all, [=](const Quantity& q) { return (q.name == "rewards") != rewards; });
+      return all;
     };
     return explain(part_of(from), setting, variants, pairs,
                    [&](const ObjectiveSetting& other) { return part_of(compute(other)); });
@@ -244,8 +249,8 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
     found->reasons.emplace_back(reason);
     out.push_back(std::move(*found));
   };
-  take(explain_part(0, 1), "the rewards alone: what follows from them has other options");
-  take(explain_part(1, from.size()), "all but the rewards: these are shaped with other options");
+  take(explain_part(true), "the rewards alone: what follows from them has other options");
+  take(explain_part(false), "all but the rewards: these are shaped with other options");
   if (joint && joint->quantities.size() >= explained) return {*joint};
   return out;
 }

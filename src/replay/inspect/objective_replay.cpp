@@ -1,7 +1,9 @@
 #include "src/replay/inspect/objective_replay.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "format/foreign/context_slices.h"
@@ -12,10 +14,14 @@
 namespace rlreplay::replay {
 namespace {
 
-using Columns = std::vector<std::vector<float>>;
+using Columns = std::vector<std::vector<double>>;
+
+double rounded(double x) { return static_cast<float>(x); }
 
 /// How far sums of many numbers in binary32 lie from the exact ones, of their size.
 constexpr double kSums32 = 0x1p-19;
+/// What the frameworks add to the variance that advantages are whitened by.
+constexpr double kWhiteningEpsilon = 1e-8;
 
 /// A sample without its tokens' ids, which the objective does not read.
 Sample slim(const Sample& s) {
@@ -28,6 +34,55 @@ Sample slim(const Sample& s) {
   out.trajectory_tokens = s.trajectory_tokens;
   out.prompt_length = 1;
   out.tokens.resize(s.loss_mask.size() + 1);
+  return out;
+}
+
+/// As the trainer shaped them, by sample.
+std::map<uint64_t, double> recorded_rewards(const RecordedRollout& rollout) {
+  std::map<uint64_t, double> out;
+  for (const RecordedStep& step : rollout.steps) {
+    for (size_t i = 0; step.shaped && i < step.samples.size(); ++i) {
+      out.emplace(step.samples[i].id, (*step.shaped)[i]);
+    }
+  }
+  return out;
+}
+
+/// What a distance of a group's rewards from their mean became, of the distance.
+double shaping_scale(const engine::AdvantageConfig& config, std::span<const size_t> group,
+                     std::span<const double> centred, std::span<const double> shaped) {
+  const auto farthest =
+      std::ranges::max_element(group, {}, [&](size_t i) { return std::abs(centred[i]); });
+  if (centred[*farthest] != 0) return shaped[*farthest] / centred[*farthest];
+  const bool divided = config.dialect == engine::Dialect::kSlime && config.normalize_std &&
+                       config.estimator == engine::Estimator::kGrpo;
+  return divided ? 1e6 : 1;
+}
+
+/// Rewards rounded to binary32, each group's less the mean that the recorded ones imply where it
+/// lies as near the exact one as sums in binary32 do, else less the exact one.
+std::vector<double> shaped_binary32(const engine::AdvantageConfig& config,
+                                    const std::map<uint64_t, double>& recorded,
+                                    std::vector<Sample> samples) {
+  for (Sample& s : samples) s.reward = rounded(s.reward);
+  engine::AdvantageConfig without_std = config;
+  without_std.normalize_std = false;
+  const std::vector<double> centred = engine::shaped_rewards(without_std, samples);
+  std::vector<double> out = engine::shaped_rewards(config, samples);
+  for (const std::vector<size_t>& group : engine::reward_groups(config, samples)) {
+    double apart = 0, size = 0, known = 0;
+    for (const size_t i : group) {
+      size = std::max(size, std::abs(samples[i].reward));
+      const auto at = recorded.find(samples[i].id);
+      if (at == recorded.end()) continue;
+      apart += at->second - out[i];
+      ++known;
+    }
+    apart /= std::max(1.0, known);
+    const double scale = shaping_scale(config, group, centred, out);
+    if (!(std::abs(apart) <= std::abs(scale) * kSums32 * size)) continue;
+    for (const size_t i : group) out[i] += apart;
+  }
   return out;
 }
 
@@ -60,8 +115,10 @@ std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
     if (setting.grouping == Grouping::kWhole) group = 0;
     if (setting.grouping == Grouping::kConsecutive) group = place / setting.group_size;
   }
+  const engine::AdvantageConfig config = advantage_config(setting.options);
   const std::vector<double> shaped =
-      engine::shaped_rewards(advantage_config(setting.options), samples);
+      setting.shape_binary32 ? shaped_binary32(config, recorded_rewards(rollout), samples)
+                             : engine::shaped_rewards(config, samples);
   std::map<uint64_t, double> out;
   for (size_t i = 0; i < samples.size(); ++i) out.emplace(samples[i].id, shaped[i]);
   return out;
@@ -69,7 +126,10 @@ std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
 
 Columns rounded(const engine::TokenValues& values) {
   Columns out;
-  for (const auto& sample : values) out.emplace_back(sample.begin(), sample.end());
+  for (const auto& sample : values) {
+    std::vector<double>& row = out.emplace_back();
+    for (const double x : sample) row.push_back(rounded(x));
+  }
   return out;
 }
 
@@ -99,6 +159,7 @@ class Training {
       if (!rewards) return out;
       engine::Returns returns = engine::compute_returns(config_, samples_, *rewards, targets_);
       out.returns = rounded(returns.returns);
+      take_recorded_returns(returns.advantages);
       if (config_.normalize_advantages) whiten(returns.advantages);
       out.advantages = rounded(returns.advantages);
     } catch (const Error& error) {
@@ -113,7 +174,7 @@ class Training {
     whole_.push_back(static_cast<int64_t>(step.samples[i].tokens.size()));
     SampleTargets& targets = targets_.emplace_back();
     const auto take = [&](const TokenColumn& column, std::vector<float>& to) {
-      if (column) to = (*column)[i];
+      if (column) to = narrowed((*column)[i]);
     };
     take(setting_.options.use_rollout_logprobs ? step.rollout_log_probs
          : step.old_log_probs                  ? step.old_log_probs
@@ -170,7 +231,7 @@ class Training {
                 : engine::kl_estimate(config_.kl_type, config_.dialect,
                                       targets_[i].old_log_probs[t], targets_[i].ref_log_probs[t])
                       .value;
-        kl[i].push_back(static_cast<float>(value));
+        kl[i].push_back(rounded(value));
       }
     }
     out.kl = std::move(kl);
@@ -181,19 +242,28 @@ class Training {
     if (!has_teacher_ || config_.dialect == engine::Dialect::kMiles) return;
     Columns reverse;
     for (const SampleTargets& t : targets_) {
-      std::vector<float>& row = reverse.emplace_back();
+      std::vector<double>& row = reverse.emplace_back();
       for (size_t k = 0; k < t.old_log_probs.size(); ++k) {
-        row.push_back(static_cast<float>(static_cast<double>(t.old_log_probs[k]) -
-                                         static_cast<double>(t.teacher_log_probs[k])));
+        row.push_back(rounded(static_cast<double>(t.old_log_probs[k]) -
+                              static_cast<double>(t.teacher_log_probs[k])));
       }
     }
     out.reverse_kl = std::move(reverse);
   }
 
+  /// But for GAE and distillation returns are the advantages before they are whitened.
+  void take_recorded_returns(engine::TokenValues& advantages) const {
+    const bool charged =
+        config_.opd_kl_coef && config_.estimator != engine::Estimator::kReinforcePlusPlusBaseline;
+    if (config_.estimator == engine::Estimator::kPpo || charged) return;
+    if (is_recorded(&RecordedStep::returns)) advantages = recorded(&RecordedStep::returns);
+  }
+
   void whiten(engine::TokenValues& values) const {
-    if (setting_.whiten_binary32 && whiten_as_recorded(values)) return;
+    if (setting_.whitening == Whitening::kBinary32 && whiten_as_recorded(values)) return;
+    if (setting_.whitening == Whitening::kNegative && whiten_to_nan(values)) return;
     if (setting_.whitening_ranks > 1) return whiten_by_rank(values);
-    if (!setting_.whiten_each_step) return engine::whiten(samples_, values);
+    if (setting_.whitening != Whitening::kStep) return engine::whiten(samples_, values);
     size_t begin = 0;
     for (const size_t end : ends_) {
       engine::TokenValues part(values.begin() + static_cast<ptrdiff_t>(begin),
@@ -208,23 +278,44 @@ class Training {
   /// exact ones as sums in binary32 do. Otherwise false, and nothing is changed.
   bool whiten_as_recorded(engine::TokenValues& values) const {
     if (!is_recorded(&RecordedStep::advantages)) return false;
-    engine::TokenValues from = values;
-    // But for GAE and distillation returns are the advantages before they are whitened.
-    const bool same = config_.estimator != engine::Estimator::kPpo && !config_.opd_kl_coef;
-    if (same && is_recorded(&RecordedStep::returns)) {
-      from = recorded(&RecordedStep::returns);
-    }
-    const Moments of = moments(from, recorded(&RecordedStep::advantages));
+    const Moments of = moments(values, recorded(&RecordedStep::advantages));
     const double scale = of.covariance / of.variance, mean = of.mean - of.image / scale;
-    const double variance = 1 / (scale * scale) - 1e-8;
-    const double slack = kSums32 * (of.mean * of.mean + of.variance + 1e-8);
+    const double variance = 1 / (scale * scale) - kWhiteningEpsilon;
+    const double slack = variance_slack(of);
     const bool near = std::abs(mean - of.mean) <= kSums32 * (std::abs(of.mean) + of.deviation()) &&
                       std::abs(variance - of.variance) <= slack;
     if (!near || !(scale > 0)) return false;
-    for (size_t i = 0; i < values.size(); ++i) {
-      for (size_t t = 0; t < values[i].size(); ++t) values[i][t] = (from[i][t] - mean) * scale;
+    for (std::vector<double>& sample : values) {
+      for (double& x : sample) x = (x - mean) * scale;
     }
     return true;
+  }
+
+  /// A variance below 0 has no root: every advantage is NaN. False where sums in binary32 cannot
+  /// end there.
+  bool whiten_to_nan(engine::TokenValues& values) const {
+    const Moments of = moments(values, values);
+    if (!(of.variance + kWhiteningEpsilon <= variance_slack(of)) || has_exact_sums(values)) {
+      return false;
+    }
+    for (std::vector<double>& sample : values) {
+      std::ranges::fill(sample, std::numeric_limits<double>::quiet_NaN());
+    }
+    return true;
+  }
+
+  /// Whether sums in binary32 round nothing, so that their variance is the exact one.
+  bool has_exact_sums(const engine::TokenValues& values) const {
+    double n = 0, sum = 0, squares = 0;
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      for (size_t t = 0; t < values[i].size(); ++t) {
+        if (samples_[i].loss_mask[t] == 0) continue;
+        ++n, sum += values[i][t], squares += values[i][t] * values[i][t];
+      }
+    }
+    const double mean = sum / n;
+    const std::array made = {sum, squares, mean, squares / n, mean * mean};
+    return std::ranges::all_of(made, [](double x) { return rounded(x) == x; });
   }
 
   /// Of unmasked tokens: a column x, and what it became.
@@ -232,6 +323,11 @@ class Training {
     double mean = 0, image = 0, variance = 0, covariance = 0;
     double deviation() const { return std::sqrt(variance); }
   };
+
+  /// How far E[x^2] - E[x]^2 of sums in binary32 can lie from the variance.
+  static double variance_slack(const Moments& of) {
+    return kSums32 * (of.mean * of.mean + of.variance + kWhiteningEpsilon);
+  }
 
   Moments moments(const engine::TokenValues& x, const engine::TokenValues& image) const {
     Moments out;
@@ -265,8 +361,7 @@ class Training {
   engine::TokenValues recorded(TokenColumn RecordedStep::*column) const {
     engine::TokenValues out;
     for (const RecordedStep& step : rollout_.steps) {
-      for (const std::vector<float>& row : *(step.*column))
-        out.emplace_back(row.begin(), row.end());
+      out.insert(out.end(), (step.*column)->begin(), (step.*column)->end());
     }
     return out;
   }
@@ -352,7 +447,7 @@ LossInputs loss_inputs(const RecordedStep& step, const TokenColumn& advantages,
     Scores& scores = in.scores.emplace_back();
     SampleTargets& targets = in.targets.emplace_back();
     const auto take = [&](const TokenColumn& column, std::vector<float>& to) {
-      if (column && (*column)[i].size() == n) to = (*column)[i];
+      if (column && (*column)[i].size() == n) to = narrowed((*column)[i]);
       return to.size() == n;
     };
     bool known = take(current, scores.log_probs);
@@ -383,8 +478,8 @@ void add_terms(const engine::ObjectiveConfig& config, const LossInputs& in, size
   const engine::SequenceTerms sequence = engine::sequence_terms(config, tokens);
   for (const engine::TokenInput& token : tokens) {
     (*out.policy_loss)[i].push_back(
-        static_cast<float>(engine::token_objective(config, token, sequence).policy));
-    (*out.policy_kl)[i].push_back(static_cast<float>(engine::policy_kl(config, token, sequence)));
+        rounded(engine::token_objective(config, token, sequence).policy));
+    (*out.policy_kl)[i].push_back(rounded(engine::policy_kl(config, token, sequence)));
   }
 }
 
@@ -429,10 +524,11 @@ void add_value_loss(const RecordedStep& step, const TokenColumn& returns,
   double loss = 0, clipped = 0;
   for (const size_t i : by_id(step.samples)) {
     double sample = 0, share = 0;
+    const std::vector<float> now = narrowed((*current)[i]), before = narrowed((*step.values)[i]),
+                             goal = narrowed((*returns)[i]);
     for (size_t t = 0; t < step.samples[i].loss_mask.size(); ++t) {
       if (step.samples[i].loss_mask[t] == 0) continue;
-      const engine::ValueTerms terms =
-          engine::value_objective(clip, (*current)[i][t], (*step.values)[i][t], (*returns)[i][t]);
+      const engine::ValueTerms terms = engine::value_objective(clip, now[t], before[t], goal[t]);
       sample += weights[i] * terms.loss;
       if (terms.clipped) share += weights[i];
     }

@@ -37,6 +37,13 @@ void add_dialect(Variants& out, const S& from, const std::string& reason) {
   add_choices(out, from, &RunOptions::dialect, "--dialect", {"slime", "miles"}, reason);
 }
 
+void add_shaping32(Variants& out) {
+  out.push_back({"rewards shaped in binary32",
+                 "slime and Miles take a group's mean in binary32: of rewards that lie close "
+                 "together few digits of the distance from it are left",
+                 [](S& s) { s.shape_binary32 = true; }});
+}
+
 void add_groupings(Variants& out, const S& from, size_t samples) {
   if (from.grouping != Grouping::kWhole) {
     out.push_back({"one group of the whole rollout",
@@ -84,14 +91,21 @@ void add_whitening(Variants& out, const S& from) {
   out.push_back({"--normalize-advantages over each step",
                  "mean and deviation of the step's tokens, not of the rollout's", [](S& s) {
                    s.options.normalize_advantages = true;
-                   s.whiten_each_step = true;
+                   s.whitening = Whitening::kStep;
                  }});
   out.push_back({"--normalize-advantages in binary32",
                  "slime and Miles take the variance as E[x^2] - E[x]^2 of binary32 sums: of values "
                  "that lie close together few digits of it are left",
                  [](S& s) {
                    s.options.normalize_advantages = true;
-                   s.whiten_binary32 = true;
+                   s.whitening = Whitening::kBinary32;
+                 }});
+  out.push_back({"--normalize-advantages in binary32, with a variance below 0",
+                 "the framework's variance, E[x^2] - E[x]^2 of binary32 sums, ends below 0 where "
+                 "values are equal but for rounding: its root is NaN",
+                 [](S& s) {
+                   s.options.normalize_advantages = true;
+                   s.whitening = Whitening::kNegative;
                  }});
   for (const int64_t ranks : {2, 4, 8}) {
     out.push_back({"--normalize-advantages within each of " + std::to_string(ranks) +
@@ -151,6 +165,7 @@ Variants advantage_variants(const S& from, size_t samples) {
            "--disable-grpo-std-normalization");
   add_flag(out, from, &RunOptions::disable_rewards_normalization,
            "--disable-rewards-normalization");
+  add_shaping32(out);
   add_whitening(out, from);
   add_groupings(out, from, samples);
   add_choices(

@@ -17,13 +17,17 @@ enum class Grouping { kRecorded, kPrompt, kWhole, kConsecutive };
 /// rollout's trajectories; masked tokens counted too.
 enum class Denominators { kStep, kSamples, kRollout, kUnmasked };
 
+/// Over which tokens advantages are whitened, and with what statistics: over the rollout or a step;
+/// with those of sums in binary32 that the record implies, whose variance may be below 0.
+enum class Whitening { kRollout, kStep, kBinary32, kNegative };
+
 struct ObjectiveSetting {
   RunOptions options;
   Grouping grouping = Grouping::kRecorded;
-  uint64_t group_size = 0;        // of kConsecutive
-  int64_t whitening_ranks = 1;    // ranks of context parallelism, each with its own statistics
-  bool whiten_each_step = false;  // else over the rollout
-  bool whiten_binary32 = false;   // with the statistics that the record implies
+  uint64_t group_size = 0;      // of kConsecutive
+  bool shape_binary32 = false;  // with the means of groups that the record implies
+  int64_t whitening_ranks = 1;  // ranks of context parallelism, each with its own statistics
+  Whitening whitening = Whitening::kRollout;
   Denominators denominators = Denominators::kStep;
   bool early_term = false;  // the recorded policy_loss is that before OPSM and TIS
 };

@@ -49,10 +49,10 @@ std::vector<T> tokens_of(const std::vector<T>& values, uint64_t begin, uint64_t 
 }
 
 /// The response's values of a row; empty where the sample has none.
-std::vector<float> response_of(const std::optional<TokenFloats>& column, const Row& at) {
-  std::vector<float> out;
+std::vector<double> response_of(const std::optional<TokenFloats>& column, const Row& at) {
+  std::vector<double> out;
   if (!column || !column->has(at.row)) return out;
-  for (uint64_t t = at.response; t < at.end; ++t) out.push_back(static_cast<float>(column->at(t)));
+  for (uint64_t t = at.response; t < at.end; ++t) out.push_back(column->at(t));
   return out;
 }
 
@@ -167,7 +167,7 @@ class RolloutReader {
     const auto mask = mask_of(out_.data->loss_mask, at);
     fields.mask = mask.has_value();
     s.loss_mask = mask.value_or(std::vector<uint8_t>(at.end - at.response, 1));
-    s.rollout_log_probs = response_of(out_.data->log_probs, at);
+    s.rollout_log_probs = narrowed(response_of(out_.data->log_probs, at));
     s.nuclei = nuclei_of(*out_.data, at);
   }
 
@@ -301,7 +301,7 @@ class RolloutReader {
       take_sample_fields(known->second, sample, fields);
       if (!member.tokens) member.tokens = tokens_of(out_.data->tokens, from.begin, from.end);
       if (!member.loss_mask) member.loss_mask = mask_of(out_.data->loss_mask, from);
-      sample.rollout_log_probs = response_of(out_.data->log_probs, from);
+      sample.rollout_log_probs = narrowed(response_of(out_.data->log_probs, from));
       sample.nuclei = nuclei_of(*out_.data, from);
     }
     fields.mask = member.loss_mask.has_value();
@@ -324,7 +324,7 @@ class RolloutReader {
       if (!column) column.emplace();
       auto& values = column->emplace_back();
       if (!member.columns[c]) continue;
-      for (const double value : *member.columns[c]) values.push_back(static_cast<float>(value));
+      values = std::move(*member.columns[c]);
       member.columns[c].reset();
     }
     if (out.samples.empty()) out.shaped.emplace();
@@ -336,7 +336,7 @@ class RolloutReader {
   static void drop_empty(RecordedStep& out) {
     for (const StepColumn& of : kColumns) {
       TokenColumn& column = out.*of.column;
-      const auto empty = [](const std::vector<float>& values) { return values.empty(); };
+      const auto empty = [](const std::vector<double>& values) { return values.empty(); };
       if (column && std::ranges::all_of(*column, empty)) column.reset();
     }
   }
@@ -361,18 +361,25 @@ class RolloutReader {
   }
 
   /// The sampler's log-probabilities: the trainer's copy where it has one, else the rollout's.
-  static void join_rollout_log_probs(RecordedStep& step) {
+  void join_rollout_log_probs(RecordedStep& step) const {
     bool any = false;
-    std::vector<std::vector<float>> joined;
+    std::vector<std::vector<double>> joined;
     for (size_t i = 0; i < step.samples.size(); ++i) {
       Sample& s = step.samples[i];
       const bool own = step.rollout_log_probs && !(*step.rollout_log_probs)[i].empty();
-      if (own) s.rollout_log_probs = (*step.rollout_log_probs)[i];
-      any = any || !s.rollout_log_probs.empty();
-      joined.push_back(s.rollout_log_probs);
+      joined.push_back(own ? (*step.rollout_log_probs)[i] : generated_log_probs(s));
+      s.rollout_log_probs = narrowed(joined.back());
+      any = any || !joined.back().empty();
     }
     step.rollout_log_probs.reset();
     if (any) step.rollout_log_probs = std::move(joined);
+  }
+
+  std::vector<double> generated_log_probs(const Sample& s) const {
+    const auto known = out_.rows.find(s.id);
+    if (known == out_.rows.end()) return {};
+    return response_of(out_.data->log_probs,
+                       generated_row(known->second, static_cast<uint64_t>(s.prompt_length)));
   }
 
   [[noreturn]] void lacks(uint64_t id, const std::string& what) const {
@@ -401,7 +408,24 @@ bool all_have(std::span<const RecordedFields> fields, bool RecordedFields::*fiel
 
 }  // namespace
 
+std::vector<float> narrowed(std::span<const double> values) {
+  std::vector<float> out;
+  for (const double value : values) out.push_back(static_cast<float>(value));
+  return out;
+}
+
+TokenColumn RecordedStep::*starting_column(const RecordedStep& step, size_t sample) {
+  const auto has = [&](const TokenColumn& column) { return column && !(*column)[sample].empty(); };
+  if (has(step.old_log_probs)) return &RecordedStep::old_log_probs;
+  if (step.id.step == 0 && has(step.log_probs)) return &RecordedStep::log_probs;
+  return nullptr;
+}
+
 std::span<const StepColumn> step_columns() { return kColumns; }
+
+std::string_view column_name(TokenColumn RecordedStep::*column) {
+  return std::ranges::find(kColumns, column, &StepColumn::column)->name;
+}
 
 bool is_whole(const TokenColumn& column, std::span<const Sample> samples) {
   if (!column) return false;

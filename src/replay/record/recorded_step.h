@@ -18,9 +18,12 @@
 /// complete or not. Every verb that reads a recorded step reads it here (format/SPEC.md, train).
 namespace rlreplay::replay {
 
-/// Floats of response tokens by sample; a sample that has none is empty. Nothing of a column means
-/// that no sample has it.
-using TokenColumn = std::optional<std::vector<std::vector<float>>>;
+/// Numbers of response tokens by sample, as they were stored: binary64 stays binary64. A sample
+/// that has none is empty. Nothing of a column means that no sample has it.
+using TokenColumn = std::optional<std::vector<std::vector<double>>>;
+
+/// What an engine reads of them.
+std::vector<float> narrowed(std::span<const double> values);
 
 /// Whether every sample that has a response has the column.
 bool is_whole(const TokenColumn& column, std::span<const Sample> samples);
@@ -55,12 +58,17 @@ struct RecordedStep {
   std::optional<int64_t> trajectories() const;
 };
 
+/// The column of the trainer's log-probabilities of a sample by the weights that the rollout began
+/// with: the old ones, or, of a rollout's first step, its own. Null where neither was recorded.
+TokenColumn RecordedStep::*starting_column(const RecordedStep& step, size_t sample);
+
 /// The columns of a step by their names in the dump: those of format::kTokenColumnFields.
 struct StepColumn {
   std::string_view name;
   TokenColumn RecordedStep::*column;
 };
 std::span<const StepColumn> step_columns();
+std::string_view column_name(TokenColumn RecordedStep::*column);
 
 /// The samples of a rollout as they were generated, and the steps on them.
 struct RecordedRollout {

@@ -15,11 +15,9 @@ struct Candidate {
   std::vector<int64_t> versions;
 };
 
-/// The trainer's log-probabilities by the weights that the rollout began with.
 std::vector<float> train_log_probs(const RecordedStep& step, size_t i) {
-  if (step.old_log_probs && !(*step.old_log_probs)[i].empty()) return (*step.old_log_probs)[i];
-  if (step.id.step > 0 || !step.log_probs) return {};
-  return (*step.log_probs)[i];
+  const auto column = starting_column(step, i);
+  return column == nullptr ? std::vector<float>() : narrowed((*(step.*column))[i]);
 }
 
 /// Of the weights that wrote a sample, in their order; empty where not recorded.

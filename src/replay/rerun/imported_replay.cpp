@@ -78,7 +78,7 @@ std::vector<Part> parts_of(const RecordedRollout& rollout, const RunOptions& opt
 Targets recorded_targets(const RecordedStep& step) {
   Targets out(step.samples.size());
   const auto take = [&](const TokenColumn& column, std::vector<float> SampleTargets::*field) {
-    for (size_t i = 0; column && i < out.size(); ++i) out[i].*field = (*column)[i];
+    for (size_t i = 0; column && i < out.size(); ++i) out[i].*field = narrowed((*column)[i]);
   };
   take(step.advantages, &SampleTargets::advantages);
   take(step.old_log_probs, &SampleTargets::old_log_probs);
@@ -234,7 +234,7 @@ class ImportedReplay {
       const bool old = !has_tokens(step, step.log_probs, i) && p.id.step == 0;
       const TokenColumn& column = old ? step.old_log_probs : step.log_probs;
       if (!has_tokens(step, column, i)) return std::nullopt;
-      recorded.push_back(column ? (*column)[i] : std::vector<float>());
+      recorded.push_back(column ? narrowed((*column)[i]) : std::vector<float>());
       replayed.push_back(outcome.result.scores[i - p.first].log_probs);
     }
     return compare_log_probs(part(step.samples, p), replayed, recorded);

@@ -44,9 +44,10 @@ std::vector<T> pick(std::span<const T> from, std::span<const size_t> members) {
 void compare_with_record(const RecordedStep& step, std::span<const Sample> samples,
                          StepOutcome& outcome) {
   if (!is_whole(step.log_probs, samples)) return;
-  std::vector<std::vector<float>> replayed;
+  std::vector<std::vector<float>> replayed, recorded;
   for (const Scores& s : outcome.result.scores) replayed.push_back(s.log_probs);
-  outcome.replay_vs_record = compare_log_probs(samples, replayed, *step.log_probs);
+  for (const std::vector<double>& row : *step.log_probs) recorded.push_back(narrowed(row));
+  outcome.replay_vs_record = compare_log_probs(samples, replayed, recorded);
 }
 
 /// The last step at or before position `first` that has its state in the dump.
@@ -184,7 +185,7 @@ class Replay {
                   record_.path());
     }
     for (size_t i = 0; i < samples.size(); ++i) {
-      targets[i].old_log_probs = (*step.old_log_probs)[i];
+      targets[i].old_log_probs = narrowed((*step.old_log_probs)[i]);
     }
   }
 

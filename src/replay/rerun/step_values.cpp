@@ -65,13 +65,12 @@ class Comparison {
     Values values(of.name);
     bool any = of.recorded == &RecordedStep::rollout_log_probs;  // else the rollout's own
     for (size_t i = 0; i < samples_.size(); ++i) {
-      const std::vector<float>& a = (*recorded)[i];
+      const std::vector<double>& a = (*recorded)[i];
       const std::vector<float>* b = of.replayed(i);
       if (a.empty() || b == nullptr || b->size() != a.size()) continue;
       any = true;
       for (size_t t = 0; t < a.size(); ++t) {
-        values.add(static_cast<double>(a[t]), static_cast<double>((*b)[t]), samples_[i].id,
-                   place(i, t));
+        values.add(a[t], static_cast<double>((*b)[t]), samples_[i].id, place(i, t));
       }
     }
     if (!any) out.not_compared.emplace_back(of.name);

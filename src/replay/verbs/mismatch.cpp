@@ -10,6 +10,7 @@
 #include "src/replay/inspect/mismatch_report.h"
 #include "src/replay/inspect/token_texts.h"
 #include "src/replay/record/record_state.h"
+#include "src/replay/verbs/number_check.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -74,7 +75,8 @@ void add_mismatch(CLI::App& program, Command& chosen) {
       ->check(CLI::NonNegativeNumber);
   verb->add_option("--plot", arguments->plot, "also draw it, as an SVG file");
   verb->add_option("--tolerance", arguments->tolerance,
-                   "exit with 1 where forward_logp_max_diff exceeds it");
+                   "exit with 1 where forward_logp_max_diff exceeds it")
+      ->check(finite_not_negative());
   verb->add_flag("--json", arguments->json, "print one JSON object");
   verb->footer(
       "Only tokens with loss mask 1 count. KL estimates are of KL(rollout || train) on the\n"

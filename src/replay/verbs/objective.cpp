@@ -9,6 +9,7 @@
 #include "src/base/error.h"
 #include "src/base/joined.h"
 #include "src/base/shell_word.h"
+#include "src/base/text_table.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/inspect/objective_report.h"
 #include "src/replay/options/config_file.h"
@@ -16,6 +17,7 @@
 #include "src/replay/record/record_state.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/record/step_range.h"
+#include "src/replay/verbs/number_check.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
 
@@ -50,10 +52,11 @@ RunOptions resolve_options(const ObjectiveArguments& arguments, const RecordedRu
   if (source.empty()) return arguments.flags.resolve_record(record.config().options);
   RunOptions base;
   if (source == kMiles) base.dialect = "miles";
+  const RunOptions out = arguments.flags.resolve(base);
   std::cerr << "the dump says nothing of its options: they are those given, and defaults with "
                "--dialect "
-            << base.dialect << '\n';
-  return arguments.flags.resolve(base);
+            << out.dialect << '\n';
+  return out;
 }
 
 /// `--steps A..B`.
@@ -140,7 +143,7 @@ void pick_reward(const std::string& key, RecordedRollout& rollout) {
 }
 
 /// Errors: kIncomplete where nothing could be compared.
-std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance) {
+std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance, bool given) {
   const auto different = std::ranges::count_if(steps, std::not_fn(&ObjectiveStep::reproduced));
   const std::string of = counted(steps.size(), "step"), open = not_computable(steps);
   if (std::ranges::none_of(steps, &ObjectiveStep::compared)) {
@@ -154,7 +157,9 @@ std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance) {
   for (const ObjectiveStep& step : steps) unplaced += step.unplaced;
   const bool all = open.empty() && unplaced == 0;
   return (all ? "all that is recorded of " : "what can be computed of ") + of + " is reproduced" +
-         (tolerance == 0 ? ", to the bit" : ", within the rounding of binary32") +
+         (tolerance == 0 ? ", to the bit"
+          : given        ? ", within --tolerance " + short_number(tolerance)
+                         : ", within the rounding of binary32") +
          (open.empty() ? "" : "; recorded and not computable: " + open) +
          (unplaced == 0 ? "" : "; no row of policy_loss_debug fits " + counted(unplaced, "sample"));
 }
@@ -196,7 +201,7 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
   const bool reproduced = std::ranges::all_of(all, &ObjectiveStep::reproduced);
   (arguments.json ? std::cerr : std::cout) << incomplete_line(record, arguments.from);
   if (!arguments.json) std::cout << objective_text(all, arguments.all) << '\n' << std::flush;
-  const std::string verdict = summary(all, options.tolerance);
+  const std::string verdict = summary(all, options.tolerance, arguments.tolerance.has_value());
   if (!other.empty()) {
     (arguments.json ? std::cerr : std::cout)
         << "these options are not this dump's: " << other << '\n';
@@ -208,6 +213,7 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
                 << (arguments.reward_key.empty()
                         ? ""
                         : " --reward-key " + shell_word(arguments.reward_key))
+                << (arguments.tolerance ? " --tolerance " + short_number(*arguments.tolerance) : "")
                 << arguments.flags.command_line() << '\n';
     }
   }
@@ -226,7 +232,8 @@ void add_objective(CLI::App& program, Command& chosen) {
                    "steps to check: A..B, each as 3.0 or counted from 0, B included");
   verb->add_option("--tolerance", arguments->tolerance,
                    "largest |a - b| / max(1, |a|) that counts as rounding [0 for dumps of ours, "
-                   "1e-5 for others]");
+                   "1e-5 for others]")
+      ->check(finite_not_negative());
   verb->add_option("--reward-key", arguments->reward_key,
                    "the number to take of a reward that is a dict");
   arguments->flags.add(*verb, kRunSections, {"steps"}, kWithoutEffect);

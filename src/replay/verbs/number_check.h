@@ -1,0 +1,22 @@
+#pragma once
+
+#include <CLI/Validators.hpp>
+#include <cmath>
+#include <string>
+
+namespace rlreplay::replay {
+
+/// Of an option whose number is a distance: nan and inf are no such number.
+inline CLI::Validator finite_not_negative() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        double value = -1;
+        const bool number = CLI::detail::lexical_cast(text, value);
+        return number && value >= 0 && std::isfinite(value)
+                   ? ""
+                   : text + " is not a finite number from 0 on";
+      },
+      "", "");
+}
+
+}  // namespace rlreplay::replay
