@@ -64,8 +64,8 @@ std::optional<Pairs> pairs_of(const RecordedStep& good, const RecordedStep& bad)
     const auto at = in_bad.find(id);
     if (at == in_bad.end()) return std::nullopt;
     pairs.samples.push_back(good.samples[i]);
-    pairs.good.push_back(narrowed((*good.log_probs)[i]));
-    pairs.bad.push_back(narrowed((*bad.log_probs)[at->second]));
+    pairs.good.push_back(replay::narrowed((*good.log_probs)[i]));
+    pairs.bad.push_back(replay::narrowed((*bad.log_probs)[at->second]));
     if (pairs.good.back().size() != pairs.bad.back().size()) return std::nullopt;
   }
   return pairs;
