@@ -5,19 +5,20 @@ set(RLREPLAY_MAINTAINER "rlreplay maintainers <maintainers@rlreplay.example>" CA
   "Name and address in packages")
 string(TIMESTAMP RLREPLAY_PACKAGED "%a, %d %b %Y %H:%M:%S +0000" UTC)
 set(debian ${CMAKE_BINARY_DIR}/debian)
-configure_file(cmake/debian/changelog.in ${debian}/changelog.Debian @ONLY)
-configure_file(CHANGELOG.md ${debian}/changelog COPYONLY)
+configure_file(cmake/debian/changelog.in ${debian}/changelog @ONLY)
 
 set(doc share/doc/rlreplay)
 install(TARGETS rlreplay_h5zstd COMPONENT debian EXCLUDE_FROM_ALL
   LIBRARY DESTINATION lib/${CMAKE_LIBRARY_ARCHITECTURE}/hdf5/serial/plugins)
 install(FILES cmake/debian/copyright DESTINATION ${doc} COMPONENT debian EXCLUDE_FROM_ALL)
-foreach(file changelog changelog.Debian)
+function(install_compressed file name)
   install(CODE "
-    execute_process(COMMAND gzip -9nc \"${debian}/${file}\" COMMAND_ERROR_IS_FATAL ANY
-      OUTPUT_FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${doc}/${file}.gz\")"
+    execute_process(COMMAND gzip -9nc \"${file}\" COMMAND_ERROR_IS_FATAL ANY
+      OUTPUT_FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${doc}/${name}\")"
     COMPONENT debian EXCLUDE_FROM_ALL)
-endforeach()
+endfunction()
+install_compressed(${CMAKE_SOURCE_DIR}/CHANGELOG.md changelog.gz)
+install_compressed(${debian}/changelog changelog.Debian.gz)
 install_manuals(debian --debian)
 
 set(CPACK_GENERATOR DEB)
