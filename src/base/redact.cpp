@@ -14,19 +14,24 @@ constexpr size_t kMarkDigits = 4;
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// The characters of NAME in NAME=..., 0 where the word is no assignment.
+/// The characters before the value of NAME=..., NAME[...]=... or NAME+=..., 0 where the word is no
+/// assignment.
 size_t assigned_name(std::string_view word) {
   const auto* end = std::find_if_not(word.begin(), word.end(), is_name);
-  const auto size = static_cast<size_t>(end - word.begin());
-  const bool begins = size > 0 && std::isdigit(static_cast<unsigned char>(word[0])) == 0;
-  return begins && size < word.size() && word[size] == '=' ? size : 0;
+  auto size = static_cast<size_t>(end - word.begin());
+  if (size == 0 || std::isdigit(static_cast<unsigned char>(word[0])) != 0) return 0;
+  if (word.substr(size).starts_with('['))
+    size = std::min(word.find(']', size), word.size() - 1) + 1;
+  if (word.substr(size).starts_with('+')) ++size;
+  return word.substr(size).starts_with('=') ? size + 1 : 0;
 }
 
 bool names_secret(std::string_view option) {
   std::string name(option);
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  constexpr std::string_view kWords[] = {"key", "token", "secret", "passw", "credential", "auth"};
+  constexpr std::string_view kWords[] = {"key",        "token", "secret", "pass",
+                                         "credential", "auth",  "bearer", "cookie"};
   return std::any_of(std::begin(kWords), std::end(kWords),
                      [&](std::string_view word) { return name.find(word) != name.npos; });
 }
@@ -34,6 +39,19 @@ bool names_secret(std::string_view option) {
 bool is_option(std::string_view text) {
   return text.starts_with('-') &&
          std::ranges::all_of(text, [](char c) { return is_name(c) || c == '-' || c == '.'; });
+}
+
+/// An option whose value is user:password.
+bool names_account(std::string_view option) {
+  constexpr std::string_view kOptions[] = {"-u", "-U", "--user", "--proxy-user"};
+  return std::ranges::find(kOptions, option) != std::end(kOptions);
+}
+
+/// `-uuser:password`, `--user=user:password`.
+bool holds_account(std::string_view word) {
+  const bool one_letter = word.starts_with("-u") || word.starts_with("-U");
+  const bool named = names_account(word.substr(0, word.find('=')));
+  return (one_letter || named) && word.find(':') != word.npos;
 }
 
 /// The size of `Authorization:` or `{"api_key":` and all before it, of the first such name of a
@@ -54,14 +72,22 @@ class Redactor {
  public:
   std::string text(std::string_view command) {
     std::string out;
+    const char* hidden_to = command.data();
     for (const ShellPart& part : shell_parts(command)) {
-      if (part.kind == ShellPart::Kind::kWord) {
-        out += word(part.text);
+      if (part.text.data() < hidden_to) continue;
+      const std::string_view rest =
+          command.substr(static_cast<size_t>(part.text.data() - command.data()));
+      const bool substitution = part.text == "`" && next_is_secret_;
+      if (part.kind == ShellPart::Kind::kWord || substitution) {
+        const std::string_view whole = rest.substr(0, whole_word_size(rest));
+        if (hides_whole(part.text, whole)) hidden_to = whole.data() + whole.size();
+        out += word(part.text, whole);
       } else if (part.kind == ShellPart::Kind::kComment) {
         out.append("#").append(kHidden);
       } else if (part.kind == ShellPart::Kind::kHere) {
         out.append(kHidden).append("\n");
       } else {
+        next_is_secret_ = next_is_secret_ || part.text.ends_with("<<<");
         out += part.text;
       }
       if (rest_is_secret_) return out.append(" ").append(kHidden);
@@ -70,12 +96,36 @@ class Redactor {
   }
 
  private:
-  /// As it stands there where nothing is hidden, else quoted anew.
-  std::string word(std::string_view quoted) {
+  /// Whether nothing of a word can be shown: what -u takes, or one in which quotes stand within
+  /// quotes.
+  bool is_unreadable(std::string_view quoted, std::string_view whole) const {
+    const bool account = next_is_account_ && whole.find_first_of(":$`") != whole.npos;
+    return account || (whole.size() > quoted.size() && quoted.find('"') != quoted.npos);
+  }
+
+  /// Whether what is hidden of a word reaches into its substitutions, or behind them.
+  bool hides_whole(std::string_view quoted, std::string_view whole) const {
     const std::string plain = unquoted(quoted);
-    const bool hide = next_is_secret_;
-    next_is_secret_ = is_option(plain) && names_secret(plain);
+    const size_t equals = plain.starts_with('-') ? plain.find('=') : plain.npos;
+    return next_is_secret_ || is_unreadable(quoted, whole) || assigned_name(plain) > 0 ||
+           secret_key(plain) > 0 || (equals != plain.npos && names_secret(plain.substr(0, equals)));
+  }
+
+  /// As it stands there where nothing is hidden, else quoted anew. `whole`: with what stands behind
+  /// it in the same word.
+  std::string word(std::string_view quoted, std::string_view whole) {
+    const std::string plain = unquoted(quoted);
+    const bool hide = next_is_secret_ || is_unreadable(quoted, whole), named = after_name_;
+    const bool names = names_secret(plain);
+    const bool sign = plain == "=" || plain == ":";
+    after_name_ = names && std::ranges::all_of(plain, is_name);
+    // `token = X`, `token =X`, `token= X`
+    next_is_secret_ = (is_option(plain) && names) || (sign && (hide || named)) ||
+                      (names && plain.ends_with('=') && assigned_name(plain) == plain.size());
+    next_is_account_ = names_account(plain);
+    if (sign && (hide || named)) return std::string(quoted);
     if (hide) return std::string(kHidden);
+    if (named && plain.starts_with('=')) return std::string("=").append(kHidden);
     const std::string out = plain == quoted ? bare(plain) : value(plain);
     if (out == plain) return std::string(quoted);
     return out.find_first_of(" \t\n\"'\\;&|<>()`#") == out.npos ? out : shell_word(out);
@@ -84,6 +134,10 @@ class Redactor {
   /// A word without quotes.
   std::string bare(std::string_view plain) {
     if (assigned_name(plain) > 0) return redacted_word(plain);
+    if (holds_account(plain)) {
+      const size_t name = plain.starts_with("--") ? plain.find('=') + 1 : 2;
+      return std::string(plain.substr(0, name)).append(kHidden);
+    }
     const size_t equals = plain.starts_with('-') ? plain.find('=') : plain.npos;
     const size_t key = secret_key(plain);
     if (key > 0 && key < equals) {
@@ -105,6 +159,8 @@ class Redactor {
   }
 
   bool next_is_secret_ = false;
+  bool next_is_account_ = false;  // behind -u
+  bool after_name_ = false;       // behind `token`, where = may follow
   bool rest_is_secret_ = false;
 };
 
@@ -129,7 +185,7 @@ std::string redacted_address(std::string_view word) {
 
 std::string redacted_word(std::string_view word) {
   const size_t name = assigned_name(word);
-  if (name > 0) return std::string(word.substr(0, name + 1)).append(kHidden);
+  if (name > 0) return std::string(word.substr(0, name)).append(kHidden);
   return redacted_address(word);
 }
 

@@ -343,6 +343,17 @@ class Secrets(Case):
                  "--url='https://a:swordfish@h/x'", "https://h/?sig=swordfish", "# swordfish",
                  "sh -c 'true -H \"Authorization: Bearer swordfish\"'",
                  'sh -c "true -H \\"Authorization: Bearer swordfish\\""', "TOK'EN'=swordfish",
+                 "TOK=$(echo swordfish) x", "TOK=`echo swordfish` x", "A[0]=swordfish", "A+=swordfish",
+                 "A=(swordfish 'b swordfish')", "A=$(echo \"a $(echo 'swordfish b')\" swordfish) x",
+                 'A="$(echo "a swordfish b" swordfish)" x', 'x "$(curl --token "swordfish b")" y',
+                 "--token $(echo swordfish) x", "--token=`echo swordfish` x", "--token `echo swordfish`",
+                 "-H Authorization:$(echo swordfish)", "$'--token' swordfish",
+                 "$'--tok\\x65n' $'swo\\'rdfish swordfish'", "$\"--token\" swordfish",
+                 "'token = swordfish'", "--set token = swordfish", "--set token =swordfish",
+                 "--set token= swordfish", "--token = swordfish", "'secret : swordfish'",
+                 "<<< swordfish", "<<<'a swordfish'", "--pass swordfish", "--bearer swordfish",
+                 "--cookie a=swordfish", "-u me:swordfish", "-ume:swordfish", "--user=me:swordfish",
+                 "-u $(echo me:swordfish)",
                  "--tok\\en swordfish", "-- <<END\nit's swordfish\nEND\n"]
         for form in forms:
             with self.subTest(form):
@@ -351,7 +362,7 @@ class Secrets(Case):
                 self.assertEqual(failed.returncode, 5, failed.stderr)
                 self.nowhere(self.folder / "none", failed.stderr)
                 self.assertIn("***", failed.stderr)
-        plain = "python3 -u 'my judge.py' --level=3 --out=a=b | tee \"log $HOME\" > x 2>&1"
+        plain = "python3 -u 'my judge.py' $(cat \"a b\") `cat c` \"$(cat d)\" {e,f} --level=3 --out=a=b | tee \"log $HOME\" > x 2>&1"
         failed = self.run_program("train", *DEMO, "--reward", "command", "--reward-command",
                                   f"exit 3; {plain}")
         self.assertIn(plain.replace("a=b", "a=***"), failed.stderr)
