@@ -176,6 +176,9 @@ class Verify(Case):
         self.finds({"non-finite"}, put("train/0-0/rank0.h5", "0-0/entropy", last, numpy.nan),
                    of=self.plain)
         self.finds({"bad-log-prob"}, put("rollout/0.h5", "0/log_probs", last, 2.0), of=self.plain)
+        for unit, dataset in (("rollout/0.h5", "0/rewards"), ("train/0-0/rank0.h5", "0-0/rewards")):
+            for value in (numpy.nan, numpy.inf):
+                self.finds({"non-finite"}, put(unit, dataset, 0, value), of=self.plain)
 
     def test_copies_on_several_ranks(self):
         def copy(dump):
@@ -234,6 +237,29 @@ class Verify(Case):
         def gone(dump):
             dump.units["weights/1-0/rank0.h5"].pop("1-0/parameters/model.norm.weight")
         self.finds({"state"}, gone)
+
+    def test_states_of_which_no_step_can_be_computed(self):
+        """Of the first one, too, that no step before it left."""
+        for part, value in (("parameters", numpy.inf), ("exp_avg", numpy.nan), ("exp_avg_sq", -1.0)):
+            def change(dump):
+                dump.at("weights/0-0/rank0.h5", f"0-0/{part}/model.norm.weight").values[1] = value
+            with self.subTest(part):
+                report = self.finds({"state"}, change)
+                said, = [p for p in report["problems"] if p["code"] == "state"
+                         and p["path"] == "weights/0-0/rank0.h5"]
+                self.assertEqual(said["dataset"], f"0-0/{part}/model.norm.weight")
+                self.assertIn("element 0,1 of the state before step 0.0 is", said["message"])
+
+        def without(dump):
+            del dump.units["weights/1-0/rank0.h5"]
+        report = self.finds({"plan-missing"}, without, CORRUPT, deep=False)
+        self.assertIn("weights/1-0", report["problems"][0]["message"])
+
+        def no_digests(dump):
+            for name in [n for n in dump.units["train/0-0/rank0.h5"] if "/events/" in n]:
+                del dump.units["train/0-0/rank0.h5"][name]
+        report = self.found(self.patched(no_digests), "--deep", code=0)[1]
+        self.assertIn("the state before step 1.0: of", "".join(report["not_checked"]))
 
     def test_columns_of_some_samples_alone(self):
         """The rows that are there are held against the event."""

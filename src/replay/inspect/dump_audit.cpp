@@ -12,6 +12,7 @@
 #include "src/base/json_value.h"
 #include "src/base/same_value.h"
 #include "src/replay/inspect/run_check.h"
+#include "src/replay/options/weights_policy.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/rank_scalars.h"
 #include "src/replay/record/recorded_step.h"
@@ -115,12 +116,16 @@ void audit_plan(const format::DumpReader& dump, std::vector<Problem>& problems) 
     if (dump.find(kind, group).empty()) missing.push_back(std::string(kind) + "/" + group);
   };
   const Span part = span_of(config->part, dump);
+  const WeightsPolicy weights = parse_weights_policy(options.weights);
   const int64_t planned = std::min<int64_t>(planned_steps(options), format::kMaxUnits);
   for (int64_t i = 0; i < planned; ++i) {
     const StepId step{i / per_rollout, i % per_rollout};
     if (step < part.first || part.last < step) continue;
     if (step.step == 0 || step == part.first) demand("rollout", std::to_string(step.rollout));
-    if (!options.rollout_only) demand("train", step.group());
+    if (options.rollout_only) continue;
+    demand("train", step.group());
+    // A part may begin behind the states that its run kept.
+    if (config->part.empty() && weights.keeps(i)) demand("weights", step.group());
   }
   if (missing.empty()) return;
   std::string first;
@@ -180,7 +185,15 @@ class Auditor {
       const uint64_t prompt = data->prompt_length ? (*data->prompt_length)[s] : 0;
       check_mask(*data, data->loss_mask, s, prompt);
       check_floats(*data, "log_probs", data->log_probs, data->loss_mask, s, prompt);
+      check_reward(*data, s);
     }
+  }
+
+  template <class Data>
+  void check_reward(const Data& data, size_t s) {
+    if (!data.rewards || !data.rewards->has(s) || std::isfinite(data.rewards->values[s])) return;
+    report("non-finite", "the reward of sample " + std::to_string(data.sample_id[s]) + " is " +
+                             std::to_string(data.rewards->values[s]));
   }
 
   /// Against the model, where the dump names it.
@@ -243,6 +256,7 @@ class Auditor {
       uint64_t prompt = data.prompt_length ? (*data.prompt_length)[s] : 0;
       if (of != nullptr) prompt = std::max(prompt, prompt_of(data, s, *of));
       check_mask(data, data.loss_mask, s, prompt);
+      check_reward(data, s);
       for (const format::TokenColumnField& field : format::kTokenColumnFields) {
         check_floats(data, field.name, data.*field.column, data.loss_mask, s, prompt);
       }

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "format/rollout_data.h"
 #include "format/rule.h"
@@ -47,10 +49,12 @@ void append(std::vector<std::byte>& out, T value) {
 /// Calls use(row of the sample, token); false where a row is of no sample.
 template <class Data, class Use>
 bool for_each_row(const RowSet& rows, const Data& data, Use use) {
+  std::unordered_map<uint64_t, size_t> places;
+  for (size_t s = 0; s < data.sample_id.size(); ++s) places.emplace(data.sample_id[s], s);
   for (const engine::RowRun& run : rows) {
-    const auto at = std::ranges::find(data.sample_id, run.sample);
-    if (at == data.sample_id.end()) return false;
-    const auto row = static_cast<size_t>(at - data.sample_id.begin());
+    const auto at = places.find(run.sample);
+    if (at == places.end()) return false;
+    const size_t row = at->second;
     const uint64_t length = data.offsets[row + 1] - data.offsets[row];
     for (int64_t p = run.position; p < run.position + run.count; ++p) {
       if (static_cast<uint64_t>(p) >= length) return false;
@@ -123,8 +127,9 @@ std::vector<NamedColumn> columns_of(const RolloutData& data) {
 std::vector<engine::SampleShape> shapes_of(const RolloutData& data,
                                            const std::vector<uint64_t>& ids) {
   std::vector<engine::SampleShape> out;
+  const std::unordered_set<uint64_t> wanted(ids.begin(), ids.end());
   for (size_t s = 0; s < data.size(); ++s) {
-    if (std::ranges::find(ids, data.sample_id[s]) == ids.end() || !data.prompt_length) continue;
+    if (!wanted.contains(data.sample_id[s]) || !data.prompt_length) continue;
     out.push_back({data.sample_id[s], static_cast<int64_t>((*data.prompt_length)[s]),
                    static_cast<int64_t>(data.offsets[s + 1] - data.offsets[s])});
   }

@@ -1,6 +1,7 @@
 #include "src/replay/inspect/state_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "format/rule.h"
 #include "kernels/order.h"
 #include "src/base/buffer.h"
+#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/events/recording_sink.h"
 #include "src/replay/record/state_reader.h"
@@ -32,6 +34,9 @@ class StateCheck {
   void check(const StepId& step, size_t number, const StepId* before) {
     const format::UnitReader unit = open_state(record_.dump(), step.group());
     reader_.read(unit, step.group());
+    check_numbers(step, "parameters", weights_, false);
+    check_numbers(step, "exp_avg", first_, false);
+    check_numbers(step, "exp_avg_sq", second_, true);
     const int64_t counted = read_steps(record_.dump(), unit, step.group());
     if (!origin_) origin_ = counted - static_cast<int64_t>(number);
     if (counted != *origin_ + static_cast<int64_t>(number)) {
@@ -47,18 +52,49 @@ class StateCheck {
         {"state", "weights/" + step.group() + "/rank0.h5", step.group() + "/" + dataset, message});
   }
 
-  std::vector<RecordProblem> problems;
-
- private:
-  void compare(const StepId& step, const StepId& before) {
-    const engine::StepEvents left = record_.step_events(before);
-    compare("parameters", engine::Op::kWeight, weights_, left, step, before);
-    compare("exp_avg", engine::Op::kExpAvg, first_, left, step, before);
-    compare("exp_avg_sq", engine::Op::kExpAvgSq, second_, left, step, before);
+  /// A unit that cannot be read at all.
+  void add(const StepId& step, const format::FormatError& error) {
+    problems.push_back({std::string(to_string(error.rule())),
+                        "weights/" + step.group() + "/rank0.h5", error.problem().dataset,
+                        error.what()});
   }
 
-  void compare(const std::string& folder, engine::Op op, Buffer<float>& values,
-               const engine::StepEvents& left, const StepId& step, const StepId& before) {
+  std::vector<RecordProblem> problems;
+  std::vector<std::string> not_checked;
+
+ private:
+  /// The first element of each tensor with which no step can be computed.
+  void check_numbers(const StepId& step, const std::string& folder, const Buffer<float>& values,
+                     bool squares) {
+    for (const Parameter& p : parameters_.list) {
+      for (int64_t i = 0; i < p.rows * p.cols; ++i) {
+        const float x = values.data()[p.offset + i];
+        if (std::isfinite(x) && !(squares && x < 0)) continue;
+        add(step, folder + "/" + format::link_name(p.name),
+            "element " + std::to_string(i / p.cols) + "," + std::to_string(i % p.cols) +
+                " of the state before step " + step.name() + " is " + std::to_string(x) +
+                (squares ? ", and a mean of squares is finite and not below 0"
+                         : ", which is not finite"));
+        break;
+      }
+    }
+  }
+
+  void compare(const StepId& step, const StepId& before) {
+    const engine::StepEvents left = record_.step_events(before);
+    size_t unknown = compare("parameters", engine::Op::kWeight, weights_, left, step, before);
+    unknown += compare("exp_avg", engine::Op::kExpAvg, first_, left, step, before);
+    unknown += compare("exp_avg_sq", engine::Op::kExpAvgSq, second_, left, step, before);
+    if (unknown == 0) return;
+    not_checked.push_back("the state before step " + step.name() + ": of " +
+                          counted(unknown, "tensor") + " of it step " + before.name() +
+                          " recorded no digest");
+  }
+
+  /// Returns of how many tensors there is nothing to compare with.
+  size_t compare(const std::string& folder, engine::Op op, Buffer<float>& values,
+                 const engine::StepEvents& left, const StepId& step, const StepId& before) {
+    size_t unknown = 0;
     for (const Parameter& p : parameters_.list) {
       const engine::Event event{engine::Phase::kOptimizer, p.layer, op, p.name};
       sink_.whole(event, engine::EventView::of(
@@ -66,11 +102,13 @@ class StateCheck {
       const engine::StepEvents held = sink_.finish(step.rollout, step.step);
       const engine::EventRecord* recorded = left.find(event);
       const engine::EventRecord* found = held.find(event);
+      if (recorded == nullptr) ++unknown;
       if (recorded == nullptr || found->same_value(*recorded)) continue;
       add(step, folder + "/" + format::link_name(p.name),
           "the state before step " + step.name() + " has digest " + found->digest.hex() +
               ", and step " + before.name() + " left " + recorded->digest.hex());
     }
+    return unknown;
   }
 
   const RecordedRun& record_;
@@ -93,14 +131,14 @@ RecordFindings check_states(const RecordedRun& record, ThreadPool& pool) {
     const auto number = static_cast<size_t>(after - record.steps().begin());
     try {
       states.check(step, number, number == 0 ? nullptr : &*(after - 1));
-    } catch (const format::FormatError&) {
-      continue;  // verify says what is wrong with the unit
+    } catch (const format::FormatError& error) {
+      states.add(step, error);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kCorrupt && error.code() != ErrorCode::kIncomplete) throw;
       states.add(step, "parameters", error.what());
     }
   }
-  return {std::move(states.problems), {}};
+  return {std::move(states.problems), std::move(states.not_checked)};
 }
 
 }  // namespace rlreplay::replay
