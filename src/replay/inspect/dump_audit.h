@@ -13,12 +13,12 @@ namespace rlreplay::replay {
 /// an imported dump what check_run finds.
 std::vector<foreign::Problem> audit_records(const format::DumpReader& dump);
 
-/// And from its values: bad-token, too-long, bad-mask, non-finite (also of rewards) and bad-log-prob
-/// (of tokens with loss mask 1), prompt-value, sample-unknown (a step trains on a sample that its rollout does not
-/// have), and all that the reading of its rollouts and steps refuses: prompt-mismatch,
-/// length-mismatch, token-mismatch, replica-mismatch (ranks that hold the same sample and differ),
-/// not-readable, not-replayable. At most 100 of a rollout.
-/// Errors: FormatError where a unit is not sound.
+/// And from its values: bad-token, too-long, bad-mask, non-finite (also of rewards) and
+/// bad-log-prob (of tokens with loss mask 1), prompt-value, sample-unknown (a step trains on a
+/// sample that its rollout does not have), and all that the reading of its rollouts and steps
+/// refuses: prompt-mismatch, length-mismatch, token-mismatch, replica-mismatch (ranks that hold the
+/// same sample and differ), not-readable, not-replayable. At most 100 of a rollout. Errors:
+/// FormatError where a unit is not sound.
 std::vector<foreign::Problem> audit_values(const RecordedRun& run);
 
 /// What ranks may say differently, and do: a sentence for each step.
