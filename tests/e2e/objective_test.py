@@ -333,6 +333,13 @@ class Recorded(Case):
                 tables = [line for line in text.splitlines() if not line.startswith("again: ")]
                 self.assertLessEqual(max(map(len, tables)), 100)
 
+    def test_what_the_dump_recorded_is_tried_first(self):
+        dump, _ = self.capture("odd clip", *DEMO, "--steps", "2", "--num-steps-per-rollout", "2",
+                               "--lr", "0.02", "--eps-clip", "0.0001", "--entropy-coef", "0.013")
+        steps = self.lines("objective", "--from", dump, "--eps-clip", "0.2", "--entropy-coef",
+                           "0.5", code=1)
+        self.assertEqual(set(settings(steps[1])), {"--eps-clip 1e-04", "--entropy-coef 0.013"})
+
     def test_one_changed_number_is_named(self):
         dump, _ = self.capture("changed", *DEMO, "--steps", "8", "--num-steps-per-rollout", "2")
         path, lines, _ = self.exported(dump)
@@ -581,6 +588,27 @@ class Other(Case):
                       self.run_program("objective", path, "--tolerance", "0.1").stdout)
         self.assertIn(" --tolerance 0.001\n",
                       self.run_program("objective", path, "--tolerance", "0.001").stdout)
+
+    def test_a_reason_is_given_for_every_step(self):
+        path = self.rows("masked.jsonl", [1.0, 0.0], log_probs=[-1.0, -1.0],
+                         policy_kl=[0.0, 0.0], step=lambda i: i)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if line.get("step_id") == 1:
+                line["loss_mask"] = [0]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        self.assertIn("step 0.1, policy_kl: every token is masked",
+                      self.run_program("objective", path).stdout)
+
+    def test_a_kl_loss_is_found_with_its_type(self):
+        kl = math.expm1(0.5) - 0.5
+        path = self.rows("kl loss.jsonl", [1.0, 0.0], log_probs=[-1.0, -1.0],
+                         ref_log_probs=[-0.5, -0.5], advantages=[1.0, 1.0])
+        with path.open("a") as file:
+            file.write(json.dumps({"schema": "rlreplay.step/1", "rollout_id": 0, "step_id": 0,
+                                   "rank": 0, "scalars": {"kl": kl}}) + "\n")
+        step, = self.lines("objective", path, code=1)
+        self.assertIn("--use-kl-loss with --kl-loss-type k3", settings(step))
 
     def test_the_dialect_that_is_used_is_said(self):
         path = self.rows("dialect.jsonl", [1.0, 0.0], returns=[0.70710576, -0.70710576])

@@ -32,6 +32,7 @@ class Wrap(support.Case):
         for framework in ("slime", "miles"):
             self.dump = self.folder / framework
             result = self.wrap(framework, "--lr", "1e-6", "--wandb-key", "hush",
+                               "--eps-clip-high", "0.28",
                                environment={"WANDB_API_KEY": "hush too"})
             self.assertEqual(result.returncode, 0, result.stderr)
             report = json.loads(result.stdout.splitlines()[-1])
@@ -55,6 +56,8 @@ class Wrap(support.Case):
             shown = self.run_program("show", self.dump, "--sample", "3", "--json")
             self.assertEqual(shown.returncode, 0, shown.stderr)
             self.assertIn("30", shown.stdout)
+            self.assertIn("the recorded launch says --eps-clip-high 0.28;",
+                          self.run_program("objective", self.dump).stderr)
 
     def test_nothing_that_the_user_gave_is_overridden(self):
         result = self.wrap("slime", "--seed", "7", "--rollout_seed=8", "--no-deterministic-mode",

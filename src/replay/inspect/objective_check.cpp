@@ -261,6 +261,15 @@ TokenColumn part(const TokenColumn& column, size_t first, size_t count) {
   return TokenColumn(std::in_place, begin, begin + static_cast<ptrdiff_t>(count));
 }
 
+/// What the dump itself says comes first.
+std::vector<ObjectiveVariant> with_recorded(const ObjectiveOptions& options,
+                                            const std::vector<ObjectiveVariant>& others) {
+  std::vector<ObjectiveVariant> out;
+  if (options.recorded) out = recorded_variants(options.setting, *options.recorded);
+  out.insert(out.end(), others.begin(), others.end());
+  return out;
+}
+
 int64_t without_policy_loss(const RecordedStep& step) {
   int64_t out = 0;
   for (size_t i = 0; i < step.samples.size(); ++i) {
@@ -324,11 +333,12 @@ std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
     const auto after = loss_quantities(step, losses, options.tolerance);
     if (options.explain) {
       const size_t known = rollout.samples.size();
-      const auto variants = advantage_variants(options.setting, known);
+      const auto variants = with_recorded(options, advantage_variants(options.setting, known));
       made.explanations =
           explain_advantages(before, options.setting, variants, pairs, of_advantages);
       if (auto found =
-              explain(after, options.setting, loss_variants(options.setting), pairs, of_losses)) {
+              explain(after, options.setting,
+                      with_recorded(options, loss_variants(options.setting)), pairs, of_losses)) {
         made.explanations.push_back(std::move(*found));
       }
     }

@@ -54,7 +54,8 @@ struct ObjectiveOptions {
   /// The largest |a - b| / max(1, |a|) that counts as rounding; 0: every bit counts.
   double tolerance = 0;
   bool explain = true;
-  bool policy_loss_files = false;  // the dump keeps Miles' policy_loss_debug
+  std::optional<RunOptions> recorded;  // what the dump itself says: tried first
+  bool policy_loss_files = false;      // the dump keeps Miles' policy_loss_debug
 };
 
 /// All steps of one rollout.

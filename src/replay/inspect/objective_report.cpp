@@ -100,6 +100,26 @@ std::string step_table(const ObjectiveStep& step) {
   return out;
 }
 
+/// Why numbers of steps that are not shown in full cannot be computed, each reason once.
+std::string other_reasons(std::span<const ObjectiveStep> steps, const ObjectiveStep* in_full) {
+  std::set<std::string> said;
+  const auto reason = [](const Quantity& q) {
+    return q.name + ": " + (q.missing.empty() ? "its inputs are not recorded" : q.missing);
+  };
+  for (size_t i = 0; in_full != nullptr && i < in_full->quantities.size(); ++i) {
+    const Quantity& q = in_full->quantities[i];
+    if (q.verdict == Verdict::kNoInput) said.insert(reason(q));
+  }
+  std::string out;
+  for (const ObjectiveStep& step : steps) {
+    for (const Quantity& q : step.quantities) {
+      if (q.verdict != Verdict::kNoInput || !said.insert(reason(q)).second) continue;
+      out += paragraph("step " + step.id.name() + ", " + reason(q));
+    }
+  }
+  return out;
+}
+
 std::string place(const Quantity& q) {
   std::string out;
   if (q.sample) out = ", first at sample " + std::to_string(*q.sample);
@@ -177,6 +197,10 @@ std::string objective_text(std::span<const ObjectiveStep> steps, bool all) {
   const auto bad =
       std::ranges::find_if(steps, [](const ObjectiveStep& s) { return !s.reproduced(); });
   if (!steps.empty()) out += "\n" + step_table(bad == steps.end() ? steps.front() : *bad);
+  const ObjectiveStep* in_full = steps.empty()        ? nullptr
+                                 : bad == steps.end() ? &steps.front()
+                                                      : &*bad;
+  out += other_reasons(steps, in_full);
   size_t explained = 0, different = 0;
   std::set<std::string> open;
   for (const ObjectiveStep& step : steps) {

@@ -1,5 +1,6 @@
 #include "src/replay/inspect/objective_setting.h"
 
+#include "src/base/joined.h"
 #include "src/base/text_table.h"
 
 namespace rlreplay::replay {
@@ -156,6 +157,29 @@ void add_policy_losses(Variants& out, const S& from) {
 
 }  // namespace
 
+Variants recorded_variants(const S& from, const RunOptions& recorded) {
+  const std::string reason = "as the dump recorded it";
+  Variants out;
+  std::vector<std::string> names;
+  for (const Option& option : option_table()) {
+    const std::string text = option_text(recorded, option);
+    if (option.section != Section::kObjective || text == option_text(from.options, option))
+      continue;
+    const std::string flag = "--" + std::string(option.name);
+    const bool off = text == "false" || text == "none";
+    names.push_back(off ? "without " + flag : text == "true" ? flag : flag + " " + text);
+    out.push_back(
+        {names.back(), reason, [&option, text](S& s) { set_option(s.options, option, text); }});
+  }
+  if (out.size() > 2) {
+    const Variants each = out;
+    out.push_back({joined(names, " and "), reason, [each](S& s) {
+                     for (const ObjectiveVariant& variant : each) variant.apply(s);
+                   }});
+  }
+  return out;
+}
+
 Variants advantage_variants(const S& from, size_t samples) {
   Variants out;
   add_dialect(out, from,
@@ -222,6 +246,13 @@ Variants loss_variants(const S& from) {
     add_flag(out, from, &RunOptions::use_unbiased_kl, "--use-unbiased-kl");
   } else {
     add_flag(out, from, &RunOptions::use_kl_loss, "--use-kl-loss");
+    for (const std::string type : {"k1", "k2", "k3", "low_var_kl"}) {
+      if (from.options.kl_loss_type == type) continue;
+      out.push_back({"--use-kl-loss with --kl-loss-type " + type, {}, [type](S& s) {
+                       s.options.use_kl_loss = true;
+                       s.options.kl_loss_type = type;
+                     }});
+    }
   }
   add_zero(out, from, &RunOptions::entropy_coef, "--entropy-coef");
   if (from.options.use_kl_loss) {

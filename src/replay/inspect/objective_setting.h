@@ -39,6 +39,11 @@ struct ObjectiveVariant {
   std::function<void(ObjectiveSetting&)> apply;
 };
 
+/// Options of the objective that a record has otherwise than `from`, as it has them: one by one,
+/// and, of more than two, all together.
+std::vector<ObjectiveVariant> recorded_variants(const ObjectiveSetting& from,
+                                                const RunOptions& recorded);
+
 /// What may lie between rewards and advantages, other than `from` has it. `samples` of the rollout,
 /// none of which may be known.
 std::vector<ObjectiveVariant> advantage_variants(const ObjectiveSetting& from, size_t samples);

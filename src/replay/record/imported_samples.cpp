@@ -30,6 +30,29 @@ std::optional<double> top_p_of(const JsonValue& words) {
   return out;
 }
 
+/// The flags among words that are options of the objective; a value that only a shell knows is
+/// none.
+void add_objective_flags(const JsonValue& words, std::vector<Setting>& out) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string word(words.at(i).string());
+    if (!word.starts_with("--")) continue;
+    const size_t equals = word.find('=');
+    const Option* option = find_option(std::string_view(word).substr(2, equals - 2));
+    if (option == nullptr || option->section != Section::kObjective) continue;
+    const bool flag = std::holds_alternative<bool RunOptions::*>(option->field);
+    std::string text = flag ? "true" : "";
+    if (equals != word.npos) text = word.substr(equals + 1);
+    if (equals == word.npos && !flag && i + 1 < words.size()) text = words.at(i + 1).string();
+    try {
+      RunOptions checked;
+      set_option(checked, *option, text);
+    } catch (const Error&) {
+      continue;
+    }
+    out.emplace_back(option->name, text);
+  }
+}
+
 }  // namespace
 
 RunOptions imported_options(const RecordedRun& record, const std::string& vendor) {
@@ -41,6 +64,17 @@ RunOptions imported_options(const RecordedRun& record, const std::string& vendor
     const auto words = launch ? launch->find(said_in) : std::nullopt;
     if (!words) continue;
     if (const auto top_p = top_p_of(*words)) out.rollout_top_p = *top_p;
+  }
+  return out;
+}
+
+std::vector<Setting> launched_objective(const RecordedRun& record) {
+  std::vector<Setting> out;
+  const JsonDocument meta = JsonDocument::parse(record.dump().meta(), record.path());
+  const auto launch = meta.root().find("launch");
+  for (const char* said_in : {"script", "command"}) {
+    const auto words = launch ? launch->find(said_in) : std::nullopt;
+    if (words) add_objective_flags(*words, out);
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/sample.h"
 #include "src/replay/record/recorded_run.h"
@@ -16,6 +17,9 @@ inline constexpr std::string_view kInputsKind = "x-inputs";
 
 /// What is known of an imported run's options: its dialect, and the top-p of a wrapped launch.
 RunOptions imported_options(const RecordedRun& record, const std::string& vendor);
+
+/// What the words of a wrapped launch, its script's and then its command's, say of the objective.
+std::vector<Setting> launched_objective(const RecordedRun& record);
 
 /// Whether log-probabilities are taken over the ids that top-p kept: slime's are, Miles' never.
 bool needs_nuclei(const RunOptions& options);

@@ -14,6 +14,7 @@
 #include "src/replay/inspect/objective_report.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/record/dump_meta.h"
+#include "src/replay/record/imported_samples.h"
 #include "src/replay/record/record_state.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/record/step_range.h"
@@ -52,10 +53,16 @@ RunOptions resolve_options(const ObjectiveArguments& arguments, const RecordedRu
   if (source.empty()) return arguments.flags.resolve_record(record.config().options);
   RunOptions base;
   if (source == kMiles) base.dialect = "miles";
+  const std::vector<Setting> launched = launched_objective(record);
+  apply_settings(base, launched);
   const RunOptions out = arguments.flags.resolve(base);
-  std::cerr << "the dump says nothing of its options: they are those given, and defaults with "
-               "--dialect "
-            << out.dialect << '\n';
+  std::string said;
+  for (const auto& [name, text] : launched) {
+    said += " --" + name + (text == "true" ? "" : " " + shell_word(text));
+  }
+  std::cerr << (said.empty() ? "the dump says nothing of its options: they are"
+                             : "the recorded launch says" + said + "; all other options are")
+            << " those given, and defaults with --dialect " << out.dialect << '\n';
   return out;
 }
 
@@ -172,6 +179,7 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
     std::cout << options_yaml(options.setting.options);
     return 0;
   }
+  if (source.empty()) options.recorded = record.config().options;
   const bool exact = source.empty() && options.setting.options.kernels == "portable";
   options.setting.early_term = source == kMiles;
   options.policy_loss_files = keeps_policy_loss(record.dump());
