@@ -31,6 +31,29 @@ class Config(support.Case):
                 self.assertIn(f"{name}:3: ", found)
                 self.assertIn(said, found)
 
+    def test_sizes_that_no_run_can_have(self):
+        many = 1 << 62
+        for words, said in (
+                (["--rollout-batch-size", many, "--n-samples-per-prompt", "4"], "at most 2147483647"),
+                (["--rollout-batch-size", 1 << 20, "--n-samples-per-prompt", 1 << 20],
+                 "more samples than a rollout can have"),
+                (["--num-rollout", many], "at most 2147483647"),
+                (["--num-rollout", 1 << 30, "--num-steps-per-rollout", "4"],
+                 "more steps than a run can have"),
+                (["--num-steps-per-rollout", "512"], "does not divide the 256 samples"),
+                (["--global-batch-size", "512"], "does not divide the 256 samples"),
+                (["--rollout-max-response-len", many], "at most 2147483647"),
+                (["--rollout-stop-token-ids", "5,4294967296"], "at most 2147483647"),
+                (["--clip-grad", "1e-50"], "binary32"), (["--clip-grad", "1e39"], "binary32"),
+                (["--rollout-temperature", "1e-50"], "binary32")):
+            for verb in (["train"], ["capture", "-o", self.folder / "none"]):
+                result = self.run_program(*verb, "--model", "demo", *words, "--print-config")
+                self.assertEqual((result.returncode, result.stdout), (2, ""), (words, result.stderr))
+                self.assertIn(said, result.stderr)
+        for words in (["--clip-grad", "1e-40"], ["--clip-grad", "0"]):
+            result = self.run_program("train", "--model", "demo", *words, "--print-config")
+            self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_values_that_are_no_values(self):
         self.assertIn("c.yaml:2: lr: an option's value is a scalar or a list",
                       self.refused("c.yaml", "model: demo\nlr: {x: 1}\n", code=3))

@@ -63,6 +63,30 @@ class Golden(Case):
         self.assertNotEqual(after, before)
         self.golden("check")
 
+    def test_the_proposed_command_keeps_what_was_asked(self):
+        self.golden("record", *RUN)
+        said = self.golden("check", "--lr", "0.0006", code=1).stdout
+        self.assertIn("golden.txt' --force --lr 0.0006 --reason".replace("golden", self.file.stem),
+                      said)
+
+    def test_a_file_that_was_cut(self):
+        self.golden("record", *RUN)
+        lines = self.file.read_text().splitlines()
+        kept = [line for line in lines if line.startswith(("#", "option "))]
+        whole = len(lines) - len(kept)
+        cut = next(line for line in lines if line.startswith("step 0.0 loss "))
+        self.file.write_text("\n".join([*kept, cut]) + "\n")
+        self.assertIn(f"{whole - 1} of {whole} values differ", self.golden("check", code=1).stdout)
+
+    def test_somebody_elses_file_asks_for_a_short_run(self):
+        for option, code in (("rollout-batch-size 2000000000", 2), ("rollout-batch-size 9000", 2),
+                             ("num-rollout 2147483647", 2), ("num-steps-per-rollout 7", 2)):
+            self.file.write_text(f"# rlreplay golden 1\noption model demo\noption {option}\n")
+            said = self.golden("check", code=code).stderr
+            self.assertRegex(said, "at most|more samples|does not divide")
+        self.file.write_text("# rlreplay golden 1\noption model demo\n")
+        self.golden("check", "--num-steps-per-rollout", "128", code=2)
+
     def test_what_cannot_be_golden(self):
         flat = self.golden("record", *RUN, "--rollout-temperature", "0", code=2)
         self.assertIn("gradient", flat.stderr)

@@ -104,6 +104,23 @@ class Meta(Case):
             with self.subTest(verb[:1]):
                 self.check(written, *verb)
 
+    def test_batches_that_no_rollout_has(self):
+        for name, value in (("num-steps-per-rollout", "8"), ("global-batch-size", "8"),
+                            ("num-rollout", str(1 << 62)), ("rollout-batch-size", str(1 << 62))):
+            dump = copy.copy(self.loaded)
+            config = {**dump.meta["config"], name: value}
+            if name == "num-rollout":
+                config["steps"] = "none"
+            dump.meta = {**dump.meta, "config": config}
+            written = dump.write(self.folder / "mutated")
+            for verb in VERBS + ((),):
+                with self.subTest(name, verb=verb[:1]):
+                    self.check(written, *verb)
+            for verb in ("verify", "train"):
+                said = self.run_program(verb, written)
+                self.assertEqual(said.returncode, 3, said.stdout)
+                self.assertIn("no run can have the options", said.stdout + said.stderr)
+
     def test_every_key(self):
         choose = random.Random(SEED)
         print("seed", SEED)

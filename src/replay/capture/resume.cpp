@@ -14,10 +14,6 @@ namespace {
 constexpr std::string_view kFree[] = {"micro-batch-size", "recompute", "rollout-slots", "save",
                                       "threads"};
 
-int64_t steps_per_rollout(const RunOptions& options) {
-  return rollout_samples(options) / step_samples(options);
-}
-
 bool is_whole(const RecordedRun& record, const RunOptions& options, int64_t rollout) {
   if (!std::ranges::binary_search(record.rollouts(), rollout)) return false;
   if (options.rollout_only) return true;

@@ -26,6 +26,14 @@ std::string shortest(Number value) {
   return {text, end};
 }
 
+/// In binary32 one too small would be 0, which often means something else, and one too large an
+/// infinity.
+void check_binary32(const Option& option, std::string_view text, double value) {
+  const auto narrow = static_cast<float>(value);
+  if (std::isfinite(narrow) && (narrow != 0 || value == 0)) return;
+  refuse(option, text, "0 or a number that binary32 holds, 1.5e-45 to 3.4e38");
+}
+
 template <class Number>
 Number parse(const Option& option, std::string_view text, const std::string& kind) {
   const auto parsed = parse_number<Number>(text);
@@ -36,6 +44,10 @@ Number parse(const Option& option, std::string_view text, const std::string& kin
     refuse(option, text,
            positive ? kind + " above 0" : kind + " of at least " + shortest(option.min));
   }
+  if (static_cast<double>(value) > option.max) {
+    refuse(option, text, kind + " of at most " + shortest(option.max));
+  }
+  if (option.binary32) check_binary32(option, text, static_cast<double>(value));
   return value;
 }
 

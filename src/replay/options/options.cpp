@@ -35,6 +35,20 @@ void check_layout(const std::string& layout) {
   }
 }
 
+/// The table bounds each factor by kMaxCount, so that no product overflows.
+void check_sizes(const RunOptions& options) {
+  if (rollout_samples(options) > kMaxCount) {
+    refuse("--rollout-batch-size " + std::to_string(options.rollout_batch_size) +
+           " times --n-samples-per-prompt " + std::to_string(options.n_samples_per_prompt) +
+           " are more samples than a rollout can have, " + std::to_string(kMaxCount));
+  }
+  if (planned_steps(options) > kMaxCount) {
+    refuse("--num-rollout " + std::to_string(options.num_rollout.value_or(1)) + " of " +
+           std::to_string(steps_per_rollout(options)) +
+           " steps each are more steps than a run can have, " + std::to_string(kMaxCount));
+  }
+}
+
 }  // namespace
 
 std::vector<Setting> demo_settings() {
@@ -84,9 +98,14 @@ int64_t step_samples(const RunOptions& options) {
                                    : rollout_samples(options) / options.num_steps_per_rollout;
 }
 
+int64_t steps_per_rollout(const RunOptions& options) {
+  if (!options.global_batch_size) return options.num_steps_per_rollout;
+  return std::max<int64_t>(1, rollout_samples(options) / *options.global_batch_size);
+}
+
 int64_t planned_steps(const RunOptions& options) {
   if (options.steps) return *options.steps;
-  return options.num_rollout.value_or(1) * (rollout_samples(options) / step_samples(options));
+  return options.num_rollout.value_or(1) * steps_per_rollout(options);
 }
 
 void check_on_policy(const RunOptions& options) {
@@ -129,6 +148,7 @@ void check_options(const RunOptions& options) {
     refuse("--reward command needs --reward-command");
   }
   if (options.reward_time_limit > 1e9) refuse("--reward-time-limit is at most 1e9 seconds");
+  check_sizes(options);
   check_layout(options.layout);
 }
 

@@ -104,6 +104,9 @@ struct RunOptions {
   bool rollout_only = false;
 };
 
+/// Samples of a rollout and steps of a run at most, and what every count of the table is at most.
+inline constexpr int64_t kMaxCount = INT32_MAX;
+
 enum class Section {
   kModel,
   kPrompts,
@@ -129,6 +132,8 @@ struct Option {
   std::string_view choices = {};  // "a|b" where only these are taken
   std::string_view alias = {};
   double min = -1.7e308;  // of a number
+  double max = 1.7e308;
+  bool binary32 = false;  // computed with as such: what is not 0 must not become 0
 };
 
 /// All options, in the order of --help.
@@ -160,10 +165,11 @@ void apply_settings(RunOptions& options, std::span<const Setting> settings);
 /// Throws kUsage: there is no such option, and which may have been meant.
 [[noreturn]] void refuse_option(std::string_view name);
 
-/// What no single option can see: contradictions. Errors: kUsage, kUnsupported.
+/// What no single option can see: contradictions, and sizes whose products no run can have.
+/// Errors: kUsage, kUnsupported.
 void check_options(const RunOptions& options);
 
-/// Of a run that generates: that its steps divide a rollout. Errors: kUsage.
+/// Of a run that generates, after check_options: that its steps divide a rollout. Errors: kUsage.
 void check_batches(const RunOptions& options);
 
 /// The same for a run that has no record to take columns from.
@@ -173,7 +179,10 @@ void check_on_policy(const RunOptions& options);
 /// Optimizer steps that the run takes: --steps, or --num-rollout times steps per rollout.
 int64_t planned_steps(const RunOptions& options);
 
-/// Samples of an optimizer step and of a rollout.
+/// Optimizer steps of a rollout, at least 1.
+int64_t steps_per_rollout(const RunOptions& options);
+
+/// Samples of an optimizer step (at least 1 after check_batches) and of a rollout.
 int64_t step_samples(const RunOptions& options);
 int64_t rollout_samples(const RunOptions& options);
 

@@ -43,6 +43,7 @@ RunOptions read_options(const std::string& config, const std::string& where) {
   try {
     apply_settings(out, settings);
     check_options(out);
+    check_batches(out);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUsage) throw;
     throw Error(ErrorCode::kCorrupt,

@@ -98,6 +98,21 @@ void add_golden(const StepOutcome& step, GoldenEntries& entries) {
   entries[key + "optimizer"] = step.digests->optimizer.hex();
 }
 
+void check_golden_options(const RunOptions& options) {
+  check_batches(options);
+  check_on_policy(options);
+  const int64_t in_rollout = steps_per_rollout(options);
+  const int64_t rollouts = (planned_steps(options) + in_rollout - 1) / in_rollout;
+  if (rollouts <= kMaxGoldenSamples && rollouts * rollout_samples(options) <= kMaxGoldenSamples) {
+    return;
+  }
+  throw Error(ErrorCode::kUsage,
+              "a golden run is short, of at most " + std::to_string(kMaxGoldenSamples) +
+                  " samples, and these options ask for " + std::to_string(rollouts) +
+                  " rollouts of " + std::to_string(rollout_samples(options)) +
+                  ": take fewer rollouts, prompts or samples");
+}
+
 GoldenEntries golden_run(Machine& machine, const RunOptions& options) {
   const auto model = find_model(options.model, options.seed);
   const Task task(options, *model);

@@ -14,6 +14,12 @@ void add_golden(const RolloutBatch& rollout, GoldenEntries& entries);
 /// the bit, and the digests where the outcome has them. Keys begin "step ROLLOUT.STEP ".
 void add_golden(const StepOutcome& step, GoldenEntries& entries);
 
+/// What a golden run may ask for: a file may come from somebody else, and is to be checked often.
+inline constexpr int64_t kMaxGoldenSamples = 1 << 16;
+
+/// Errors: kUsage for options that no run on policy can have, and for more than kMaxGoldenSamples.
+void check_golden_options(const RunOptions& options);
+
 /// Runs on policy; the entries of all its rollouts and steps.
 GoldenEntries golden_run(Machine& machine, const RunOptions& options);
 

@@ -66,7 +66,7 @@ void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBat
 
 void run_training(Trainer& trainer, const Task& task, const RunOptions& options,
                   RunObserver& observer, const RunStart& start) {
-  const int64_t per_rollout = rollout_samples(options) / step_samples(options);
+  const int64_t per_rollout = steps_per_rollout(options);
   int64_t left = planned_steps(options) - start.rollout * per_rollout;
   for (int64_t id = start.rollout; left > 0; ++id) {
     const RolloutBatch batch = generate(trainer, task, id, observer, start);

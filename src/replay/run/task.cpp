@@ -23,7 +23,7 @@ Task::Task(const RunOptions& options, const ModelSource& model)
       tokenizer_(model.tokenizer()),
       prompts_(model.prompts(options, tokenizer_)),
       reward_(make_reward(reward_options(options))) {
-  const int64_t steps = rollout_samples(options) / step_samples(options);
+  const int64_t steps = steps_per_rollout(options);
   try_reward(static_cast<uint64_t>((planned_steps(options) + steps - 1) / steps) * groups_);
 }
 

@@ -2,6 +2,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -9,6 +10,7 @@
 #include "src/base/atomic_file.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
+#include "src/base/shell_word.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
@@ -25,9 +27,9 @@ constexpr const char* kGuide =
     "the reason, where bits are meant to change. A --reward-command of the file is not run:\n"
     "it has to be given again.\n\n";
 constexpr const char* kExamples =
-    "Examples:\n  rlreplay golden record golden/run.txt --model demo --steps 3\n"
-    "  rlreplay golden check golden/run.txt\n"
-    "  rlreplay golden record golden/run.txt --force --reason \"new attention kernel\"";
+    "Examples:\n  rlreplay golden record run.txt --model demo --steps 3\n"
+    "  rlreplay golden check run.txt\n"
+    "  rlreplay golden record run.txt --force --reason \"new attention kernel\"";
 
 struct GoldenArguments {
   RunFlags flags;
@@ -55,6 +57,7 @@ RunOptions record_options(const GoldenArguments& arguments) {
 int record(const GoldenArguments& arguments) {
   const std::string path = output_file(arguments.file);  // refused before the run, not after
   const RunOptions options = record_options(arguments);
+  check_golden_options(options);
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
     return 0;
@@ -109,8 +112,9 @@ void print_check(const GoldenArguments& arguments, size_t values,
     std::cout << values << " values, identical\n";
   } else {
     std::cout << to_string(differences) << differences.size() << " of " << values
-              << " values differ\nif that is meant: rlreplay golden record " << arguments.file
-              << " --force --reason \"...\"\n";
+              << " values differ\nif that is meant: rlreplay golden record "
+              << shell_word(arguments.file) << " --force" << arguments.flags.command_line()
+              << " --reason \"...\"\n";
   }
 }
 
@@ -118,6 +122,7 @@ int check_file(const GoldenArguments& arguments) {
   const GoldenEntries entries = read_golden(arguments.file).entries;
   const RunOptions recorded = options_of(entries);
   const RunOptions options = arguments.flags.resolve_record(recorded);
+  check_golden_options(options);
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
     return 0;
@@ -126,7 +131,9 @@ int check_file(const GoldenArguments& arguments) {
   Machine machine(options);
   const GoldenEntries results = results_of(entries);
   const auto differences = compare_golden(results, golden_run(machine, options));
-  print_check(arguments, results.size(), differences);
+  const auto is_new = [](const GoldenDifference& d) { return !d.recorded; };
+  const auto more = static_cast<size_t>(std::ranges::count_if(differences, is_new));
+  print_check(arguments, results.size() + more, differences);
   return differences.empty() ? 0 : 1;
 }
 
