@@ -103,6 +103,51 @@ class OwnDumps(Replay):
         self.assertIn("plan-missing", [problem["code"] for problem in report["problems"]])
 
 
+class WithinARollout(Replay):
+    """A replay that begins where the first weights of its rollout or run are not, takes what those
+    gave from the record, and says so."""
+    STEPS = ["--model", "demo", "--steps", "4", "--rollout-batch-size", "4",
+             "--n-samples-per-prompt", "2", "--num-steps-per-rollout", "2", "--lr", "0.01",
+             "--weights", "all", "--threads", "1"]
+
+    def taken(self, dump, *arguments):
+        closing = self.closing("train", dump, *arguments)
+        self.assertIs(closing["identical"], True)
+        return closing["taken"]
+
+    def test_advantages_with_a_kl(self):
+        dump, _ = self.capture("kl", *self.STEPS, "--advantage-estimator", "reinforce_plus_plus",
+                               "--kl-coef", "0.5")
+        self.assertEqual(self.taken(dump), [])
+        self.assertEqual(self.taken(dump, "--steps", "0.1..0.1"), ["old_log_probs"])
+        self.assertEqual(self.taken(dump, "--steps", "1.1"), ["old_log_probs"])
+        self.assertEqual(self.taken(dump, "--steps", "0.1", "--each-step"), ["old_log_probs"])
+        self.assertIn("taken from the record: old_log_probs",
+                      " ".join(self.run_program("train", dump, "--steps", "0.1").stdout.split()))
+        # A part that lacks what the whole rollout's advantages read.
+        part = self.folder / "kl part"
+        self.lines("train", dump, "--steps", "0.1..1.1", "-o", part)
+        result = self.run_program("train", part)
+        self.assertEqual(result.returncode, 3, result.stdout)
+        self.assertIn("does not hold the old_log_probs of sample", result.stderr)
+
+    def test_a_part_with_a_reference(self):
+        dump, _ = self.capture("reference", *self.STEPS, "--use-kl-loss", "--kl-loss-coef", "0.1")
+        self.assertEqual(self.taken(dump), [])
+        for steps, taken in (("1.0..", ["ref_log_probs"]),
+                             ("0.1..", ["ref_log_probs", "old_log_probs"]), ("0.0..0.1", [])):
+            part = self.folder / "part of reference"
+            self.lines("train", dump, "--steps", steps, "-o", part, "--force")
+            self.assertEqual(self.taken(part), taken)
+            self.assertEqual(self.lines("verify", part)[0]["problems"], [])
+            self.assertIsNone(self.closing("train", part)["incomplete"], steps)
+        other, _ = self.capture("none", *self.STEPS)
+        self.lines("train", other, "--steps", "1.0..", "-o", part, "--force")
+        refused = self.run_program("train", part, "--use-kl-loss")
+        self.assertEqual(refused.returncode, 3, refused.stdout)
+        self.assertIn("--ref-load", refused.stderr)
+
+
 class Held(Replay):
     def test_every_recorded_number(self):
         def scalar(i):
@@ -342,6 +387,7 @@ class WrongModel(support.Case):
             self.assertEqual(result.returncode, int(far), result.stderr)
             self.assertEqual("is this the model that wrote it?" in result.stderr, far)
             self.assertIn("no effect on a replay: --prompts", result.stderr)
+            self.assertNotIn("overridden: model", result.stderr)
             self.assertIn("log-probability " + ("2" if far else "0"), result.stdout)
             closing = self.closing("train", "--from", self.folder / "imported", "--model", model,
                                    code=int(far))

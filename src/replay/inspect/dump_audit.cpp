@@ -16,6 +16,7 @@
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/rank_scalars.h"
 #include "src/replay/record/recorded_step.h"
+#include "src/replay/record/run_part.h"
 #include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
@@ -56,29 +57,12 @@ std::optional<RecordedConfig> sound_config(const format::DumpReader& dump) {
   }
 }
 
-/// Steps, both ends included.
-struct Span {
-  StepId first{0, 0}, last{INT64_MAX, 0};
-};
-
-/// Of a dump of a part of a run, "1.0..2.0"; "1.0.." goes as far as the dump does.
-Span span_of(const std::string& part, const format::DumpReader& dump) {
-  if (part.empty()) return {};
-  const size_t dots = part.find("..");
-  const auto first = parse_step(std::string_view(part).substr(0, dots));
-  const std::string_view end =
-      dots == part.npos ? std::string_view() : std::string_view(part).substr(dots + 2);
-  auto last = parse_step(end);
-  if (!first || dots == part.npos || (!last && !end.empty())) {
-    throw Error(ErrorCode::kCorrupt, "part is two steps, as 1.0..2.0, not \"" + part + "\"",
-                "meta");
-  }
-  if (last) return {*first, *last};
+std::vector<StepId> steps_of(const format::DumpReader& dump) {
+  std::vector<StepId> out;
   for (const auto& [group, ranks] : ranks_by_step(dump)) {
-    const auto step = parse_step(group);
-    if (step && (!last || *last < *step)) last = step;
+    if (const auto step = parse_step(group)) out.push_back(*step);
   }
-  return {*first, last.value_or(*first)};
+  return out;
 }
 
 /// Of a dump that holds no options: rollouts against steps.
@@ -101,26 +85,17 @@ void audit_plan(const format::DumpReader& dump, std::vector<Problem>& problems) 
   const auto config = recorded_config(dump);
   if (!config) return audit_run(dump, problems);
   const RunOptions& options = config->options;
-  check_options(options);
-  const int64_t samples = rollout_samples(options), in_step = step_samples(options);
-  if (in_step < 1 || samples % in_step != 0) {
-    problems.push_back({"plan-missing",
-                        "the run's options cut " + std::to_string(samples) +
-                            " samples of a rollout into steps of " + std::to_string(in_step),
-                        "meta"});
-    return;
-  }
-  const int64_t per_rollout = rollout_samples(options) / step_samples(options);
+  const int64_t per_rollout = steps_per_rollout(options);
   std::vector<std::string> missing;
   const auto demand = [&](const char* kind, const std::string& group) {
     if (dump.find(kind, group).empty()) missing.push_back(std::string(kind) + "/" + group);
   };
-  const Span part = span_of(config->part, dump);
+  const RunPart part = parse_part(config->part, steps_of(dump));
   const WeightsPolicy weights = parse_weights_policy(options.weights);
   const int64_t planned = std::min<int64_t>(planned_steps(options), format::kMaxUnits);
   for (int64_t i = 0; i < planned; ++i) {
     const StepId step{i / per_rollout, i % per_rollout};
-    if (step < part.first || part.last < step) continue;
+    if (!part.holds(step)) continue;
     if (step.step == 0 || step == part.first) demand("rollout", std::to_string(step.rollout));
     if (options.rollout_only) continue;
     demand("train", step.group());

@@ -5,6 +5,7 @@
 
 #include "src/base/counted.h"
 #include "src/replay/record/recorded_step.h"
+#include "src/replay/record/run_part.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -18,14 +19,15 @@ std::string missing_rollout(const RecordedRun& run) {
   return {};
 }
 
-/// Steps of a rollout are counted from 0, and each rollout before the last trained one has some.
-std::string missing_step(const RecordedRun& run) {
+/// Steps of a rollout are counted from 0, and each rollout before the last trained one has some. A
+/// part of a run begins where it begins.
+std::string missing_step(const RecordedRun& run, bool part) {
   const std::vector<int64_t> trained = trained_rollouts(run);
   for (const int64_t rollout : run.rollouts()) {
     if (trained.empty() || rollout > trained.back()) break;
     if (!std::ranges::binary_search(trained, rollout)) return StepId{rollout, 0}.name();
   }
-  StepId next{0, 0};
+  StepId next = part && !run.steps().empty() ? run.steps().front() : StepId{0, 0};
   for (const StepId& step : run.steps()) {
     if (step.rollout != next.rollout) next = {step.rollout, 0};
     if (step.step != next.step) return next.name();
@@ -34,11 +36,26 @@ std::string missing_step(const RecordedRun& run) {
   return {};
 }
 
-/// The optimizer steps that the run of a capture was to take; nothing of an imported dump.
-size_t planned(const RecordedRun& run) {
-  if (imported_from(run.dump().meta(), run.path())) return 0;
-  const RunOptions options = run.config().options;
-  return options.rollout_only ? 0 : static_cast<size_t>(planned_steps(options));
+/// Of the optimizer steps that the run of a capture was to take, those that are in its part.
+size_t planned(const RunOptions& options, const RunPart& part) {
+  const int64_t steps = planned_steps(options), in_rollout = steps_per_rollout(options);
+  const auto place = [&](const StepId& step) {
+    return step.rollout > steps ? steps : step.rollout * in_rollout + step.step;
+  };
+  const int64_t end = std::min(steps - 1, place(part.last)) + 1;
+  return static_cast<size_t>(std::max<int64_t>(0, end - place(part.first)));
+}
+
+/// What a captured run announced and the dump lacks; empty where it is all there.
+std::string lacking(const RecordedRun& run, const RecordedConfig& config,
+                    const std::string& there) {
+  if (config.options.rollout_only) return {};
+  const RunPart part = parse_part(config.part, run.steps());
+  const auto in_part = [&](const StepId& step) { return part.holds(step); };
+  const size_t steps = planned(config.options, part);
+  if (std::ranges::count_if(run.steps(), in_part) >= static_cast<ptrdiff_t>(steps)) return {};
+  const std::string of = config.part.empty() ? "its run" : "its part " + config.part + " of a run";
+  return "the dump is incomplete: " + of + " had " + counted(steps, "step") + ", " + there;
 }
 
 }  // namespace
@@ -48,17 +65,15 @@ std::string incomplete_text(const RecordedRun& run) {
                             (run.steps().size() == 1 ? "is" : "are") + " there";
   if (!run.dump().sealed()) return "the dump is unfinished: " + there;
   if (!run.dump().complete()) return "the dump was recovered after its writer died: " + there;
-  if (const std::string step = missing_step(run); !step.empty()) {
+  const bool imported = imported_from(run.dump().meta(), run.path()).has_value();
+  const auto config = imported ? std::nullopt : std::optional(run.config());
+  if (const std::string step = missing_step(run, config && !config->part.empty()); !step.empty()) {
     return "the dump has a gap: step " + step + " is missing before later ones";
   }
   if (const std::string rollout = missing_rollout(run); !rollout.empty()) {
     return "the dump has a gap: rollout " + rollout + " is missing before later ones";
   }
-  const size_t steps = planned(run);
-  if (steps > run.steps().size()) {
-    return "the dump is incomplete: its run had " + counted(steps, "step") + ", " + there;
-  }
-  return {};
+  return config ? lacking(run, *config, there) : std::string();
 }
 
 std::string incomplete_line(const RecordedRun& run, const std::string& dump) {

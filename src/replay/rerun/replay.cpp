@@ -5,6 +5,7 @@
 #include "src/base/error.h"
 #include "src/base/error_place.h"
 #include "src/base/parse_number.h"
+#include "src/replay/options/objective_config.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/watch.h"
 
@@ -102,19 +103,19 @@ class Replay {
   Replay(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
          Trainer& trainer, ThreadPool& pool, Recorder* recorder)
       : record_(record),
+        options_(options),
         plan_(plan),
         trainer_(trainer),
         recorder_(recorder),
         watch_(options, plan, trainer, pool) {}
 
   ReplayedStep run(const StepId& id, bool judged) {
-    const bool fresh = load_rollout(id.rollout);
+    load_rollout(id);
     if (recorder_ != nullptr) recorder_->keep_state(id.rollout, id.step);
     const RecordedStep& recorded_step = step_of(id);
     const std::vector<size_t> members = step_members(recorded_step, *rollout_, record_.path());
     const auto samples = pick<Sample>(rollout_->samples, members);
-    auto targets = pick<SampleTargets>(targets_, members);
-    if (fresh && id.step > 0) take_old_log_probs(recorded_step, samples, targets);
+    const auto targets = pick<SampleTargets>(targets_, members);
     ReplayedStep out;
     out.judged = judged;
     engine::EventSink* sink = watch_.begin(id.rollout, id.step, samples);
@@ -135,7 +136,7 @@ class Replay {
     out.outcome.digests = state_digests(events);
     compare_with_record(recorded_step, samples, out.outcome);
     out.outcome.record = recorded_scalars(recorded_step);
-    out.values = compare_values(recorded_step, out.outcome, samples, targets);
+    out.values = compare_values(recorded_step, out.outcome, samples, targets, taken_);
     out.outcome.identical = out.identical();
     if (recorder_ != nullptr) recorder_->step(out.outcome, events, samples, targets);
     recorded_before_ = std::move(recorded);
@@ -149,15 +150,67 @@ class Replay {
   const std::optional<engine::StepEvents>& last_events() const { return replayed_before_; }
 
  private:
-  /// Targets are computed before the rollout's first update, as they were in the record.
-  bool load_rollout(int64_t id) {
-    if (rollout_ && rollout_->id == id) return false;
-    if (recorder_ != nullptr) copy_rollout(id);
-    rollout_ = read_recorded_rollout(record_, id);
+  /// Targets are computed before the rollout's first update, as they were in the record. A replay
+  /// that begins after it, or whose record does not hold the run's first weights, takes what those
+  /// gave from the record.
+  void load_rollout(const StepId& begin) {
+    if (rollout_ && rollout_->id == begin.rollout) return;
+    if (recorder_ != nullptr) copy_rollout(begin.rollout);
+    rollout_ = read_recorded_rollout(record_, begin.rollout);
     check_replayable(record_, *rollout_);
-    targets_ = with_rollout(id, [&] { return trainer_.targets(rollout_->samples); });
+    taken_.clear();
+    std::vector<SampleTargets> given(rollout_->samples.size());
+    if (begin.step > 0 && !options_.use_rollout_logprobs) {
+      take(
+          {"old_log_probs", &RecordedStep::old_log_probs, &SampleTargets::old_log_probs,
+           options_.kl_coef != 0 || options_.use_opd,
+           "step " + begin.name() + " is not the first of its rollout", "its rollout's first step"},
+          begin, given);
+    }
+    if (needs_reference(options_) && options_.ref_load.empty() && !record_.has_state({0, 0})) {
+      take({"ref_log_probs", &RecordedStep::ref_log_probs, &SampleTargets::ref_log_probs,
+            options_.kl_coef != 0,
+            "the reference is the model at the run's start, which is not in the dump",
+            "a rollout that has them, or give --ref-load"},
+           begin, given);
+    }
+    targets_ = with_rollout(begin.rollout,
+                            [&] { return trainer_.targets(rollout_->samples, std::move(given)); });
     shaped_ = trainer_.shaped_rewards(rollout_->samples);
-    return true;
+  }
+
+  /// A column that is taken as it was recorded.
+  struct Taken {
+    std::string_view name;
+    TokenColumn RecordedStep::*column;
+    std::vector<float> SampleTargets::*field;
+    bool by_rollout;  // read for all samples, not only for those of the steps that are run
+    std::string why, begin;
+  };
+
+  void take(const Taken& what, const StepId& begin, std::span<SampleTargets> to) {
+    const auto refuse = [&](uint64_t sample) {
+      throw Error(ErrorCode::kIncomplete,
+                  what.why + ", and the record does not hold the " + std::string(what.name) +
+                      " of sample " + std::to_string(sample) + ": begin with " + what.begin,
+                  record_.path());
+    };
+    for (const RecordedStep& step : rollout_->steps) {
+      const TokenColumn& column = step.*what.column;
+      for (size_t i = 0; i < step.samples.size(); ++i) {
+        const Sample& s = step.samples[i];
+        const bool there = column && std::ssize((*column)[i]) == s.response_length();
+        if (!there && s.response_length() > 0 && step.id >= begin) refuse(s.id);
+        const auto row = rollout_->rows.find(s.id);
+        if (there && row != rollout_->rows.end())
+          to[row->second].*what.field = narrowed((*column)[i]);
+      }
+    }
+    for (size_t i = 0; what.by_rollout && i < to.size(); ++i) {
+      const Sample& s = rollout_->samples[i];
+      if (s.response_length() > 0 && (to[i].*what.field).empty()) refuse(s.id);
+    }
+    taken_.push_back(what.name);
   }
 
   const RecordedStep& step_of(const StepId& id) const {
@@ -176,20 +229,8 @@ class Replay {
     }
   }
 
-  /// A replay that begins inside a rollout has weights that are not its old policy's.
-  void take_old_log_probs(const RecordedStep& step, std::span<const Sample> samples,
-                          std::span<SampleTargets> targets) const {
-    if (!is_whole(step.old_log_probs, samples)) {
-      throw Error(ErrorCode::kIncomplete,
-                  "the record has no old log-probabilities: begin with the first step of a rollout",
-                  record_.path());
-    }
-    for (size_t i = 0; i < samples.size(); ++i) {
-      targets[i].old_log_probs = narrowed((*step.old_log_probs)[i]);
-    }
-  }
-
   const RecordedRun& record_;
+  const RunOptions& options_;
   const ReplayPlan& plan_;
   Trainer& trainer_;
   Recorder* recorder_;
@@ -197,7 +238,8 @@ class Replay {
   std::optional<engine::StepEvents> recorded_before_, replayed_before_;
   std::optional<RecordedRollout> rollout_;
   std::vector<SampleTargets> targets_;
-  std::vector<double> shaped_;  // rewards
+  std::vector<std::string_view> taken_;  // columns of them that are the record's
+  std::vector<double> shaped_;           // rewards
 };
 
 /// Sees that the difference is to be planted in a step that is run.

@@ -6,6 +6,7 @@
 
 #include "src/base/counted.h"
 #include "src/base/json_line.h"
+#include "src/base/json_value.h"
 #include "src/base/wrap.h"
 
 namespace rlreplay::replay {
@@ -66,6 +67,18 @@ std::string change_json(const std::optional<LargestChange>& change) {
   return out.integer("nonfinite", change->nonfinite).str();
 }
 
+void add_new(std::vector<std::string>& to, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (std::ranges::find(to, name) == to.end()) to.push_back(name);
+  }
+}
+
+std::string names_json(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ",") + json_quoted(name);
+  return "[" + out + "]";
+}
+
 std::string indented(const std::string& text) { return "  " + wrapped(text, kColumns, 4) + "\n"; }
 
 }  // namespace
@@ -95,9 +108,8 @@ void ReplaySummary::add(const ReplayedStep& step) {
   if (different_values.empty() && !step.values.identical()) {
     different_values = values_json(step.values);
   }
-  for (const std::string& name : step.values.not_compared) {
-    if (std::ranges::find(not_compared, name) == not_compared.end()) not_compared.push_back(name);
-  }
+  add_new(not_compared, step.values.not_compared);
+  add_new(taken, step.values.taken);
 }
 
 std::string summary_text(const ReplaySummary& summary, const std::string& dump, size_t steps) {
@@ -107,10 +119,12 @@ std::string summary_text(const ReplaySummary& summary, const std::string& dump, 
     what += ": " + counted(summary.events, "event") + " by digest, " +
             counted(summary.values, "number") + " by bits";
   }
-  if (!summary.not_compared.empty()) {
-    what += "; not compared:";
-    for (const std::string& name : summary.not_compared) what += " " + name;
-  }
+  const auto list = [&](const char* title, const std::vector<std::string>& names) {
+    if (!names.empty()) what += title;
+    for (const std::string& name : names) what += " " + name;
+  };
+  list("; not compared:", summary.not_compared);
+  list("; taken from the record:", summary.taken);
   const std::string changes = "largest change: " + change_text("loss", summary.loss) + ", " +
                               change_text("grad_norm", summary.grad_norm) + ", " +
                               change_text("log-probability", summary.log_prob);
@@ -130,6 +144,7 @@ std::string summary_json(const ReplaySummary& summary, const std::string& dump, 
   largest.json("log_prob", change_json(summary.log_prob));
   out.json("largest_change", largest.str());
   out.json("different_values", summary.different_values.empty() ? "[]" : summary.different_values);
+  out.json("taken", names_json(summary.taken));
   incomplete.empty() ? out.null("incomplete") : out.text("incomplete", incomplete);
   return out.str();
 }

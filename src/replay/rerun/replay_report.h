@@ -24,7 +24,7 @@ struct ReplaySummary {
   int64_t steps = 0, different = 0;
   int64_t events = 0, values = 0;
   std::optional<LargestChange> loss, grad_norm, log_prob;  // where they were recorded
-  std::vector<std::string> not_compared;                   // names of recorded numbers
+  std::vector<std::string> not_compared, taken;            // names of recorded numbers
   std::string different_values;                            // of the first step with any, as JSON
 
   void add(const StepOutcome& outcome);

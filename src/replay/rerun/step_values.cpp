@@ -119,7 +119,8 @@ RecordedScalars recorded_scalars(const RecordedStep& step) {
 }
 
 StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome,
-                          std::span<const Sample> samples, std::span<const SampleTargets> targets) {
+                          std::span<const Sample> samples, std::span<const SampleTargets> targets,
+                          std::span<const std::string_view> taken) {
   const auto& scores = outcome.result.scores;
   const Column columns[] = {
       {"rollout_log_probs", &RecordedStep::rollout_log_probs,
@@ -137,7 +138,14 @@ StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome
   Comparison comparison(record, samples);
   comparison.masks();
   comparison.rewards(outcome.shaped_rewards);
-  for (const Column& column : columns) comparison.column(column);
+  for (const Column& column : columns) {
+    const bool own = std::ranges::find(taken, column.name) != taken.end();
+    if (own) {
+      comparison.out.taken.emplace_back(column.name);
+    } else {
+      comparison.column(column);
+    }
+  }
   for (const StepColumn& column : step_columns()) {
     const bool known = std::ranges::find(columns, column.name, &Column::name) != std::end(columns);
     if (!known && record.*column.column) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/sample.h"
@@ -29,13 +30,16 @@ struct StepValues {
   int64_t compared = 0;
   std::vector<StepValueDifference> different;  // causes first: masks, targets, what was computed
   std::vector<std::string> not_compared;       // recorded, but no number of a replay
+  std::vector<std::string> taken;              // by the replay from the record
 
   bool identical() const { return different.empty(); }
 };
 
-/// `samples`, `targets`: of the replay, in the order of the record's.
+/// `samples`, `targets`: of the replay, in the order of the record's. `taken`: columns of the
+/// targets that are the record's own.
 StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome,
-                          std::span<const Sample> samples, std::span<const SampleTargets> targets);
+                          std::span<const Sample> samples, std::span<const SampleTargets> targets,
+                          std::span<const std::string_view> taken);
 
 /// [{"name": ..., "sample": ..., "token": ..., "record": ..., "replay": ...}, ...]
 std::string values_json(const StepValues& values);

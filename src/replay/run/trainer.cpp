@@ -172,10 +172,11 @@ void Trainer::fill(engine::Backend& backend, std::span<const Sample> samples, Ta
   }
 }
 
-std::vector<SampleTargets> Trainer::targets(std::span<const Sample> samples) {
-  std::vector<SampleTargets> out(samples.size());
-  complete_targets(samples, static_cast<int64_t>(samples.size()) > step_samples(options_), out);
-  return out;
+std::vector<SampleTargets> Trainer::targets(std::span<const Sample> samples,
+                                            std::vector<SampleTargets> given) {
+  given.resize(samples.size());
+  complete_targets(samples, static_cast<int64_t>(samples.size()) > step_samples(options_), given);
+  return given;
 }
 
 std::vector<double> Trainer::shaped_rewards(std::span<const Sample> samples) const {

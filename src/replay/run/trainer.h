@@ -78,7 +78,9 @@ class Trainer {
   bool has_stopped(const Sample& sample) const;
 
   /// Old and reference log-probabilities and advantages of a rollout, before its first update.
-  std::vector<SampleTargets> targets(std::span<const Sample> samples);
+  /// `given`: of all samples, or empty; what is not empty of one stays as it is.
+  std::vector<SampleTargets> targets(std::span<const Sample> samples,
+                                     std::vector<SampleTargets> given = {});
 
   /// The rewards that those advantages begin with. `samples`: the whole rollout.
   std::vector<double> shaped_rewards(std::span<const Sample> samples) const;
