@@ -222,6 +222,22 @@ class Options(Refusal):
         self.assertEqual((error["code"], result.returncode), ("usage", USAGE))
         self.assertIn("--lr", error["message"])
 
+    def test_an_empty_text(self):
+        for arguments in (["export", "x", "--to", "jsonl", "-o", ""], ["export", "", "--to", "jsonl",
+                          "-o", "x"], ["import", "", "-o", "x"], ["import", "x", "-o", ""],
+                          ["train", "--model", "demo", "--save", ""], ["train", ""],
+                          ["train", "--from", ""], ["train", "x", "--model", ""],
+                          ["train", "x", "--ref-load", ""], ["capture", "--model", "demo", "-o", ""],
+                          ["capture", "--model", "demo", "-o", "x", "--prompts", ""],
+                          ["golden", "check", ""], ["diff", "", "x"], ["diff", "x", ""],
+                          ["show", "x", "--tokenizer", ""], ["mismatch", "x", "--plot", ""],
+                          ["verify", ""], ["seal", ""], ["upgrade", "", "-o", "x"],
+                          ["tokenize", "--model", "demo", ""], ["train", "x", "--config", ""],
+                          ["score", "--model", "", "x"]):
+            with self.subTest(arguments):
+                self.refused(USAGE, ["empty text"], *arguments, cwd=self.folder)
+        self.assertFalse((self.folder / "x").exists())
+
     def test_a_missing_value(self):
         result = self.run_program("objective", "--from", "dump", "--eps-clip")
         self.assertEqual(result.returncode, 2)

@@ -157,6 +157,21 @@ std::string sentence(const CLI::ParseError& error, const CLI::App& app) {
   return text;
 }
 
+/// A script whose variable is not set gives an empty word where a path or a choice belongs; of
+/// these an empty text is one.
+constexpr std::string_view kMayBeEmpty[] = {
+    "input-key", "label-key", "reason", "reward-key", "reward-command", "rollout-stop-token-ids"};
+
+void check_not_empty(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const bool empty = std::ranges::find(option->results(), "") != option->results().end();
+    const std::string name = option->get_single_name();
+    if (!empty || std::ranges::find(kMayBeEmpty, name) != std::end(kMayBeEmpty)) continue;
+    refuse(option->get_name() + " is an empty text: give it a value, or leave it out" +
+           see_help(app));
+  }
+}
+
 /// What was left over: flags of launch scripts, or mistakes, which are all named at once.
 void check_left(const CLI::App& app, const std::vector<std::string>& left) {
   const std::vector<std::string> names = option_names(app);
@@ -206,6 +221,7 @@ std::optional<int> read_words(CLI::App& program, std::vector<std::string> words)
     refuse(sentence(error, verb) + see_help(verb));
   }
   verb.allow_extras(extras);
+  check_not_empty(verb);
   check_left(verb, verb.remaining());
   return std::nullopt;
 }
