@@ -251,7 +251,7 @@ class Export(support.Case):
                          {12, 13, 14, 15})
 
     def test_what_is_not_written_is_named(self):
-        weights = "weights and moments of 1 state (rlreplay train --save writes a checkpoint)"
+        weights = "weights and moments of 1 state (rlreplay capture --resume --save writes the trained ones as a checkpoint)"
         for to in ("miles", "relax"):
             made, path = self.export(to)
             self.assertEqual(made["not_written"],

@@ -60,6 +60,70 @@ class Imported(support.Case):
             out.append(row)
         return out
 
+    def test_steps_are_named_as_they_are_taken(self):
+        rows, _ = self.captures["2"]
+        rows = [row for row in rows if row["schema"] == "rlreplay.sample/1" or row["rollout_id"]]
+        for steps in ("1.0", "1"):  # rollout 0 was not trained on
+            taken, = self.replay(rows, "--steps", steps)
+            self.assertEqual((taken["rollout_id"], taken["step_id"]), (1, 0))
+        self.assertEqual([(s["rollout_id"], s["step_id"]) for s in self.replay(rows)],
+                         [(0, 0), (1, 0), (1, 1)])
+        dump = self.folder / "imported"
+        said = self.run_program("train", dump, "--model", self.model, *OBJECTIVE).stdout
+        self.assertIn("3 of 3 steps of", said)
+        judged, = self.lines("train", dump, "--model", self.model, "--forward", "--steps", "1.0")
+        self.assertTrue({token["sample"] for token in judged["worst"]} <= {8, 9, 10, 11}, judged)
+
+    def test_what_an_option_does_is_said(self):
+        rows, _ = self.captures["2"]
+        self.replay(rows)
+        train = ["train", self.folder / "imported", "--model", self.model, *OBJECTIVE]
+
+        def told(*words):
+            result = self.run_program(*train, *words)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return result.stderr
+        self.assertEqual(told(), "overridden: lr: 1e-06 -> 0.001\n"
+                                 "overridden: clip-grad: 1 -> 0.5\n")
+        for words in (["--normalize-advantages"], ["--disable-rewards-normalization"],
+                      ["--use-opd"], ["--advantage-estimator", "ppo", "--lambd", "0.5"],
+                      ["--kl-coef", "0.1"], ["--num-steps-per-rollout", "4"],
+                      ["--global-batch-size", "1"], ["--num-rollout", "3"]):
+            said = told(*words)
+            self.assertNotIn(f"overridden: {words[0][2:]}", said)
+            self.assertIn(words[0], said.partition("no effect on a replay: ")[2])
+        self.assertIn("overridden: eps-clip: 0.2 -> 0.3", told("--eps-clip", "0.3"))
+        self.assertIn("overridden: advantage-estimator: grpo -> gspo",
+                      told("--advantage-estimator", "gspo"))
+        self.assertIn("overridden: num-rollout",
+                      self.run_program(*train, "--num-rollout", "3", "--lr-decay-style",
+                                       "linear").stderr)
+        said = self.run_program(*train, "--rollout-top-p", "0.9")
+        self.assertEqual(said.returncode, INCOMPLETE)
+        self.assertNotIn("no effect", said.stderr)
+        self.replay(self.without(rows, "rlreplay.train/1", "advantages"), code=0)
+        self.assertIn("overridden: normalize-advantages: false -> true",
+                      told("--normalize-advantages"))
+
+    def test_batches_that_no_rollout_has(self):
+        rows, _ = self.captures["2"]
+        steps = self.replay(rows, "--num-rollout", "1", "--rollout-batch-size", "1",
+                            "--n-samples-per-prompt", "1", "--num-steps-per-rollout", "2")
+        self.assertEqual(len(steps), 4)
+
+    def test_a_place_that_is_taken_is_refused_first(self):
+        rows, _ = self.captures["2"]
+        self.replay(rows)
+        taken = self.folder / "taken"
+        taken.mkdir()
+        (taken / "mine").write_text("mine")
+        train = ["train", self.folder / "imported", "--model", self.model, *OBJECTIVE, "--save"]
+        for place in (taken, self.model):
+            result = self.run_program(*train, place)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+        self.assertEqual((taken / "mine").read_text(), "mine")
+        self.assertEqual(self.run_program(*train, taken, "--force").returncode, 0)
+
     def test_a_recorded_step_gives_its_recorded_bits(self):
         for steps, (rows, captured) in self.captures.items():
             replayed = self.replay(rows)

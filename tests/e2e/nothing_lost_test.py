@@ -92,6 +92,62 @@ class Program(Case):
         return sorted(p.name for p in self.here.iterdir())
 
 
+class Trained(Program):
+    """Weights that were trained are in no dump."""
+
+    def unsealed(self):
+        dump = self.dump()
+        (dump / "manifest.json").unlink()
+        (dump / "INCOMPLETE").touch()
+        return dump
+
+    def test_they_are_saved_before_the_dump_is_sealed(self):
+        dump, saved = self.here / "dump", self.here / "saved"
+        strace = shutil.which("strace")
+        if strace is None:
+            self.skipTest("no strace")
+        said = self.here / "calls"
+        subprocess.run([strace, "-f", "-e", "trace=rename,renameat,renameat2,link,linkat", "-o",
+                        said, self.program, *DEMO, "--steps", "2", "-o", dump, "--save", saved],
+                       capture_output=True, check=True)
+        calls = said.read_text()
+        self.assertLess(calls.index("/saved"), calls.index("manifest.json"))
+
+    def test_a_sealed_dump_gives_them_again(self):
+        saved, again = self.here / "saved", self.here / "again"
+        dump = self.here / "dump"
+        self.assertEqual(self.run_program(*DEMO, "--steps", 3, "-o", dump, "--save",
+                                          saved).returncode, 0)
+        before = files(dump)
+        resumed = self.run_program("capture", "--resume", "-o", dump, "--save", again)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertIn("trained weights are saved in", resumed.stdout)
+        self.assertEqual(files(again), files(saved))
+        self.assertEqual(files(dump), before)
+        part = self.here / "part"
+        self.assertEqual(self.run_program("train", dump, "--steps", "0..1", "-o", part).returncode, 0)
+        self.refused(CORRUPT, ["last step"], "capture", "--resume", "-o", part, "--save",
+                     self.here / "none")
+
+    def test_a_resumed_capture_replaces_no_folder_of_others(self):
+        dump = self.unsealed()
+        taken = self.here / "taken"
+        taken.mkdir()
+        (taken / "mine").write_text("mine")
+        before = files(self.here)
+        self.refused(USAGE, ["--save", "not empty"], "capture", "--resume", "-o", dump, "--save",
+                     taken)
+        self.assertEqual(files(self.here), before)
+
+    def test_a_reader_that_goes(self):
+        saved = self.here / "saved"
+        process = self.start("train", *DEMO[1:], "--steps", "3", "--save", saved)
+        process.stdout.close()
+        process.wait()
+        self.assertEqual(process.returncode, 0, process.stderr.read())
+        self.assertTrue((saved / "model.safetensors").exists())
+
+
 class Replaced(Program):
     """--force: the old dump is as it was until the new one is whole."""
 

@@ -173,8 +173,9 @@ void note_left_out(const DumpReader& dump, const ExportOptions& options,
     if (file && kind.substr(2) != options.to) ++kept;
   }
   if (states > 0) {
-    left_out.push_back("weights and moments of " + counted(states, "state") +
-                       " (rlreplay train --save writes a checkpoint)");
+    left_out.push_back(
+        "weights and moments of " + counted(states, "state") +
+        " (rlreplay capture --resume --save writes the trained ones as a checkpoint)");
   }
   if (kept > 0) {
     left_out.push_back(counted(kept, "imported file") +

@@ -29,12 +29,47 @@ Effect effect_of_model(std::string_view name, ReplayKind kind, const RunOptions&
   return when(kind == ReplayKind::kImportedTraining);  // save
 }
 
+/// Whether a rate decays over the length of the run.
+bool decays_over_run(const RunOptions& options) {
+  return options.lr_decay_style != "constant" && !options.lr_decay_iters;
+}
+
 /// Recorded tokens were drawn; only their probabilities are computed again.
-Effect effect_of_rollout(std::string_view name, ReplayKind kind) {
+Effect effect_of_rollout(std::string_view name, ReplayKind kind, const RunOptions& options,
+                         const RecordGives& gives) {
   if (name == "rollout-slots") return Effect::kSpeed;
   if (name == "rollout-temperature") return Effect::kBits;
-  const bool groups = is_one_of(name, {"rollout-batch-size", "n-samples-per-prompt"});
-  return when(kind == ReplayKind::kRollout && !groups);
+  const bool imported = kind == ReplayKind::kImportedTraining;
+  if (is_one_of(name, {"rollout-batch-size", "n-samples-per-prompt"})) {
+    return when(imported && decays_over_run(options) && options.num_rollout &&
+                options.global_batch_size);
+  }
+  if (imported && name == "rollout-top-p") return when(!gives.nuclei && options.dialect == "slime");
+  return when(kind == ReplayKind::kRollout);
+}
+
+Effect effect_of_schedule(std::string_view name, ReplayKind kind, const RunOptions& options,
+                          const RecordGives& gives) {
+  if (kind != ReplayKind::kImportedTraining) return Effect::kNone;
+  if (is_one_of(name, {"num-rollout", "steps"})) return when(decays_over_run(options));
+  return when(!gives.steps || (decays_over_run(options) && options.num_rollout));
+}
+
+/// Of options that go into advantages alone.
+bool is_given(std::string_view name, const RunOptions& options, const RecordGives& gives) {
+  const bool shapes =
+      is_one_of(name, {"disable-rewards-normalization", "disable-grpo-std-normalization"});
+  if (shapes) return gives.shaped_rewards || gives.advantages;
+  if (name == "kl-loss-type") return gives.advantages && !options.use_kl_loss;
+  return gives.advantages && is_one_of(name, {"normalize-advantages", "gamma", "lambd", "use-opd",
+                                              "opd-kl-coef", "kl-coef"});
+}
+
+/// Of an estimator the policy loss is left where advantages are given.
+bool same_policy_loss(const Option& option, const RunOptions& before, const RunOptions& after,
+                      const RecordGives& gives) {
+  return gives.advantages && option.name == "advantage-estimator" &&
+         objective_config(before).policy_loss == objective_config(after).policy_loss;
 }
 
 Effect effect_of_machine(std::string_view name, ReplayKind kind) {
@@ -45,7 +80,8 @@ Effect effect_of_machine(std::string_view name, ReplayKind kind) {
   return Effect::kSpeed;
 }
 
-Effect effect_of_section(const Option& option, ReplayKind kind, const RunOptions& options) {
+Effect effect_of_section(const Option& option, ReplayKind kind, const RunOptions& options,
+                         const RecordGives& gives) {
   const bool trains = kind == ReplayKind::kTraining || kind == ReplayKind::kImportedTraining;
   switch (option.section) {
     case Section::kModel:
@@ -53,10 +89,11 @@ Effect effect_of_section(const Option& option, ReplayKind kind, const RunOptions
     case Section::kPrompts:
       return Effect::kNone;
     case Section::kRollout:
-      return effect_of_rollout(option.name, kind);
+      return effect_of_rollout(option.name, kind, options, gives);
     case Section::kSchedule:
-      return when(kind == ReplayKind::kImportedTraining);
+      return effect_of_schedule(option.name, kind, options, gives);
     case Section::kObjective:
+      return when(trains && !is_given(option.name, options, gives));
     case Section::kOptimizer:
       return when(trains);
     case Section::kMachine:
@@ -72,7 +109,7 @@ void check_needs(const std::vector<const Option*>& changed, const RunOptions& as
                  ReplayKind kind) {
   std::string out;
   for (const Option* option : changed) {
-    if (effect_of_section(*option, kind, asked) != Effect::kBits) continue;
+    if (effect_of_section(*option, kind, asked, {}) != Effect::kBits) continue;
     out += (out.empty() ? "--" : "; --") + std::string(option->name) +
            " has no effect on this replay: it needs " +
            std::string(unmet_need(*option, asked)->text);
@@ -102,17 +139,21 @@ std::string written(const RunOptions& options, const Option& option) {
   return {text.data(), end};
 }
 
-Effect effect_of(const Option& option, ReplayKind kind, const RunOptions& options) {
-  const Effect effect = effect_of_section(option, kind, options);
+Effect effect_of(const Option& option, ReplayKind kind, const RunOptions& options,
+                 const RecordGives& gives) {
+  const Effect effect = effect_of_section(option, kind, options, gives);
   return effect == Effect::kBits && unmet_need(option, options) != nullptr ? Effect::kNone : effect;
 }
 
 std::vector<const Option*> changed_options(const RunOptions& before, const RunOptions& after,
-                                           ReplayKind kind, Effect effect) {
+                                           ReplayKind kind, Effect effect,
+                                           const RecordGives& gives) {
   std::vector<const Option*> out;
   for (const Option& option : option_table()) {
     if (option_text(before, option) == option_text(after, option)) continue;
-    if (effect_of(option, kind, after) == effect) out.push_back(&option);
+    const bool same = same_policy_loss(option, before, after, gives);
+    const Effect found = same ? Effect::kNone : effect_of(option, kind, after, gives);
+    if (found == effect) out.push_back(&option);
   }
   return out;
 }
@@ -133,17 +174,18 @@ void check_overrides(const RunOptions& recorded, const RunOptions& asked, Replay
 }
 
 std::vector<std::string> override_lines(const RunOptions& recorded, const RunOptions& asked,
-                                        ReplayKind kind) {
+                                        ReplayKind kind, const RecordGives& gives) {
   std::vector<std::string> out;
-  for (const Option* option : changed_options(recorded, asked, kind, Effect::kBits)) {
+  for (const Option* option : changed_options(recorded, asked, kind, Effect::kBits, gives)) {
     out.push_back(std::string(option->name) + ": " + written(recorded, *option) + " -> " +
                   written(asked, *option));
   }
   return out;
 }
 
-std::string without_effect(const RunOptions& before, const RunOptions& asked, ReplayKind kind) {
-  return list(changed_options(before, asked, kind, Effect::kNone));
+std::string without_effect(const RunOptions& before, const RunOptions& asked, ReplayKind kind,
+                           const RecordGives& gives) {
+  return list(changed_options(before, asked, kind, Effect::kNone, gives));
 }
 
 }  // namespace rlreplay::replay

@@ -16,11 +16,21 @@ enum class Effect {
   kSpeed,  // the bits stay as they are, by contract
   kNone,   // the record says it, nothing of it is done, or another option that it needs is off
 };
-Effect effect_of(const Option& option, ReplayKind kind, const RunOptions& options);
+/// What an imported record has of all samples that are trained on, so that no option computes it.
+struct RecordGives {
+  bool advantages = false;
+  bool shaped_rewards = false;
+  bool steps = false;   // which samples each trains on
+  bool nuclei = false;  // the ids that top-p kept
+};
+
+Effect effect_of(const Option& option, ReplayKind kind, const RunOptions& options,
+                 const RecordGives& gives = {});
 
 /// The options in which two sets differ and that have this effect, in the table's order.
 std::vector<const Option*> changed_options(const RunOptions& before, const RunOptions& after,
-                                           ReplayKind kind, Effect effect);
+                                           ReplayKind kind, Effect effect,
+                                           const RecordGives& gives = {});
 
 /// Refuses options that would be said to be overridden and change nothing.
 /// Errors: kUsage, naming them and what they need or what can be overridden.
@@ -31,10 +41,11 @@ std::string written(const RunOptions& options, const Option& option);
 
 /// `lr: 1e-06 -> 2e-06`, for each option of a replay that can change its bits and does.
 std::vector<std::string> override_lines(const RunOptions& recorded, const RunOptions& asked,
-                                        ReplayKind kind);
+                                        ReplayKind kind, const RecordGives& gives = {});
 
 /// The options that have no effect on a replay, as `--seed, --prompts`: for where launch scripts
 /// are pasted. Empty where there are none.
-std::string without_effect(const RunOptions& before, const RunOptions& asked, ReplayKind kind);
+std::string without_effect(const RunOptions& before, const RunOptions& asked, ReplayKind kind,
+                           const RecordGives& gives = {});
 
 }  // namespace rlreplay::replay

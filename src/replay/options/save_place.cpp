@@ -22,7 +22,7 @@ fs::path nearest_folder(const fs::path& folder) {
 
 }  // namespace
 
-void check_save(const RunOptions& options, bool replace) {
+void check_save(const RunOptions& options, bool replace, const std::string& otherwise) {
   if (options.save.empty()) return;
   const auto refuse = [&](ErrorCode code, const std::string& message) {
     throw Error(code, "--save: " + message, options.save);
@@ -37,9 +37,7 @@ void check_save(const RunOptions& options, bool replace) {
     refuse(ErrorCode::kEnvironment, near.string() + ": " + std::strerror(errno));
   }
   if (replace || !fs::exists(options.save) || fs::is_empty(options.save)) return;
-  refuse(ErrorCode::kUsage,
-         "the folder is not empty: choose another, or replace what is in it with "
-         "--force");
+  refuse(ErrorCode::kUsage, "the folder is not empty: choose another, or " + otherwise);
 }
 
 }  // namespace rlreplay::replay

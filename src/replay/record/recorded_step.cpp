@@ -467,6 +467,16 @@ std::vector<int64_t> recorded_rollouts(const RecordedRun& run) {
   return {out.begin(), out.end()};
 }
 
+std::vector<StepId> steps_of_rollouts(const RecordedRun& run) {
+  const std::vector<int64_t> trained = trained_rollouts(run);
+  std::vector<StepId> out = run.steps();
+  for (const int64_t rollout : run.rollouts()) {
+    if (!std::ranges::binary_search(trained, rollout)) out.push_back({rollout, 0});
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
 RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout) {
   return RolloutReader(run, rollout).read();
 }

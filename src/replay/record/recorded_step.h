@@ -91,6 +91,10 @@ std::vector<int64_t> trained_rollouts(const RecordedRun& run);
 /// Those that were generated or trained on, in order.
 std::vector<int64_t> recorded_rollouts(const RecordedRun& run);
 
+/// The steps of their RecordedRollouts, in order: those that were recorded, and step 0 of each
+/// rollout that none trained on.
+std::vector<StepId> steps_of_rollouts(const RecordedRun& run);
+
 /// Errors: FormatError; kIncomplete where neither a step nor its rollout holds a sample's tokens or
 /// the length of its prompt; kCorrupt where they contradict one another, and where two ranks hold
 /// one sample with other values.

@@ -21,7 +21,7 @@ inline constexpr double kForeignModel = 1;
 
 /// Which samples are judged.
 struct RefereeSelection {
-  StepRange steps;  // of a dump without any, rollouts
+  StepRange steps;  // in steps_of_rollouts
   std::optional<std::set<uint64_t>> samples, groups;
   std::optional<int64_t> max_tokens;  // samples by ascending id until so many; one at least
   std::optional<int64_t> version;     // only samples wholly of these weights

@@ -37,18 +37,19 @@ bool selected(const RefereeSelection& selection, const Sample& s, bool has_group
 
 /// What may be chosen among the steps that are.
 struct There {
-  int64_t steps = 0;
   std::set<uint64_t> samples, groups;
 };
 
 std::vector<Candidate> candidates(const RecordedRun& run, const RefereeSelection& selection,
                                   There& there) {
   std::vector<Candidate> out;
+  const std::vector<StepId> steps = steps_of_rollouts(run);
+  if (!steps.empty()) check_steps(selection.steps, steps.size(), run.path());
   for (const int64_t id : recorded_rollouts(run)) {
     RecordedRollout rollout = read_recorded_rollout(run, id);
     const size_t begin = out.size();
     for (RecordedStep& step : rollout.steps) {
-      const int64_t place = there.steps++;
+      const auto place = std::ranges::lower_bound(steps, step.id) - steps.begin();
       if (!selection.steps.holds(place)) continue;
       for (size_t i = 0; i < step.samples.size(); ++i) {
         there.samples.insert(step.samples[i].id);
@@ -134,9 +135,6 @@ bool has_side(const RefereeCase& given) {
 RefereeCase select_case(const RecordedRun& run, const RefereeSelection& selection) {
   There there;
   std::vector<Candidate> all = candidates(run, selection, there);
-  if (there.steps > 0) {
-    check_steps(selection.steps, static_cast<size_t>(there.steps), run.path());
-  }
   const std::set<uint64_t> none;
   check_chosen("sample", selection.samples.value_or(none), there.samples, run.path());
   check_chosen("group", selection.groups.value_or(none), there.groups, run.path());

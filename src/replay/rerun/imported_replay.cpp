@@ -114,6 +114,15 @@ RecordedInputs count_recorded(const RecordedStep& step, const Part& p) {
   return out;
 }
 
+RecordGives given_to(const RecordedStep& step, const Part& p) {
+  RecordGives out{true, step.shaped.has_value(), step.trained, true};
+  for (size_t i = p.first; i < p.first + p.count; ++i) {
+    out.advantages = out.advantages && has_tokens(step, step.advantages, i);
+    out.nuclei = out.nuclei && (step.samples[i].nuclei || step.samples[i].response_length() == 0);
+  }
+  return out;
+}
+
 void check_advantages(const RecordedRollout& rollout, const std::string& path) {
   for (const RecordedStep& step : rollout.steps) {
     for (size_t i = 0; i < step.samples.size(); ++i) {
@@ -133,29 +142,34 @@ void check_advantages(const RecordedRollout& rollout, const std::string& path) {
 class ImportedReplay {
  public:
   ImportedReplay(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
-                 const Workload& workload, Trainer& trainer, RunObserver& observer)
+                 const ImportedSteps& steps, Trainer& trainer, RunObserver& observer)
       : record_(record),
         options_(options),
+        steps_(steps.ids),
         plan_(plan),
-        nuclei_(workload.nuclei || needs_nuclei(options)),
+        nuclei_(steps.workload.nuclei || needs_nuclei(options)),
         trainer_(trainer),
         observer_(observer) {}
 
   void run() {
+    const auto first = static_cast<size_t>(plan_.steps.first);
+    const size_t last = std::min(steps_.size() - 1, static_cast<size_t>(plan_.steps.last));
     for (const int64_t rollout : recorded_rollouts(record_)) {
-      if (next_ > plan_.steps.last) break;
-      run_rollout(rollout);
+      if (steps_[first].rollout <= rollout && rollout <= steps_[last].rollout) run_rollout(rollout);
     }
   }
 
  private:
+  bool takes(const StepId& id) const {
+    return plan_.steps.holds(std::ranges::lower_bound(steps_, id) - steps_.begin());
+  }
+
   void run_rollout(int64_t id) {
     const RecordedRollout rollout = read_recorded_rollout(record_, id);
     const std::vector<Part> parts = parts_of(rollout, options_);
     std::vector<Targets> targets;  // of each of the rollout's steps
     for (const Part& p : parts) {
-      const int64_t index = next_++;
-      if (!plan_.steps.holds(index)) continue;
+      if (!takes(p.id)) continue;
       if (targets.empty()) targets = complete_targets(rollout, parts, p);
       step(rollout.steps[p.step], targets[p.step], p);
     }
@@ -242,41 +256,51 @@ class ImportedReplay {
 
   const RecordedRun& record_;
   const RunOptions& options_;
+  const std::vector<StepId>& steps_;  // that could be taken, ascending
   const ReplayPlan& plan_;
   const bool nuclei_;  // whether top-p left less than all ids
   Trainer& trainer_;
   RunObserver& observer_;
-  int64_t next_ = 0;  // index of the next step
 };
 
 }  // namespace
 
-Workload imported_workload(const RecordedRun& record, const RunOptions& options,
-                           const ReplayPlan& plan) {
-  Workload out;
-  size_t steps = 0;
+ImportedSteps imported_steps(const RecordedRun& record, const RunOptions& options) {
+  ImportedSteps out;
+  Workload& load = out.workload;
   for (const int64_t id : recorded_rollouts(record)) {
     const RecordedRollout rollout = read_recorded_rollout(record, id);
     for (const Part& p : parts_of(rollout, options)) {
-      ++steps;
-      out.step_samples = std::max(out.step_samples, static_cast<int64_t>(p.count));
+      out.ids.push_back(p.id);
+      out.gives.push_back(given_to(rollout.steps[p.step], p));
+      load.step_samples = std::max(load.step_samples, static_cast<int64_t>(p.count));
       for (const Sample& s : part(rollout.steps[p.step].samples, p)) {
-        out.longest_prompt = std::max(out.longest_prompt, s.prompt_length);
-        out.longest_sample = std::max(out.longest_sample, static_cast<int64_t>(s.tokens.size()));
-        out.nuclei = out.nuclei || s.nuclei;
+        load.longest_prompt = std::max(load.longest_prompt, s.prompt_length);
+        load.longest_sample = std::max(load.longest_sample, static_cast<int64_t>(s.tokens.size()));
+        load.nuclei = load.nuclei || s.nuclei;
       }
     }
   }
-  if (steps == 0) {
+  if (out.ids.empty()) {
     throw Error(ErrorCode::kUsage, "the dump holds no samples to train on", record.path());
   }
-  check_steps(plan.steps, steps, record.path());
+  return out;
+}
+
+RecordGives gives_of(const ImportedSteps& steps, const ReplayPlan& plan) {
+  RecordGives out{true, true, true, true};
+  for (size_t i = 0; i < steps.gives.size(); ++i) {
+    if (!plan.steps.holds(static_cast<int64_t>(i))) continue;
+    const RecordGives& one = steps.gives[i];
+    out = {out.advantages && one.advantages, out.shaped_rewards && one.shaped_rewards,
+           out.steps && one.steps, out.nuclei && one.nuclei};
+  }
   return out;
 }
 
 void replay_imported(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
-                     const Workload& workload, Trainer& trainer, RunObserver& observer) {
-  ImportedReplay(record, options, plan, workload, trainer, observer).run();
+                     const ImportedSteps& steps, Trainer& trainer, RunObserver& observer) {
+  ImportedReplay(record, options, plan, steps, trainer, observer).run();
 }
 
 }  // namespace rlreplay::replay

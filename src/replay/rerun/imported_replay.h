@@ -1,5 +1,8 @@
 #pragma once
 
+#include <vector>
+
+#include "src/replay/options/replay_options.h"
 #include "src/replay/record/recorded_run.h"
 #include "src/replay/rerun/replay.h"
 #include "src/replay/run/run.h"
@@ -9,18 +12,25 @@
 /// computed by the options.
 namespace rlreplay::replay {
 
-/// The longest prompt and sample of an imported dump and its largest step, as far as memory goes.
-/// Errors: kUsage where the dump holds no samples, or not the plan's steps.
-Workload imported_workload(const RecordedRun& record, const RunOptions& options,
-                           const ReplayPlan& plan);
+/// What can be taken again of an imported dump.
+struct ImportedSteps {
+  std::vector<StepId> ids;         // in order: places of a ReplayPlan are places in it
+  std::vector<RecordGives> gives;  // of each
+  Workload workload;               // of the longest prompt and sample and the largest step
+};
 
-/// `workload`: imported_workload's. Takes steps plan.first to plan.last, counted from 0 over the
-/// whole dump; the trainer's weights are those before the first of them, and go on from its own
-/// updates. A rollout that no recorded step trained on is cut into steps by the options. Errors:
-/// kIncomplete where neither an advantage nor the reward and
+/// What the record has of all steps of the plan.
+RecordGives gives_of(const ImportedSteps& steps, const ReplayPlan& plan);
+
+/// Errors: kUsage where the dump holds no samples.
+ImportedSteps imported_steps(const RecordedRun& record, const RunOptions& options);
+
+/// `steps`: imported_steps'. Takes those of the plan; the trainer's weights are those before the
+/// first of them, and go on from its own updates. A rollout that no recorded step trained on is cut
+/// into steps by the options. Errors: kIncomplete where neither an advantage nor the reward and
 /// group from which to compute it was recorded, and where a rollout is begun in its middle without
 /// old log-probabilities; those of check_nuclei and check_inputs.
 void replay_imported(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
-                     const Workload& workload, Trainer& trainer, RunObserver& observer);
+                     const ImportedSteps& steps, Trainer& trainer, RunObserver& observer);
 
 }  // namespace rlreplay::replay

@@ -64,7 +64,9 @@ void add_capture(CLI::App& program, Command& chosen,
   verb->footer(
       "A resumed capture keeps every step that was stored, and ends in the root that it would "
       "have\n"
-      "had undisturbed; a dump that is complete is left as it is, with exit code 0. A recorded\n"
+      "had undisturbed; a dump that is complete is left as it is, with exit code 0, and with "
+      "--save\n"
+      "its trained weights are computed again from the last recorded state. A recorded\n"
       "--reward-command and --save have to be given again: nothing runs because a dump says so.\n"
       "A step is shown once it is being stored, at most a second late; Ctrl-C and SIGTERM store\n"
       "what was shown, a second signal does not wait. With --force the new dump grows in\n"

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <iostream>
 
 #include "format/dump_files.h"
@@ -9,6 +10,8 @@
 #include "src/replay/options/config_file.h"
 #include "src/replay/options/save_place.h"
 #include "src/replay/record/content_root.h"
+#include "src/replay/record/recorded_step.h"
+#include "src/replay/rerun/replay.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/run/step_report.h"
 #include "src/replay/source/models.h"
@@ -18,13 +21,17 @@
 namespace rlreplay::replay {
 namespace {
 
-/// Ends the dump and says what it is.
+void save(const RunOptions& options, const ModelSource& model, Trainer& trainer) {
+  if (options.save.empty()) return;
+  model.save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
+}
+
+/// Ends the dump and says what it is. What was trained is in no dump: it is saved first, so that a
+/// dump which is not sealed yet can be resumed for it.
 int finish(const CaptureArguments& arguments, const RunOptions& options, const ModelSource& model,
            Trainer& trainer, Recorder& recorder) {
+  save(options, model, trainer);
   const Hash root = recorder.finish();
-  if (!options.save.empty()) {
-    model.save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
-  }
   if (arguments.json) return 0;
   std::cout << "recorded in " << arguments.output << ", root " << root.hex() << "\n"
             << "content " << content_root(arguments.output).hex() << "\n"
@@ -33,16 +40,58 @@ int finish(const CaptureArguments& arguments, const RunOptions& options, const M
   return 0;
 }
 
+/// Of a run that was captured whole: its last steps again, from the last state that was kept.
+/// Errors: kIncomplete where the dump does not hold the run's end; kEnvironment where the steps are
+/// not those of the dump.
+void save_again(const RunOptions& options, const RecordedRun& record) {
+  const std::vector<StepId>& steps = record.steps();
+  const int64_t last = planned_steps(options) - 1, in_rollout = steps_per_rollout(options);
+  const bool trains = !options.rollout_only;
+  if (trains && (steps.empty() || steps.back() != StepId{last / in_rollout, last % in_rollout})) {
+    throw Error(ErrorCode::kIncomplete,
+                "--save: the dump does not hold the run's last step, after which its weights are "
+                "saved",
+                record.path());
+  }
+  Machine machine(options);
+  const auto model = find_model(options.model, options.seed);
+  if (!same_shape(model->config(), record.config().model)) {
+    throw Error(ErrorCode::kUsage, "the model's shape is not that of the dump", options.model);
+  }
+  Trainer trainer(machine.runtime(), options, *recorded_model(record),
+                  {.longest_prompt = longest_prompt(record)});
+  ReplayPlan plan;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (record.has_state(steps[i])) plan.steps.first = static_cast<int64_t>(i);
+  }
+  const auto nothing = [](const ReplayedStep&) {};
+  if (trains &&
+      !replay_training(record, options, plan, trainer, machine.pool(), nullptr, nothing)) {
+    throw Error(ErrorCode::kEnvironment,
+                "run again, the last steps are not those of the dump, and nothing was saved; see "
+                "where with: rlreplay train " +
+                    shell_word(record.path()),
+                record.path());
+  }
+  save(options, *model, trainer);
+}
+
 /// What there is to say of a dump that has its end.
-int already_sealed(const CaptureArguments& arguments, const format::DumpReader& dump) {
+int already_sealed(const CaptureArguments& arguments, const RunOptions& options,
+                   const RecordedRun& record) {
+  const format::DumpReader& dump = record.dump();
   if (!dump.complete()) {
     throw Error(ErrorCode::kUsage,
                 "the dump was closed after its writer had died: nothing can be added to it",
                 arguments.output);
   }
+  const bool saves = arguments.flags.gives("save") && !options.save.empty();
+  if (saves) save_again(options, record);
   if (!arguments.json) {
     std::cout << arguments.output << " is complete, root " << dump.root().hex()
-              << ": nothing to resume\n";
+              << (saves ? ": its trained weights are saved in " + options.save
+                        : ": nothing to resume")
+              << '\n';
   }
   return 0;
 }
@@ -64,6 +113,12 @@ EndOnSignal::Before drain_on_signal(EndOnSignal& end, Recorder& recorder) {
           }};
 }
 
+/// Whether --save names the checkpoint that this run itself left, before it was sealed.
+bool is_own(const RunOptions& options, const RunOptions& recorded) {
+  return options.save == recorded.save &&
+         std::filesystem::exists(options.save + "/model.safetensors");
+}
+
 int resume(const CaptureArguments& arguments) {
   EndOnSignal on_signal(arguments.json);
   ignore_broken_pipes();
@@ -76,9 +131,10 @@ int resume(const CaptureArguments& arguments) {
     std::cout << options_yaml(options);
     return 0;
   }
+  if (arguments.flags.gives("save")) check_save(options, is_own(options, recorded), "empty it");
   if (found.dump().sealed()) {
     format::finish_sealing(format::Folder::open(arguments.output));
-    return already_sealed(arguments, found.dump());
+    return already_sealed(arguments, options, found);
   }
   arguments.flags.check_given(recorded, arguments.output);
   format::WriterOptions settings;

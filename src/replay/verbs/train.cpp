@@ -36,6 +36,7 @@ int train_on_policy(const TrainArguments& arguments) {
     return 0;
   }
   check_save(options, arguments.force);
+  if (!options.save.empty()) ignore_broken_pipes();
   Machine machine(options);
   const auto model = find_model(options.model, options.seed);
   const Task task(options, *model);
@@ -281,10 +282,12 @@ void add_train(CLI::App& program, Command& chosen) {
   verb->add_flag("--json", arguments->json, "an object a step instead of a table");
   verb->footer(
       "Of a dump every option comes from it; flags override it and are listed, those without\n"
-      "effect on a replay are refused.\n"
+      "effect on a replay are refused. Where it begins inside a rollout, or after the run's\n"
+      "first weights, recorded old and reference log-probabilities are taken as they are.\n"
       "An imported dump needs --model, the weights before the first step that is taken;\n"
       "recorded advantages, old log-probabilities and masks are used as they are, what is\n"
-      "missing is computed by the flags.\n"
+      "missing is computed by the flags. Those without effect on it are named: a launch\n"
+      "script can be pasted.\n"
       "Exit code 1: a step differs from its record; of an imported dump, whose trainer no\n"
       "replay gives to the bit, only where model or learning rate cannot be the recorded\n"
       "ones; with --forward, a side lies farther from the evaluation than the noise of\n"

@@ -3,9 +3,11 @@
 #include <iostream>
 
 #include "src/base/error.h"
+#include "src/base/interrupt.h"
 #include "src/base/shortest.h"
 #include "src/base/wrap.h"
 #include "src/replay/options/config_file.h"
+#include "src/replay/options/save_place.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/record_state.h"
 #include "src/replay/referee/referee.h"
@@ -68,7 +70,8 @@ class ImportedPrinter : public Printer {
     return !foreign && !rate_;
   }
 
-  void finish(const RecordedRun& record, bool json) const {
+  /// `steps`: that could be taken.
+  void finish(const RecordedRun& record, size_t steps, bool json) const {
     const std::string incomplete = incomplete_text(record);
     if (json) {
       std::cout << summary_json(summary_, record.path(), record.steps().size(), incomplete)
@@ -78,7 +81,7 @@ class ImportedPrinter : public Printer {
     std::cout << incomplete_line(record, record.path());
     std::cout << wrapped(taken_text(), 80, 2) << '\n';
     std::cout << "not recorded: weights; so no step is called the same or another\n"
-              << summary_text(summary_, record.path(), record.steps().size());
+              << summary_text(summary_, record.path(), steps);
   }
 
  private:
@@ -124,6 +127,18 @@ void check_arguments(const TrainArguments& arguments, const RunOptions& options)
   }
 }
 
+/// Launch scripts are pasted: what changes nothing is named and not refused.
+void tell_options(const RunOptions& known, const RunOptions& options, const RecordGives& gives) {
+  constexpr ReplayKind kKind = ReplayKind::kImportedTraining;
+  RunOptions base = known;  // nothing is recorded of these three
+  base.model = options.model, base.ref_load = options.ref_load, base.save = options.save;
+  for (const std::string& line : override_lines(base, options, kKind, gives)) {
+    std::cerr << "overridden: " << line << '\n';
+  }
+  const std::string unused = without_effect(known, options, kKind, gives);
+  if (!unused.empty()) std::cerr << "rlreplay: no effect on a replay: " << unused << '\n';
+}
+
 }  // namespace
 
 int train_imported(const TrainArguments& arguments, const RecordedRun& record,
@@ -135,29 +150,29 @@ int train_imported(const TrainArguments& arguments, const RecordedRun& record,
     return 0;
   }
   check_arguments(arguments, options);
+  check_save(options, arguments.force);
+  if (!options.save.empty()) ignore_broken_pipes();
   if (options.advantage_estimator == "ppo") {
     std::cerr << "without a value head the policy alone is trained: there is no value loss\n";
   }
-  const std::string unused = without_effect(known, options, ReplayKind::kImportedTraining);
-  if (!unused.empty()) std::cerr << "rlreplay: no effect on a replay: " << unused << '\n';
-  // What a rate that decays counts on.
-  if (!options.num_rollout && !options.steps && !record.steps().empty()) {
-    options.steps = static_cast<int64_t>(record.steps().size());
-  }
+  const ImportedSteps steps = imported_steps(record, options);
   ReplayPlan plan;
-  plan.steps = parse_steps(arguments.steps, record.steps());
+  plan.steps = parse_steps(arguments.steps, steps.ids);
+  check_steps(plan.steps, steps.ids.size(), record.path());
+  tell_options(known, options, gives_of(steps, plan));
+  // What a rate that decays counts on.
+  if (!options.num_rollout && !options.steps) options.steps = std::ssize(steps.ids);
   Machine machine(options);
   const auto model = find_model(options.model, static_cast<uint64_t>(options.seed));
-  const Workload workload = imported_workload(record, options, plan);
-  Trainer trainer(machine.runtime(), options, *model, workload);
+  Trainer trainer(machine.runtime(), options, *model, steps.workload);
   if (plan.steps.first > 0) {
     std::cerr << "rlreplay: the dump holds no weights: those of --model are taken as before the "
                  "first step of --steps "
               << arguments.steps << '\n';
   }
   ImportedPrinter printer(arguments.json, options, trainer, machine.pool());
-  replay_imported(record, options, plan, workload, trainer, printer);
-  printer.finish(record, arguments.json);
+  replay_imported(record, options, plan, steps, trainer, printer);
+  printer.finish(record, steps.ids.size(), arguments.json);
   const bool possible = printer.warn();
   if (!options.save.empty()) {
     model->save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);

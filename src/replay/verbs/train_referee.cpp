@@ -21,7 +21,7 @@ namespace {
 
 RefereeSelection selection_of(const TrainArguments& arguments, const RecordedRun& record) {
   RefereeSelection out;
-  out.steps = parse_steps(arguments.steps, record.steps());
+  out.steps = parse_steps(arguments.steps, steps_of_rollouts(record));
   const auto set = [](const std::vector<uint64_t>& ids) {
     return std::set<uint64_t>(ids.begin(), ids.end());
   };
