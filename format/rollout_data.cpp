@@ -19,6 +19,7 @@ void visit(Data& data, Visitor& visitor) {
   visitor("log_probs", data.log_probs, Axis::kToken);
   visitor("nucleus", data.nucleus, Axis::kToken);
   visitor("loss_mask", data.loss_mask, Axis::kToken);
+  visitor("removed", data.removed, Axis::kSample);
   visitor("rewards", data.rewards, Axis::kSample);
   visitor("finish", data.finish, Axis::kSample);
   visitor("prompt_text", data.prompt_text, Axis::kSample);
@@ -45,10 +46,9 @@ const char* contradiction(const RolloutData& data) {
     const uint64_t length = data.offsets[s + 1] - data.offsets[s];
     if ((*data.prompt_length)[s] > length) return "a prompt is longer than its sample";
   }
-  if (data.loss_mask) {
-    const auto& mask = data.loss_mask->values;
-    if (std::any_of(mask.begin(), mask.end(), [](uint8_t m) { return m > 1; })) {
-      return "the loss mask holds values other than 0 and 1";
+  for (const auto* mask : {&data.loss_mask, &data.removed}) {
+    if (*mask && std::ranges::any_of((*mask)->values, [](uint8_t m) { return m > 1; })) {
+      return "the loss mask, or `removed`, holds values other than 0 and 1";
     }
   }
   if (data.nucleus && !agree(data.offsets, *data.nucleus)) {
@@ -127,6 +127,22 @@ std::vector<int32_t> read_tokens(GroupReader& reader) {
 }
 
 }  // namespace
+
+std::string_view to_string(Finish finish) {
+  switch (finish) {
+    case Finish::kStop:
+      return "stop";
+    case Finish::kLength:
+      return "length";
+    case Finish::kAborted:
+      return "aborted";
+    case Finish::kFailed:
+      return "failed";
+    case Finish::kUnknown:
+      break;
+  }
+  return "unknown";
+}
 
 std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data,
                                  const std::string& group) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "format/dataset.h"
@@ -13,6 +14,9 @@ namespace rlreplay::format {
 
 /// How a response ended; the values are those of SPEC.md.
 enum class Finish : uint8_t { kStop = 0, kLength = 1, kAborted = 2, kFailed = 3, kUnknown = 255 };
+
+/// "stop"; "unknown" for a code that has no name.
+std::string_view to_string(Finish finish);
 
 /// The versions of the weights that wrote a response, in their order.
 struct Versions {
@@ -42,6 +46,7 @@ struct RolloutData {
   std::optional<TokenFloats> log_probs;                // the sampler's; +0 for the prompt
   std::optional<TokenSets> nucleus;                    // what top-p left of the vocabulary
   std::optional<Column<uint8_t>> loss_mask;            // [T]; 0 for the prompt
+  std::optional<Column<uint8_t>> removed;              // [S]: 1 counts as a mask of zeros
   std::optional<Column<double>> rewards;               // [S], as the reward function gave them
   std::optional<NamedColumns> reward_components;       // [S, K]
   std::optional<std::vector<Finish>> finish;           // [S]

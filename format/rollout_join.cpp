@@ -46,6 +46,7 @@ class Join {
       out_.offsets.push_back(out_.tokens.size());
     }
     for (auto field : {&RolloutData::group_id, &RolloutData::trajectory_id}) numbers(field);
+    numbers(&RolloutData::removed);
     numbers(&RolloutData::rewards);
     for (auto field :
          {&RolloutData::prompt_text, &RolloutData::response_text, &RolloutData::label_text}) {

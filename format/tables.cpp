@@ -17,6 +17,7 @@ constexpr KnownDataset kTable[] = {
     {"rollout", "nucleus_size", "u32", "T"},
     {"rollout", "nucleus", "i32", "N", Values::kTokens},
     {"rollout", "loss_mask", "u8", "T", Values::kMask},
+    {"rollout", "removed", "u8", "S", Values::kMask},
     {"rollout", "rewards", "f64", "S"},
     {"rollout", "reward_components", "f64", "S K", Values::kNamed},
     {"rollout", "finish", "u8", "S", Values::kFinish},

@@ -169,7 +169,7 @@ class Dump(collections.abc.Mapping):
 
 
 PER_SAMPLE = dict.fromkeys(["sample_id", "group_id", "prompt_length", "rewards",
-                            "reward_components", "finish", "micro_batch"], True)
+                            "reward_components", "finish", "removed", "micro_batch"], True)
 
 
 def main():

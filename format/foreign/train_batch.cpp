@@ -5,6 +5,7 @@
 #include <bit>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "format/foreign/context_slices.h"
 #include "format/foreign/train_shard.h"
@@ -96,6 +97,14 @@ bool all_fit(const Group& group, int64_t cp_size, const std::vector<int64_t>& ra
   return true;
 }
 
+std::string ranks_text(const std::vector<const TrainShard*>& shards) {
+  std::string out = shards.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < shards.size(); ++i) {
+    out += (i == 0 ? "" : ", ") + std::to_string(shards[i]->rank());
+  }
+  return out;
+}
+
 /// Finds how the responses of a group are cut.
 void find_cut(Group& group) {
   const TrainShard& first = *group.shards[0];
@@ -132,10 +141,38 @@ void find_cut(Group& group) {
     }
   }
   if (found) return;
-  throw Error(
-      ErrorCode::kIncomplete,
-      "the slices of the responses do not add up over these files: a rank's file is missing",
-      first.path());
+  throw Error(ErrorCode::kIncomplete,
+              "the slices of the responses do not add up over the files of " +
+                  ranks_text(group.shards) + ": another rank's file is missing",
+              first.path());
+}
+
+size_t cells_of(const TrainShard& shard) {
+  size_t out = 0;
+  for (size_t row = 0; row < shard.indices().size(); ++row) {
+    for (const std::string_view column : kColumns) out += shard.cell(row, column) ? 1 : 0;
+  }
+  return out;
+}
+
+/// Where copies contradict each other the first one is the step's: the loss is computed on the last
+/// stage of a pipeline, which alone holds what it is computed from, and there tensor rank 0 is the
+/// one that Miles writes.
+void put_last_stage_first(Group& group) {
+  std::vector<std::pair<size_t, size_t>> order;  // cells that it lacks, place by rank
+  size_t most = 0;
+  for (const TrainShard* shard : group.shards) most = std::max(most, cells_of(*shard));
+  for (size_t i = 0; i < group.shards.size(); ++i) {
+    order.emplace_back(most - cells_of(*group.shards[i]), i);
+  }
+  std::ranges::sort(order);
+  Group sorted;
+  sorted.cp_size = group.cp_size;
+  for (const auto& [lacks, i] : order) {
+    sorted.shards.push_back(group.shards[i]);
+    sorted.cp_rank.push_back(group.cp_rank[i]);
+  }
+  group = std::move(sorted);
 }
 
 std::vector<Group> make_groups(const std::vector<TrainShard>& shards) {
@@ -154,6 +191,7 @@ std::vector<Group> make_groups(const std::vector<TrainShard>& shards) {
                   "the file of context-parallel rank " + std::to_string(rank) + " is missing",
                   group.shards[0]->path());
     }
+    put_last_stage_first(group);
     groups.push_back(std::move(group));
   }
   return groups;
@@ -178,6 +216,7 @@ class Assembler {
       for (size_t i = 0; i < raw->size(); ++i) batch_.raw_reward.push_back(raw->real(i));
     }
     describe(groups);
+    check_copies(groups);
     return std::move(batch_);
   }
 
@@ -186,6 +225,35 @@ class Assembler {
     batch_.shards = static_cast<int64_t>(groups.size());
     batch_.cp_size = groups[0].cp_size;
     batch_.replicas = static_cast<int64_t>(groups[0].shards.size()) / batch_.cp_size;
+  }
+
+  /// Every sample is held by as many ranks as the others: where one has fewer, a file is missing.
+  void check_copies(const std::vector<Group>& groups) {
+    const Group* most = &groups[0];
+    for (const Group& group : groups) {
+      if (group.shards.size() > most->shards.size()) most = &group;
+    }
+    for (const Group& group : groups) {
+      if (group.rows() == 0 || group.shards.size() == most->shards.size()) continue;
+      where_ = group.shards[0]->path();
+      report("replica-missing", "the samples of " + ranks_text(group.shards) +
+                                    " have fewer copies than those of " + ranks_text(most->shards) +
+                                    ": the file of another rank is "
+                                    "missing" +
+                                    gap_text(groups));
+    }
+  }
+
+  /// The first number that no rank below the last one has.
+  static std::string gap_text(const std::vector<Group>& groups) {
+    std::set<int64_t> there;
+    for (const Group& group : groups) {
+      for (const TrainShard* shard : group.shards) there.insert(shard->rank());
+    }
+    for (int64_t rank = 0; rank < *there.rbegin(); ++rank) {
+      if (!there.contains(rank)) return ", that of rank " + std::to_string(rank);
+    }
+    return "";
   }
 
   void add_samples(const std::vector<Group>& groups) {
@@ -206,6 +274,11 @@ class Assembler {
 
   void report(const char* code, const std::string& message) {
     batch_.findings.push_back({code, message, where_});
+  }
+
+  /// Of one file.
+  void report(const char* code, const std::string& message, const TrainShard& shard) {
+    batch_.findings.push_back({code, message, shard.path() + ": " + where_});
   }
 
   [[noreturn]] void corrupt(const std::string& message) const {
@@ -241,9 +314,10 @@ class Assembler {
         equal = same(kept->real(i), other->real(i));
       }
       if (equal) continue;
-      report("replica-mismatch", std::string(name) + " of rank " + std::to_string(shard->rank()) +
-                                     " differs from that of rank " +
-                                     std::to_string(group.shards[0]->rank()));
+      report("replica-mismatch",
+             std::string(name) + " of rank " + std::to_string(shard->rank()) +
+                 " differs from that of rank " + std::to_string(group.shards[0]->rank()),
+             *shard);
     }
     return kept;
   }
@@ -289,15 +363,17 @@ class Assembler {
       const auto [head, tail] = slices(shard, row, group.cp_size, group.cp_rank[i]);
       if (cell->size() != static_cast<size_t>(head.size() + tail.size())) {
         if (!shard.is_whole()) corrupt(column.name() + " does not have the length of its slice");
-        report("partial-column", column.name() + " holds only a slice of the response");
+        report("partial-column", column.name() + " holds only a slice of the response", shard);
         return column.add_row({});
       }
       const TrainShard*& known = owner[static_cast<size_t>(group.cp_rank[i])];
       const bool equal = place(*cell, head, tail, known != nullptr, values);
       if (known == nullptr) known = &shard;
       if (equal) continue;
-      report("replica-mismatch", column.name() + " of rank " + std::to_string(shard.rank()) +
-                                     " differs from that of rank " + std::to_string(known->rank()));
+      report("replica-mismatch",
+             column.name() + " of rank " + std::to_string(shard.rank()) +
+                 " differs from that of rank " + std::to_string(known->rank()),
+             shard);
     }
     const auto missing = std::count(owner.begin(), owner.end(), nullptr);
     if (missing == group.cp_size) return column.add_row({});

@@ -30,7 +30,8 @@ struct TrainBatch {
   int64_t cp_size = 1;   // of context parallelism
   int64_t replicas = 1;  // files that hold the same samples and slices (tensor, pipeline)
 
-  /// What was found and settled: replica-mismatch, partial-column, padding-removed.
+  /// What was found and settled: replica-mismatch, replica-missing, partial-column,
+  /// padding-removed.
   std::vector<Problem> findings;
 
   size_t size() const { return sample_index.size(); }
@@ -38,7 +39,8 @@ struct TrainBatch {
 };
 
 /// Puts the train dumps of one rollout together, whatever framework and layout wrote them. Slices
-/// of context parallelism are joined, replicas compared and dropped. Where the files do not say how
+/// of context parallelism are joined, replicas compared and dropped: of copies that differ that of
+/// a pipeline's last stage is taken, of its ranks the lowest. Where the files do not say how
 /// a response was cut, the lengths decide.
 /// Errors: kIncomplete where a rank's file is missing, kCorrupt where the pieces do not fit,
 /// kUnsupported where a file is no train dump.

@@ -73,4 +73,19 @@ std::string one_line(const std::string& text, size_t width) {
   return out;
 }
 
+std::pair<std::string, std::string> parting_lines(const std::string& a, const std::string& b,
+                                                  size_t width) {
+  constexpr size_t kBefore = 16;  // bytes that both have, shown before they part
+  const auto parted = static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  if (one_line(a.substr(0, parted), SIZE_MAX).size() + kBefore / 2 <= width) {
+    return {one_line(a, width), one_line(b, width)};
+  }
+  size_t begin = parted - std::min(parted, kBefore);
+  while (begin > 0 && (static_cast<uint8_t>(a[begin]) & 0xC0) == 0x80) --begin;
+  const auto cut = [&](const std::string& text) {
+    return "..." + one_line(text.substr(begin), width - 3);
+  };
+  return {cut(a), cut(b)};
+}
+
 }  // namespace rlreplay

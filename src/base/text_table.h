@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rlreplay {
@@ -26,5 +27,10 @@ std::string short_number(double value);
 
 /// Text for one line of a terminal: control characters escaped, at most `width` bytes of UTF-8.
 std::string one_line(const std::string& text, size_t width);
+
+/// The same of two texts that differ: where they begin alike beyond what would be shown, from
+/// shortly before they part on, behind "...".
+std::pair<std::string, std::string> parting_lines(const std::string& a, const std::string& b,
+                                                  size_t width);
 
 }  // namespace rlreplay

@@ -269,5 +269,169 @@ class Verify(Case):
                                            "old_log_probs of sample 1 is nan at token 1"))
 
 
+class Told(Case):
+    """What a framework's files say beside samples and columns, and against each other."""
+
+    def folder_of(self, name, ranks=(), samples=None):
+        """`ranks`: number, samples and what its rollout_data has beside or instead."""
+        for rank, of, more in ranks:
+            content = rank_file(rank, of)
+            content["rollout_data"].update(more)
+            for key in [key for key, value in more.items() if value is None]:
+                del content["rollout_data"][key]
+            save(self.folder / name / f"train_data/0_{rank}.pt", content)
+        if samples is not None:
+            rows = [{"index": i, "group_index": 0, "tokens": [1, 2, 3, 4], "response_length": 2,
+                     "rollout_log_probs": [-1.0, -0.5], "reward": float(i % 2),
+                     "loss_mask": [1, 1], "status": "completed", "remove_sample": False, **row}
+                    for i, row in enumerate(samples)]
+            save(self.folder / name / "rollout_data/0.pt", {"rollout_id": 0, "samples": rows})
+        return self.folder / name
+
+    def imported(self, path):
+        result = self.run_program("import", path, "-o", f"{path}.imported")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return pathlib.Path(f"{path}.imported")
+
+    def codes(self, path, code):
+        found, = self.lines("verify", "--deep", path, code=code)
+        return {problem["code"] for problem in found["problems"]}
+
+    def different(self, a, b, *flags, code=1):
+        """What differs, by field, and all that was said."""
+        found, = self.lines("diff", a, b, *flags, code=code)
+        fields = {f["field"]: (f["different"], f["missing"]) for f in found["fields"]
+                  if not f["equal"]}
+        return fields, found
+
+    def test_a_sample_taken_out_of_training(self):
+        """slime and Miles set its mask to zeros when they make training data."""
+        whole = self.folder_of("removed no", samples=[{}] * 4)
+        out = self.folder_of("removed", samples=[{}, {"remove_sample": True}, {}, {}])
+        zeros = self.folder_of("zeros", samples=[{}, {"loss_mask": [0, 0]}, {}, {}])
+        none = self.folder_of("none", samples=[{"loss_mask": None},
+                                               {"loss_mask": None, "remove_sample": True}, {}, {}])
+        fields, found = self.different(whole, out)
+        self.assertEqual(fields, {"rollout/removed": (1, 0)})
+        self.assertEqual([found["first"][k] for k in ("sample", "a", "b")], [1, "0", "1"])
+        self.assertIn("its mask counts as zeros", self.run_program("show", out, "--sample", "1").stdout)
+
+        def loss(path):
+            # 1: the recorded log-probabilities are not the demo's.
+            step, = self.lines("train", path, "--model", "demo", "--lr", "5e-4", code=1)
+            return step["loss"]
+        self.assertEqual(loss(out), loss(zeros))
+        self.assertEqual(loss(none), loss(zeros))
+        self.assertNotEqual(loss(out), loss(whole))
+        trained = self.folder_of("trained", [(0, dict.fromkeys(range(4), -0.5), {})],
+                                 [{}, {"remove_sample": True}, {}, {}])
+        self.assertEqual(self.codes(self.imported(trained), 1), {"removed-mismatch"})
+        lines = self.folder / "removed.jsonl"
+        self.run_program("export", self.imported(out), "--to", "jsonl", "-o", lines)
+        self.assertEqual(self.different(out, lines, code=0)[0], {})
+
+    def test_copies_that_contradict_each_other(self):
+        """The last stage of a pipeline computes the loss: its copy is the step's. What the other
+        one says is kept, and told of the imported dump too."""
+        of = {0: -0.5, 1: -1.0, 2: -0.25, 3: -2.0}
+        right, wrong = [[-1.0, -1.0]] * 4, [[-1.0, -1.0]] * 3 + [[-1.0, -9.0]]
+        first = {"log_probs": None, "rollout_log_probs": wrong}
+        dump = self.imported(self.folder_of("stages", [(0, of, first),
+                                                       (1, of, {"rollout_log_probs": right})]))
+        sound = self.imported(self.folder_of("sound", [(0, of, {**first, "rollout_log_probs": right}),
+                                                       (1, of, {"rollout_log_probs": right})]))
+        self.assertEqual(self.codes(sound, 0), set())
+        self.assertEqual(self.codes(dump, 1), {"replica-mismatch"})
+        found, = self.lines("verify", "--deep", dump, code=1)
+        self.assertIn("sample 3", json.dumps(found["problems"]))
+        self.assertIn("train_data/0_", json.dumps(found["problems"]))
+        self.assertIn("contradict", self.run_program("mismatch", dump).stdout)
+        fields, found = self.different(dump, sound, code=0)
+        self.assertTrue(found["identical"])
+        self.assertIn("kept file train_data/0_0.pt differs", " ".join(found["notes"]))
+
+    def test_a_missing_copy(self):
+        half, other = {0: -0.5, 2: -0.25}, {1: -1.0, 3: -2.0}
+        path = self.folder_of("gap", [(0, half, {}), (2, other, {}), (3, other, {})])
+        found, = self.lines("verify", path, code=3)
+        (problem,) = found["problems"]
+        self.assertEqual(problem["code"], "replica-missing")
+        self.assertTrue(problem["message"].endswith("that of rank 1"), problem["message"])
+        self.assertEqual(self.codes(self.imported(path), 1), {"replica-missing"})
+
+    def test_what_only_a_file_says(self):
+        of = {0: -0.5, 1: -1.0, 2: -0.25, 3: -2.0}
+        a = self.folder_of("kept a", [(0, of, {"truncated": [0, 0, 0, 0]})])
+        b = self.folder_of("kept b", [(0, of, {"truncated": [0, 0, 1, 0]})])
+        self.assertEqual(self.different(a, a, code=0)[1]["notes"], [])
+        _, found = self.different(a, b, code=0)
+        self.assertTrue(found["identical"])
+        self.assertEqual(found["notes"], ["kept file train_data/0_0.pt differs: what only the file "
+                                          "says is no part of the content"])
+        save(a / "replay/other.pt", {"a": 1})
+        (a / "train_data/note.json").write_text("{}")
+        found, = self.lines("verify", a)
+        self.assertEqual((found["files"], found["other_files"]), (2, 1))
+        said = self.run_program("import", a, "-o", self.folder / "named")
+        self.assertIn("train_data/note.json", said.stdout)
+
+    def test_sums_of_masks(self):
+        """They are compared by what they mean, and held against the masks."""
+        of = {0: -0.5, 1: -1.0, 2: -0.25, 3: -2.0}
+        a = self.folder_of("sums a", [(0, of, {"rollout_mask_sums": [2, 2, 2, 2]})])
+        b = self.folder_of("sums b", [(0, of, {"rollout_mask_sums": [2, 2, 2, 1]})])
+        fields, found = self.different(a, b)
+        self.assertEqual(fields, {"train/trajectory_tokens": (1, 0)})
+        self.assertEqual([found["first"][k] for k in ("sample", "a", "b")], [3, "2", "1"])
+        self.assertEqual(self.codes(a, 0), set())
+        self.assertEqual(self.codes(b, 1), {"mask-sum-mismatch"})
+        mask = self.folder_of("sums mask", [(0, of, {"rollout_mask_sums": [2, 2, 2, 2],
+                                                     "loss_masks": [[1, 1]] * 3 + [[1, 0]]})])
+        self.assertEqual(self.different(a, mask)[0], {"train/loss_mask": (1, 0)})
+        self.assertEqual(self.codes(mask, 1), {"mask-sum-mismatch"})
+
+    def lines_of(self, name, *rows):
+        path = self.folder / (name + ".jsonl")
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    def test_fields_are_judged_one_by_one(self):
+        """Of samples that several ranks hold a column is that of the rank which has it."""
+        row = {"schema": "rlreplay.train/1", "rollout_id": 0, "step_id": 0, "sample_id": 0,
+               "tokens": [1, 2, 3, 4], "prompt_length": 2, "loss_mask": [1, 1]}
+
+        def step(name, advantage, log_prob):
+            return self.lines_of(name, {**row, "rank": 0, "advantages": [advantage, 2.0]},
+                                 {**row, "rank": 1, "log_probs": [log_prob, -0.5]})
+        a, near, far = step("one", 1.0, -1.0), step("near", 1.0001, -3.0), step("far", 1.0, -3.0)
+        flags = "--tolerance", "advantages=1e-3"
+        self.assertFalse(self.different(a, near, *flags)[1]["within_tolerance"])
+        fields, found = self.different(a, far)
+        self.assertEqual(fields, {"train/log_probs": (1, 0)})
+        self.assertEqual([found["first"][k] for k in ("a", "b", "token")], ["-1", "-3", 2])
+
+    def test_samples_by_id(self):
+        row = {"schema": "rlreplay.sample/1", "rollout_id": 0, "prompt_length": 2,
+               "tokens": [1, 2, 3, 4], "finish": "stop", "response": "x" * 70 + "tail"}
+        rows = [{**row, "sample_id": i, "prompt_length": 1 + i % 3} for i in range(6)]
+        fields, _ = self.different(self.lines_of("all", *rows), self.lines_of("less", *rows[1:]))
+        self.assertEqual(fields, {"rollout/samples": (0, 1)})
+        for change, a, b in (({"finish": "length"}, "stop", "length"),
+                             ({"response": "x" * 70 + "end"}, "..." + "x" * 16 + "tail",
+                              "..." + "x" * 16 + "end")):
+            other = self.lines_of("other", *rows[:5], {**rows[5], **change})
+            text = self.run_program("diff", self.folder / "all.jsonl", other).stdout
+            self.assertIn(f"\n  A      {a}\n  B      {b}\n", text)
+
+    def test_another_order(self):
+        row = {"schema": "rlreplay.train/1", "rollout_id": 0, "step_id": 0, "rank": 0,
+               "tokens": [1, 2, 3], "prompt_length": 1, "loss_mask": [1, 1]}
+        rows = [{**row, "sample_id": i} for i in range(3)]
+        a, b = self.lines_of("order", *rows), self.lines_of("reversed", *rows[::-1])
+        found = self.different(a, b, code=0)[1]
+        self.assertEqual(found["notes"], ["the samples of step 0 of rollout 0 stand in another "
+                                          "order, which is no part of the content"])
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=1)

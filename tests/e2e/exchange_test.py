@@ -24,7 +24,7 @@ class JsonLines(support.Case):
         sample = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 0, "group_id": 0,
                   "trajectory_id": 4, "prompt_length": 1, "tokens": [1, 2, 3],
                   "log_probs": [self.NAN64, -2.0], "wide": ["log_probs"], "loss_mask": [1, 1],
-                  "nucleus": {"sizes": [1, 2], "ids": [2, 3, 4]}, "reward": self.NAN64,
+                  "removed": True, "nucleus": {"sizes": [1, 2], "ids": [2, 3, 4]}, "reward": self.NAN64,
                   "reward_components": {"a": self.NAN64, "b": 1.0}, "columns": ["b", "a"],
                   "finish": "stop", "versions": [3], "version_starts": [1], "prompt": "p",
                   "response": "r", "label": "l",

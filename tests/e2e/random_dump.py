@@ -5,7 +5,7 @@ from content import COLUMNS
 from dump_patch import STORED, Array, Patched
 
 FLOATS = (0.0, -0.0, 1.5, -0.1, 0.1, 1e-45, 1e300, float("nan"), float("inf"))
-LIMITS = {"loss_mask": 2, "prompt_length": 2, "finish": 4, "prompt_text": 127,
+LIMITS = {"loss_mask": 2, "prompt_length": 2, "finish": 4, "removed": 2, "prompt_text": 127,
           "response_text": 127, "label_text": 127}
 
 

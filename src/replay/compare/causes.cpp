@@ -146,10 +146,8 @@ std::string listed(const std::vector<Cause>& causes, size_t most) {
 }  // namespace
 
 std::string change(const std::string& a, const std::string& b) {
-  const auto shown = [](const std::string& text) {
-    return text.empty() ? "-" : one_line(text, kShown);
-  };
-  return shown(a) + " -> " + shown(b);
+  const auto [in_a, in_b] = parting_lines(a, b, kShown);
+  return (a.empty() ? "-" : in_a) + " -> " + (b.empty() ? "-" : in_b);
 }
 
 std::vector<Cause> run_causes(const format::DumpReader& a, const format::DumpReader& b) {

@@ -20,6 +20,7 @@
 #include "src/replay/compare/sample_table.h"
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/event_store.h"
+#include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -172,11 +173,12 @@ class Comparer {
     ++made_.groups;
     if (format::same_content(a, b)) {
       ++made_.groups_equal;
+      note_order(group, a, b);
       return;
     }
     const std::vector<UnitReader> left = open(a_, a), right = open(b_, b);
     const Fields in_a = fields(a_, left, group), in_b = fields(b_, right, group);
-    if (in_a == in_b) return;
+    if (in_a == in_b) return note_order(group, a, b);
     const uint64_t before = count(), unrecorded = missing_events();
     compare_group(group, left, right, in_a, in_b);
     const uint64_t lacking = missing_events() - unrecorded;
@@ -194,6 +196,27 @@ class Comparer {
     return out;
   }
 
+  /// The order of samples is no part of what a group says. Units that hold it alike are not read.
+  void note_order(const Group& group, const Units& a, const Units& b) {
+    if (options_.trust_hashes || group.kind == "weights" || a.size() != b.size()) return;
+    if (std::ranges::equal(a, b, {}, &UnitRecord::content, &UnitRecord::content)) return;
+    const auto ids = [&](const DumpReader& dump, const std::vector<UnitReader>& units) {
+      std::vector<std::vector<uint64_t>> out;
+      for (const UnitReader& unit : units) {
+        const format::GroupReader values(dump, unit, group.name);
+        const format::StoredDataset* dataset = values.find("sample_id");
+        if (dataset != nullptr) out.push_back(values.read<uint64_t>(*dataset));
+      }
+      return out;
+    };
+    auto in_a = ids(a_, open(a_, a)), in_b = ids(b_, open(b_, b));
+    if (in_a == in_b) return;
+    for (auto* lists : {&in_a, &in_b}) {
+      for (auto& list : *lists) std::ranges::sort(list);
+    }
+    if (in_a == in_b) made_.reordered.push_back(group.text());
+  }
+
   static Fields fields(const DumpReader& dump, const std::vector<UnitReader>& units,
                        const Group& group) {
     std::vector<format::GroupItems> items;
@@ -209,31 +232,74 @@ class Comparer {
     if (group.number) place_.rollout_id = group.number->rollout;
     if (group.number) place_.step_id = group.number->step;
     values_.at(place_);
-    const uint64_t before = count();
+    const uint64_t all_before = count();
+    const std::map<std::string, uint64_t> before = counts();
     if (group.kind == "rollout") compare_rollouts(group, a, b);
     if (group.kind == "train") compare_steps(group, a, b);
-    std::set<std::string> names;
-    for (const auto& [name, hash] : in_a) names.insert(name);
-    for (const auto& [name, hash] : in_b) names.insert(name);
     bool events = false;
-    for (const std::string& name : names) {
-      const auto x = in_a.find(name), y = in_b.find(name);
-      if (x != in_a.end() && y != in_b.end() && x->second == y->second) continue;
+    for (const std::string& name : differing(in_a, in_b)) {
       if (name.starts_with("events/")) {
         if (!std::exchange(events, true)) compare_events(group, a, b);
       } else if (!is_shown(group, name)) {
-        compare_dataset(group, name, a, b, x != in_a.end(), y != in_b.end());
+        compare_dataset(group, name, a, b, in_a.contains(name), in_b.contains(name));
       }
     }
-    if (count() != before) return;
     // What differs, where none of the forms above shows it.
-    for (const std::string& name : names) {
-      const auto x = in_a.find(name), y = in_b.find(name);
-      if (x != in_a.end() && y != in_b.end() && x->second == y->second) continue;
+    const std::map<std::string, uint64_t> after = counts();
+    const bool any = count() != all_before;
+    const bool lacks = is_counted(group, "samples", before, after);
+    for (const std::string& name : differing(in_a, in_b)) {
+      // Samples that one lacks, and what other fields imply, make hashes differ that need no line.
+      const bool by_others = lacks || name == "samples" || name == "removed" ||
+                             name == "trajectory_tokens" || name.starts_with("events/");
+      if (by_others ? any : is_counted(group, name, before, after)) continue;
+      values_.at(place_);
       FieldDifference& of = values_.field(group.kind + "/" + name, is_judged(group, name));
       ++of.compared;
       values_.differs(of, "stored otherwise", "stored otherwise");
     }
+  }
+
+  /// Names of the fields whose hashes differ, or that only one has.
+  static std::vector<std::string> differing(const Fields& a, const Fields& b) {
+    std::vector<std::string> out;
+    const auto other = [](const Fields& fields, const auto& field) {
+      const auto at = fields.find(field.first);
+      return at == fields.end() || at->second != field.second;
+    };
+    for (const auto& field : a) {
+      if (other(b, field)) out.push_back(field.first);
+    }
+    for (const auto& field : b) {
+      if (!a.contains(field.first)) out.push_back(field.first);
+    }
+    std::ranges::sort(out);
+    return out;
+  }
+
+  /// By field, what was counted of it.
+  std::map<std::string, uint64_t> counts() const {
+    std::map<std::string, uint64_t> out;
+    for (const FieldDifference& f : values_.fields) {
+      out[f.field] = f.different + f.missing + f.tolerated;
+    }
+    return out;
+  }
+
+  /// Whether a field of the content that differs was counted under a name that shows it.
+  static bool is_counted(const Group& group, const std::string& name,
+                         const std::map<std::string, uint64_t>& before,
+                         const std::map<std::string, uint64_t>& after) {
+    const std::string own = name.substr(0, name.find('/'));
+    const std::string whole = group.kind + "/" + name;
+    const std::string scalar = "step/" + name.substr(name.find('/') + 1);
+    const std::string shown[] = {
+        whole, own == "scalars" && group.kind == "train" ? scalar : group.kind + "/" + own,
+        whole == "rollout/tokens" ? "rollout/prompt" : whole};
+    return std::ranges::any_of(shown, [&](const std::string& field) {
+      const auto was = before.find(field), is = after.find(field);
+      return is != after.end() && is->second != (was == before.end() ? 0 : was->second);
+    });
   }
 
   uint64_t count() const {
@@ -260,8 +326,7 @@ class Comparer {
     if (group.kind == "weights") return false;
     if (name == "samples") return true;
     if (name.starts_with("scalars/")) return group.kind == "train";
-    return format::find_known(group.kind, name) != nullptr && name != "prompt_length" &&
-           name != "version_starts";
+    return format::find_known(group.kind, name) != nullptr;
   }
 
   void compare_rollouts(const Group& group, const std::vector<UnitReader>& a,
@@ -301,7 +366,8 @@ class Comparer {
   ValueDifference place_of(uint64_t sample) const {
     ValueDifference out = place_;
     out.sample = sample;
-    if (const auto at = ranks_.find(sample); at != ranks_.end()) out.rank = at->second;
+    const auto at = ranks_.find(sample);
+    if (at != ranks_.end() && !assembled_) out.rank = at->second;
     return out;
   }
 
@@ -319,12 +385,24 @@ class Comparer {
       for (const auto& [id, row_a] : a.rows()) {
         const auto row_b = b.rows().find(id);
         if (row_b == b.rows().end()) continue;
-        const auto x = a.fields()[f].values(row_a), y = b.fields()[f].values(row_b->second);
+        auto x = a.fields()[f].values(row_a), y = b.fields()[f].values(row_b->second);
         if (!x && !y) continue;
+        if (!x && a.fields()[f].implied) x = a.fields()[f].implied(row_a);
+        if (!y && b.fields()[f].implied) y = b.fields()[f].implied(row_b->second);
         values_.at(place_of(id));
-        values_.compare(values_.field(a.fields()[f].name), x, y);
+        const std::string& name = a.fields()[f].name;
+        if (name == "rollout/finish") x = named(x), y = named(y);
+        values_.compare(values_.field(name), x, y);
       }
     }
+    values_.at(place_);
+  }
+
+  /// Codes by their names.
+  static std::optional<FieldValues> named(const std::optional<FieldValues>& finish) {
+    const auto* code = finish ? std::get_if<std::span<const uint8_t>>(&finish->values) : nullptr;
+    if (code == nullptr || code->empty()) return finish;
+    return FieldValues{format::to_string(static_cast<format::Finish>(code->front())), std::nullopt};
   }
 
   /// What each rank says of a scalar.
@@ -490,11 +568,18 @@ class Comparer {
     }
   }
 
+  static bool is_assembled(const DumpReader& dump) {
+    const auto vendor = imported_from(dump.meta(), "meta");
+    return vendor && *vendor != "jsonl";
+  }
+
   const DumpReader& a_;
   const DumpReader& b_;
   const DiffOptions& options_;
   FieldComparison values_;
   DataDifference made_;
+  // Of a framework's files: their ranks were put together, and none of them is this dump's.
+  bool assembled_ = is_assembled(a_) || is_assembled(b_);
   std::set<const UnitRecord*> opened_;
   std::set<std::string> scalars_;      // names that were met
   std::map<uint64_t, int64_t> ranks_;  // of the step's samples

@@ -47,6 +47,8 @@ struct DataDifference {
   std::string first_field;
   /// Rollouts, steps and states that only one dump has: "rollout 3 is only in A".
   std::vector<std::string> only;
+  /// Of those that are equal, the ones whose samples stand in another order: "step 0 of rollout 3".
+  std::vector<std::string> reordered;
   uint64_t groups = 0;        // in both
   uint64_t groups_equal = 0;  // of these, stored with equal hashes: not decoded
   uint64_t bytes_read = 0;    // stored bytes of the units that were decoded

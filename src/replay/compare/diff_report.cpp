@@ -104,13 +104,14 @@ std::string first_text(const DataDifference& data) {
   if (!data.first) return {};
   const ValueDifference& at = *data.first;
   const bool unrecorded = is_unrecorded(data.first_field, at);
+  const auto [in_a, in_b] = parting_lines(at.a, at.b, 64);
   const auto value = [&](const std::string& text) {
-    if (!text.empty()) return one_line(text, 64);
+    if (!text.empty()) return text;
     return std::string(unrecorded ? "not recorded: captured with a coarser --record" : "(nothing)");
   };
   std::string out = "first    " + data.first_field +
                     (at.tensor.empty() ? "" : " " + one_line(at.tensor, 48)) + " at\n         " +
-                    place_text(at) + "\n  A      " + value(at.a) + "\n  B      " + value(at.b) +
+                    place_text(at) + "\n  A      " + value(in_a) + "\n  B      " + value(in_b) +
                     "\n";
   const std::string distance = distance_text(at);
   return distance.empty() ? out : out + "         " + distance + "\n";
@@ -249,6 +250,7 @@ std::string diff_json(const DumpsDifference& compared, const std::string& comman
       .integer("bytes_read", static_cast<int64_t>(difference.bytes_read));
   compared.content ? out.text("content_a", compared.content->first.hex()) : out.null("content_a");
   compared.content ? out.text("content_b", compared.content->second.hex()) : out.null("content_b");
+  out.json("notes", array_json(compared.notes, quoted));
   return out.text("reproduce", command).str();
 }
 

@@ -1,11 +1,15 @@
 #include "src/replay/compare/dumps_difference.h"
 
 #include <algorithm>
+#include <map>
 
 #include "format/dump_content.h"
 #include "format/rule.h"
+#include "format/unit.h"
 #include "src/replay/compare/dump_causes.h"
 #include "src/replay/record/content_root.h"
+#include "src/replay/record/import_findings.h"
+#include "src/replay/record/imported_samples.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -44,11 +48,66 @@ void add_notes(const std::string& name, const format::DumpReader& dump,
   } else if (!dump.complete()) {
     notes.push_back(name + " was closed after its writer had died");
   }
-  const bool extensions = std::ranges::any_of(
-      dump.units(), [](const auto& unit) { return unit.path.starts_with("x-"); });
-  if (extensions) {
-    notes.push_back("what " + name + " keeps of foreign files in x- units was not compared");
+}
+
+/// What both keep of foreign files beside samples and columns, by path.
+using KeptFiles = std::map<std::string, Hash>;
+
+KeptFiles kept_files(const format::DumpReader& dump) {
+  KeptFiles out;
+  for (const format::UnitRecord& unit : dump.units()) {
+    if (unit.path.starts_with("x-")) out.emplace(unit.path, unit.content);
   }
+  return out;
+}
+
+/// The foreign file that a unit keeps: "train_data/0_1.pt" of "x-slime/train_data/0_1.h5".
+std::string kept_name(const std::string& path) {
+  if (path == kFindingsUnit) return "what the import found to contradict itself";
+  if (format::kind_of(path) == kInputsKind)
+    return "which samples have images or sound (" + path + ")";
+  const size_t begin = path.find('/') + 1;
+  return "kept file " + path.substr(begin, path.size() - begin - 3) + ".pt";
+}
+
+/// Kept files are no part of the content: a difference in them is said beside the verdict.
+void add_kept(const format::DumpReader& a, const format::DumpReader& b,
+              std::vector<std::string>& notes) {
+  constexpr size_t kMostNamed = 6;
+  const KeptFiles in_a = kept_files(a), in_b = kept_files(b);
+  if (in_a.empty() != in_b.empty()) {
+    const std::string name = in_a.empty() ? "B" : "A";
+    notes.push_back("what " + name + " keeps of foreign files in x- units was not compared: the " +
+                    "other keeps none");
+    return;
+  }
+  std::vector<std::string> found;
+  for (const auto& [path, content] : in_a) {
+    const auto other = in_b.find(path);
+    if (other == in_b.end()) found.push_back(kept_name(path) + " is only in A");
+    if (other != in_b.end() && other->second != content) {
+      found.push_back(kept_name(path) + " differs");
+    }
+  }
+  for (const auto& [path, content] : in_b) {
+    if (!in_a.contains(path)) found.push_back(kept_name(path) + " is only in B");
+  }
+  for (size_t i = 0; i < std::min(found.size(), kMostNamed); ++i) {
+    notes.push_back(found[i] + ": what only the file says is no part of the content");
+  }
+  if (found.size() > kMostNamed) {
+    notes.push_back("and " + std::to_string(found.size() - kMostNamed) + " more kept files");
+  }
+}
+
+void add_order(const DataDifference& data, std::vector<std::string>& notes) {
+  if (data.reordered.empty()) return;
+  std::string where = data.reordered.front();
+  if (data.reordered.size() > 1) {
+    where += " and " + std::to_string(data.reordered.size() - 1) + " more";
+  }
+  notes.push_back("the samples of " + where +
+                  " stand in another order, which is no part of the content");
 }
 
 /// Why, and where in the run: events of the first step that differs, with the element where it can
@@ -87,6 +146,8 @@ DumpsDifference compare_dumps(const RecordedRun& a, const RecordedRun& b,
   add_content(a, b, difference);
   add_notes("A", a.dump(), difference.notes);
   add_notes("B", b.dump(), difference.notes);
+  add_kept(a.dump(), b.dump(), difference.notes);
+  add_order(difference.data, difference.notes);
   if (difference.within) {
     difference.notes.push_back(
         "with a tolerance, columns and scalars decide; options, events and states do not");

@@ -33,12 +33,15 @@ class SampleTable {
   struct Field {
     std::string name;
     std::function<std::optional<FieldValues>(size_t row)> values;
+    /// What stands for values that were not recorded, where the other fields say it; else empty.
+    std::function<std::optional<FieldValues>(size_t row)> implied;
   };
 
   static SampleTable of(const format::RolloutData& data);
   /// All units of a rollout together.
   static SampleTable of(std::span<const format::RolloutData> parts);
-  /// All ranks of a step together; the first one's where several hold a sample.
+  /// All ranks of a step together: of a sample that several hold, each field is that of the first
+  /// which has it.
   static SampleTable of(std::span<const format::TrainData> ranks);
 
   /// Row by id.
@@ -48,9 +51,13 @@ class SampleTable {
  private:
   template <class Data>
   struct Place;
-  /// The first part's where several hold a sample.
+  /// The places of each sample.
   template <class Data>
-  std::shared_ptr<std::vector<Place<Data>>> add_rows(std::span<const Data> parts);
+  using Rows = std::vector<std::vector<Place<Data>>>;
+  template <class Data>
+  std::shared_ptr<const Rows<Data>> add_rows(std::span<const Data> parts);
+  template <class Data, class Take>
+  static auto first_of(std::shared_ptr<const Rows<Data>> samples, Take take);
 
   std::map<uint64_t, size_t> rows_;
   std::vector<Field> fields_;

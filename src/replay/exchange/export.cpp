@@ -12,6 +12,7 @@
 #include "src/base/temporary_folder.h"
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/record/event_store.h"
+#include "src/replay/record/import_findings.h"
 #include "src/replay/record/imported_samples.h"
 
 namespace rlreplay::replay {
@@ -169,7 +170,7 @@ void note_left_out(const DumpReader& dump, const ExportOptions& options,
   for (const UnitRecord& unit : dump.units()) {
     const std::string_view kind = format::kind_of(unit.path);
     if (kind == "weights") states += unit.groups.size();
-    const bool file = kind.starts_with("x-") && kind != kInputsKind;
+    const bool file = kind.starts_with("x-") && kind != kInputsKind && kind != kFindingsKind;
     if (file && kind.substr(2) != options.to) ++kept;
   }
   if (states > 0) {

@@ -22,6 +22,7 @@
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/launch/provenance.h"
 #include "src/replay/record/content_root.h"
+#include "src/replay/record/import_findings.h"
 #include "src/replay/record/imported_samples.h"
 
 namespace rlreplay::replay {
@@ -116,6 +117,9 @@ class Importer {
     for (auto& [id, reads] : single_ranks_) add_train(reads);
     note_policy_loss();
     write_inputs();
+    if (!contradictions_.empty()) {
+      writer().append(kFindingsUnit, findings_datasets(contradictions_));
+    }
     return finish(writer());
   }
 
@@ -129,12 +133,16 @@ class Importer {
 
   /// Trajectories, dashboards, tokenizers: an import that dropped them silently would be believed.
   void note_others() {
+    constexpr size_t kMostNamed = 8;
     std::string names;
+    size_t left = 0;
     for (const auto& [name, count] : other_files(options_.paths, ".pt")) {
+      if (++left > kMostNamed) continue;
       names += (names.empty() ? "" : ", ") + name;
       if (count > 1) names += " (" + std::to_string(count) + " files)";
     }
     if (names.empty()) return;
+    if (left > kMostNamed) names += " and " + std::to_string(left - kMostNamed) + " more";
     report_.findings.push_back(
         {"not-imported",
          "only .pt files are read; these stay behind, and an export will not "
@@ -269,7 +277,26 @@ class Importer {
   void note(const std::string& path, const std::vector<foreign::Problem>& problems) {
     for (const foreign::Problem& problem : problems) {
       if (problem.code == "not-a-dump") continue;  // its layout says so
-      report_.findings.push_back({problem.code, problem.message, path + ": " + problem.where});
+      const bool named = problem.where.find(path) != problem.where.npos;
+      report_.findings.push_back(
+          {problem.code, problem.message, named ? problem.where : path + ": " + problem.where});
+    }
+  }
+
+  /// Findings of the files of a rollout's ranks. Those that contradict themselves are kept in the
+  /// dump, where files have their names in the run.
+  void note(const std::deque<Read>& reads, const std::vector<foreign::Problem>& problems) {
+    for (const foreign::Problem& problem : problems) {
+      const auto of = std::ranges::find_if(reads, [&](const Read& read) {
+        const std::string& path = read.source.path;
+        return problem.where == path || problem.where.starts_with(path + ": ");
+      });
+      const Read& read = of == reads.end() ? reads.front() : *of;
+      note(read.source.path, {problem});
+      if (!is_contradiction(problem)) continue;
+      foreign::Problem kept = problem;
+      if (of != reads.end()) kept.where.replace(0, read.source.path.size(), read.source.name);
+      contradictions_.push_back(std::move(kept));
     }
   }
 
@@ -345,7 +372,7 @@ class Importer {
     for (const Read& read : reads) files.push_back(&read.file);
     check_whole(reads.front().source.path, files);
     ImportedTrain made = within(reads.front().source.path, [&] { return import_train(files); });
-    note(reads.front().source.path, made.findings);
+    note(reads, made.findings);
     with_inputs_[made.rollout_id].merge(made.with_inputs);
     for (const auto& [step, data] : made.steps) {
       const std::string group = std::to_string(made.rollout_id) + "-" + std::to_string(step);
@@ -370,6 +397,7 @@ class Importer {
   std::map<int64_t, std::deque<Read>> single_ranks_;
   std::map<int64_t, std::set<uint64_t>> with_inputs_;  // by rollout
   PolicyLossRows policy_loss_;
+  std::vector<foreign::Problem> contradictions_;
   ImportReport report_;
   Provenance provenance_;
 };

@@ -98,6 +98,7 @@ class Importer {
     data.group_id.emplace();
     data.rewards.emplace();
     data.finish.emplace();
+    data.removed.emplace();
     Presence groups;
     Presence rewards;
     bool status = false;
@@ -108,11 +109,19 @@ class Importer {
       rewards.push_back(batch_.reward[i] ? 1 : 0);
       data.rewards->values.push_back(batch_.reward[i].value_or(0));
       data.finish->push_back(finish_of(batch_.status[i]));
+      data.removed->values.push_back(is_removed(i) ? 1 : 0);
       status = status || !batch_.status[i].empty();
     }
     if (!status) data.finish.reset();
+    if (std::ranges::count(data.removed->values, uint8_t{1}) == 0) data.removed.reset();
     settle(data.group_id, std::move(groups));
     settle(data.rewards, std::move(rewards));
+  }
+
+  /// Whether the framework sets the sample's mask to zeros when it makes training data.
+  bool is_removed(size_t i) const {
+    const Value* removed = field(i, "remove_sample");
+    return removed != nullptr && number(removed).value_or(0) != 0;
   }
 
   /// What this program's own export put into a sample's metadata.

@@ -19,7 +19,8 @@ using TextSink = std::function<void(const std::string&)>;
 /// Writes a dump's rollouts and training data as lines of JSON, one sample a line:
 ///
 ///     {"schema":"rlreplay.sample/1","rollout_id":0,"sample_id":7,"prompt_length":3,"tokens":[...],
-///      "group_id":1,"trajectory_id":5,"log_probs":[...],"loss_mask":[...],"reward":1.0,
+///      "group_id":1,"trajectory_id":5,"log_probs":[...],"loss_mask":[...],
+///      "removed":false,"reward":1.0,
 ///      "reward_components":{"exact":1.0},"finish":"stop",
 ///      "versions":[4],"version_starts":[3],"prompt":"...","response":"...","label":"...",
 ///      "experts":{"layers":2,"slots":1,"ids":[...]},"nucleus":{"sizes":[...],"ids":[...]}}

@@ -16,8 +16,6 @@ namespace {
 using format::RolloutData;
 using format::TrainData;
 
-constexpr const char* kFinish[] = {"stop", "length", "aborted", "failed"};
-
 void append_bits(std::string& out, uint64_t bits, int digits) {
   char text[24];
   std::snprintf(text, sizeof text, "\"%0*llx\"", digits, static_cast<unsigned long long>(bits));
@@ -133,14 +131,12 @@ std::string sample_line(const RolloutData& data, const std::string& id, size_t s
   put_cell(line, data, "log_probs", "log_probs", s);
   if (data.log_probs && data.log_probs->is_wide()) line.json("wide", "[\"log_probs\"]");
   put_cell(line, data, "loss_mask", "loss_mask", s);
+  if (data.removed && data.removed->has(s)) line.boolean("removed", data.removed->values[s] != 0);
   if (data.rewards && data.rewards->has(s)) line.json("reward", number(data.rewards->values[s]));
   if (data.reward_components && format::is_present(data.reward_components->presence, s)) {
     put_named(line, "reward_components", *data.reward_components, s);
   }
-  if (data.finish) {
-    const auto code = static_cast<size_t>((*data.finish)[s]);
-    line.text("finish", code < std::size(kFinish) ? kFinish[code] : "unknown");
-  }
+  if (data.finish) line.text("finish", to_string((*data.finish)[s]));
   if (data.versions) {
     const uint64_t begin = data.versions->offsets[s];
     const uint64_t end = data.versions->offsets[s + 1];

@@ -346,6 +346,8 @@ std::shared_ptr<RolloutData> make_rollout(std::vector<Row>& rows) {
   data->nucleus = nuclei(rows);
   data->log_probs = floats(rows, "log_probs");
   data->loss_mask = mask(rows);
+  data->removed =
+      column<uint8_t>(rows, "removed", [](JsonValue v) -> uint8_t { return v.boolean() ? 1 : 0; });
   data->rewards = column<double>(rows, "reward", [](JsonValue v) { return real(v, true); });
   data->reward_components = components(rows);
   data->finish = finish(rows);

@@ -72,7 +72,8 @@ class Builder {
     dicts_.set(made, "weight_versions", versions(s));
     dicts_.set(made, "rollout_log_probs", cell("log_probs", s));
     add_nucleus(made, s);
-    dicts_.set(made, "remove_sample", Value::of_bool(false));
+    const bool removed = data_.removed && data_.removed->has(s) && data_.removed->values[s] != 0;
+    dicts_.set(made, "remove_sample", Value::of_bool(removed));
     // slime reads no sample without a status.
     const Finish finish = data_.finish ? (*data_.finish)[s] : Finish::kStop;
     dicts_.set(made, "status", dicts_.text(status_of(finish)));

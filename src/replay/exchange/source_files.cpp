@@ -125,12 +125,18 @@ void check_ranks(const std::vector<std::vector<SourceFile>>& sources) {
 std::map<std::string, size_t> other_files(const std::vector<std::string>& paths,
                                           const std::string& ending) {
   std::map<std::string, size_t> others;
+  const auto top = [](const std::string& name) { return name.substr(0, name.find('/') + 1); };
   for (const std::string& path : paths) {
     if (!fs::is_directory(path)) continue;
-    for (const std::string& name : files_below(path)) {
+    const std::vector<std::string> names = files_below(path);
+    std::set<std::string> read;  // folders that hold some of these endings: their others have names
+    for (const std::string& name : names) {
+      if (name.ends_with(ending)) read.insert(top(name));
+    }
+    for (const std::string& name : names) {
       if (name.ends_with(ending)) continue;
-      const size_t slash = name.find('/');
-      ++others[slash == name.npos ? name : name.substr(0, slash + 1)];
+      const bool alone = top(name).empty() || read.contains(top(name));
+      ++others[alone ? name : top(name)];
     }
   }
   return others;

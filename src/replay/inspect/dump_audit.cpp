@@ -14,6 +14,7 @@
 #include "src/replay/inspect/run_check.h"
 #include "src/replay/options/weights_policy.h"
 #include "src/replay/record/dump_meta.h"
+#include "src/replay/record/import_findings.h"
 #include "src/replay/record/rank_scalars.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/record/run_part.h"
@@ -331,6 +332,7 @@ std::vector<Problem> audit_records(const format::DumpReader& dump) {
 
 std::vector<Problem> audit_values(const RecordedRun& run) {
   std::vector<Problem> problems = Auditor(run.dump()).run();
+  std::ranges::move(recorded_findings(run.dump()), std::back_inserter(problems));
   for (const int64_t rollout : recorded_rollouts(run)) {
     for (RecordProblem& found : check_recorded_rollout(run, rollout).take()) {
       problems.push_back({std::move(found.code), std::move(found.message), std::move(found.unit)});

@@ -130,6 +130,7 @@ class SampleView {
     for (const SampleTable::Field& field : table.fields()) {
       const auto values = field.values(row->second);
       const std::string name = field.name.substr(field.name.find('/') + 1);
+      if (name == "prompt_length") continue;  // the tokens show it
       if (values) fields_.push_back({prefix + name, *values});
     }
     return true;
@@ -219,15 +220,21 @@ class SampleView {
   /// Of a field that is one of the whole sample.
   std::string value_text(const Named& field) const {
     if (field.name == "reward_components") return components_text(field);
+    if (field.name == "removed") return removed_value(field);
     const auto* text = std::get_if<std::string_view>(&field.values.values);
     if (text != nullptr) return std::string(*text);
     const auto* codes = std::get_if<std::span<const uint8_t>>(&field.values.values);
     if (field.name == "finish" && codes != nullptr && codes->size() == 1) {
-      return finish_name((*codes)[0]);
+      return std::string(to_string(static_cast<format::Finish>((*codes)[0])));
     }
     std::string list = list_json(field.values);
     const bool single = list.size() > 2 && list.find(',') == list.npos;
     return single ? list.substr(1, list.size() - 2) : list;
+  }
+
+  static std::string removed_value(const Named& field) {
+    const auto& values = std::get<std::span<const uint8_t>>(field.values.values);
+    return values[0] != 0 ? "1: out of training, its mask counts as zeros" : "0";
   }
 
   /// "acc 1, format 0".

@@ -35,7 +35,7 @@ Line line_of(const format::RolloutData& data, const std::string& rollout, size_t
   if (data.group_id && data.group_id->has(s)) out.group = data.group_id->values[s];
   if (data.rewards && data.rewards->has(s)) out.reward = data.rewards->values[s];
   out.log_prob = mean_log_prob(data, s, data.offsets[s] + out.prompt);
-  out.finish = data.finish ? finish_name(static_cast<uint8_t>((*data.finish)[s])) : "-";
+  out.finish = data.finish ? to_string((*data.finish)[s]) : "-";
   if (data.response_text && data.response_text->has(s)) out.response = data.response_text->at(s);
   return out;
 }
@@ -71,11 +71,6 @@ std::string json(const Line& line) {
 }
 
 }  // namespace
-
-const char* finish_name(uint8_t code) {
-  constexpr const char* kNames[] = {"stop", "length", "aborted", "failed", "unknown"};
-  return kNames[std::min<size_t>(code, 4)];
-}
 
 std::string show_samples(const format::DumpReader& dump, const ShowOptions& options) {
   std::vector<Line> lines = lines_of(dump, options);

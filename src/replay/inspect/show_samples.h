@@ -7,9 +7,6 @@
 
 namespace rlreplay::replay {
 
-/// "stop" of a finish reason's code.
-const char* finish_name(uint8_t code);
-
 /// A line a sample of all rollouts, or of `options.rollout`, in the order that `options.sort` says:
 /// as it is recorded, by ascending reward, or the longest response first.
 std::string show_samples(const format::DumpReader& dump, const ShowOptions& options);

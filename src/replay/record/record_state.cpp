@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/base/counted.h"
+#include "src/replay/record/import_findings.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/record/run_part.h"
 
@@ -78,7 +79,13 @@ std::string incomplete_text(const RecordedRun& run) {
 
 std::string incomplete_line(const RecordedRun& run, const std::string& dump) {
   const std::string text = incomplete_text(run);
-  return text.empty() ? text : "note: " + dump + ": " + text + "\n";
+  std::string out = text.empty() ? text : "note: " + dump + ": " + text + "\n";
+  const std::vector<foreign::Problem> found = recorded_findings(run.dump());
+  if (found.empty()) return out;
+  out += "note: " + dump + ": its files contradict themselves: " + found.front().message + " (" +
+         found.front().where + ")";
+  if (found.size() > 1) out += ", and " + counted(found.size() - 1, "finding") + " more";
+  return out + ": rlreplay verify --deep lists them\n";
 }
 
 }  // namespace rlreplay::replay

@@ -11,7 +11,8 @@ namespace rlreplay::replay {
 /// people, without the dump's name; empty for a whole record.
 std::string incomplete_text(const RecordedRun& run);
 
-/// The same as it is printed before a verdict. `dump`: as the user named it.
+/// The same as it is printed before a verdict, and what an import found to contradict itself.
+/// `dump`: as the user named it.
 std::string incomplete_line(const RecordedRun& run, const std::string& dump);
 
 }  // namespace rlreplay::replay

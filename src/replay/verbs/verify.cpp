@@ -79,7 +79,9 @@ void print_problems(const std::vector<Found>& problems, bool all) {
 void add_problems(const std::vector<foreign::Problem>& from, const std::string& path,
                   std::vector<Found>& to) {
   for (const foreign::Problem& problem : from) {
-    to.push_back({problem.code, path, problem.where, problem.message});
+    const bool named = problem.where.starts_with(path);  // a file below it, by its whole path
+    to.push_back(
+        {problem.code, named ? problem.where : path, named ? "" : problem.where, problem.message});
   }
 }
 
@@ -277,6 +279,7 @@ class RunFiles {
 struct VerifiedFiles {
   std::vector<Found> problems;
   size_t files = 0;
+  size_t others = 0;     // of these, no dumps, beside dumps
   bool corrupt = false;  // a file cannot be read
 
   bool whole() const {
@@ -298,17 +301,25 @@ VerifiedFiles verified_files(const VerifyArguments& arguments) {
   VerifiedFiles out;
   RunFiles run;
   const bool folder = std::filesystem::is_directory(arguments.path);
+  std::vector<Found> others;
   for (const auto& family : find_sources({arguments.path}, "")) {
     std::vector<std::unique_ptr<foreign::TorchFile>> read;
     for (const SourceFile& source : family) {
       if (source.path != arguments.path && !source.path.ends_with(".pt")) continue;
       ++out.files;
       auto file = check_file(source.path, out.problems);
+      for (auto at = out.problems.begin(); at != out.problems.end();) {
+        const bool other = at->code == "not-a-dump";
+        if (other) others.push_back(*at);
+        at = other ? out.problems.erase(at) : at + 1;
+      }
       out.corrupt = out.corrupt || file == nullptr;
       if (file != nullptr) read.push_back(std::move(file));
     }
     if (folder && out.problems.empty()) run.add(read, arguments.path, out.problems);
   }
+  out.others = others.size();
+  if (out.others == out.files) std::ranges::move(others, std::back_inserter(out.problems));
   if (folder && out.problems.empty()) add_problems(run.finish(), arguments.path, out.problems);
   if (arguments.deep && folder && out.problems.empty()) add_values(arguments, out.problems);
   return out;
@@ -339,6 +350,7 @@ int verify_files(const VerifyArguments& arguments) {
                      .text("schema", "rlreplay.verify/1")
                      .boolean("complete", found.whole())
                      .integer("files", static_cast<int64_t>(found.files))
+                     .integer("other_files", static_cast<int64_t>(found.others))
                      .null("whole_steps")
                      .null("root")
                      .json("problems", problems_json(problems))
@@ -348,6 +360,10 @@ int verify_files(const VerifyArguments& arguments) {
     print_problems(problems, arguments.all);
     std::cout << counted(found.files, "file") << ", " << counted(problems.size(), "problem")
               << '\n';
+    if (found.others > 0 && found.others < found.files) {
+      std::cout << counted(found.others, "file")
+                << " of them hold no dump: an import keeps them as they are\n";
+    }
     if (!arguments.deep && problems.empty()) {
       std::cout << "every value as well: rlreplay verify --deep " << shell_word(arguments.path)
                 << '\n';

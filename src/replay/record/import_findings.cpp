@@ -1,0 +1,55 @@
+#include "src/replay/record/import_findings.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "format/group_io.h"
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
+
+namespace rlreplay::replay {
+
+using foreign::Problem;
+
+bool is_contradiction(const Problem& finding) {
+  return finding.code == "replica-mismatch" || finding.code == "replica-missing";
+}
+
+std::vector<format::Dataset> findings_datasets(const std::vector<Problem>& findings) {
+  std::map<std::pair<std::string, std::string>, std::vector<const Problem*>> alike;
+  for (const Problem& finding : findings)
+    alike[{finding.code, finding.message}].push_back(&finding);
+  std::vector<uint8_t> text;
+  for (const auto& [what, found] : alike) {
+    std::string where = found.front()->where;
+    if (found.size() > 1) where += ", and " + std::to_string(found.size() - 1) + " more";
+    const std::string line =
+        JsonLine().text("code", what.first).text("message", what.second).text("where", where).str();
+    text.insert(text.end(), line.begin(), line.end());
+    text.push_back('\n');
+  }
+  const uint64_t size = text.size();
+  return {format::dataset_of<uint8_t>("data/text", DType::kU8, {size}, std::move(text))};
+}
+
+std::vector<Problem> recorded_findings(const format::DumpReader& dump) {
+  std::vector<Problem> out;
+  for (const format::UnitRecord* unit : dump.find(kFindingsKind, "data")) {
+    const format::UnitReader reader = dump.open_unit(*unit);
+    const format::GroupReader values(dump, reader, "data");
+    const format::StoredDataset* dataset = values.find("text");
+    if (dataset == nullptr) continue;
+    const std::vector<uint8_t> text = values.read<uint8_t>(*dataset);
+    for (auto begin = text.begin(); begin != text.end();) {
+      const auto end = std::find(begin, text.end(), uint8_t{'\n'});
+      const JsonDocument line = JsonDocument::parse(std::string(begin, end), unit->path);
+      out.push_back({line.root()["code"].string(), line.root()["message"].string(),
+                     line.root()["where"].string()});
+      begin = end == text.end() ? end : end + 1;
+    }
+  }
+  return out;
+}
+
+}  // namespace rlreplay::replay

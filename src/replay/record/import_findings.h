@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/dataset.h"
+#include "format/dump_reader.h"
+#include "format/foreign/tree_check.h"
+
+namespace rlreplay::replay {
+
+/// The kind of the unit that says in what the files of an import contradict themselves.
+inline constexpr std::string_view kFindingsKind = "x-findings";
+inline constexpr const char* kFindingsUnit = "x-findings/import.h5";
+
+/// Whether copies of the same samples contradict each other, or one is missing, so that a reader of
+/// the imported dump must be told.
+bool is_contradiction(const foreign::Problem& finding);
+
+/// Findings as the content of their unit, those of one code and message as one.
+std::vector<format::Dataset> findings_datasets(const std::vector<foreign::Problem>& findings);
+
+/// What an import found; empty where it found nothing, or the dump is none. Errors: FormatError;
+/// kCorrupt where the unit says something else.
+std::vector<foreign::Problem> recorded_findings(const format::DumpReader& dump);
+
+}  // namespace rlreplay::replay
