@@ -350,7 +350,9 @@ class Compact(Case):
         lines = self.folder / "lines"
         self.assertEqual(self.run_program("import", self.folder / "c.jsonl", "-o",
                                           lines).returncode, 0)
-        self.assertEqual(self.run_program("verify", "--deep", lines).returncode, 0)
+        # The sums that slime counted here are not those of the masks.
+        report, = self.lines("verify", "--deep", lines, code=1)
+        self.assertEqual({problem["code"] for problem in report["problems"]}, {"mask-sum-mismatch"})
 
 
 class Trained(Case):

@@ -63,7 +63,8 @@ class Foreign(support.Case):
             for name in VERBS:
                 self.said(name, path)
         self.assertIn(f"2 of 2 steps of {self.slime}", self.said("train", self.slime, 0))
-        closing = self.said("train json", self.slime, 0).splitlines()[-1]
+        closing = [line for line in self.said("train json", self.slime, 0).splitlines()
+                   if line.startswith("{")][-1]
         self.assertEqual(json.loads(closing)["dump"], str(self.slime))
         self.assertIn(f"{self.slime}: --steps: the dump has 2 steps", self.said("steps", self.slime, 2))
         self.assertIn(f"{self.slime}: the dump was imported and holds no weights",

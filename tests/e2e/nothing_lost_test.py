@@ -340,7 +340,7 @@ class Signals(Program):
 
     def test_a_golden_run(self):
         process = self.start("golden", "record", self.here / "golden.txt", "--model", "demo",
-                             "--steps", 10000)
+                             "--steps", 250)
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()

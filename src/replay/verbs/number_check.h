@@ -10,11 +10,9 @@ namespace rlreplay::replay {
 inline CLI::Validator finite_not_negative() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
-        double value = -1;
-        const bool number = CLI::detail::lexical_cast(text, value);
-        return number && value >= 0 && std::isfinite(value)
-                   ? ""
-                   : text + " is not a finite number from 0 on";
+        double value = 0;
+        if (!CLI::detail::lexical_cast(text, value)) return "";  // is refused as no number
+        return value >= 0 && std::isfinite(value) ? "" : text + " is not a finite number from 0 on";
       },
       "", "");
 }
