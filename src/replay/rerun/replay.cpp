@@ -4,7 +4,6 @@
 
 #include "src/base/error.h"
 #include "src/base/error_place.h"
-#include "src/base/parse_number.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/watch.h"

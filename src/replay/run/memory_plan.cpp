@@ -11,7 +11,6 @@
 #include "src/events/record.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/options/weights_policy.h"
-#include "src/replay/run/run_config.h"
 
 namespace rlreplay::replay {
 namespace {

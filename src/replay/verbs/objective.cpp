@@ -95,9 +95,7 @@ std::string not_computable(const std::vector<ObjectiveStep>& steps) {
 /// Rollouts in slime's sense: samples, or trajectories where those are what was recorded.
 int64_t count_trajectories(std::span<const Sample> samples) {
   std::set<std::pair<bool, uint64_t>> out;
-  for (const Sample& s : samples) {
-    out.emplace(s.trajectory.has_value(), s.trajectory.value_or(s.id));
-  }
+  for (const Sample& s : samples) out.insert(trajectory_of(s));
   return std::ssize(out);
 }
 
