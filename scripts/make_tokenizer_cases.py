@@ -3,7 +3,9 @@
 
 The tests of the tokenizer compare with what the PyPI package `tokenizers` does. This script trains
 tiny byte-level BPE tokenizers on its own text, saves them as tokenizer.json, and writes what the
-package encodes and decodes, one case a line. Run it only to change the cases:
+package encodes and decodes, one case a line. The folder `chat` holds a tokenizer as a checkpoint does,
+with chats among its cases; the small checkpoints of the tests have it. The same text gives the same
+bytes, which a test holds. Run it only to change the cases:
 
     pip install tokenizers==0.23.3
     python3 scripts/make_tokenizer_cases.py tests/task/data
@@ -38,6 +40,19 @@ Die Wörter müssen nicht englisch sein. Où est la gare ? ¿Cuántos años tien
 We'VE seen THAT already; it's what they'd said, and I'm sure you're right -- aren't you?
 """ * 3
 
+CHAT_CORPUS = CORPUS + """
+A shelf holds 12 red and 30 blue books. How many books are there? There are 12 + 30 = 42 books.
+Each of 7 boats carries 16 people; 4 x 25 = 100, 100 / 8 = 12.5, and 3.14 is not 22/7.
+Let us think step by step: first we add, then we compare, and only then do we answer.
+Ένα βήμα τη φορά. Один шаг за раз. خطوة بخطوة. एक समय में एक कदम। 한 번에 한 걸음. 一步一步来。
+Ship it \U0001f680, or roll back \U0001f9ea? \U0001f600\U0001f600 caf\u00e9, na\u00efve, \u00a3 5 and \u20ac 7.
+""" * 3
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
+    "+ '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ "
+    "'<|im_start|>assistant\n' }}{% endif %}"
+)
+
 TEXTS = [
     "", " ", "  ", "   ", "\n", "\r\n", "\n\n\n", " \n", "\n ", "  \n  x", "x  ", "\t\tx", " \t x",
     "replay", " replay", "Replay the step again.", "replayreplay", "re play",
@@ -62,13 +77,13 @@ TEXTS = [
 ]
 
 
-def train(vocab_size, specials):
+def train(vocab_size, specials, corpus=CORPUS):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False,
         special_tokens=specials)
-    tokenizer.train_from_iterator([CORPUS], trainer)
+    tokenizer.train_from_iterator([corpus], trainer)
     return tokenizer
 
 
@@ -135,6 +150,15 @@ def digits():
     return tokenizer
 
 
+def chat():
+    tokenizer = train(637, [], CHAT_CORPUS)
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = split(QWEN)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    return tokenizer
+
+
 def random_texts(count, rng):
     pools = [
         "abcdefghij ", "aeiou  \n\r\t", "0123456789., ", "'sStTlLdDmMrReEvV ", "<|end|>pad think/",
@@ -164,6 +188,40 @@ def cases(tokenizer, rng):
         }
 
 
+def conversations():
+    questions = ["What is 6 x 7?", "", "Wie viele W\u00f6rter?\n", "\u0662 + \u0662 = <|im_end|>?", "\U0001f600" * 3]
+    for i, question in enumerate(questions):
+        talk = [{"role": "system", "content": "Be brief."}] if i % 2 else []
+        talk += [{"role": "user", "content": question}]
+        yield talk
+        yield talk + [{"role": "assistant", "content": " 42\n\n"}, {"role": "user", "content": "Sure?"}]
+
+
+def chat_cases(tokenizer):
+    for messages in conversations():
+        for generate in (False, True):
+            text = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages)
+            text += "<|im_start|>assistant\n" * generate
+            yield {"messages": messages, "add_generation_prompt": generate, "text": text,
+                   "ids": tokenizer.encode(text, add_special_tokens=False).ids}
+
+
+def write_chat(folder, rng):
+    """tokenizer.json, its configuration and cases, in one folder as those of a checkpoint."""
+    folder.mkdir(exist_ok=True)
+    tokenizer = chat()
+    (folder / "tokenizer.json").write_text(tokenizer.to_str() + "\n", encoding="utf-8")
+    config = {"chat_template": CHAT_TEMPLATE, "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config) + "\n")
+    all_cases = list(cases(tokenizer, rng))
+    encode = [{key: case[key] for key in ("text", "ids", "decoded")} for case in all_cases if "text" in case]
+    decode = [{"ids": case["ids"], "text": case["decoded"]} for case in all_cases if "text" not in case]
+    written = {"encode": encode, "decode": decode, "chat": list(chat_cases(tokenizer))}
+    lines = [f'"{kind}":[\n' + ",\n".join(json.dumps(case, separators=(",", ":")) for case in found) + "]"
+             for kind, found in written.items()]
+    (folder / "tokenizer_cases.json").write_text("{" + ",\n".join(lines) + "}\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path)
@@ -180,6 +238,7 @@ def main():
         with open(out / f"{name}.cases.jsonl", "w", encoding="utf-8") as file:
             for case in cases(again, rng):
                 file.write(json.dumps(case, separators=(",", ":")) + "\n")
+    write_chat(out / "chat", rng)
 
 
 if __name__ == "__main__":

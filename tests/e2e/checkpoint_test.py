@@ -1,10 +1,11 @@
 """A checkpoint goes through the engine and comes back with equal bits, for the library safetensors
-and, where they are installed, for transformers. usage: checkpoint_test.py PROGRAM
+and, where they are installed, for transformers; its scores are those of numpy in float64.
+usage: checkpoint_test.py PROGRAM
 
-The checkpoints are small ones made here, and those of RLREPLAY_REFERENCE where it names a folder."""
+The checkpoints are small ones of the project, and those of RLREPLAY_REFERENCE where it names a
+folder."""
 import json
 import os
-import pathlib
 import sys
 import unittest
 
@@ -21,6 +22,8 @@ except ImportError:
     transformers = None
 
 import checkpoints
+import decoder
+import material
 from support import Case
 
 Case.program = os.path.abspath(sys.argv.pop(1))
@@ -60,11 +63,8 @@ class Checkpoint(Case):
             for i in range(4)))
         cls.models = [checkpoints.write(cls.folder / name, checkpoints.config(name))
                       for name in ("llama", "qwen3")]
-        if "RLREPLAY_REFERENCE" in os.environ:
-            models = pathlib.Path(os.environ["RLREPLAY_REFERENCE"]) / "models"
-            cls.models += [models / f"tiny-{name}" for name in ("qwen2", "qwen3", "llama")]
-        else:
-            print("skipped: the reference checkpoints (RLREPLAY_REFERENCE names no folder)")
+        cls.models += [folder / "models" / f"tiny-{name}" for folder in material.folders()
+                       for name in ("qwen2", "qwen3", "llama")]
         if transformers is None:
             print("skipped: transformers (not installed)")
 
@@ -89,6 +89,22 @@ class Checkpoint(Case):
                 if transformers is not None:
                     self.load_with_transformers(moved)
 
+    def score(self, model, line):
+        result = self.run_program("score", "--model", model, "--tokens", line)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def test_scores_are_those_of_numpy(self):
+        prompt, line = 10, self.folder / "tokens.jsonl"
+        for model in self.models:
+            with self.subTest(model=str(model)):
+                longest = json.loads((model / "config.json").read_text())["max_position_embeddings"]
+                ids = numpy.arange(3, min(longest, 230))[None]
+                line.write_text(json.dumps({"tokens": ids[0].tolist(), "prompt_len": prompt}) + "\n")
+                score = self.score(model, line)
+                want = decoder.log_probs(decoder.Decoder(model, "float64").logits(ids), ids, prompt)
+                self.assertLess(abs(numpy.array(score["log_probs"]) - want[0]).max(), 1e-4)
+
     def load_with_transformers(self, folder):
         model = transformers.AutoModelForCausalLM.from_pretrained(folder)
         self.assertEqual(model.dtype, torch.float32)
@@ -102,8 +118,7 @@ class Checkpoint(Case):
         want = torch.log_softmax(logits, -1)[range(9, 56), tokens[10:57]]
         line = self.folder / "line.jsonl"
         line.write_text(json.dumps({"tokens": tokens[:57], "prompt_len": 10}) + "\n")
-        result = self.run_program("score", "--model", folder, "--tokens", line)
-        score = json.loads(result.stdout)
+        score = self.score(folder, line)
         error = (torch.tensor(score["log_probs"], dtype=torch.float64) - want).abs().max()
         self.assertLess(error, 1e-4)
 

@@ -13,6 +13,14 @@ def bfloat16(x):
     return bits.astype(numpy.uint32).view(numpy.float32)
 
 
+def read_checkpoint(folder):
+    """name -> values, of all files of a checkpoint."""
+    out = {}
+    for path in sorted(folder.glob("model*.safetensors")):
+        out |= read_safetensors(path)
+    return out
+
+
 def read_safetensors(path):
     data = path.read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
@@ -35,7 +43,7 @@ class Decoder:
 
     def __init__(self, folder, precision, change=None):
         self.config = json.loads((folder / "config.json").read_text())
-        weights = read_safetensors(folder / "model.safetensors")
+        weights = read_checkpoint(folder)
         if change is not None:
             weights = {name: change(name, w) for name, w in weights.items()}
         self.dtype = numpy.float64 if precision == "float64" else numpy.float32
@@ -52,11 +60,23 @@ class Decoder:
         bias = self.weights.get(name + ".bias")
         return self.keep(y if bias is None else y + bias)
 
+    def frequencies(self, half):
+        theta = self.config.get("rope_theta") or self.config["rope_parameters"]["rope_theta"]
+        own = float(theta) ** (-numpy.arange(half) / half)
+        scaling = self.config.get("rope_scaling")
+        if not scaling:
+            return own
+        # Llama 3: waves that are long against the original length are slowed down, those between
+        # the two limits in part.
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        turns = scaling["original_max_position_embeddings"] * own / (2 * numpy.pi)
+        kept = numpy.clip((turns - low) / (high - low), 0, 1)
+        return own * (kept + (1 - kept) / scaling["factor"])
+
     def rotate(self, x):
         """x: [batch, tokens, heads, size]"""
         half = x.shape[-1] // 2
-        theta = self.config.get("rope_theta") or self.config["rope_parameters"]["rope_theta"]
-        angles = numpy.outer(numpy.arange(x.shape[1]), float(theta) ** (-numpy.arange(half) / half))
+        angles = numpy.outer(numpy.arange(x.shape[1]), self.frequencies(half))
         cos, sin = (f(angles).astype(self.dtype)[:, None, :] for f in (numpy.cos, numpy.sin))
         a, b = x[..., :half], x[..., half:]
         return self.keep(numpy.concatenate([a * cos - b * sin, b * cos + a * sin], -1))

@@ -10,6 +10,7 @@ import shutil
 import sys
 import unittest
 
+import material
 import support
 
 
@@ -187,8 +188,8 @@ class Import(support.Case):
         path = folder / "rollout_data" / "1.pt"
         path.write_bytes(path.read_bytes()[:-100])
         self.assertIn("1.pt", self.imported(folder, code=3)["error"]["where"])
-        if "RLREPLAY_REFERENCE" in os.environ:
-            path = os.environ["RLREPLAY_REFERENCE"] + "/dumps/tricky/base.pt"
+        for made in material.folders():
+            path = made / "dumps/tricky/base.pt"
             self.assertIn("base.pt: sample 0", self.imported(path, code=3)["error"]["where"])
 
 

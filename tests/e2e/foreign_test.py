@@ -4,12 +4,12 @@ usage: foreign_test.py RLREPLAY
 """
 import json
 import os
-import pathlib
 import resource
 import shutil
 import sys
 import unittest
 
+import material
 import support
 
 VERBS = {
@@ -93,14 +93,14 @@ class Foreign(support.Case):
             if name not in ("verify", "deep"):
                 self.assertIn(f"{lines}:", self.said(name, lines))
 
-    @unittest.skipUnless("RLREPLAY_REFERENCE" in os.environ, "needs the reference files")
     def test_hostile_files(self):
-        dumps = pathlib.Path(os.environ["RLREPLAY_REFERENCE"]) / "dumps"
-        files = sorted((dumps / "tricky").glob("*.pt")) + sorted((dumps / "hostile").glob("dump_*.pt"))
-        self.assertGreater(len(files), 20)
-        for path in files:
-            for name in ("show", "objective", "no model", "deep"):
-                self.said(name, path)
+        for folder in material.folders():
+            dumps = folder / "dumps"
+            files = sorted([*dumps.glob("tricky/*.pt"), *dumps.glob("hostile/dump_*.pt")])
+            self.assertGreater(len(files), 20)
+            for path in files:
+                for name in ("show", "objective", "no model", "deep"):
+                    self.said(name, path)
 
     def test_a_damaged_dump_names_its_file(self):
         damaged = self.folder / "damaged"

@@ -2,14 +2,13 @@
 is replayed from its first step, from its twelfth, step by step, and its rollouts again.
 usage: main_job_test.py PROGRAM
 
-The checkpoint is tiny-qwen2 where RLREPLAY_REFERENCE names its folder, else one made here."""
+The checkpoint is tiny-qwen2, of RLREPLAY_REFERENCE where it names a folder, else the project's own."""
 import json
 import os
-import pathlib
 import sys
 import unittest
 
-import checkpoints
+import material
 from support import Case, bits
 
 Case.program = os.path.abspath(sys.argv.pop(1))
@@ -32,12 +31,7 @@ class MainJob(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        if "RLREPLAY_REFERENCE" in os.environ:
-            model = pathlib.Path(os.environ["RLREPLAY_REFERENCE"]) / "models" / "tiny-qwen2"
-        else:
-            print("skipped: tiny-qwen2 (RLREPLAY_REFERENCE names no folder), a model made here runs")
-            model = checkpoints.write(cls.folder / "model", checkpoints.config(
-                "llama", max_position_embeddings=256))
+        model = material.folders()[-1] / "models" / "tiny-qwen2"
         problems = write_problems(cls.folder / "problems.jsonl")
         cls.dump, cls.steps = cls.capture(
             "dump", "--model", model, "--prompts", problems, "--reward", "command",

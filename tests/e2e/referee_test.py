@@ -3,12 +3,11 @@
 usage: referee_test.py RLREPLAY
 
 The log-probabilities come from transformers where it is installed (RLREPLAY_TRANSFORMERS=1 demands
-it), and else from numpy. Besides models of the project's own, those that RLREPLAY_REFERENCE names
-are judged.
+it), and else from numpy. Besides models of the project's own, those of RLREPLAY_REFERENCE are judged
+where it names a folder.
 """
 import json
 import os
-import pathlib
 import sys
 import unittest
 
@@ -23,6 +22,7 @@ except ImportError:
 
 import checkpoints
 import decoder
+import material
 import support
 
 try:
@@ -120,12 +120,9 @@ class Referee(support.Case):
             if not folder.exists():
                 checkpoints.write(folder, checkpoints.config(name))
             own[name] = folder
-        reference = pathlib.Path(os.environ.get("RLREPLAY_REFERENCE", "/nonexistent")) / "models"
         for name in ("tiny-qwen2", "tiny-qwen3"):
-            if (reference / name).exists():
-                own[name] = reference / name
-            else:
-                print(f"skipped: RLREPLAY_REFERENCE has no model {name}")
+            own |= {f"{name} {i}": folder / "models" / name
+                    for i, folder in enumerate(material.folders())}
         return own
 
     def imported(self, name, *arguments, **options):

@@ -3,12 +3,12 @@
 usage: torch_load_test.py RLREPLAY DATA      DATA: the folder of the project's own torch files
 
 Loads with torch where it is installed, and else with pickle and zipfile, torch's calls replaced by
-numpy. Runs of the reference dumps are compared too where RLREPLAY_REFERENCE names their folder.
+numpy. Runs in the forms of the frameworks are compared too, also those of RLREPLAY_REFERENCE where it
+names a folder.
 """
 import collections
 import io
 import json
-import os
 import pathlib
 import pickle
 import subprocess
@@ -20,6 +20,10 @@ try:
     import numpy
 except ImportError:
     sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
+import checkpoints  # noqa: E402
+import material  # noqa: E402
 
 FORMATS = {"DoubleStorage": "<f8", "FloatStorage": "<f4", "HalfStorage": "<f2",
            "BFloat16Storage": "<u2", "LongStorage": "<i8", "IntStorage": "<i4",
@@ -181,8 +185,6 @@ def check_captured_dump(dump, again, out):
 
 
 def captured(rlreplay, folder):
-    sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-    import checkpoints
     run = lambda *words: subprocess.run([rlreplay, *map(str, words)], check=True,
                                         stdout=subprocess.DEVNULL)
     model = checkpoints.write(folder / "model", checkpoints.config())
@@ -224,9 +226,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         own = [data / name for name in ("rollout.pt", "arrays.pt", "values_p2.pt")]
         files += compare(rlreplay, "slime", own, {p.name: p for p in own}, pathlib.Path(folder))
-    reference = pathlib.Path(os.environ.get("RLREPLAY_REFERENCE", "/nonexistent")) / "dumps"
-    for run in sorted(reference.glob("*/*/rollout_data")):
-        run = run.parent
+    for run in sorted(run.parent for folder in material.folders()
+                      for run in folder.glob("dumps/*/*/rollout_data")):
         with tempfile.TemporaryDirectory() as folder:
             names = {p.relative_to(run): p for p in run.rglob("*.pt")}
             vendor = run.parent.name.split("-")[0]

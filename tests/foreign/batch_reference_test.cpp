@@ -1,4 +1,4 @@
-// Dumps that the frameworks' own code wrote: train data put together from all ranks must say of
+// Dumps in the forms of the frameworks: train data put together from all ranks must say of
 // every sample what the rollout dump says of it.
 #include <cmath>
 #include <deque>
@@ -9,6 +9,7 @@
 #include "format/foreign/rollout_batch.h"
 #include "format/foreign/train_batch.h"
 #include "tests/foreign/support.h"
+#include "tests/material.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -63,9 +64,7 @@ void compare(const TrainBatch& train, const TorchFile& file) {
   CHECK((exact == tokens || train.replicas == 2));  // one run keeps bf16
 }
 
-TEST_CASE("every run's train data, put together, says what its rollout dump says") {
-  const fs::path folder = dumps();
-  if (folder.empty()) return;
+void check_runs(const fs::path& folder) {
   size_t rollouts = 0;
   for (const char* framework :
        {"slime-latest", "slime-old", "slime-2025", "miles-latest", "relax"}) {
@@ -101,16 +100,23 @@ TEST_CASE("every run's train data, put together, says what its rollout dump says
   CHECK(rollouts >= 18);
 }
 
+TEST_CASE("every run's train data, put together, says what its rollout dump says") {
+  for (const fs::path& folder : test::material_folders()) check_runs(folder / "dumps");
+}
+
 TEST_CASE("every dump is attributed to its framework") {
-  const fs::path folder = dumps();
-  if (folder.empty()) return;
-  const auto check = [&](const char* name, Framework framework) {
-    for (const auto& entry : fs::recursive_directory_iterator(folder / name)) {
+  const auto check_in = [&](const fs::path& folder, Framework framework) {
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
       const bool payload = entry.path().string().find("/payloads/") != std::string::npos;
       if (entry.path().extension() != ".pt" || payload) continue;
       INFO(entry.path().string());
       const TorchFile file(entry.path().string());
       CHECK(to_string(identify_dump(file.tree(), file.root()).framework) == to_string(framework));
+    }
+  };
+  const auto check = [&](const char* name, Framework framework) {
+    for (const fs::path& folder : test::material_folders()) {
+      check_in(folder / "dumps" / name, framework);
     }
   };
   check("slime-latest", Framework::kSlime);

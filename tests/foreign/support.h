@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iostream>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -15,7 +14,6 @@
 #include "format/foreign/canonical_json.h"
 #include "format/foreign/torch_file.h"
 #include "format/foreign/zlib_codec.h"
-#include "tests/environment.h"
 #include "tests/temporary_folder.h"
 
 namespace rlreplay::foreign {
@@ -24,16 +22,6 @@ inline std::string read_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   REQUIRE(file.good());
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// The folder of dumps that the frameworks' own code wrote; empty, with a note, where there is
-/// none.
-inline std::filesystem::path dumps() {
-  const auto reference = test::reference_folder();
-  const std::filesystem::path folder = std::filesystem::path(reference.value_or("")) / "dumps";
-  if (reference && std::filesystem::exists(folder)) return folder;
-  std::cout << "skipped: RLREPLAY_REFERENCE names no folder with dumps\n";
-  return {};
 }
 
 /// A temporary folder for files of given bytes.

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <map>
 
 #include <unistd.h>
@@ -21,7 +20,7 @@ namespace {
 const std::string kQwen25System =
     "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
 
-// Plain ChatML in the spelling that the reference tokenizer uses.
+// Plain ChatML in one line.
 const std::string kChatMl =
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
     "+ '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ "
@@ -66,15 +65,10 @@ TEST_CASE("messages are rendered as Jinja renders them by the published template
   }
 }
 
-TEST_CASE("the reference tokenizer's chats") {
-  const auto folder = reference_path("models/tokenizer");
-  if (!folder) {
-    std::cout << "skipped: RLREPLAY_REFERENCE is not set\n";
-    return;
-  }
-  const auto tokenizer = Tokenizer::read(*folder + "/tokenizer.json");
-  const auto chat = ChatTemplate::read(*folder);
-  const auto document = JsonDocument::read(*folder + "/tokenizer_cases.json");
+void check_chats(const std::string& folder) {
+  const auto tokenizer = Tokenizer::read(folder + "/tokenizer.json");
+  const auto chat = ChatTemplate::read(folder);
+  const auto document = JsonDocument::read(folder + "/tokenizer_cases.json");
   const auto cases = document.root()["chat"];
   REQUIRE(cases.size() > 0);
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -84,6 +78,10 @@ TEST_CASE("the reference tokenizer's chats") {
     CHECK(text == cases.at(i)["text"].string());
     CHECK(tokenizer.encode(text) == ids_of(cases.at(i)["ids"]));
   }
+}
+
+TEST_CASE("chats of a checkpoint's template and tokenizer") {
+  for (const std::string& folder : tokenizer_folders()) check_chats(folder);
 }
 
 TEST_CASE("a template is recognised by its text") {

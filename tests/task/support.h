@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/task/bpe.h"
+#include "tests/environment.h"
 
 namespace rlreplay::test {
 
@@ -17,11 +18,14 @@ inline std::string data_path(const std::string& name) {
   return std::string(RLREPLAY_TEST_DATA) + "/" + name;
 }
 
-/// The folder of the reference models, where the environment names one.
-inline std::optional<std::string> reference_path(const std::string& name) {
-  const char* folder = std::getenv("RLREPLAY_REFERENCE");
-  if (folder == nullptr || *folder == '\0') return std::nullopt;
-  return std::string(folder) + "/" + name;
+/// Folders with a tokenizer as a checkpoint has it, and its cases: the project's own, and that of
+/// the reference material where there is some.
+inline std::vector<std::string> tokenizer_folders() {
+  std::vector<std::string> folders{data_path("chat")};
+  if (const auto reference = reference_folder()) {
+    folders.push_back(*reference + "/models/tokenizer");
+  }
+  return folders;
 }
 
 /// How often heavy loops run: `quick` times, ten times as often with RLREPLAY_FULL=1.

@@ -1,7 +1,6 @@
 #include "src/task/tokenizer.h"
 
 #include <catch2/catch.hpp>
-#include <iostream>
 
 #include "tests/task/support.h"
 
@@ -45,14 +44,9 @@ TEST_CASE("ids and texts are those of the tokenizers package") {
   }
 }
 
-TEST_CASE("the reference tokenizer's cases") {
-  const auto folder = reference_path("models/tokenizer");
-  if (!folder) {
-    std::cout << "skipped: RLREPLAY_REFERENCE is not set\n";
-    return;
-  }
-  const auto tokenizer = Tokenizer::read(*folder + "/tokenizer.json");
-  const auto document = JsonDocument::read(*folder + "/tokenizer_cases.json");
+void check_cases(const std::string& folder) {
+  const auto tokenizer = Tokenizer::read(folder + "/tokenizer.json");
+  const auto document = JsonDocument::read(folder + "/tokenizer_cases.json");
   const auto encode = document.root()["encode"], decode = document.root()["decode"];
   REQUIRE(encode.size() + decode.size() > 70);
   for (size_t i = 0; i < encode.size(); ++i) {
@@ -65,6 +59,10 @@ TEST_CASE("the reference tokenizer's cases") {
     CHECK(tokenizer.decode(ids) == decode.at(i)["text"].string());
     CHECK(streamed(tokenizer, ids, ShowSpecial::kYes) == decode.at(i)["text"].string());
   }
+}
+
+TEST_CASE("the cases of a checkpoint's tokenizer") {
+  for (const std::string& folder : tokenizer_folders()) check_cases(folder);
 }
 
 TEST_CASE("a stream shows a character when it is complete, not before") {
