@@ -5,9 +5,13 @@ import pathlib
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "e2e"))  # behind: it has a support.py, too
+
+import json_schema
 from histories import GIT_ENVIRONMENT, git, make_repository
 
 FULL = os.environ.get("RLREPLAY_FULL") == "1"
@@ -41,8 +45,12 @@ class Case(unittest.TestCase):
                                              "n.txt": str(i)} for i, text in enumerate(revisions)])
 
     def bisect(self, *arguments, folder=None):
-        return subprocess.run([self.program, *map(str, arguments)], capture_output=True, text=True,
-                              env=self.environment, cwd=folder)
+        """What it prints with --json must be as docs/json/ says."""
+        command = [self.program, *map(str, arguments)]
+        result = subprocess.run(command, capture_output=True, text=True, env=self.environment, cwd=folder)
+        if "--json" in command:
+            json_schema.check_output(command, result.stdout)
+        return result
 
     def search(self, path, good, bad, *arguments, run="./run.sh"):
         result = self.bisect(f"{good}..{bad}", "--repo", path, "--run", run, "--json", *arguments)

@@ -300,7 +300,7 @@ class Signals(Program):
             shown = [json.loads(process.stdout.readline()) for _ in range(25)]
             process.send_signal(number)
             rest, said = process.communicate()
-            shown += [json.loads(line) for line in rest.splitlines() if '"rlreplay.step/1"' in line]
+            shown += [json.loads(line) for line in rest.splitlines() if '"rlreplay.run.step/1"' in line]
             self.assertEqual(process.returncode, INTERRUPTED)
             said, = [line for line in said.splitlines() if "nothing is learned" not in line]
             report = self.lines("verify", dump, code=CORRUPT)[0]

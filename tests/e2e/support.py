@@ -11,7 +11,10 @@ import tempfile
 import unittest
 import zipfile
 
+import json_schema
+
 FULL = os.environ.get("RLREPLAY_FULL") == "1"
+CLOSING = ("rlreplay.replay/1", "rlreplay.rollout.replay/1")
 SEED = int(os.environ.get("RLREPLAY_SEED", random.randrange(1 << 30)))
 
 
@@ -27,8 +30,12 @@ class Case(unittest.TestCase):
 
     @classmethod
     def run_program(cls, *arguments, program=None, **options):
-        return subprocess.run([program or cls.program, *map(str, arguments)], capture_output=True,
-                              text=True, timeout=300, **options)
+        """What it prints with --json must be as docs/json/ says."""
+        command = [str(program or cls.program), *map(str, arguments)]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+        if {"--json", "--help-json"} & set(command):
+            json_schema.check_output(command, result.stdout)
+        return result
 
     @classmethod
     def lines(cls, *arguments, code=0, program=None):
@@ -39,7 +46,7 @@ class Case(unittest.TestCase):
             raise AssertionError(f"{arguments}: exit {result.returncode}, not {code}\n"
                                  f"{result.stdout[-2000:]}{result.stderr[-2000:]}")
         lines = [json.loads(line) for line in result.stdout.splitlines()]
-        return [line for line in lines if line.get("schema") != "rlreplay.replay/1"]
+        return [line for line in lines if line.get("schema") not in CLOSING]
 
     @classmethod
     def closing(cls, *arguments, code=0):

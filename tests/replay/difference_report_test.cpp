@@ -86,7 +86,7 @@ TEST_CASE("the JSON of a difference carries the bits") {
   const Compared c =
       compared("3.0/reduce/0/gradient/model.layers.0.mlp.up_proj.weight:777:5", "ops+values");
   const JsonDocument json = JsonDocument::parse(to_json(c.difference), "diff");
-  CHECK(json.root()["schema"].string() == "rlreplay.diff/1");
+  CHECK(json.root()["schema"].string() == "rlreplay.replay.diff/1");
   CHECK(!json.root()["identical"].boolean());
   const JsonValue origin = json.root()["origin"];
   CHECK(origin["event"].string() == "3.0/reduce/0/gradient/model.layers.0.mlp.up_proj.weight");

@@ -242,7 +242,7 @@ std::string fields_json(std::span<const EventDifference> events) {
 
 std::string to_json(const StepDifference& difference, const ReportOptions& options) {
   JsonLine out;
-  out.text("schema", "rlreplay.diff/1").boolean("identical", difference.identical());
+  out.text("schema", "rlreplay.replay.diff/1").boolean("identical", difference.identical());
   out.json("causes", causes_json(options.causes));
   out.json("origin", origin_json(difference.origin));
   options.note.empty() ? out.null("note") : out.text("note", options.note);

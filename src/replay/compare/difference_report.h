@@ -31,7 +31,7 @@ std::string difference_report(const StepDifference& difference, std::string_view
 std::string origin_json(const std::optional<Origin>& origin);
 std::string fields_json(std::span<const EventDifference> events);
 
-/// One line: rlreplay.diff/1 with `identical`, `causes`, `origin`, `note` and `fields`.
+/// One line: rlreplay.replay.diff/1 with `identical`, `causes`, `origin`, `note` and `fields`.
 std::string to_json(const StepDifference& difference, const ReportOptions& options = {});
 
 }  // namespace rlreplay::replay

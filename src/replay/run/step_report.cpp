@@ -121,7 +121,7 @@ void StepTable::add(const StepOutcome& step) {
 std::string to_json(const StepOutcome& step) {
   const engine::StepResult& r = step.result;
   JsonLine out, differences;
-  out.text("schema", "rlreplay.step/1");
+  out.text("schema", "rlreplay.run.step/1");
   out.integer("rollout_id", step.rollout_id).integer("step_id", step.step_id);
   out.bits("loss", r.losses.total).bits("pg_loss", r.losses.policy);
   out.bits("entropy", r.losses.entropy).bits("kl", r.losses.kl);

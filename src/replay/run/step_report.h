@@ -21,7 +21,7 @@ class StepTable {
   bool begun_ = false;
 };
 
-/// The same for machines: `rlreplay.step/1`.
+/// The same for machines: `rlreplay.run.step/1`.
 std::string to_json(const StepOutcome& step);
 
 /// Steps on standard output, as a table or as JSON, each as it ends.

@@ -84,7 +84,7 @@ void print(const RolloutArguments& arguments, const RecordedRun& record,
   const std::string incomplete = incomplete_text(record);
   if (arguments.json) {
     JsonLine out;
-    out.text("schema", "rlreplay.replay/1").text("dump", record.path());
+    out.text("schema", "rlreplay.rollout.replay/1").text("dump", record.path());
     out.boolean("identical", identical).integer("rollouts", summary.rollouts);
     out.integer("samples", summary.samples).integer("tokens", summary.tokens);
     out.integer("different_tokens", summary.different_tokens);

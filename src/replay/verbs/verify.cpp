@@ -347,7 +347,7 @@ int verify_files(const VerifyArguments& arguments) {
   const std::vector<Found>& problems = found.problems;
   if (arguments.json) {
     std::cout << JsonLine()
-                     .text("schema", "rlreplay.verify/1")
+                     .text("schema", "rlreplay.verify.files/1")
                      .boolean("complete", found.whole())
                      .integer("files", static_cast<int64_t>(found.files))
                      .integer("other_files", static_cast<int64_t>(found.others))
