@@ -231,8 +231,8 @@ class Change(unittest.TestCase):
 
     def test_the_schemas_are_as_they_are_kept(self):
         text = KEPT.read_text()
-        self.assertEqual(updated(text, shapes(SCHEMAS), (ROOT / "CHANGELOG.md").read_text()), text,
-                         f"a schema changed as it may: {sys.argv[0]} --update")
+        if updated(text, shapes(SCHEMAS), (ROOT / "CHANGELOG.md").read_text()) != text:
+            self.fail(f"a schema changed as it may: {sys.argv[0]} --update")
 
 
 class Outputs(Case):

@@ -72,6 +72,13 @@ class OwnDumps(Replay):
                                      "1.0/backward/0/down/dx:5:1", code=1)
         self.assertEqual((report["complete"], report["problems"]), (True, []))
 
+    def test_what_a_replay_has_none_of_is_named(self):
+        dump = self.rewrite("more", copies={STEP: {"1-0/returns": "1-0/advantages"}})
+        closing = self.closing("train", dump)
+        self.assertEqual((closing["identical"], closing["not_compared"]), (True, ["returns"]))
+        self.assertIn("; not compared: returns", " ".join(self.run_program("train", dump).stdout.split()))
+        self.assertEqual(self.closing("train", self.dump)["not_compared"], [])
+
     def test_the_printed_command_shows_it_again_in_a_shell(self):
         flags = ["--steps", "1..2", "--inject", "1.0/backward/0/down/dx:5:1"]
         said = self.run_program("train", self.dump, *flags)

@@ -91,9 +91,10 @@ def seal(dump, units, body, config=None, sealed=True):
     (dump / "manifest.json").write_text(record(body)[0])
 
 
-def rewrite(source, target, changes=None, without=(), config=None, sealed=True):
-    """A copy of a dump. `changes`: unit -> {dataset: function of its array}; `without`: units that
-    are left out; `config`: other recorded options."""
+def rewrite(source, target, changes=None, without=(), config=None, sealed=True, copies=None):
+    """A copy of a dump. `changes`: unit -> {dataset: function of its array}; `copies`: unit -> {new
+    dataset: the one that it equals}; `without`: units that are left out; `config`: other recorded
+    options."""
     source, target = pathlib.Path(source), pathlib.Path(target)
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
@@ -104,13 +105,15 @@ def rewrite(source, target, changes=None, without=(), config=None, sealed=True):
         (target / path).unlink()
     units = [unit for unit in units if unit["path"] not in without]
     for unit in units:
-        change = (changes or {}).get(unit["path"])
-        if not change:
+        change, copied = ((of or {}).get(unit["path"], {}) for of in (changes, copies))
+        if not change and not copied:
             continue
         path = target / unit["path"]
         with h5py.File(path, "r+", libver=("v110", "v110")) as file:
             for name, function in change.items():
                 replace(file, name, function(file[name][...].copy()))
+            for name, equal in copied.items():
+                file.copy(equal, name)
             unit["content"], unit["logical"] = content_of(file), logical_of(file)
         data = path.read_bytes()
         unit["size"], unit["hash"] = len(data), digest(data)

@@ -145,6 +145,7 @@ std::string summary_json(const ReplaySummary& summary, const std::string& dump, 
   out.json("largest_change", largest.str());
   out.json("different_values", summary.different_values.empty() ? "[]" : summary.different_values);
   out.json("taken", names_json(summary.taken));
+  out.json("not_compared", names_json(summary.not_compared));
   incomplete.empty() ? out.null("incomplete") : out.text("incomplete", incomplete);
   return out.str();
 }
