@@ -405,6 +405,9 @@ class Equal(Case):
         dump = copy.deepcopy(self.loaded)
         dump.at("train/1-0/rank0.h5", "1-0/advantages").values[-1] += 1e-3
         near = dump.write(self.folder / "near")
+        for number in ("inf", "nan", "-1"):
+            refused = self.run_program("diff", self.base, near, "--tolerance", f"advantages={number}")
+            self.assertEqual(refused.returncode, 2, refused.stderr)
         found = self.diff(self.base, near, 0, "--tolerance", "advantages=0.01")
         self.assertEqual((found["identical"], found["within_tolerance"]), (False, True))
         text = self.run_program("diff", self.base, near, "--tolerance", "advantages=0.01").stdout

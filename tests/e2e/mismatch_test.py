@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import re
+import resource
 import struct
 import sys
 import unittest
@@ -215,6 +216,14 @@ class Mismatch(Case):
         self.assertNotIn("nan", plot.read_text())
         # The demo's tokenizer is known from a dump of ours.
         self.assertIn("forward_logp_max_diff  0", self.run_program("mismatch", self.dump).stdout)
+
+    def test_a_plot_that_cannot_be_written_leaves_the_one_of_before(self):
+        plot = self.folder / "kept.svg"
+        plot.write_text("before")
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        full = self.run_program("mismatch", self.dump, "--plot", plot, preexec_fn=limit)
+        self.assertEqual(full.returncode, 5, full.stderr)
+        self.assertEqual(plot.read_text(), "before")
 
 
 class Colours(Case):

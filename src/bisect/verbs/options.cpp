@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/base/error.h"
+#include "src/replay/verbs/number_check.h"
 
 namespace rlreplay::bisect {
 
@@ -16,16 +17,14 @@ void add_common_options(CLI::App& app, CommonOptions& options) {
                  "number; default: weights of a dump, every number of metrics.json, or else the "
                  "exit code");
   app.add_option("--tolerance", options.criterion.tolerance,
-                 "how far a number may lie from the reference's (default: 0, the same bits)");
+                 "how far a number may lie from the reference's (default: 0, the same bits)")
+      ->check(replay::finite_not_negative());
   app.add_option("--timeout", options.timeout,
                  "seconds after which a build or run is stopped and skipped (default: none)");
   app.add_flag("--json", options.json, "one JSON object on standard output");
 }
 
 void settle(CommonOptions& options) {
-  if (!(options.criterion.tolerance >= 0)) {
-    throw Error(ErrorCode::kUsage, "--tolerance must be a number from 0 on");
-  }
   if (options.criterion.tolerance > 0 && options.criterion.metric == "weights") {
     throw Error(ErrorCode::kUsage,
                 "weights are compared by their digests, which are equal or not: --tolerance needs "

@@ -8,6 +8,7 @@
 #include "src/replay/compare/diff_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/verbs/engine_half.h"
+#include "src/replay/verbs/number_check.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -30,7 +31,7 @@ DiffOptions options_of(const DiffArguments& arguments) {
     const char* end = text.data() + text.size();
     const bool whole =
         equals != text.npos && std::from_chars(text.data() + equals + 1, end, value).ptr == end;
-    if (!whole || !(value >= 0)) {
+    if (!whole || !is_distance(value)) {
       throw Error(ErrorCode::kUsage,
                   "a tolerance is FIELD=NUMBER, as rewards=1e-6; of several fields each has a "
                   "--tolerance of its own",

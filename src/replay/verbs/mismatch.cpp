@@ -1,8 +1,8 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <fstream>
 #include <iostream>
 
+#include "src/base/atomic_file.h"
 #include "src/base/error.h"
 #include "src/base/shell_word.h"
 #include "src/replay/exchange/any_dump.h"
@@ -24,10 +24,9 @@ struct MismatchArguments {
 };
 
 void write_plot(const std::string& path, const std::string& svg) {
-  std::ofstream file(path, std::ios::binary);
-  file << svg;
-  file.close();
-  if (!file) throw Error(ErrorCode::kEnvironment, "the plot cannot be written", path);
+  AtomicFile file(path);
+  file.write(svg);
+  file.commit();
 }
 
 void check_plot(const MismatchArguments& arguments) {
@@ -35,6 +34,7 @@ void check_plot(const MismatchArguments& arguments) {
     throw Error(ErrorCode::kUsage, "--plot draws SVG: name a file that ends with .svg",
                 arguments.plot);
   }
+  if (!arguments.plot.empty()) output_file(arguments.plot);
 }
 
 int mismatch(const MismatchArguments& arguments, const RecordedRun& run) {
