@@ -9,6 +9,7 @@
 #include "format/incomplete.h"
 #include "format/journal.h"
 #include "format/manifest.h"
+#include "format/misuse.h"
 #include "format/unit.h"
 #include "src/base/locked_file.h"
 
@@ -17,10 +18,6 @@ namespace {
 
 /// How a journal begins: its first record's keys are sorted.
 constexpr std::string_view kBegin = R"({"body":{"format":"rlreplay",)";
-
-Error misuse(const std::string& message, const std::string& where) {
-  return {ErrorCode::kUsage, message, where};
-}
 
 /// The first bytes of a file; nothing where it is absent or no regular file.
 std::optional<std::string> head_of(const Folder& folder, std::string_view name, size_t most) {

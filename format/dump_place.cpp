@@ -7,16 +7,13 @@
 #include "format/incomplete.h"
 #include "format/journal.h"
 #include "format/manifest.h"
+#include "format/misuse.h"
 #include "format/unit.h"
 
 namespace rlreplay::format {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error misuse(const std::string& message, const std::string& where) {
-  return {ErrorCode::kUsage, message, where};
-}
 
 /// Before a folder is replaced: that it is a dump of ours and nothing else.
 void check_replaceable(const Folder& folder) {

@@ -13,6 +13,7 @@
 #include "format/incomplete.h"
 #include "format/journal.h"
 #include "format/manifest.h"
+#include "format/misuse.h"
 #include "format/record.h"
 #include "format/rule.h"
 #include "src/base/error.h"
@@ -22,10 +23,6 @@ namespace {
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span<const char>(text));
-}
-
-Error misuse(const std::string& message, const std::string& where) {
-  return {ErrorCode::kUsage, message, where};
 }
 
 void check_unit(const Folder& folder, const UnitRecord& unit) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "format/rule.h"
+#include "src/base/durable.h"
 #include "src/base/error.h"
 
 namespace rlreplay::format {
@@ -95,8 +96,7 @@ void write_all(int file, std::span<const std::byte> bytes, System& system,
 }
 
 void make_durable(int file, System& system, const std::string& where) {
-  // Some file systems cannot sync a folder and say EINVAL: there is nothing more to be done there.
-  if (system.fsync(file) != 0 && errno != EINVAL) throw failed("make durable", where);
+  if (!is_synced(system.fsync(file))) throw failed("make durable", where);
 }
 
 Folder Folder::open(const std::string& path) {

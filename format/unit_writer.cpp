@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "format/codec.h"
+#include "format/misuse.h"
 #include "format/shuffle.h"
 #include "src/base/buffer.h"
 #include "src/base/error.h"
@@ -14,10 +15,6 @@ namespace rlreplay::format {
 namespace {
 
 using Bytes = std::span<const std::byte>;
-
-Error misuse(const std::string& message, const std::string& where) {
-  return {ErrorCode::kUsage, message, where};
-}
 
 /// The part of `bytes` that chunk `index` holds; the last one may be short.
 Bytes part(Bytes bytes, size_t chunk, size_t index) {

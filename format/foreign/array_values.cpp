@@ -9,8 +9,6 @@
 namespace rlreplay::foreign {
 namespace {
 
-[[noreturn]] void corrupt(const std::string& message) { throw Error(ErrorCode::kCorrupt, message); }
-
 bool is_valid(const ArrayDType& dtype) {
   const auto one_of = [&](std::initializer_list<int64_t> sizes) {
     return std::find(sizes.begin(), sizes.end(), dtype.size) != sizes.end();

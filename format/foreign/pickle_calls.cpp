@@ -10,8 +10,6 @@
 namespace rlreplay::foreign {
 namespace {
 
-[[noreturn]] void corrupt(const std::string& message) { throw Error(ErrorCode::kCorrupt, message); }
-
 [[noreturn]] void unsafe(const std::string& message) { throw Error(ErrorCode::kUnsafe, message); }
 
 void check_count(std::span<const Value> args, size_t count, const char* what) {

@@ -14,8 +14,6 @@ namespace {
 
 constexpr uint64_t kFarEntry = 64;  // bytes, of a map's node
 
-[[noreturn]] void corrupt(const std::string& message) { throw Error(ErrorCode::kCorrupt, message); }
-
 }  // namespace
 
 PickleMachine::PickleMachine(Bytes pickle, Tree& tree, const RecordSource& records,

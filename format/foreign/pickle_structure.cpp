@@ -12,8 +12,6 @@ namespace {
 
 constexpr size_t kProgress = size_t{16} << 20;
 
-[[noreturn]] void corrupt(const std::string& message) { throw Error(ErrorCode::kCorrupt, message); }
-
 }  // namespace
 
 void PickleMachine::collect(Kind kind, size_t begin) {

@@ -15,10 +15,6 @@ constexpr uint64_t kMaxHeader = 100'000'000;
 constexpr size_t kMaxDims = 32;
 constexpr uint64_t kTensorBytes = 256;  // of its description, name and place in the index
 
-[[noreturn]] void corrupt(const std::string& message, const std::string& where) {
-  throw Error(ErrorCode::kCorrupt, message, where);
-}
-
 /// The header's text. Errors: kCorrupt.
 std::string_view find_header(const MappedFile& file) {
   const Bytes bytes = file.bytes();

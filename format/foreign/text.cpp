@@ -52,6 +52,10 @@ bool append_escape(std::string& out, std::string_view text, size_t& at) {
 
 }  // namespace
 
+void corrupt(const std::string& message, const std::string& where) {
+  throw Error(ErrorCode::kCorrupt, message, where);
+}
+
 bool has_surrogates(std::string_view text) { return !is_utf8(text, Surrogates::kRefused); }
 
 std::string printable(std::string_view name) {

@@ -13,6 +13,9 @@ namespace rlreplay::foreign {
 using rlreplay::is_utf8;
 using rlreplay::Surrogates;
 
+/// Throws kCorrupt.
+[[noreturn]] void corrupt(const std::string& message, const std::string& where = {});
+
 /// Whether valid text (surrogates allowed) holds a surrogate.
 bool has_surrogates(std::string_view text);
 

@@ -11,10 +11,6 @@ namespace {
 
 constexpr int kNewestVersion = 10;  // that torch reads
 
-[[noreturn]] void corrupt(const std::string& message, const std::string& where = {}) {
-  throw Error(ErrorCode::kCorrupt, message, where);
-}
-
 [[noreturn]] void unsupported(const std::string& message, const std::string& where = {}) {
   throw Error(ErrorCode::kUnsupported, message, where);
 }

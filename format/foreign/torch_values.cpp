@@ -13,8 +13,6 @@ constexpr uint64_t kKnownEntry = 64;   // bytes, of a map's node
 constexpr int64_t kMaxExpansion = 64;  // logical bytes for each byte of the storage
 constexpr int64_t kSmallTensor = int64_t{16} << 20;
 
-[[noreturn]] void corrupt(const std::string& message) { throw Error(ErrorCode::kCorrupt, message); }
-
 int64_t to_int(Value value, const char* what) {
   if (value.kind != Kind::kInt) corrupt(std::string(what) + " is not an integer");
   return value.integer;

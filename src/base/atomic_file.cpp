@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/durable.h"
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 
@@ -89,10 +90,7 @@ void AtomicFile::commit() {
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename the file");
   });
   file_.close();
-  const Descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) fail("cannot open the folder");
-  // Some file systems cannot sync a folder and say EINVAL.
-  if (::fsync(folder.get()) != 0 && errno != EINVAL) fail("cannot write the folder to disk");
+  make_names_durable(folder_of(path_));
 }
 
 }  // namespace rlreplay

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "src/base/durable.h"
 #include "src/base/error.h"
 #include "src/base/locked_file.h"
 #include "src/base/temporary_folder.h"
@@ -32,12 +33,6 @@ std::string plain_path(const std::string& path) {
   if (problem) throw Error(ErrorCode::kEnvironment, problem.message(), path);
   if (!out.has_filename()) out = out.parent_path();
   return out.string();
-}
-
-void make_names_durable(const std::string& folder) {
-  const Descriptor file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems cannot sync a folder and say EINVAL.
-  if (!file || (::fsync(file.get()) != 0 && errno != EINVAL)) throw failed("make durable", folder);
 }
 
 bool rename_to(const std::string& from, const std::string& to, unsigned flags) {
