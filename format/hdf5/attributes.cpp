@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "format/hdf5/b_tree.h"
-#include "format/hdf5/fractal_heap.h"
+#include "format/hdf5/dense.h"
 #include "format/hdf5/types.h"
 #include "format/rule.h"
 
@@ -65,28 +64,23 @@ void Reader::add(Bytes message) {
 }
 
 void Reader::add_dense(Bytes info) {
-  constexpr size_t kRecord = 8 + 1 + 4 + 4;  // id, flags, order, the name's checksum
-  constexpr size_t kOrderRecord = 8 + 1 + 4;
-  Cursor c(info, file_);
-  c.expect(1, 0, "attribute information of another version than 0");
-  const DensePlace place = dense_place(c, 2, file_);
-  if (place.heap == kNowhere) return;
-  FractalHeap heap(file_, place.heap);
-  NameOrder order;
-  const auto records =
-      records_of(file_, place.names, RecordType::kAttributeName, kRecord, limits_.objects);
-  for (const Bytes record : records) {
-    Cursor fields(record, file_);
-    const Bytes id = fields.bytes(8);
-    fields.expect(1, 0, "a shared attribute");
-    fields.skip(4);
-    add(heap.object(id));
-    order.next(file_, fields.number(4), all_.back().name);
-  }
-  if (place.order == kNowhere) return;
-  const auto again =
-      records_of(file_, place.order, RecordType::kAttributeOrder, kOrderRecord, limits_.objects);
-  file_.expect(again.size() == records.size(), "two indices of attributes that do not agree");
+  constexpr size_t kId = 8;
+  // A record by name: id, flags, order, the name's checksum.
+  constexpr DenseForm kForm = {"attribute information of another version than 0",
+                               "two indices of attributes that do not agree",
+                               2,
+                               RecordType::kAttributeName,
+                               RecordType::kAttributeOrder,
+                               kId + 1 + 4 + 4,
+                               kId + 1 + 4,
+                               0,
+                               kId,
+                               kId + 1 + 4};
+  visit_dense(file_, info, kForm, limits_.objects, [&](Bytes object, Bytes record) {
+    Cursor(record.subspan(kId), file_).expect(1, 0, "a shared attribute");
+    add(object);
+    return all_.back().name;
+  });
 }
 
 std::vector<NamedAttribute> Reader::finish() {

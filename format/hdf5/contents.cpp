@@ -44,6 +44,7 @@ class Walk {
     seen_.insert(address);
     const ObjectHeader root(file_, address);
     file_.expect(root.find(MessageType::kLinkInfo) != nullptr, "the root is no group");
+    root.expect_kind(true);
     contents_.root = take_attributes(root, "/");
     visit_links(root, "", 1);
     file_.look_at("/");
@@ -105,12 +106,14 @@ void Walk::visit_object(uint64_t address, const std::string& path, size_t depth)
   file_.look_at(path);
   const ObjectHeader object(file_, address);
   if (object.find(MessageType::kLinkInfo) != nullptr) {
+    object.expect_kind(true);
     if (depth >= limits_.depth) file_.refuse(Rule::kObjectLimit, "groups nest too deep");
     if (!take_attributes(object, path).empty()) {
       faults_.add(Rule::kAttribute, "a group has attributes; only the root may", path);
     }
     visit_links(object, path + "/", depth + 1);
   } else if (object.find(MessageType::kLayout) != nullptr) {
+    object.expect_kind(false);
     add_dataset(object, path);
   } else {
     faults_.add(Rule::kObject, "neither a group nor a dataset", path);

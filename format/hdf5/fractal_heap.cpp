@@ -17,18 +17,6 @@ size_t bytes_for(uint64_t bits) { return static_cast<size_t>(bits + 7) / 8; }
 
 }  // namespace
 
-DensePlace dense_place(Cursor& info, size_t order_size, const File& file) {
-  constexpr uint64_t kTracked = 0x01, kIndexed = 0x02;
-  const uint64_t flags = info.byte();
-  file.expect((flags & ~(kTracked | kIndexed)) == 0, "an object with unknown flags");
-  info.skip((flags & kTracked) != 0 ? order_size : 0);
-  DensePlace out{info.address(), info.address()};
-  if ((flags & kIndexed) != 0) out.order = info.address();
-  file.expect(out.heap != kNowhere || (out.names == kNowhere && out.order == kNowhere),
-              "an index of no heap");
-  return out;
-}
-
 FractalHeap::FractalHeap(File& file, uint64_t address) : file_(file), address_(address) {
   read_header();
   read_blocks();
@@ -41,14 +29,20 @@ void FractalHeap::read_header() {
   c.expect(1, 0, kOther);
   id_size_ = static_cast<size_t>(c.number(2));
   c.expect(2, 0, "a heap with filters");
-  file_.expect((c.byte() & kChecked) != 0, "a heap without checksums");
+  c.expect(1, kChecked, "a heap with other flags than that of checksums");
   max_managed_ = c.number(4);
   c.skip(8);  // the next id of a huge object
   huge_tree_ = c.address();
-  c.skip(8);  // free space
+  said_.free = c.number(8);
   const uint64_t free_space = c.address();
-  managed_ = c.number(8);
-  c.skip(7 * 8);  // sizes and counts of blocks and objects
+  managed_ = said_.space = c.number(8);
+  said_.allocated = c.number(8);
+  c.skip(8);  // where a writer would put the next block
+  said_.managed = c.number(8);
+  said_.huge_bytes = c.number(8);
+  said_.huge = c.number(8);
+  c.expect(8, 0, "a heap with tiny objects");
+  c.expect(8, 0, "a heap with tiny objects");
   width_ = c.number(2);
   start_ = c.number(8);
   max_direct_ = c.number(8);
@@ -87,15 +81,32 @@ uint64_t FractalHeap::max_rows(uint64_t size) const {
 
 void FractalHeap::read_blocks() {
   if (root_ == kNowhere) return;
-  if (rows_ == 0) return read_direct(root_, 0, start_);
+  if (rows_ == 0) {
+    found_.space = start_;
+    found_.free = start_ - block_header();
+    return read_direct(root_, 0, start_);
+  }
   std::vector<Indirect> open = {{root_, 0, rows_}};
   while (!open.empty()) {
     const Indirect block = open.back();
     open.pop_back();
     read_indirect(block, open);
   }
+  count_room();
   std::sort(blocks_.begin(), blocks_.end(),
             [](const Block& a, const Block& b) { return a.begin < b.begin; });
+}
+
+/// Of all blocks of the root's rows, those too that were not made.
+void FractalHeap::count_room() {
+  std::vector<uint64_t> room = {0};  // for objects, in that many rows
+  for (uint64_t row = 0; row < rows_; ++row) {
+    const uint64_t size = row_size(row);
+    const uint64_t each = size <= max_direct_ ? size - block_header() : room[max_rows(size)];
+    room.push_back(room.back() + width_ * each);
+    found_.space += width_ * size;
+  }
+  found_.free = room.back();
 }
 
 void FractalHeap::read_indirect(const Indirect& block, std::vector<Indirect>& open) {
@@ -136,6 +147,7 @@ void FractalHeap::read_direct(uint64_t address, uint64_t begin, uint64_t size) {
   std::fill_n(copy.begin() + static_cast<ptrdiff_t>(at), kChecksum, std::byte{0});
   file_.expect(has_checksum(copy, checksum), "a heap block does not have its checksum");
   blocks_.push_back({begin, bytes});
+  found_.allocated += size;
 }
 
 Bytes FractalHeap::object(Bytes id) {
@@ -155,11 +167,13 @@ Bytes FractalHeap::managed(Cursor id) {
   constexpr char kOutside[] = "an object outside of its heap";
   file_.expect(after != blocks_.begin() && offset <= managed_ && size <= max_managed_, kOutside);
   const Block& block = *std::prev(after);
-  const uint64_t at = offset - block.begin, header = 4 + 1 + 8 + offset_size_ + 4;
-  file_.expect(at >= header && at <= block.bytes.size() && size <= block.bytes.size() - at,
+  const uint64_t at = offset - block.begin;
+  file_.expect(at >= block_header() && at <= block.bytes.size() && size <= block.bytes.size() - at,
                kOutside);
   const Bytes object = block.bytes.subspan(static_cast<size_t>(at), static_cast<size_t>(size));
   file_.note_inner(object);
+  ++found_.managed;
+  found_.free -= size;
   return object;
 }
 
@@ -180,8 +194,15 @@ Bytes FractalHeap::huge(Cursor id) {
   const auto record = huge_records_.find(id.number(id.left()));
   file_.expect(record != huge_records_.end(), "a huge object without a record");
   Cursor place(record->second, file_);
-  const uint64_t address = place.address();
-  return file_.take(address, place.number(8));
+  const uint64_t address = place.address(), size = place.number(8);
+  ++found_.huge;
+  found_.huge_bytes += size;
+  return file_.take(address, size);
+}
+
+void FractalHeap::expect_counted() const {
+  file_.expect(said_ == found_, "a heap that counts other objects or room than it has");
+  file_.expect(found_.huge == huge_records_.size(), "huge objects without a name");
 }
 
 }  // namespace rlreplay::format::h5

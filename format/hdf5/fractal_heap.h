@@ -8,15 +8,6 @@
 
 namespace rlreplay::format::h5 {
 
-/// Where a message of information says that links or attributes lie that are not in headers.
-struct DensePlace {
-  uint64_t heap = kNowhere, names = kNowhere, order = kNowhere;  // the heap and its two indices
-};
-
-/// Reads such a message behind its version; `order_size`: of the highest order that was given.
-/// Errors: FormatError kContainer, also for an index of no heap.
-DensePlace dense_place(Cursor& info, size_t order_size, const File& file);
-
 /// The heap that holds the links of a group, or the attributes of an object, where there are many.
 class FractalHeap {
  public:
@@ -25,8 +16,15 @@ class FractalHeap {
 
   /// The object of an id, which is what a record of a B-tree names.
   Bytes object(Bytes id);
+  /// That the heap counts the objects that were asked for, each once, and the room beside them.
+  void expect_counted() const;
 
  private:
+  /// Bytes of the heap's space, of them those in blocks, those free for objects; and its objects.
+  struct Totals {
+    uint64_t space = 0, allocated = 0, free = 0, managed = 0, huge = 0, huge_bytes = 0;
+    bool operator==(const Totals&) const = default;
+  };
   /// Of the heap's own space, which is not the file's.
   struct Block {
     uint64_t begin;
@@ -38,6 +36,8 @@ class FractalHeap {
 
   void read_header();
   void read_blocks();
+  void count_room();
+  uint64_t block_header() const { return 4 + 1 + 8 + offset_size_ + 4; }
   void read_indirect(const Indirect& block, std::vector<Indirect>& open);
   void read_direct(uint64_t address, uint64_t begin, uint64_t size);
   uint64_t row_size(uint64_t row) const { return row < 2 ? start_ : start_ << (row - 1); }
@@ -51,6 +51,7 @@ class FractalHeap {
   uint64_t address_;
   uint64_t max_managed_ = 0, managed_ = 0, huge_tree_ = 0, width_ = 0, start_ = 0, max_direct_ = 0,
            bits_ = 0, root_ = 0, rows_ = 0;
+  Totals said_, found_;
   size_t id_size_ = 0, offset_size_ = 0, length_size_ = 0;
   std::vector<Block> blocks_;  // sorted
   std::map<uint64_t, Bytes> huge_records_;

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "format/hdf5/b_tree.h"
-#include "format/hdf5/fractal_heap.h"
+#include "format/hdf5/dense.h"
 
 namespace rlreplay::format::h5 {
 namespace {
@@ -30,21 +29,22 @@ Link link_of(Bytes message, const File& file) {
 
 /// The links in the heap that the message names.
 void add_dense(File& file, Bytes info, size_t most, std::vector<Link>& links) {
-  constexpr size_t kRecord = 4 + 7, kOrderRecord = 8 + 7;  // the name's checksum, or order; the id
-  Cursor c(info, file);
-  c.expect(1, 0, "link information of another version than 0");
-  const DensePlace place = dense_place(c, 8, file);
-  if (place.heap == kNowhere) return;
-  FractalHeap heap(file, place.heap);
-  NameOrder order;
-  const auto records = records_of(file, place.names, RecordType::kLinkName, kRecord, most);
-  for (const Bytes record : records) {
-    links.push_back(link_of(heap.object(record.last(7)), file));
-    order.next(file, Cursor(record, file).number(4), links.back().name);
-  }
-  if (place.order == kNowhere) return;
-  const auto again = records_of(file, place.order, RecordType::kLinkOrder, kOrderRecord, most);
-  file.expect(again.size() == records.size(), "two indices of links that do not agree");
+  constexpr size_t kId = 7;
+  // A record by name: the name's checksum, id.
+  constexpr DenseForm kForm = {"link information of another version than 0",
+                               "two indices of links that do not agree",
+                               8,
+                               RecordType::kLinkName,
+                               RecordType::kLinkOrder,
+                               4 + kId,
+                               8 + kId,
+                               4,
+                               kId,
+                               0};
+  visit_dense(file, info, kForm, most, [&](Bytes object, Bytes) {
+    links.push_back(link_of(object, file));
+    return links.back().name;
+  });
 }
 
 /// What only tells a writer when to move links to a heap.

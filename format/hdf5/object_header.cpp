@@ -28,6 +28,27 @@ bool is_known(uint64_t type) {
   return false;
 }
 
+/// Whose message it is.
+enum class Kind { kAny, kGroup, kDataset };
+
+Kind kind_of(MessageType type) {
+  switch (type) {
+    case MessageType::kLinkInfo:
+    case MessageType::kLink:
+    case MessageType::kGroupInfo:
+      return Kind::kGroup;
+    case MessageType::kDataspace:
+    case MessageType::kDatatype:
+    case MessageType::kFillValue:
+    case MessageType::kExternalFiles:
+    case MessageType::kLayout:
+    case MessageType::kFilters:
+      return Kind::kDataset;
+    default:
+      return Kind::kAny;
+  }
+}
+
 }  // namespace
 
 ObjectHeader::ObjectHeader(File& file, uint64_t address) : file_(file) {
@@ -77,6 +98,15 @@ void ObjectHeader::add_messages(Cursor chunk, bool numbered) {
       file_.expect(messages_.size() < kMostMessages, "an object header with too many messages");
       messages_.push_back(message);
     }
+  }
+}
+
+void ObjectHeader::expect_kind(bool group) const {
+  for (const Message& message : messages_) {
+    const auto kind = kind_of(message.type);
+    file_.expect(
+        kind == Kind::kAny || (kind == Kind::kGroup) == group,
+        group ? "a group with a message of a dataset" : "a dataset with a message of a group");
   }
 }
 

@@ -37,6 +37,8 @@ class ObjectHeader {
   ObjectHeader(File& file, uint64_t address);
 
   const std::vector<Message>& messages() const { return messages_; }
+  /// That each message is one that a group, or else a dataset, has. Errors: kContainer.
+  void expect_kind(bool group) const;
   /// The one message of a type; null where there is none.
   /// Errors: kContainer for two.
   const Message* find(MessageType type) const;

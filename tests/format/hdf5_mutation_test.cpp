@@ -285,14 +285,16 @@ TEST_CASE("forms that libhdf5 does not read are refused") {
     size_t unit;
     const char* signature;
     uint8_t message;
-    size_t at, size;
+    ptrdiff_t at;  // from the structure, or the message's body: its header lies before
+    size_t size;
     uint64_t value;
   };
+  constexpr ptrdiff_t kType = -4, kFlags = -1;  // of a message
   const std::vector<Sound> units = sound_units();
   const uint64_t here = 48;  // an address of something else
   const Change changes[] = {
       {"header flags", 0, "OHDR", 0, 5, 1, 0x40},
-      {"message that was unknown", 0, "OHDR", 0x02, SIZE_MAX, 1, 0x20},
+      {"message that was unknown", 0, "OHDR", 0x02, kFlags, 1, 0x20},
       {"link info flags", 0, "OHDR", 0x02, 1, 1, 0x08},
       {"links' index without a heap", 0, "OHDR", 0x02, 10, 8, here},
       {"attribute info flags", 0, "OHDR", 0x15, 1, 1, 0x20},
@@ -307,6 +309,18 @@ TEST_CASE("forms that libhdf5 does not read are refused") {
       {"tree of huge objects", 1, "FRHP", 0, 22, 8, here},
       {"free space", 1, "FRHP", 0, 38, 8, here},
       {"managed space", 1, "FRHP", 0, 46, 8, 1},
+      {"heap flags", 1, "FRHP", 0, 9, 1, 0x03},
+      {"heap flags", 2, "FRHP", 0, 9, 1, 0x06},
+      {"free space of a heap", 1, "FRHP", 0, 30, 8, 1},
+      {"free space of a heap", 2, "FRHP", 0, 30, 8, UINT64_MAX},
+      {"allocated space", 1, "FRHP", 0, 54, 8, 1},
+      {"count of managed objects", 1, "FRHP", 0, 70, 8, 1},
+      {"size of huge objects", 2, "FRHP", 0, 78, 8, 1},
+      {"count of huge objects", 2, "FRHP", 0, 86, 8, 7},
+      {"size of tiny objects", 1, "FRHP", 0, 94, 8, 1},
+      {"count of tiny objects", 2, "FRHP", 0, 102, 8, 1},
+      {"a dataset's message in a group", 0, "OHDR", 0x0a, kType, 1, 0x05},
+      {"a group's message in a dataset", 0, "OHDR", 0x05, kType, 1, 0x0a},
   };
   for (const Change& change : changes) {
     const Sound& unit = units[change.unit];
@@ -315,11 +329,20 @@ TEST_CASE("forms that libhdf5 does not read are refused") {
     REQUIRE(!found.empty());
     for (const size_t place : found) {
       std::string file = unit.bytes;
-      const size_t at = change.at == SIZE_MAX ? place - 1 : place + change.at;
-      std::memcpy(&file[at], &change.value, change.size);
+      std::memcpy(&file[place + static_cast<size_t>(change.at)], &change.value, change.size);
       check_refused(unit, file);
     }
   }
+}
+
+TEST_CASE("a heap of more than its direct rows counts what it has room for") {
+  Random random(34);
+  const Sound large = unit([&](UnitWriter& w) {
+    for (int i = 0; i < 6000; ++i) {
+      w.add(small("0/" + std::to_string(i) + std::string(100, 'n'), random));
+    }
+  });
+  CHECK_NOTHROW(open_and_read(large.bytes));
 }
 
 TEST_CASE("names in an index that are not in order are refused") {
