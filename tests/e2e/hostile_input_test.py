@@ -140,6 +140,19 @@ class NoFile(Case):
         self.assertLessEqual(result.stderr.count("\n"), 1, result.stderr)
         self.assertTrue(result.stderr or zero, result.stdout)
 
+    def test_a_folder_that_is_no_dump_is_looked_at_for_a_while(self):
+        deep, wide = self.folder / "deep", self.folder / "wide"
+        (deep / "/".join(["x"] * 18)).mkdir(parents=True)
+        wide.mkdir()
+        for i in range(100_001):
+            os.mknod(wide / str(i))
+        for path, why in ((deep, "16 folders lie in one another"), (wide, "more than 100000 others")):
+            for verb in ("verify", "show"):
+                found = self.run_program(verb, path)
+                self.assertEqual(found.returncode, 2, found.stdout + found.stderr)
+                for words in ("manifest.json", ".pt", why):
+                    self.assertIn(words, found.stderr)
+
     def test_a_nul_behind_a_value(self):
         prompts = self.folder / "prompts.jsonl"
         prompts.write_bytes(b'{"prompt": "1+1=", "label": "2"}\0garbage}}\n')

@@ -9,6 +9,7 @@
 
 #include <sys/stat.h>
 
+#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 
@@ -66,24 +67,76 @@ bool by_number(const std::string& a, const std::string& b) {
   return key(a) < key(b);
 }
 
-/// Whatever is no folder below one, by its path from there. Links to folders are followed, each
-/// folder once.
-std::vector<std::string> files_below(const fs::path& folder) {
+/// What may lie beside the files that are looked for, before the first of them and in all.
+constexpr size_t kMostBefore = 100'000;
+constexpr size_t kMostBeside = 1'000'000;
+constexpr int kMostDepth = 16;
+
+/// The folders that a walk went through: which it may enter, and when it has looked at enough.
+class Look {
+ public:
+  Look(const fs::path& folder, std::string ending) : folder_(folder), ending_(std::move(ending)) {
+    struct stat info {};
+    if (::stat(folder.c_str(), &info) == 0) devices_.push_back(info.st_dev);
+  }
+
+  /// Each folder once; another file system only by a link, or as a folder of a run.
+  bool enters(const fs::directory_entry& entry, int depth) {
+    count(false);
+    struct stat info {};
+    if (::stat(entry.path().c_str(), &info) != 0) return false;
+    const auto level = static_cast<size_t>(depth);
+    const bool here = level < devices_.size() && info.st_dev == devices_[level];
+    if (!here && !entry.is_symlink() && !is_run_folder(entry.path().filename().string())) {
+      return false;
+    }
+    if (!visited_.emplace(info.st_dev, info.st_ino).second) return false;
+    if (depth >= kMostDepth) refuse(std::to_string(kMostDepth) + " folders lie in one another");
+    devices_.resize(level + 1);
+    devices_.push_back(info.st_dev);
+    return true;
+  }
+
+  void take(const std::string& name) { count(name.ends_with(ending_)); }
+
+ private:
+  void count(bool wanted) {
+    found_ += wanted;
+    const size_t most = found_ == 0 ? kMostBefore : kMostBeside;
+    if (++looked_ - found_ > most)
+      refuse("there are more than " + std::to_string(most) + " others");
+  }
+
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw Error(ErrorCode::kUsage,
+                "the folder holds no manifest.json or journal.jsonl of a dump of rlreplay, and " +
+                    (found_ == 0 ? "no files" : counted(found_, "file")) + " ending in " + ending_ +
+                    " were found before the search ended (" + why + "): name the dump's own folder",
+                folder_.string());
+  }
+
+  fs::path folder_;
+  std::string ending_;
+  size_t looked_ = 0, found_ = 0;
+  std::vector<dev_t> devices_;  // of the folders from the first to the one at hand
+  std::set<std::pair<dev_t, ino_t>> visited_;
+};
+
+/// Whatever is no folder below one, by its path from there. Links to folders are followed.
+/// Errors: kUsage where it is too much to be a run, of files with this ending; kEnvironment.
+std::vector<std::string> files_below(const fs::path& folder, const std::string& ending) {
   std::vector<std::string> names;
-  std::set<std::pair<dev_t, ino_t>> visited;
+  Look look(folder, ending);
   const auto options = fs::directory_options::skip_permission_denied |
                        fs::directory_options::follow_directory_symlink;
   try {
     for (fs::recursive_directory_iterator entry(folder, options), end; entry != end; ++entry) {
-      if (!entry->is_directory()) {
-        names.push_back(entry->path().lexically_relative(folder).string());
+      if (entry->is_directory()) {
+        if (!look.enters(*entry, entry.depth())) entry.disable_recursion_pending();
         continue;
       }
-      struct stat info {};
-      const bool known = ::stat(entry->path().c_str(), &info) == 0;
-      if (!known || !visited.emplace(info.st_dev, info.st_ino).second) {
-        entry.disable_recursion_pending();
-      }
+      names.push_back(entry->path().lexically_relative(folder).string());
+      look.take(names.back());
     }
   } catch (const fs::filesystem_error& error) {
     throw Error(ErrorCode::kEnvironment, "cannot look into it: " + error.code().message(),
@@ -128,7 +181,7 @@ std::map<std::string, size_t> other_files(const std::vector<std::string>& paths,
   const auto top = [](const std::string& name) { return name.substr(0, name.find('/') + 1); };
   for (const std::string& path : paths) {
     if (!fs::is_directory(path)) continue;
-    const std::vector<std::string> names = files_below(path);
+    const std::vector<std::string> names = files_below(path, ending);
     std::set<std::string> read;  // folders that hold some of these endings: their others have names
     for (const std::string& name : names) {
       if (name.ends_with(ending)) read.insert(top(name));
@@ -154,7 +207,7 @@ std::vector<std::vector<SourceFile>> find_sources(const std::vector<std::string>
       }
       continue;
     }
-    for (const std::string& name : files_below(path)) {
+    for (const std::string& name : files_below(path, ending)) {
       if (!name.ends_with(ending)) continue;
       files.push_back({(fs::path(path) / name).string(), name_below(path, name)});
       check_regular_file(files.back().path);

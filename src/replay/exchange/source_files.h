@@ -15,8 +15,10 @@ struct SourceFile {
 
 /// The files with this ending at and below the paths, by name. A folder that is itself one of a run
 /// (`train_data`) stays part of the name. Files that belong together by name (`0_0.pt`, `0_1.pt`)
-/// make one entry. Links are followed.
-/// Errors: kIncomplete where a path does not exist or what has the ending is no file, kEnvironment.
+/// make one entry. Links are followed;
+/// other file systems that are mounted below a path are not looked at.
+/// Errors: kIncomplete where a path does not exist or what has the ending is no file; kUsage for a
+/// folder of so much else that it is no run's; kEnvironment.
 std::vector<std::vector<SourceFile>> find_sources(const std::vector<std::string>& paths,
                                                   const std::string& ending);
 
