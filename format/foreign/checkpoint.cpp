@@ -98,7 +98,8 @@ std::string config_of_type(const std::string& path, std::string_view type) {
 
 Checkpoint Checkpoint::open(const std::string& folder) {
   if (!fs::is_directory(folder)) {
-    throw Error(ErrorCode::kUsage, "a checkpoint is a folder; there is none of this name", folder);
+    throw Error(fs::exists(folder) ? ErrorCode::kUsage : ErrorCode::kIncomplete,
+                "a checkpoint is a folder; there is none of this name", folder);
   }
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;

@@ -25,7 +25,9 @@ constexpr int64_t kTick = 20'000'000;  // nanoseconds; files' times are coarser 
 Descriptor open_file(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file) return file;
-  if (errno == ENOENT || errno == ENOTDIR) refuse(ErrorCode::kUsage, "there is no such file", path);
+  if (errno == ENOENT || errno == ENOTDIR) {
+    refuse(ErrorCode::kIncomplete, "there is no such file", path);
+  }
   refuse(ErrorCode::kEnvironment, std::string("cannot open the file: ") + std::strerror(errno),
          path);
 }

@@ -17,8 +17,8 @@ namespace rlreplay::foreign {
 /// its times cannot tell whether that writer is done.
 class MappedFile {
  public:
-  /// Errors: kUsage for a path that does not exist, kUnsupported for what is not a regular file,
-  /// kEnvironment where the system refuses.
+  /// Errors: kIncomplete for a path that does not exist, kUnsupported for what is not a regular
+  /// file, kEnvironment where the system refuses.
   explicit MappedFile(const std::string& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

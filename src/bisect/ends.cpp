@@ -34,14 +34,14 @@ Ends split_names(const std::string& word) {
   return {Axis::kRevisions, word.substr(0, dots), word.substr(dots + 2)};
 }
 
-/// Errors: kUsage where one end is a folder and nothing else, and the other nothing at all.
+/// Errors: kIncomplete where one end is a folder and nothing else, and the other nothing at all.
 void check_folders(const Ends& ends, const std::function<bool(const std::string&)>& is_revision) {
   const bool good = is_folder(ends.good);
   const std::string& folder = good ? ends.good : ends.bad;
   const std::string& other = good ? ends.bad : ends.good;
   if (!is_folder(folder) || is_folder(other) || other.find('=') != other.npos) return;
   if (is_revision(folder) || is_revision(other)) return;
-  throw Error(ErrorCode::kUsage, "there is no such folder to compare with " + folder, other);
+  throw Error(ErrorCode::kIncomplete, "there is no such folder to compare with " + folder, other);
 }
 
 Axis axis_of(const Ends& ends, const std::function<bool(const std::string&)>& is_revision) {

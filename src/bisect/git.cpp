@@ -63,7 +63,8 @@ const std::vector<std::string>& git_variables() {
 Repository Repository::open(const std::string& folder, int stop_fd) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
-    throw Error(ErrorCode::kUsage, "there is no such folder: name a repository by --repo", folder);
+    throw Error(ErrorCode::kIncomplete, "there is no such folder: name a repository by --repo",
+                folder);
   }
   const ProcessResult result = run_git(folder, {"rev-parse", "--absolute-git-dir"}, stop_fd);
   if (!succeeded(result)) {

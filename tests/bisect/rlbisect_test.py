@@ -422,10 +422,10 @@ class Usage(Case):
                 (["nothing..main", *run], "`nothing` names no commit"),
                 ([*run, "--", "--all", "main"], "`--all` names no commit"),
                 ([f"{commits[0]}..main", "--repo", path], "--run"),
-                ([f"{commits[0]}..main", "--repo", self.folder / "no", "--run", "x"], "--repo"),
                 ([f"{commits[0]}..main", "--repo", self.temporary, "--run", "x"], "no git"),
                 ([f"{commits[0]}..main", *run, "--tolerance", "-1"], "--tolerance"),
-                ([f"{commits[0]}..main", *run, "--tolerance", "nan"], "--tolerance"),
+                ([f"{commits[0]}..main", *run, "--tolerance", "nan"], "finite"),
+                ([f"{commits[0]}..main", *run, "--tolerance", "inf"], "finite"),
                 ([f"{commits[0]}..main", *run, "--speed"], "--speed"),
                 ([f"..^HEAD", *run], "`^HEAD` names no commit"),
                 (["tp=1..main", *run], "configuration")):

@@ -78,7 +78,7 @@ class Models(Refusal):
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_missing_files(self):
-        self.run_refused(USAGE, ["nowhere"], self.folder / "nowhere")
+        self.run_refused(CORRUPT, ["nowhere"], self.folder / "nowhere")
         for name in ("config.json", "model.safetensors", "tokenizer.json"):
             with self.subTest(name):
                 model = self.copy()

@@ -52,7 +52,7 @@ TEST_CASE("other formats are refused by name") {
           "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."s);
   expect_error(ErrorCode::kUnsupported, "directory",
                [&] { TorchFile file(folder.path().string()); });
-  expect_error(ErrorCode::kUsage, "no such file",
+  expect_error(ErrorCode::kIncomplete, "no such file",
                [&] { TorchFile file((folder.path() / "absent.pt").string()); });
 }
 

@@ -65,6 +65,11 @@ std::string list_json(const std::vector<std::string>& texts) {
   return "[" + out + "]";
 }
 
+/// Whether a part is missing, which is no contradiction of what is there.
+bool names_missing(const Found& problem) {
+  return problem.code.ends_with("-missing") || problem.code == "options";
+}
+
 void print_problems(const std::vector<Found>& problems, bool all) {
   const size_t shown = all ? problems.size() : std::min(problems.size(), kMostShown);
   for (const Found& problem : std::span(problems).first(shown)) {
@@ -148,7 +153,7 @@ Verified verified(const VerifyArguments& arguments) {
   const auto dump = format::DumpReader::open(arguments.path);
   add_problems(audit_records(dump), arguments.path, out.problems);
   const bool whole = out.problems.empty();
-  out.complete = out.complete && whole;
+  out.complete = out.complete && std::ranges::none_of(out.problems, names_missing);
   try {
     if (arguments.deep) check_values(arguments, whole, out);
     out.content = content_root(dump);
@@ -283,8 +288,7 @@ struct VerifiedFiles {
   bool corrupt = false;  // a file cannot be read
 
   bool whole() const {
-    const auto missing = [](const Found& f) { return f.code.ends_with("-missing"); };
-    return !corrupt && files > 0 && std::ranges::none_of(problems, missing);
+    return !corrupt && files > 0 && std::ranges::none_of(problems, names_missing);
   }
   int code() const { return whole() ? (problems.empty() ? 0 : kFinding) : kCorrupt; }
 };
@@ -302,10 +306,9 @@ VerifiedFiles verified_files(const VerifyArguments& arguments) {
   RunFiles run;
   const bool folder = std::filesystem::is_directory(arguments.path);
   std::vector<Found> others;
-  for (const auto& family : find_sources({arguments.path}, "")) {
+  for (const auto& family : find_sources({arguments.path}, folder ? ".pt" : "")) {
     std::vector<std::unique_ptr<foreign::TorchFile>> read;
     for (const SourceFile& source : family) {
-      if (source.path != arguments.path && !source.path.ends_with(".pt")) continue;
       ++out.files;
       auto file = check_file(source.path, out.problems);
       for (auto at = out.problems.begin(); at != out.problems.end();) {

@@ -1,0 +1,131 @@
+"""A path that is not there is incomplete input, whichever verb and option it is given to.
+usage: absent_path_test.py RLREPLAY RLBISECT
+"""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+import checkpoints
+from support import Case
+
+Case.program, Case.rlbisect = map(os.path.abspath, sys.argv[1:3])
+del sys.argv[1:3]
+
+INCOMPLETE = {"rlreplay": 3, "rlbisect": 128}
+SMALL = "--rollout-batch-size 2 --n-samples-per-prompt 2 --steps 1"
+PROMPTS = "--prompts {prompts} " + SMALL
+# What reads a path: the words of a command, {no} where it is not there.
+READS = {
+    ("rlreplay capture", "--config"): "--model demo --config {no} -o {new}",
+    ("rlreplay capture", "--model"): "--model {no} " + PROMPTS + " -o {new}",
+    ("rlreplay capture", "--ref-load"):
+        "--model demo --kl-coef 0.1 --ref-load {no} " + SMALL + " -o {new}",
+    ("rlreplay capture", "--prompts"):
+        "--model {model} --reward gsm8k --prompts {no} " + SMALL + " -o {new}",
+    ("rlreplay train", "DUMP"): "{no}",
+    ("rlreplay train", "--config"): "{dump} --config {no}",
+    ("rlreplay train", "--model"): "--model {no} " + PROMPTS,
+    ("rlreplay train", "--ref-load"): "{dump} --kl-coef 0.1 --ref-load {no}",
+    ("rlreplay train", "--prompts"):
+        "--model {model} --reward gsm8k --prompts {no} " + SMALL,
+    ("rlreplay rollout", "DUMP"): "{no}",
+    ("rlreplay rollout", "--config"): "{dump} --config {no}",
+    ("rlreplay score", "TOKENS"): "{no} --model demo",
+    ("rlreplay score", "--model"): "{lines} --model {no}",
+    ("rlreplay show", "DUMP"): "{no}",
+    ("rlreplay show", "--tokenizer"): "{dump} --sample 0 --text --tokenizer {no}",
+    ("rlreplay verify", "DUMP"): "{no}",
+    ("rlreplay diff", "A"): "{no} {dump}",
+    ("rlreplay diff", "B"): "{dump} {no}",
+    ("rlreplay objective", "DUMP"): "{no}",
+    ("rlreplay objective", "--config"): "{dump} --config {no}",
+    ("rlreplay mismatch", "DUMP"): "{no}",
+    ("rlreplay mismatch", "--model"): "{dump} --model {no}",
+    ("rlreplay import", "PATHS..."): "{no} -o {new}",
+    ("rlreplay export", "DUMP"): "{no} --to jsonl -o {new}",
+    ("rlreplay seal", "PATH"): "{no} --recovered",
+    ("rlreplay upgrade", "PATH"): "{no}",
+    ("rlreplay golden record", "--config"): "{new} --model demo --config {no}",
+    ("rlreplay golden record", "--model"): "{new} --model {no} " + PROMPTS,
+    ("rlreplay golden record", "--ref-load"):
+        "{new} --model demo --kl-coef 0.1 --ref-load {no} " + SMALL,
+    ("rlreplay golden record", "--prompts"):
+        "{new} --model {model} --reward gsm8k --prompts {no} " + SMALL,
+    ("rlreplay golden check", "FILE"): "{no} --model demo",
+    ("rlreplay golden check", "--config"): "{golden} --model demo --config {no}",
+    ("rlreplay golden check", "--model"): "{golden} --model {no} " + PROMPTS,
+    ("rlreplay golden check", "--ref-load"):
+        "{golden} --model demo --kl-coef 0.1 --ref-load {no} " + SMALL,
+    ("rlreplay golden check", "--prompts"):
+        "{golden} --model {model} --reward gsm8k --prompts {no} " + SMALL,
+    ("rlreplay tokenize", "INPUT"): "{no} --model demo",
+    ("rlreplay tokenize", "--model"): "{lines} --model {no}",
+    ("rlbisect", "ENDS..."): "{dump} {no}",
+    ("rlbisect", "--repo"): "a..b --repo {no} --run true",
+    ("rlbisect verdict", "PATHS..."): "{dump} {no}",
+    ("rlbisect verdict", "--reference"): "--run true --reference {no}",
+}
+# Paths that are written, and what is no path.
+OTHERS = {"-o", "--output", "--out", "--save", "--plot", "--input-key", "--label-key",
+          "--reward-command", "--reward-key", "--layout", "--record", "--weights", "--steps",
+          "--inject", "--step", "--event", "--tensor", "--tolerance", "--reason", "--build",
+          "--run", "--metric"}
+WRITTEN = {("rlreplay golden record", "FILE")}
+
+
+class AbsentPaths(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        dump, _ = cls.capture("dump", "--model", "demo", *SMALL.split())
+        model = checkpoints.write(cls.folder / "model", checkpoints.config())
+        lines = cls.folder / "lines.jsonl"
+        lines.write_text(json.dumps({"tokens": [1, 2], "prompt_len": 1, "text": "1"}) + "\n")
+        golden = cls.folder / "golden"
+        made = cls.run_program("golden", "record", golden, "--model", "demo", *SMALL.split())
+        assert made.returncode == 0, made.stderr
+        cls.places = {"no": cls.folder / "nowhere" / "x", "new": cls.folder / "new", "dump": dump,
+                      "model": model, "lines": lines, "golden": golden,
+                      "prompts": checkpoints.write_prompts(cls.folder / "prompts.jsonl")}
+
+    def verbs(self, program, words=()):
+        """(the words before its options, the verb's help) of every verb of a program."""
+        whole = json.loads(self.run_program(*words, "--help-json", program=program).stdout)
+        inner = whole["verbs"]
+        while inner:
+            verb = inner.pop()
+            inner += verb.get("verbs", [])
+            yield verb
+        yield whole
+
+    def test_every_option_that_takes_a_text_is_named(self):
+        known = set()
+        for program, words in ((self.program, ()), (self.rlbisect, ()),
+                               (self.rlbisect, ("verdict",))):
+            for verb in self.verbs(program, words):
+                for option in verb["options"]:
+                    names = {option["argument"], *option["names"]} - {""}
+                    if not option["value"].startswith("TEXT") or option["choices"]:
+                        continue
+                    places = {(verb["name"], name) for name in names}
+                    known |= places
+                    self.assertTrue(names & OTHERS or places & (READS.keys() | WRITTEN), places)
+        self.assertEqual(READS.keys() - known, set())
+
+    def test_what_is_not_there_is_incomplete_input(self):
+        for (verb, option), text in READS.items():
+            with self.subTest(verb=verb, option=option):
+                program, *words = verb.split()
+                words += [word.format(**self.places) for word in text.split()]
+                result = self.run_program(
+                    *words, program=self.program if program == "rlreplay" else self.rlbisect,
+                    stdin=subprocess.DEVNULL)
+                self.assertEqual(result.returncode, INCOMPLETE[program], result.stderr)
+                self.assertIn("nowhere", result.stderr)
+                self.assertFalse(self.places["new"].exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
