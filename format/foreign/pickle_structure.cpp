@@ -12,6 +12,14 @@ namespace {
 
 constexpr size_t kProgress = size_t{16} << 20;
 
+/// Steps that whoever reads a list of samples takes for each. A pickle may name one dict a million
+/// times, in two bytes each.
+uint64_t reading_steps(std::span<const Value> items) {
+  constexpr uint64_t kEach = 1000;
+  const auto is_dict = [](const Value& item) { return item.kind == Kind::kDict; };
+  return kEach * static_cast<uint64_t>(std::count_if(items.begin(), items.end(), is_dict));
+}
+
 }  // namespace
 
 void PickleMachine::collect(Kind kind, size_t begin) {
@@ -24,6 +32,7 @@ void PickleMachine::collect(Kind kind, size_t begin) {
   if (kind == Kind::kFrozenSet) {
     for (const Value item : items) calls_.check_hashable(item);
   }
+  if (kind == Kind::kList || kind == Kind::kTuple) tree_.work(reading_steps(items));
   tree_.append(made, items, kind == Kind::kList);
   stack_.resize(begin);
   push(made);
@@ -35,7 +44,9 @@ void PickleMachine::append(size_t begin) {
   if (list.kind != Kind::kList) corrupt("the pickle appends to " + calls_.describe(list));
   if (list.index != filled_.index) tree_.fit(filled_);
   filled_ = list;
-  tree_.append(list, {stack_.data() + begin, stack_.size() - begin}, true);
+  const std::span<const Value> items(stack_.data() + begin, stack_.size() - begin);
+  tree_.work(reading_steps(items));
+  tree_.append(list, items, true);
   stack_.resize(begin);
   report_progress();
 }

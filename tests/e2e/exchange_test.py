@@ -41,6 +41,27 @@ class JsonLines(support.Case):
                 "scalars": {"b": self.NAN64, "a": 1.0}, "columns": ["b", "a"]}
         return [sample, train, step]
 
+    def test_ids_that_binary64_cannot_hold(self):
+        ids = [2 ** 53 + 1, 2 ** 56 + 1, 2 ** 63 - 1]
+        rows = [{"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": i, "group_id": i,
+                 "trajectory_id": i, "prompt_length": 1, "tokens": [1, 2, 3],
+                 "log_probs": [-1.0, -2.0]} for i in ids]
+        one, other, dump = (self.folder / name for name in ("ids.jsonl", "other.jsonl", "ids"))
+        one.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        self.assertEqual(self.run_program("import", one, "-o", dump).returncode, 0)
+        back = self.run_program("export", dump, "--to", "jsonl", "-o", "-").stdout
+        self.assertEqual([json.loads(line) for line in back.splitlines()], rows)
+        picked = self.run_program("export", dump, "--samples", ids[1], "--to", "jsonl", "-o", "-")
+        self.assertEqual(json.loads(picked.stdout), rows[1])
+        shown, = super().lines("show", dump, "--sample", ids[1])
+        self.assertEqual([shown[key] for key in ("sample_id", "group_id", "trajectory_id")],
+                         [ids[1], [ids[1]], [ids[1]]])
+        self.assertEqual(self.run_program("show", dump, "--sample", ids[1] - 1).returncode, 2)
+        rows[1]["log_probs"][0] = -3.0
+        other.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        found, = super().lines("diff", dump, other, code=1)
+        self.assertEqual(found["first"]["sample"], ids[1])
+
     def test_every_key_is_documented_and_comes_back(self):
         path, dump = self.folder / "all.jsonl", self.folder / "all"
         path.write_text("".join(json.dumps(line) + "\n" for line in self.lines()))

@@ -4,6 +4,7 @@ usage: hostile_input_test.py RLREPLAY RLBISECT
 import json
 import os
 import pathlib
+import pickle
 import re
 import resource
 import struct
@@ -12,7 +13,7 @@ import sys
 import unittest
 import zipfile
 
-from support import Case, root
+from support import Case, root, save
 
 Case.program = os.path.abspath(sys.argv.pop(1))
 Case.rlbisect = os.path.abspath(sys.argv.pop(1))
@@ -93,6 +94,25 @@ class Bombs(Case):
         self.assertEqual(self.run_program("train", *DEMO, "--save", model).returncode, 0)
         (model / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header.encode())
         self.refused(["model.safetensors"], "train", "--model", model, "--prompts", "none", *DEMO[2:])
+
+    def test_samples(self):
+        """A million names of one sample are a bomb; samples that are there are none."""
+        def sample(i):
+            return {"index": i, "group_index": 0, "tokens": [1, 2, 3], "response_length": 2,
+                    "reward": 1.0, "status": "completed"}
+        one, many = self.folder / "one.pt", self.folder / "many.pt"
+        content = {"rollout_id": 0, "samples": [sample(0)] * 1_000_000}
+        with zipfile.ZipFile(one, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("one/data.pkl", pickle.dumps(content, 2))
+            archive.writestr("one/version", "3\n")
+        self.assertLess(one.stat().st_size, 100_000)
+        for verb in ("verify", "show"):
+            result = self.run_program(verb, one)
+            self.assertIn("longer than two seconds a MiB", result.stdout + result.stderr)
+            self.assertNotEqual(result.returncode, 0)
+        save(many, {"rollout_id": 0, "samples": [sample(i) for i in range(300_000)]})
+        result = self.run_program("verify", many)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_what_is_large_is_read(self):
         """Text that deflates well, and a long integer, are no bombs."""
