@@ -14,7 +14,7 @@ install(FILES scripts/rlreplay_h5.py DESTINATION share/rlreplay COMPONENT progra
 install(FILES README.md format/SPEC.md DESTINATION share/doc/rlreplay COMPONENT documents)
 install(FILES LICENSE DESTINATION share/doc/rlreplay COMPONENT license)
 install(DIRECTORY docs/ DESTINATION share/doc/rlreplay/docs COMPONENT documents
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.schema.json")
 
 # install_manuals(COMPONENT ARGUMENT...): what scripts/make_manuals.py makes, in a component that is left
 # out of a whole installation where there are arguments.

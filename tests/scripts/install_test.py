@@ -58,6 +58,7 @@ class Install(unittest.TestCase):
         for name in ("lib/rlreplay/hdf5-plugin/librlreplay_h5zstd.so", "share/rlreplay/rlreplay_h5.py",
                      "share/doc/rlreplay/README.md", "share/doc/rlreplay/LICENSE",
                      "share/doc/rlreplay/SPEC.md", "share/doc/rlreplay/docs/bisect.md",
+                     "share/doc/rlreplay/docs/json/diff.schema.json",
                      "share/man/man1/rlreplay-capture.1", "share/man/man1/rlbisect.1",
                      "share/bash-completion/completions/rlreplay",
                      "share/zsh/site-functions/_rlreplay",
