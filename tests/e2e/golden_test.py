@@ -52,6 +52,15 @@ class Golden(Case):
         result = self.lines("golden", "check", self.file, code=1)[-1]
         self.assertIsNone(result["differences"][0]["ulps"])
 
+    def test_a_checkpoint_that_lies_elsewhere_can_be_named(self):
+        self.golden("record", *RUN)
+        text = self.file.read_text()
+        for model in ("/no/such/folder", "/tmp"):
+            self.file.write_text(text.replace("option model demo", "option model " + model))
+            self.assertIn("golden check '" + str(self.file) + "' --model DIR",
+                          self.golden("check", code=2).stderr)
+        self.golden("check", "--model", "demo")
+
     def test_a_file_is_not_replaced_unasked(self):
         self.golden("record", *RUN)
         before = self.file.read_text()

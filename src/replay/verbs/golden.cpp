@@ -14,6 +14,7 @@
 #include "src/replay/options/config_file.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
+#include "src/task/find_tokenizer.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -118,6 +119,21 @@ void print_check(const GoldenArguments& arguments, size_t values,
   }
 }
 
+/// A golden file names a checkpoint by where it lay when the file was made.
+/// Errors: kUsage where no checkpoint lies there.
+void check_model_there(const GoldenArguments& arguments, const std::string& model) {
+  std::error_code absent;  // also where a recorded path can be none
+  if (model == kDemo || arguments.flags.gives("model") ||
+      std::filesystem::exists(model + "/config.json", absent)) {
+    return;
+  }
+  throw Error(ErrorCode::kUsage,
+              "the golden run's checkpoint is not at " + shell_word(model) +
+                  ": where the same one lies elsewhere, say so: rlreplay golden check " +
+                  shell_word(arguments.file) + " --model DIR",
+              arguments.file);
+}
+
 int check_file(const GoldenArguments& arguments) {
   const GoldenEntries entries = read_golden(arguments.file).entries;
   const RunOptions recorded = options_of(entries);
@@ -128,6 +144,7 @@ int check_file(const GoldenArguments& arguments) {
     return 0;
   }
   arguments.flags.check_given(recorded, arguments.file);
+  check_model_there(arguments, options.model);
   Machine machine(options);
   const GoldenEntries results = results_of(entries);
   const auto differences = compare_golden(results, golden_run(machine, options));
