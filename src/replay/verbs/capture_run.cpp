@@ -26,6 +26,18 @@ void save(const RunOptions& options, const ModelSource& model, Trainer& trainer)
   model.save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
 }
 
+/// Of a run that a recorder takes down.
+Trainer recorded_trainer(Machine& machine, const RunOptions& options, const ModelSource& model,
+                         const Task& task) {
+  return {machine.runtime(),
+          options,
+          model,
+          {.generates = true,
+           .trains = !options.rollout_only,
+           .longest_prompt = task.longest_prompt(),
+           .records = true}};
+}
+
 /// Ends the dump and says what it is. What was trained is in no dump: it is saved first, so that a
 /// dump which is not sealed yet can be resumed for it.
 int finish(const CaptureArguments& arguments, const RunOptions& options, const ModelSource& model,
@@ -144,11 +156,7 @@ int resume(const CaptureArguments& arguments) {
   Machine machine(options);
   const auto model = find_model(options.model, options.seed);
   const Task task(options, *model);
-  Trainer trainer(machine.runtime(), options, *model,
-                  {.generates = true,
-                   .trains = !options.rollout_only,
-                   .longest_prompt = task.longest_prompt(),
-                   .records = true});
+  Trainer trainer = recorded_trainer(machine, options, *model, task);
   Printing<Recorder> recorder(arguments.json, std::move(writer), arguments.output, recorded, *model,
                               trainer, machine.pool());
   const auto draining = drain_on_signal(on_signal, recorder);
@@ -176,11 +184,7 @@ int capture_run(const CaptureArguments& arguments) {
   Machine machine(options);
   const auto model = find_model(options.model, options.seed);
   const Task task(options, *model);
-  Trainer trainer(machine.runtime(), options, *model,
-                  {.generates = true,
-                   .trains = !options.rollout_only,
-                   .longest_prompt = task.longest_prompt(),
-                   .records = true});
+  Trainer trainer = recorded_trainer(machine, options, *model, task);
   Printing<Recorder> recorder(arguments.json, std::move(place), options, *model, trainer,
                               machine.pool());
   const auto draining = drain_on_signal(on_signal, recorder);
