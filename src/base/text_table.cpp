@@ -7,6 +7,8 @@
 namespace rlreplay {
 namespace {
 
+constexpr size_t kTableWidth = 80, kGap = 2, kIndent = 4;
+
 /// Characters, counted by the bytes that begin one.
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(
@@ -20,7 +22,59 @@ bool is_number(const std::string& text) {
          (digits && first != text.npos);
 }
 
+/// Columns that stand side by side, from `begin` on.
+struct Band {
+  size_t begin, end, indent;
+};
+
+/// As many columns in a line as fit; those of further lines are indented.
+std::vector<Band> bands_of(const std::vector<size_t>& widths) {
+  std::vector<Band> out;
+  size_t filled = 0;
+  for (size_t c = 0; c < widths.size(); ++c) {
+    if (c == 0 || filled + kGap + widths[c] > kTableWidth) {
+      out.push_back({c, c, c == 0 ? 0 : kIndent});
+      filled = out.back().indent + widths[c];
+    } else {
+      filled += kGap + widths[c];
+    }
+    out.back().end = c + 1;
+  }
+  return out;
+}
+
+/// The line in pieces of at most a table's width, further ones indented.
+std::string cut_lines(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  std::string out;
+  while (width_of(line) > kTableWidth) {
+    size_t end = 0;
+    for (size_t columns = 0; columns <= kTableWidth; ++end) {
+      if ((line[end] & 0xC0) != 0x80) ++columns;
+    }
+    out += line.substr(0, end - 1) + "\n";
+    line = std::string(kIndent, ' ') + line.substr(end - 1);
+  }
+  return out + line + "\n";
+}
+
 }  // namespace
+
+void TextTable::add_texts(const std::string& heading, const std::vector<std::string>& texts) {
+  constexpr size_t kLeast = 12;
+  size_t filled = 0;
+  for (size_t c = 0; c < rows_[0].size(); ++c) {
+    size_t width = 0;
+    for (const auto& row : rows_) width = std::max(width, c < row.size() ? width_of(row[c]) : 0);
+    filled += width + kGap;
+  }
+  const bool beside = filled + kLeast <= kTableWidth;
+  rows_[0].push_back(heading);
+  for (size_t r = 1; r < rows_.size(); ++r) {
+    rows_[r].resize(rows_[0].size() - 1);
+    rows_[r].push_back(one_line(texts[r - 1], kTableWidth - (beside ? filled : kIndent)));
+  }
+}
 
 std::string TextTable::str() const {
   std::vector<size_t> widths;
@@ -35,16 +89,19 @@ std::string TextTable::str() const {
       if (r > 0) right[c] = right[c] && is_number(rows_[r][c]);
     }
   }
+  const std::vector<Band> bands = bands_of(widths);
   std::string out;
   for (const std::vector<std::string>& row : rows_) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c) {
-      const std::string blank(widths[c] - width_of(row[c]), ' ');
-      if (c > 0) line += "  ";
-      line += right[c] ? blank + row[c] : row[c] + blank;
+    for (const Band& band : bands) {
+      std::string line(band.indent, ' ');
+      for (size_t c = band.begin; c < std::min(band.end, row.size()); ++c) {
+        const std::string blank(widths[c] - width_of(row[c]), ' ');
+        if (c > band.begin) line += std::string(kGap, ' ');
+        line += right[c] ? blank + row[c] : row[c] + blank;
+      }
+      const bool blank = line.find_first_not_of(' ') == line.npos;
+      if (band.begin == 0 || !blank) out += cut_lines(line);
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
   }
   return out;
 }

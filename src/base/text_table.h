@@ -7,13 +7,15 @@
 namespace rlreplay {
 
 /// A table for people: columns as wide as their widest cell, two spaces between, numbers to the
-/// right.
+/// right. Columns beyond the 80th character stand in further lines, indented.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header) : rows_{std::move(header)} {}
 
   /// Missing cells are blank.
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  /// A last column, a text of each row, cut to the room that is left or to a line of its own.
+  void add_texts(const std::string& heading, const std::vector<std::string>& texts);
   bool empty() const { return rows_.size() == 1; }
   /// Lines, each ended by a line feed.
   std::string str() const;

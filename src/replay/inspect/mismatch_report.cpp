@@ -12,7 +12,7 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr size_t kBar = 60;  // columns of the longest bar
+constexpr size_t kBar = 48;  // columns of the longest bar
 
 std::string number(const std::optional<double>& value) {
   return value ? short_number(*value) : "-";
@@ -26,18 +26,35 @@ std::string share(int64_t of, int64_t all) {
   return text;
 }
 
-void add_row(TextTable& table, const std::string& name, const MismatchSums& s) {
-  table.add({name, std::to_string(s.tokens), std::to_string(s.nonfinite), short_number(s.max),
-             number(s.mean(s.distance)), number(s.mean(s.k1)), number(s.mean(s.k3)),
-             number(s.mean(s.weight)), share(s.clipped, s.finite())});
+std::string digits(const std::optional<double>& value) {
+  if (!value) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", *value);
+  return text;
 }
 
 std::string named(int64_t key) { return key == kSeveralVersions ? "several" : std::to_string(key); }
 
 std::string table_of(const char* title, const std::map<int64_t, MismatchSums>& parts,
                      std::string (*name)(int64_t)) {
-  TextTable table({title, "tokens", "nonfinite", "max", "mean", "k1", "k3", "ratio", "TIS clip"});
-  for (const auto& [key, sums] : parts) add_row(table, name(key), sums);
+  const bool nonfinite =
+      std::ranges::any_of(parts, [](const auto& part) { return part.second.nonfinite > 0; });
+  std::vector<std::string> header = {title, "tokens", "max",   "mean",
+                                     "k1",  "k3",     "ratio", "TIS clip"};
+  if (nonfinite) header.emplace_back("nonfinite");
+  TextTable table(header);
+  for (const auto& [key, s] : parts) {
+    std::vector<std::string> row = {name(key),
+                                    std::to_string(s.tokens),
+                                    digits(s.max),
+                                    digits(s.mean(s.distance)),
+                                    digits(s.mean(s.k1)),
+                                    digits(s.mean(s.k3)),
+                                    number(s.mean(s.weight)),
+                                    share(s.clipped, s.finite())};
+    if (nonfinite) row.push_back(std::to_string(s.nonfinite));
+    table.add(row);
+  }
   return "\n" + table.str();
 }
 

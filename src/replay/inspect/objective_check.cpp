@@ -123,6 +123,7 @@ struct Check {
       out = absent(name, recorded ? Verdict::kNoInput : Verdict::kNotRecorded,
                    computed ? "" : missing);
     }
+    out.scalar = true;
     out.recorded = recorded;
     out.computed = computed;
     return out;

@@ -15,7 +15,8 @@ std::string_view to_string(Verdict verdict);
 
 /// One number or column of the objective, recorded and computed again.
 struct Quantity {
-  std::string name;  // "advantages"
+  std::string name;     // "advantages"
+  bool scalar = false;  // one number of the step
   Verdict verdict = Verdict::kNotRecorded;
   int64_t compared = 0;
   int64_t not_a_number = 0;  // of those compared, as recorded; one equals any other

@@ -44,8 +44,8 @@ std::vector<const ObjectiveStep*> listed_steps(std::span<const ObjectiveStep> st
 }
 
 std::string steps_table(std::span<const ObjectiveStep> steps, size_t most) {
-  TextTable table({"step", "samples", "tokens", "equal", "rounding", "different", "not recorded",
-                   "not computable"});
+  TextTable table(
+      {"step", "samples", "tokens", "equal", "rounding", "different", "unrecorded", "no inputs"});
   const auto listed = listed_steps(steps, most);
   for (const ObjectiveStep* step : listed) {
     table.add({step->id.name(), std::to_string(step->samples), std::to_string(step->tokens),
@@ -62,19 +62,33 @@ std::string paragraph(const std::string& text, size_t indent = 0) {
   return std::string(indent, ' ') + wrapped(one_line(text, SIZE_MAX), 80, indent) + "\n";
 }
 
-std::string step_table(const ObjectiveStep& step) {
-  TextTable table(
-      {"quantity", "recorded", "computed", "compared", "different", "max |a - b|", "verdict"});
+/// Values of tokens or samples, many of them a step.
+std::string columns_table(const ObjectiveStep& step) {
+  TextTable table({"column", "compared", "different", "max |a - b|", "verdict"});
   for (const Quantity& q : step.quantities) {
+    if (q.scalar) continue;
     const bool compared = q.compared > 0;
-    const bool shown = !compared || q.recorded;
-    table.add({q.name, shown && q.recorded ? number(q.recorded) : "",
-               shown && q.computed ? number(q.computed) : "",
-               compared ? std::to_string(q.compared) : "",
+    table.add({q.name, compared ? std::to_string(q.compared) : "",
                compared ? std::to_string(q.different) : "",
                compared ? short_number(q.max_difference) : "", std::string(to_string(q.verdict))});
   }
-  std::string out = "step " + step.id.name() + " in full\n" + table.str();
+  return table.str();
+}
+
+std::string scalars_table(const ObjectiveStep& step) {
+  TextTable table({"number", "recorded", "computed", "|a - b|", "verdict"});
+  for (const Quantity& q : step.quantities) {
+    if (!q.scalar) continue;
+    table.add({q.name, q.recorded ? number(q.recorded) : "", q.computed ? number(q.computed) : "",
+               q.compared > 0 ? short_number(q.max_difference) : "",
+               std::string(to_string(q.verdict))});
+  }
+  return table.str();
+}
+
+std::string step_table(const ObjectiveStep& step) {
+  std::string out =
+      "step " + step.id.name() + " in full\n" + columns_table(step) + scalars_table(step);
   if (step.policy_is_old) {
     out += paragraph(
         "losses: of the first step of a rollout, whose policy is the one of the old "
@@ -138,8 +152,8 @@ std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
   std::string out;
   for (const Quantity& q : step.quantities) {
     if (q.verdict != Verdict::kDifferent) continue;
-    out += "step " + step.id.name() + ", " + q.name + place(q) + ": recorded " +
-           number(q.recorded) + ", computed " + number(q.computed) + "\n";
+    out += paragraph("step " + step.id.name() + ", " + q.name + place(q) + ": recorded " +
+                     number(q.recorded) + ", computed " + number(q.computed));
     if (!explains(step, q.name)) open.insert(q.name);
   }
   for (const Explanation& e : step.explanations) {

@@ -375,14 +375,13 @@ std::string datasets(const DumpReader& dump, const ShowOptions& options) {
   std::string group;
   const UnitRecord& record = find_unit(dump, options, group);
   const format::UnitReader unit = dump.open_unit(record);
-  TextTable table({"dataset", "dtype", "shape", "bytes", "hash"});
+  TextTable table({"dataset", "dtype", "shape", "hash"});
   std::string lines;
   for (const StoredDataset& dataset : unit.datasets()) {
     if (!dataset.path.starts_with(group + "/")) continue;
     const std::string name = dataset.path.substr(group.size() + 1);
     const std::string dtype(to_string(dataset.dtype));
-    table.add(
-        {name, dtype, shape_text(dataset), std::to_string(dataset.bytes), dataset.hash.hex()});
+    table.add({name, dtype, shape_text(dataset), dataset.hash.hex()});
     lines += JsonLine()
                  .text("schema", "rlreplay.show.dataset/1")
                  .text("unit", record.path)

@@ -22,7 +22,7 @@ namespace {
 using engine::EventRecord;
 using engine::StepEvents;
 
-constexpr int64_t kRows = 8, kColumns = 4;  // of values for people
+constexpr int64_t kRows = 8, kColumns = 3;  // of values for people
 constexpr int64_t kValues = 64;             // for machines
 
 /// The recorded events of one rank. Errors: kUsage where there are none.

@@ -83,7 +83,8 @@ std::string show_samples(const format::DumpReader& dump, const ShowOptions& opti
   }
   std::string out;
   TextTable table(
-      {"rollout", "sample", "group", "prompt", "response", "reward", "log-prob", "finish", "text"});
+      {"rollout", "sample", "group", "prompt", "response", "reward", "log-prob", "finish"});
+  std::vector<std::string> texts;
   for (const Line& line : lines) {
     if (options.json) {
       out += json(line);
@@ -91,9 +92,11 @@ std::string show_samples(const format::DumpReader& dump, const ShowOptions& opti
     }
     table.add({line.rollout, std::to_string(line.id),
                line.group ? std::to_string(*line.group) : "-", std::to_string(line.prompt),
-               std::to_string(line.length), number(line.reward), number(line.log_prob), line.finish,
-               one_line(line.response, 16)});
+               std::to_string(line.length), number(line.reward), number(line.log_prob),
+               line.finish});
+    texts.push_back(line.response);
   }
+  table.add_texts("text", texts);
   return options.json ? out : table.str();
 }
 

@@ -179,7 +179,16 @@ std::string origin_text(const DumpReader& dump) {
   }
 }
 
-std::string mean(const std::optional<double>& value) { return value ? short_number(*value) : "-"; }
+std::string scalar(const std::optional<double>& value) {
+  return value ? short_number(*value) : "-";
+}
+
+std::string mean(const std::optional<double>& value) {
+  if (!value) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", *value);
+  return text;
+}
 
 constexpr const char* kFinishNames[] = {"stop", "length", "aborted", "failed", "unknown"};
 
@@ -259,20 +268,40 @@ std::string rollouts_text(const char* title, const std::vector<RolloutSummary>& 
   return table.empty() ? "" : "\n" + table.str() + finish_table(title, of);
 }
 
+std::string recorded_of(const StepSummary& step, size_t width) {
+  return joined(step.columns, width) + (step.events ? " events" : "");
+}
+
+std::string steps_text(const std::vector<StepSummary>& of) {
+  if (of.empty()) return "";
+  const auto as_first = [&](const StepSummary& s) {
+    return s.columns == of[0].columns && s.events == of[0].events;
+  };
+  const bool alike = std::ranges::all_of(of, as_first);
+  std::vector<std::string> header = {"step", "rank", "samples", "tokens", "loss", "grad norm"};
+  if (!alike) header.emplace_back("recorded");
+  TextTable table(header);
+  for (const StepSummary& s : of) {
+    std::vector<std::string> row = {s.id,
+                                    std::to_string(s.rank),
+                                    std::to_string(s.samples),
+                                    std::to_string(s.tokens),
+                                    scalar(s.scalars.find("loss")),
+                                    scalar(s.scalars.find("grad_norm"))};
+    if (!alike) row.push_back(recorded_of(s, 34));
+    table.add(row);
+  }
+  std::string out = "\n" + table.str();
+  if (alike) out += wrapped("each with " + recorded_of(of[0], SIZE_MAX), 80, 2) + "\n";
+  return out;
+}
+
 }  // namespace
 
 std::string summary_text(const DumpReader& dump, bool temporary) {
   std::string out = temporary ? origin_text(dump) : head(dump);
   out += rollouts_text("rollout", rollouts(dump)) + rollouts_text("eval", evaluations(dump));
-  TextTable trained({"step", "rank", "samples", "tokens", "loss", "grad norm", "recorded"});
-  for (const StepSummary& s : steps(dump)) {
-    const auto scalar = [&](const char* name) { return mean(s.scalars.find(name)); };
-    trained.add({s.id, std::to_string(s.rank), std::to_string(s.samples), std::to_string(s.tokens),
-                 scalar("loss"), scalar("grad_norm"),
-                 joined(s.columns, 34) + (s.events ? " events" : "")});
-  }
-  if (!trained.empty()) out += "\n" + trained.str();
-  return out;
+  return out + steps_text(steps(dump));
 }
 
 std::string summary_json(const DumpReader& dump, const std::string& incomplete) {

@@ -49,7 +49,7 @@ void print_text(const ImportOptions& options, const ImportReport& report) {
   std::map<std::string, int> layouts;
   for (const ImportedFile& file : report.files) ++layouts[file.layout];
   for (const auto& [layout, count] : layouts) {
-    std::cout << count << (count == 1 ? " file:  " : " files: ") << layout << '\n';
+    std::cout << count << (count == 1 ? " file: " : " files: ") << layout << '\n';
   }
   std::cout << findings_text(report);
   std::cout << options.output << ": " << counted(report.rollouts, "rollout") << ", "
