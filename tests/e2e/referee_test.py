@@ -167,6 +167,24 @@ class Referee(support.Case):
                         runs += 1
         print(f"{runs} runs, log-probabilities from {ENGINE.name}")
 
+    def test_a_sample_that_is_off_as_a_whole_is_named(self):
+        folder = self.folder / "broken model"
+        checkpoints.write(folder, checkpoints.config("qwen3"))
+        ids = decoder.sample(decoder.Decoder(folder, "float32"), COUNT, PROMPT, LENGTH, 1)
+        clean = Engine(folder, "float32").clean(ids)
+        for size, named in [(0.5, [5]), (0, [])]:
+            train = clean.copy()
+            train[5] += numpy.float32(size)
+            dump = self.imported("one broken", ids, train, clean)
+            report = self.judge(dump, folder, code=1 if named else 0)
+            self.assertEqual(report["train"]["broken_samples"], named)
+            self.assertEqual(report["rollout"]["broken_samples"], [])
+            text = self.run_program("train", "--from", dump, "--model", folder, "--forward").stdout
+            self.assertEqual(
+                f"train: sample 5 of rollout 0 is off as a whole, unlike most: 0.5 in the median of "
+                f"{LENGTH - PROMPT} tokens, from token {PROMPT} on" in " ".join(text.split()),
+                bool(named), text)
+
     def test_the_evaluation_and_its_noise_are_those_of_another_implementation(self):
         for name, folder in self.models().items():
             ids = decoder.sample(decoder.Decoder(folder, "float32"), COUNT, PROMPT, LENGTH, 2)

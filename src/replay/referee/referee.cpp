@@ -126,6 +126,25 @@ std::optional<int> find_shift(const std::vector<JudgedToken>& tokens, Side side)
   return std::nullopt;
 }
 
+/// Samples most of whose tokens are farther than those of most samples, and than noise.
+std::vector<size_t> broken_samples(const RefereeVerdict& verdict, Side side) {
+  std::vector<double> medians;
+  for (const RefereeRow& row : verdict.samples) {
+    const auto& d = row.side[at(side)];
+    if (d && d->tokens > d->nonfinite) medians.push_back(d->p50);
+  }
+  std::sort(medians.begin(), medians.end());
+  if (medians.size() < 2) return {};
+  const double usual = medians[(medians.size() - 1) / 2];
+  const double most = std::max(kBrokenSample * usual, kBeyondNoise * verdict.all.noise.p99);
+  std::vector<size_t> out;
+  for (size_t i = 0; i < verdict.samples.size(); ++i) {
+    const auto& d = verdict.samples[i].side[at(side)];
+    if (d && d->tokens > 0 && (d->nonfinite == d->tokens || d->p50 > most)) out.push_back(i);
+  }
+  return out;
+}
+
 double farthest(const JudgedToken& t) {
   double out = 0;
   for (const std::optional<float>& x : t.side) {
@@ -189,6 +208,7 @@ RefereeVerdict judge(const RefereeCase& given, const engine::StreamedScores& sco
     if (out.all.noise.mean > 0) out.noise_ratio[at(side)] = d->mean / out.all.noise.mean;
     out.beyond_noise[at(side)] = d->nonfinite > 0 || d->mean > kBeyondNoise * out.all.noise.mean;
     out.shifted[at(side)] = find_shift(out.tokens, side);
+    out.broken[at(side)] = broken_samples(out, side);
   }
   std::stable_sort(all.begin(), all.end(), [&](size_t a, size_t b) {
     return farthest(out.tokens[a]) > farthest(out.tokens[b]);

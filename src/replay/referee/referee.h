@@ -92,11 +92,17 @@ struct RefereeVerdict {
   /// Where the side fits the evaluation of the token before (-1) or after (+1) at least twice as
   /// well.
   std::array<std::optional<int>, 2> shifted;
+  /// Samples whose recorded log-probabilities are off as a whole where most samples' are not.
+  std::array<std::vector<size_t>, 2> broken;
   std::vector<size_t> worst;  // tokens by descending distance of the farther side
 
-  bool finding() const { return beyond_noise[0] || beyond_noise[1]; }
+  bool finding() const {
+    return beyond_noise[0] || beyond_noise[1] || !broken[0].empty() || !broken[1].empty();
+  }
 };
 inline constexpr double kBeyondNoise = 3;
+/// Of a sample that is off as a whole: its median distance in those of the median sample.
+inline constexpr double kBrokenSample = 10;
 
 /// Compares. `scores`: of the case's samples, both evaluations.
 RefereeVerdict judge(const RefereeCase& given, const engine::StreamedScores& scores,

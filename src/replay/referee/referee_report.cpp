@@ -6,6 +6,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/text_table.h"
+#include "src/base/wrap.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -118,6 +119,29 @@ class Text {
         out_ += name(side) + " fits the token " + (*verdict_.shifted[i] < 0 ? "before" : "after") +
                 " better: off by one?\n";
       }
+      broken(side);
+    }
+  }
+
+  /// Samples that a mean over all would drown.
+  void broken(Side side) {
+    const std::vector<size_t>& of = verdict_.broken[static_cast<size_t>(side)];
+    for (size_t k = 0; k < std::min(of.size(), kSamples); ++k) {
+      const size_t i = of[k];
+      const Distances& d = *verdict_.samples[i].side[static_cast<size_t>(side)];
+      const auto first = std::ranges::find(verdict_.tokens, i, &JudgedToken::sample);
+      out_ +=
+          wrapped(
+              name(side) + ": sample " + std::to_string(given_.samples[i].id) + " of rollout " +
+                  std::to_string(given_.rollouts[i]) + " is off as a whole, unlike most: " +
+                  (d.nonfinite == d.tokens ? "none is finite" : number(d.p50) + " in the median") +
+                  " of " + count(static_cast<size_t>(d.tokens), "token") + ", from token " +
+                  std::to_string(first->token) + " on",
+              80, 2) +
+          "\n";
+    }
+    if (of.size() > kSamples) {
+      out_ += "and " + count(of.size() - kSamples, "more sample") + " (--json lists them)\n";
     }
   }
 
@@ -246,7 +270,11 @@ class Json {
     out.number("noise_ratio", verdict_.noise_ratio[i]);
     out.boolean("beyond_noise", verdict_.beyond_noise[i]);
     verdict_.shifted[i] ? out.integer("shifted", *verdict_.shifted[i]) : out.null("shifted");
-    return out.str();
+    std::string broken;
+    for (const size_t k : verdict_.broken[i]) {
+      broken += (broken.empty() ? "" : ",") + std::to_string(given_.samples[k].id);
+    }
+    return out.json("broken_samples", "[" + broken + "]").str();
   }
 
   std::string row(JsonLine& line, const RefereeRow& r) const {
