@@ -121,9 +121,9 @@ std::string whole(const Mismatch& m) {
   }
   table.add({"KL(rollout || train)", "k1 " + number(s.mean(s.k1)) + ", k2 " + number(s.mean(s.k2)) +
                                          ", k3 " + number(s.mean(s.k3))});
-  table.add({"ratio exp(d)", "mean " + number(s.mean(s.weight)) + ", |ratio - 1| " +
-                                 number(s.mean(s.weight_off)) + ", effective share " +
-                                 number(s.effective_share())});
+  table.add({"ratio exp(d)",
+             "mean " + number(s.mean(s.weight)) + ", |ratio - 1| " + number(s.mean(s.weight_off))});
+  table.add({"effective share", number(s.effective_share())});
   table.add({"TIS clip", std::to_string(s.clipped) + " tokens, " + share(s.clipped, s.finite())});
   return "train (" + m.train_column + ") against rollout, d = train - rollout\n" + table.str() +
          nuclei_note(m);
