@@ -44,9 +44,9 @@ class Events(Show):
             self.assertEqual(struct.pack(">f", float(value["value"])), struct.pack(">f", bits))
         text = self.said(self.dump, "--event", name)
         for word in (event["digest"], "sample 4, token 0", event["values"][0]["value"],
-                     f"the first 8 of {event['rows']} rows, 4 of {event['columns']} columns"):
+                     f"the first 8 of {event['rows']} rows, 3 of {event['columns']} columns"):
             self.assertIn(word, text)
-        self.assertTrue(all(len(line) <= 100 for line in text.splitlines()), text)
+        self.assertTrue(all(len(line) <= 80 for line in text.splitlines()), text)
 
     def test_a_sample_of_an_event(self):
         name = "1.0/forward/1/down/y"
@@ -98,7 +98,7 @@ class Samples(Show):
                          sample["response_text"] + "<|end|>")
         header = next(line for line in text.splitlines() if line.startswith("token"))
         self.assertTrue(header.endswith("text"), header)
-        self.assertTrue(all(len(line) <= 100 for line in text.splitlines()), text)
+        self.assertTrue(all(len(line) <= 80 for line in text.splitlines()), text)
 
     def test_a_given_tokenizer(self):
         """Of an imported dump, which names none; what tokens say cannot steer the terminal."""
