@@ -58,7 +58,7 @@ class Golden(Case):
         for model in ("/no/such/folder", "/tmp"):
             self.file.write_text(text.replace("option model demo", "option model " + model))
             self.assertIn("golden check '" + str(self.file) + "' --model DIR",
-                          self.golden("check", code=2).stderr)
+                          self.golden("check", code=3).stderr)
         self.golden("check", "--model", "demo")
 
     def test_a_file_is_not_replaced_unasked(self):

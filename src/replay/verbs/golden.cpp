@@ -120,14 +120,14 @@ void print_check(const GoldenArguments& arguments, size_t values,
 }
 
 /// A golden file names a checkpoint by where it lay when the file was made.
-/// Errors: kUsage where no checkpoint lies there.
+/// Errors: kIncomplete where no checkpoint lies there.
 void check_model_there(const GoldenArguments& arguments, const std::string& model) {
   std::error_code absent;  // also where a recorded path can be none
   if (model == kDemo || arguments.flags.gives("model") ||
       std::filesystem::exists(model + "/config.json", absent)) {
     return;
   }
-  throw Error(ErrorCode::kUsage,
+  throw Error(ErrorCode::kIncomplete,
               "the golden run's checkpoint is not at " + shell_word(model) +
                   ": where the same one lies elsewhere, say so: rlreplay golden check " +
                   shell_word(arguments.file) + " --model DIR",
