@@ -8,6 +8,7 @@
 #include "format/budget.h"
 #include "format/chain_reader.h"
 #include "format/dataset.h"
+#include "format/group_io.h"
 
 namespace rlreplay::format {
 namespace {
@@ -57,7 +58,9 @@ std::vector<std::byte> read_table(const DumpReader& dump, const UnitReader& unit
                                   const std::string& path) {
   const StoredDataset& dataset = *unit.find(path);
   check_budget(unit.record(), path, dataset.bytes);
-  return vector_of(dump.read(unit, dataset));
+  std::vector<std::byte> bytes = vector_of(dump.read(unit, dataset));
+  if (path.ends_with(kPresenceSuffix)) check_mask(bytes, unit.record().path, path);
+  return bytes;
 }
 
 GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std::string& group) {

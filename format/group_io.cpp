@@ -12,6 +12,11 @@ bool sound_offsets(const std::vector<uint64_t>& offsets, size_t size, size_t tot
          std::is_sorted(offsets.begin(), offsets.end());
 }
 
+void check_mask(std::span<const std::byte> mask, const std::string& unit, const std::string& path) {
+  if (std::ranges::all_of(mask, [](std::byte m) { return m < std::byte{2}; })) return;
+  throw FormatError(Rule::kMeaning, "a mask holds values other than 0 and 1", unit, path);
+}
+
 void GroupWriter::expect(bool condition, std::string_view name) const {
   if (condition) return;
   throw Error(ErrorCode::kUsage, "the values do not agree with the samples and tokens", path(name));
@@ -105,8 +110,7 @@ void GroupReader::presence(std::string_view name, Presence& presence) {
   if (dataset == nullptr) return;
   presence = read<uint8_t>(*dataset);
   expect(presence.size() == extents_.samples, own, "its length does not agree with the others");
-  const bool mask = std::all_of(presence.begin(), presence.end(), [](auto p) { return p < 2; });
-  expect(mask, own, "a mask holds values other than 0 and 1");
+  check_mask(std::as_bytes(std::span(presence)), unit_.record().path, dataset->path);
 }
 
 void GroupReader::operator()(std::string_view name, TokenFloats& column, Axis axis) {

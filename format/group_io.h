@@ -39,9 +39,15 @@ struct Extents {
   size_t of(Axis axis) const { return axis == Axis::kSample ? samples : tokens; }
 };
 
-inline std::string presence_name(std::string_view name) { return std::string(name) + "_present"; }
+inline constexpr std::string_view kPresenceSuffix = "_present";
+inline std::string presence_name(std::string_view name) {
+  return std::string(name) + std::string(kPresenceSuffix);
+}
 inline std::string offsets_name(std::string_view name) { return std::string(name) + "_offsets"; }
 inline std::string size_name(std::string_view name) { return std::string(name) + "_size"; }
+
+/// Errors: FormatError kMeaning unless the bytes of a mask are 0 or 1.
+void check_mask(std::span<const std::byte> mask, const std::string& unit, const std::string& path);
 
 /// Whether offsets begin with 0, ascend, are `size` + 1 and end with `total`.
 bool sound_offsets(const std::vector<uint64_t>& offsets, size_t size, size_t total);

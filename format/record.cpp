@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "format/group_name.h"
+
 namespace rlreplay::format {
 
 void put_header(JsonObject& object) {
@@ -96,6 +98,15 @@ UnitRecord unit_from_json(const JsonValue& value, const std::string& path) {
   if (!sound_unit_path(unit.path)) {
     throw FormatError(Rule::kUnitPath,
                       "the path of a unit lies outside the grammar: \"" + unit.path + "\"", path);
+  }
+  const std::string_view kind = kind_of(unit.path);
+  for (const std::string& group : unit.groups) {
+    if (sound_group_name(kind, group)) continue;
+    throw FormatError(
+        Rule::kSchema,
+        "a group of the unit " + unit.path + " is named \"" + group +
+            (kind == "rollout" ? "\", not as a rollout: 3" : "\", not as a step: 3-0"),
+        path);
   }
   return unit;
 }

@@ -184,14 +184,17 @@ RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
   return data;
 }
 
+bool holds_events_alone(const UnitReader& unit, const std::string& group) {
+  const auto has = [&](const char* name) { return unit.find(group + name) != nullptr; };
+  return has("/events/tensors") && !has("/sample_id") && !has("/tokens");
+}
+
 std::optional<RolloutData> find_rollout_data(const DumpReader& dump, int64_t id) {
   const std::string group = std::to_string(id);
   std::vector<RolloutData> parts;
   for (const UnitRecord* record : dump.find("rollout", group)) {
     const UnitReader unit = dump.open_unit(*record);
-    const bool events_alone =
-        unit.find(group + "/sample_id") == nullptr && unit.find(group + "/tokens") == nullptr;
-    if (!events_alone) parts.push_back(read_rollout_data(dump, unit, group));
+    if (!holds_events_alone(unit, group)) parts.push_back(read_rollout_data(dump, unit, group));
   }
   if (parts.empty()) return std::nullopt;
   if (parts.size() == 1) return std::move(parts.front());

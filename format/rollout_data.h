@@ -69,6 +69,9 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data, const 
 RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
                               const std::string& group);
 
+/// Whether a rollout unit's group holds no samples, but what was seen of their generation.
+bool holds_events_alone(const UnitReader& unit, const std::string& group);
+
 /// The rollout `id` of a dump, whichever unit holds it; nothing where none does.
 std::optional<RolloutData> find_rollout_data(const DumpReader& dump, int64_t id);
 

@@ -38,13 +38,12 @@ engine::StepEvents events_of(const RecordedRun& run, const StepId& step) {
 std::vector<Metric> scalars_of(const RecordedRun& run) {
   std::map<std::string, Metric> metrics;
   for (const StepId& step : run.steps()) {
-    const auto scalars = run.scalars(step);
-    if (!scalars) continue;
-    for (size_t i = 0; i < scalars->names.size(); ++i) {
-      Metric& metric = metrics[scalars->names[i]];
-      metric.name = scalars->names[i];
+    const format::NamedColumns scalars = run.scalars(step).agreed;  // of the only rank
+    for (size_t i = 0; i < scalars.names.size(); ++i) {
+      Metric& metric = metrics[scalars.names[i]];
+      metric.name = scalars.names[i];
       metric.per_step = true;
-      metric.values.push_back({scalars->values[i]});
+      metric.values.push_back({scalars.values[i]});
       metric.step_names.push_back(step.name());
     }
   }

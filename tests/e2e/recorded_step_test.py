@@ -150,6 +150,23 @@ class OneReading(support.Case):
         text = self.run_program("verify", "--deep", self.dump(lines(-1.0, 999.0))).stdout
         self.assertIn("pg_loss@1 999", text)
 
+    def test_an_at_sign_in_the_name_of_a_scalar_names_no_rank(self):
+        def lines(*ranks):
+            return SAMPLES + [trained(n, rank) for rank in range(len(ranks)) for n in (0, 1)] + [
+                {"schema": "rlreplay.step/1", "rollout_id": 0, "step_id": 0, "rank": rank,
+                 "scalars": scalars} for rank, scalars in enumerate(ranks)]
+
+        def not_checked(rows):
+            return self.lines("verify", "--deep", self.dump(rows), code=0)[0]["not_checked"]
+        self.assertEqual(not_checked(lines({"pass@1": 0.5, "lr": 0.5})), [])
+        told = not_checked(lines({"pass@1": 0.5}, {"pass@1": 0.25}))
+        self.assertEqual(told, ["scalars of step 0.0 that ranks say differently: "
+                                "pass@1@0 0.5, pass@1@1 0.25"])
+        loss = next(q for q in self.readings(lines({"pg_loss@1": 7.0, "pg_loss": -1.0}))[1][
+            "quantities"] if q["name"] == "pg_loss")
+        self.assertEqual(loss["recorded"], -1)
+        self.assertNotIn("ranks", loss.get("missing") or "")
+
     def test_a_mask_is_the_steps_else_the_rollouts_else_ones(self):
         far = {"old_log_probs": [-1.0, -9.5], "log_probs": [-1.0, -9.5]}
         masked = [sample(0, loss_mask=[1, 0]), sample(1, loss_mask=[1, 0])]

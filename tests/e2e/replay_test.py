@@ -21,6 +21,7 @@ support.Case.program, support.Case.rlbisect = map(os.path.abspath, sys.argv[1:3]
 del sys.argv[1:3]
 
 USAGE = 2
+MISSING = 3
 DEMO = ["--model", "demo", "--steps", "3", "--rollout-batch-size", "2", "--n-samples-per-prompt",
         "4", "--threads", "1"]
 STEP, ROLLOUT, STATE = "train/1-0/rank0.h5", "rollout/0.h5", "weights/0-0/rank0.h5"
@@ -218,8 +219,10 @@ class Refused(Replay):
         for option, value in [("--rollout-batch-size", "4"), ("--seed", "7")]:
             self.refused([option, "no effect on a replay"], "rollout", "--from", self.dump, option,
                          value)
-        self.refused(["/nonexistent"], "train", "--from", self.dump, "--kl-coef", "0.1",
-                     "--ref-load", "/nonexistent")
+        result = self.run_program("train", "--from", self.dump, "--kl-coef", "0.1",
+                                  "--ref-load", "/nonexistent")
+        self.assertEqual((result.returncode, result.stdout), (MISSING, ""), result.stderr)
+        self.assertIn("/nonexistent: a checkpoint is a folder; there is none", result.stderr)
 
     def test_options_that_need_others(self):
         for option, value, need in [

@@ -8,7 +8,7 @@ import unittest
 import numpy
 
 from dump_patch import Patched
-from support import Case
+from support import Case, save
 
 Case.program = sys.argv[1]
 del sys.argv[1]
@@ -289,6 +289,26 @@ class Verify(Case):
         self.assertEqual(len(report["not_checked"]), 1, report)
         self.assertIn("train/1-0: advantages of some samples alone", report["not_checked"][0])
 
+    def test_numbers_that_only_rounding_makes_those_of_the_event(self):
+        def wide(unit, name):
+            def change(dump):
+                column = dump.at(unit, name)
+                values = column.values.astype("<f8")
+                values[-1] = numpy.nextafter(values[-1], 9)
+                dump.units[unit][name] = column.reshaped(values, "f64")
+            return change
+        report = self.finds({"event"}, wide("train/1-0/rank0.h5", "1-0/log_probs"))
+        self.assertEqual({p["dataset"] for p in report["problems"] if p["code"] == "event"},
+                         {"log_probs"})
+        self.finds({"event"}, wide("rollout/1.h5", "1/log_probs"))
+
+        def loss(dump):
+            scalars = dump.at("train/1-0/rank0.h5", "1-0/scalars")
+            at = scalars.attributes["columns"].split("\n").index("loss")
+            scalars.values[at] = numpy.nextafter(scalars.values[at], 9)
+        report = self.finds({"event"}, loss)
+        self.assertIn("scalars/loss", {p["dataset"] for p in report["problems"]})
+
     def test_many_problems_are_counted(self):
         def change(dump):
             dump.at("train/1-0/rank0.h5", "1-0/events/digest").values[:] ^= 1
@@ -368,6 +388,55 @@ class Verify(Case):
             del dump.units["rollout/0b.h5"]["0/prompt_length"]
         self.finds({"meaning"}, half_prompts, CORRUPT, of=self.plain)
 
+    def refused_by(self, verbs, word):
+        for verb in verbs:
+            result = self.run_program(*verb)
+            self.assertEqual(result.returncode, CORRUPT, (verb, result.stdout, result.stderr))
+            self.assertIn(word, result.stderr, verb)
+
+    def test_events_in_two_units(self):
+        def twice(unit):
+            def change(dump):
+                other = unit.replace(".h5", "b.h5")
+                dump.units[other] = {n: a for n, a in dump.units[unit].items() if "events" in n}
+            return change
+        for unit in ("rollout/1.h5", "train/1-0/rank0.h5"):
+            with self.subTest(unit):
+                report = self.finds({"meaning"}, twice(unit), CORRUPT)
+                self.assertIn("its events lie in", report["problems"][-1]["message"])
+                path = self.folder / "patched"
+                self.refused_by([["show", path, "--event", "1.0/forward/-/batch/token"
+                                  if "train" in unit else "1.0/rollout/-/batch/token"]],
+                                "its events lie in")
+
+    def test_names_of_groups(self):
+        """A step has one name: what is written otherwise is no step, for no reader."""
+        names = {"rollout/1.h5": ("01", "1-0", "-0", "one"),
+                 "train/1-0/rank0.h5": ("01-0", "1-00", "1--0", "1", "1.0", "+1-0"),
+                 "weights/1-0/rank0.h5": ("1-00", "01-0", "1")}
+        for unit, others in names.items():
+            for other in others:
+                def rename(dump):
+                    own = "1" if "rollout" in unit else "1-0"
+                    dump.units[unit] = {n.replace(own, other, 1): a
+                                        for n, a in dump.units[unit].items()}
+                with self.subTest(unit=unit, name=other):
+                    self.finds({"schema"}, rename, CORRUPT, deep=False)
+                    path = self.folder / "patched"
+                    self.refused_by([["diff", self.good, path], ["show", path],
+                                     ["mismatch", path],
+                                     ["export", path, "--to", "jsonl", "-o", "-"]], other)
+
+    def test_masks_of_what_is_there(self):
+        def two(dump):
+            unit = dump.units["train/1-0/rank0.h5"]
+            unit["1-0/advantages_present"] = unit["1-0/sample_id"].reshaped([2, 1, 1, 1], "u8")
+        self.finds({"meaning"}, two, CORRUPT, of=self.plain)
+        path = self.folder / "patched"
+        self.refused_by([["diff", self.plain, path], ["show", path, "--step", "1.0"],
+                         ["objective", "--from", path], ["train", "--from", path]],
+                        "values other than 0 and 1")
+
     def test_what_a_replay_could_not_read(self):
         def no_groups(dump):
             dump.units["rollout/1.h5"].pop("1/group_id")
@@ -377,6 +446,81 @@ class Verify(Case):
             names = dump.at("train/1-0/rank0.h5", "1-0/events/tensors")
             names.values[0] = ord("x")
         self.finds({"meaning"}, torn, of=self.plain)
+
+
+class Imported(Case):
+    """What only an export reads is read by --deep as the export reads it."""
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for name in ("0", "1", "eval_1"):
+            samples = [{"index": i, "group_index": 0, "prompt": "p", "response": "r",
+                        "tokens": [10 + i, 40, 50], "response_length": 2, "reward": 1.0,
+                        "loss_mask": [1, 1], "rollout_log_probs": [-1.0, -2.0 - i],
+                        "status": "completed"} for i in range(2)]
+            save(cls.folder / f"files/rollout_data/{name}.pt",
+                 {"rollout_id": int(name[-1]), "samples": samples})
+        made = cls.run_program("import", cls.folder / "files", "-o", cls.folder / "good")
+        assert made.returncode == 0, made.stderr
+        cls.dump = Patched(cls.folder / "good")
+        cls.evaluation, = [u for u in cls.dump.units if "eval" in u]
+
+    def verdicts(self, change):
+        """The exit codes of the checker and of the exporter, and what the checker says."""
+        dump = copy.deepcopy(self.dump)
+        change(dump)
+        path = dump.write(self.folder / "patched")
+        exported = self.run_program("export", path, "--to", "slime", "--force", "-o",
+                                    self.folder / "exported")
+        checked = self.run_program("verify", "--deep", "--json", path)
+        return checked.returncode, exported.returncode, checked.stdout
+
+    def test_what_can_be_exported(self):
+        self.assertEqual(self.verdicts(lambda dump: None)[:2], (0, 0))
+
+    def test_what_an_export_refuses(self):
+        kept = "x-slime/rollout_data/1.h5"
+
+        def moved(dump):
+            dump.units["rollout/99.h5"] = {n.replace("1/", "99/", 1): a for n, a
+                                           in dump.units.pop(kept).items()}
+
+        def no_records(dump):
+            del dump.units[kept]["1/records"]
+
+        def no_column(dump):
+            del dump.units["rollout/1.h5"]["1/log_probs"]
+
+        def leads_out(dump):
+            dump.at(kept, "1/pickle").attributes["file"] = "../out.pt"
+
+        def of(name, values, dtype=None):
+            def change(dump):
+                unit = dump.units[self.evaluation]
+                dataset, = [n for n in unit if n.endswith(name)]
+                unit[dataset] = unit[dataset].reshaped(values(unit[dataset].values), dtype)
+            return change
+        changes = {"moved": moved, "no records": no_records, "no column": no_column,
+                   "leads out": leads_out,
+                   "prompt lengths of another type": of("/prompt_length", lambda v: v, "i32"),
+                   "unsorted offsets": of("/offsets", lambda v: v[[0, 2, 1]])}
+        for name, change in changes.items():
+            with self.subTest(name):
+                checked, exported, said = self.verdicts(change)
+                self.assertEqual(exported, CORRUPT)
+                self.assertIn(checked, (FINDING, CORRUPT), said)
+                self.assertTrue(json.loads(said)["problems"])
+
+    def test_of_what_it_was_imported(self):
+        for source in ("slime", {"imported": "nemo"}, {"imported": 3}, {}):
+            def change(dump):
+                dump.meta["source"] = source
+            with self.subTest(source):
+                checked, _, said = self.verdicts(change)
+                self.assertEqual(checked, CORRUPT, said)
+                self.assertIn("`source` does not say", said)
+                show = self.run_program("show", self.folder / "patched")
+                self.assertEqual(show.returncode, CORRUPT, show.stderr)
 
 
 if __name__ == "__main__":

@@ -90,38 +90,6 @@ std::optional<FieldValues> values_of(DType dtype, std::span<const std::byte> byt
   }
 }
 
-bool same_stats(const EventRecord& a, const EventRecord& b) {
-  if (!a.stats || !b.stats) return true;
-  const auto same = [&](double engine::Stats::*field) {
-    return same_value(*a.stats.*field, *b.stats.*field);
-  };
-  return same(&engine::Stats::min) && same(&engine::Stats::max) && same(&engine::Stats::mean) &&
-         same(&engine::Stats::rms);
-}
-
-/// How much of an event is kept beside its digest.
-int detail_of(const EventRecord& r) {
-  return int{r.row_set >= 0} + int{!r.values.empty()} + int{!r.row_digests.empty()} +
-         int{r.stats.has_value()};
-}
-
-/// What two records of one event differ in, beginning with what is seen first; empty if in nothing
-/// that both have.
-std::string event_difference(const StepEvents& a, const EventRecord& in_a, const StepEvents& b,
-                             const EventRecord& in_b) {
-  const auto rows = [](const StepEvents& events, const EventRecord& r) {
-    return events.row_sets[static_cast<size_t>(r.row_set)];
-  };
-  const auto differ = [](const auto& x, const auto& y) {
-    return !x.empty() && !y.empty() && x != y;
-  };
-  if (!in_a.same_value(in_b)) return "digest";
-  if (in_a.row_set >= 0 && in_b.row_set >= 0 && rows(a, in_a) != rows(b, in_b)) return "rows";
-  if (differ(in_a.values, in_b.values)) return "values";
-  if (differ(in_a.row_digests, in_b.row_digests)) return "digests of rows";
-  return same_stats(in_a, in_b) ? "" : "statistics";
-}
-
 /// The names of scalars that our own runs record.
 constexpr std::array kScalars = {"loss",          "pg_loss",   "entropy",    "kl",
                                  "clip_fraction", "grad_norm", "clip_scale", "lr"};
@@ -239,7 +207,7 @@ class Comparer {
     bool events = false;
     for (const std::string& name : differing(in_a, in_b)) {
       if (name.starts_with("events/")) {
-        if (!std::exchange(events, true)) compare_events(group, a, b);
+        if (!std::exchange(events, true)) compare_events(group);
       } else if (!is_shown(group, name)) {
         compare_dataset(group, name, a, b, in_a.contains(name), in_b.contains(name));
       }
@@ -334,7 +302,7 @@ class Comparer {
     const auto read = [&](const DumpReader& dump, const std::vector<UnitReader>& units) {
       std::vector<format::RolloutData> out;
       for (const UnitReader& unit : units) {
-        if (unit.find(group.name + "/sample_id") == nullptr) continue;  // events alone
+        if (holds_events_alone(unit, group.name)) continue;
         out.push_back(read_rollout_data(dump, unit, group.name));
       }
       return out;
@@ -465,23 +433,36 @@ class Comparer {
     }
   }
 
-  void compare_events(const Group& group, const std::vector<UnitReader>& a,
-                      const std::vector<UnitReader>& b) {
-    const auto read = [&](const DumpReader& dump, const std::vector<UnitReader>& units) {
-      std::vector<StepEvents> out;
-      for (const UnitReader& unit : units) {
-        if (has_events(unit, group.name)) {
-          out.push_back(
-              read_events(dump, unit, group.name, place_.rollout_id, place_.step_id.value_or(0)));
-        }
-      }
-      return out;
-    };
-    const auto left = read(a_, a), right = read(b_, b);
+  void compare_events(const Group& group) {
+    const auto a = event_units(a_, group.kind.c_str(), group.name);
+    const auto b = event_units(b_, group.kind.c_str(), group.name);
+    std::set<int64_t> ranks;
+    for (const auto* side : {&a, &b}) {
+      for (const auto& [rank, unit] : *side) ranks.insert(rank);
+    }
+    values_.field(group.kind + "/events", false);
+    for (const int64_t rank : ranks) {
+      const auto read = [&](const DumpReader& dump, const auto& units) {
+        const auto unit = units.find(rank);
+        return unit == units.end()
+                   ? std::nullopt
+                   : std::optional(read_events(dump, unit->second, group.name, place_.rollout_id,
+                                               place_.step_id.value_or(0)));
+      };
+      const ValueDifference before = place_;
+      if (ranks.size() > 1) place_.rank = rank;
+      compare_events(group, read(a_, a), read(b_, b));
+      place_ = before;
+    }
+  }
+
+  void compare_events(const Group& group, const std::optional<StepEvents>& left,
+                      const std::optional<StepEvents>& right) {
     FieldDifference& of = values_.field(group.kind + "/events", false);
-    if (left.empty() != right.empty()) return values_.missing(of, right.empty(), "recorded");
-    if (left.size() != 1 || right.size() != 1) return;  // of several ranks
-    for (const auto& [x, y] : paired_events(left[0], right[0])) {
+    values_.at(place_);
+    if (!left && !right) return;
+    if (!left || !right) return values_.missing(of, !right, "recorded");
+    for (const auto& [x, y] : paired_events(*left, *right)) {
       ValueDifference place = place_;
       place.tensor = to_string((x != nullptr ? x : y)->event);
       values_.at(place);
@@ -489,7 +470,7 @@ class Comparer {
         values_.missing(of, x != nullptr, "recorded");
         continue;
       }
-      const std::string what = event_difference(left[0], *x, right[0], *y);
+      const std::string what = differing_part(*left, *x, *right, *y);
       const int more = detail_of(*x) - detail_of(*y);
       if (what.empty() && more != 0) {
         values_.missing(of, more > 0, "recorded");

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "src/base/same_value.h"
 #include "src/base/shortest.h"
 #include "src/base/ulps.h"
 #include "src/events/rows.h"
@@ -109,6 +110,15 @@ void count_elements(const EventRecord& a, const EventRecord& b, const Pair& pair
   });
 }
 
+bool same_stats(const EventRecord& a, const EventRecord& b) {
+  if (!a.stats || !b.stats) return true;
+  const auto same = [&](double engine::Stats::*field) {
+    return same_value(*a.stats.*field, *b.stats.*field);
+  };
+  return same(&engine::Stats::min) && same(&engine::Stats::max) && same(&engine::Stats::mean) &&
+         same(&engine::Stats::rms);
+}
+
 }  // namespace
 
 RecordedValue recorded_value(const EventRecord& event, int64_t index) {
@@ -184,6 +194,26 @@ std::optional<EventDifference::Value> first_value_in(const StepEvents& a, const 
     out = {{row.sample, row.row, column}, row_a * in_a.cols + column, x, y, steps_between(x, y)};
   });
   return out;
+}
+
+int detail_of(const EventRecord& r) {
+  return int{r.row_set >= 0} + int{!r.values.empty()} + int{!r.row_digests.empty()} +
+         int{r.stats.has_value()};
+}
+
+std::string differing_part(const StepEvents& a, const EventRecord& in_a, const StepEvents& b,
+                           const EventRecord& in_b) {
+  const auto rows = [](const StepEvents& events, const EventRecord& r) {
+    return events.row_sets[static_cast<size_t>(r.row_set)];
+  };
+  const auto differ = [](const auto& x, const auto& y) {
+    return !x.empty() && !y.empty() && x != y;
+  };
+  if (!in_a.same_value(in_b)) return "digest";
+  if (in_a.row_set >= 0 && in_b.row_set >= 0 && rows(a, in_a) != rows(b, in_b)) return "rows";
+  if (differ(in_a.values, in_b.values)) return "values";
+  if (differ(in_a.row_digests, in_b.row_digests)) return "digests of rows";
+  return same_stats(in_a, in_b) ? "" : "statistics";
 }
 
 }  // namespace rlreplay::replay

@@ -65,4 +65,12 @@ std::optional<EventDifference::Value> first_value_in(const engine::StepEvents& a
                                                      const engine::EventRecord& in_b,
                                                      const engine::Element& row);
 
+/// How much of an event is kept beside its digest.
+int detail_of(const engine::EventRecord& event);
+
+/// What two records of one event differ in, beginning with what is seen first, as "digest"; empty
+/// if in nothing that both have.
+std::string differing_part(const engine::StepEvents& a, const engine::EventRecord& in_a,
+                           const engine::StepEvents& b, const engine::EventRecord& in_b);
+
 }  // namespace rlreplay::replay

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <iterator>
 
 #include "format/foreign/dump_check.h"
 #include "format/foreign/rollout_batch.h"
 #include "format/foreign/torch_writer.h"
+#include "format/group_name.h"
+#include "format/rule.h"
 #include "src/base/counted.h"
-#include "src/base/parse_number.h"
 #include "src/replay/exchange/dicts.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/kept_file.h"
@@ -61,33 +64,72 @@ std::optional<int64_t> rollout_of(const std::string& group) {
   return step ? std::optional(step->rollout) : std::nullopt;
 }
 
+/// Puts a file in its place, by its name below the output, and says where that is.
+using FileSink =
+    std::function<std::string(const std::filesystem::path& name, const Tree& tree, Value root)>;
+
+FileSink into_folder(const std::string& folder) {
+  make_folders({}, folder);
+  return [folder](const std::filesystem::path& name, const Tree& tree, Value root) {
+    make_folders(folder, name.parent_path());
+    const std::string path = (std::filesystem::path(folder) / name).string();
+    write_torch_file(path, tree, root);
+    return path;
+  };
+}
+
+FileSink into_file(const std::string& path) {
+  return [path](const std::filesystem::path&, const Tree& tree, Value root) {
+    make_folders({}, std::filesystem::path(path).parent_path());
+    write_torch_file(path, tree, root);
+    return path;
+  };
+}
+
+std::string nowhere(const std::filesystem::path& name, const Tree&, Value) { return name.string(); }
+
+foreign::Problem finding_of(const Error& error, const std::string& unit) {
+  const auto* breach = dynamic_cast<const format::FormatError*>(&error);
+  const bool named = error.where().find(unit) != std::string::npos;
+  return {breach != nullptr ? std::string(to_string(breach->rule())) : "not-exportable",
+          error.what(), named ? error.where() : unit + ": " + error.where()};
+}
+
+/// Errors: kUsage where several rollouts would be written into one file.
+void check_one_rollout(const DumpReader& dump, const std::optional<ChosenSamples>& chosen,
+                       const std::string& output) {
+  std::string rollouts;
+  size_t count = 0;
+  for (const format::UnitRecord& unit : dump.units()) {
+    if (format::kind_of(unit.path) != "rollout") continue;
+    for (const std::string& group : unit.groups) {
+      if (!chosen || chosen->contains(group)) rollouts += (count++ == 0 ? "" : ", ") + group;
+    }
+  }
+  if (count <= 1) return;
+  throw Error(ErrorCode::kUsage,
+              (chosen ? "what is selected lies in rollouts " + rollouts
+                      : "the dump holds " + std::to_string(count) + " rollouts") +
+                  ", and one .pt file holds one: name a folder",
+              output);
+}
+
 class Exporter {
  public:
-  Exporter(const DumpReader& dump, std::string vendor, std::string folder,
+  Exporter(const DumpReader& dump, std::string vendor, FileSink sink, bool single,
            const std::optional<ChosenSamples>& chosen)
       : dump_(dump),
         vendor_(std::move(vendor)),
-        folder_(std::move(folder)),
-        single_(folder_.ends_with(".pt")),
+        sink_(std::move(sink)),
+        single_(single),
         chosen_(chosen),
         content_bytes_(content_bytes(dump)) {
-    if (!single_) make_folders({}, folder_);
-    std::string rollouts;
-    size_t count = 0;
     for (const format::UnitRecord& unit : dump.units()) {
-      const std::string_view kind = format::kind_of(unit.path);
+      if (format::kind_of(unit.path) != "train") continue;
       for (const std::string& group : unit.groups) {
-        if (kind == "train" && rollout_of(group)) trains_[*rollout_of(group)].insert(group);
-        if (kind != "rollout" || !takes(group)) continue;
-        rollouts += (count++ == 0 ? "" : ", ") + group;
+        if (const auto rollout = rollout_of(group)) trains_[*rollout].insert(group);
       }
     }
-    if (!single_ || count <= 1) return;
-    throw Error(ErrorCode::kUsage,
-                (chosen ? "what is selected lies in rollouts " + rollouts
-                        : "the dump holds " + std::to_string(count) + " rollouts") +
-                    ", and one .pt file holds one: name a folder",
-                folder_);
   }
 
   Exported run() {
@@ -99,19 +141,31 @@ class Exporter {
       if (format::kind_of(record.path) != "rollout") continue;
       std::optional<format::UnitReader> unit;
       for (const std::string& group : record.groups) {
-        const std::optional<int64_t> id = parse_number<int64_t>(group);
+        const std::optional<int64_t> id = format::parse_rollout(group);
         if (!id || done_.contains(*id) || !takes(group)) continue;
         if (!unit) unit.emplace(dump_.open_unit(record));
+        if (holds_events_alone(*unit, group)) continue;
         export_own(*id, *unit);
         done_.insert(*id);
       }
     }
-    if (made_.files.empty()) {
-      throw Error(ErrorCode::kUsage, "the dump holds nothing that can be written for " + vendor_,
-                  folder_);
-    }
     note_left_out();
     return std::move(made_);
+  }
+
+  /// What the export of kept files refuses, unit by unit.
+  std::vector<foreign::Problem> check_kept() {
+    std::vector<foreign::Problem> problems;
+    for (const format::UnitRecord& unit : dump_.units()) {
+      if (format::kind_of(unit.path) != "x-" + vendor_) continue;
+      try {
+        export_kept(unit);
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::kEnvironment) throw;
+        problems.push_back(finding_of(error, unit.path));
+      }
+    }
+    return problems;
   }
 
  private:
@@ -138,7 +192,7 @@ class Exporter {
   /// What the places of a kept file refer to. Files of one rollout follow one another.
   NativeData& native(const format::UnitReader& unit) {
     const std::string& group = unit.record().groups.front();
-    const std::optional<int64_t> id = parse_number<int64_t>(group);
+    const std::optional<int64_t> id = format::parse_rollout(group);
     if (!id || id != native_id_) native_ = id ? read_native(*id) : NativeData();
     native_id_ = id;
     if (!id) return native_;
@@ -268,22 +322,15 @@ class Exporter {
       throw Error(ErrorCode::kCorrupt, "a kept file's name leads out of the folder", name);
     if (!relative.has_filename() || relative == ".")
       throw Error(ErrorCode::kCorrupt, "a kept file's name is no file's", name);
-    const fs::path path = single_ ? fs::path(folder_) : fs::path(folder_) / relative;
-    if (!written_.insert(path.string()).second)
+    if (!written_.insert(relative.string()).second)
       throw Error(ErrorCode::kCorrupt, "the dump keeps two files of one name", name);
-    if (single_) {
-      make_folders({}, path.parent_path());
-    } else {
-      make_folders(folder_, relative.parent_path());
-    }
-    write_torch_file(path.string(), tree, root);
-    made_.files.push_back(path.string());
+    made_.files.push_back(sink_(relative, tree, root));
   }
 
   const DumpReader& dump_;
   std::string vendor_;
-  std::string folder_;
-  bool single_;
+  FileSink sink_;
+  bool single_;  // one .pt file, of a rollout
   const std::optional<ChosenSamples>& chosen_;
   uint64_t content_bytes_;
   std::map<int64_t, std::set<std::string>> trains_;  // groups of training data by rollout
@@ -300,7 +347,24 @@ class Exporter {
 
 Exported export_torch(const DumpReader& dump, const std::string& vendor, const std::string& output,
                       const std::optional<ChosenSamples>& chosen) {
-  return Exporter(dump, vendor, output, chosen).run();
+  const bool single = output.ends_with(".pt");
+  if (single) check_one_rollout(dump, chosen, output);
+  Exported made =
+      Exporter(dump, vendor, single ? into_file(output) : into_folder(output), single, chosen)
+          .run();
+  if (!made.files.empty()) return made;
+  throw Error(ErrorCode::kUsage, "the dump holds nothing that can be written for " + vendor,
+              output);
+}
+
+std::vector<foreign::Problem> check_kept_files(const DumpReader& dump) {
+  std::vector<foreign::Problem> problems;
+  const std::optional<ChosenSamples> all;
+  for (const char* vendor : {"slime", "miles", "relax", "unknown"}) {
+    std::ranges::move(Exporter(dump, vendor, nowhere, false, all).check_kept(),
+                      std::back_inserter(problems));
+  }
+  return problems;
 }
 
 }  // namespace rlreplay::replay

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "format/dump_reader.h"
+#include "format/foreign/tree_check.h"
 #include "src/replay/exchange/selection.h"
 
 namespace rlreplay::replay {
@@ -22,5 +23,9 @@ struct Exported {
 /// framework, or several rollouts for one file; kEnvironment.
 Exported export_torch(const format::DumpReader& dump, const std::string& vendor,
                       const std::string& output, const std::optional<ChosenSamples>& chosen);
+
+/// What export_torch refuses of the files that an import kept: each is put together again, and
+/// none is written. Errors: kEnvironment.
+std::vector<foreign::Problem> check_kept_files(const format::DumpReader& dump);
 
 }  // namespace rlreplay::replay

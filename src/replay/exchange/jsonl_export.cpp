@@ -210,6 +210,7 @@ void export_rollouts(const format::DumpReader& dump, const format::UnitRecord& u
                      const std::optional<ChosenSamples>& chosen, const TextSink& sink) {
   const format::UnitReader reader = dump.open_unit(unit);
   for (const std::string& group : unit.groups) {
+    if (holds_events_alone(reader, group)) continue;
     const RolloutData data = read_rollout_data(dump, reader, group);
     for (size_t s = 0; s < data.size(); ++s) {
       if (is_chosen(chosen, group, data.sample_id[s])) sink(sample_line(data, group, s) + '\n');

@@ -39,6 +39,7 @@ std::optional<ChosenSamples> choose_samples(const format::DumpReader& dump,
     if (format::kind_of(record.path) != "rollout") continue;
     const format::UnitReader unit = dump.open_unit(record);
     for (const std::string& rollout : record.groups) {
+      if (holds_events_alone(unit, rollout)) continue;
       const RolloutData data = read_rollout_data(
           dump, unit, rollout,
           {"log_probs", "nucleus", "loss_mask", "prompt_text", "response_text", "label_text"});

@@ -11,11 +11,13 @@
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/base/same_value.h"
+#include "src/replay/exchange/export_torch.h"
+#include "src/replay/inspect/rollout_check.h"
 #include "src/replay/inspect/run_check.h"
 #include "src/replay/options/weights_policy.h"
 #include "src/replay/record/dump_meta.h"
+#include "src/replay/record/event_store.h"
 #include "src/replay/record/import_findings.h"
-#include "src/replay/record/rank_scalars.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/record/run_part.h"
 #include "src/replay/record/step_id.h"
@@ -295,6 +297,15 @@ class Auditor {
   std::optional<RolloutData> data_;
 };
 
+/// Errors: FormatError where a rank's events of a rollout or a step lie in two units.
+void check_event_units(const RecordedRun& run) {
+  const auto check = [&](const char* kind, const std::string& group) {
+    if (run.dump().find(kind, group).size() > 1) event_units(run.dump(), kind, group);
+  };
+  for (const int64_t rollout : run.rollouts()) check("rollout", std::to_string(rollout));
+  for (const StepId& step : run.steps()) check("train", step.group());
+}
+
 }  // namespace
 
 std::vector<Problem> audit_records(const format::DumpReader& dump) {
@@ -323,6 +334,7 @@ std::vector<Problem> audit_records(const format::DumpReader& dump) {
                         "rollout " + std::to_string(rollout)});
   }
   try {
+    imported_from(dump.meta(), "meta");
     audit_plan(dump, problems);
   } catch (const Error& error) {
     problems.push_back({"options", error.what(), "meta"});
@@ -331,8 +343,10 @@ std::vector<Problem> audit_records(const format::DumpReader& dump) {
 }
 
 std::vector<Problem> audit_values(const RecordedRun& run) {
+  check_event_units(run);
   std::vector<Problem> problems = Auditor(run.dump()).run();
   std::ranges::move(recorded_findings(run.dump()), std::back_inserter(problems));
+  std::ranges::move(check_kept_files(run.dump()), std::back_inserter(problems));
   for (const int64_t rollout : recorded_rollouts(run)) {
     for (RecordProblem& found : check_recorded_rollout(run, rollout).take()) {
       problems.push_back({std::move(found.code), std::move(found.message), std::move(found.unit)});
@@ -344,10 +358,15 @@ std::vector<Problem> audit_values(const RecordedRun& run) {
 std::vector<std::string> notes_of(const RecordedRun& run) {
   std::vector<std::string> notes;
   for (const StepId& step : run.steps()) {
-    const auto scalars = run.scalars(step);
-    const std::string by_rank = scalars ? numbers_by_rank(*scalars) : "";
-    if (by_rank.empty()) continue;
-    notes.push_back("scalars of step " + step.name() + " that ranks say differently: " + by_rank);
+    const std::string by_rank = numbers_by_rank(run.scalars(step));
+    if (!by_rank.empty()) {
+      notes.push_back("scalars of step " + step.name() + " that ranks say differently: " + by_rank);
+    }
+    const size_t ranks = event_units(run.dump(), "train", step.group()).size();
+    if (ranks > 1) {
+      notes.push_back("events of step " + step.name() + " of " + std::to_string(ranks) +
+                      " ranks, which a replay does not compare");
+    }
   }
   return notes;
 }

@@ -5,7 +5,6 @@
 
 #include "src/base/error.h"
 #include "src/base/same_value.h"
-#include "src/replay/record/rank_scalars.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -109,7 +108,7 @@ struct Check {
   Quantity scalar(const char* name, std::optional<double> computed,
                   const std::string& missing) const {
     const std::optional<double> recorded = step.scalar(name);
-    const std::string by_rank = step.scalars ? numbers_by_rank(*step.scalars, name) : "";
+    const std::string by_rank = numbers_by_rank(step.scalars, name);
     Quantity out;
     if (!by_rank.empty()) {
       out = absent(name, Verdict::kNoInput,

@@ -44,7 +44,9 @@ std::optional<Found> find(const format::DumpReader& dump, const ShowOptions& opt
     if (format::kind_of(record.path) != "rollout") continue;
     for (const std::string& group : record.groups) {
       if (options.rollout && std::to_string(*options.rollout) != group) continue;
-      Found found{read_rollout_data(dump, dump.open_unit(record), group), 0};
+      const format::UnitReader unit = dump.open_unit(record);
+      if (holds_events_alone(unit, group)) continue;
+      Found found{read_rollout_data(dump, unit, group), 0};
       const auto at = std::ranges::find(found.data.sample_id, *options.sample);
       if (at == found.data.sample_id.end()) continue;
       found.row = static_cast<size_t>(at - found.data.sample_id.begin());

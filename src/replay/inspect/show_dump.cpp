@@ -6,10 +6,10 @@
 #include <set>
 #include <vector>
 
+#include "format/group_name.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/nearest.h"
-#include "src/base/parse_number.h"
 #include "src/base/shortest.h"
 #include "src/base/text_table.h"
 #include "src/base/wrap.h"
@@ -97,6 +97,7 @@ class SampleView {
       const format::UnitReader unit = dump_.open_unit(record);
       for (const std::string& group : record.groups) {
         if (options_.rollout && std::to_string(*options_.rollout) != group) continue;
+        if (holds_events_alone(unit, group)) continue;
         data_ = read_rollout_data(dump_, unit, group);
         rollout_ = group;
         if (add_fields(SampleTable::of(data_), "")) return;
@@ -306,7 +307,7 @@ void check_rollout(const DumpReader& dump, int64_t rollout) {
   for (const UnitRecord& unit : dump.units()) {
     if (format::kind_of(unit.path) != "rollout") continue;
     for (const std::string& group : unit.groups) {
-      if (const auto id = parse_number<int64_t>(group)) there.insert(static_cast<uint64_t>(*id));
+      if (const auto id = format::parse_rollout(group)) there.insert(static_cast<uint64_t>(*id));
     }
   }
   check_chosen("rollout", {static_cast<uint64_t>(rollout)}, there, "");

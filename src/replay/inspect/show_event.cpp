@@ -41,12 +41,9 @@ StepEvents events_of(const RecordedRun& run, const engine::StepEvent& at, int64_
     ranks.insert(static_cast<uint64_t>(format::rank_of(record->path)));
   }
   check_chosen("rank", {static_cast<uint64_t>(rank)}, ranks, run.path());
-  for (const format::UnitRecord* record : units) {
-    if (format::rank_of(record->path) != rank) continue;
-    const format::UnitReader unit = run.dump().open_unit(*record);
-    if (has_events(unit, group)) {
-      return read_events(run.dump(), unit, group, step.rollout, step.step);
-    }
+  const auto with_events = event_units(run.dump(), rollout ? "rollout" : "train", group);
+  if (const auto unit = with_events.find(rank); unit != with_events.end()) {
+    return read_events(run.dump(), unit->second, group, step.rollout, step.step);
   }
   throw Error(ErrorCode::kUsage,
               "no events are recorded of " + name + ": rlreplay capture --record ops keeps them",

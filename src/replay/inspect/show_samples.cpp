@@ -47,6 +47,7 @@ std::vector<Line> lines_of(const format::DumpReader& dump, const ShowOptions& op
     const format::UnitReader unit = dump.open_unit(record);
     for (const std::string& group : record.groups) {
       if (options.rollout && std::to_string(*options.rollout) != group) continue;
+      if (holds_events_alone(unit, group)) continue;
       const format::RolloutData data = read_rollout_data(dump, unit, group);
       for (size_t s = 0; s < data.size(); ++s) out.push_back(line_of(data, group, s));
     }

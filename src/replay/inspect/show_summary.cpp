@@ -90,6 +90,7 @@ void for_each_group(const DumpReader& dump, std::string_view kind, Use use) {
 std::vector<RolloutSummary> rollouts(const DumpReader& dump) {
   std::vector<RolloutSummary> made;
   for_each_group(dump, "rollout", [&](const auto&, const auto& unit, const std::string& group) {
+    if (holds_events_alone(unit, group)) return;
     made.push_back(summarize(read_rollout_data(dump, unit, group), group));
   });
   std::sort(made.begin(), made.end(), [](const auto& a, const auto& b) {

@@ -1,5 +1,9 @@
 #include "src/replay/record/dump_meta.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "format/canonical.h"
 #include "format/foreign/model_config.h"
 #include "kernels/order.h"
@@ -13,6 +17,8 @@ namespace rlreplay::replay {
 namespace {
 
 constexpr size_t kShown = 60;  // columns of a text that is quoted
+/// Of what a dump is imported; "unknown": files of which none is a framework's.
+constexpr std::string_view kSources[] = {"slime", "miles", "relax", "jsonl", "unknown"};
 
 std::string config_object(const RunOptions& options) {
   format::JsonObject out;
@@ -87,8 +93,13 @@ RecordedConfig read_dump_meta(const std::string& meta, const std::string& where)
 std::optional<std::string> imported_from(const std::string& meta, const std::string& where) {
   const JsonDocument document = JsonDocument::parse(meta, where);
   const auto source = document.root().find("source");
-  const auto vendor = source ? source->find("imported") : std::nullopt;
-  return vendor ? std::optional(vendor->string()) : std::nullopt;
+  if (!source) return std::nullopt;
+  const auto vendor = source->is_object() ? source->find("imported") : std::nullopt;
+  const std::string name(vendor && vendor->is_string() ? vendor->string() : "");
+  if (std::ranges::find(kSources, name) != std::end(kSources)) return name;
+  throw Error(ErrorCode::kCorrupt,
+              "`source` does not say of what the dump was imported: slime, miles, relax or jsonl",
+              where);
 }
 
 }  // namespace rlreplay::replay

@@ -24,6 +24,7 @@ struct RecordedConfig {
 RecordedConfig read_dump_meta(const std::string& meta, const std::string& where);
 
 /// Who wrote the files that a dump was imported from: "slime"; nothing for a captured one.
+/// Errors: kCorrupt where it says something else.
 std::optional<std::string> imported_from(const std::string& meta, const std::string& where);
 
 }  // namespace rlreplay::replay

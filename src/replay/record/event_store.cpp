@@ -288,6 +288,36 @@ bool has_events(const format::UnitReader& unit, const std::string& group) {
   return unit.find(group + "/events/tensors") != nullptr;
 }
 
+std::map<int64_t, format::UnitReader> event_units(const format::DumpReader& dump, const char* kind,
+                                                  const std::string& group) {
+  std::map<int64_t, format::UnitReader> out;
+  for (const format::UnitRecord* record : dump.find(kind, group)) {
+    format::UnitReader unit = dump.open_unit(*record);
+    if (!has_events(unit, group)) continue;
+    const auto [at, fresh] = out.try_emplace(format::rank_of(record->path), std::move(unit));
+    if (!fresh) {
+      throw format::FormatError(format::Rule::kMeaning,
+                                "its events lie in " + at->second.record().path +
+                                    " too: which of them were recorded cannot be known",
+                                record->path, group + "/events/tensors");
+    }
+  }
+  return out;
+}
+
+std::optional<format::UnitReader> open_events(const format::DumpReader& dump, const char* kind,
+                                              const std::string& group) {
+  auto units = event_units(dump, kind, group);
+  if (units.empty()) return std::nullopt;
+  if (units.size() > 1) {
+    throw Error(ErrorCode::kUnsupported,
+                "events of " + std::to_string(units.size()) +
+                    " ranks: a replay compares those of one; rlreplay diff compares all",
+                units.begin()->second.record().path);
+  }
+  return std::move(units.begin()->second);
+}
+
 StepEvents read_events(const format::DumpReader& dump, const format::UnitReader& unit,
                        const std::string& group, int64_t rollout_id, int64_t step_id) {
   const GroupReader reader(dump, unit, group);

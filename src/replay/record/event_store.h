@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +20,16 @@ std::vector<format::Dataset> event_datasets(const engine::StepEvents& events,
 
 /// Whether the group has events at all.
 bool has_events(const format::UnitReader& unit, const std::string& group);
+
+/// The units that hold events of a rollout's or a step's group, by rank.
+/// Errors: FormatError kMeaning where two of one rank do.
+std::map<int64_t, format::UnitReader> event_units(const format::DumpReader& dump, const char* kind,
+                                                  const std::string& group);
+
+/// The only one of them, for whoever compares a run of one rank; nothing where there is none.
+/// Errors: those of event_units; kUnsupported where several ranks have events.
+std::optional<format::UnitReader> open_events(const format::DumpReader& dump, const char* kind,
+                                              const std::string& group);
 
 /// Reads them back. Errors: FormatError kMeaning where the arrays do not agree with one another or
 /// name an event that this version does not have.

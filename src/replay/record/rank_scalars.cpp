@@ -1,5 +1,6 @@
 #include "src/replay/record/rank_scalars.h"
 
+#include <algorithm>
 #include <map>
 
 #include "src/base/same_value.h"
@@ -7,8 +8,7 @@
 
 namespace rlreplay::replay {
 
-format::NamedColumns join_scalars(
-    const std::vector<std::pair<int64_t, format::NamedColumns>>& by_rank) {
+StepScalars join_scalars(const std::vector<std::pair<int64_t, format::NamedColumns>>& by_rank) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<std::pair<int64_t, double>>> values;
   for (const auto& [rank, scalars] : by_rank) {
@@ -18,27 +18,25 @@ format::NamedColumns join_scalars(
       of.emplace_back(rank, scalars.values[i]);
     }
   }
-  format::NamedColumns out;
+  StepScalars out;
   for (const std::string& name : order) {
     const auto& of = values[name];
-    bool agree = true;
-    for (const auto& [rank, value] : of) agree = agree && same_value(value, of.front().second);
-    for (const auto& [rank, value] : of) {
-      out.names.push_back(agree ? name : name + "@" + std::to_string(rank));
-      out.values.push_back(value);
-      if (agree) break;
+    const double first = of.front().second;
+    if (std::ranges::all_of(of, [&](const auto& said) { return same_value(said.second, first); })) {
+      out.agreed.names.push_back(name);
+      out.agreed.values.push_back(first);
+      continue;
     }
+    for (const auto& [rank, value] : of) out.differing.push_back({name, rank, value});
   }
   return out;
 }
 
-std::string numbers_by_rank(const format::NamedColumns& joined, std::string_view name) {
+std::string numbers_by_rank(const StepScalars& scalars, std::string_view name) {
   std::string out;
-  for (size_t i = 0; i < joined.names.size(); ++i) {
-    const size_t at = joined.names[i].rfind('@');
-    if (at == std::string::npos || (!name.empty() && joined.names[i].substr(0, at) != name))
-      continue;
-    out += (out.empty() ? "" : ", ") + joined.names[i] + " " + shortest_of(joined.values[i]);
+  for (const StepScalars::OfRank& of : scalars.differing) {
+    if (!name.empty() && of.name != name) continue;
+    out += (out.empty() ? "" : ", ") + of.text() + " " + shortest_of(of.value);
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,11 +13,25 @@
 /// numbers (format/SPEC.md, train).
 namespace rlreplay::replay {
 
-/// As one table: NAME where all ranks that recorded it agree, else NAME@RANK of each.
-format::NamedColumns join_scalars(
-    const std::vector<std::pair<int64_t, format::NamedColumns>>& by_rank);
+struct StepScalars {
+  struct OfRank {
+    std::string name;
+    int64_t rank = 0;
+    double value = 0;
+    /// "pg_loss@1"; a recorded name may hold an @ of its own.
+    std::string text() const { return name + "@" + std::to_string(rank); }
+  };
 
-/// "pg_loss@0 -1, pg_loss@1 999": the numbers named so, of NAME alone where there is one.
-std::string numbers_by_rank(const format::NamedColumns& joined, std::string_view name = {});
+  format::NamedColumns agreed;    // by all ranks that recorded them
+  std::vector<OfRank> differing;  // all ranks of one name behind one another
+
+  /// One on which all ranks agree.
+  std::optional<double> find(std::string_view name) const { return agreed.find(name); }
+};
+
+StepScalars join_scalars(const std::vector<std::pair<int64_t, format::NamedColumns>>& by_rank);
+
+/// "pg_loss@0 -1, pg_loss@1 999": where ranks differ, of NAME alone where there is one.
+std::string numbers_by_rank(const StepScalars& scalars, std::string_view name = {});
 
 }  // namespace rlreplay::replay

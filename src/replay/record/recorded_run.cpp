@@ -5,11 +5,10 @@
 #include <utility>
 
 #include "format/group_io.h"
+#include "format/group_name.h"
 #include "format/unit.h"
 #include "src/base/error.h"
-#include "src/base/parse_number.h"
 #include "src/replay/record/event_store.h"
-#include "src/replay/record/rank_scalars.h"
 #include "src/replay/record/state_reader.h"
 
 namespace rlreplay::replay {
@@ -27,7 +26,7 @@ RecordedRun::RecordedRun(const std::string& folder, std::string path)
   for (const format::UnitRecord& unit : dump_.units()) {
     for (const std::string& group : unit.groups) {
       if (unit.path.starts_with("rollout/")) {
-        if (const auto id = parse_number<int64_t>(group); id && *id >= 0) rollouts.insert(*id);
+        if (const auto id = format::parse_rollout(group); id && *id >= 0) rollouts.insert(*id);
       } else if (unit.path.starts_with("train/")) {
         if (const auto id = parse_step(group); id && is_numbered(*id)) steps.insert(*id);
       } else if (unit.path.starts_with("weights/")) {
@@ -58,16 +57,11 @@ engine::StepEvents RecordedRun::events(const char* kind, const std::string& grou
   engine::StepEvents none;
   none.rollout_id = step.rollout;
   none.step_id = step.step;
-  for (const format::UnitRecord* record : dump_.find(kind, group)) {
-    const format::UnitReader unit = dump_.open_unit(*record);
-    if (has_events(unit, group)) {
-      return read_events(dump_, unit, group, step.rollout, step.step);
-    }
-  }
-  return none;
+  const auto unit = open_events(dump_, kind, group);
+  return unit ? read_events(dump_, *unit, group, step.rollout, step.step) : none;
 }
 
-std::optional<format::NamedColumns> RecordedRun::scalars(const StepId& step) const {
+StepScalars RecordedRun::scalars(const StepId& step) const {
   std::vector<std::pair<int64_t, format::NamedColumns>> by_rank;
   for (const format::UnitRecord* record : dump_.find("train", step.group())) {
     const format::UnitReader unit = dump_.open_unit(*record);
@@ -75,7 +69,6 @@ std::optional<format::NamedColumns> RecordedRun::scalars(const StepId& step) con
     format::GroupReader(dump_, unit, step.group()).named("scalars", own, 0);
     if (own) by_rank.emplace_back(format::rank_of(record->path), std::move(*own));
   }
-  if (by_rank.empty()) return std::nullopt;
   return join_scalars(by_rank);
 }
 

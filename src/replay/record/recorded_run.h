@@ -10,6 +10,7 @@
 #include "src/base/parameters.h"
 #include "src/events/record.h"
 #include "src/replay/record/dump_meta.h"
+#include "src/replay/record/rank_scalars.h"
 #include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
@@ -37,8 +38,8 @@ class RecordedRun {
   const std::vector<StepId>& states() const { return states_; }
   bool has_state(const StepId& step) const;
 
-  /// The named numbers of a step, of all ranks (rank_scalars.h).
-  std::optional<format::NamedColumns> scalars(const StepId& step) const;
+  /// The named numbers of a step, of all ranks.
+  StepScalars scalars(const StepId& step) const;
   /// Empty where none were recorded.
   engine::StepEvents rollout_events(int64_t rollout) const;
   engine::StepEvents step_events(const StepId& step) const;

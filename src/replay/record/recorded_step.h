@@ -50,7 +50,7 @@ struct RecordedStep {
   TokenColumn values, current_values;  // a critic's, before the rollout's updates and in the step
   TokenColumn kl, reverse_kl, policy_kl, policy_loss;
   std::optional<std::vector<double>> shaped;  // rewards as the trainer shaped them, of all samples
-  std::optional<format::NamedColumns> scalars;  // of all ranks (rank_scalars.h)
+  StepScalars scalars;                        // of all ranks
 
   /// A recorded scalar on which all ranks agree that have it: "loss".
   std::optional<double> scalar(std::string_view name) const;
@@ -100,9 +100,9 @@ std::vector<StepId> steps_of_rollouts(const RecordedRun& run);
 /// one sample with other values.
 RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout);
 
-/// All that read_recorded_rollout refuses of a rollout, and check_replayable of one that a run of
-/// ours recorded. Errors: FormatError.
-RecordProblems check_recorded_rollout(const RecordedRun& run, int64_t rollout);
+/// The same, what is refused being left out and added to `problems`. Errors: FormatError.
+RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout,
+                                      RecordProblems& problems);
 
 /// Sees that a rollout holds all that a replay of it needs. Errors: kIncomplete, naming what not.
 void check_replayable(const RecordedRun& run, const RecordedRollout& rollout);

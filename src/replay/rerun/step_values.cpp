@@ -88,17 +88,19 @@ class Comparison {
   }
 
   void scalars(const format::NamedColumns& replayed) {
-    for (size_t i = 0; record_.scalars && i < record_.scalars->names.size(); ++i) {
-      const std::string& name = record_.scalars->names[i];
+    const format::NamedColumns& recorded = record_.scalars.agreed;
+    for (size_t i = 0; i < recorded.names.size(); ++i) {
+      const std::string& name = recorded.names[i];
       const auto replay = replayed.find(name);
       if (!replay) {
         out.not_compared.push_back(name);
         continue;
       }
       Values values(name);
-      values.add(record_.scalars->values[i], *replay, std::nullopt, std::nullopt);
+      values.add(recorded.values[i], *replay, std::nullopt, std::nullopt);
       std::move(values).finish(out);
     }
+    for (const auto& of : record_.scalars.differing) out.not_compared.push_back(of.text());
   }
 
   StepValues out;

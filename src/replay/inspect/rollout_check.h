@@ -1,0 +1,13 @@
+#pragma once
+
+#include "src/replay/record/record_problem.h"
+#include "src/replay/record/recorded_run.h"
+
+namespace rlreplay::replay {
+
+/// All that read_recorded_rollout refuses of a rollout, what its steps say otherwise than its
+/// samples, and what check_replayable refuses of one that a run of ours recorded.
+/// Errors: FormatError.
+RecordProblems check_recorded_rollout(const RecordedRun& run, int64_t rollout);
+
+}  // namespace rlreplay::replay
