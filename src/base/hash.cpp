@@ -3,9 +3,11 @@
 #include <charconv>
 #include <new>
 
-#define XXH_STATIC_LINKING_ONLY  // for the size of XXH3_state_t
-#if defined(__x86_64__)
-#include <xxh_x86dispatch.h>  // the functions used here, in the widest vectors that the machine has
+// For the size of XXH3_state_t.
+#define XXH_STATIC_LINKING_ONLY
+// The functions used here in the widest vectors that the machine has, save in Debian's archive.
+#if defined(__x86_64__) && !defined(RLREPLAY_STATIC)
+#include <xxh_x86dispatch.h>
 #else
 #include <xxhash.h>
 #endif
