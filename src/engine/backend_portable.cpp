@@ -48,13 +48,13 @@ class PortableBackend : public Backend {
     size_t prompt = 0;
     for (const Request& r : requests) prompt = std::max(prompt, r.prompt.size());
     const int64_t positions = static_cast<int64_t>(prompt) + config.max_response;
-    return rollout(run_, model(), rotary(std::min(positions, model().config().max_positions)),
-                   requests, config, progress);
+    return rollout(context(std::min(positions, model().config().max_positions)), requests, config,
+                   progress);
   }
 
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
                             int64_t micro_batch_samples) override {
-    const RotaryView table = rotary(longest(config(), samples));
+    const ModelContext model_context = context(longest(config(), samples));
     const size_t size = micro_batch_samples > 0 ? static_cast<size_t>(micro_batch_samples)
                                                 : std::max<size_t>(1, samples.size());
     std::vector<Scores> out;
@@ -62,7 +62,7 @@ class PortableBackend : public Backend {
       std::vector<const Sample*> batch;
       const size_t end = std::min(first + size, samples.size());
       for (size_t i = first; i < end; ++i) batch.push_back(&samples[i]);
-      const Scores scores = engine::score(run_, model(), table, batch, temperature);
+      const Scores scores = engine::score(model_context, batch, temperature);
       int64_t begin = 0;
       for (const Sample* s : batch) {
         const int64_t response_end = begin + s->response_length();
@@ -102,6 +102,8 @@ class PortableBackend : public Backend {
     if (!state_) return {all(frozen_->weights()), {}, {}};
     return {all(state_->model.weights()), all(state_->moments.first), all(state_->moments.second)};
   }
+
+  ModelContext context(int64_t positions) { return {run_, model(), rotary(positions)}; }
 
   RotaryView rotary(int64_t positions) {
     if (!rotary_ || rotary_->cos().rows < positions) {

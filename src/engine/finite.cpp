@@ -70,23 +70,24 @@ void FiniteWatch::restart() {
   if (inner_ != nullptr) inner_->restart();
 }
 
-void refuse_score(const Runtime& run, const Model& model, const RotaryView& rotary,
-                  const Sample& sample, int64_t position, float temperature) {
+void refuse_score(const ModelContext& context, const Sample& sample, int64_t position,
+                  float temperature) {
+  const Runtime& run = context.runtime;
   FiniteWatch watch(run.sink);
   watch.restart();
   const Sample* one = &sample;
-  score_rows({run.kernels, run.pool, &watch}, model, rotary, {&one, 1}, temperature);
+  score_rows(context.with({run.kernels, run.pool, &watch}), {&one, 1}, temperature);
   refuse("the log-probability or the entropy of the token at position " + std::to_string(position) +
              " is not finite",
          watch, sample.id);
 }
 
-void refuse_logits(const Runtime& run, const Model& model, const RotaryView& rotary,
-                   const RowBatch& batch, std::span<KvCache* const> caches, uint64_t sample,
-                   int64_t position) {
+void refuse_logits(const ModelContext& context, const RowBatch& batch,
+                   std::span<KvCache* const> caches, uint64_t sample, int64_t position) {
+  const Runtime& run = context.runtime;
   FiniteWatch watch(nullptr);
   Buffer<float> hidden;
-  transformer_forward({run.kernels, run.pool, &watch}, model, batch, rotary, caches, hidden);
+  transformer_forward(context.with({run.kernels, run.pool, &watch}), batch, caches, hidden);
   refuse("the logits for the token at position " + std::to_string(position) + " are not finite",
          watch, sample);
 }

@@ -6,10 +6,8 @@
 
 #include "src/base/sample.h"
 #include "src/engine/kv_cache.h"
-#include "src/engine/model.h"
-#include "src/engine/rotary.h"
+#include "src/engine/model_context.h"
 #include "src/engine/row_batch.h"
-#include "src/engine/runtime.h"
 #include "src/events/events.h"
 
 /// Where a number that is not finite comes from. Nothing here runs unless there is one: then the
@@ -48,13 +46,12 @@ class FiniteWatch : public EventSink {
 
 /// Refuses a log-probability or an entropy of a sample that is not finite, naming what in the
 /// forward of the sample was the first. Errors: kCorrupt, always.
-[[noreturn]] void refuse_score(const Runtime& runtime, const Model& model, const RotaryView& rotary,
-                               const Sample& sample, int64_t position, float temperature);
+[[noreturn]] void refuse_score(const ModelContext& context, const Sample& sample, int64_t position,
+                               float temperature);
 
 /// The same of the logits from which a token was to be drawn; `batch` is the rows of the forward
 /// that led to them, which is done again.
-[[noreturn]] void refuse_logits(const Runtime& runtime, const Model& model,
-                                const RotaryView& rotary, const RowBatch& batch,
+[[noreturn]] void refuse_logits(const ModelContext& context, const RowBatch& batch,
                                 std::span<KvCache* const> caches, uint64_t sample,
                                 int64_t position);
 

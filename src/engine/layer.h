@@ -7,10 +7,8 @@
 #include "src/base/buffer.h"
 #include "src/engine/gradients.h"
 #include "src/engine/kv_cache.h"
-#include "src/engine/model.h"
-#include "src/engine/rotary.h"
+#include "src/engine/model_context.h"
 #include "src/engine/row_batch.h"
-#include "src/engine/runtime.h"
 
 namespace rlreplay::engine {
 
@@ -43,15 +41,14 @@ struct LayerScratch {
 /// One decoder layer: out = layer(a.x). With caches (one a chunk) keys and values are appended to
 /// them and read from them, else every chunk is a whole sample.
 /// Shapes: a.x, out [T, C].
-void layer_forward(const Runtime& runtime, const Model& model, int64_t layer, const RowBatch& batch,
-                   const RotaryView& rotary, std::span<KvCache* const> caches, LayerActivations& a,
+void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& batch,
+                   std::span<KvCache* const> caches, LayerActivations& a,
                    kernels::Matrix<float> out);
 
 /// dx = d(loss)/d(a.x) from dout = d(loss)/d(out), and the layer's weight gradients.
 /// Shapes: dout, dx [T, C]; may be the same.
-void layer_backward(const Runtime& runtime, const Model& model, int64_t layer,
-                    const RowBatch& batch, const RotaryView& rotary, const LayerActivations& a,
-                    kernels::Matrix<const float> dout, LayerScratch& scratch, Gradients& gradients,
-                    kernels::Matrix<float> dx);
+void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& batch,
+                    const LayerActivations& a, kernels::Matrix<const float> dout,
+                    LayerScratch& scratch, Gradients& gradients, kernels::Matrix<float> dx);
 
 }  // namespace rlreplay::engine

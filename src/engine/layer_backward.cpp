@@ -38,9 +38,11 @@ void LayerScratch::resize(const ModelConfig& c, int64_t rows) {
   dqkv.resize(n((c.heads + 2 * c.kv_heads) * c.head_dim));
 }
 
-void layer_backward(const Runtime& run, const Model& model, int64_t layer, const RowBatch& batch,
-                    const RotaryView& rotary, const LayerActivations& a, Matrix<const float> dout,
-                    LayerScratch& s, Gradients& gradients, Matrix<float> dx) {
+void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& batch,
+                    const LayerActivations& a, Matrix<const float> dout, LayerScratch& s,
+                    Gradients& gradients, Matrix<float> dx) {
+  const Runtime& run = context.runtime;
+  const Model& model = context.model;
   const ModelConfig& c = model.config();
   const LayerParameters& p = model.parameters().layers[static_cast<size_t>(layer)];
   const PackedLayer& packed = model.packed(layer);
@@ -59,6 +61,7 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
     run.run(&KernelSet::matmul_tokens, gradients.product(dy, x, batch.leaves, parameters));
   };
 
+  // Down, swiglu, gate and up: dh = d(loss)/d(h2).
   const Matrix<float> dact{s.dact.data(), T, F}, dgate_up{s.dgate_up.data(), T, 2 * F};
   product(dout, packed.down_dx, orders.hidden, dact);
   weight_gradient(dout, {a.act.data(), T, F}, {p.down});
@@ -74,6 +77,8 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
   product(dgate_up, packed.gate_up_dx, orders.gate_up_dx, dh);
   weight_gradient(dgate_up, {a.h2.data(), T, C}, {p.gate, p.up});
   emit(Op::kGateUp, "dx", dh);
+
+  // Post norm; the residual past it adds dout.
   run.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.middle.data(), T, C),
                                           .w = model.weight(p.post_norm),
                                           .r = a.r2.data(),
@@ -83,11 +88,14 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
                                           .dw = gradients.token_sum({p.post_norm})});
   emit(Op::kPostNorm, "dx", dmiddle);
 
+  // Attention's output product.
   const Matrix<float> dattention{s.dattention.data(), T, H * D};
   product(dmiddle, packed.o_dx, orders.hidden, dattention);
   weight_gradient(dmiddle, {a.attention.data(), T, H * D}, {p.o});
   emit(Op::kOutput, "dx", dattention);
 
+  // Attention: dq, dk and dv are the thirds of dqkv, and everything up to the norms of the heads
+  // works in place on them.
   const Matrix<float> dqkv{s.dqkv.data(), T, width};
   const Heads<float> dq{dqkv.data, T, H, D, width};
   const Heads<float> dk{dqkv.data + H * D, T, G, D, width};
@@ -106,8 +114,10 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
   emit(Op::kAttention, "dk", dk_rows);
   emit(Op::kAttention, "dv", {dv.data, T, G * D, width});
 
+  // Positions, then the norm of every head: what layer_forward did, backwards.
   const auto rotate_back = [&](Heads<float> g) {
-    run.run(&KernelSet::rotary, {g, batch.positions.data(), rotary.cos, rotary.sin, true, g});
+    run.run(&KernelSet::rotary,
+            {g, batch.positions.data(), context.rotary.cos, context.rotary.sin, true, g});
   };
   rotate_back(dq);
   rotate_back(dk);
@@ -128,6 +138,7 @@ void layer_backward(const Runtime& run, const Model& model, int64_t layer, const
     emit(Op::kQkNorm, "dq", dq_rows);
     emit(Op::kQkNorm, "dk", dk_rows);
   }
+  // Biases, the product, the input norm; the residual past them adds dmiddle.
   if (c.qkv_bias) {
     run.run(&KernelSet::bias_tokens,
             {dqkv, nullptr, gradients.token_sum({p.q_bias, p.k_bias, p.v_bias})});

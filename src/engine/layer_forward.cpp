@@ -71,9 +71,10 @@ void LayerActivations::release() {
   }
 }
 
-void layer_forward(const Runtime& run, const Model& model, int64_t layer, const RowBatch& batch,
-                   const RotaryView& rotary, std::span<KvCache* const> caches, LayerActivations& a,
-                   Matrix<float> out) {
+void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& batch,
+                   std::span<KvCache* const> caches, LayerActivations& a, Matrix<float> out) {
+  const Runtime& run = context.runtime;
+  const Model& model = context.model;
   const ModelConfig& c = model.config();
   const LayerParameters& p = model.parameters().layers[static_cast<size_t>(layer)];
   const PackedLayer& packed = model.packed(layer);
@@ -85,12 +86,14 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
     run.emit({batch.phase, static_cast<int>(layer), op, tensor}, values, batch.coordinates());
   };
 
+  // Input norm: h = x r w.
   const Matrix<float> x{a.x.data(), T, C}, h{a.h.data(), T, C};
   run.run(&KernelSet::rms_norm,
           {Matrix<const float>(x), model.weight(p.input_norm), eps, h, a.r.data()});
   emit(Op::kInputNorm, "y", h);
   emit(Op::kInputNorm, "r", {a.r.data(), T, 1});
 
+  // Queries, keys and values in one product: their weights are packed side by side.
   const Matrix<float> qkv{a.qkv.data(), T, width};
   run.run(&KernelSet::matmul,
           {h, &packed.qkv, &orders.hidden, model.weight_or_null(p.q_bias), {}, qkv});
@@ -101,6 +104,7 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
   emit(Op::kQkv, "k", {a.qkv.data() + H * D, T, G * D, width});
   emit(Op::kQkv, "v", {a.qkv.data() + (H + G) * D, T, G * D, width});
 
+  // Norm of every head (Qwen3), then positions. a.qkv stays as it is: the backward reads it.
   const Heads<float> q{a.q.data(), T, H, D}, k{a.k.data(), T, G, D};
   if (c.qk_norm) {
     run.run(&KernelSet::rms_norm, {q_raw, model.weight(p.q_norm), eps, q, a.q_r.data()});
@@ -110,6 +114,7 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
     emit(Op::kQkNorm, "q_r", {a.q_r.data(), T, H});
     emit(Op::kQkNorm, "k_r", {a.k_r.data(), T, G});
   }
+  const RotaryView& rotary = context.rotary;
   const auto rotate = [&](Heads<const float> from, Heads<float> to) {
     run.run(&KernelSet::rotary, {from, batch.positions.data(), rotary.cos, rotary.sin, false, to});
   };
@@ -118,6 +123,7 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
   emit(Op::kRotary, "q", {a.q.data(), T, H * D});
   emit(Op::kRotary, "k", {a.k.data(), T, G * D});
 
+  // Attention within each sample; with caches over what was cached too.
   const Matrix<float> mixed{a.attention.data(), T, H * D};
   const auto samples = attention_samples(layer, batch, k, v, caches);
   run.run(&KernelSet::attention,
@@ -125,6 +131,7 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
   emit(Op::kAttention, "out", mixed);
   emit(Op::kAttention, "lse", {a.lse.data(), T, H});
 
+  // middle = x + attention W_o, h2 its norm.
   const Matrix<float> middle{a.middle.data(), T, C}, h2{a.h2.data(), T, C};
   run.run(&KernelSet::matmul, {mixed, &packed.o, &orders.output, nullptr, x, middle});
   emit(Op::kOutput, "y", middle);
@@ -133,6 +140,7 @@ void layer_forward(const Runtime& run, const Model& model, int64_t layer, const 
   emit(Op::kPostNorm, "y", h2);
   emit(Op::kPostNorm, "r", {a.r2.data(), T, 1});
 
+  // out = middle + (silu(gate) * up) W_down.
   const Matrix<float> gate_up{a.gate_up.data(), T, 2 * F}, act{a.act.data(), T, F};
   run.run(&KernelSet::matmul, {h2, &packed.gate_up, &orders.hidden, nullptr, {}, gate_up});
   emit(Op::kGateUp, "gate", {gate_up.data, T, F, 2 * F});

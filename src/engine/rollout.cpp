@@ -72,8 +72,8 @@ Drawn draw(const Runtime& run, VocabPass& vocab, std::span<const kernels::Draw> 
 }
 
 /// One token for every slot: the tokens not yet cached go through the model together.
-void advance(const Runtime& run, const Model& model, const RotaryView& rotary,
-             std::vector<Slot>& slots, const RolloutConfig& config, VocabPass& vocab) {
+void advance(const ModelContext& context, std::vector<Slot>& slots, const RolloutConfig& config,
+             VocabPass& vocab) {
   std::vector<Chunk> chunks;
   std::vector<KvCache*> caches;
   std::vector<kernels::Draw> draws;
@@ -87,16 +87,16 @@ void advance(const Runtime& run, const Model& model, const RotaryView& rotary,
   RowBatch batch = make_row_batch(chunks, 0);
   batch.phase = Phase::kRollout;
   Buffer<float> hidden;
-  transformer_forward(run, model, batch, rotary, caches, hidden);
+  transformer_forward(context, batch, caches, hidden);
   std::vector<int64_t> last;
   for (const kernels::Range& rows : batch.chunks) last.push_back(rows.end - 1);
-  vocab.forward({hidden.data(), batch.rows(), model.config().hidden}, last);
+  vocab.forward({hidden.data(), batch.rows(), context.model.config().hidden}, last);
   vocab.sum_up();
   if (const int64_t row = vocab.first_not_finite(); row >= 0) {
     const kernels::Draw& d = draws[static_cast<size_t>(row)];
-    refuse_logits(run, model, rotary, batch, caches, d.sample, d.position);
+    refuse_logits(context, batch, caches, d.sample, d.position);
   }
-  const Drawn drawn = draw(run, vocab, draws, config.sampling);
+  const Drawn drawn = draw(context.runtime, vocab, draws, config.sampling);
   for (size_t i = 0; i < slots.size(); ++i) {
     slots[i].cached = static_cast<int64_t>(slots[i].sample.tokens.size());
     append(slots[i], drawn.ids[i], drawn.log_probs[i], config);
@@ -105,12 +105,13 @@ void advance(const Runtime& run, const Model& model, const RotaryView& rotary,
 
 }  // namespace
 
-std::vector<Sample> rollout(const Runtime& run, const Model& model, const RotaryView& rotary,
-                            std::span<const Request> requests, const RolloutConfig& config,
+std::vector<Sample> rollout(const ModelContext& context, std::span<const Request> requests,
+                            const RolloutConfig& config,
                             const std::function<void(int64_t)>& progress) {
+  const Model& model = context.model;
   check_requests(model.config(), requests, config);
   std::vector<Sample> out(requests.size());
-  VocabPass vocab(run, model, config.sampling.temperature);
+  VocabPass vocab(context.runtime, model, config.sampling.temperature);
   std::vector<Slot> slots;
   size_t next = 0;
   int64_t finished = 0;
@@ -119,7 +120,7 @@ std::vector<Sample> rollout(const Runtime& run, const Model& model, const Rotary
       slots.push_back(make_slot(model.config(), requests[next], next, config));
       ++next;
     }
-    advance(run, model, rotary, slots, config, vocab);
+    advance(context, slots, config, vocab);
     std::erase_if(slots, [&](Slot& slot) {
       if (!slot.finished) return false;
       out[slot.request] = std::move(slot.sample);

@@ -28,8 +28,8 @@ struct RolloutConfig {
 /// next one. Sample ids, not slots, decide the noise, so no batch composition changes a token.
 /// Every token of the response has loss mask 1 and its log-probability.
 /// Errors: as check_requests; kCorrupt for logits that are not finite, from which nothing is drawn.
-std::vector<Sample> rollout(const Runtime& runtime, const Model& model, const RotaryView& rotary,
-                            std::span<const Request> requests, const RolloutConfig& config,
+std::vector<Sample> rollout(const ModelContext& context, std::span<const Request> requests,
+                            const RolloutConfig& config,
                             const std::function<void(int64_t finished)>& progress = {});
 
 }  // namespace rlreplay::engine

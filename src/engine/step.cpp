@@ -48,14 +48,13 @@ Place places(std::span<const Sample> samples, size_t first, size_t count) {
 }
 
 /// Refuses scores of `rows` that the objective would read and that are not finite.
-void check_finite(const Runtime& run, const Model& model, const RotaryView& rotary,
-                  std::span<const Sample> samples, const Place& place, kernels::Range rows,
-                  const Scores& scores, const StepConfig& config) {
+void check_finite(const ModelContext& context, std::span<const Sample> samples, const Place& place,
+                  kernels::Range rows, const Scores& scores, float temperature) {
   for (auto r = static_cast<size_t>(rows.begin); r < static_cast<size_t>(rows.end); ++r) {
     const Sample& s = samples[place.sample[r]];
     if (s.is_masked(static_cast<int64_t>(place.token[r]))) continue;
     if (std::isfinite(scores.log_probs[r]) && std::isfinite(scores.entropy[r])) continue;
-    refuse_score(run, model, rotary, s, place.positions[r], config.train.temperature);
+    refuse_score(context, s, place.positions[r], temperature);
   }
 }
 
@@ -77,12 +76,9 @@ struct Batch {
 /// The objective of a micro-batch's scored rows, shown to the sink and kept in `out`.
 class MicroBatchObjective {
  public:
-  MicroBatchObjective(const Runtime& run, const Model& model, const RotaryView& rotary,
-                      const StepConfig& config, const Batch& batch, size_t first, size_t count,
-                      StepResult& out)
-      : run_(run),
-        model_(model),
-        rotary_(rotary),
+  MicroBatchObjective(const ModelContext& context, const StepConfig& config, const Batch& batch,
+                      size_t first, size_t count, StepResult& out)
+      : context_(context),
         step_(config),
         config_(config.objective),
         batch_(batch),
@@ -122,7 +118,7 @@ class MicroBatchObjective {
   /// Of rows [begin, begin + n): whole samples where a token's terms depend on them.
   void compute(size_t begin, size_t n, const Scores& scores) {
     const kernels::Range rows{static_cast<int64_t>(begin), static_cast<int64_t>(begin + n)};
-    check_finite(run_, model_, rotary_, batch_.samples, place_, rows, scores, step_);
+    check_finite(context_, batch_.samples, place_, rows, scores, step_.train.temperature);
     const RowCoordinates at{place_.ids.data() + begin, place_.positions.data() + begin};
     std::vector<TokenInput> in;
     for (size_t r = begin; r < begin + n; ++r) {
@@ -130,9 +126,9 @@ class MicroBatchObjective {
       in.push_back(token_input(batch_.samples[i], batch_.targets[i], batch_.weights[i],
                                place_.token[r], scores.log_probs[r], scores.entropy[r]));
     }
-    emit_targets(run_, in, reference_, rolled_, at);
+    emit_targets(context_.runtime, in, reference_, rolled_, at);
     std::vector<TokenTerms> terms = terms_of(begin, in);
-    emit_terms(run_, terms, at);
+    emit_terms(context_.runtime, terms, at);
     for (size_t r = 0; r < n; ++r) {
       out_.terms[place_.sample[begin + r]][place_.token[begin + r]] = terms[r];
     }
@@ -150,9 +146,7 @@ class MicroBatchObjective {
     return out;
   }
 
-  const Runtime& run_;
-  const Model& model_;
-  const RotaryView& rotary_;
+  const ModelContext& context_;
   const StepConfig& step_;
   const ObjectiveConfig& config_;
   const Batch& batch_;
@@ -162,21 +156,19 @@ class MicroBatchObjective {
 };
 
 /// Samples [first, first + count) through forward, objective and backward.
-void run_micro_batch(const Runtime& run, const TrainState& state, Gradients& gradients,
-                     const RotaryView& rotary, const Batch& batch, const StepConfig& config,
-                     size_t first, size_t count, StepResult& out) {
+void run_micro_batch(const ModelContext& context, Gradients& gradients, const Batch& batch,
+                     const StepConfig& config, size_t first, size_t count, StepResult& out) {
   std::vector<const Sample*> samples;
   for (size_t i = first; i < first + count; ++i) samples.push_back(&batch.samples[i]);
-  MicroBatchObjective objective(run, state.model, rotary, config, batch, first, count, out);
+  MicroBatchObjective objective(context, config, batch, first, count, out);
   TrainOptions options = config.train;
   options.scored = config.objective.reads_sequence() ? Scored::kAll : Scored::kUpToRow;
-  objective.keep_scores(train_micro_batch(run, state.model, rotary, samples, options,
-                                          std::ref(objective), gradients));
+  objective.keep_scores(
+      train_micro_batch(context, samples, options, std::ref(objective), gradients));
 }
 
-void forward_backward(const Runtime& run, const TrainState& state, Gradients& gradients,
-                      const RotaryView& rotary, const Batch& batch, const StepConfig& config,
-                      StepResult& out) {
+void forward_backward(const ModelContext& context, Gradients& gradients, const Batch& batch,
+                      const StepConfig& config, StepResult& out) {
   const size_t samples = batch.samples.size();
   out.scores.assign(samples, {});
   out.terms.assign(samples, {});
@@ -185,7 +177,7 @@ void forward_backward(const Runtime& run, const TrainState& state, Gradients& gr
                           : std::max<size_t>(1, samples);
   for (size_t first = 0; first < samples; first += size) {
     const size_t count = std::min(size, samples - first);
-    run_micro_batch(run, state, gradients, rotary, batch, config, first, count, out);
+    run_micro_batch(context, gradients, batch, config, first, count, out);
     if (config.progress) config.progress(static_cast<int64_t>(first + count));
   }
   gradients.finish();
@@ -253,6 +245,7 @@ StepResult run_step(const Runtime& run, TrainState& state, Gradients& gradients,
                     std::span<const SampleTargets> targets, const StepConfig& config) {
   check_samples(state.model.config(), samples);
   check_batch(config.objective, samples, targets);
+  const ModelContext context{run, state.model, rotary};
   StepResult out;
   const std::vector<double> weights =
       sample_weights(config.objective.reducer, samples, config.trajectories);
@@ -262,13 +255,13 @@ StepResult run_step(const Runtime& run, TrainState& state, Gradients& gradients,
     out.scale = step_scale(run, weight, redone);
     gradients.begin(out.scale, counts);
     const Batch batch{samples, targets, weights};
-    forward_backward(run, state, gradients, rotary, batch, config, out);
+    forward_backward(context, gradients, batch, config, out);
     const auto refused = gradients.refused();
     if (!refused) break;
     if (!refused->finite) {
       refuse_gradient(run, state.model.parameters(), *refused, [&](const Runtime& watched) {
         gradients.begin(out.scale, counts);
-        forward_backward(watched, state, gradients, rotary, batch, config, out);
+        forward_backward(context.with(watched), gradients, batch, config, out);
       });
     }
     if (redone + 1 == kScaleTries) {

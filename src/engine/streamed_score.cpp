@@ -197,7 +197,7 @@ class Stream {
       activations_.x.resize(size);
       float* rows = x.data() + part.first * C;
       std::copy_n(rows, size, activations_.x.data());
-      layer_forward(run, model, 0, part.batch, view(*rotary_), {}, activations_, {rows, T, C});
+      layer_forward({run, model, view(*rotary_)}, 0, part.batch, {}, activations_, {rows, T, C});
     }
   }
 

@@ -54,9 +54,10 @@ Runtime silent(const Runtime& run) { return {run.kernels, run.pool, nullptr}; }
 
 }  // namespace
 
-void transformer_forward(const Runtime& run, const Model& model, const RowBatch& batch,
-                         const RotaryView& rotary, std::span<KvCache* const> caches,
-                         Buffer<float>& hidden) {
+void transformer_forward(const ModelContext& context, const RowBatch& batch,
+                         std::span<KvCache* const> caches, Buffer<float>& hidden) {
+  const Runtime& run = context.runtime;
+  const Model& model = context.model;
   const ModelConfig& c = model.config();
   const int64_t T = batch.rows();
   LayerActivations a;
@@ -64,7 +65,7 @@ void transformer_forward(const Runtime& run, const Model& model, const RowBatch&
   embed(run, model, batch, a.x);
   Buffer<float> out(static_cast<size_t>(T * c.hidden)), r(static_cast<size_t>(T));
   for (int64_t l = 0; l < c.layers; ++l) {
-    layer_forward(run, model, l, batch, rotary, caches, a, {out.data(), T, c.hidden});
+    layer_forward(context, l, batch, caches, a, {out.data(), T, c.hidden});
     a.x.swap(out);
   }
   hidden.resize(static_cast<size_t>(T * c.hidden));
@@ -98,35 +99,37 @@ ScoredRows scored_rows(std::span<const Sample* const> samples, const RowBatch& b
   return out;
 }
 
-Scores score_rows(const Runtime& run, const Model& model, const RotaryView& rotary,
-                  std::span<const Sample* const> samples, float temperature) {
+Scores score_rows(const ModelContext& context, std::span<const Sample* const> samples,
+                  float temperature) {
   const RowBatch batch = batch_of(samples, 0);
   Buffer<float> hidden;
-  transformer_forward(run, model, batch, rotary, {}, hidden);
+  transformer_forward(context, batch, {}, hidden);
   const ScoredRows scored = scored_rows(samples, batch, kernels::kTokenLeaf);
-  return head_forward(run, model, {hidden.data(), batch.rows(), model.config().hidden}, scored,
-                      temperature);
+  const Matrix<const float> rows{hidden.data(), batch.rows(), context.model.config().hidden};
+  return head_forward(context.runtime, context.model, rows, scored, temperature);
 }
 
-Scores score(const Runtime& runtime, const Model& model, const RotaryView& rotary,
-             std::span<const Sample* const> samples, float temperature) {
-  for (const Sample* s : samples) check_sample(model.config(), *s);
-  const Runtime run = silent(runtime);
-  Scores out = score_rows(run, model, rotary, samples, temperature);
+Scores score(const ModelContext& context, std::span<const Sample* const> samples,
+             float temperature) {
+  for (const Sample* s : samples) check_sample(context.model.config(), *s);
+  const Runtime unseen = silent(context.runtime);
+  Scores out = score_rows(context.with(unseen), samples, temperature);
   size_t row = 0;
   for (const Sample* s : samples) {
     for (int64_t t = 0; t < s->response_length(); ++t, ++row) {
       if (s->is_masked(t)) continue;
       if (std::isfinite(out.log_probs[row]) && std::isfinite(out.entropy[row])) continue;
-      refuse_score(run, model, rotary, *s, s->prompt_length + t, temperature);
+      refuse_score(context.with(unseen), *s, s->prompt_length + t, temperature);
     }
   }
   return out;
 }
 
-Scores train_micro_batch(const Runtime& run, const Model& model, const RotaryView& rotary,
-                         std::span<const Sample* const> samples, const TrainOptions& options,
-                         const LossGradient& loss_gradient, Gradients& gradients) {
+Scores train_micro_batch(const ModelContext& context, std::span<const Sample* const> samples,
+                         const TrainOptions& options, const LossGradient& loss_gradient,
+                         Gradients& gradients) {
+  const Runtime& run = context.runtime;
+  const Model& model = context.model;
   const ModelConfig& c = model.config();
   const RowBatch batch = batch_of(samples, options.leaf);
   const int64_t T = batch.rows(), C = c.hidden;
@@ -138,7 +141,7 @@ Scores train_micro_batch(const Runtime& run, const Model& model, const RotaryVie
   for (size_t l = 0; l < L; ++l) {
     kept[l].resize(c, T);
     kept[l + 1].x.resize(size);
-    layer_forward(run, model, static_cast<int64_t>(l), batch, rotary, {}, kept[l],
+    layer_forward(context, static_cast<int64_t>(l), batch, {}, kept[l],
                   {kept[l + 1].x.data(), T, C});
     if (options.recompute) kept[l].release();
   }
@@ -168,11 +171,10 @@ Scores train_micro_batch(const Runtime& run, const Model& model, const RotaryVie
   for (size_t l = L; l-- > 0;) {
     if (options.recompute) {
       kept[l].resize(c, T);
-      layer_forward(silent(run), model, static_cast<int64_t>(l), batch, rotary, {}, kept[l],
+      layer_forward(context.with(silent(run)), static_cast<int64_t>(l), batch, {}, kept[l],
                     {recomputed.data(), T, C});
     }
-    layer_backward(run, model, static_cast<int64_t>(l), batch, rotary, kept[l], d, scratch,
-                   gradients, d);
+    layer_backward(context, static_cast<int64_t>(l), batch, kept[l], d, scratch, gradients, d);
     kept[l].release();
   }
   run.run(&KernelSet::embedding_tokens,

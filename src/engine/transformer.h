@@ -11,23 +11,22 @@
 namespace rlreplay::engine {
 
 /// The output of the final norm of every row, caches extended. Shapes: hidden [T, C].
-void transformer_forward(const Runtime& runtime, const Model& model, const RowBatch& batch,
-                         const RotaryView& rotary, std::span<KvCache* const> caches,
-                         Buffer<float>& hidden);
+void transformer_forward(const ModelContext& context, const RowBatch& batch,
+                         std::span<KvCache* const> caches, Buffer<float>& hidden);
 
 /// The rows of a batch of whole samples that a response token follows. `samples` are the batch's
 /// chunks in order.
 ScoredRows scored_rows(std::span<const Sample* const> samples, const RowBatch& batch, int64_t leaf);
 
 /// The forward of whole samples as a step does it, with its events.
-Scores score_rows(const Runtime& runtime, const Model& model, const RotaryView& rotary,
-                  std::span<const Sample* const> samples, float temperature);
+Scores score_rows(const ModelContext& context, std::span<const Sample* const> samples,
+                  float temperature);
 
 /// Log-probabilities and entropies of the response tokens of `samples`, one after the other. Emits
 /// nothing: it is no part of a step. Errors: as check_sample; kCorrupt for one that is not finite
 /// and whose token is not masked.
-Scores score(const Runtime& runtime, const Model& model, const RotaryView& rotary,
-             std::span<const Sample* const> samples, float temperature);
+Scores score(const ModelContext& context, std::span<const Sample* const> samples,
+             float temperature);
 
 struct TrainOptions {
   float temperature = 1;
@@ -37,8 +36,8 @@ struct TrainOptions {
 };
 
 /// Forward and backward of a micro-batch of whole samples: adds to `gradients`, returns the scores.
-Scores train_micro_batch(const Runtime& runtime, const Model& model, const RotaryView& rotary,
-                         std::span<const Sample* const> samples, const TrainOptions& options,
-                         const LossGradient& loss_gradient, Gradients& gradients);
+Scores train_micro_batch(const ModelContext& context, std::span<const Sample* const> samples,
+                         const TrainOptions& options, const LossGradient& loss_gradient,
+                         Gradients& gradients);
 
 }  // namespace rlreplay::engine

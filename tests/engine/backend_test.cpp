@@ -73,13 +73,13 @@ TEST_CASE("the portable backend is the engine's own step, score and rollout, bit
   for (const Scores& s : backend->score(batch.samples, 0.7f, 1)) {
     log_probs.insert(log_probs.end(), s.log_probs.begin(), s.log_probs.end());
   }
-  REQUIRE(log_probs == score(runtime, state.model, view(table), samples, 0.7f).log_probs);
+  REQUIRE(log_probs == score({runtime, state.model, view(table)}, samples, 0.7f).log_probs);
 
   const std::vector<Request> requests{{1, 0, {5, 6, 7}}, {2, 0, {8}}};
   RolloutConfig rolled;
   rolled.max_response = 20;
   const auto got = backend->generate(requests, rolled, {});
-  const auto want = rollout(runtime, state.model, view(table), requests, rolled);
+  const auto want = rollout({runtime, state.model, view(table)}, requests, rolled);
   for (size_t i = 0; i < want.size(); ++i) {
     REQUIRE(got[i].tokens == want[i].tokens);
     REQUIRE(got[i].rollout_log_probs == want[i].rollout_log_probs);

@@ -50,7 +50,7 @@ struct Case {
     config.stop_ids = {3};
     config.sampling = {choice.temperature, choice.top_k, choice.top_p, 42};
     config.slots = 3;
-    samples = rollout(runtime, state.model, view(table), requests, config);
+    samples = rollout({runtime, state.model, view(table)}, requests, config);
   }
   std::vector<const Sample*> pointers() const {
     std::vector<const Sample*> out;
@@ -82,7 +82,7 @@ std::vector<float> cached_log_probs(const Case& c, const Sample& s, int64_t piec
         s.id, at, std::span(s.tokens).subspan(static_cast<size_t>(at), static_cast<size_t>(count))};
     const RowBatch batch = make_row_batch({&chunk, 1}, 0);
     Buffer<float> hidden;
-    transformer_forward(c.runtime, model, batch, view(c.table), caches, hidden);
+    transformer_forward({c.runtime, model, view(c.table)}, batch, caches, hidden);
     std::vector<int64_t> rows;
     std::vector<int32_t> labels;
     for (int64_t i = 0; i < count; ++i) {
@@ -112,7 +112,7 @@ TEST_CASE("rollout, scoring, training and any prefill give a token the same log-
         Case c(odd_model(architecture, tied), choice);
         const std::vector<float> want = rolled(c.samples);
         REQUIRE(want.size() > 20);
-        REQUIRE(score(c.runtime, c.state.model, view(c.table), c.pointers(), choice.temperature)
+        REQUIRE(score({c.runtime, c.state.model, view(c.table)}, c.pointers(), choice.temperature)
                     .log_probs == want);
         for (const int64_t piece : {1, 7, 64, 1000}) {
           if (piece == 1 && choice.temperature != 0.7f && !rlreplay::test::full()) continue;
@@ -152,7 +152,7 @@ struct HeadCase {
   HeadCase(const Case& c, const Sample& s) : tokens(static_cast<int64_t>(s.tokens.size())) {
     const Chunk chunk{s.id, 0, s.tokens};
     const RowBatch batch = make_row_batch({&chunk, 1}, 0);
-    transformer_forward(c.runtime, c.state.model, batch, view(c.table), {}, hidden);
+    transformer_forward({c.runtime, c.state.model, view(c.table)}, batch, {}, hidden);
     const Sample* one = &s;
     scored = scored_rows({&one, 1}, batch, kernels::kTokenLeaf);
   }
@@ -221,7 +221,7 @@ TEST_CASE("log-probabilities over nuclei are those of the kept ids, entropies of
 TEST_CASE("samples with and without nuclei share a batch, and an id outside is refused") {
   Case c(odd_model(Architecture::kQwen2, true), {1.0f, 0, 1});
   const auto log_probs = [&](std::span<const Sample* const> samples) {
-    return score(c.runtime, c.state.model, view(c.table), samples, 1).log_probs;
+    return score({c.runtime, c.state.model, view(c.table)}, samples, 1).log_probs;
   };
   std::vector<float> alone;
   for (size_t i = 0; i < c.samples.size(); ++i) {
@@ -254,7 +254,7 @@ TEST_CASE("at the first step the ratio is exactly 1 and every KL against the ref
       for (const Sample& s : c.samples) {
         const Sample* one = &s;
         const Scores scores =
-            score(c.runtime, reference, view(c.table), {&one, 1}, choice.temperature);
+            score({c.runtime, reference, view(c.table)}, {&one, 1}, choice.temperature);
         targets.push_back({std::vector<float>(scores.log_probs.size(), 0.5f), s.rollout_log_probs,
                            scores.log_probs});
       }

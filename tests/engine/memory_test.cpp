@@ -102,7 +102,7 @@ TEST_CASE("the estimate of a rollout is what the process grows by") {
     RolloutConfig config;
     config.max_response = 2;
     config.slots = 16;
-    rollout(runtime, model, tables.view(), requests, config);
+    rollout({runtime, model, tables.view()}, requests, config);
   });
   CAPTURE(to_string(estimate), measured);
   CHECK(static_cast<double>(measured) ==

@@ -135,7 +135,7 @@ TEST_CASE("logits that are no numbers draw no token") {
       config.sampling.temperature = temperature;
       config.sampling.top_k = 2;
       try {
-        rollout(runtime, model, tables.view(), requests, config);
+        rollout({runtime, model, tables.view()}, requests, config);
         FAIL("tokens were drawn");
       } catch (const Error& error) {
         REQUIRE(error.code() == ErrorCode::kCorrupt);

@@ -96,7 +96,7 @@ Recorded record(const Scenario& s, Wrap wrap) {
   state.model.pack(run, true);
   const Tables tables(c, 1024);
   Recorded out;
-  out.samples = rollout(run, state.model, tables.view(), scenario_requests(c, s.prompts),
+  out.samples = rollout({run, state.model, tables.view()}, scenario_requests(c, s.prompts),
                         rollout_config(s.slots));
   out.rollout = recording.finish(3, 0);
   std::vector<SampleTargets> targets = scenario_targets(out.samples);

@@ -201,7 +201,7 @@ TEST_CASE("a rollout's rows are the training forward's, also when it is prefille
       RowBatch batch = make_row_batch({&chunk, 1}, 0);
       batch.phase = Phase::kRollout;
       Buffer<float> hidden;
-      transformer_forward(run, model, batch, tables.view(), caches, hidden);
+      transformer_forward({run, model, tables.view()}, batch, caches, hidden);
     }
     return sink.finish(3, 0);
   };

@@ -242,7 +242,7 @@ void check_greedy(Case& c) {
   RolloutConfig config;
   config.sampling.temperature = 0;
   config.max_response = static_cast<int64_t>(want.size() / requests.size());
-  const auto got = rollout(c.runtime, c.state.model, c.rotary(), requests, config);
+  const auto got = rollout({c.runtime, c.state.model, c.rotary()}, requests, config);
   std::vector<int64_t> ids;
   std::vector<float> log_probs;
   for (const Sample& s : got) {

@@ -239,10 +239,10 @@ TEST_CASE("a rollout's log-probabilities are the training forward's, whatever th
     config.stop_ids = {3};
     config.sampling.seed = 42;
     config.slots = 7;
-    const auto want = rollout(runtime, model, tables.view(), requests, config);
+    const auto want = rollout({runtime, model, tables.view()}, requests, config);
     for (int64_t slots : {1, 3}) {
       config.slots = slots;
-      const auto got = rollout(runtime, model, tables.view(), requests, config);
+      const auto got = rollout({runtime, model, tables.view()}, requests, config);
       for (size_t i = 0; i < want.size(); ++i) {
         REQUIRE(got[i].tokens == want[i].tokens);
         REQUIRE(got[i].rollout_log_probs == want[i].rollout_log_probs);
@@ -254,7 +254,7 @@ TEST_CASE("a rollout's log-probabilities are the training forward's, whatever th
       all.push_back(&s);
       rolled.insert(rolled.end(), s.rollout_log_probs.begin(), s.rollout_log_probs.end());
     }
-    const Scores scores = score(runtime, model, tables.view(), all, config.sampling.temperature);
+    const Scores scores = score({runtime, model, tables.view()}, all, config.sampling.temperature);
     REQUIRE(scores.log_probs == rolled);
   }
 }

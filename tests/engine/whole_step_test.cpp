@@ -79,7 +79,7 @@ struct Case {
     Random random(17);
     for (size_t i = 0; i < batch.samples.size(); ++i) {
       const Sample* sample = &batch.samples[i];
-      const Scores own = score(runtime, state.model, view(table), {&sample, 1}, 1);
+      const Scores own = score({runtime, state.model, view(table)}, {&sample, 1}, 1);
       SampleTargets& t = batch.targets[i];
       for (size_t j = 0; j < own.log_probs.size(); ++j) {
         t.old_log_probs[j] = own.log_probs[j] + 0.3f * random.normal();
