@@ -12,7 +12,7 @@ namespace rlreplay::replay {
 namespace {
 
 constexpr char kSentence[] =
-    "this build looks at dumps and computes nothing: the rlreplay package, or a build with "
+    "this build looks at dumps and computes nothing: the .deb, or a build with "
     "-DRLREPLAY_ENGINE=ON, can";
 
 [[noreturn]] int refuse(const std::string& verb) {
