@@ -12,6 +12,7 @@
 #include "format/upgrade.h"
 #include "format/verify.h"
 #include "tests/format/golden_content.h"
+#include "tests/format/golden_sidecar.h"
 #include "tests/format/support.h"
 
 /// A dump of each released minor version, as it was written then, read today.
@@ -28,7 +29,7 @@ const std::string kGoldens = RLREPLAY_SOURCE "/tests/golden/dumps/";
 std::vector<std::string> versions() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(kGoldens)) {
-    names.push_back(entry.path().filename().string());
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -54,11 +55,21 @@ void check_unit(const DumpReader& dump, const GoldenUnit& want) {
   }
 }
 
+bool records() {
+  const char* record = std::getenv("RLREPLAY_RECORD");
+  return record != nullptr && std::string(record) == "1";
+}
+
+std::string list_of(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "[\n" : ",\n") + line;
+  return text + "\n]\n";
+}
+
 }  // namespace
 
 TEST_CASE("the golden dump of every version reads as what was written, byte for byte") {
-  const char* record = std::getenv("RLREPLAY_RECORD");
-  if (record != nullptr && std::string(record) == "1" && !fs::exists(kGoldens + this_version())) {
+  if (records() && !fs::exists(kGoldens + this_version())) {
     write_golden_dump(kGoldens + this_version(), this_version());
   }
   const auto names = versions();
@@ -77,6 +88,23 @@ TEST_CASE("the golden dump of every version reads as what was written, byte for 
       FAIL_CHECK(to_string(problem.rule) << " " << problem.path << " " << problem.dataset);
     }
     CHECK(report.whole_steps == 1);
+  }
+}
+
+TEST_CASE("the golden dumps say what their text beside them says") {
+  for (const std::string& version : versions()) {
+    CAPTURE(version);
+    const std::string beside = kGoldens + version + ".json";
+    const std::vector<std::string> lines = sidecar_of(DumpReader::open(kGoldens + version));
+    if (records() && !fs::exists(beside)) write_text(beside, list_of(lines));
+    const std::string text = read_text(beside);
+    for (const std::string& line : lines) {
+      CAPTURE(line.substr(0, 120));
+      const bool there = text.find("\n" + line) != text.npos;
+      CHECK(there);
+    }
+    const bool same = text == list_of(lines);
+    CHECK(same);
   }
 }
 
