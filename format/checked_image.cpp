@@ -11,7 +11,10 @@ namespace {
 
 void check_hash(const Hash& found, const Hash& wanted, const std::string& path) {
   if (found == wanted) return;
-  throw FormatError(Rule::kUnitHash, "the stored bytes are not those that were written", path);
+  throw FormatError(Rule::kUnitHash,
+                    "the stored bytes are not those that were written: they hash to " +
+                        found.hex() + ", expected " + wanted.hex(),
+                    path);
 }
 
 }  // namespace

@@ -17,9 +17,16 @@ void check_mask(std::span<const std::byte> mask, const std::string& unit, const 
   throw FormatError(Rule::kMeaning, "a mask holds values other than 0 and 1", unit, path);
 }
 
-void GroupWriter::expect(bool condition, std::string_view name) const {
-  if (condition) return;
-  throw Error(ErrorCode::kUsage, "the values do not agree with the samples and tokens", path(name));
+void GroupWriter::expect(bool condition, std::string_view name, std::string_view message) const {
+  if (!condition) throw Error(ErrorCode::kUsage, std::string(message), path(name));
+}
+
+void GroupWriter::expect_size(size_t size, size_t expected, std::string_view name) const {
+  if (size == expected) return;
+  throw Error(ErrorCode::kUsage,
+              "there are " + std::to_string(size) + " values, and the others make it " +
+                  std::to_string(expected),
+              path(name));
 }
 
 void GroupWriter::add(std::string_view name, DType dtype, std::vector<uint64_t> shape,
@@ -30,12 +37,12 @@ void GroupWriter::add(std::string_view name, DType dtype, std::vector<uint64_t> 
 
 void GroupWriter::presence(std::string_view name, const Presence& presence) {
   if (presence.empty()) return;
-  expect(presence.size() == extents_.samples, presence_name(name));
+  expect_size(presence.size(), extents_.samples, presence_name(name));
   add(presence_name(name), DType::kU8, {presence.size()}, std::as_bytes(std::span(presence)));
 }
 
 void GroupWriter::operator()(std::string_view name, const TokenFloats& column, Axis axis) {
-  expect(column.narrow.empty() || column.wide.empty(), name);
+  expect(column.narrow.empty() || column.wide.empty(), name, "it is there as f32 and as f64");
   if (column.is_wide()) {
     (*this)(name, column.wide, axis);
   } else {
@@ -59,18 +66,20 @@ void GroupWriter::operator()(std::string_view name, const TokenSets& sets, Axis 
 
 void GroupWriter::offsets(std::string_view name, const std::vector<uint64_t>& offsets,
                           size_t total) {
-  expect(sound_offsets(offsets, extents_.samples, total), name);
+  expect_size(offsets.size(), extents_.samples + 1, name);
+  expect(sound_offsets(offsets, extents_.samples, total), name,
+         "offsets do not ascend from 0 to their total, " + std::to_string(total));
   add(name, DType::kU64, {offsets.size()}, std::as_bytes(std::span(offsets)));
 }
 
 void GroupWriter::named(std::string_view name, const NamedColumns& columns, size_t rows) {
-  expect(columns.values.size() == columns.names.size() * std::max<size_t>(rows, 1), name);
+  expect_size(columns.values.size(), columns.names.size() * std::max<size_t>(rows, 1), name);
   std::vector<uint64_t> shape = {columns.names.size()};
   if (rows != 0) shape.insert(shape.begin(), rows);
   add(name, DType::kF64, std::move(shape), std::as_bytes(std::span(columns.values)));
   std::string names;
   for (const std::string& column : columns.names) {
-    expect(column.find('\n') == column.npos, name);
+    expect(column.find('\n') == column.npos, name, "the name of a column has a line break");
     names += (names.empty() ? "" : "\n") + column;
   }
   datasets_.back().attributes["columns"] = names;

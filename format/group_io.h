@@ -50,7 +50,7 @@ inline std::string size_name(std::string_view name) { return std::string(name) +
 void check_mask(std::span<const std::byte> mask, const std::string& unit, const std::string& path);
 
 /// Whether offsets begin with 0, ascend, are `size` + 1 and end with `total`.
-bool sound_offsets(const std::vector<uint64_t>& offsets, size_t size, size_t total);
+[[nodiscard]] bool sound_offsets(const std::vector<uint64_t>& offsets, size_t size, size_t total);
 
 /// Collects the datasets of a group; they view the data that `owner` keeps alive.
 class GroupWriter {
@@ -60,7 +60,7 @@ class GroupWriter {
 
   template <class T>
   void operator()(std::string_view name, const std::vector<T>& values, Axis axis) {
-    expect(values.size() == extents_.of(axis), name);
+    expect_size(values.size(), extents_.of(axis), name);
     add(name, dtype_for<T>(), {values.size()}, std::as_bytes(std::span(values)));
   }
   template <class T>
@@ -82,7 +82,10 @@ class GroupWriter {
   void add(std::string_view name, DType dtype, std::vector<uint64_t> shape,
            std::span<const std::byte> bytes);
   void add(Dataset dataset) { datasets_.push_back(std::move(dataset)); }
-  void expect(bool condition, std::string_view name) const;
+  /// Errors: kUsage unless `condition`.
+  void expect(bool condition, std::string_view name, std::string_view message) const;
+  /// Errors: kUsage, with both sizes, where they differ.
+  void expect_size(size_t size, size_t expected, std::string_view name) const;
   std::string path(std::string_view name) const { return group_ + "/" + std::string(name); }
 
   std::vector<Dataset> finish() { return std::move(datasets_); }

@@ -74,7 +74,10 @@ Manifest manifest_from_json(const JsonValue& body) {
 void check_unit_count(const JsonValue& body) {
   const auto units = body.find("units");
   if (units && units->is_array() && units->size() > kMaxUnits) {
-    throw FormatError(Rule::kUnitCount, "more units than a dump may have", kManifestName);
+    throw FormatError(Rule::kUnitCount,
+                      std::to_string(units->size()) + " units, and a dump may have at most " +
+                          std::to_string(kMaxUnits),
+                      kManifestName);
   }
 }
 
@@ -95,8 +98,12 @@ Manifest parse_manifest(std::span<const std::byte> bytes) {
   });
   manifest.version = version;
   refuse_duplicates(manifest.units, kManifestName);
-  if (root_of(manifest.meta, manifest.units) != manifest.root) {
-    throw FormatError(Rule::kRoot, "the root does not follow from the units", kManifestName);
+  const Hash root = root_of(manifest.meta, manifest.units);
+  if (root != manifest.root) {
+    throw FormatError(Rule::kRoot,
+                      "the root is given as " + manifest.root.hex() +
+                          ", and from the units follows " + root.hex(),
+                      kManifestName);
   }
   return manifest;
 }

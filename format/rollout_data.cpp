@@ -62,14 +62,17 @@ void add_versions(GroupWriter& writer, const Versions& versions) {
   writer.offsets("version_offsets", versions.offsets, count);
   writer.add("versions", DType::kI64, {count}, std::as_bytes(std::span(versions.versions)));
   if (!versions.starts) return;
-  writer.expect(versions.starts->size() == count, "version_starts");
+  writer.expect_size(versions.starts->size(), count, "version_starts");
   writer.add("version_starts", DType::kU32, {count}, std::as_bytes(std::span(*versions.starts)));
 }
 
 /// Stored in the narrowest type that holds them.
 void add_experts(GroupWriter& writer, const Experts& experts, size_t tokens) {
   const std::vector<uint64_t> shape = {tokens, experts.layers, experts.slots};
-  writer.expect(elements_of(shape) == experts.experts.size(), "experts");
+  writer.expect(elements_of(shape) == experts.experts.size(), "experts",
+                "there are " + std::to_string(experts.experts.size()) + " values, expected " +
+                    std::to_string(tokens) + " * " + std::to_string(experts.layers) + " * " +
+                    std::to_string(experts.slots));
   const bool wide = std::any_of(experts.experts.begin(), experts.experts.end(),
                                 [](uint16_t expert) { return expert > UINT8_MAX; });
   if (wide) {
@@ -152,7 +155,7 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data,
   visit(*data, writer);
   if (const char* message = contradiction(*data)) throw Error(ErrorCode::kUsage, message, group);
   if (data->reward_components) {
-    writer.expect(data->size() > 0, "reward_components");
+    writer.expect(data->size() > 0, "reward_components", "there is no sample that they are of");
     writer.named("reward_components", *data->reward_components, data->size());
   }
   if (data->versions) add_versions(writer, *data->versions);

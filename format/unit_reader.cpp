@@ -134,6 +134,34 @@ std::vector<std::string> groups_of(const std::vector<StoredDataset>& datasets) {
   return {groups.begin(), groups.end()};
 }
 
+std::string first_of(std::vector<std::string>::const_iterator group,
+                     const std::vector<std::string>& groups) {
+  return group == groups.end() ? "none" : *group;
+}
+
+/// Errors: FormatError kContent where a unit is not what its record says.
+void check_announced(const UnitRecord& record, const std::vector<StoredDataset>& datasets,
+                     uint64_t size) {
+  const auto differs = [&](const std::string& what, const std::string& found,
+                           const std::string& announced) {
+    return FormatError(Rule::kContent, what + " is " + found + "; its record says " + announced,
+                       record.path);
+  };
+  const Hash content = content_of(datasets);
+  if (content != record.content) {
+    throw differs("the hash of its content", content.hex(), record.content.hex());
+  }
+  if (size != record.logical) {
+    throw differs("its size, decoded,", std::to_string(size), std::to_string(record.logical));
+  }
+  const std::vector<std::string> groups = groups_of(datasets);
+  const auto [found, named] =
+      std::mismatch(groups.begin(), groups.end(), record.groups.begin(), record.groups.end());
+  if (found == groups.end() && named == record.groups.end()) return;
+  throw differs("the first group that differs", first_of(found, groups),
+                first_of(named, record.groups));
+}
+
 /// Puts decoded bytes in their place, on top of the base's where they are a difference. The base
 /// may lie in that place already.
 void put(Bytes plain, std::span<std::byte> place, Bytes base, bool difference) {
@@ -183,13 +211,7 @@ UnitReader::State::State(CheckedImage bytes, const UnitRecord& unit, ThreadPool&
   }
   const uint64_t sum = sum_of(datasets, std::min(record.logical, limits.unit_bytes), faults);
   faults.raise();
-  if (content_of(datasets) != record.content || sum != record.logical) {
-    throw FormatError(Rule::kContent, "the content is not the one that was announced", record.path);
-  }
-  if (groups_of(datasets) != record.groups) {
-    throw FormatError(Rule::kContent, "its groups are not those that its record names",
-                      record.path);
-  }
+  check_announced(record, datasets, sum);
   entries = std::move(contents.datasets);
   for (int i = 0; i < pool.threads(); ++i) decoders.emplace_back(frame_checksums);
 }

@@ -2,8 +2,11 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
+#include <string>
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -53,7 +56,8 @@ void watch() {
   action.sa_flags = SA_SIGINFO;
   sigemptyset(&action.sa_mask);
   if (::sigaction(SIGBUS, &action, &before) != 0) {
-    throw Error(ErrorCode::kEnvironment, "cannot watch for SIGBUS");
+    throw Error(ErrorCode::kEnvironment,
+                std::string("cannot watch for SIGBUS: ") + std::strerror(errno));
   }
 }
 
