@@ -99,6 +99,18 @@ std::string differences_json(std::span<const GoldenDifference> differences) {
   return "[" + out + "]";
 }
 
+/// How both runs become dumps, which say where they part: options that are overridden differ.
+std::string commands_to_compare(const GoldenArguments& arguments) {
+  const auto capture = [&](const std::string& name, const std::string& flags) {
+    return "  rlreplay golden check " + shell_word(arguments.file) + flags + " --print-config >" +
+           name + ".yaml\n  rlreplay capture --config " + name + ".yaml --record ops+values -o " +
+           name + "/\n";
+  };
+  return "where it begins, with then/ by the program that recorded and now/ by this one:\n" +
+         capture("then", "") + capture("now", arguments.flags.command_line()) +
+         "  rlreplay diff then/ now/\n";
+}
+
 void print_check(const GoldenArguments& arguments, size_t values,
                  std::span<const GoldenDifference> differences) {
   if (arguments.json) {
@@ -113,7 +125,8 @@ void print_check(const GoldenArguments& arguments, size_t values,
     std::cout << values << " values, identical\n";
   } else {
     std::cout << to_string(differences) << differences.size() << " of " << values
-              << " values differ\nif that is meant: rlreplay golden record "
+              << " values differ\n"
+              << commands_to_compare(arguments) << "if that is meant: rlreplay golden record "
               << shell_word(arguments.file) << " --force" << arguments.flags.command_line()
               << " --reason \"...\"\n";
   }
