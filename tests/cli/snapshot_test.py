@@ -5,7 +5,7 @@ usage: snapshot_test.py RLREPLAY RLBISECT [--update] [CASE...]
 A file of cases/ is a session in a folder of its own. A line `$ COMMAND` is run; the lines behind it
 are what it printed, those of standard error after `! `, and `? CODE` where it did not end with 0.
 Lines of other forms before the first command say what the case is about. `--update` writes the files
-anew: read the difference before it is committed.
+anew: read the difference before it is committed. $ROOT is the repository.
 """
 import difflib
 import os
@@ -17,6 +17,10 @@ import tempfile
 import unittest
 
 CASES = pathlib.Path(__file__).parent / "cases"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Commits have the same hashes everywhere.
+GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_DATE": "2026-11-21T12:00:00Z",
+       "GIT_COMMITTER_DATE": "2026-11-21T12:00:00Z"}
 # What differs from run to run or from build to build, and what stands for it.
 VARIES = [
     (re.compile(r"\(([0-9a-f]{12}|unknown)(, modified)?\)"), "(REVISION)"),
@@ -68,7 +72,7 @@ def session(text):
             (place / name).symlink_to(program)
         environment = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
         environment |= {"PATH": f"{place}:{os.environ['PATH']}", "COLUMNS": "80", "NO_COLOR": "1",
-                        "TZ": "UTC", "HOME": folder}
+                        "TZ": "UTC", "HOME": folder, "ROOT": str(ROOT)} | GIT
         lines = list(head)
         for command in found:
             lines += run(command, work, environment)
