@@ -40,12 +40,12 @@ class BackgroundWriter {
   void flush();
 
   /// Flushes, ends the thread and gives the writer back, to be sealed.
-  DumpWriter finish();
+  [[nodiscard]] DumpWriter finish();
 
   /// For another thread that ends the program next: takes nothing more, waits until everything
   /// handed over is acknowledged, and says what is. The other calls do not return any more. Nothing
   /// where `finish` has come first. Errors: as of `append`.
-  std::optional<std::vector<UnitRecord>> drain();
+  [[nodiscard]] std::optional<std::vector<UnitRecord>> drain();
 
  private:
   struct Job {

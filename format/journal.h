@@ -49,7 +49,7 @@ class JournalWriter {
   uint64_t size() const { return size_; }
   Hash hash() const { return hasher_.finish(); }
   /// Whether the file still has a name and the size that was written, and (`reread`) its bytes.
-  bool is_intact(bool reread) const;
+  [[nodiscard]] bool is_intact(bool reread) const;
 
  private:
   void write_line(const std::string& body);

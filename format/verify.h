@@ -29,6 +29,7 @@ struct VerifyReport {
 /// Checks a dump and goes on after a problem where it can. Every stored byte is checked against its
 /// hash; `deep` also opens every unit, decodes all of it, and checks its meaning.
 /// Errors: kEnvironment only; everything else is in the report.
-VerifyReport verify(const std::string& path, bool deep, const ReaderOptions& options = {});
+[[nodiscard]] VerifyReport verify(const std::string& path, bool deep,
+                                  const ReaderOptions& options = {});
 
 }  // namespace rlreplay::format
