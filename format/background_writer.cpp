@@ -29,7 +29,8 @@ void BackgroundWriter::append(std::string path, std::vector<Dataset> datasets) {
 }
 
 bool BackgroundWriter::has_room(uint64_t bytes) const {
-  if (jobs_.empty()) return true;
+  if (jobs_.empty()) return true;  // also for a unit beyond the limit, which would wait forever
+  // Age and number bound what a kill can lose, bytes bound the memory.
   const auto waited = std::chrono::steady_clock::now() - jobs_.front().since;
   if (waited > kLongestWait || jobs_.size() >= kMostWaiting) return false;
   return queued_ == 0 || queued_ + bytes <= limit_;
@@ -49,7 +50,7 @@ DumpWriter BackgroundWriter::finish() {
   {
     std::unique_lock lock(mutex_);
     wait_until_stored(lock);
-    changed_.wait(lock, [&] { return !draining_; });
+    changed_.wait(lock, [&] { return !draining_; });  // never, once `drain` has begun
     finished_ = true;
   }
   stop();
@@ -94,6 +95,7 @@ void BackgroundWriter::work() {
     queued_ -= job.bytes;
     jobs_.pop_front();
     if (error) {
+      // A dump holds the beginning of its run: nothing goes behind a unit that failed.
       error_ = error;
       jobs_.clear();
       queued_ = 0;

@@ -7,6 +7,7 @@
 
 namespace rlreplay::format {
 
+// Ends and order are enough: then every range of neighbours lies inside the values.
 bool sound_offsets(const std::vector<uint64_t>& offsets, size_t size, size_t total) {
   return offsets.size() == size + 1 && offsets.front() == 0 && offsets.back() == total &&
          std::is_sorted(offsets.begin(), offsets.end());
@@ -74,7 +75,7 @@ void GroupWriter::offsets(std::string_view name, const std::vector<uint64_t>& of
 
 void GroupWriter::named(std::string_view name, const NamedColumns& columns, size_t rows) {
   expect_size(columns.values.size(), columns.names.size() * std::max<size_t>(rows, 1), name);
-  std::vector<uint64_t> shape = {columns.names.size()};
+  std::vector<uint64_t> shape = {columns.names.size()};  // of one row without an axis of rows
   if (rows != 0) shape.insert(shape.begin(), rows);
   add(name, DType::kF64, std::move(shape), std::as_bytes(std::span(columns.values)));
   std::string names;
@@ -104,11 +105,13 @@ void GroupReader::check_dtype(const StoredDataset& dataset, DType dtype) const {
 }
 
 void GroupReader::hold(const StoredDataset& dataset) const {
+  // Before memory is taken: the size is what the file claims.
   check_budget(unit_.record(), dataset.path, held_ += dataset.bytes);
 }
 
 void GroupReader::read_into(const StoredDataset& dataset, std::span<std::byte> out) const {
   if (!dataset.base) return unit_.read(dataset, out);
+  // Stored as a difference from another unit: the dump puts it together.
   const Buffer<std::byte> bytes = dump_.read(unit_, dataset);
   if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size());
 }
@@ -166,6 +169,7 @@ void GroupReader::named(std::string_view name, std::optional<NamedColumns>& colu
   const auto* names =
       it == dataset->attributes.end() ? nullptr : std::get_if<std::string>(&it->second);
   expect(names != nullptr, name, "its columns have no names");
+  // `<=`: behind the last newline stands one more name, be it empty.
   for (size_t at = 0; !names->empty() && at <= names->size();) {
     const size_t end = std::min(names->find('\n', at), names->size());
     made.names.push_back(names->substr(at, end - at));

@@ -9,10 +9,10 @@ namespace rlreplay::kernels {
 
 /// A sum of squares of int64 values as a 160-bit number: five 32-bit limbs, little end first, each
 /// in an int64 lane with room for 2^31 carries, so that a collective may add limbs as they are.
-/// The order of addition does not matter.
 using SquareSum = std::array<int64_t, 5>;
 
 /// out[i] += limb i, below 2^32, of the sum of grad[i]^2. |grad[i]| < 2^63.
+/// Order: any, the sum is exact.
 struct SumSquares {
   std::span<const int64_t> grad;
   SquareSum* out = nullptr;
@@ -27,6 +27,7 @@ float clip_scale(double norm, float max_norm, float eps);
 
 /// grad[i] = fl(sum[i]) 2^-scale: one rounding to nearest even.
 /// Shapes: equal. scale <= 126, so that no result is subnormal.
+/// Order: nothing is summed.
 struct TokenGradient {
   std::span<const int64_t> sum;
   int scale = 0;
@@ -60,6 +61,7 @@ AdamWStep adamw_step(const AdamWOptions& options, int64_t step);
 
 /// One AdamW update with bias correction and decoupled decay, eps outside of the root, in place.
 /// Shapes: all equal.
+/// Order: nothing is summed.
 /// Rounding: every element is computed in binary64 and rounded to binary32 three times, at the
 /// stores of m, v and w. In binary32 the difference m - beta1 m + ... and the last subtraction
 /// would lose digits wherever they cancel.

@@ -5,23 +5,25 @@
 
 #include "kernels/view.h"
 
-/// From logits to log-probabilities, entropy and their gradients.
+/// From logits to log-probabilities, entropy and their gradients. Orders by the names of
+/// docs/numerics.md section 2.
 namespace rlreplay::kernels {
 
 /// l = div(logit, temperature) in place, and max[t] = exact maximum of l over the local columns, +0
-/// where it is a zero of either sign, -infinity without columns: the maxima of several ranks or
-/// column ranges may be combined in any order.
+/// where it is a zero of either sign, -infinity without columns.
 /// Shapes: logits [T, V_local]; max [T]. temperature > 0 (temperature 0 scores at 1).
+/// Order: any, also of the maxima of several ranks or column ranges.
 struct VocabMax {
   Matrix<float> logits;
   float temperature = 1;
   float* max = nullptr;
 };
 
-/// Per vocabulary segment: z = row(exp(l - m)), e = row of fma(exp(l - m), l - m); the index of
-/// `row` restarts in every segment, an empty segment gives +0.
+/// Per vocabulary segment: z = row(exp(l - m)), e = row of fma(exp(l - m), l - m); an empty segment
+/// gives +0.
 /// Shapes: logits [T, V_local] after VocabMax; max [T] over the whole vocabulary; segments: ranges
 /// of local columns; z, e [T, segments].
+/// Order: `row(n)` in each segment, its index restarting there.
 struct VocabSums {
   Matrix<const float> logits;
   const float* max = nullptr;
@@ -33,6 +35,7 @@ struct VocabSums {
 /// Z = tree(z), E = tree(e), log_prob = (label_logit - max) - log Z, entropy = log Z - div(E, Z).
 /// Shapes: z, e [T, segments of the whole vocabulary], a power of two; label_logit, max [T] (l of
 /// the label, after the temperature); outputs [T].
+/// Order: the perfect binary tree over the segments, as of `dot(K, T)`.
 struct LogProb {
   Matrix<const float> z;
   Matrix<const float> e;
@@ -50,6 +53,7 @@ struct LogProb {
 /// (Z), log_sum, entropy (H) [T]; labels [T], the local column, or any value outside of them where
 /// the label is another rank's; c = -dL/dlog_prob and ce = entropy_coef w_t, [T]. A row with c and
 /// ce both zero (masked, padding) gets +0 everywhere, whatever its other inputs are.
+/// Order: nothing is summed.
 struct LogProbBackward {
   Matrix<const float> logits;
   const float* max = nullptr;

@@ -5,6 +5,8 @@
 #include "kernels/reference/reference.h"
 #include "kernels/reference/row_sum.h"
 
+/// The oracle for kernels/rows.h: each descriptor's formula in its order, an element at a time; no
+/// vectors, no threads.
 namespace rlreplay::kernels::reference {
 namespace {
 

@@ -94,8 +94,8 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   weight_gradient(dmiddle, {a.attention.data(), T, H * D}, {p.o});
   emit(Op::kOutput, "dx", dattention);
 
-  // Attention: dq, dk and dv are the thirds of dqkv, and everything up to the norms of the heads
-  // works in place on them.
+  // Attention: dq, dk and dv are columns of dqkv, H D, G D and G D wide, and everything up to the
+  // norms of the heads works in place on them.
   const Matrix<float> dqkv{s.dqkv.data(), T, width};
   const Heads<float> dq{dqkv.data, T, H, D, width};
   const Heads<float> dk{dqkv.data + H * D, T, G, D, width};

@@ -30,7 +30,7 @@ Scores score(const ModelContext& context, std::span<const Sample* const> samples
 
 struct TrainOptions {
   float temperature = 1;
-  int64_t leaf = kernels::kTokenLeaf;  // C, tokens of a leaf
+  int64_t leaf = kernels::kTokenLeaf;  // tokens of a leaf
   bool recompute = false;  // keep a layer's input only, run its forward again in the backward
   Scored scored = Scored::kUpToRow;  // what a loss's gradient reads
 };

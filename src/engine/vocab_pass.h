@@ -41,7 +41,7 @@ class VocabPass {
   /// What `first_not_finite` and `sample` need besides the logits.
   void sum_up() { finish(max_.data()); }
 
-  /// The first row that holds a logit which is not finite, or whose Z is not; -1 if there is none.
+  /// The first row with a logit, or a sum of exponentials, that is not finite; -1 if there is none.
   int64_t first_not_finite() const;
 
   /// A token for every row; their logits must be finite.

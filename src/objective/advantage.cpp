@@ -89,12 +89,6 @@ void shape(const AdvantageConfig& config, std::vector<double>& rewards) {
   for (double& r : rewards) r /= deviation + 1e-6;
 }
 
-/// Whether rewards are shaped by their groups.
-bool shapes(const AdvantageConfig& config) {
-  return config.normalize_rewards && (config.estimator == Estimator::kGrpo ||
-                                      config.estimator == Estimator::kReinforcePlusPlusBaseline);
-}
-
 void need(const Sample& s, const std::vector<float>& column, const std::string& what) {
   const auto n = static_cast<size_t>(s.response_length());
   if (column.size() == n) return;
@@ -179,32 +173,34 @@ std::vector<double> gae(const AdvantageConfig& config, const Sample& s, double r
 /// Of one sample, before whitening: returns, and advantages.
 void add_returns(const AdvantageConfig& config, const Sample& s, double reward,
                  const SampleTargets& t, Returns& out) {
-  std::vector<double> values = kl_penalties(config, s, t), returns;
+  std::vector<double> advantages = kl_penalties(config, s, t), returns;
   switch (config.estimator) {
     case Estimator::kReinforcePlusPlus:
-      values = discounted(config, s, reward, std::move(values));
+      advantages = discounted(config, s, reward, std::move(advantages));
       break;
     case Estimator::kPpo:
-      values = gae(config, s, reward, t, values);
-      for (size_t k = 0; k < values.size(); ++k) {
+      advantages = gae(config, s, reward, t, advantages);
+      for (size_t k = 0; k < advantages.size(); ++k) {
         const bool left_out = config.dialect == Dialect::kMiles && s.loss_mask[k] == 0;
-        returns.push_back(left_out ? 0 : values[k] + static_cast<double>(t.values[k]));
+        returns.push_back(left_out ? 0 : advantages[k] + static_cast<double>(t.values[k]));
       }
       break;
-    default:
-      for (double& x : values) x = reward - x;
+    case Estimator::kGrpo:
+    case Estimator::kReinforcePlusPlusBaseline:
+    case Estimator::kPolicyGradient:
+      for (double& x : advantages) x = reward - x;
   }
-  if (config.estimator != Estimator::kPpo) returns = values;
-  for (size_t k = 0; config.opd_kl_coef && k < values.size(); ++k) {
+  if (config.estimator != Estimator::kPpo) returns = advantages;
+  for (size_t k = 0; config.opd_kl_coef && k < advantages.size(); ++k) {
     const double reverse = t.reverse_kl.empty() ? static_cast<double>(t.old_log_probs[k]) -
                                                       static_cast<double>(t.teacher_log_probs[k])
                                                 : static_cast<double>(t.reverse_kl[k]);
-    values[k] -= *config.opd_kl_coef * reverse;
+    advantages[k] -= *config.opd_kl_coef * reverse;
   }
   // The baseline's returns are one with its advantages: both frameworks charge them too.
-  if (config.estimator == Estimator::kReinforcePlusPlusBaseline) returns = values;
+  if (config.estimator == Estimator::kReinforcePlusPlusBaseline) returns = advantages;
   out.returns.push_back(std::move(returns));
-  out.advantages.push_back(std::move(values));
+  out.advantages.push_back(std::move(advantages));
 }
 
 float finite_advantage(const Sample& sample, double x) {
@@ -222,7 +218,7 @@ float finite_advantage(const Sample& sample, double x) {
 std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<const Sample> samples) {
   std::vector<double> out;
   for (const Sample& s : samples) out.push_back(s.reward);
-  if (!shapes(config)) return out;
+  if (!config.shapes_rewards()) return out;
   for (Group& group : groups_of(config.dialect, samples)) {
     shape(config, group.rewards);
     for (size_t k = 0; k < group.rewards.size(); ++k) {
@@ -235,7 +231,7 @@ std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<cons
 std::vector<std::vector<size_t>> reward_groups(const AdvantageConfig& config,
                                                std::span<const Sample> samples) {
   std::vector<std::vector<size_t>> out;
-  if (!shapes(config)) return out;
+  if (!config.shapes_rewards()) return out;
   for (const Group& group : groups_of(config.dialect, samples)) {
     std::vector<size_t>& members = out.emplace_back();
     for (const std::vector<size_t>& owners : group.owners) {

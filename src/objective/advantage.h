@@ -29,6 +29,12 @@ struct AdvantageConfig {
   double lambda = 1;
   std::optional<double> opd_kl_coef;  // on-policy distillation
 
+  /// Whether the estimator has a use for a group: else rewards stay as they are.
+  bool compares_rewards() const {
+    return estimator == Estimator::kGrpo || estimator == Estimator::kReinforcePlusPlusBaseline;
+  }
+  /// Whether rewards are shaped by their groups.
+  bool shapes_rewards() const { return normalize_rewards && compares_rewards(); }
   /// Whether the reward is charged with a KL.
   bool reads_kl() const { return kl_coef != 0 && estimator != Estimator::kGrpo; }
 };

@@ -7,8 +7,8 @@
 
 namespace rlreplay::replay {
 
-/// Completes the outcome of each step with the digests of its state; those of the torch kernels,
-/// which emit no events, stay empty.
+/// Completes the outcome of each step with the digests of its state; those of the torch kernels
+/// stay empty: their events are not the contract's.
 class DigestingObserver : public RunObserver {
  public:
   DigestingObserver(const RunOptions& options, Trainer& trainer, ThreadPool& pool)

@@ -14,6 +14,7 @@
 namespace rlreplay::replay {
 namespace {
 
+// Units wait here for the disk; beyond it the run waits, so that a slow disk does not cost memory.
 constexpr uint64_t kQueuedBytes = uint64_t{1} << 30;
 
 format::DumpWriter create(const format::DumpPlace& place, const std::string& meta,
@@ -94,6 +95,7 @@ bool Recorder::put(const std::string& unit, std::vector<format::Dataset> dataset
     told([&] { writer_->append(unit, std::move(datasets)); });
     return false;
   }
+  // Contents, not files: what a run gives again may be stored in other bytes.
   if (format::content_of(datasets) == at->second) return true;
   throw Error(ErrorCode::kEnvironment,
               "run again, " + unit +
@@ -165,7 +167,7 @@ void Recorder::copy(const format::DumpReader& from, const format::UnitRecord& re
 std::string Recorder::drain() {
   const auto units = writer_->drain();
   if (!units) return "everything is stored";
-  std::string last;
+  std::string last;  // units are in the order in which they were appended
   for (const format::UnitRecord& unit : *units) {
     const std::string& group = unit.groups.front();
     if (format::kind_of(unit.path) == "rollout") last = "rollout " + group;

@@ -21,7 +21,7 @@ namespace rlreplay::replay {
 /// Looks at --record and --weights before anything is made. Errors: kUsage.
 void check_recording(const RunOptions& options);
 
-/// Sees what a recorded step is told and what it computes: digests for its report.
+/// Digests of the state after a step, summed from its events.
 StateDigests state_digests(const engine::StepEvents& events);
 
 /// Writes a run into a dump while it goes, from a thread of its own.

@@ -21,6 +21,7 @@ bool is_nan(T value) {
   return false;
 }
 
+/// None of numbers on both sides of zero: billions of ulps say nothing of them.
 template <class X, class Y>
 std::optional<uint64_t> ulps_of(X x, Y y) {
   if constexpr (std::is_floating_point_v<X> && std::is_same_v<X, Y>) {
@@ -31,6 +32,7 @@ std::optional<uint64_t> ulps_of(X x, Y y) {
   return std::nullopt;
 }
 
+/// Bucket i: distances in [2^i, 2^(i+1)) ulps; the last also has those beyond, and what has none.
 void count_ulps(FieldDifference& of, const std::optional<uint64_t>& ulps) {
   const size_t last = of.ulps.size() - 1;
   if (ulps == 0u) return;  // zeros of different sign
@@ -139,6 +141,7 @@ void FieldComparison::differs(FieldDifference& of, const std::string& a, const s
 
 double FieldComparison::tolerance_of(const std::string& name) const {
   auto it = tolerances_.find(name);
+  // A tolerance may leave out what stands before the slash.
   if (it == tolerances_.end()) it = tolerances_.find(name.substr(name.find('/') + 1));
   return it == tolerances_.end() ? 0 : it->second;
 }

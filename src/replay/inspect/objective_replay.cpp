@@ -199,9 +199,7 @@ class Training {
       }
       return;
     }
-    const bool grouped = config_.estimator == engine::Estimator::kGrpo ||
-                         config_.estimator == engine::Estimator::kReinforcePlusPlusBaseline;
-    if (grouped && config_.normalize_rewards && setting_.grouping == Grouping::kRecorded &&
+    if (config_.shapes_rewards() && setting_.grouping == Grouping::kRecorded &&
         !rollout_.has_groups()) {
       out.missing = "the dump does not say which samples answer one prompt";
       return;

@@ -28,10 +28,7 @@ constexpr OptionNeed kNeeds[] = {
     {"rollout-top-k", draws, kDraws},
     {"rollout-seed", draws, kDraws},
     {"disable-rewards-normalization",
-     [](const O& o) {
-       return estimator(o) == Estimator::kGrpo ||
-              estimator(o) == Estimator::kReinforcePlusPlusBaseline;
-     },
+     [](const O& o) { return advantage_config(o).compares_rewards(); },
      "--advantage-estimator grpo, gspo, cispo or reinforce_plus_plus_baseline"},
     {"disable-grpo-std-normalization",
      [](const O& o) {

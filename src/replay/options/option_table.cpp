@@ -7,10 +7,11 @@ using O = RunOptions;
 using S = Section;
 
 constexpr double kNonNegative = 0;
-constexpr double kPositive = 4.9e-324;
-constexpr double kNoMax = 1.7e308;
-constexpr double kMost = kMaxCount;  // also of a token id
+constexpr double kPositive = 4.9e-324;  // the least binary64 above 0: bounds are inclusive
+constexpr double kNoMax = 1.7e308;      // what Option has where none is given
+constexpr double kMost = kMaxCount;     // also of a token id
 
+// Dumps and configuration files hold options by these names.
 constexpr Option kTable[] = {
     {"model",
      S::kModel,

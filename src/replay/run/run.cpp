@@ -52,15 +52,15 @@ void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBat
   for (int64_t step = 0; step < std::min(steps, max_steps); ++step) {
     const size_t first = static_cast<size_t>(step) * size;
     const auto samples = std::span(batch.samples).subspan(first, size);
-    const auto aims = std::span(targets).subspan(first, size);
+    const auto step_targets = std::span(targets).subspan(first, size);
     engine::EventSink* sink = observer.step_sink(batch.id, step, samples);
     StepOutcome outcome =
-        with_step(batch.id, step, [&] { return trainer.step(samples, aims, sink); });
+        with_step(batch.id, step, [&] { return trainer.step(samples, step_targets, sink); });
     outcome.rollout_id = batch.id;
     outcome.step_id = step;
     const auto rewards = std::span(shaped).subspan(first, size);
     outcome.shaped_rewards.assign(rewards.begin(), rewards.end());
-    observer.step(outcome, samples, aims);
+    observer.step(outcome, samples, step_targets);
   }
 }
 

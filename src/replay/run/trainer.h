@@ -85,9 +85,9 @@ class Trainer {
   /// The rewards that those advantages begin with. `samples`: the whole rollout.
   std::vector<double> shaped_rewards(std::span<const Sample> samples) const;
 
-  /// The same where some are given: what is not empty stays as it is. Those of a rollout of several
-  /// steps need old log-probabilities. `shaped`: of each sample; what is not there is shaped by the
-  /// options. Errors: those of set_advantages.
+  /// What `targets` does, where some are given: what is not empty stays. Those of a rollout of
+  /// several steps need old log-probabilities. `shaped`: of each sample; what is not there is
+  /// shaped by the options. Errors: those of set_advantages.
   void complete_targets(std::span<const Sample> samples, bool several_steps,
                         std::span<SampleTargets> targets, const ShapedRewards& shaped = {});
 
