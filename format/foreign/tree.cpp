@@ -24,7 +24,7 @@ Value Tree::add(Container& container, Item&& item, Kind kind) {
 const Value* Tree::find(Value dict, std::string_view key) const {
   size_t i = 0;
   if (dict.kind == Kind::kObject) {
-    i = 1;
+    i = 1;  // behind the class
   } else if (dict.kind != Kind::kDict && dict.kind != Kind::kOrderedDict) {
     return nullptr;
   }
@@ -97,6 +97,7 @@ std::vector<uint32_t> Tree::uses(Value root) const {
     open.pop_back();
     if (items.packing() != Sequence::Packing::kValues) continue;
     for (const Value item : items.values()) {
+      // Opened at its first use alone: lists used twice on every level would take exponential time.
       if (is_sequence(item.kind) && counts[item.index]++ == 0) open.push_back(item);
     }
   }

@@ -12,7 +12,7 @@
 #include "src/engine/rollout.h"
 #include "src/engine/step.h"
 
-/// A model in training on one kernel set. `portable` keeps the numeric contract; `torch`, the same
+/// A model in training. `portable` keeps the numeric contract, on a kernel set; `torch`, the same
 /// model on stock libtorch operators, is there to be compared with and promises no bits.
 namespace rlreplay::engine {
 
@@ -56,7 +56,7 @@ class Backend {
   using StateWriter = std::function<void(const StateSpans<float>& state)>;
   virtual void write_state(int64_t steps, const StateWriter& write) = 0;
 
-  /// The exact gradient sums of the last step; null where the kernel set has none.
+  /// The exact gradient sums of the last step; null where the backend has none.
   virtual const Gradients* exact_gradients() const = 0;
 };
 

@@ -73,6 +73,7 @@ void FiniteWatch::restart() {
 void refuse_score(const ModelContext& context, const Sample& sample, int64_t position,
                   float temperature) {
   const Runtime& run = context.runtime;
+  // The same forward again, watched: it comes to the same bits.
   FiniteWatch watch(run.sink);
   watch.restart();
   const Sample* one = &sample;

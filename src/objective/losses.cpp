@@ -75,6 +75,7 @@ ValueTerms value_objective(double clip, float value, float old_value, float targ
   const double bounded = old + std::clamp(moved, -clip, clip);
   const double free = static_cast<double>(value) - goal, held = bounded - goal;
   const bool clipped = std::fabs(moved) > clip;
+  // Equal at the clip's border: there the derivative is the free side's.
   if (free * free >= held * held) return {free * free, 2 * free, clipped};
   return {held * held, clipped ? 0 : 2 * held, clipped};
 }

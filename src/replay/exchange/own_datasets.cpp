@@ -56,7 +56,7 @@ std::string text(const Tree& tree, Value value) {
 format::h5::Attributes attributes_of(const Tree& tree, Value dict) {
   format::h5::Attributes out;
   if (dict.kind != Kind::kDict) corrupt("has attributes that are no dict");
-  const auto items = tree.sequence(dict).values();
+  const auto items = tree.sequence(dict).values();  // key, value, key, value
   for (size_t i = 0; i < items.size(); i += 2) {
     const std::string name = text(tree, items[i]);
     if (items[i + 1].kind == Kind::kText) {

@@ -68,6 +68,7 @@ std::optional<double> RecordedStep::scalar(std::string_view name) const {
 
 std::optional<int64_t> RecordedStep::trajectories() const {
   const std::optional<double> counted = scalar("trajectories");
+  // Scalars are binary64, which holds every integer below 2^53.
   if (!counted || !(*counted >= 1 && *counted < 0x1p53)) return std::nullopt;
   return static_cast<int64_t>(*counted);
 }

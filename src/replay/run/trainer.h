@@ -60,7 +60,7 @@ struct StepOutcome {
   double train_seconds = 0;  // of them, forward, backward and update
 };
 
-/// A model in training: a kernel set with its weights and moments, the reference, and the schedule.
+/// A model in training: a backend with its weights and moments, the reference, and the schedule.
 class Trainer {
  public:
   /// Sees that the run fits into memory, then loads the weights.
