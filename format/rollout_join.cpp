@@ -8,7 +8,7 @@ namespace rlreplay::format {
 namespace {
 
 /// A sample of a part.
-struct Row {
+struct PartRow {
   const RolloutData* part = nullptr;
   size_t row = 0;
 
@@ -32,15 +32,15 @@ class Join {
     for (const RolloutData& part : parts) {
       for (size_t row = 0; row < part.size(); ++row) rows_.push_back({&part, row});
     }
-    std::ranges::sort(rows_, {}, &Row::id);
-    const auto twice = std::ranges::adjacent_find(rows_, {}, &Row::id);
+    std::ranges::sort(rows_, {}, &PartRow::id);
+    const auto twice = std::ranges::adjacent_find(rows_, {}, &PartRow::id);
     if (twice == rows_.end()) return;
     fail("sample " + std::to_string(twice->id()) + " stands in two units of the rollout",
          "sample_id");
   }
 
   RolloutData joined() && {
-    for (const Row& at : rows_) {
+    for (const PartRow& at : rows_) {
       out_.sample_id.push_back(at.id());
       append(out_.tokens, &at.part->tokens, at.begin(), at.end());
       out_.offsets.push_back(out_.tokens.size());
@@ -50,12 +50,12 @@ class Join {
     numbers(&RolloutData::rewards);
     for (auto field :
          {&RolloutData::prompt_text, &RolloutData::response_text, &RolloutData::label_text}) {
-      column(field, [](Texts& to, const Texts* from, const Row& at) {
+      column(field, [](Texts& to, const Texts* from, const PartRow& at) {
         to.add(from == nullptr ? std::string_view() : from->at(at.row));
       });
     }
     column(&RolloutData::loss_mask,
-           [](Column<uint8_t>& to, const Column<uint8_t>* from, const Row& at) {
+           [](Column<uint8_t>& to, const Column<uint8_t>* from, const PartRow& at) {
              append(to.values, from == nullptr ? nullptr : &from->values, at.begin(), at.end());
            });
     log_probs();
@@ -74,7 +74,7 @@ class Join {
   void column(std::optional<C> RolloutData::*field, Take take) {
     if (none_has(field)) return;
     C& to = (out_.*field).emplace();
-    for (const Row& at : rows_) {
+    for (const PartRow& at : rows_) {
       const auto& from = at.part->*field;
       take(to, from ? &*from : nullptr, at);
       to.presence.push_back(from && from->has(at.row) ? 1 : 0);
@@ -84,7 +84,7 @@ class Join {
 
   template <class T>
   void numbers(std::optional<Column<T>> RolloutData::*field) {
-    column(field, [](Column<T>& to, const Column<T>* from, const Row& at) {
+    column(field, [](Column<T>& to, const Column<T>* from, const PartRow& at) {
       to.values.push_back(from == nullptr ? T() : from->values[at.row]);
     });
   }
@@ -93,16 +93,17 @@ class Join {
     const bool wide = std::ranges::any_of(parts_, [](const RolloutData& part) {
       return part.log_probs && part.log_probs->is_wide();
     });
-    column(&RolloutData::log_probs, [&](TokenFloats& to, const TokenFloats* from, const Row& at) {
-      for (uint64_t t = at.begin(); t < at.end(); ++t) {
-        const double value = from == nullptr ? 0 : from->at(t);
-        wide ? to.wide.push_back(value) : to.narrow.push_back(static_cast<float>(value));
-      }
-    });
+    column(&RolloutData::log_probs,
+           [&](TokenFloats& to, const TokenFloats* from, const PartRow& at) {
+             for (uint64_t t = at.begin(); t < at.end(); ++t) {
+               const double value = from == nullptr ? 0 : from->at(t);
+               wide ? to.wide.push_back(value) : to.narrow.push_back(static_cast<float>(value));
+             }
+           });
   }
 
   void nucleus() {
-    column(&RolloutData::nucleus, [](TokenSets& to, const TokenSets* from, const Row& at) {
+    column(&RolloutData::nucleus, [](TokenSets& to, const TokenSets* from, const PartRow& at) {
       append(to.sizes, from == nullptr ? nullptr : &from->sizes, at.begin(), at.end());
       if (from != nullptr) {
         append(to.ids, &from->ids, from->offsets[at.row], from->offsets[at.row + 1]);
@@ -114,13 +115,13 @@ class Join {
   void prompt_lengths() {
     if (!all_have(&RolloutData::prompt_length, "prompt_length")) return;
     auto& to = out_.prompt_length.emplace();
-    for (const Row& at : rows_) to.push_back((*at.part->prompt_length)[at.row]);
+    for (const PartRow& at : rows_) to.push_back((*at.part->prompt_length)[at.row]);
   }
 
   void finish() {
     if (none_has(&RolloutData::finish)) return;
     auto& to = out_.finish.emplace();
-    for (const Row& at : rows_) {
+    for (const PartRow& at : rows_) {
       to.push_back(at.part->finish ? (*at.part->finish)[at.row] : Finish::kUnknown);
     }
   }
@@ -132,7 +133,7 @@ class Join {
       if (part.reward_components) to.names = part.reward_components->names;
     }
     const size_t names = to.names.size();
-    for (const Row& at : rows_) {
+    for (const PartRow& at : rows_) {
       const auto& from = at.part->reward_components;
       if (from && from->names != to.names)
         fail("its units name other columns", "reward_components");
@@ -145,12 +146,12 @@ class Join {
   void versions() {
     if (none_has(&RolloutData::versions)) return;
     Versions& to = out_.versions.emplace();
-    const auto lacks_starts = [](const Row& at) {
+    const auto lacks_starts = [](const PartRow& at) {
       return at.part->versions && !at.part->versions->starts;
     };
     const auto without = std::ranges::count_if(rows_, lacks_starts);
     if (without == 0) to.starts.emplace();
-    for (const Row& at : rows_) {
+    for (const PartRow& at : rows_) {
       if (const auto& from = at.part->versions) {
         const uint64_t begin = from->offsets[at.row], end = from->offsets[at.row + 1];
         append(to.versions, &from->versions, begin, end);
@@ -167,7 +168,7 @@ class Join {
     Experts& to = out_.experts.emplace();
     to.layers = parts_.front().experts->layers;
     to.slots = parts_.front().experts->slots;
-    for (const Row& at : rows_) {
+    for (const PartRow& at : rows_) {
       const Experts& from = *at.part->experts;
       if (from.layers != to.layers || from.slots != to.slots) {
         fail("its units have other numbers of layers or slots", "experts");
@@ -198,7 +199,7 @@ class Join {
 
   std::span<const RolloutData> parts_;
   std::string where_;
-  std::vector<Row> rows_;
+  std::vector<PartRow> rows_;
   RolloutData out_;
 };
 

@@ -5,13 +5,13 @@
 namespace rlreplay::format {
 namespace {
 
-struct Row {
+struct RuleName {
   Rule rule;
   std::string_view name;
 };
 
 // In the order of the enumeration.
-constexpr Row kRows[] = {
+constexpr RuleName kRuleNames[] = {
     {Rule::kNotADump, "not-a-dump"},
     {Rule::kManifestMissing, "manifest-missing"},
     {Rule::kFileType, "file-type"},
@@ -81,7 +81,7 @@ std::string place(const std::string& path, const std::string& dataset) {
 
 }  // namespace
 
-std::string_view to_string(Rule rule) { return kRows[static_cast<size_t>(rule)].name; }
+std::string_view to_string(Rule rule) { return kRuleNames[static_cast<size_t>(rule)].name; }
 
 FormatError::FormatError(Rule rule, const std::string& message, std::string path,
                          std::string dataset)

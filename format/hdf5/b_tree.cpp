@@ -31,12 +31,12 @@ std::vector<size_t> pointer_sizes(const File& file, uint64_t node, size_t record
   return sizes;
 }
 
-constexpr char kOther[] = "a B-tree of another kind";
+constexpr char kOtherTree[] = "a B-tree of another kind";
 
 /// One walk over the nodes, in the order of their records.
-class Walk {
+class TreeWalk {
  public:
-  Walk(File& file, uint64_t address, uint64_t type, size_t size, size_t most);
+  TreeWalk(File& file, uint64_t address, uint64_t type, size_t size, size_t most);
   std::vector<Bytes> run();
 
  private:
@@ -52,13 +52,13 @@ class Walk {
   std::vector<Bytes> found_;
 };
 
-Walk::Walk(File& file, uint64_t address, uint64_t type, size_t size, size_t most)
+TreeWalk::TreeWalk(File& file, uint64_t address, uint64_t type, size_t size, size_t most)
     : file_(file), type_(type), size_(size) {
   Cursor header = file.block(address, 38, "BTHD");
-  header.expect(1, 0, kOther);
-  header.expect(1, type, kOther);
+  header.expect(1, 0, kOtherTree);
+  header.expect(1, type, kOtherTree);
   node_size_ = header.number(4);
-  header.expect(2, size, kOther);
+  header.expect(2, size, kOtherTree);
   depth_ = static_cast<size_t>(header.number(2));
   header.skip(2);
   root_ = header.address();
@@ -69,7 +69,7 @@ Walk::Walk(File& file, uint64_t address, uint64_t type, size_t size, size_t most
   file.expect(total_ <= most, "a B-tree with too many records");
 }
 
-std::vector<Bytes> Walk::run() {
+std::vector<Bytes> TreeWalk::run() {
   if (root_ == kNowhere && total_ == 0) return {};
   pointers_ = pointer_sizes(file_, node_size_, size_, depth_);
   visit(root_, root_records_, depth_);
@@ -77,7 +77,7 @@ std::vector<Bytes> Walk::run() {
   return std::move(found_);
 }
 
-void Walk::visit(uint64_t address, uint64_t records, size_t level) {
+void TreeWalk::visit(uint64_t address, uint64_t records, size_t level) {
   // A node without records would let few bytes stand for many nodes.
   file_.expect(records > 0 && records <= left_, "a B-tree node with an odd number of records");
   left_ -= records;
@@ -85,8 +85,8 @@ void Walk::visit(uint64_t address, uint64_t records, size_t level) {
   const size_t pointer = level == 0 ? 0 : pointers_[level - 1];
   Cursor c = file_.block(address, kFrame + records * size_ + (records + 1) * pointer,
                          level == 0 ? "BTLF" : "BTIN");
-  c.expect(1, 0, kOther);
-  c.expect(1, type_, kOther);
+  c.expect(1, 0, kOtherTree);
+  c.expect(1, type_, kOtherTree);
   Cursor own(c.bytes(records * size_), file_);
   for (uint64_t i = 0; i <= records; ++i) {
     if (level > 0) {
@@ -102,7 +102,7 @@ void Walk::visit(uint64_t address, uint64_t records, size_t level) {
 
 std::vector<Bytes> records_of(File& file, uint64_t address, RecordType type, size_t size,
                               size_t most) {
-  return Walk(file, address, static_cast<uint64_t>(type), size, most).run();
+  return TreeWalk(file, address, static_cast<uint64_t>(type), size, most).run();
 }
 
 void NameOrder::next(const File& file, uint64_t checksum, const std::string& name) {

@@ -33,9 +33,9 @@ std::string printed(const std::string& name) {
 
 /// One walk over a file. What breaks a rule of objects or datasets is gathered; what is damaged or
 /// would cost too much ends the walk.
-class Walk {
+class ObjectWalk {
  public:
-  Walk(Bytes bytes, const Limits& limits, const std::string& where, Faults& faults)
+  ObjectWalk(Bytes bytes, const Limits& limits, const std::string& where, Faults& faults)
       : file_(bytes, where), limits_(limits), faults_(faults) {}
 
   Contents run() {
@@ -71,7 +71,7 @@ class Walk {
 };
 
 /// The address of the root group.
-uint64_t Walk::read_superblock() {
+uint64_t ObjectWalk::read_superblock() {
   constexpr char kSignature[] = "\x89HDF\r\n\x1a\n";
   Cursor c = file_.block(0, 48, {kSignature, sizeof kSignature - 1});
   c.expect(1, 3, "a superblock of another version than 3");
@@ -84,7 +84,7 @@ uint64_t Walk::read_superblock() {
   return c.address();
 }
 
-void Walk::visit_links(const ObjectHeader& group, const std::string& prefix, size_t depth) {
+void ObjectWalk::visit_links(const ObjectHeader& group, const std::string& prefix, size_t depth) {
   const std::vector<Link> links = links_of(file_, group, limits_.objects);
   links_ += links.size();
   if (links_ > limits_.objects) file_.refuse(Rule::kObjectLimit, "too many objects");
@@ -102,7 +102,7 @@ void Walk::visit_links(const ObjectHeader& group, const std::string& prefix, siz
   }
 }
 
-void Walk::visit_object(uint64_t address, const std::string& path, size_t depth) {
+void ObjectWalk::visit_object(uint64_t address, const std::string& path, size_t depth) {
   file_.look_at(path);
   const ObjectHeader object(file_, address);
   if (object.find(MessageType::kLinkInfo) != nullptr) {
@@ -120,7 +120,7 @@ void Walk::visit_object(uint64_t address, const std::string& path, size_t depth)
   }
 }
 
-Attributes Walk::take_attributes(const ObjectHeader& object, const std::string& path) {
+Attributes ObjectWalk::take_attributes(const ObjectHeader& object, const std::string& path) {
   Attributes all;
   for (NamedAttribute& attribute : attributes_of(file_, object, limits_)) {
     if (attribute.value) {
@@ -135,7 +135,7 @@ Attributes Walk::take_attributes(const ObjectHeader& object, const std::string& 
 }
 
 /// Puts the layout into the entry, as far as it is sound; nothing where no bytes can be looked for.
-std::optional<Storage> Walk::describe(const ObjectHeader& dataset, DatasetEntry& entry) {
+std::optional<Storage> ObjectWalk::describe(const ObjectHeader& dataset, DatasetEntry& entry) {
   const Message* type = dataset.find(MessageType::kDatatype);
   const Message* space = dataset.find(MessageType::kDataspace);
   const Message* filters = dataset.find(MessageType::kFilters);
@@ -179,7 +179,7 @@ std::optional<Storage> Walk::describe(const ObjectHeader& dataset, DatasetEntry&
   return storage;
 }
 
-void Walk::find_bytes(const Storage& storage, DatasetEntry& entry) {
+void ObjectWalk::find_bytes(const Storage& storage, DatasetEntry& entry) {
   const uint64_t bytes = entry.layout.bytes();
   if (storage.kind != Storage::Kind::kContiguous) {
     if (auto chunks = chunks_of(file_, storage, entry.layout)) {
@@ -197,7 +197,7 @@ void Walk::find_bytes(const Storage& storage, DatasetEntry& entry) {
   }
 }
 
-void Walk::add_dataset(const ObjectHeader& dataset, const std::string& path) {
+void ObjectWalk::add_dataset(const ObjectHeader& dataset, const std::string& path) {
   DatasetEntry entry{path, {}, take_attributes(dataset, path), {}};
   if (const auto storage = describe(dataset, entry)) find_bytes(*storage, entry);
   contents_.datasets.push_back(std::move(entry));
@@ -213,7 +213,7 @@ Contents contents_of(const CheckedImage& image, const Limits& limits, const std:
   if (bytes.size() < kSmallest || std::memcmp(bytes.data(), kSignature, 9) != 0) {
     throw FormatError(Rule::kSignature, "not an HDF5 file with a superblock of version 3", where);
   }
-  return Walk(bytes, limits, where, faults).run();
+  return ObjectWalk(bytes, limits, where, faults).run();
 }
 
 }  // namespace rlreplay::format::h5

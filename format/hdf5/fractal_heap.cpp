@@ -10,7 +10,7 @@
 namespace rlreplay::format::h5 {
 namespace {
 
-constexpr char kOther[] = "a heap of another kind";
+constexpr char kOtherHeap[] = "a heap of another kind";
 
 uint64_t log2_of(uint64_t power) { return static_cast<uint64_t>(std::bit_width(power)) - 1; }
 size_t bytes_for(uint64_t bits) { return static_cast<size_t>(bits + 7) / 8; }
@@ -26,7 +26,7 @@ FractalHeap::FractalHeap(File& file, uint64_t address) : file_(file), address_(a
 void FractalHeap::read_header() {
   constexpr uint64_t kChecked = 0x02;  // direct blocks have checksums
   Cursor c = file_.block(address_, 146, "FRHP");
-  c.expect(1, 0, kOther);
+  c.expect(1, 0, kOtherHeap);
   id_size_ = static_cast<size_t>(c.number(2));
   c.expect(2, 0, "a heap with filters");
   c.expect(1, kChecked, "a heap with other flags than that of checksums");
@@ -66,8 +66,8 @@ void FractalHeap::read_header() {
 void FractalHeap::read_free_space(uint64_t address) {
   constexpr uint64_t kSections = 4 * 8 + 4 * 2 + 8;  // counts, shares, and the widths of addresses
   Cursor c = file_.block(address, 4 + 1 + 1 + kSections + 3 * 8 + 4, "FSHD");
-  c.expect(1, 0, kOther);
-  c.expect(1, 0, kOther);  // of a heap
+  c.expect(1, 0, kOtherHeap);
+  c.expect(1, 0, kOtherHeap);  // of a heap
   c.skip(kSections);
   const uint64_t sections = c.address(), size = c.number(8);
   if (sections != kNowhere) file_.block(sections, size, "FSSE");
@@ -114,7 +114,7 @@ void FractalHeap::read_indirect(const Indirect& block, std::vector<Indirect>& op
                "a heap block of odd size");
   const uint64_t children = block.rows * width_;
   Cursor c = file_.block(block.address, 4 + 1 + 8 + offset_size_ + children * 8 + 4, "FHIB");
-  c.expect(1, 0, kOther);
+  c.expect(1, 0, kOtherHeap);
   c.expect(8, address_, "a block of another heap");
   c.expect(offset_size_, block.begin, "a heap block in the wrong place");
   uint64_t begin = block.begin;
@@ -136,8 +136,8 @@ void FractalHeap::read_direct(uint64_t address, uint64_t begin, uint64_t size) {
   constexpr size_t kChecksum = 4;
   const Bytes bytes = file_.take(address, size);
   Cursor c(bytes, file_);
-  file_.expect(std::memcmp(c.bytes(4).data(), "FHDB", 4) == 0, kOther);
-  c.expect(1, 0, kOther);
+  file_.expect(std::memcmp(c.bytes(4).data(), "FHDB", 4) == 0, kOtherHeap);
+  c.expect(1, 0, kOtherHeap);
   c.expect(8, address_, "a block of another heap");
   c.expect(offset_size_, begin, "a heap block in the wrong place");
   const size_t at = bytes.size() - c.left();

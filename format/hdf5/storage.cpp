@@ -8,7 +8,7 @@
 namespace rlreplay::format::h5 {
 namespace {
 
-constexpr char kOther[] = "an index of chunks of another kind";
+constexpr char kOtherIndex[] = "an index of chunks of another kind";
 constexpr size_t kChecksum = 4;
 
 /// The index of the chunks of a dataset of fixed length: a header, a block of entries, and where
@@ -33,13 +33,13 @@ class FixedArray {
 FixedArray::FixedArray(File& file, uint64_t address, const Layout& layout)
     : file_(file), address_(address) {
   Cursor c = file.block(address, 4 + 1 + 1 + 1 + 1 + 8 + 8 + kChecksum, "FAHD");
-  c.expect(1, 0, kOther);
-  c.expect(1, 1, kOther);  // chunks with filters
+  c.expect(1, 0, kOtherIndex);
+  c.expect(1, 1, kOtherIndex);  // chunks with filters
   entry_size_ = static_cast<size_t>(c.byte());
   const uint64_t page_bits = c.byte();
   entries_ = c.number(8);
   block_ = c.address();
-  file.expect(entry_size_ > 12 && entry_size_ <= 20 && page_bits < 32, kOther);
+  file.expect(entry_size_ > 12 && entry_size_ <= 20 && page_bits < 32, kOtherIndex);
   page_entries_ = uint64_t{1} << page_bits;
   whole_ = entries_ == layout.chunks() && block_ != kNowhere;
 }
@@ -53,8 +53,8 @@ std::optional<std::vector<Bytes>> FixedArray::chunks() {
   file_.expect(entries_ <= file_.look_ahead(0).left() / entry_size_, "a structure ends early");
   const uint64_t size = 4 + 1 + 1 + 8 + bitmap + (paged ? 0 : entries_ * entry_size_) + kChecksum;
   Cursor c = file_.block(block_, size, "FADB");
-  c.expect(1, 0, kOther);
-  c.expect(1, 1, kOther);
+  c.expect(1, 0, kOtherIndex);
+  c.expect(1, 1, kOtherIndex);
   c.expect(8, address_, "an index of another dataset");
   chunks_.reserve(static_cast<size_t>(entries_));
   if (paged) {

@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
     replay::set_up_help(program);
     program.require_subcommand(1);
     program.footer(kFooter);
-    replay::Command chosen;
+    replay::VerbRun chosen;
     replay::add_verbs(program, chosen, behind_dashes);
     const auto ended = replay::read_words(program, {argv + 1, argv + argc});
     if (ended) return *ended;

@@ -13,7 +13,7 @@ constexpr size_t kMaxAddedBytes = 512;
 constexpr std::array kSplitRules = {kLlama3Split, kQwen2Split, kGpt2Split, kDigitSplit,
                                     kDigitsSplit};
 
-using Ids = std::unordered_map<std::string_view, TokenId>;
+using Vocabulary = std::unordered_map<std::string_view, TokenId>;
 
 Error unsupported(const JsonValue& value, const std::string& message) {
   return value.error(ErrorCode::kUnsupported, message);
@@ -181,10 +181,10 @@ void place(std::string_view token, TokenId id, size_t count, const JsonValue& va
   spec.vocabulary[index] = token;
 }
 
-Ids read_vocabulary(const JsonValue& vocab, TokenizerSpec& spec) {
+Vocabulary read_vocabulary(const JsonValue& vocab, TokenizerSpec& spec) {
   const auto members = vocab.members();
   if (members.empty()) throw vocab.error("the vocabulary is empty");
-  Ids ids;
+  Vocabulary ids;
   ids.reserve(members.size());
   for (const auto& [token, value] : members) {
     const auto id = static_cast<TokenId>(value.integer(0, kMaxId));
@@ -208,7 +208,7 @@ std::pair<std::string_view, std::string_view> neighbours(const JsonValue& merge)
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
-void read_merges(const JsonValue& merges, const Ids& ids, TokenizerSpec& spec) {
+void read_merges(const JsonValue& merges, const Vocabulary& ids, TokenizerSpec& spec) {
   const auto id_of = [&](const std::string& token, const JsonValue& merge) {
     const auto it = ids.find(token);
     if (it == ids.end()) {
@@ -226,7 +226,7 @@ void read_merges(const JsonValue& merges, const Ids& ids, TokenizerSpec& spec) {
 }
 
 /// The library that writes these files numbers added tokens itself, whatever id the file gives.
-void read_added_tokens(const JsonValue& list, const Ids& ids, TokenizerSpec& spec) {
+void read_added_tokens(const JsonValue& list, const Vocabulary& ids, TokenizerSpec& spec) {
   std::unordered_set<std::string_view> seen;
   const auto count = static_cast<TokenId>(ids.size());
   TokenId highest = -1;
@@ -289,7 +289,7 @@ TokenizerSpec parse_tokenizer_spec(const JsonDocument& document) {
     throw unsupported(root, "there is no ByteLevel pre-tokenizer; a byte-level BPE is expected");
   }
   require_byte_level_decoder(root);
-  const Ids ids = read_vocabulary(model["vocab"], spec);
+  const Vocabulary ids = read_vocabulary(model["vocab"], spec);
   read_merges(model["merges"], ids, spec);
   spec.ignore_merges = flag(model, "ignore_merges", false);
   if (const auto added = root.find("added_tokens")) read_added_tokens(*added, ids, spec);

@@ -20,7 +20,7 @@
 namespace rlreplay::bisect {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kSearchFooter =
     R"(Two folders are dumps: nothing is run, all that is recorded is compared, and the first event
 whose inputs agree and values differ is named. Other ends are git revisions: each is checked out in a fresh worktree, built and run; the
 checkout of the repository is not touched. Both ends are run twice first. The search follows first
@@ -201,7 +201,7 @@ int run_search(int argc, char** argv) {
                  "new folder that keeps the logs and outputs of all runs");
   app.add_flag("--all", options.all,
                "of dumps every event that differs, and how many floats lie how far apart");
-  app.footer(kFooter);
+  app.footer(kSearchFooter);
   const auto ended = replay::read_words(app, {argv + 1, argv + argc});
   if (ended) return *ended;
   settle(options.common);

@@ -11,7 +11,7 @@
 namespace rlreplay::bisect {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kVerdictFooter =
     R"(Builds and runs the current folder and compares what the run leaves in RLBISECT_OUT with
 --reference; without a reference the run's exit code is the verdict. With two paths nothing is run:
 the second is compared with the first.
@@ -67,7 +67,7 @@ int run_verdict(int argc, char** argv) {
       ->expected(0, 2);
   app.add_option("--reference", options.reference, "what the good revision's run left");
   add_common_options(app, options.common);
-  app.footer(kFooter);
+  app.footer(kVerdictFooter);
   const auto ended = replay::read_words(app, {argv + 1, argv + argc});
   if (ended) return *ended;
   settle(options.common);

@@ -19,8 +19,6 @@ namespace {
 
 using Texts = std::map<std::string, std::string>;
 
-constexpr size_t kColumns = 80;
-constexpr size_t kLabel = 11;
 constexpr size_t kShown = 60;  // columns of a value
 constexpr size_t kMostOfAKind = 3;
 
@@ -133,10 +131,10 @@ std::string listed(const std::vector<Cause>& causes, size_t most) {
     const size_t shown = end - i > most ? i + most : end;
     for (size_t k = i; k < shown; ++k) {
       std::string line = k == i ? "  " + causes[k].kind : "";
-      line.resize(kLabel + 3, ' ');
+      line.resize(kReportLabel + 3, ' ');
       std::string text = causes[k].text;
       if (k + 1 == shown && shown < end) text += ", and " + std::to_string(end - shown) + " more";
-      out += line + wrapped(text, kColumns, kLabel + 3) + "\n";
+      out += line + wrapped(text, kLineWidth, kReportLabel + 3) + "\n";
     }
     i = end;
   }

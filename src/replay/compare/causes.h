@@ -12,6 +12,9 @@
 /// these (run_difference.h).
 namespace rlreplay::replay {
 
+/// The longest label of a report's lines: their texts begin three columns behind it.
+inline constexpr size_t kReportLabel = 11;
+
 struct Cause {
   std::string kind;  // "options", "program", "contract", "model", "state", "data"
   std::string text;  // "lr: 1e-04 -> 2e-04"

@@ -15,9 +15,8 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr size_t kColumns = 80;
-constexpr size_t kLines = 20;      // of a report that is not asked for all
-constexpr size_t kCauseLines = 8;  // of these, where no event is named
+constexpr size_t kLines = 20;              // of a report that is not asked for all
+constexpr size_t kCausesBeforeEvents = 8;  // of these, where no event is named
 constexpr size_t kMostOnly = 2;
 
 std::string optional_json(const std::optional<uint64_t>& value) {
@@ -139,7 +138,7 @@ std::string fields_text(const DataDifference& data, bool all, size_t lines) {
   for (const FieldDifference* field : shown) {
     const std::string ulps = all ? histogram_text(*field) : "";
     const std::string label = field->field + " ulps  ";
-    if (!ulps.empty()) out += label + wrapped(ulps, kColumns, label.size()) + "\n";
+    if (!ulps.empty()) out += label + wrapped(ulps, kLineWidth, label.size()) + "\n";
   }
   return out;
 }
@@ -156,7 +155,7 @@ bool first_matters(const DumpsDifference& difference) {
 
 std::string end_text(const DumpsDifference& difference) {
   std::string out;
-  for (const std::string& note : difference.notes) out += wrapped(note, kColumns, 2) + "\n";
+  for (const std::string& note : difference.notes) out += wrapped(note, kLineWidth, 2) + "\n";
   if (!difference.content) return out;
   const auto& [a, b] = *difference.content;
   out += "content  " + a.hex() + "\n";
@@ -199,7 +198,7 @@ std::string diff_verdict(const DumpsDifference& difference) {
   if (!data.only.empty()) {
     out += (out.empty() ? "" : ", ") + std::to_string(data.only.size()) + " only in one";
   }
-  return wrapped("differ: " + out, kColumns, 2);
+  return wrapped("differ: " + out, kLineWidth, 2);
 }
 
 std::string first_value_text(const DumpsDifference& difference) {
@@ -216,7 +215,7 @@ std::string diff_text(const DumpsDifference& difference, const std::string& verd
                                all ? ReportLength::kAll : ReportLength::kBrief};
     out += difference_report(difference.events->step, "A", "B", command, report);
   } else {
-    out += causes_text(difference.causes, all ? SIZE_MAX : kCauseLines);
+    out += causes_text(difference.causes, all ? SIZE_MAX : kCausesBeforeEvents);
     end += "again: " + command + "\n";
   }
   out += all ? first_text(difference.data) : first_value_text(difference);

@@ -12,8 +12,6 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr size_t kColumns = 80;
-constexpr size_t kLabel = 11;
 constexpr size_t kMostEvents = 3;               // listed in the short report
 constexpr size_t kCauseLines = 10;              // likewise
 constexpr size_t kFewCauseLines = 5;            // in the brief one
@@ -21,7 +19,7 @@ constexpr int64_t kFarUlps = int64_t{1} << 20;  // more say less than the differ
 
 std::string line(std::string_view label, const std::string& text) {
   std::string out = "  " + std::string(label);
-  out.resize(std::max<size_t>(kLabel + 3, out.size() + 1), ' ');
+  out.resize(std::max<size_t>(kReportLabel + 3, out.size() + 1), ' ');
   return out + text + "\n";
 }
 
@@ -94,7 +92,7 @@ std::string_view meaning(OriginClass kind, const std::vector<Cause>& causes) {
 /// A name that is too long for the column of labels stands behind the value.
 std::string value_line(std::string_view letter, std::string_view name, const RecordedValue& value) {
   const std::string text = value.text() + "  (" + value.hex_bits() + ")";
-  if (name.size() <= kLabel) return line(name, text);
+  if (name.size() <= kReportLabel) return line(name, text);
   return line(letter, text + "  " + std::string(name));
 }
 
@@ -113,7 +111,7 @@ std::string event_text(const EventDifference& d) {
   if (d.missing) return out + "on one side only\n";
   if (!d.rows_known) return out + "differs\n";
   const auto add = [&](const std::string& text) {
-    if (out.size() + text.size() <= kColumns) out += text;
+    if (out.size() + text.size() <= kLineWidth) out += text;
   };
   add(counted(static_cast<int64_t>(d.rows.size()), "row"));
   if (d.elements > 0) add(", " + counted(d.elements, "element"));
@@ -183,7 +181,7 @@ std::string difference_report(const StepDifference& difference, std::string_view
   const std::string gap = brief ? "" : "\n";
   const Origin& origin = *difference.origin;
   const auto wide = [](std::string_view label, std::string_view text) {
-    return line(label, wrapped(text, kColumns, kLabel + 3));
+    return line(label, wrapped(text, kLineWidth, kReportLabel + 3));
   };
   std::string out = "first difference: " +
                     to_string(engine::StepEvent{origin.rollout_id, origin.step_id, origin.event}) +

@@ -61,7 +61,7 @@ void put(std::optional<TokenFloats>& column, const TrainData& step, size_t row,
 }
 
 /// All have it: no mask is kept.
-void settle(std::optional<TokenFloats>& column) {
+void drop_full_presence(std::optional<TokenFloats>& column) {
   if (!column) return;
   for (const uint8_t present : column->presence) {
     if (present == 0) return;
@@ -125,9 +125,9 @@ void PolicyLossRows::complete(TrainData& step) {
     put(step.policy_kl, step, s, row.policy_kl);
     put(step.policy_loss, step, s, row.policy_loss);
   }
-  settle(step.log_probs);
-  settle(step.policy_kl);
-  settle(step.policy_loss);
+  drop_full_presence(step.log_probs);
+  drop_full_presence(step.policy_kl);
+  drop_full_presence(step.policy_loss);
 }
 
 size_t PolicyLossRows::left() const {

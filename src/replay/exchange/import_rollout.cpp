@@ -114,8 +114,8 @@ class Importer {
     }
     if (!status) data.finish.reset();
     if (std::ranges::count(data.removed->values, uint8_t{1}) == 0) data.removed.reset();
-    settle(data.group_id, std::move(groups));
-    settle(data.rewards, std::move(rewards));
+    keep_presence(data.group_id, std::move(groups));
+    keep_presence(data.rewards, std::move(rewards));
   }
 
   /// Whether the framework sets the sample's mask to zeros when it makes training data.
@@ -168,7 +168,7 @@ class Importer {
         made.values.push_back(present ? *number(tree_.find(*reward, name)) : 0);
       }
     }
-    settle(made_.data->reward_components, std::move(presence));
+    keep_presence(made_.data->reward_components, std::move(presence));
   }
 
   /// `names`: what every dict has. Errors: kUsage where no reward holds a number under the key; an
@@ -200,7 +200,7 @@ class Importer {
       }
       made.offsets.push_back(made.ids.size());
     }
-    settle(data.nucleus, std::move(presence));
+    keep_presence(data.nucleus, std::move(presence));
   }
 
   std::optional<foreign::Numbers> numbers(Value value) const {

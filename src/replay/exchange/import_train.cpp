@@ -134,7 +134,7 @@ void add_trajectories(const TrainBatch& batch, std::span<const size_t> rows,
     sums.values.push_back(sound ? static_cast<uint64_t>(*sum) : 0);
     other = other || (sound && *sum != tokens[key(i)]);
   }
-  settle(data.trajectory_tokens, std::move(presence));
+  keep_presence(data.trajectory_tokens, std::move(presence));
   if (!other) data.trajectory_tokens.reset();
   if (!counted || *counted < 1 || *counted == static_cast<int64_t>(tokens.size())) return;
   data.scalars = {{"trajectories"}, {static_cast<double>(*counted)}, {}};

@@ -73,8 +73,8 @@ class Mover {
     }
     freer_.hand_back();
     for (const Moved& list : moved_) note(list.value, list.dataset, list.row);
-    settle(data_.log_probs, presence_of(batch_.log_probs));
-    settle(data_.loss_mask, presence_of(batch_.loss_mask));
+    keep_presence(data_.log_probs, presence_of(batch_.log_probs));
+    keep_presence(data_.loss_mask, presence_of(batch_.loss_mask));
     data_.prompt_text = texts("prompt", "prompt_text");
     data_.response_text = texts("response", "response_text");
     data_.label_text = texts("label", {});
@@ -186,7 +186,7 @@ class Mover {
       file_.release();
       read = 0;
     }
-    settle(made, std::move(presence));
+    keep_presence(made, std::move(presence));
     return made;
   }
 
@@ -218,7 +218,7 @@ std::optional<format::Column<uint64_t>> shared_ids(std::span<const size_t> rows,
     shared = shared || (ids[i] && !seen.insert(*ids[i]).second);
   }
   if (!shared) return std::nullopt;
-  settle(out, std::move(presence));
+  keep_presence(out, std::move(presence));
   return out;
 }
 

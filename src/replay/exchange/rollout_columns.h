@@ -25,9 +25,9 @@ void move_columns(foreign::TorchFile& file, const foreign::RolloutBatch& batch,
 std::optional<format::Column<uint64_t>> shared_ids(std::span<const size_t> rows,
                                                    const std::vector<std::optional<int64_t>>& ids);
 
-/// Leaves a field away that no sample has, and notes which ones have it where not all do.
+/// Keeps which samples have a field where not all do, and drops a field that none has.
 template <class Field>
-void settle(std::optional<Field>& field, format::Presence presence) {
+void keep_presence(std::optional<Field>& field, format::Presence presence) {
   const auto count = static_cast<size_t>(std::count(presence.begin(), presence.end(), 1));
   if (count == 0) {
     field.reset();

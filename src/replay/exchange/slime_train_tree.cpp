@@ -49,10 +49,10 @@ std::string bytes_of(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-class Builder {
+class TrainTreeBuilder {
  public:
-  Builder(Tree& tree, const format::DumpReader& dump, const OwnTraining& training,
-          const std::optional<std::set<uint64_t>>& selected)
+  TrainTreeBuilder(Tree& tree, const format::DumpReader& dump, const OwnTraining& training,
+                   const std::optional<std::set<uint64_t>>& selected)
       : tree_(tree), dump_(dump), training_(training), selected_(selected), dicts_(tree) {
     for (size_t i = 0; i < training.rollout.size(); ++i) {
       rollout_rows_[training.rollout.sample_id[i]] = i;
@@ -254,7 +254,7 @@ class Builder {
 
 Value slime_train(Tree& tree, const format::DumpReader& dump, const OwnTraining& training,
                   const std::optional<std::set<uint64_t>>& selected) {
-  return Builder(tree, dump, training, selected).run();
+  return TrainTreeBuilder(tree, dump, training, selected).run();
 }
 
 }  // namespace rlreplay::replay

@@ -27,9 +27,10 @@ const char* status_of(Finish finish) {
   }
 }
 
-class Builder {
+class RolloutTreeBuilder {
  public:
-  Builder(Tree& tree, const RolloutData& data) : tree_(tree), data_(data), dicts_(tree) {}
+  RolloutTreeBuilder(Tree& tree, const RolloutData& data)
+      : tree_(tree), data_(data), dicts_(tree) {}
 
   Value run(int64_t rollout_id) {
     const Value root = dicts_.make();
@@ -152,7 +153,7 @@ class Builder {
 }  // namespace
 
 Value slime_rollout(Tree& tree, const RolloutData& data, int64_t rollout_id) {
-  return Builder(tree, data).run(rollout_id);
+  return RolloutTreeBuilder(tree, data).run(rollout_id);
 }
 
 }  // namespace rlreplay::replay

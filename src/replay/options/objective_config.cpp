@@ -38,7 +38,7 @@ constexpr NamedEstimator kEstimators[] = {
     {"ppo", engine::Estimator::kPpo, engine::PolicyLoss::kClip},
     {"policy_gradient", engine::Estimator::kPolicyGradient, engine::PolicyLoss::kPlain}};
 
-const NamedEstimator& estimator(const RunOptions& options) {
+const NamedEstimator& named_estimator(const RunOptions& options) {
   const auto found =
       std::ranges::find(kEstimators, options.advantage_estimator, &NamedEstimator::name);
   check(found != std::end(kEstimators), "an unknown estimator passed the options' table");
@@ -50,7 +50,7 @@ const NamedEstimator& estimator(const RunOptions& options) {
 engine::ObjectiveConfig objective_config(const RunOptions& options) {
   engine::ObjectiveConfig out;
   out.dialect = dialect(options);
-  out.policy_loss = estimator(options).policy_loss;
+  out.policy_loss = named_estimator(options).policy_loss;
   out.reducer =
       options.calculate_per_token_loss ? engine::Reducer::kTokenMean : engine::Reducer::kSampleMean;
   out.eps_clip = options.eps_clip;
@@ -70,7 +70,7 @@ engine::ObjectiveConfig objective_config(const RunOptions& options) {
 
 engine::AdvantageConfig advantage_config(const RunOptions& options) {
   engine::AdvantageConfig out;
-  out.estimator = estimator(options).estimator;
+  out.estimator = named_estimator(options).estimator;
   out.dialect = dialect(options);
   out.normalize_rewards = !options.disable_rewards_normalization;
   out.normalize_std = !options.disable_grpo_std_normalization;

@@ -43,7 +43,7 @@ int capture(const CaptureArguments& arguments) {
 
 }  // namespace
 
-void add_capture(CLI::App& program, Command& chosen,
+void add_capture(CLI::App& program, VerbRun& chosen,
                  const std::vector<std::string>& behind_dashes) {
   auto arguments = std::make_shared<CaptureArguments>();
   arguments->command = behind_dashes;

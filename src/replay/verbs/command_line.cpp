@@ -13,11 +13,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::kUsage, message); }
 
-std::string full_name(const CLI::App& app) {
-  return app.get_parent() == nullptr ? app.get_name()
-                                     : full_name(*app.get_parent()) + " " + app.get_name();
-}
-
 std::string see_help(const CLI::App& app) { return "; see " + full_name(app) + " --help"; }
 
 /// ", did you mean x?", or nothing.

@@ -86,7 +86,7 @@ int diff(const DiffArguments& arguments) {
 
 }  // namespace
 
-void add_diff(CLI::App& program, Command& chosen) {
+void add_diff(CLI::App& program, VerbRun& chosen) {
   auto arguments = std::make_shared<DiffArguments>();
   CLI::App* verb = program.add_subcommand("diff", "The first difference of two dumps");
   verb->add_option("a", arguments->a, "a dump, or files of slime, Miles or Relax")->required();

@@ -51,7 +51,7 @@ void print(const ExportOptions& options, const Exported& made, bool json) {
 
 }  // namespace
 
-void add_export(CLI::App& program, Command& chosen) {
+void add_export(CLI::App& program, VerbRun& chosen) {
   auto arguments = std::make_shared<ExportArguments>();
   ExportOptions& options = arguments->options;
   CLI::App* verb =

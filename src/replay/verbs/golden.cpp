@@ -169,7 +169,7 @@ int check_file(const GoldenArguments& arguments) {
 
 }  // namespace
 
-void add_golden(CLI::App& program, Command& chosen) {
+void add_golden(CLI::App& program, VerbRun& chosen) {
   CLI::App* verb =
       program.add_subcommand("golden", "Keep the bits of a short run in a text file, and check it");
   verb->require_subcommand(1);

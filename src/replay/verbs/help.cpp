@@ -139,12 +139,6 @@ std::string verbs(const CLI::App& app, size_t width) {
   return "\n" + std::string(app.get_parent() == nullptr ? "Verbs" : "Parts") + ":\n" + out;
 }
 
-/// "rlreplay golden record".
-std::string full_name(const CLI::App& app) {
-  const std::string own = app.get_name();
-  return app.get_parent() == nullptr ? own : full_name(*app.get_parent()) + " " + own;
-}
-
 /// Of "TEXT:{slime,miles}", as CLI11 names what is checked.
 std::vector<std::string> choices(const CLI::Option& option) {
   const std::string type = option.get_type_name();
@@ -211,6 +205,11 @@ JsonLine app_json(JsonLine line, const CLI::App& app) {
 }
 
 }  // namespace
+
+std::string full_name(const CLI::App& app) {
+  const std::string own = app.get_name();
+  return app.get_parent() == nullptr ? own : full_name(*app.get_parent()) + " " + own;
+}
 
 std::string help_json(const CLI::App& app) {
   return app_json(JsonLine().text("schema", "rlreplay.help/1"), app).str();

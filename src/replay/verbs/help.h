@@ -7,6 +7,9 @@
 
 namespace rlreplay::replay {
 
+/// "rlreplay golden record".
+std::string full_name(const CLI::App& app);
+
 /// The help of a program or a verb, in at most 80 columns or those of the terminal.
 class Help : public CLI::Formatter {
  public:

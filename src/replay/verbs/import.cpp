@@ -61,7 +61,7 @@ void print_text(const ImportOptions& options, const ImportReport& report) {
 
 }  // namespace
 
-void add_import(CLI::App& program, Command& chosen) {
+void add_import(CLI::App& program, VerbRun& chosen) {
   struct Arguments {
     ImportOptions options;
     bool json = false;

@@ -60,7 +60,7 @@ int mismatch(const MismatchArguments& arguments, const RecordedRun& run) {
 
 }  // namespace
 
-void add_mismatch(CLI::App& program, Command& chosen) {
+void add_mismatch(CLI::App& program, VerbRun& chosen) {
   auto arguments = std::make_shared<MismatchArguments>();
   CLI::App* verb = program.add_subcommand(
       "mismatch", "Train against rollout log-probabilities: how far apart, and where");

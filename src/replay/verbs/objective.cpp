@@ -228,7 +228,7 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
 
 }  // namespace
 
-void add_objective(CLI::App& program, Command& chosen) {
+void add_objective(CLI::App& program, VerbRun& chosen) {
   auto arguments = std::make_shared<ObjectiveArguments>();
   CLI::App* verb = program.add_subcommand(
       "objective", "Compute the objective of recorded steps again, without a model");

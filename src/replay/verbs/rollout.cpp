@@ -127,7 +127,7 @@ int rollout(const RolloutArguments& arguments, const RecordedRun& record) {
 
 }  // namespace
 
-void add_rollout(CLI::App& program, Command& chosen) {
+void add_rollout(CLI::App& program, VerbRun& chosen) {
   auto arguments = std::make_shared<RolloutArguments>();
   CLI::App* verb =
       program.add_subcommand("rollout", "Generate a dump's rollouts again: they must be equal");

@@ -72,7 +72,7 @@ int score(const ScoreArguments& arguments) {
 
 }  // namespace
 
-void add_score(CLI::App& program, Command& chosen) {
+void add_score(CLI::App& program, VerbRun& chosen) {
   auto arguments = std::make_shared<ScoreArguments>();
   CLI::App* verb = program.add_subcommand("score", "Log-probabilities of given sequences");
   RunOptions& options = arguments->options;

@@ -47,7 +47,7 @@ int seal(const SealArguments& arguments) {
 
 }  // namespace
 
-void add_seal(CLI::App& program, Command& chosen) {
+void add_seal(CLI::App& program, VerbRun& chosen) {
   auto arguments = std::make_shared<SealArguments>();
   CLI::App* verb = program.add_subcommand("seal", "Close a dump whose writer died");
   verb->add_option("path", arguments->path, "an unfinished dump that nobody is writing to")

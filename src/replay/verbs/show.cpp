@@ -127,7 +127,7 @@ int show(const ShowArguments& arguments) {
 
 }  // namespace
 
-void add_show(CLI::App& program, Command& chosen) {
+void add_show(CLI::App& program, VerbRun& chosen) {
   auto arguments = std::make_shared<ShowArguments>();
   ShowOptions& options = arguments->options;
   CLI::App* verb = program.add_subcommand("show", "What is inside a dump, or a file of torch.save");

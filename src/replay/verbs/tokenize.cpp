@@ -54,7 +54,7 @@ int tokenize(const TokenizeArguments& arguments) {
 
 }  // namespace
 
-void add_tokenize(CLI::App& program, Command& chosen) {
+void add_tokenize(CLI::App& program, VerbRun& chosen) {
   auto arguments = std::make_shared<TokenizeArguments>();
   CLI::App* verb = program.add_subcommand("tokenize", "Text to token ids and back");
   verb->add_option("--model", arguments->model, "folder with a tokenizer.json, or demo")

@@ -247,7 +247,7 @@ int train(const TrainArguments& arguments) {
 
 }  // namespace
 
-void add_train(CLI::App& program, Command& chosen) {
+void add_train(CLI::App& program, VerbRun& chosen) {
   auto arguments = std::make_shared<TrainArguments>();
   CLI::App* verb = program.add_subcommand(
       "train", "Train on policy, or again from a dump and compare with its record");

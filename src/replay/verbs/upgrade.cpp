@@ -40,7 +40,7 @@ int upgrade(const UpgradeArguments& arguments) {
 
 }  // namespace
 
-void add_upgrade(CLI::App& program, Command& chosen) {
+void add_upgrade(CLI::App& program, VerbRun& chosen) {
   auto arguments = std::make_shared<UpgradeArguments>();
   CLI::App* verb =
       program.add_subcommand("upgrade", "Rewrite a dump of an older version of the format");

@@ -9,26 +9,27 @@
 /// the one that was asked for, leaves in `chosen` what is to be run; that returns the exit code.
 namespace rlreplay::replay {
 
-using Command = std::function<int()>;
+/// What a verb does once its words are read.
+using VerbRun = std::function<int()>;
 
-void add_diff(CLI::App& program, Command& chosen);
-void add_export(CLI::App& program, Command& chosen);
-void add_golden(CLI::App& program, Command& chosen);
-void add_import(CLI::App& program, Command& chosen);
+void add_diff(CLI::App& program, VerbRun& chosen);
+void add_export(CLI::App& program, VerbRun& chosen);
+void add_golden(CLI::App& program, VerbRun& chosen);
+void add_import(CLI::App& program, VerbRun& chosen);
 /// `behind_dashes`: the command that --wrap runs.
-void add_capture(CLI::App& program, Command& chosen, const std::vector<std::string>& behind_dashes);
-void add_mismatch(CLI::App& program, Command& chosen);
-void add_objective(CLI::App& program, Command& chosen);
-void add_rollout(CLI::App& program, Command& chosen);
-void add_score(CLI::App& program, Command& chosen);
-void add_seal(CLI::App& program, Command& chosen);
-void add_show(CLI::App& program, Command& chosen);
-void add_tokenize(CLI::App& program, Command& chosen);
-void add_train(CLI::App& program, Command& chosen);
-void add_upgrade(CLI::App& program, Command& chosen);
-void add_verify(CLI::App& program, Command& chosen);
+void add_capture(CLI::App& program, VerbRun& chosen, const std::vector<std::string>& behind_dashes);
+void add_mismatch(CLI::App& program, VerbRun& chosen);
+void add_objective(CLI::App& program, VerbRun& chosen);
+void add_rollout(CLI::App& program, VerbRun& chosen);
+void add_score(CLI::App& program, VerbRun& chosen);
+void add_seal(CLI::App& program, VerbRun& chosen);
+void add_show(CLI::App& program, VerbRun& chosen);
+void add_tokenize(CLI::App& program, VerbRun& chosen);
+void add_train(CLI::App& program, VerbRun& chosen);
+void add_upgrade(CLI::App& program, VerbRun& chosen);
+void add_verify(CLI::App& program, VerbRun& chosen);
 
 /// All of them, in the order of --help.
-void add_verbs(CLI::App& program, Command& chosen, const std::vector<std::string>& behind_dashes);
+void add_verbs(CLI::App& program, VerbRun& chosen, const std::vector<std::string>& behind_dashes);
 
 }  // namespace rlreplay::replay

@@ -2,7 +2,7 @@
 
 namespace rlreplay::replay {
 
-void add_verbs(CLI::App& program, Command& chosen, const std::vector<std::string>& behind_dashes) {
+void add_verbs(CLI::App& program, VerbRun& chosen, const std::vector<std::string>& behind_dashes) {
   add_capture(program, chosen, behind_dashes);
   add_train(program, chosen);
   add_rollout(program, chosen);

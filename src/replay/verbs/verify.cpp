@@ -377,7 +377,7 @@ int verify_files(const VerifyArguments& arguments) {
 
 }  // namespace
 
-void add_verify(CLI::App& program, Command& chosen) {
+void add_verify(CLI::App& program, VerbRun& chosen) {
   auto arguments = std::make_shared<VerifyArguments>();
   CLI::App* verb = program.add_subcommand("verify", "Whether a dump is whole and means something");
   verb->add_option("--from,dump", arguments->path,

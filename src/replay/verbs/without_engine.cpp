@@ -26,19 +26,19 @@ void add_refusing(CLI::App& program, const std::string& name, const std::string&
 
 }  // namespace
 
-void add_train(CLI::App& program, Command&) {
+void add_train(CLI::App& program, VerbRun&) {
   add_refusing(program, "train", "Train again from a dump and compare with the record");
 }
 
-void add_rollout(CLI::App& program, Command&) {
+void add_rollout(CLI::App& program, VerbRun&) {
   add_refusing(program, "rollout", "Generate the rollouts of a dump again");
 }
 
-void add_score(CLI::App& program, Command&) {
+void add_score(CLI::App& program, VerbRun&) {
   add_refusing(program, "score", "Log-probabilities of given tokens");
 }
 
-void add_golden(CLI::App& program, Command&) {
+void add_golden(CLI::App& program, VerbRun&) {
   add_refusing(program, "golden", "Write or check a golden file");
 }
 
