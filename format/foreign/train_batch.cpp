@@ -299,7 +299,7 @@ class Assembler {
     if (!reward) corrupt("there is no reward");
     batch_.rewards.push_back(*reward);
     batch_.trajectory.push_back(first.whole_number(row, "rollout_ids"));
-    batch_.trajectory_tokens.push_back(first.whole_number(row, "rollout_mask_sums"));
+    batch_.trajectory_tokens.push_back(first.token_count(row, "rollout_mask_sums"));
     for (TokenColumn& column : batch_.columns) add_cell(group, row, column);
   }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "format/foreign/dump_check.h"
+#include "src/base/shortest.h"
 
 namespace rlreplay::foreign {
 
@@ -84,14 +85,37 @@ int64_t TrainShard::length(size_t row, std::string_view column) const {
               path() + ": sample " + std::to_string(row));
 }
 
+/// Of a list of cells, or of Miles' columns that are one tensor with an element a sample.
+std::optional<double> TrainShard::number(size_t row, std::string_view column) const {
+  const Value* values = by_row_ ? nullptr : file_->tree().find(data_, column);
+  if (values == nullptr || values->kind == Kind::kList || values->kind == Kind::kNone) {
+    return scalar(row, column);
+  }
+  const std::optional<Numbers> numbers = Numbers::of(file_->tree(), *values);
+  if (numbers && numbers->size() == indices_.size()) return numbers->real(row);
+  throw Error(ErrorCode::kCorrupt,
+              std::string(column) + " is not a number for each of " +
+                  std::to_string(indices_.size()) + " samples",
+              path());
+}
+
 std::optional<int64_t> TrainShard::whole_number(size_t row, std::string_view column) const {
   const std::optional<Value> value = find(row, column);
-  if (!value) return std::nullopt;
-  if (value->kind == Kind::kInt) return value->integer;
-  const std::optional<double> number = scalar(row, column);
+  if (value && value->kind == Kind::kInt) return value->integer;
+  const std::optional<double> found = number(row, column);
   constexpr double kExact = 9007199254740992;  // 2^53
-  if (!number || std::trunc(*number) != *number || std::fabs(*number) > kExact) return std::nullopt;
-  return static_cast<int64_t>(*number);
+  if (!found || std::trunc(*found) != *found || std::fabs(*found) > kExact) return std::nullopt;
+  return static_cast<int64_t>(*found);
+}
+
+std::optional<int64_t> TrainShard::token_count(size_t row, std::string_view column) const {
+  const std::optional<double> found = number(row, column);
+  if (!found) return std::nullopt;
+  const std::optional<int64_t> count = whole_number(row, column);
+  if (count && *count >= 0) return count;
+  throw Error(ErrorCode::kCorrupt,
+              std::string(column) + " is " + shortest(*found) + ", which is no number of tokens",
+              path() + ": sample " + std::to_string(indices_[row]));
 }
 
 std::optional<Numbers> TrainShard::batch_column(std::string_view name) const {

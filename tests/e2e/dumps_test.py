@@ -19,6 +19,9 @@ import zipfile
 
 from support import FULL, SEED, Case
 
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "foreign"))
+from make_fixtures import Array
+
 Case.program = os.path.abspath(sys.argv[1])
 del sys.argv[1:2]
 
@@ -389,6 +392,16 @@ class Told(Case):
                                                      "loss_masks": [[1, 1]] * 3 + [[1, 0]]})])
         self.assertEqual(self.different(a, mask)[0], {"train/loss_mask": (1, 0)})
         self.assertEqual(self.codes(mask, 1), {"mask-sum-mismatch"})
+        # Miles has them as one array.
+        for sums, same in (([2, 2, 2, 2], a), ([2, 2, 2, 1], b)):
+            array = self.folder_of(f"sums {sums}", [(0, of, {"rollout_mask_sums": Array(sums, (4,))})])
+            self.assertEqual(self.different(same, array, code=0)[0], {})
+        self.assertEqual(self.codes(array, 1), {"mask-sum-mismatch"})
+        for number in (float("nan"), float("inf"), -5, 1.5):
+            bad = self.folder_of(f"sums {number}", [(0, of, {"rollout_mask_sums": [2, number, 2, 2]})])
+            said = self.run_program("diff", a, bad)
+            self.assertEqual(said.returncode, 3, said.stdout)
+            self.assertIn("sample 1: rollout_mask_sums is", said.stderr)
 
     def lines_of(self, name, *rows):
         path = self.folder / (name + ".jsonl")

@@ -368,6 +368,15 @@ class Equal(Case):
                          "train/entropy")
         self.assertEqual(without("weights/1-0/rank0.h5", "1-0/exp_avg/model.norm.weight")
                          ["first"]["field"], "weights/exp_avg")
+        dump, name = copy.deepcopy(self.loaded), "1-0/parameters/model.norm.weight"
+        vector = dump.at("weights/1-0/rank0.h5", name)
+        size = len(vector.values)
+        dump.units["weights/1-0/rank0.h5"][name] = vector.reshaped(list(vector.values) * 2)
+        identical, found = self.identical(self.base, dump.write(self.folder / "longer"))
+        self.assertFalse(identical)
+        field, = [f for f in found["fields"] if not f["equal"]]
+        self.assertEqual((field["field"], field["different"]), ("weights/parameters", 1))
+        self.assertEqual([found["first"][k] for k in "ab"], [f"[{size}]", f"[{2 * size}]"])
         dump = copy.deepcopy(self.loaded)
         scalars = dump.at("train/1-0/rank0.h5", "1-0/scalars")
         names = scalars.attributes["columns"].split("\n")

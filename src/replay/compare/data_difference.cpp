@@ -90,6 +90,18 @@ std::optional<FieldValues> values_of(DType dtype, std::span<const std::byte> byt
   }
 }
 
+/// "[16, 64]" of the first unit that has the dataset.
+std::string shape_text(const std::vector<UnitReader>& units, const std::string& path) {
+  for (const UnitReader& unit : units) {
+    const format::StoredDataset* dataset = unit.find(path);
+    if (dataset == nullptr) continue;
+    std::string out;
+    for (const uint64_t n : dataset->shape) out += (out.empty() ? "" : ", ") + std::to_string(n);
+    return "[" + out + "]";
+  }
+  return "";
+}
+
 /// The names of scalars that our own runs record.
 constexpr std::array kScalars = {"loss",          "pg_loss",   "entropy",    "kl",
                                  "clip_fraction", "grad_norm", "clip_scale", "lr"};
@@ -493,6 +505,12 @@ class Comparer {
     place.tensor = name;
     values_.at(place);
     if (in_a != in_b) return values_.missing(of, in_a, "recorded");
+    const std::string left_shape = shape_text(a, group.name + "/" + name);
+    const std::string right_shape = shape_text(b, group.name + "/" + name);
+    if (left_shape != right_shape) {
+      ++of.compared;
+      return values_.differs(of, left_shape, right_shape);
+    }
     const std::string dataset = scalar ? "scalars" : name;
     const auto x = format::read_dataset(a_, a, group.name, dataset);
     const auto y = format::read_dataset(b_, b, group.name, dataset);

@@ -129,10 +129,9 @@ void add_trajectories(const TrainBatch& batch, std::span<const size_t> rows,
   auto& sums = data.trajectory_tokens.emplace();
   for (const size_t i : rows) {
     const std::optional<int64_t> sum = batch.trajectory_tokens[i];
-    const bool sound = sum && *sum >= 0;
-    presence.push_back(sound ? 1 : 0);
-    sums.values.push_back(sound ? static_cast<uint64_t>(*sum) : 0);
-    other = other || (sound && *sum != tokens[key(i)]);
+    presence.push_back(sum ? 1 : 0);
+    sums.values.push_back(static_cast<uint64_t>(sum.value_or(0)));
+    other = other || (sum && *sum != tokens[key(i)]);
   }
   keep_presence(data.trajectory_tokens, std::move(presence));
   if (!other) data.trajectory_tokens.reset();
