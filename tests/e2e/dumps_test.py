@@ -11,6 +11,7 @@ import pickle
 import random
 import re
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -402,6 +403,15 @@ class Told(Case):
             said = self.run_program("diff", a, bad)
             self.assertEqual(said.returncode, 3, said.stdout)
             self.assertIn("sample 1: rollout_mask_sums is", said.stderr)
+
+    def test_what_no_reader_gets_past_is_a_problem(self):
+        of = {0: -0.5, 1: -1.0, 2: -0.25, 3: -2.0}
+        twice = self.folder_of("twice", [(0, of, {})])
+        shutil.copy(twice / "train_data/0_0.pt", twice / "train_data/1_0.pt")
+        self.assertEqual(self.codes(twice, 1), {"two-runs"})
+        self.assertIn("hold the same", self.run_program("verify", "--deep", twice).stdout)
+        bad = self.folder_of("bad sums", [(0, of, {"rollout_mask_sums": [2, -5, 2, 2]})])
+        self.assertEqual(self.codes(bad, 1), {"corrupt"})
 
     def lines_of(self, name, *rows):
         path = self.folder / (name + ".jsonl")

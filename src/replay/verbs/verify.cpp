@@ -111,6 +111,7 @@ struct Verified {
   std::optional<Hash> content;
   bool damaged = false;  // stored bytes are not those that were written
   bool complete = false;
+  std::optional<int> unreadable = {};  // exit code of a value that ended the reading
 
   std::string_view verdict() const {
     if (damaged) return "DAMAGED";
@@ -122,9 +123,22 @@ struct Verified {
   int code() const {
     if (damaged) return exit_code(code_of(report.problems[0].rule));
     if (!report.sealed || (report.complete && !complete)) return kCorrupt;
-    return problems.empty() ? 0 : kFinding;
+    return unreadable.value_or(problems.empty() ? 0 : kFinding);
   }
 };
+
+/// Whether what was thrown says something of the input, and not of the machine or the program.
+bool is_about_input(const Error& error) {
+  return error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kIncomplete ||
+         error.code() == ErrorCode::kUsage;
+}
+
+/// What no reader gets past. A usage error here is of files that are no one run.
+Found unreadable(const Error& error, const std::string& path) {
+  const bool runs = error.code() == ErrorCode::kUsage;
+  return {runs ? "two-runs" : std::string(to_string(error.code())),
+          error.where().empty() ? path : error.where(), "", error.what()};
+}
 
 void add_problem(const format::Problem& problem, std::vector<Found>& to) {
   to.push_back(
@@ -161,6 +175,10 @@ Verified verified(const VerifyArguments& arguments) {
     out.report.problems.push_back(error.problem());
     add_problem(error.problem(), out.problems);
     out.damaged = true;
+  } catch (const Error& error) {
+    if (!is_about_input(error)) throw;
+    out.problems.push_back(unreadable(error, arguments.path));
+    out.unreadable = exit_code(error.code());
   }
   return out;
 }
@@ -324,7 +342,14 @@ VerifiedFiles verified_files(const VerifyArguments& arguments) {
   out.others = others.size();
   if (out.others == out.files) std::ranges::move(others, std::back_inserter(out.problems));
   if (folder && out.problems.empty()) add_problems(run.finish(), arguments.path, out.problems);
-  if (arguments.deep && folder && out.problems.empty()) add_values(arguments, out.problems);
+  if (!arguments.deep || !folder || !out.problems.empty()) return out;
+  try {
+    add_values(arguments, out.problems);
+  } catch (const Error& error) {
+    if (!is_about_input(error)) throw;
+    out.corrupt = error.code() != ErrorCode::kUsage;
+    out.problems.push_back(unreadable(error, arguments.path));
+  }
   return out;
 }
 
