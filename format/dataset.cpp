@@ -10,29 +10,32 @@ bool plain(char c) {
          c == '-' || c == '.';
 }
 
-std::string joined(std::span<const uint64_t> numbers) {
-  std::string text;
-  for (const uint64_t n : numbers) {
-    if (!text.empty()) text += ',';
-    text += std::to_string(n);
-  }
-  return text;
-}
-
 std::string value_text(const h5::Attribute& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return hash_of(*text).hex();
-  return joined(std::get<std::vector<uint64_t>>(value));
+  return comma_list(std::get<std::vector<uint64_t>>(value));
 }
 
 }  // namespace
+
+std::string comma_list(std::span<const uint64_t> numbers) {
+  std::string text;
+  for (const uint64_t n : numbers) text += (text.empty() ? "" : ",") + std::to_string(n);
+  return text;
+}
+
+std::string shape_text(std::span<const uint64_t> shape) {
+  std::string text;
+  for (const uint64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
 
 Hash content_of(std::vector<StoredDataset> datasets) {
   std::sort(datasets.begin(), datasets.end(),
             [](const auto& a, const auto& b) { return a.path < b.path; });
   std::string text = "rlreplay content\n";
   for (const StoredDataset& d : datasets) {
-    text +=
-        d.path + " " + std::string(to_string(d.dtype)) + " " + joined(d.shape) + " " + d.hash.hex();
+    text += d.path + " " + std::string(to_string(d.dtype)) + " " + comma_list(d.shape) + " " +
+            d.hash.hex();
     for (const auto& [name, value] : d.attributes) text += " " + name + "=" + value_text(value);
     text += '\n';
   }

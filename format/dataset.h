@@ -56,6 +56,12 @@ Dataset dataset_of(std::string path, DType dtype, std::vector<uint64_t> shape,
           nullptr};
 }
 
+/// "16,64", as contents name numbers: part of what is hashed.
+std::string comma_list(std::span<const uint64_t> numbers);
+
+/// "[16, 64]", for people.
+std::string shape_text(std::span<const uint64_t> shape);
+
 /// A dataset as a unit holds it.
 struct StoredDataset {
   std::string path;

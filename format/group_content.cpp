@@ -121,19 +121,13 @@ std::string value_text(DType dtype, Bytes bytes, const std::optional<Hash>& know
   }
 }
 
-std::string joined(std::span<const uint64_t> numbers) {
-  std::string text;
-  for (const uint64_t n : numbers) text += (text.empty() ? "" : ",") + std::to_string(n);
-  return text;
-}
-
 std::string attributes_text(const h5::Attributes& attributes) {
   std::string text;
   for (const auto& [name, value] : attributes) {
     const auto* words = std::get_if<std::string>(&value);
     text += " " + name + "=";
-    text +=
-        words != nullptr ? hash_of(*words).hex() : joined(std::get<std::vector<uint64_t>>(value));
+    text += words != nullptr ? hash_of(*words).hex()
+                             : comma_list(std::get<std::vector<uint64_t>>(value));
   }
   return text;
 }
@@ -354,7 +348,7 @@ void GroupContent::add_samples(const GroupDataset& dataset, const Offsets& place
     if (presence != presences_.end() && presence->second[s] == std::byte{0}) continue;
     const uint64_t begin = places[s], count = places[s + 1] - begin;
     shape[0] = count;
-    put_sample(dataset.name, ids_[s], dataset, joined(shape),
+    put_sample(dataset.name, ids_[s], dataset, comma_list(shape),
                bytes.subspan(begin * size, count * size));
   }
 }
@@ -387,7 +381,7 @@ void GroupContent::put_sample(const std::string& field, uint64_t id, const Group
 void GroupContent::put_whole(const std::string& field, const GroupDataset& dataset,
                              const std::string& value) {
   items_[field].whole.push_back(
-      {place_of(dataset), item_text(dataset, joined(dataset.shape), value)});
+      {place_of(dataset), item_text(dataset, comma_list(dataset.shape), value)});
 }
 
 std::map<std::string, Hash> field_hashes(std::span<const GroupItems> units) {

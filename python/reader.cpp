@@ -60,14 +60,12 @@ std::string list(const std::vector<std::string>& items) {
 }
 
 std::string unit_text(const format::UnitRecord& unit) {
-  std::vector<std::string> groups;
-  for (const std::string& group : unit.groups) groups.push_back(json_quoted(group));
   return JsonLine()
       .text("path", unit.path)
       .text("kind", format::kind_of(unit.path))
       .integer("rank", format::rank_of(unit.path))
       .integer("size", static_cast<int64_t>(unit.size))
-      .json("groups", list(groups))
+      .json("groups", json_list(unit.groups))
       .str();
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -94,5 +95,8 @@ class JsonDocument {
 
 /// Text as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string json_quoted(std::string_view text);
+
+/// The texts as a JSON list.
+std::string json_list(std::span<const std::string> texts);
 
 }  // namespace rlreplay

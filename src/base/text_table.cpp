@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "src/base/wrap.h"
+
 namespace rlreplay {
 namespace {
 
-constexpr size_t kTableWidth = 80, kGap = 2, kIndent = 4;
+constexpr size_t kGap = 2, kIndent = 4;
 
 /// Characters, counted by the bytes that begin one.
 size_t width_of(const std::string& text) {
@@ -32,7 +34,7 @@ std::vector<Band> bands_of(const std::vector<size_t>& widths) {
   std::vector<Band> out;
   size_t filled = 0;
   for (size_t c = 0; c < widths.size(); ++c) {
-    if (c == 0 || filled + kGap + widths[c] > kTableWidth) {
+    if (c == 0 || filled + kGap + widths[c] > kLineWidth) {
       out.push_back({c, c, c == 0 ? 0 : kIndent});
       filled = out.back().indent + widths[c];
     } else {
@@ -47,9 +49,9 @@ std::vector<Band> bands_of(const std::vector<size_t>& widths) {
 std::string cut_lines(std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);
   std::string out;
-  while (width_of(line) > kTableWidth) {
+  while (width_of(line) > kLineWidth) {
     size_t end = 0;
-    for (size_t columns = 0; columns <= kTableWidth; ++end) {
+    for (size_t columns = 0; columns <= kLineWidth; ++end) {
       if ((line[end] & 0xC0) != 0x80) ++columns;
     }
     out += line.substr(0, end - 1) + "\n";
@@ -68,11 +70,11 @@ void TextTable::add_texts(const std::string& heading, const std::vector<std::str
     for (const auto& row : rows_) width = std::max(width, c < row.size() ? width_of(row[c]) : 0);
     filled += width + kGap;
   }
-  const bool beside = filled + kLeast <= kTableWidth;
+  const bool beside = filled + kLeast <= kLineWidth;
   rows_[0].push_back(heading);
   for (size_t r = 1; r < rows_.size(); ++r) {
     rows_[r].resize(rows_[0].size() - 1);
-    rows_[r].push_back(one_line(texts[r - 1], kTableWidth - (beside ? filled : kIndent)));
+    rows_[r].push_back(one_line(texts[r - 1], kLineWidth - (beside ? filled : kIndent)));
   }
 }
 
@@ -106,9 +108,10 @@ std::string TextTable::str() const {
   return out;
 }
 
-std::string short_number(double value) {
+std::string short_number(std::optional<double> value, int digits) {
+  if (!value) return "-";
   char text[40];
-  std::snprintf(text, sizeof text, "%.6g", value);
+  std::snprintf(text, sizeof text, "%.*g", digits, *value);
   return text;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +25,8 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// A number for people: six significant digits.
-std::string short_number(double value);
+/// A number for people, its first significant digits; "-" where there is none.
+std::string short_number(std::optional<double> value, int digits = 6);
 
 /// Text for one line of a terminal: control characters escaped, at most `width` bytes of UTF-8.
 std::string one_line(const std::string& text, size_t width);

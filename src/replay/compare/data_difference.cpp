@@ -94,10 +94,7 @@ std::optional<FieldValues> values_of(DType dtype, std::span<const std::byte> byt
 std::string shape_text(const std::vector<UnitReader>& units, const std::string& path) {
   for (const UnitReader& unit : units) {
     const format::StoredDataset* dataset = unit.find(path);
-    if (dataset == nullptr) continue;
-    std::string out;
-    for (const uint64_t n : dataset->shape) out += (out.empty() ? "" : ", ") + std::to_string(n);
-    return "[" + out + "]";
+    if (dataset != nullptr) return format::shape_text(dataset->shape);
   }
   return "";
 }

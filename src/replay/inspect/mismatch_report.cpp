@@ -14,23 +14,9 @@ namespace {
 
 constexpr size_t kBar = 48;  // columns of the longest bar
 
-std::string number(const std::optional<double>& value) {
-  return value ? short_number(*value) : "-";
-}
-
 std::string share(int64_t of, int64_t all) {
   if (all == 0) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g %%",
-                100 * static_cast<double>(of) / static_cast<double>(all));
-  return text;
-}
-
-std::string digits(const std::optional<double>& value) {
-  if (!value) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", *value);
-  return text;
+  return short_number(100 * static_cast<double>(of) / static_cast<double>(all), 3) + " %";
 }
 
 std::string named(int64_t key) { return key == kSeveralVersions ? "several" : std::to_string(key); }
@@ -46,11 +32,11 @@ std::string table_of(const char* title, const std::map<int64_t, MismatchSums>& p
   for (const auto& [key, s] : parts) {
     std::vector<std::string> row = {name(key),
                                     std::to_string(s.tokens),
-                                    digits(s.max),
-                                    digits(s.mean(s.distance)),
-                                    digits(s.mean(s.k1)),
-                                    digits(s.mean(s.k3)),
-                                    number(s.mean(s.weight)),
+                                    short_number(s.max, 3),
+                                    short_number(s.mean(s.distance), 3),
+                                    short_number(s.mean(s.k1), 3),
+                                    short_number(s.mean(s.k3), 3),
+                                    short_number(s.mean(s.weight)),
                                     share(s.clipped, s.finite())};
     if (nonfinite) row.push_back(std::to_string(s.nonfinite));
     table.add(row);
@@ -98,7 +84,7 @@ std::string nuclei_note(const Mismatch& m) {
       " of " + counted(m.samples, "sample") +
       " the dump does not say which ids it left: a trainer that did not know them either took its "
       "log-probabilities over all ids, the sampler over those that were left";
-  return wrapped(text, 80, 0) + "\n";
+  return wrapped(text, kLineWidth) + "\n";
 }
 
 std::string whole(const Mismatch& m) {
@@ -110,7 +96,7 @@ std::string whole(const Mismatch& m) {
                            std::to_string(m.where->token)});
   }
   const std::string of = std::to_string(s.tokens) + " tokens";
-  table.add({"mean |d|", number(s.mean(s.distance))});
+  table.add({"mean |d|", short_number(s.mean(s.distance))});
   table.add({"p50, p90, p99",
              short_number(m.p50) + ", " + short_number(m.p90) + ", " + short_number(m.p99)});
   table.add({"other bits", std::to_string(s.different) + " of " + of});
@@ -119,11 +105,12 @@ std::string whole(const Mismatch& m) {
   if (m.without > 0) {
     table.add({"without a pair", counted(m.without, "more token")});
   }
-  table.add({"KL(rollout || train)", "k1 " + number(s.mean(s.k1)) + ", k2 " + number(s.mean(s.k2)) +
-                                         ", k3 " + number(s.mean(s.k3))});
-  table.add({"ratio exp(d)",
-             "mean " + number(s.mean(s.weight)) + ", |ratio - 1| " + number(s.mean(s.weight_off))});
-  table.add({"effective share", number(s.effective_share())});
+  table.add({"KL(rollout || train)", "k1 " + short_number(s.mean(s.k1)) + ", k2 " +
+                                         short_number(s.mean(s.k2)) + ", k3 " +
+                                         short_number(s.mean(s.k3))});
+  table.add({"ratio exp(d)", "mean " + short_number(s.mean(s.weight)) + ", |ratio - 1| " +
+                                 short_number(s.mean(s.weight_off))});
+  table.add({"effective share", short_number(s.effective_share())});
   table.add({"TIS clip", std::to_string(s.clipped) + " tokens, " + share(s.clipped, s.finite())});
   return "train (" + m.train_column + ") against rollout, d = train - rollout\n" + table.str() +
          nuclei_note(m);

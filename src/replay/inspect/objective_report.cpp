@@ -25,12 +25,7 @@ std::string more_steps(size_t count, const char* verb) {
          (count == 1 ? " it)" : " them)");
 }
 
-std::string number(const std::optional<double>& value) {
-  if (!value) return "-";
-  char text[40];
-  std::snprintf(text, sizeof text, "%.8g", *value);
-  return text;
-}
+std::string number(std::optional<double> value) { return short_number(value, 8); }
 
 /// The first `most` that are not reproduced, or else the first, in order.
 std::vector<const ObjectiveStep*> listed_steps(std::span<const ObjectiveStep> steps, size_t most) {
@@ -59,7 +54,7 @@ std::string steps_table(std::span<const ObjectiveStep> steps, size_t most) {
 
 /// A text in lines of at most 80 columns.
 std::string paragraph(const std::string& text, size_t indent = 0) {
-  return std::string(indent, ' ') + wrapped(one_line(text, SIZE_MAX), 80, indent) + "\n";
+  return std::string(indent, ' ') + wrapped(one_line(text, SIZE_MAX), kLineWidth, indent) + "\n";
 }
 
 /// Values of tokens or samples, many of them a step.
@@ -174,12 +169,6 @@ std::string unexplained(const std::set<std::string>& names) {
                    "or code of one's own may differ");
 }
 
-std::string list_json(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + json_quoted(text);
-  return "[" + out + "]";
-}
-
 std::string quantity_json(const Quantity& q) {
   JsonLine line;
   line.text("name", q.name).text("verdict", to_string(q.verdict));
@@ -237,9 +226,9 @@ std::string objective_json(const ObjectiveStep& step) {
   for (const Explanation& e : step.explanations) {
     explanations +=
         (explanations.empty() ? "" : ",") + JsonLine()
-                                                .json("quantities", list_json(e.quantities))
-                                                .json("settings", list_json(e.settings))
-                                                .json("reasons", list_json(e.reasons))
+                                                .json("quantities", json_list(e.quantities))
+                                                .json("settings", json_list(e.settings))
+                                                .json("reasons", json_list(e.reasons))
                                                 .str();
   }
   return JsonLine()

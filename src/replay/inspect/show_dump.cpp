@@ -349,14 +349,6 @@ const UnitRecord& find_unit(const DumpReader& dump, const ShowOptions& options,
   throw Error(ErrorCode::kInternal, "a rank that is there was not found");
 }
 
-std::string shape_text(const StoredDataset& dataset) {
-  std::string out = "[";
-  for (const uint64_t size : dataset.shape) {
-    out += (out.size() > 1 ? ", " : "") + std::to_string(size);
-  }
-  return out + "]";
-}
-
 /// A line a number of a step: "loss  0.25".
 std::string scalars(const DumpReader& dump, const format::UnitReader& unit,
                     const std::string& group) {
@@ -382,13 +374,13 @@ std::string datasets(const DumpReader& dump, const ShowOptions& options) {
     if (!dataset.path.starts_with(group + "/")) continue;
     const std::string name = dataset.path.substr(group.size() + 1);
     const std::string dtype(to_string(dataset.dtype));
-    table.add({name, dtype, shape_text(dataset), dataset.hash.hex()});
+    table.add({name, dtype, format::shape_text(dataset.shape), dataset.hash.hex()});
     lines += JsonLine()
                  .text("schema", "rlreplay.show.dataset/1")
                  .text("unit", record.path)
                  .text("dataset", name)
                  .text("dtype", dtype)
-                 .json("shape", shape_text(dataset))
+                 .json("shape", format::shape_text(dataset.shape))
                  .text("hash", dataset.hash.hex())
                  .str() +
              "\n";
@@ -482,13 +474,13 @@ std::string tensor(const DumpReader& dump, const ShowOptions& options) {
                .text("unit", record.path)
                .text("dataset", *options.tensor)
                .text("dtype", to_string(dataset->dtype))
-               .json("shape", shape_text(*dataset))
+               .json("shape", format::shape_text(dataset->shape))
                .json("values", list.empty() ? "[]" : list + "]")
                .str() +
            "\n";
   }
   std::string out = dataset->path + "  " + std::string(to_string(dataset->dtype)) + " " +
-                    shape_text(*dataset) + "\n";
+                    format::shape_text(dataset->shape) + "\n";
   if (dataset->dtype == DType::kU8 && options.tensor->ends_with("_text")) {
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return out + one_line(text, 4 * text.size()) + "\n";

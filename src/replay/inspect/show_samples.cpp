@@ -55,10 +55,6 @@ std::vector<Line> lines_of(const format::DumpReader& dump, const ShowOptions& op
   return out;
 }
 
-std::string number(const std::optional<double>& value) {
-  return value ? short_number(*value) : "-";
-}
-
 std::string json(const Line& line) {
   JsonLine out;
   out.text("schema", "rlreplay.show.line/1").json("rollout_id", line.rollout);
@@ -93,7 +89,7 @@ std::string show_samples(const format::DumpReader& dump, const ShowOptions& opti
     }
     table.add({line.rollout, std::to_string(line.id),
                line.group ? std::to_string(*line.group) : "-", std::to_string(line.prompt),
-               std::to_string(line.length), number(line.reward), number(line.log_prob),
+               std::to_string(line.length), short_number(line.reward), short_number(line.log_prob),
                line.finish});
     texts.push_back(line.response);
   }

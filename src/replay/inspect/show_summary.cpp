@@ -180,17 +180,6 @@ std::string origin_text(const DumpReader& dump) {
   }
 }
 
-std::string scalar(const std::optional<double>& value) {
-  return value ? short_number(*value) : "-";
-}
-
-std::string mean(const std::optional<double>& value) {
-  if (!value) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", *value);
-  return text;
-}
-
 constexpr const char* kFinishNames[] = {"stop", "length", "aborted", "failed", "unknown"};
 
 /// How the samples of each ended, in a column for every way that occurs.
@@ -231,12 +220,6 @@ std::string joined(const std::vector<std::string>& names, size_t width) {
   return out;
 }
 
-std::string texts_json(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += (out.empty() ? "[" : ",") + json_quoted(text);
-  return out.empty() ? "[]" : out + "]";
-}
-
 /// Of which dump the numbers below are, and how it was made.
 std::string head(const DumpReader& dump) {
   uint64_t bytes = 0;
@@ -257,8 +240,8 @@ std::vector<std::string> row_of(const RolloutSummary& r) {
           std::to_string(r.tokens),
           std::to_string(r.response_tokens),
           std::to_string(r.longest),
-          mean(r.reward),
-          mean(r.log_prob),
+          short_number(r.reward, 4),
+          short_number(r.log_prob, 4),
           versions_text(r)};
 }
 
@@ -287,13 +270,13 @@ std::string steps_text(const std::vector<StepSummary>& of) {
                                     std::to_string(s.rank),
                                     std::to_string(s.samples),
                                     std::to_string(s.tokens),
-                                    scalar(s.scalars.find("loss")),
-                                    scalar(s.scalars.find("grad_norm"))};
+                                    short_number(s.scalars.find("loss")),
+                                    short_number(s.scalars.find("grad_norm"))};
     if (!alike) row.push_back(recorded_of(s, 34));
     table.add(row);
   }
   std::string out = "\n" + table.str();
-  if (alike) out += wrapped("each with " + recorded_of(of[0], SIZE_MAX), 80, 2) + "\n";
+  if (alike) out += wrapped("each with " + recorded_of(of[0], SIZE_MAX), kLineWidth, 2) + "\n";
   return out;
 }
 
@@ -335,7 +318,7 @@ std::string summary_json(const DumpReader& dump, const std::string& incomplete) 
     line.json("step_id", s.id.substr(dash + 1)).integer("rank", s.rank);
     line.integer("samples", static_cast<int64_t>(s.samples));
     line.integer("tokens", static_cast<int64_t>(s.tokens));
-    line.json("columns", texts_json(s.columns)).boolean("events", s.events);
+    line.json("columns", json_list(s.columns)).boolean("events", s.events);
     std::string scalars;
     for (size_t i = 0; i < s.scalars.names.size(); ++i) {
       const std::string value = JsonLine().number("", s.scalars.values[i]).str();

@@ -14,11 +14,7 @@ namespace {
 constexpr size_t kSamples = 12;  // lines of the table of samples
 constexpr int64_t kContext = 6;  // tokens before one that is shown
 
-std::string number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", x);
-  return text;
-}
+std::string number(double x) { return short_number(x, 3); }
 
 std::string log_prob(const std::optional<float>& x) {
   char text[32];
@@ -137,7 +133,7 @@ class Text {
                   (d.nonfinite == d.tokens ? "none is finite" : number(d.p50) + " in the median") +
                   " of " + count(static_cast<size_t>(d.tokens), "token") + ", from token " +
                   std::to_string(first->token) + " on",
-              80, 2) +
+              kLineWidth, 2) +
           "\n";
     }
     if (of.size() > kSamples) {

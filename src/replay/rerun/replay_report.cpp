@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/text_table.h"
 #include "src/base/wrap.h"
 
 namespace rlreplay::replay {
 namespace {
-
-constexpr size_t kColumns = 80;
 
 StepId id_of(const StepOutcome& outcome) { return {outcome.rollout_id, outcome.step_id}; }
 
@@ -33,23 +31,17 @@ void take(std::optional<LargestChange>& to, std::optional<double> record, double
   to->step = id_of(outcome);
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
-
 std::string change_text(const char* name, const std::optional<LargestChange>& change) {
   std::string out = name;
   if (!change) return out + " not recorded";
-  out += " " + number(change->change);
+  out += " " + short_number(change->change, 3);
   if (change->step) {
     out += " (step " + change->step->name();
     if (change->sample) {
       out += ", sample " + std::to_string(*change->sample) + ", token " +
              std::to_string(*change->token);
     } else if (change->record != 0) {
-      out += ", " + number(100 * change->change / std::abs(change->record)) + " %";
+      out += ", " + short_number(100 * change->change / std::abs(change->record), 3) + " %";
     }
     out += ")";
   }
@@ -73,13 +65,7 @@ void add_new(std::vector<std::string>& to, const std::vector<std::string>& names
   }
 }
 
-std::string names_json(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ",") + json_quoted(name);
-  return "[" + out + "]";
-}
-
-std::string indented(const std::string& text) { return "  " + wrapped(text, kColumns, 4) + "\n"; }
+std::string indented(const std::string& text) { return "  " + wrapped(text, kLineWidth, 4) + "\n"; }
 
 }  // namespace
 
@@ -144,8 +130,8 @@ std::string summary_json(const ReplaySummary& summary, const std::string& dump, 
   largest.json("log_prob", change_json(summary.log_prob));
   out.json("largest_change", largest.str());
   out.json("different_values", summary.different_values.empty() ? "[]" : summary.different_values);
-  out.json("taken", names_json(summary.taken));
-  out.json("not_compared", names_json(summary.not_compared));
+  out.json("taken", json_list(summary.taken));
+  out.json("not_compared", json_list(summary.not_compared));
   incomplete.empty() ? out.null("incomplete") : out.text("incomplete", incomplete);
   return out.str();
 }

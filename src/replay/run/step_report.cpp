@@ -7,6 +7,7 @@
 #include "src/base/json_line.h"
 #include "src/base/same_value.h"
 #include "src/base/terminal.h"
+#include "src/base/text_table.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -23,7 +24,7 @@ std::string format(const char* pattern, ...) {
 }
 
 std::string difference_text(const std::optional<LogProbDifference>& difference) {
-  return difference ? format("%.3g", difference->max) : "-";
+  return difference ? short_number(difference->max, 3) : "-";
 }
 
 std::string difference_json(const std::optional<LogProbDifference>& difference) {

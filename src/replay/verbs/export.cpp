@@ -18,12 +18,6 @@ struct ExportArguments {
   bool json = false;
 };
 
-std::string list_json(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + json_quoted(text);
-  return "[" + out + "]";
-}
-
 void print(const ExportOptions& options, const Exported& made, bool json) {
   const RecordedRun run(options.dump);
   const std::string incomplete = incomplete_text(run);
@@ -42,8 +36,8 @@ void print(const ExportOptions& options, const Exported& made, bool json) {
                    .text("schema", "rlreplay.export/1")
                    .text("dump", options.dump)
                    .text("to", options.to)
-                   .json("files", list_json(made.files))
-                   .json("not_written", list_json(made.left_out))
+                   .json("files", json_list(made.files))
+                   .json("not_written", json_list(made.left_out))
                    .json("incomplete", incomplete.empty() ? "null" : json_quoted(incomplete))
                    .str()
             << '\n';

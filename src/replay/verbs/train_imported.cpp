@@ -79,7 +79,7 @@ class ImportedPrinter : public Printer {
       return;
     }
     std::cout << incomplete_line(record, record.path());
-    std::cout << wrapped(taken_text(), 80, 2) << '\n';
+    std::cout << wrapped(taken_text(), kLineWidth, 2) << '\n';
     std::cout << "not recorded: weights; so no step is called the same or another\n"
               << summary_text(summary_, record.path(), steps);
   }

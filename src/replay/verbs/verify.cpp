@@ -59,12 +59,6 @@ std::string problems_json(const std::vector<Found>& problems) {
   return out.empty() ? "[]" : out + "]";
 }
 
-std::string list_json(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + json_quoted(text);
-  return "[" + out + "]";
-}
-
 /// Whether a part is missing, which is no contradiction of what is there.
 bool names_missing(const Found& problem) {
   return problem.code.ends_with("-missing") || problem.code == "options";
@@ -198,7 +192,7 @@ void print_json(const Verified& dump) {
   report.root == Hash{} ? out.null("root") : out.text("root", report.root.hex());
   dump.content ? out.text("content", dump.content->hex()) : out.null("content");
   std::cout << out.json("problems", problems_json(dump.problems))
-                   .json("not_checked", list_json(dump.not_checked))
+                   .json("not_checked", json_list(dump.not_checked))
                    .str()
             << '\n';
 }
