@@ -2,21 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "format/foreign/context_slices.h"
+#include "format/foreign/replicas.h"
 #include "format/foreign/train_shard.h"
+#include "src/base/same_value.h"
+#include "src/base/shortest.h"
 
 namespace rlreplay::foreign {
 namespace {
 
-// What is cut along the response under context parallelism.
-constexpr auto kColumns = std::to_array<std::string_view>(
-    {"rollout_log_probs", "log_probs", "ref_log_probs", "teacher_log_probs", "entropy",
-     "ref_entropy", "values", "returns", "advantages", "kl", "opd_reverse_kl"});
+constexpr auto& kColumns = kSlicedColumns;
 
 constexpr int64_t kMaxRanks = 1 << 20;
 constexpr int64_t kMaxLength = int64_t{1} << 40;  // tokens of a sample
@@ -29,8 +29,6 @@ struct Group {
 
   size_t rows() const { return shards[0]->indices().size(); }
 };
-
-bool same(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
 
 /// The elements of a slice that a rank should hold.
 std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row, int64_t cp_size,
@@ -82,7 +80,7 @@ bool replicas_agree(const Group& group, const std::vector<int64_t>& ranks) {
         const std::optional<Numbers> x = a.cell(row, column);
         const std::optional<Numbers> y = b.cell(row, column);
         for (size_t t = 0; x && y && t < x->size(); ++t) {
-          if (!same(x->real(t), y->real(t))) return false;
+          if (!same_value(x->real(t), y->real(t))) return false;
         }
       }
     }
@@ -216,6 +214,7 @@ class Assembler {
       for (size_t i = 0; i < raw->size(); ++i) batch_.raw_reward.push_back(raw->real(i));
     }
     describe(groups);
+    for (const Group& group : groups) check_replicas(group);
     check_copies(groups);
     return std::move(batch_);
   }
@@ -225,6 +224,15 @@ class Assembler {
     batch_.shards = static_cast<int64_t>(groups.size());
     batch_.cp_size = groups[0].cp_size;
     batch_.replicas = static_cast<int64_t>(groups[0].shards.size()) / batch_.cp_size;
+  }
+
+  /// What the ranks hold whole.
+  void check_replicas(const Group& group) {
+    for (size_t i = 1; i < group.shards.size(); ++i) {
+      const bool same_slice = group.cp_rank[i] == group.cp_rank[0];
+      std::ranges::move(compare_replicas(*group.shards[i], *group.shards[0], same_slice),
+                        std::back_inserter(batch_.findings));
+    }
   }
 
   /// Every sample is held by as many ranks as the others: where one has fewer, a file is missing.
@@ -303,27 +311,8 @@ class Assembler {
     for (TokenColumn& column : batch_.columns) add_cell(group, row, column);
   }
 
-  /// A column that every file holds whole, from the first one; the others must agree.
-  std::optional<Numbers> agreed(const Group& group, size_t row, std::string_view name) {
-    std::optional<Numbers> kept = group.shards[0]->cell(row, name);
-    for (const TrainShard* shard : group.shards) {
-      const std::optional<Numbers> other = shard->cell(row, name);
-      bool equal =
-          kept.has_value() == other.has_value() && (!kept || kept->size() == other->size());
-      for (size_t i = 0; equal && kept && i < kept->size(); ++i) {
-        equal = same(kept->real(i), other->real(i));
-      }
-      if (equal) continue;
-      report("replica-mismatch",
-             std::string(name) + " of rank " + std::to_string(shard->rank()) +
-                 " differs from that of rank " + std::to_string(group.shards[0]->rank()),
-             *shard);
-    }
-    return kept;
-  }
-
   void add_tokens(const Group& group, size_t row) {
-    const std::optional<Numbers> ids = agreed(group, row, "tokens");
+    const std::optional<Numbers> ids = group.shards[0]->cell(row, "tokens");
     if (!ids || !ids->is_integer()) corrupt("tokens are missing or no integers");
     const auto total = static_cast<size_t>(group.shards[0]->length(row, "total_lengths"));
     if (ids->size() < total) corrupt("there are fewer tokens than total_lengths says");
@@ -342,7 +331,7 @@ class Assembler {
   }
 
   void add_mask(const Group& group, size_t row, size_t response) {
-    const std::optional<Numbers> mask = agreed(group, row, "loss_masks");
+    const std::optional<Numbers> mask = group.shards[0]->cell(row, "loss_masks");
     if (mask && mask->size() != response)
       corrupt("loss_masks has another length than the response");
     for (size_t i = 0; mask && i < response; ++i) {
@@ -367,13 +356,13 @@ class Assembler {
         return column.add_row({});
       }
       const TrainShard*& known = owner[static_cast<size_t>(group.cp_rank[i])];
-      const bool equal = place(*cell, head, tail, known != nullptr, values);
+      const auto differs = place(*cell, head, tail, known != nullptr, values);
       if (known == nullptr) known = &shard;
-      if (equal) continue;
-      report("replica-mismatch",
-             column.name() + " of rank " + std::to_string(shard.rank()) +
-                 " differs from that of rank " + std::to_string(known->rank()),
-             shard);
+      if (!differs) continue;
+      batch_.findings.push_back(replica_problem(
+          shard, *known, column.name(),
+          {where_ + ", position " + std::to_string(differs->at) + " of the response",
+           shortest_of(differs->found), shortest_of(values[differs->at])}));
     }
     const auto missing = std::count(owner.begin(), owner.end(), nullptr);
     if (missing == group.cp_size) return column.add_row({});
@@ -381,22 +370,24 @@ class Assembler {
     column.add_row(values);
   }
 
+  struct Difference {
+    size_t at = 0;  // in the response
+    double found = 0;
+  };
+
   /// Writes a slice to its positions, or compares it with what is there.
-  static bool place(const Numbers& cell, ResponseRange head, ResponseRange tail, bool compare,
-                    std::vector<double>& values) {
+  static std::optional<Difference> place(const Numbers& cell, ResponseRange head,
+                                         ResponseRange tail, bool compare,
+                                         std::vector<double>& values) {
     size_t i = 0;
-    bool equal = true;
     for (const ResponseRange range : {head, tail}) {
       for (int64_t t = range.begin; t < range.end; ++t, ++i) {
-        double& value = values[static_cast<size_t>(t)];
-        if (compare) {
-          equal = equal && same(value, cell.real(i));
-        } else {
-          value = cell.real(i);
-        }
+        const auto at = static_cast<size_t>(t);
+        if (!compare) values[at] = cell.real(i);
+        if (!same_value(values[at], cell.real(i))) return Difference{at, cell.real(i)};
       }
     }
-    return equal;
+    return std::nullopt;
   }
 
   TrainBatch batch_;

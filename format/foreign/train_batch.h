@@ -39,11 +39,10 @@ struct TrainBatch {
 };
 
 /// Puts the train dumps of one rollout together, whatever framework and layout wrote them. Slices
-/// of context parallelism are joined, replicas compared and dropped: of copies that differ that of
-/// a pipeline's last stage is taken, of its ranks the lowest. Where the files do not say how
-/// a response was cut, the lengths decide.
-/// Errors: kIncomplete where a rank's file is missing, kCorrupt where the pieces do not fit,
-/// kUnsupported where a file is no train dump.
+/// of context parallelism are joined, replicas compared (replicas.h) and dropped: of copies that
+/// differ that of a pipeline's last stage is taken, of its ranks the lowest. Where the files do not
+/// say how a response was cut, the lengths decide. Errors: kIncomplete where a rank's file is
+/// missing, kCorrupt where the pieces do not fit, kUnsupported where a file is no train dump.
 TrainBatch assemble_train(std::span<const TorchFile* const> files);
 
 }  // namespace rlreplay::foreign

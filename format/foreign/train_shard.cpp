@@ -85,7 +85,6 @@ int64_t TrainShard::length(size_t row, std::string_view column) const {
               path() + ": sample " + std::to_string(row));
 }
 
-/// Of a list of cells, or of Miles' columns that are one tensor with an element a sample.
 std::optional<double> TrainShard::number(size_t row, std::string_view column) const {
   const Value* values = by_row_ ? nullptr : file_->tree().find(data_, column);
   if (values == nullptr || values->kind == Kind::kList || values->kind == Kind::kNone) {
@@ -118,8 +117,30 @@ std::optional<int64_t> TrainShard::token_count(size_t row, std::string_view colu
               path() + ": sample " + std::to_string(indices_[row]));
 }
 
+std::vector<std::string> TrainShard::columns() const {
+  std::vector<std::string> out;
+  if (by_row_ && tree().sequence(data_).size() == 0) return out;
+  const Value record = by_row_ ? tree().sequence(data_)[0] : data_;
+  const Sequence& items = tree().sequence(record);
+  for (size_t i = record.kind == Kind::kObject ? 1 : 0; i + 1 < items.size(); i += 2) {
+    if (items[i].kind == Kind::kText) out.emplace_back(tree().text(items[i]));
+  }
+  return out;
+}
+
+bool TrainShard::is_by_sample(std::string_view column) const {
+  if (by_row_) return true;
+  const Value* values = tree().find(data_, column);
+  return values != nullptr && values->kind == Kind::kList &&
+         tree().sequence(*values).size() == indices_.size();
+}
+
+const Value* TrainShard::batch_value(std::string_view name) const {
+  return tree().find(by_row_ ? file_->root() : data_, name);
+}
+
 std::optional<Numbers> TrainShard::batch_column(std::string_view name) const {
-  const Value* value = file_->tree().find(by_row_ ? file_->root() : data_, name);
+  const Value* value = batch_value(name);
   return value == nullptr ? std::nullopt : Numbers::of(file_->tree(), *value);
 }
 

@@ -28,6 +28,20 @@ class TrainShard {
   /// Whether the framework has put context-parallel slices together already.
   bool is_whole() const { return whole_; }
 
+  const Tree& tree() const { return file_->tree(); }
+
+  /// The names of its columns; of a file of rows those of the first row.
+  std::vector<std::string> columns() const;
+
+  /// A column's value for a row; nothing where it is absent.
+  std::optional<Value> find(size_t row, std::string_view column) const;
+
+  /// Whether a column of a file of columns has a value for each row.
+  bool is_by_sample(std::string_view column) const;
+
+  /// What lies beside the columns ("micro_batch_indices"), or a column as a whole.
+  const Value* batch_value(std::string_view name) const;
+
   /// The indices of the samples, in the order of the file.
   const std::vector<int64_t>& indices() const { return indices_; }
 
@@ -36,6 +50,9 @@ class TrainShard {
 
   /// The cell as one number. Errors: kCorrupt where it is something else.
   std::optional<double> scalar(size_t row, std::string_view column) const;
+
+  /// The same, of a list of cells or of a column that is one tensor with an element a sample.
+  std::optional<double> number(size_t row, std::string_view column) const;
 
   /// The same, for lengths. Errors: kCorrupt where absent or negative.
   int64_t length(size_t row, std::string_view column) const;
@@ -50,8 +67,6 @@ class TrainShard {
   std::optional<Numbers> batch_column(std::string_view name) const;
 
  private:
-  std::optional<Value> find(size_t row, std::string_view column) const;
-  std::optional<double> number(size_t row, std::string_view column) const;
   std::optional<int64_t> integer(std::string_view key) const;
 
   const TorchFile* file_;

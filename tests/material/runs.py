@@ -223,17 +223,23 @@ class Run:
             root["metadata"] = {}
         return {**root, "samples": [self.sample(s) for s in samples]}
 
-    def write(self, dumps, seed):
-        draw, to = Integers(seed), dumps / self.folder / self.name
+    def files(self, seed):
+        """What each file of the run holds, by its path."""
+        draw, out = Integers(seed), {}
         groups, size = (4, 4) if self.rollouts > 1 else (2, 4)
         for r in range(self.rollouts):
             samples = [Sample(draw, r, r * groups * size + i, size) for i in range(groups * size)]
-            save(to / f"rollout_data/{r}.pt", self.rollout(r, samples))
+            out[f"rollout_data/{r}.pt"] = self.rollout(r, samples)
             for name, content in self.train_files(r, samples).items():
-                save(to / f"train_data/{name}.pt", content)
+                out[f"train_data/{name}.pt"] = content
         if self.rollouts > 1:
             samples = [Sample(draw, r, i, 2) for i in range(4)]
-            save(to / f"rollout_data/eval_{r}.pt", self.rollout(r, samples))
+            out[f"rollout_data/eval_{r}.pt"] = self.rollout(r, samples)
+        return out
+
+    def write(self, dumps, seed):
+        for name, content in self.files(seed).items():
+            save(dumps / self.folder / self.name / name, content)
 
 
 RUNS = (

@@ -1,0 +1,132 @@
+#include "format/foreign/replicas.h"
+
+#include <algorithm>
+#include <string>
+
+#include "src/base/same_value.h"
+#include "src/base/shortest.h"
+
+namespace rlreplay::foreign {
+namespace {
+
+/// Of a column, what two ranks with the same samples must say.
+enum class Rule {
+  kEqualBySample,  // the same of each sample, in whatever slice a rank works
+  kEqual,          // the same of all samples together
+  kSliced,         // kSlicedColumns
+};
+
+struct ColumnRule {
+  std::string_view column;
+  Rule rule;
+};
+
+/// A column that is not here is the same of each sample where both ranks hold the same slice, and
+/// a rank's own where it has no value for each sample.
+constexpr auto kRules = std::to_array<ColumnRule>({
+    {"tokens", Rule::kEqualBySample},
+    {"total_lengths", Rule::kEqualBySample},
+    {"response_lengths", Rule::kEqualBySample},
+    {"loss_masks", Rule::kEqualBySample},
+    {"rewards", Rule::kEqualBySample},
+    {"truncated", Rule::kEqualBySample},
+    {"sample_indices", Rule::kEqualBySample},
+    {"rollout_ids", Rule::kEqualBySample},
+    {"rollout_mask_sums", Rule::kEqualBySample},
+    {"max_seq_lens", Rule::kEqualBySample},
+    {"weight_versions", Rule::kEqualBySample},
+    {"rollout_top_p_token_ids", Rule::kEqualBySample},
+    {"rollout_top_p_token_offsets", Rule::kEqualBySample},
+    {"rollout_routed_experts", Rule::kEqualBySample},
+    {"rollout_indexer_topk", Rule::kEqualBySample},
+    {"raw_reward", Rule::kEqual},
+    {"partition", Rule::kEqual},
+    {"micro_batch_indices", Rule::kEqual},
+    {"num_microbatches", Rule::kEqual},
+    {"global_batch_sizes", Rule::kEqual},
+    {"num_rollouts", Rule::kEqual},
+});
+
+std::optional<Rule> rule_of(std::string_view column) {
+  if (std::ranges::count(kSlicedColumns, column) > 0) return Rule::kSliced;
+  const auto at = std::ranges::find(kRules, column, &ColumnRule::column);
+  return at == kRules.end() ? std::nullopt : std::optional(at->rule);
+}
+
+bool is_absent(const Value* value) { return value == nullptr || value->kind == Kind::kNone; }
+
+class Replicas {
+ public:
+  Replicas(const TrainShard& of, const TrainShard& first) : of_(of), first_(first) {}
+
+  std::vector<Problem> run(bool same_slice) {
+    for (const std::string& column : first_.columns()) {
+      const std::optional<Rule> rule = rule_of(column);
+      if (rule == Rule::kSliced || (!rule && !same_slice)) continue;
+      if (rule == Rule::kEqual && first_.batch_value(column) != nullptr) {
+        whole(column);
+      } else if (first_.is_by_sample(column) && of_.is_by_sample(column)) {
+        by_sample(column);
+      } else if (rule) {
+        numbers_by_sample(column);
+      }
+    }
+    return std::move(problems_);
+  }
+
+ private:
+  void by_sample(const std::string& column) {
+    for (size_t row = 0; row < first_.indices().size(); ++row) {
+      const auto x = of_.find(row, column), y = first_.find(row, column);
+      compare(column, "sample " + std::to_string(first_.indices()[row]), x ? &*x : nullptr,
+              y ? &*y : nullptr);
+    }
+  }
+
+  /// A column that is one tensor, with an element a sample.
+  void numbers_by_sample(const std::string& column) {
+    for (size_t row = 0; row < first_.indices().size(); ++row) {
+      const auto x = of_.number(row, column), y = first_.number(row, column);
+      if (!x || !y || same_value(*x, *y)) continue;
+      problems_.push_back(replica_problem(
+          of_, first_, column,
+          {"sample " + std::to_string(first_.indices()[row]), shortest_of(*x), shortest_of(*y)}));
+    }
+  }
+
+  void whole(const std::string& column) {
+    compare(column, column, of_.batch_value(column), first_.batch_value(column));
+  }
+
+  /// What one rank has no value of is not compared: a stage of a pipeline has not all.
+  void compare(const std::string& column, const std::string& name, const Value* x, const Value* y) {
+    if (is_absent(x) || is_absent(y)) return;
+    auto found = tree_difference(of_.tree(), *x, first_.tree(), *y);
+    if (!found) return;
+    const std::string& place = found->place;
+    found->place = place.empty() ? name : name + (place.front() == '[' ? "" : ".") + place;
+    problems_.push_back(replica_problem(of_, first_, column, *found));
+  }
+
+  const TrainShard& of_;
+  const TrainShard& first_;
+  std::vector<Problem> problems_;
+};
+
+}  // namespace
+
+std::vector<Problem> compare_replicas(const TrainShard& of, const TrainShard& first,
+                                      bool same_slice) {
+  return Replicas(of, first).run(same_slice);
+}
+
+Problem replica_problem(const TrainShard& of, const TrainShard& first, std::string_view column,
+                        const TreeDifference& at) {
+  const std::string rank = std::to_string(first.rank());
+  return {"replica-mismatch",
+          std::string(column) + " of rank " + std::to_string(of.rank()) +
+              " differs from that of rank " + rank,
+          of.path() + ": " + at.place + ": " + at.a + ", rank " + rank + " says " + at.b};
+}
+
+}  // namespace rlreplay::foreign

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "format/foreign/train_shard.h"
+#include "format/foreign/tree_check.h"
+#include "format/foreign/tree_difference.h"
+
+namespace rlreplay::foreign {
+
+/// What is cut along the response under context parallelism: joined, and compared slice by slice
+/// (assemble_train).
+inline constexpr auto kSlicedColumns = std::to_array<std::string_view>(
+    {"rollout_log_probs", "log_probs", "ref_log_probs", "teacher_log_probs", "entropy",
+     "ref_entropy", "values", "returns", "advantages", "kl", "opd_reverse_kl"});
+
+/// What the files of two ranks that hold the same samples say differently, of all that is not cut:
+/// a replica-mismatch for each column and sample. `same_slice`: whether they are the same rank of
+/// context parallelism; of two others, columns that nobody knows may be cut.
+std::vector<Problem> compare_replicas(const TrainShard& of, const TrainShard& first,
+                                      bool same_slice);
+
+/// A column of one rank that differs from another's; `at` names the sample and both values.
+Problem replica_problem(const TrainShard& of, const TrainShard& first, std::string_view column,
+                        const TreeDifference& at);
+
+}  // namespace rlreplay::foreign

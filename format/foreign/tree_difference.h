@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "format/foreign/tree.h"
+
+namespace rlreplay::foreign {
+
+/// Where two values say something different, and what each says there.
+struct TreeDifference {
+  std::string place;  // "rollout_data.rewards[3]"; empty: the values themselves
+  std::string a, b;
+};
+
+/// The first difference of two values, each of its tree, in the order of the first one. Numbers are
+/// compared as numbers, in whatever list, tensor or array they lie; where a tensor was stored is no
+/// part of what it says.
+std::optional<TreeDifference> tree_difference(const Tree& a, Value x, const Tree& b, Value y);
+
+/// A value in a few words: "0.5", "'thd'", "a list of 3".
+std::string in_words(const Tree& tree, Value value);
+
+}  // namespace rlreplay::foreign

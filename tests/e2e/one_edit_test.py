@@ -1,0 +1,168 @@
+"""One edit of a framework's files, and which verb names it: a line of EDITS each.
+
+usage: one_edit_test.py RLREPLAY
+"""
+import copy
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+from support import Case
+
+sys.path += [str(pathlib.Path(__file__).parents[1] / folder) for folder in ("foreign", "material")]
+import make_fixtures as fixtures  # noqa: E402
+import runs  # noqa: E402
+from torch_files import archive, members  # noqa: E402
+
+Case.program = os.path.abspath(sys.argv.pop(1))
+
+PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH, DIFF = (
+    "verify", "verify --deep", "import", "verify --deep of what was imported", "mismatch", "diff")
+
+
+# -- edits: of a run's files, by path ------------------------------------------------------------
+def put(file, *place, to):
+    """The value at a place: keys, rows, and elements of tensors; `to` may be a function of it."""
+    def edit(files):
+        at = files[file]
+        for key in place[:-1]:
+            at = at[key]
+        key = place[-1]
+        values, k = (at.storage.values, at.offset + key) if isinstance(at, fixtures.Tensor) else (at, key)
+        values[k] = to(values[k]) if callable(to) else to
+    return edit
+
+
+def train(file, *place, to):
+    return put(file, "rollout_data", *place, to=to)
+
+
+def copied(file, over):
+    """A copy in another's place."""
+    def edit(files):
+        files[over] = copy.deepcopy(files[file])
+    return edit
+
+
+def gone(file):
+    def edit(files):
+        del files[file]
+    return edit
+
+
+def both(*edits):
+    def edit(files):
+        for one in edits:
+            one(files)
+    return edit
+
+
+# -- the runs ------------------------------------------------------------------------------------
+TENSOR = ("miles-latest", "grpo-tp2dp2")  # ranks 0 and 1 hold the same samples
+CONTEXT = ("miles-latest", "grpo-cp2dp2")
+STAGES = ("slime-old", "grpo-pp2")
+
+
+def replica(column, *where, verbs=(PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH)):
+    """Every reader names the column, and where: the sample, both ranks and their values."""
+    words = (f"{column} of rank 1 differs from that of rank 0", "train_data/0_1.pt", *where)
+    return {verb: words for verb in verbs}
+
+
+# name, run, edit, words by verb: each verb says all of them, and does not of the run as it is.
+EDITS = (
+    ("a replica's reward", TENSOR, train("train_data/0_1.pt", "rewards", 1, to=9.5),
+     replica("rewards", "sample 2: 9.5, rank 0 says -0.375")),
+    ("a replica's raw rewards", TENSOR, train("train_data/0_1.pt", "raw_reward", 1, to=9.5),
+     replica("raw_reward", "raw_reward[1]: 9.5, rank 0 says 0")),
+    ("a replica's sums of masks", TENSOR,
+     train("train_data/0_1.pt", "rollout_mask_sums", 1, to=lambda x: x + 1),
+     replica("rollout_mask_sums", "sample 2")),
+    ("a replica's truncation", TENSOR,
+     train("train_data/0_1.pt", "truncated", 2, to=lambda x: 1 - x),
+     replica("truncated", "sample 4: 0, rank 0 says 1")),
+    ("a replica's rollout ids", TENSOR, train("train_data/0_1.pt", "rollout_ids", 0, to=77),
+     replica("rollout_ids", "sample 0: 77, rank 0 says 0")),
+    ("a replica's micro-batches", TENSOR,
+     train("train_data/0_1.pt", "micro_batch_indices", to=[[1, 0], [2, 3]]),
+     replica("micro_batch_indices", "micro_batch_indices[0][0]: 1, rank 0 says 0")),
+    ("a replica's batch sizes", STAGES,
+     train("train_data/0_1.pt", "global_batch_sizes", 1, to=3),
+     {PLAIN: ("global_batch_sizes of rank 0 differs from that of rank 1",
+              "global_batch_sizes[1]: 4, rank 1 says 3")}),
+    ("a replica's nuclei", TENSOR,
+     both(*(train(f"train_data/0_{rank}.pt", "rollout_top_p_token_ids",
+                  to=[[5, 6, 7 + rank], [5], [6], [7]]) for rank in (0, 1))),
+     replica("rollout_top_p_token_ids", "sample 0[2]: 8, rank 0 says 7")),
+    ("a replica's log-probability", TENSOR,
+     train("train_data/0_1.pt", "log_probs", 0, 2, to=-0.125),
+     replica("log_probs", "sample 0, position 2 of the response: -0.125, rank 0 says")),
+    ("a context rank's mask", CONTEXT, train("train_data/0_1.pt", "loss_masks", 1, 0, to=0),
+     replica("loss_masks", "sample 2[0]: 0, rank 0 says 1")),
+)
+
+
+class OneEdit(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.sound = {}
+
+    def files(self, run):
+        seed, = [seed for seed, one in enumerate(runs.RUNS) if (one.folder, one.name) == run]
+        return runs.RUNS[seed].files(seed)
+
+    def written(self, name, files):
+        for path, content in files.items():
+            file = self.folder / name / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(archive(members(file.stem, content)))
+        return self.folder / name
+
+    def said(self, verb, folder, sound):
+        """What a verb says of a folder."""
+        dump = self.folder / "imported"
+        if verb in (IMPORT, IMPORTED):
+            made = self.run_program("import", folder, "-o", dump, "--force")
+            if verb == IMPORT:
+                return made.stdout + made.stderr
+            folder = dump
+        if verb == DIFF:
+            return self.run_program("diff", sound, folder).stdout
+        if verb == MISMATCH:
+            result = self.run_program("mismatch", folder)
+            return result.stdout + result.stderr
+        flags = ["--deep"] if verb != PLAIN else []
+        result = self.run_program("verify", *flags, "--json", folder)
+        found = json.loads(result.stdout)
+        self.assertEqual(result.returncode != 0, bool(found["problems"]), found)
+        return "\n".join(f"{p['code']}: {p['message']} ({p['path']}: {p['dataset']})"
+                         for p in found["problems"]) + "\n".join(found.get("not_checked", []))
+
+    def of_sound(self, run, verb):
+        if run not in self.sound:
+            self.sound[run] = (self.written("sound " + "-".join(run), self.files(run)), {})
+        folder, told = self.sound[run]
+        if verb not in told:
+            told[verb] = self.said(verb, folder, folder)
+        return folder, told[verb]
+
+    def test_each_edit_is_named(self):
+        for number, (name, run, edit, by_verb) in enumerate(EDITS):
+            files = self.files(run)
+            edit(files)
+            folder = self.written(f"edit {number}", files)
+            for verb, words in by_verb.items():
+                with self.subTest(name, verb=verb):
+                    sound, before = self.of_sound(run, verb)
+                    found = " ".join(self.said(verb, folder, sound).split())
+                    for word in (words,) if isinstance(words, str) else words:
+                        self.assertIn(word, found)
+                        if word == words[0]:
+                            self.assertNotIn(word, before)
+
+
+if __name__ == "__main__":
+    unittest.main()
