@@ -6,6 +6,15 @@
 #include "src/base/shortest.h"
 
 namespace rlreplay::foreign {
+namespace {
+
+std::optional<int64_t> as_integer(double x) {
+  constexpr double kExact = 9007199254740992;  // 2^53
+  if (std::trunc(x) != x || std::fabs(x) > kExact) return std::nullopt;
+  return static_cast<int64_t>(x);
+}
+
+}  // namespace
 
 TrainShard::TrainShard(const TorchFile& file) : file_(&file) {
   const Tree& tree = file.tree();
@@ -90,7 +99,11 @@ std::optional<double> TrainShard::number(size_t row, std::string_view column) co
   if (values == nullptr || values->kind == Kind::kList || values->kind == Kind::kNone) {
     return scalar(row, column);
   }
-  const std::optional<Numbers> numbers = Numbers::of(file_->tree(), *values);
+  auto known = columns_.find(column);
+  if (known == columns_.end()) {
+    known = columns_.emplace(column, Numbers::of(file_->tree(), *values)).first;
+  }
+  const std::optional<Numbers>& numbers = known->second;
   if (numbers && numbers->size() == indices_.size()) return numbers->real(row);
   throw Error(ErrorCode::kCorrupt,
               std::string(column) + " is not a number for each of " +
@@ -102,15 +115,13 @@ std::optional<int64_t> TrainShard::whole_number(size_t row, std::string_view col
   const std::optional<Value> value = find(row, column);
   if (value && value->kind == Kind::kInt) return value->integer;
   const std::optional<double> found = number(row, column);
-  constexpr double kExact = 9007199254740992;  // 2^53
-  if (!found || std::trunc(*found) != *found || std::fabs(*found) > kExact) return std::nullopt;
-  return static_cast<int64_t>(*found);
+  return found ? as_integer(*found) : std::nullopt;
 }
 
 std::optional<int64_t> TrainShard::token_count(size_t row, std::string_view column) const {
   const std::optional<double> found = number(row, column);
   if (!found) return std::nullopt;
-  const std::optional<int64_t> count = whole_number(row, column);
+  const std::optional<int64_t> count = as_integer(*found);
   if (count && *count >= 0) return count;
   throw Error(ErrorCode::kCorrupt,
               std::string(column) + " is " + shortest(*found) + ", which is no number of tokens",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -78,6 +79,8 @@ class TrainShard {
   std::optional<int64_t> cp_rank_;
   std::optional<int64_t> cp_size_;
   std::vector<int64_t> indices_;
+  // Columns that are one tensor: of one that is not contiguous reading makes a copy.
+  mutable std::map<std::string, std::optional<Numbers>, std::less<>> columns_;
 };
 
 }  // namespace rlreplay::foreign
