@@ -36,6 +36,10 @@ class Checker {
   explicit Checker(const Tree& tree) : tree_(tree) {}
 
   std::vector<Problem> run(Value root) {
+    if (const auto wrong = unknown_version(tree_, root)) {
+      report("unknown-version", *wrong, "");
+      return std::move(problems_);
+    }
     switch (dump_kind(tree_, root)) {
       case DumpKind::kNone:
         report("not-a-dump", "this is no dump of a rollout or of training data", "");
@@ -238,17 +242,12 @@ class Checker {
   }
 
   void train_samples(Value root) {
-    const Value* version = tree_.find(root, "format_version");
-    if (version != nullptr && (version->kind != Kind::kInt || version->integer != 2)) {
-      const std::string number =
-          version->kind == Kind::kInt ? std::to_string(version->integer) : "no number";
-      return report("unknown-version", "format_version is " + number + "; 2 is known", "");
-    }
+    const bool whole = tree_.find(root, "format_version") != nullptr;
     const Value samples = *tree_.find(root, "samples");
     for (size_t i = 0; i < tree_.sequence(samples).size(); ++i) {
       const Value sample = tree_.sequence(samples)[i];
       const auto column = [&](std::string_view name) { return present(sample, name); };
-      train_row(column, version != nullptr, "sample " + std::to_string(i));
+      train_row(column, whole, "sample " + std::to_string(i));
     }
   }
 
@@ -283,6 +282,19 @@ DumpKind dump_kind(const Tree& tree, Value root) {
   if (has("call")) return DumpKind::kPolicyLoss;
   if (has("format_version") || has("rank")) return DumpKind::kTrainSamples;
   return has("rollout_id") ? DumpKind::kRollout : DumpKind::kNone;
+}
+
+std::optional<std::string> unknown_version(const Tree& tree, Value root) {
+  const auto find = [&](std::string_view key) {
+    return root.kind == Kind::kDict ? tree.find(root, key) : nullptr;
+  };
+  const Value* version = find("format_version");
+  if (version == nullptr) return std::nullopt;
+  if (find("rollout_id") == nullptr && dump_kind(tree, root) == DumpKind::kNone) return std::nullopt;
+  if (version->kind == Kind::kInt && version->integer == 2) return std::nullopt;
+  const bool number = version->kind == Kind::kInt;
+  return "format_version is " + (number ? std::to_string(version->integer) : "no number") +
+         ", which this program does not know: it reads version 2, and files that name none";
 }
 
 std::vector<Problem> check_dump(const Tree& tree, Value root) { return Checker(tree).run(root); }

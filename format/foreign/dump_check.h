@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "format/foreign/tree_check.h"
@@ -16,6 +18,9 @@ enum class DumpKind {
 };
 
 DumpKind dump_kind(const Tree& tree, Value root);
+
+/// What is wrong with the version that a dump says it has; nothing where this program reads it.
+std::optional<std::string> unknown_version(const Tree& tree, Value root);
 
 /// Contradictions inside one dump, each with its sample: not-a-dump, unknown-version,
 /// length-mismatch, bad-token, bad-mask, non-finite, bad-log-prob, unknown-status,

@@ -18,6 +18,9 @@ std::optional<int64_t> as_integer(double x) {
 
 TrainShard::TrainShard(const TorchFile& file) : file_(&file) {
   const Tree& tree = file.tree();
+  if (const auto wrong = unknown_version(tree, file.root())) {
+    throw Error(ErrorCode::kUnsupported, *wrong, file.path());
+  }
   const DumpKind kind = dump_kind(tree, file.root());
   if (kind != DumpKind::kTrainRank && kind != DumpKind::kTrainSamples) {
     throw Error(ErrorCode::kUnsupported, "this is no dump of training data", file.path());
@@ -28,12 +31,7 @@ TrainShard::TrainShard(const TorchFile& file) : file_(&file) {
   rank_ = integer("rank").value_or(0);
   cp_rank_ = integer("cp_rank");
   cp_size_ = integer("cp_size");
-  const std::optional<int64_t> version = integer("format_version");
-  if (version && *version != 2) {
-    throw Error(ErrorCode::kUnsupported,
-                "format_version " + std::to_string(*version) + "; 2 is known", file.path());
-  }
-  whole_ = version.has_value();
+  whole_ = tree.find(file.root(), "format_version") != nullptr;
   size_t rows = 0;
   if (by_row_) {
     rows = tree.sequence(data_).size();

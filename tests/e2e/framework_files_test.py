@@ -42,6 +42,43 @@ class Train(support.Case):
         self.assertEqual(same.returncode, 0, same.stdout)
         self.assertLess(seconds[1], 3 * seconds[0] + 1, seconds)
 
+    def test_an_unknown_version(self):
+        """Every verb refuses it alike, whatever else it has renamed."""
+        row = {"sample_index": 0, "tokens": [1, 2, 3], "total_lengths": 3, "response_lengths": 2,
+               "rewards": 0.5, "loss_masks": [1, 1]}
+        whole = self.folder / "whole"
+        support.save(whole / "train_data/0.pt",
+                     {"format_version": 2, "rollout_id": 0, "rank": 0, "samples": [row]})
+        self.assertEqual(self.run_program("verify", whole).returncode, 0)
+        for name, version, content in (("newer", 3, {"samples": [row]}), ("text", "2", {"samples": []}),
+                                       ("renamed", 3, {"rows": [row]})):
+            path = self.folder / name
+            support.save(path / "train_data/0.pt",
+                         {"format_version": version, "rollout_id": 0, "rank": 0, **content})
+            for words in (["show", path], ["objective", path], ["mismatch", path], ["rollout", path],
+                          ["train", path, "--model", "demo"], ["diff", whole, path],
+                          ["import", path, "-o", self.folder / "unread"], ["verify", path],
+                          ["verify", "--deep", path]):
+                said = self.run_program(*words)
+                text = said.stdout + said.stderr
+                self.assertEqual(said.returncode, 4, (words, text))
+                self.assertIn("it reads version 2", text, words)
+                self.assertIn("0.pt", text, words)
+            report, = self.lines("verify", path, code=4)
+            self.assertFalse(report["complete"])
+
+
+class Torn(support.Case):
+    def test_verify_names_the_file_once(self):
+        path = self.folder / "torn" / "rollout_data" / "0.pt"
+        support.save(path, {"rollout_id": 0, "samples": []})
+        for content in (b"", path.read_bytes()[:-100]):
+            path.write_bytes(content)
+            for words in ([path.parents[1]], [path]):
+                said = self.run_program("verify", *words)
+                self.assertEqual(said.returncode, 3, said.stdout)
+                self.assertEqual(said.stdout.splitlines()[0].count("0.pt"), 1, said.stdout)
+
 
 if __name__ == "__main__":
     support.Case.program = os.path.abspath(sys.argv.pop(1))

@@ -260,7 +260,11 @@ class Importer {
     single_ranks_[id].push_back(std::move(trains.front()));
   }
 
+  /// Errors: kUnsupported for a version that is not known.
   DumpIdentity identify(const TorchFile& file) const {
+    if (const auto wrong = foreign::unknown_version(file.tree(), file.root())) {
+      throw Error(ErrorCode::kUnsupported, *wrong, file.path());
+    }
     DumpIdentity identity = identify_dump(file.tree(), file.root());
     if (identity.kind == DumpKind::kNone) identity.layout = "no dump: kept as it is";
     if (!options_.format.empty()) identity.layout += ", taken as " + options_.format;

@@ -246,7 +246,11 @@ std::unique_ptr<foreign::TorchFile> check_file(const std::string& path,
     add_problems(check_dump(file->tree(), file->root()), path, problems);
     return file;
   } catch (const Error& error) {
-    problems.push_back({std::string(to_string(error.code())), path, error.where(), error.what()});
+    Found& found = problems.emplace_back(unreadable(error, path));
+    if (found.path.starts_with(path + ": ")) {
+      found.dataset = found.path.substr(path.size() + 2);
+      found.path = path;
+    }
     return nullptr;
   }
 }
@@ -300,9 +304,17 @@ struct VerifiedFiles {
   bool corrupt = false;  // a file cannot be read
 
   bool whole() const {
-    return !corrupt && files > 0 && std::ranges::none_of(problems, names_missing);
+    return !corrupt && !unsupported() && files > 0 &&
+           std::ranges::none_of(problems, names_missing);
   }
-  int code() const { return whole() ? (problems.empty() ? 0 : kFinding) : kCorrupt; }
+  /// A version that is not known says nothing of what the file holds.
+  bool unsupported() const {
+    return std::ranges::find(problems, "unknown-version", &Found::code) != problems.end();
+  }
+  int code() const {
+    if (!corrupt && unsupported()) return exit_code(ErrorCode::kUnsupported);
+    return whole() ? (problems.empty() ? 0 : kFinding) : kCorrupt;
+  }
 };
 
 void add_values(const VerifyArguments& arguments, std::vector<Found>& problems) {
