@@ -36,7 +36,7 @@ std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row, int64_t
   const int64_t total = shard.length(row, "total_lengths");
   const int64_t response = shard.length(row, "response_lengths");
   const auto corrupt = [&](const char* message) {
-    throw Error(ErrorCode::kCorrupt, message, shard.path() + ": sample " + std::to_string(row));
+    throw Error(ErrorCode::kCorrupt, message, shard.place(row));
   };
   if (response >= total) corrupt("the response is not shorter than the whole sample");
   if (cp_size == 1) return {ResponseRange{0, response}, ResponseRange{response, response}};
@@ -275,6 +275,7 @@ class Assembler {
       }
     }
     for (const auto& [index, place] : order) {
+      file_ = place.first->shards[0]->path();
       where_ = "sample " + std::to_string(index);
       add_sample(*place.first, place.second);
     }
@@ -290,7 +291,7 @@ class Assembler {
   }
 
   [[noreturn]] void corrupt(const std::string& message) const {
-    throw Error(ErrorCode::kCorrupt, message, where_);
+    throw Error(ErrorCode::kCorrupt, message, file_ + ": " + where_);
   }
 
   void add_sample(const Group& group, size_t row) {
@@ -391,7 +392,7 @@ class Assembler {
   }
 
   TrainBatch batch_;
-  std::string where_;
+  std::string file_, where_;
 };
 
 }  // namespace

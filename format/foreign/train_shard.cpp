@@ -50,6 +50,12 @@ std::optional<int64_t> TrainShard::integer(std::string_view key) const {
   throw Error(ErrorCode::kCorrupt, std::string(key) + " is not an integer", path());
 }
 
+std::string TrainShard::place(size_t row) const {
+  const bool known = row < indices_.size();  // else it is about the index itself
+  return path() + (known ? ": sample " + std::to_string(indices_[row])
+                         : ": row " + std::to_string(row));
+}
+
 std::optional<Value> TrainShard::find(size_t row, std::string_view column) const {
   const Tree& tree = file_->tree();
   if (by_row_) {
@@ -81,7 +87,7 @@ std::optional<double> TrainShard::scalar(size_t row, std::string_view column) co
   const std::optional<Numbers> numbers = Numbers::of(file_->tree(), *value);
   if (numbers && numbers->size() == 1) return numbers->real(0);
   throw Error(ErrorCode::kCorrupt, std::string(column) + " is not a number",
-              path() + ": sample " + std::to_string(row));
+              place(row));
 }
 
 int64_t TrainShard::length(size_t row, std::string_view column) const {
@@ -89,7 +95,7 @@ int64_t TrainShard::length(size_t row, std::string_view column) const {
   if (value && value->kind == Kind::kInt && value->integer >= 0) return value->integer;
   throw Error(ErrorCode::kCorrupt,
               std::string(column) + " is missing or not an integer of 0 or more",
-              path() + ": sample " + std::to_string(row));
+              place(row));
 }
 
 std::optional<double> TrainShard::number(size_t row, std::string_view column) const {
@@ -123,7 +129,7 @@ std::optional<int64_t> TrainShard::token_count(size_t row, std::string_view colu
   if (count && *count >= 0) return count;
   throw Error(ErrorCode::kCorrupt,
               std::string(column) + " is " + shortest(*found) + ", which is no number of tokens",
-              path() + ": sample " + std::to_string(indices_[row]));
+              place(row));
 }
 
 std::vector<std::string> TrainShard::columns() const {

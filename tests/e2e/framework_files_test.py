@@ -67,6 +67,24 @@ class Train(support.Case):
             report, = self.lines("verify", path, code=4)
             self.assertFalse(report["complete"])
 
+    def test_an_error_names_its_sample(self):
+        """By its index, not by its row in the file of its rank."""
+        for name, bad, said_of in (("rollout_ids", "x", "rollout_ids"), ("rewards", "x", "rewards"),
+                                   ("response_lengths", -1, "response_lengths"),
+                                   ("tokens", [1, 2, -3], "token -3")):
+            path = self.folder / f"bad {name}"
+            for rank in (0, 1):
+                file = rank_file(4, sample_indices=list(range(4 * rank, 4 * rank + 4)),
+                                 rollout_ids=list(range(4 * rank, 4 * rank + 4)))
+                file["rank"] = rank
+                if rank == 1:
+                    file["rollout_data"][name][2:3] = [bad]
+                support.save(path / f"train_data/0_{rank}.pt", file)
+            said = self.run_program("import", path, "-o", self.folder / "unread")
+            self.assertEqual(said.returncode, 3, said.stdout + said.stderr)
+            self.assertIn(f"0_1.pt: sample 6: {said_of}", said.stderr)
+            self.assertEqual(said.stderr.count(".pt"), 1, said.stderr)
+
 
 class Torn(support.Case):
     def test_verify_names_the_file_once(self):

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "format/canonical.h"
 #include "format/dump_place.h"
@@ -45,13 +46,17 @@ std::string last_name(const std::string& name) {
   return slash == name.npos ? name : name.substr(slash + 1);
 }
 
-/// Lets errors say in which file they are.
+/// Lets errors say in which file they are: the first, where they name none of them.
 template <class Function>
-auto within(const std::string& path, const Function& function) {
+auto within(std::span<const TorchFile* const> files, const Function& function) {
   try {
     return function();
   } catch (const Error& error) {
-    if (error.where().find(path) != std::string::npos) throw;
+    const auto names = [&](const TorchFile* file) {
+      return error.where().find(file->path()) != std::string::npos;
+    };
+    if (std::ranges::any_of(files, names)) throw;
+    const std::string& path = files.front()->path();
     const std::string where = error.where().empty() ? path : path + ": " + error.where();
     throw Error(error.code(), error.what(), where);
   }
@@ -338,8 +343,10 @@ class Importer {
     const bool evaluation = last_name(read.source.name).starts_with("eval_");
     const std::string group = std::to_string(rollout_id(read));
     const std::string owner = (evaluation ? "eval/" : "rollout/") + group;
-    ImportedRollout made = within(
-        read.source.path, [&] { return import_rollout(read.file, owner, options_.reward_key); });
+    const TorchFile* const file = &read.file;
+    ImportedRollout made = within(std::span(&file, 1), [&] {
+      return import_rollout(read.file, owner, options_.reward_key);
+    });
     note(read.source.path, made.findings);
     std::vector<Dataset> datasets = to_datasets(made.data, group);
     add_own(datasets, made.own);
@@ -375,7 +382,7 @@ class Importer {
     std::vector<const TorchFile*> files;
     for (const Read& read : reads) files.push_back(&read.file);
     check_whole(reads.front().source.path, files);
-    ImportedTrain made = within(reads.front().source.path, [&] { return import_train(files); });
+    ImportedTrain made = within(files, [&] { return import_train(files); });
     note(reads, made.findings);
     with_inputs_[made.rollout_id].merge(made.with_inputs);
     for (const auto& [step, data] : made.steps) {
