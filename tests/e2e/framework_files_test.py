@@ -2,6 +2,7 @@
 
 usage: framework_files_test.py RLREPLAY
 """
+import json
 import os
 import pathlib
 import sys
@@ -84,6 +85,35 @@ class Train(support.Case):
             self.assertEqual(said.returncode, 3, said.stdout + said.stderr)
             self.assertIn(f"0_1.pt: sample 6: {said_of}", said.stderr)
             self.assertEqual(said.stderr.count(".pt"), 1, said.stderr)
+
+
+def rollout_sample(index, **more):
+    return {"index": index, "group_index": index // 2, "tokens": [1, 2, 3], "response_length": 2,
+            "response": "r", "prompt": "p", "reward": 1.0, "status": "completed",
+            "loss_mask": [1, 1], "rollout_log_probs": [-0.5, -1.0], **more}
+
+
+class Rollout(support.Case):
+    def test_a_version_that_is_no_number_costs_its_sample_alone(self):
+        path, dump = self.folder / "versions", self.folder / "versions dump"
+        samples = [rollout_sample(i, weight_versions=v) for i, v in
+                   enumerate((["3"], ["3", "default"], ["3", "4"], ["latest"]))]
+        support.save(path / "rollout_data/0.pt", {"rollout_id": 0, "samples": samples})
+        said = self.run_program("import", path, "-o", dump)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn('the weight version "default" of sample 1, and one of 1 other sample, is no '
+                      'number', said.stdout + said.stderr)
+        rows = [json.loads(line) for line in
+                self.run_program("export", dump, "--to", "jsonl", "-o", "-").stdout.splitlines()]
+        self.assertEqual([row["versions"] for row in rows], [[3], [], [3, 4], []])
+        back, again = self.folder / "versions back", self.folder / "versions again"
+        self.assertEqual(self.run_program("export", dump, "--to", "slime", "-o", back).returncode, 0)
+        self.assertEqual(self.run_program("import", back, "-o", again).returncode, 0)
+        self.assertEqual(self.run_program("diff", dump, again).returncode, 0)
+        for verb in (["verify", "--deep", dump], ["show", dump], ["show", dump, "--samples"],
+                     ["diff", path, dump]):
+            said = self.run_program(*verb)
+            self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
 
 
 class Torn(support.Case):

@@ -8,6 +8,7 @@
 #include "format/foreign/numbers.h"
 #include "format/foreign/rollout_batch.h"
 #include "format/foreign/text.h"
+#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/joined.h"
 #include "src/replay/exchange/own_datasets.h"
@@ -215,19 +216,36 @@ class Importer {
     return std::nullopt;
   }
 
+  /// A sample with a version that is no number has none: one of its own would be another's.
   void add_versions() {
     if (batch_.weight_versions.empty()) return;
     format::Versions& versions = made_.data->versions.emplace();
-    for (const size_t i : order_) {
+    std::vector<std::string> refused;
+    for (size_t row = 0; row < order_.size(); ++row) {
+      const size_t i = order_[row], before = versions.versions.size();
       for (uint64_t v = batch_.version_offsets[i]; v < batch_.version_offsets[i + 1]; ++v) {
         const auto number = version_number(batch_.weight_versions[v]);
-        if (!number) {
-          report("version-not-a-number", "weight versions are not numbers: they are kept as texts");
-          return made_.data->versions.reset();
+        if (number) {
+          versions.versions.push_back(*number);
+          continue;
         }
-        versions.versions.push_back(*number);
+        refused.push_back("\"" + std::string(batch_.weight_versions[v]) + "\" of sample " +
+                          std::to_string(made_.data->sample_id[row]));
+        versions.versions.resize(before);
+        break;
       }
       versions.offsets.push_back(versions.versions.size());
+    }
+    if (versions.versions.empty()) {
+      report("version-not-a-number", "weight versions are not numbers: they are kept as texts");
+      return made_.data->versions.reset();
+    }
+    if (!refused.empty()) {
+      const size_t more = refused.size() - 1;
+      report("version-not-a-number",
+             "the weight version " + refused.front() +
+                 (more == 0 ? "" : ", and one of " + counted(more, "other sample") + ",") +
+                 " is no number: it is kept as text, and the sample has no versions");
     }
     add_version_starts(versions);
   }
