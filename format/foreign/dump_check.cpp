@@ -290,7 +290,8 @@ std::optional<std::string> unknown_version(const Tree& tree, Value root) {
   };
   const Value* version = find("format_version");
   if (version == nullptr) return std::nullopt;
-  if (find("rollout_id") == nullptr && dump_kind(tree, root) == DumpKind::kNone) return std::nullopt;
+  if (find("rollout_id") == nullptr && dump_kind(tree, root) == DumpKind::kNone)
+    return std::nullopt;
   if (version->kind == Kind::kInt && version->integer == 2) return std::nullopt;
   const bool number = version->kind == Kind::kInt;
   return "format_version is " + (number ? std::to_string(version->integer) : "no number") +

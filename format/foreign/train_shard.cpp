@@ -52,8 +52,8 @@ std::optional<int64_t> TrainShard::integer(std::string_view key) const {
 
 std::string TrainShard::place(size_t row) const {
   const bool known = row < indices_.size();  // else it is about the index itself
-  return path() + (known ? ": sample " + std::to_string(indices_[row])
-                         : ": row " + std::to_string(row));
+  return path() +
+         (known ? ": sample " + std::to_string(indices_[row]) : ": row " + std::to_string(row));
 }
 
 std::optional<Value> TrainShard::find(size_t row, std::string_view column) const {
@@ -86,16 +86,14 @@ std::optional<double> TrainShard::scalar(size_t row, std::string_view column) co
   if (value->kind == Kind::kFloat) return value->real;
   const std::optional<Numbers> numbers = Numbers::of(file_->tree(), *value);
   if (numbers && numbers->size() == 1) return numbers->real(0);
-  throw Error(ErrorCode::kCorrupt, std::string(column) + " is not a number",
-              place(row));
+  throw Error(ErrorCode::kCorrupt, std::string(column) + " is not a number", place(row));
 }
 
 int64_t TrainShard::length(size_t row, std::string_view column) const {
   const std::optional<Value> value = find(row, column);
   if (value && value->kind == Kind::kInt && value->integer >= 0) return value->integer;
   throw Error(ErrorCode::kCorrupt,
-              std::string(column) + " is missing or not an integer of 0 or more",
-              place(row));
+              std::string(column) + " is missing or not an integer of 0 or more", place(row));
 }
 
 std::optional<double> TrainShard::number(size_t row, std::string_view column) const {

@@ -88,7 +88,7 @@ class Train(support.Case):
 
 
 def rollout_sample(index, **more):
-    return {"index": index, "group_index": index // 2, "tokens": [1, 2, 3], "response_length": 2,
+    return {"index": index, "group_index": (index or 0) // 2, "tokens": [1, 2, 3], "response_length": 2,
             "response": "r", "prompt": "p", "reward": 1.0, "status": "completed",
             "loss_mask": [1, 1], "rollout_log_probs": [-0.5, -1.0], **more}
 
@@ -114,6 +114,26 @@ class Rollout(support.Case):
                      ["diff", path, dump]):
             said = self.run_program(*verb)
             self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+
+    def test_ids_that_are_not_the_files_are_said(self):
+        """Where an index is missing or occurs twice; between files and imports alike."""
+        paths = {}
+        for name, indices in (("sound", [0, 1, 2]), ("twice", [5, 5, 7]), ("none", [None, 5, 7])):
+            paths[name] = self.folder / f"ids {name}"
+            support.save(paths[name] / "rollout_data/0.pt", {
+                "rollout_id": 0, "samples": [rollout_sample(i, group_index=0) for i in indices]})
+            made = self.run_program("import", paths[name], "-o", self.folder / f"ids {name} dump")
+            self.assertEqual(made.returncode, 0, made.stderr)
+        dump = {name: self.folder / f"ids {name} dump" for name in paths}
+        told = "sample ids of {} are not those of its files: indices are missing or occur twice"
+        for a, b, sides in ((paths["twice"], dump["twice"], "AB"), (dump["none"], dump["twice"], "AB"),
+                            (dump["sound"], paths["none"], "B"), (dump["twice"], paths["sound"], "A"),
+                            (paths["sound"], dump["sound"], "")):
+            found, = self.lines("diff", a, b)
+            for side in "AB":
+                said = [note for note in found["notes"] if note.startswith(told.format(side))]
+                self.assertEqual(len(said), side in sides, (a, b, found["notes"]))
+        self.assertEqual(self.run_program("verify", "--deep", dump["none"]).returncode, 0)
 
 
 class Torn(support.Case):

@@ -48,6 +48,10 @@ void add_notes(const std::string& name, const format::DumpReader& dump,
   } else if (!dump.complete()) {
     notes.push_back(name + " was closed after its writer had died");
   }
+  for (const foreign::Problem& found : replaced_ids(dump)) {
+    notes.push_back("sample ids of " + name + " are not those of its files: " + found.message +
+                    " (" + found.where + ")");
+  }
 }
 
 /// What both keep of foreign files beside samples and columns, by path.
@@ -63,7 +67,7 @@ KeptFiles kept_files(const format::DumpReader& dump) {
 
 /// The foreign file that a unit keeps: "train_data/0_1.pt" of "x-slime/train_data/0_1.h5".
 std::string kept_name(const std::string& path) {
-  if (path == kFindingsUnit) return "what the import found to contradict itself";
+  if (path == kFindingsUnit) return "what the import found in its files";
   if (format::kind_of(path) == kInputsKind)
     return "which samples have images or sound (" + path + ")";
   const size_t begin = path.find('/') + 1;

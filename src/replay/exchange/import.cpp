@@ -122,8 +122,8 @@ class Importer {
     for (auto& [id, reads] : single_ranks_) add_train(reads);
     note_policy_loss();
     write_inputs();
-    if (!contradictions_.empty()) {
-      writer().append(kFindingsUnit, findings_datasets(contradictions_));
+    if (!kept_findings_.empty()) {
+      writer().append(kFindingsUnit, findings_datasets(kept_findings_));
     }
     return finish(writer());
   }
@@ -293,7 +293,7 @@ class Importer {
   }
 
   /// Findings of the files of a rollout's ranks. Those that contradict themselves are kept in the
-  /// dump, where files have their names in the run.
+  /// dump, where files have their names in the run; likewise ids that are not the file's.
   void note(const std::deque<Read>& reads, const std::vector<foreign::Problem>& problems) {
     for (const foreign::Problem& problem : problems) {
       const auto of = std::ranges::find_if(reads, [&](const Read& read) {
@@ -305,7 +305,7 @@ class Importer {
       if (!is_contradiction(problem)) continue;
       foreign::Problem kept = problem;
       if (of != reads.end()) kept.where.replace(0, read.source.path.size(), read.source.name);
-      contradictions_.push_back(std::move(kept));
+      kept_findings_.push_back(std::move(kept));
     }
   }
 
@@ -344,10 +344,13 @@ class Importer {
     const std::string group = std::to_string(rollout_id(read));
     const std::string owner = (evaluation ? "eval/" : "rollout/") + group;
     const TorchFile* const file = &read.file;
-    ImportedRollout made = within(std::span(&file, 1), [&] {
-      return import_rollout(read.file, owner, options_.reward_key);
-    });
+    ImportedRollout made = within(
+        std::span(&file, 1), [&] { return import_rollout(read.file, owner, options_.reward_key); });
     note(read.source.path, made.findings);
+    for (const foreign::Problem& finding : made.findings) {
+      if (!is_replaced_id(finding)) continue;
+      kept_findings_.push_back({finding.code, finding.message, read.source.name});
+    }
     std::vector<Dataset> datasets = to_datasets(made.data, group);
     add_own(datasets, made.own);
     if (evaluation) return keep(read, made.replacements, std::move(datasets));
@@ -408,7 +411,7 @@ class Importer {
   std::map<int64_t, std::deque<Read>> single_ranks_;
   std::map<int64_t, std::set<uint64_t>> with_inputs_;  // by rollout
   PolicyLossRows policy_loss_;
-  std::vector<foreign::Problem> contradictions_;
+  std::vector<foreign::Problem> kept_findings_;
   ImportReport report_;
   Provenance provenance_;
 };

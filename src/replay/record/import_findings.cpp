@@ -12,9 +12,36 @@ namespace rlreplay::replay {
 
 using foreign::Problem;
 
+namespace {
+
+/// Of the lines of the unit those that `wanted` is true of.
+std::vector<Problem> read_findings(const format::DumpReader& dump, bool (*wanted)(const Problem&)) {
+  std::vector<Problem> out;
+  for (const format::UnitRecord* unit : dump.find(kFindingsKind, "data")) {
+    const format::UnitReader reader = dump.open_unit(*unit);
+    const format::GroupReader values(dump, reader, "data");
+    const format::StoredDataset* dataset = values.find("text");
+    if (dataset == nullptr) continue;
+    const std::vector<uint8_t> text = values.read<uint8_t>(*dataset);
+    for (auto begin = text.begin(); begin != text.end();) {
+      const auto end = std::find(begin, text.end(), uint8_t{'\n'});
+      const JsonDocument line = JsonDocument::parse(std::string(begin, end), unit->path);
+      const Problem found{line.root()["code"].string(), line.root()["message"].string(),
+                          line.root()["where"].string()};
+      if (wanted(found)) out.push_back(found);
+      begin = end == text.end() ? end : end + 1;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 bool is_contradiction(const Problem& finding) {
   return finding.code == "replica-mismatch" || finding.code == "replica-missing";
 }
+
+bool is_replaced_id(const Problem& finding) { return finding.code == "sample-id-replaced"; }
 
 std::vector<format::Dataset> findings_datasets(const std::vector<Problem>& findings) {
   std::map<std::pair<std::string, std::string>, std::vector<const Problem*>> alike;
@@ -34,22 +61,11 @@ std::vector<format::Dataset> findings_datasets(const std::vector<Problem>& findi
 }
 
 std::vector<Problem> recorded_findings(const format::DumpReader& dump) {
-  std::vector<Problem> out;
-  for (const format::UnitRecord* unit : dump.find(kFindingsKind, "data")) {
-    const format::UnitReader reader = dump.open_unit(*unit);
-    const format::GroupReader values(dump, reader, "data");
-    const format::StoredDataset* dataset = values.find("text");
-    if (dataset == nullptr) continue;
-    const std::vector<uint8_t> text = values.read<uint8_t>(*dataset);
-    for (auto begin = text.begin(); begin != text.end();) {
-      const auto end = std::find(begin, text.end(), uint8_t{'\n'});
-      const JsonDocument line = JsonDocument::parse(std::string(begin, end), unit->path);
-      out.push_back({line.root()["code"].string(), line.root()["message"].string(),
-                     line.root()["where"].string()});
-      begin = end == text.end() ? end : end + 1;
-    }
-  }
-  return out;
+  return read_findings(dump, is_contradiction);
+}
+
+std::vector<Problem> replaced_ids(const format::DumpReader& dump) {
+  return read_findings(dump, is_replaced_id);
 }
 
 }  // namespace rlreplay::replay

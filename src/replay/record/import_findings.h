@@ -10,7 +10,8 @@
 
 namespace rlreplay::replay {
 
-/// The kind of the unit that says in what the files of an import contradict themselves.
+/// The kind of the unit that says in what the files of an import contradict themselves, and which
+/// rule gave their samples other ids.
 inline constexpr std::string_view kFindingsKind = "x-findings";
 inline constexpr const char* kFindingsUnit = "x-findings/import.h5";
 
@@ -18,11 +19,17 @@ inline constexpr const char* kFindingsUnit = "x-findings/import.h5";
 /// the imported dump must be told.
 bool is_contradiction(const foreign::Problem& finding);
 
+/// Whether samples have their place in the file as id, so that a reader must be told.
+bool is_replaced_id(const foreign::Problem& finding);
+
 /// Findings as the content of their unit, those of one code and message as one.
 std::vector<format::Dataset> findings_datasets(const std::vector<foreign::Problem>& findings);
 
-/// What an import found; empty where it found nothing, or the dump is none. Errors: FormatError;
-/// kCorrupt where the unit says something else.
+/// The contradictions that an import found; empty where it found nothing, or the dump is none.
+/// Errors: FormatError; kCorrupt where the unit says something else.
 std::vector<foreign::Problem> recorded_findings(const format::DumpReader& dump);
+
+/// Likewise, where samples have other ids than their files say.
+std::vector<foreign::Problem> replaced_ids(const format::DumpReader& dump);
 
 }  // namespace rlreplay::replay

@@ -304,8 +304,7 @@ struct VerifiedFiles {
   bool corrupt = false;  // a file cannot be read
 
   bool whole() const {
-    return !corrupt && !unsupported() && files > 0 &&
-           std::ranges::none_of(problems, names_missing);
+    return !corrupt && !unsupported() && files > 0 && std::ranges::none_of(problems, names_missing);
   }
   /// A version that is not known says nothing of what the file holds.
   bool unsupported() const {
