@@ -407,7 +407,7 @@ class Told(Case):
     def test_what_no_reader_gets_past_is_a_problem(self):
         of = {0: -0.5, 1: -1.0, 2: -0.25, 3: -2.0}
         twice = self.folder_of("twice", [(0, of, {})])
-        shutil.copy(twice / "train_data/0_0.pt", twice / "train_data/1_0.pt")
+        shutil.copytree(twice / "train_data", twice / "again/train_data")
         self.assertEqual(self.codes(twice, 1), {"two-runs"})
         self.assertIn("hold the same", self.run_program("verify", "--deep", twice).stdout)
         bad = self.folder_of("bad sums", [(0, of, {"rollout_mask_sums": [2, -5, 2, 2]})])

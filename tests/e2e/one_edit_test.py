@@ -2,7 +2,6 @@
 
 usage: one_edit_test.py RLREPLAY
 """
-import copy
 import json
 import os
 import pathlib
@@ -42,7 +41,7 @@ def train(file, *place, to):
 def copied(file, over):
     """A copy in another's place."""
     def edit(files):
-        files[over] = copy.deepcopy(files[file])
+        files[over] = files[file]
     return edit
 
 
@@ -63,6 +62,30 @@ def both(*edits):
 TENSOR = ("miles-latest", "grpo-tp2dp2")  # ranks 0 and 1 hold the same samples
 CONTEXT = ("miles-latest", "grpo-cp2dp2")
 STAGES = ("slime-old", "grpo-pp2")
+
+
+DATA = ("slime-old", "grpo-dp2")  # two rollouts, two ranks
+LISTS = ("slime-2025", "grpo-dp2")  # which says nothing of sizes of batches
+LATEST = ("slime-latest", "grpo-dp2")
+READERS = (PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH)
+
+
+def shards(*place, to):
+    return put("train_data/0.pt", "dp_shards", *place, to=to)
+
+
+def popped(*keys):
+    """The last of a list is not there."""
+    def edit(files):
+        at = files["train_data/0.pt"]
+        for key in keys:
+            at = at[key]
+        at.pop()
+    return edit
+
+
+def every(words, *verbs):
+    return dict.fromkeys(verbs or READERS, words)
 
 
 def replica(column, *where, verbs=(PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH)):
@@ -101,6 +124,49 @@ EDITS = (
      replica("log_probs", "sample 0, position 2 of the response: -0.125, rank 0 says")),
     ("a context rank's mask", CONTEXT, train("train_data/0_1.pt", "loss_masks", 1, 0, to=0),
      replica("loss_masks", "sample 2[0]: 0, rank 0 says 1")),
+    ("a copy of rank 0's file in place of rank 1's", LISTS,
+     copied("train_data/0_0.pt", over="train_data/0_1.pt"),
+     every(("says it is of rank 0, its name of 1", "0_1.pt"))),
+    ("a copy of rank 0's file in place of its replica's", TENSOR,
+     copied("train_data/0_0.pt", over="train_data/0_1.pt"),
+     every(("says it is of rank 0, its name of 1", "0_1.pt"))),
+    ("a file that says another rank", DATA, put("train_data/1_1.pt", "rank", to=0),
+     every(("says it is of rank 0, its name of 1", "1_1.pt"))),
+    ("a copy of rollout 0's training in place of rollout 1's", LATEST,
+     copied("train_data/0.pt", over="train_data/1.pt"),
+     every(("says it is of rollout_id 0, its name of 1", "1.pt"), PLAIN, DEEP)),
+    ("a copy of rollout 0's samples in place of rollout 1's", LATEST,
+     copied("rollout_data/0.pt", over="rollout_data/1.pt"),
+     every(("says it is of rollout_id 0, its name of 1", "1.pt"), PLAIN, DEEP)),
+    ("a rank's file of one rollout is gone", LISTS, gone("train_data/1_1.pt"),
+     every(("the file of rank 1 is missing beside this one", "1_0.pt"), PLAIN, DEEP, IMPORT,
+           MISMATCH)),
+    ("a sample is gone that a shard lists", LATEST, popped("samples"),
+     every(("dp_shards lists sample 15, which samples does not hold",))),
+    ("a shard's list is gone, its samples are not", LATEST, popped("dp_shards"),
+     every(("samples holds sample 1 and 7 more, which no entry of dp_shards lists",))),
+    ("a shard and its samples are gone", LATEST, both(
+        popped("dp_shards"), shards(0, "global_batch_sizes", to=[8, 8]),
+        lambda files: files["train_data/0.pt"].update(
+            samples=files["train_data/0.pt"]["samples"][::2])),
+     every(("the steps took 16 samples, the file holds 8",), PLAIN, DEEP, IMPORT, MISMATCH)),
+    ("fewer micro-batches than announced", LATEST, shards(0, "num_microbatches", to=[1, 2]),
+     every(("num_microbatches announces 3 micro-batches, micro_batch_indices has 2",))),
+    ("a sample in no micro-batch", LATEST, popped("dp_shards", 1, "micro_batch_indices", 1),
+     every(("sample 15 is in no micro-batch",))),
+    ("a sample in two micro-batches", LATEST, shards(1, "micro_batch_indices", 1, 0, to=0),
+     every(("sample 1 is trained on in two steps",), PLAIN, DEEP, IMPORT, MISMATCH)),
+    ("a row of a micro-batch that is not there", LATEST,
+     shards(1, "micro_batch_indices", 1, 0, to=8),
+     every(("micro_batch_indices names row 8 of 8 samples",), PLAIN, DEEP, IMPORT, MISMATCH)),
+    ("shards of other numbers of steps", LATEST, both(
+        shards(1, "num_microbatches", to=[2]), shards(1, "global_batch_sizes", to=[8])),
+     every(("num_microbatches of one shard is of 2 steps, of another one of 1",))),
+    ("batch sizes of other numbers of steps", LATEST, shards(0, "global_batch_sizes", to=[8]),
+     every(("num_microbatches is of 2 steps, the batch sizes of 1",))),
+    ("a rank's micro-batches contradict themselves", DATA,
+     train("train_data/0_1.pt", "num_microbatches", to=[1, 3]),
+     every(("num_microbatches announces 4 micro-batches", "0_1.pt"))),
 )
 
 

@@ -1,11 +1,19 @@
 #include "src/replay/exchange/family_check.h"
 
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <iterator>
+#include <optional>
 #include <set>
+#include <string_view>
+#include <utility>
 
+#include "format/foreign/dump_check.h"
 #include "format/foreign/train_batch.h"
 #include "format/foreign/train_shard.h"
 #include "src/base/error.h"
+#include "src/replay/exchange/train_schedule.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -20,13 +28,12 @@ std::string rollout_name(const TrainShard& shard) {
 
 /// Ranks are counted from 0; Miles since 2026-09 writes those of tensor rank 0 alone, so numbers
 /// may be left out where no sample is.
-void check_batch_size(const std::vector<TrainShard>& shards, std::vector<Problem>& problems) {
+void check_batch_size(const TorchFile& file, const std::vector<TrainShard>& shards,
+                      std::vector<Problem>& problems) {
   double wanted = 0;
-  for (const char* name : {"num_rollouts", "global_batch_sizes"}) {
-    const auto sizes = shards.front().batch_column(name);
-    for (size_t i = 0; sizes && i < sizes->size(); ++i) wanted += sizes->real(i);
-    if (wanted > 0) break;
-  }
+  for (const int64_t size : read_batch_sizes(file)) wanted += static_cast<double>(size);
+  // A selection of samples, exported, is divided by the numbers of all.
+  if (file.tree().find(file.root(), "rlreplay") != nullptr) return;
   std::set<double> found;
   std::set<int64_t> ranks;
   for (const TrainShard& shard : shards) {
@@ -39,14 +46,53 @@ void check_batch_size(const std::vector<TrainShard>& shards, std::vector<Problem
   if (static_cast<double>(found.size()) >= wanted) return;
   std::string there;
   for (const int64_t rank : ranks) there += (there.empty() ? "" : ", ") + std::to_string(rank);
-  problems.push_back({"rank-missing",
-                      "the steps took " + std::to_string(static_cast<int64_t>(wanted)) +
-                          " samples, the files of rank " + there + " hold " +
-                          std::to_string(found.size()) + ": another rank's file is missing",
-                      rollout_name(shards.front())});
+  const bool whole = shards.front().is_whole();
+  problems.push_back(
+      {"rank-missing",
+       "the steps took " + std::to_string(static_cast<int64_t>(wanted)) + " samples, " +
+           (whole ? "the file holds " : "the files of rank " + there + " hold ") +
+           std::to_string(found.size()) + ": " +
+           (whole ? "those of another rank are missing" : "another rank's file is missing"),
+       rollout_name(shards.front())});
+}
+
+/// The numbers in a name: "12_3", or of an evaluation "eval_12".
+std::optional<std::pair<int64_t, std::optional<int64_t>>> numbers_in(std::string_view stem) {
+  if (stem.starts_with("eval_")) stem.remove_prefix(5);
+  std::pair<int64_t, std::optional<int64_t>> out;
+  const char* end = stem.data() + stem.size();
+  auto read = std::from_chars(stem.data(), end, out.first);
+  if (read.ec == std::errc() && read.ptr != end && *read.ptr == '_') {
+    read = std::from_chars(read.ptr + 1, end, out.second.emplace());
+  }
+  const bool sound = read.ec == std::errc() && read.ptr == end && !stem.starts_with('-');
+  return sound ? std::optional(out) : std::nullopt;
 }
 
 }  // namespace
+
+std::vector<Problem> check_name(const std::string& name, const TorchFile& file) {
+  std::vector<Problem> problems;
+  const std::filesystem::path path(name);
+  const std::string folder = path.parent_path().filename().string();
+  if (folder != "train_data" && folder != "rollout_data") return problems;
+  const auto numbers = numbers_in(path.stem().string());
+  if (!numbers) return problems;
+  const auto check = [&](const char* key, std::optional<int64_t> said) {
+    const foreign::Value* value = file.tree().find(file.root(), key);
+    const bool number = value != nullptr && value->kind == foreign::Kind::kInt;
+    if (!said || !number || value->integer == *said) return;
+    problems.push_back({"name-mismatch",
+                        "the file says it is of " + std::string(key) + " " +
+                            std::to_string(value->integer) + ", its name of " +
+                            std::to_string(*said) + ": it may be a copy in another's place",
+                        file.path()});
+  };
+  if (dump_kind(file.tree(), file.root()) == foreign::DumpKind::kNone) return problems;
+  check("rollout_id", numbers->first);
+  check("rank", numbers->second);
+  return problems;
+}
 
 std::vector<Problem> check_family(std::span<const TorchFile* const> files) {
   std::vector<Problem> problems;
@@ -54,12 +100,15 @@ std::vector<Problem> check_family(std::span<const TorchFile* const> files) {
   try {
     for (const TorchFile* file : files) shards.emplace_back(*file);
     if (shards.empty()) return problems;
-    check_batch_size(shards, problems);
+    check_batch_size(*files.front(), shards, problems);
     for (const Problem& found : assemble_train(files).findings) {
       // What was settled by a rule is no contradiction.
       if (found.code != "padding-removed" && found.code != "partial-column") {
         problems.push_back(found);
       }
+    }
+    for (const TorchFile* file : files) {
+      std::ranges::move(check_schedule(*file), std::back_inserter(problems));
     }
   } catch (const Error& error) {
     const bool incomplete = error.code() == ErrorCode::kIncomplete;

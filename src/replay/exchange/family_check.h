@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "format/foreign/torch_file.h"
@@ -9,7 +10,12 @@ namespace rlreplay::replay {
 
 /// What the train dumps of one rollout say of each other: rank-missing (a number is left out, or
 /// the files hold fewer samples than they say were trained on), replica-mismatch (copies of tensor
-/// or pipeline parallelism differ), slice-missing, and what keeps them from being put together.
+/// or pipeline parallelism differ), slice-missing, schedule-mismatch, and what keeps them from
+/// being put together.
 std::vector<foreign::Problem> check_family(std::span<const foreign::TorchFile* const> files);
+
+/// Whether a file of train_data/ or rollout_data/ is what its name says, of which rollout and rank:
+/// name-mismatch.
+std::vector<foreign::Problem> check_name(const std::string& name, const foreign::TorchFile& file);
 
 }  // namespace rlreplay::replay

@@ -246,6 +246,11 @@ class Importer {
       report_.files.push_back({source.path, identity.layout});
       note(source.path, file.problems());
       note(source.path, check_dump(file.tree(), file.root()));
+      for (foreign::Problem& problem : check_name(source.name, file)) {
+        report_.findings.push_back(problem);
+        problem.where = source.name;
+        kept_findings_.push_back(std::move(problem));
+      }
       Read read{source, std::move(file), identity};
       if (vendor_.empty()) vendor_ = vendor(identity);
       if (identity.kind == DumpKind::kRollout) {

@@ -204,6 +204,7 @@ std::map<int64_t, int64_t> schedule(std::span<const TorchFile* const> files,
   std::map<int64_t, int64_t> steps;
   bool known = true;
   for (const TorchFile* file : files) {
+    std::ranges::move(check_schedule(*file), std::back_inserter(findings));
     const auto of_file = read_schedule(*file);
     known = known && of_file;
     if (of_file) steps.insert(of_file->begin(), of_file->end());

@@ -71,9 +71,12 @@ class TrainTreeBuilder {
     append(shards, shard());
     dicts_.set(root, "dp_shards", shards);
     dicts_.set(root, "raw_reward", raw_rewards());
-    if (selected_) return root;
     const Value own = dicts_.make();
-    dicts_.set(own, "steps", own_steps_);
+    if (selected_) {
+      dicts_.set(own, "selected", Value::of_bool(true));
+    } else {
+      dicts_.set(own, "steps", own_steps_);
+    }
     dicts_.set(root, "rlreplay", own);
     return root;
   }

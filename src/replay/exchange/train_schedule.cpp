@@ -1,6 +1,11 @@
 #include "src/replay/exchange/train_schedule.h"
 
+#include <algorithm>
+#include <iterator>
+#include <set>
+
 #include "format/foreign/numbers.h"
+#include "src/base/counted.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -10,57 +15,177 @@ using foreign::Numbers;
 using foreign::Tree;
 using foreign::Value;
 
-/// Adds the samples of one shard: a dict of sample_indices, and of micro_batch_indices (rows of
-/// each micro-batch) and num_microbatches (of each step).
-bool add_shard(const Tree& tree, Value shard, const std::string& path,
+/// Of one shard: a dict of sample_indices, and of micro_batch_indices (rows of each micro-batch)
+/// and num_microbatches (of each step).
+struct Shard {
+  Value dict;
+  std::optional<Numbers> samples, counts;
+  const foreign::Sequence* batches = nullptr;
+
+  static Shard of(const Tree& tree, Value dict) {
+    const auto integers = [&](const char* key) -> std::optional<Numbers> {
+      const Value* value = dict.kind == Kind::kDict ? tree.find(dict, key) : nullptr;
+      auto found = value == nullptr ? std::nullopt : Numbers::of(tree, *value);
+      return found && found->is_integer() ? std::move(found) : std::nullopt;
+    };
+    Shard out{dict, integers("sample_indices"), integers("num_microbatches")};
+    const Value* list = dict.kind == Kind::kDict ? tree.find(dict, "micro_batch_indices") : nullptr;
+    if (list != nullptr && list->kind == Kind::kList) out.batches = &tree.sequence(*list);
+    return out;
+  }
+
+  bool says_steps() const { return samples && counts && batches != nullptr; }
+};
+
+/// The shards of a file: of one rank its own; of slime's one file a rollout those of all.
+std::vector<Shard> shards_of(const foreign::TorchFile& file) {
+  const Tree& tree = file.tree();
+  if (const Value* data = tree.find(file.root(), "rollout_data")) return {Shard::of(tree, *data)};
+  std::vector<Shard> out;
+  const Value* shards = tree.find(file.root(), "dp_shards");
+  if (shards == nullptr || shards->kind != Kind::kList) return out;
+  const foreign::Sequence& list = tree.sequence(*shards);
+  for (size_t i = 0; i < list.size(); ++i) out.push_back(Shard::of(tree, list[i]));
+  return out;
+}
+
+/// Adds the samples of one shard.
+bool add_shard(const Tree& tree, const Shard& shard, const std::string& path,
                std::map<int64_t, int64_t>& steps) {
-  const auto numbers = [&](const char* key) -> std::optional<Numbers> {
-    const Value* value = tree.find(shard, key);
-    return value == nullptr ? std::nullopt : Numbers::of(tree, *value);
-  };
-  const std::optional<Numbers> samples = numbers("sample_indices");
-  const std::optional<Numbers> counts = numbers("num_microbatches");
-  const Value* batches = tree.find(shard, "micro_batch_indices");
-  if (!samples || !counts || batches == nullptr || batches->kind != Kind::kList) return false;
-  if (!samples->is_integer() || !counts->is_integer()) return false;
-  const foreign::Sequence& list = tree.sequence(*batches);
+  if (!shard.says_steps()) return false;
+  const Numbers &samples = *shard.samples, &counts = *shard.counts;
+  const foreign::Sequence& list = *shard.batches;
   size_t batch = 0;
-  for (size_t step = 0; step < counts->size(); ++step) {
-    for (int64_t i = 0; i < counts->integer(step) && batch < list.size(); ++i, ++batch) {
+  for (size_t step = 0; step < counts.size(); ++step) {
+    for (int64_t i = 0; i < counts.integer(step) && batch < list.size(); ++i, ++batch) {
       const std::optional<Numbers> rows = Numbers::of(tree, list[batch]);
       if (!rows || !rows->is_integer()) return false;
       for (size_t k = 0; k < rows->size(); ++k) {
         const int64_t row = rows->integer(k);
-        if (row < 0 || static_cast<size_t>(row) >= samples->size()) {
-          throw Error(ErrorCode::kCorrupt, "a micro-batch names a row that is not there", path);
+        if (row < 0 || static_cast<size_t>(row) >= samples.size()) {
+          throw Error(ErrorCode::kCorrupt,
+                      "micro_batch_indices names row " + std::to_string(row) + " of " +
+                          counted(samples.size(), "sample"),
+                      path);
         }
-        const int64_t sample = samples->integer(static_cast<size_t>(row));
+        const int64_t sample = samples.integer(static_cast<size_t>(row));
         const auto [it, fresh] = steps.emplace(sample, static_cast<int64_t>(step));
-        if (fresh || it->second == static_cast<int64_t>(step)) continue;
+        if (fresh) continue;
+        const bool twice = it->second == static_cast<int64_t>(step);
         throw Error(ErrorCode::kCorrupt,
-                    "sample " + std::to_string(sample) + " is trained on in two steps", path);
+                    "sample " + std::to_string(sample) + " is trained on " +
+                        (twice ? "twice in one step" : "in two steps") +
+                        ": micro_batch_indices names it twice",
+                    path);
       }
     }
   }
   return true;
 }
 
+/// What shards say that does not go together.
+class ScheduleCheck {
+ public:
+  explicit ScheduleCheck(const foreign::TorchFile& file) : file_(file), shards_(shards_of(file)) {}
+
+  std::vector<foreign::Problem> run() {
+    for (const Shard& shard : shards_) check_counts(shard);
+    check_steps();
+    const Value* samples = file_.tree().find(file_.root(), "samples");
+    if (samples != nullptr && !shards_.empty()) check_listed(*samples);
+    return std::move(problems_);
+  }
+
+ private:
+  void report(const std::string& message) {
+    problems_.push_back({"schedule-mismatch", message, file_.path()});
+  }
+
+  void check_counts(const Shard& shard) {
+    if (!shard.says_steps()) return;
+    constexpr int64_t kMost = int64_t{1} << 32;
+    int64_t announced = 0;
+    for (size_t i = 0; i < shard.counts->size(); ++i) {
+      announced =
+          std::min(kMost, announced + std::clamp<int64_t>(shard.counts->integer(i), 0, kMost));
+    }
+    if (announced != static_cast<int64_t>(shard.batches->size())) {
+      report("num_microbatches announces " + std::to_string(announced) +
+             " micro-batches, micro_batch_indices has " + std::to_string(shard.batches->size()));
+    }
+    std::map<int64_t, int64_t> steps;
+    if (!add_shard(file_.tree(), shard, file_.path(), steps)) {
+      return report("micro_batch_indices holds something else than rows");
+    }
+    for (size_t i = 0; i < shard.samples->size(); ++i) {
+      if (steps.contains(shard.samples->integer(i))) continue;
+      return report("sample " + std::to_string(shard.samples->integer(i)) +
+                    " is in no micro-batch of micro_batch_indices");
+    }
+  }
+
+  /// All shards take the same steps.
+  void check_steps() {
+    std::optional<size_t> steps;
+    for (const Shard& shard : shards_) {
+      if (!shard.counts) continue;
+      if (!steps) steps = shard.counts->size();
+      if (*steps == shard.counts->size()) continue;
+      return report("num_microbatches of one shard is of " + counted(*steps, "step") +
+                    ", of another one of " + std::to_string(shard.counts->size()));
+    }
+    const size_t sizes = read_batch_sizes(file_).size();
+    if (!steps || sizes == 0 || sizes == *steps) return;
+    report("num_microbatches is of " + counted(*steps, "step") + ", the batch sizes of " +
+           std::to_string(sizes));
+  }
+
+  /// Of slime's one file a rollout: its samples against those of its shards.
+  void check_listed(Value samples) {
+    const Tree& tree = file_.tree();
+    std::set<int64_t> there, listed;
+    const foreign::Sequence& rows = tree.sequence(samples);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const Value* index = tree.find(rows[i], "sample_index");
+      if (index != nullptr && index->kind == Kind::kInt) there.insert(index->integer);
+    }
+    for (const Shard& shard : shards_) {
+      for (size_t i = 0; shard.samples && i < shard.samples->size(); ++i) {
+        listed.insert(shard.samples->integer(i));
+      }
+    }
+    const auto lacks = [&](const std::set<int64_t>& of, const std::set<int64_t>& in,
+                           const std::string& says, const std::string& not_in) {
+      std::vector<int64_t> gone;
+      std::ranges::set_difference(of, in, std::back_inserter(gone));
+      if (gone.empty()) return;
+      report(says + " sample " + std::to_string(gone.front()) +
+             (gone.size() > 1 ? " and " + std::to_string(gone.size() - 1) + " more" : "") + ", " +
+             not_in);
+    };
+    lacks(listed, there, "dp_shards lists", "which samples does not hold");
+    lacks(there, listed, "samples holds", "which no entry of dp_shards lists");
+  }
+
+  const foreign::TorchFile& file_;
+  std::vector<Shard> shards_;
+  std::vector<foreign::Problem> problems_;
+};
+
 }  // namespace
 
 std::optional<std::map<int64_t, int64_t>> read_schedule(const foreign::TorchFile& file) {
-  const Tree& tree = file.tree();
+  const std::vector<Shard> shards = shards_of(file);
+  if (shards.empty()) return std::nullopt;
   std::map<int64_t, int64_t> steps;
-  if (const Value* data = tree.find(file.root(), "rollout_data")) {
-    if (!add_shard(tree, *data, file.path(), steps)) return std::nullopt;
-    return steps;
-  }
-  const Value* shards = tree.find(file.root(), "dp_shards");
-  if (shards == nullptr || shards->kind != Kind::kList) return std::nullopt;
-  const foreign::Sequence& list = tree.sequence(*shards);
-  for (size_t i = 0; i < list.size(); ++i) {
-    if (!add_shard(tree, list[i], file.path(), steps)) return std::nullopt;
+  for (const Shard& shard : shards) {
+    if (!add_shard(file.tree(), shard, file.path(), steps)) return std::nullopt;
   }
   return steps;
+}
+
+std::vector<foreign::Problem> check_schedule(const foreign::TorchFile& file) {
+  return ScheduleCheck(file).run();
 }
 
 std::vector<int64_t> read_batch_sizes(const foreign::TorchFile& file) {

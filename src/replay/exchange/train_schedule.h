@@ -6,12 +6,17 @@
 #include <vector>
 
 #include "format/foreign/torch_file.h"
+#include "format/foreign/tree_check.h"
 
 namespace rlreplay::replay {
 
 /// The step of each sample, by index, that a train dump says; nothing where it says none.
 /// Errors: kCorrupt where the schedule contradicts itself.
 std::optional<std::map<int64_t, int64_t>> read_schedule(const foreign::TorchFile& file);
+
+/// What a file's schedule says against itself, and against its samples: a schedule-mismatch each.
+/// Errors: those of read_schedule.
+std::vector<foreign::Problem> check_schedule(const foreign::TorchFile& file);
 
 /// How many trajectories the trainer counted in each step; empty where the dump does not say.
 std::vector<int64_t> read_batch_sizes(const foreign::TorchFile& file);

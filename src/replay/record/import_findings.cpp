@@ -1,7 +1,9 @@
 #include "src/replay/record/import_findings.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "format/group_io.h"
@@ -38,7 +40,9 @@ std::vector<Problem> read_findings(const format::DumpReader& dump, bool (*wanted
 }  // namespace
 
 bool is_contradiction(const Problem& finding) {
-  return finding.code == "replica-mismatch" || finding.code == "replica-missing";
+  constexpr auto kCodes = std::to_array<std::string_view>(
+      {"replica-mismatch", "replica-missing", "name-mismatch", "schedule-mismatch"});
+  return std::ranges::count(kCodes, finding.code) > 0;
 }
 
 bool is_replaced_id(const Problem& finding) { return finding.code == "sample-id-replaced"; }

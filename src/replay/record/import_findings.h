@@ -15,8 +15,8 @@ namespace rlreplay::replay {
 inline constexpr std::string_view kFindingsKind = "x-findings";
 inline constexpr const char* kFindingsUnit = "x-findings/import.h5";
 
-/// Whether copies of the same samples contradict each other, or one is missing, so that a reader of
-/// the imported dump must be told.
+/// Whether files contradict each other, their names or themselves, or one is missing: a reader of
+/// the imported dump must be told of it.
 bool is_contradiction(const foreign::Problem& finding);
 
 /// Whether samples have their place in the file as id, so that a reader must be told.

@@ -26,6 +26,7 @@
 #include "src/replay/inspect/run_check.h"
 #include "src/replay/inspect/state_check.h"
 #include "src/replay/record/content_root.h"
+#include "src/replay/record/import_findings.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -163,7 +164,11 @@ Verified verified(const VerifyArguments& arguments) {
   const bool whole = out.problems.empty();
   out.complete = out.complete && std::ranges::none_of(out.problems, names_missing);
   try {
-    if (arguments.deep) check_values(arguments, whole, out);
+    if (arguments.deep) {
+      check_values(arguments, whole, out);
+    } else {
+      add_problems(recorded_findings(dump), arguments.path, out.problems);
+    }
     out.content = content_root(dump);
   } catch (const format::FormatError& error) {
     out.report.problems.push_back(error.problem());
@@ -322,6 +327,16 @@ void add_values(const VerifyArguments& arguments, std::vector<Found>& problems) 
   add_problems(found, arguments.path, problems);
 }
 
+/// Ranks whose file of one rollout is not there, and those of others are.
+void add_missing_ranks(const std::vector<std::vector<SourceFile>>& sources,
+                       std::vector<Found>& problems) {
+  try {
+    check_ranks(sources);
+  } catch (const Error& error) {
+    problems.push_back({"rank-missing", error.where(), "", error.what()});
+  }
+}
+
 /// Files of torch.save: their containers, whether what they say of samples fits together, the
 /// ranks of a rollout, and rollouts against steps. A file that is given alone stands for itself.
 VerifiedFiles verified_files(const VerifyArguments& arguments) {
@@ -329,7 +344,8 @@ VerifiedFiles verified_files(const VerifyArguments& arguments) {
   RunFiles run;
   const bool folder = std::filesystem::is_directory(arguments.path);
   std::vector<Found> others;
-  for (const auto& family : find_sources({arguments.path}, folder ? ".pt" : "")) {
+  const auto sources = find_sources({arguments.path}, folder ? ".pt" : "");
+  for (const auto& family : sources) {
     std::vector<std::unique_ptr<foreign::TorchFile>> read;
     for (const SourceFile& source : family) {
       ++out.files;
@@ -340,12 +356,15 @@ VerifiedFiles verified_files(const VerifyArguments& arguments) {
         at = other ? out.problems.erase(at) : at + 1;
       }
       out.corrupt = out.corrupt || file == nullptr;
-      if (file != nullptr) read.push_back(std::move(file));
+      if (file == nullptr) continue;
+      add_problems(check_name(source.name, *file), source.path, out.problems);
+      read.push_back(std::move(file));
     }
     if (folder && out.problems.empty()) run.add(read, arguments.path, out.problems);
   }
   out.others = others.size();
   if (out.others == out.files) std::ranges::move(others, std::back_inserter(out.problems));
+  if (folder) add_missing_ranks(sources, out.problems);
   if (folder && out.problems.empty()) add_problems(run.finish(), arguments.path, out.problems);
   if (!arguments.deep || !folder || !out.problems.empty()) return out;
   try {
