@@ -11,7 +11,7 @@ namespace {
 
 /// The fields that are one dataset, or one with its companions.
 template <class Data, class Visitor>
-void visit(Data& data, Visitor& visitor) {
+void visit_rollout(Data& data, Visitor& visitor) {
   visitor("sample_id", data.sample_id, Axis::kSample);
   visitor("group_id", data.group_id, Axis::kSample);
   visitor("trajectory_id", data.trajectory_id, Axis::kSample);
@@ -152,7 +152,7 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data,
   GroupWriter writer(group, data, {data->size(), data->tokens.size()});
   writer.offsets("offsets", data->offsets, data->tokens.size());
   writer("tokens", data->tokens, Axis::kToken);
-  visit(*data, writer);
+  visit_rollout(*data, writer);
   if (const char* message = contradiction(*data)) throw Error(ErrorCode::kUsage, message, group);
   if (data->reward_components) {
     writer.expect(data->size() > 0, "reward_components", "there is no sample that they are of");
@@ -178,7 +178,7 @@ RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
   reader.expect(ids != nullptr && ids->shape.size() == 1, "sample_id", "it is missing");
   reader.set_extents({ids->shape[0], data.tokens.size()});
   data.offsets = reader.offsets("offsets", ids->shape[0], data.tokens.size());
-  visit(data, reader);
+  visit_rollout(data, reader);
   if (data.size() > 0) reader.named("reward_components", data.reward_components, data.size());
   read_versions(reader, data);
   read_experts(reader, data);

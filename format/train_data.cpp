@@ -9,7 +9,7 @@ namespace rlreplay::format {
 namespace {
 
 template <class Data, class Visitor>
-void visit(Data& data, Visitor& visitor) {
+void visit_train(Data& data, Visitor& visitor) {
   visitor("sample_id", data.sample_id, Axis::kSample);
   visitor("tokens", data.tokens, Axis::kToken);
   visitor("prompt_length", data.prompt_length, Axis::kSample);
@@ -44,7 +44,7 @@ const char* contradiction(const TrainData& data) {
 std::vector<Dataset> to_datasets(std::shared_ptr<const TrainData> data, const std::string& group) {
   GroupWriter writer(group, data, {data->size(), data->offsets.back()});
   writer.offsets("offsets", data->offsets, data->offsets.back());
-  visit(*data, writer);
+  visit_train(*data, writer);
   if (const char* message = contradiction(*data)) throw Error(ErrorCode::kUsage, message, group);
   if (data->scalars) writer.named("scalars", *data->scalars, 0);
   return writer.finish();
@@ -67,7 +67,7 @@ TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const 
   const uint64_t total = reader.read<uint64_t>(*offsets).back();
   data.offsets = reader.offsets("offsets", ids->shape[0], total);
   reader.set_extents({ids->shape[0], total});
-  visit(data, reader);
+  visit_train(data, reader);
   reader.named("scalars", data.scalars, 0);
   const char* message = contradiction(data);
   reader.expect(message == nullptr, "sample_id", message);

@@ -11,7 +11,7 @@
 namespace rlreplay::foreign {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 16;
+constexpr size_t kFlushBytes = size_t{1} << 16;
 constexpr std::string_view kHex = "0123456789abcdef";
 
 /// Writes one tree. check_tree bounds the depth of the recursion.
@@ -20,7 +20,7 @@ class Writer {
   Writer(const Tree& tree, const TextSink& sink) : tree_(tree), sink_(sink) {}
 
   void write(Value value) {
-    if (out_.size() >= kPiece) flush();
+    if (out_.size() >= kFlushBytes) flush();
     switch (value.kind) {
       case Kind::kNone:
         return put("null");
@@ -101,7 +101,7 @@ class Writer {
     for (const uint8_t byte : bytes) {
       out_ += kHex[byte >> 4];
       out_ += kHex[byte & 15];
-      if (out_.size() >= kPiece) flush();
+      if (out_.size() >= kFlushBytes) flush();
     }
   }
 
@@ -180,7 +180,7 @@ class Writer {
     wrap("$fl", [&] {
       list(sequence.size(), [&](size_t i) {
         float_bits(sequence.real(i));
-        if (out_.size() >= kPiece) flush();
+        if (out_.size() >= kFlushBytes) flush();
       });
     });
   }

@@ -10,7 +10,7 @@
 namespace rlreplay::foreign {
 namespace {
 
-[[noreturn]] void unsupported(const StoredTensor& tensor) {
+[[noreturn]] void no_floats(const StoredTensor& tensor) {
   throw Error(ErrorCode::kUnsupported, "tensor " + printable(tensor.name) + " holds " +
                                            std::string(to_string(tensor.dtype)) +
                                            "; f32, bf16 and f16 are supported");
@@ -56,7 +56,7 @@ void to_float(const StoredTensor& tensor, std::span<float> out) {
       }
       return;
     default:
-      unsupported(tensor);
+      no_floats(tensor);
   }
 }
 
@@ -69,7 +69,7 @@ std::optional<NonFinite> first_nonfinite(const StoredTensor& tensor) {
     case DType::kF16:
       return first<uint16_t>(tensor.data, 0x7C00);
     default:
-      unsupported(tensor);
+      no_floats(tensor);
   }
 }
 

@@ -15,7 +15,7 @@
 namespace rlreplay::foreign {
 namespace {
 
-constexpr size_t kSmall = size_t{16} << 20;
+constexpr size_t kCopiedBelow = size_t{16} << 20;
 constexpr int64_t kTick = 20'000'000;  // nanoseconds; files' times are coarser than the clock
 
 [[noreturn]] void refuse(ErrorCode code, const std::string& message, const std::string& path) {
@@ -77,7 +77,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   }
   size_ = static_cast<size_t>(opened_.st_size);
   if (size_ == 0) return;
-  if (changed_just_now(opened_) && size_ <= kSmall) {
+  if (changed_just_now(opened_) && size_ <= kCopiedBelow) {
     copy(file.get());
   } else {
     await_tick(file.get());

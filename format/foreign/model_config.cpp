@@ -19,14 +19,14 @@ constexpr int64_t kMaxLayers = 10000;
 constexpr int64_t kMaxParameters = int64_t{1} << 48;
 constexpr JsonLimits kLimits = {size_t{1} << 20, 16, /*unique_keys=*/true};
 
-struct Known {
+struct KnownArchitecture {
   std::string_view class_name;
   Architecture architecture;
 };
 
-constexpr Known kKnown[] = {{"LlamaForCausalLM", Architecture::kLlama},
-                            {"Qwen2ForCausalLM", Architecture::kQwen2},
-                            {"Qwen3ForCausalLM", Architecture::kQwen3}};
+constexpr KnownArchitecture kArchitectures[] = {{"LlamaForCausalLM", Architecture::kLlama},
+                                                {"Qwen2ForCausalLM", Architecture::kQwen2},
+                                                {"Qwen3ForCausalLM", Architecture::kQwen3}};
 
 [[noreturn]] void unsupported(const JsonValue& value, const std::string& message) {
   throw value.error(ErrorCode::kUnsupported, message);
@@ -46,7 +46,7 @@ double number(const JsonValue& root, std::string_view key, double fallback) {
 
 Architecture find_architecture(const JsonValue& root) {
   const JsonValue type = root["model_type"];
-  for (const Known& known : kKnown) {
+  for (const KnownArchitecture& known : kArchitectures) {
     if (name(known.architecture) != type.string()) continue;
     const std::optional<JsonValue> architectures = root.find("architectures");
     if (!architectures) return known.architecture;

@@ -9,13 +9,13 @@
 namespace rlreplay::foreign {
 namespace {
 
-struct Known {
+struct KnownGlobal {
   std::string_view module;
   std::string_view name;
   Role role;
 };
 
-constexpr auto kKnown = std::to_array<Known>({
+constexpr auto kGlobals = std::to_array<KnownGlobal>({
     {"collections", "OrderedDict", Role::kOrderedDict},
     {"builtins", "bytes", Role::kBytes},
     {"builtins", "bytearray", Role::kByteArray},
@@ -44,7 +44,7 @@ constexpr auto kKnown = std::to_array<Known>({
 // Classes of the training frameworks' own data. An object of one is its attributes.
 constexpr auto kClassModules = std::to_array<std::string_view>(
     {"slime.utils.types", "miles.utils.types", "relax.utils.types"});
-constexpr auto kClasses = std::to_array<Known>({
+constexpr auto kClasses = std::to_array<KnownGlobal>({
     {"", "Sample", Role::kDataClass},
     {"", "Sample.SpecInfo", Role::kDataClass},
     {"", "Sample.PrefixCacheInfo", Role::kDataClass},
@@ -94,13 +94,13 @@ bool is_unsupported(std::string_view module, std::string_view name) {
 
 Global find_global(std::string_view module, std::string_view name) {
   const std::string_view canonical_module = canonical(module);
-  for (const Known& row : kKnown) {
+  for (const KnownGlobal& row : kGlobals) {
     if (row.module == canonical_module && row.name == name) {
       return {std::string(canonical_module), std::string(name), row.role};
     }
   }
   if (std::find(kClassModules.begin(), kClassModules.end(), module) != kClassModules.end()) {
-    for (const Known& row : kClasses) {
+    for (const KnownGlobal& row : kClasses) {
       if (row.name == name) return {std::string(module), std::string(name), row.role};
     }
   }

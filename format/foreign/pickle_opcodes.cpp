@@ -6,7 +6,7 @@
 namespace rlreplay::foreign {
 namespace {
 
-constexpr std::pair<uint8_t, std::string_view> kNames[] = {
+constexpr std::pair<uint8_t, std::string_view> kOpcodeNames[] = {
     {0x28, "MARK"},         {0x29, "EMPTY_TUPLE"},
     {0x2e, "STOP"},         {0x30, "POP"},
     {0x31, "POP_MARK"},     {0x32, "DUP"},
@@ -45,7 +45,7 @@ constexpr std::pair<uint8_t, std::string_view> kNames[] = {
 }  // namespace
 
 std::string opcode_name(uint8_t opcode) {
-  for (const auto& [code, name] : kNames) {
+  for (const auto& [code, name] : kOpcodeNames) {
     if (code == opcode) return std::string(name);
   }
   return {};

@@ -10,7 +10,7 @@
 namespace rlreplay::foreign {
 namespace {
 
-constexpr size_t kProgress = size_t{16} << 20;
+constexpr size_t kScanProgress = size_t{16} << 20;
 
 /// Steps that whoever reads a list of samples takes for each. A pickle may name one dict a million
 /// times, in two bytes each.
@@ -243,7 +243,7 @@ bool PickleMachine::run_refused(uint8_t op) {
 }
 
 void PickleMachine::report_progress() {
-  if (!progress_ || at_ - reported_ < kProgress) return;
+  if (!progress_ || at_ - reported_ < kScanProgress) return;
   progress_(pickle_.subspan(reported_, at_ - reported_));
   reported_ = at_;
 }

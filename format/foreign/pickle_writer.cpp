@@ -10,7 +10,7 @@
 namespace rlreplay::foreign {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 16;
+constexpr size_t kOpcodeBytes = size_t{1} << 16;
 constexpr size_t kBatch = 1000;  // values that one opcode appends
 
 /// Whether Python compares it by identity or would keep two copies where one was.
@@ -313,13 +313,13 @@ void PickleWriter::put_unsigned(uint64_t value, size_t bytes) {
 }
 
 void PickleWriter::op(uint8_t opcode) {
-  if (out_.size() >= kPiece) flush();
+  if (out_.size() >= kOpcodeBytes) flush();
   out_ += static_cast<char>(opcode);
 }
 
 void PickleWriter::raw(std::string_view bytes) {
   out_ += bytes;
-  if (out_.size() >= kPiece) flush();
+  if (out_.size() >= kOpcodeBytes) flush();
 }
 
 uint32_t PickleWriter::remember() {

@@ -12,7 +12,7 @@ namespace rlreplay::foreign {
 namespace {
 
 constexpr uint64_t kMaxHeader = 100'000'000;
-constexpr size_t kMaxDims = 32;
+constexpr size_t kMaxShape = 32;
 constexpr uint64_t kTensorBytes = 256;  // of its description, name and place in the index
 
 /// The header's text. Errors: kCorrupt.
@@ -50,7 +50,7 @@ StoredTensor read_tensor(std::string_view name, JsonValue entry, Bytes data, uin
   }
   tensor.dtype = *dtype;
   const JsonValue shape = entry["shape"];
-  if (shape.size() > kMaxDims) throw shape.error("more than 32 dimensions");
+  if (shape.size() > kMaxShape) throw shape.error("more than 32 dimensions");
   auto bytes = static_cast<int64_t>(size_of(tensor.dtype));
   bool empty = false;
   for (size_t i = 0; i < shape.size(); ++i) {

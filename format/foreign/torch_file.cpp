@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kNewestVersion = 10;  // that torch reads
 
-[[noreturn]] void unsupported(const std::string& message, const std::string& where = {}) {
+[[noreturn]] void not_a_torch_file(const std::string& message, const std::string& where = {}) {
   throw Error(ErrorCode::kUnsupported, message, where);
 }
 
@@ -24,16 +24,18 @@ void refuse_other_formats(Bytes file) {
   using namespace std::string_view_literals;
   if (file.empty()) corrupt("the file is empty");
   if (begins_with(file, "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19"sv)) {
-    unsupported("a file of torch before 1.6 (pickles in a row); save it again with a newer torch");
+    not_a_torch_file(
+        "a file of torch before 1.6 (pickles in a row); save it again with a newer torch");
   }
   if (file[0] == 0x80 && file.size() > 1 && file[1] <= 5) {
-    unsupported("a bare pickle, not a file of torch.save");
+    not_a_torch_file("a bare pickle, not a file of torch.save");
   }
-  if (begins_with(file, "\x1f\x8b"sv)) unsupported("a gzip file; unpack it first");
-  if (begins_with(file, "ustar"sv, 257)) unsupported("a tar archive, not a file of torch.save");
-  if (begins_with(file, "\x89HDF\r\n\x1a\n"sv)) unsupported("an HDF5 file");
+  if (begins_with(file, "\x1f\x8b"sv)) not_a_torch_file("a gzip file; unpack it first");
+  if (begins_with(file, "ustar"sv, 257))
+    not_a_torch_file("a tar archive, not a file of torch.save");
+  if (begins_with(file, "\x89HDF\r\n\x1a\n"sv)) not_a_torch_file("an HDF5 file");
   if (begins_with(file, "{"sv, 8) && load<uint64_t>(file.data()) <= file.size() - 8) {
-    unsupported("a safetensors file, not a file of torch.save");
+    not_a_torch_file("a safetensors file, not a file of torch.save");
   }
 }
 
@@ -103,11 +105,11 @@ void TorchFile::check_records() {
   for (const ZipArchive::Member& member : archive_->members()) {
     const std::string_view name = member.name.substr(archive_root_.size() + 1);
     if (name.starts_with("code/") || name == "constants.pkl") {
-      unsupported("a TorchScript archive holds programs, not a dump");
+      not_a_torch_file("a TorchScript archive holds programs, not a dump");
     }
   }
   if (const auto* order = archive_->find(archive_root_ + "/byteorder")) {
-    if (as_text(order->content) == "big") unsupported("the file was written big-endian");
+    if (as_text(order->content) == "big") not_a_torch_file("the file was written big-endian");
     if (as_text(order->content) != "little") corrupt("the record 'byteorder' is neither word");
   }
   const auto* record = archive_->find(archive_root_ + "/version");
@@ -120,8 +122,8 @@ void TorchFile::check_records() {
     corrupt("the record 'version' is not a number");
   }
   if (version > kNewestVersion) {
-    unsupported("archive version " + std::to_string(version) + "; up to " +
-                std::to_string(kNewestVersion) + " is supported");
+    not_a_torch_file("archive version " + std::to_string(version) + "; up to " +
+                     std::to_string(kNewestVersion) + " is supported");
   }
 }
 

@@ -12,7 +12,7 @@ namespace rlreplay::foreign {
 namespace {
 
 constexpr size_t kMaxDepth = 1000;
-constexpr uint64_t kSmall = 1 << 20;
+constexpr uint64_t kAlwaysAllowed = 1 << 20;
 constexpr uint64_t kMaxSharing = 64;  // values for each byte of the file
 
 /// Of each sequence: mark, weight, depth, and its place in the order.
@@ -239,7 +239,7 @@ std::string key_name(const Tree& tree, Value key) {
 }  // namespace
 
 std::vector<Problem> check_tree(Tree& tree, Value root, size_t bytes) {
-  const uint64_t allowed = std::max(kSmall, bytes * kMaxSharing);
+  const uint64_t allowed = std::max(kAlwaysAllowed, bytes * kMaxSharing);
   const uint64_t walk = tree.sequences() * kWalkBytes;
   tree.hold(walk);
   const std::vector<Value> parts = Walk(tree, allowed).run(root);

@@ -22,7 +22,7 @@ constexpr uint32_t kIn64 = 0xFFFFFFFF;  // "look into the zip64 extra field"
   throw Error(ErrorCode::kCorrupt, message, "byte " + std::to_string(at));
 }
 
-[[noreturn]] void unsupported(const std::string& message, const std::string& where) {
+[[noreturn]] void unsupported_archive(const std::string& message, const std::string& where) {
   throw Error(ErrorCode::kUnsupported, message, where);
 }
 
@@ -57,7 +57,8 @@ void refuse_second_end(Bytes file, uint64_t at) {
 void read_end64(Bytes file, End& end) {
   const uint64_t locator = end.at - kLocatorSize;
   if (load<uint32_t>(&file[locator + 4]) != 0 || load<uint32_t>(&file[locator + 16]) > 1) {
-    unsupported("the archive is spread over several disks", "byte " + std::to_string(locator));
+    unsupported_archive("the archive is spread over several disks",
+                        "byte " + std::to_string(locator));
   }
   const uint64_t at = load<uint64_t>(&file[locator + 8]);
   const Bytes record = slice(file, at, kEnd64Size, "the zip64 end record");
@@ -68,7 +69,7 @@ void read_end64(Bytes file, End& end) {
     corrupt("the zip64 end record does not end at its locator", at);
   }
   if (load<uint32_t>(&record[16]) != 0 || load<uint32_t>(&record[20]) != 0) {
-    unsupported("the archive is spread over several disks", "byte " + std::to_string(at));
+    unsupported_archive("the archive is spread over several disks", "byte " + std::to_string(at));
   }
   const End wide{load<uint64_t>(&record[32]), load<uint64_t>(&record[40]),
                  load<uint64_t>(&record[48]), at};
@@ -97,7 +98,8 @@ End read_end(Bytes file) {
       end.at >= kLocatorSize && load<uint32_t>(&file[end.at - kLocatorSize]) == kLocatorSignature;
   const bool disk_in_64 = located && (disk == 0xFFFF || directory_disk == 0xFFFF);
   if ((disk != 0 || directory_disk != 0) && !disk_in_64) {
-    unsupported("the archive is spread over several disks", "byte " + std::to_string(end.at));
+    unsupported_archive("the archive is spread over several disks",
+                        "byte " + std::to_string(end.at));
   }
   if (load<uint16_t>(record + 8) != end.entries) {
     corrupt("the end record counts its entries in two ways", end.at);
@@ -132,12 +134,12 @@ void check_name(std::string_view name, uint64_t at) {
 void check_support(const ZipEntry& entry) {
   constexpr uint16_t kEncrypted = 1 << 0 | 1 << 6 | 1 << 13;
   const std::string member = "member " + printable(entry.name);
-  if (entry.flags & kEncrypted) unsupported("the member is encrypted", member);
-  if (entry.flags & 1 << 5) unsupported("the member is a patch of another one", member);
+  if (entry.flags & kEncrypted) unsupported_archive("the member is encrypted", member);
+  if (entry.flags & 1 << 5) unsupported_archive("the member is a patch of another one", member);
   if (entry.method != kZipStored && entry.method != kZipDeflated) {
-    unsupported("compression method " + std::to_string(entry.method) +
-                    " is not supported (stored and deflated members are)",
-                member);
+    unsupported_archive("compression method " + std::to_string(entry.method) +
+                            " is not supported (stored and deflated members are)",
+                        member);
   }
 }
 
@@ -174,7 +176,8 @@ ZipEntry read_entry(Bytes file, const End& end, uint64_t& at) {
   }
   check_support(entry);
   if (disk != 0 && disk != 0xFFFF) {
-    unsupported("the archive is spread over several disks", "member " + printable(entry.name));
+    unsupported_archive("the archive is spread over several disks",
+                        "member " + printable(entry.name));
   }
   at += kEntrySize + rest.size();
   return entry;

@@ -9,7 +9,7 @@ namespace {
 
 Bytes name_of(Cursor& c, uint64_t flags) { return c.bytes(c.number(size_t{1} << (flags & 0x03))); }
 
-std::string text_of(Bytes bytes) {
+std::string link_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -22,7 +22,7 @@ Link link_of(Bytes message, const File& file) {
   const bool hard = (flags & kType) == 0 || c.byte() == 0;
   c.skip((flags & kOrder) != 0 ? 8 : 0);
   file.expect((flags & kCharacters) == 0 || c.byte() <= 1, "a name in unknown characters");
-  Link link{text_of(name_of(c, flags)), hard, kNowhere};
+  Link link{link_text(name_of(c, flags)), hard, kNowhere};
   if (hard) link.target = c.address();
   return link;
 }

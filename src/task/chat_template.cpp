@@ -16,9 +16,10 @@ struct Normalized {
 
 /// Without the branch for tools, which comes first and ends at an `else` of its own line.
 std::string_view without_tools(std::string_view jinja) {
-  constexpr std::string_view kBegin = "{%- if tools %}", kElse = "\n{%- else %}\n";
+  constexpr std::string_view kSystemBegin = "{%- if tools %}", kElse = "\n{%- else %}\n";
   const size_t end = jinja.find(kElse);
-  return jinja.starts_with(kBegin) && end != jinja.npos ? jinja.substr(end + kElse.size()) : jinja;
+  return jinja.starts_with(kSystemBegin) && end != jinja.npos ? jinja.substr(end + kElse.size())
+                                                              : jinja;
 }
 
 /// A string literal's value: `text` from `i`, just behind the quote, to the closing quote.
@@ -37,13 +38,14 @@ std::string literal(std::string_view text, size_t& i, char quote) {
 
 /// Takes the sentence out of a literal that is a whole system message.
 void take_default_system(std::string& value, std::string& default_system) {
-  constexpr std::string_view kBegin = "<|im_start|>system\n", kEnd = "<|im_end|>\n";
-  if (value.size() <= kBegin.size() + kEnd.size() || !value.starts_with(kBegin) ||
-      !value.ends_with(kEnd)) {
+  constexpr std::string_view kSystemBegin = "<|im_start|>system\n", kSystemEnd = "<|im_end|>\n";
+  if (value.size() <= kSystemBegin.size() + kSystemEnd.size() || !value.starts_with(kSystemBegin) ||
+      !value.ends_with(kSystemEnd)) {
     return;
   }
-  default_system = value.substr(kBegin.size(), value.size() - kBegin.size() - kEnd.size());
-  value = std::string(kBegin) + std::string(kEnd);
+  default_system =
+      value.substr(kSystemBegin.size(), value.size() - kSystemBegin.size() - kSystemEnd.size());
+  value = std::string(kSystemBegin) + std::string(kSystemEnd);
 }
 
 /// Drops white space inside tags, reads literals, takes the default system message out.

@@ -8,10 +8,10 @@ namespace rlreplay {
 namespace {
 
 std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n\v\f";
-  const size_t begin = text.find_first_not_of(kSpace);
+  constexpr std::string_view kBlanks = " \t\r\n\v\f";
+  const size_t begin = text.find_first_not_of(kBlanks);
   if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
 std::string_view label_of(const RewardQuery& query, const char* kind) {

@@ -19,7 +19,7 @@ Error unsupported(const JsonValue& value, const std::string& message) {
   return value.error(ErrorCode::kUnsupported, message);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   return '"' + std::string(text.substr(0, 200)) + (text.size() > 200 ? "..." : "") + '"';
 }
 
@@ -43,7 +43,7 @@ void read_normalizer(const JsonValue& normalizer, TokenizerSpec& spec) {
   } else if (type == "Sequence") {
     for (const auto& part : elements(normalizer["normalizers"])) read_normalizer(part, spec);
   } else {
-    throw unsupported(normalizer, "the normalizer " + quoted(type) +
+    throw unsupported(normalizer, "the normalizer " + in_quotes(type) +
                                       " is not supported; NFC or none is expected");
   }
 }
@@ -89,7 +89,7 @@ bool read_pre_tokenizer(const JsonValue& step, TokenizerSpec& spec) {
     if (flag(step, "use_regex", true)) spec.splits.push_back(kGpt2Split);
     return true;
   }
-  throw unsupported(step, "the pre-tokenizer " + quoted(type) +
+  throw unsupported(step, "the pre-tokenizer " + in_quotes(type) +
                               " is not supported; Split, Digits and ByteLevel are");
 }
 
@@ -126,7 +126,7 @@ void read_post_processor(const JsonValue& post, TokenizerSpec& spec) {
     }
     read_template(post, spec);
   } else {
-    throw unsupported(post, "the post-processor " + quoted(type) +
+    throw unsupported(post, "the post-processor " + in_quotes(type) +
                                 " is not supported; TemplateProcessing and ByteLevel are");
   }
 }
@@ -139,7 +139,7 @@ void require_byte_level_decoder(const JsonValue& root) {
                                                          : std::nullopt);
   if (all.empty()) all.push_back(*decoder);
   if (all.size() != 1 || all[0]["type"].string() != "ByteLevel") {
-    throw unsupported(*decoder, "the decoder " + quoted((*decoder)["type"].string()) +
+    throw unsupported(*decoder, "the decoder " + in_quotes((*decoder)["type"].string()) +
                                     " is not supported; ByteLevel is expected");
   }
 }
@@ -147,7 +147,7 @@ void require_byte_level_decoder(const JsonValue& root) {
 void require_plain_bpe(const JsonValue& model) {
   const auto type = model.find("type");
   if (!type || type->string() != "BPE") {
-    throw unsupported(model, "the model " + quoted(type ? type->string() : "") +
+    throw unsupported(model, "the model " + in_quotes(type ? type->string() : "") +
                                  " is not supported; BPE is expected");
   }
   if (flag(model, "byte_fallback", false)) {
@@ -176,7 +176,7 @@ void place(std::string_view token, TokenId id, size_t count, const JsonValue& va
   if (index >= spec.vocabulary.size()) spec.vocabulary.resize(index + 1);
   if (!spec.vocabulary[index].empty()) {
     throw value.error("the id " + std::to_string(id) + " belongs to two tokens, " +
-                      quoted(spec.vocabulary[index]) + " and " + quoted(token));
+                      in_quotes(spec.vocabulary[index]) + " and " + in_quotes(token));
   }
   spec.vocabulary[index] = token;
 }
@@ -212,7 +212,7 @@ void read_merges(const JsonValue& merges, const Vocabulary& ids, TokenizerSpec& 
   const auto id_of = [&](const std::string& token, const JsonValue& merge) {
     const auto it = ids.find(token);
     if (it == ids.end()) {
-      throw merge.error("the merge names " + quoted(token) + ", which is not in the vocabulary");
+      throw merge.error("the merge names " + in_quotes(token) + ", which is not in the vocabulary");
     }
     return it->second;
   };
@@ -244,19 +244,20 @@ void read_added_tokens(const JsonValue& list, const Vocabulary& ids, TokenizerSp
       throw content.error("an added token has 1 to " + std::to_string(kMaxAddedBytes) + " bytes");
     }
     if (!seen.insert(content.string()).second) {
-      throw item.error("the token " + quoted(token.content) + " is added twice");
+      throw item.error("the token " + in_quotes(token.content) + " is added twice");
     }
     const auto known = ids.find(token.content);
     const TokenId expected = known != ids.end() ? known->second : std::max(highest + 1, count);
     if (token.id != expected) {
-      throw item.error(
-          "the token " + quoted(token.content) + " is added with id " + std::to_string(token.id) +
-          ", but what comes before it in the file makes it " + std::to_string(expected));
+      throw item.error("the token " + in_quotes(token.content) + " is added with id " +
+                       std::to_string(token.id) +
+                       ", but what comes before it in the file makes it " +
+                       std::to_string(expected));
     }
     const auto index = static_cast<size_t>(token.id);
     if (known == ids.end() && index < spec.vocabulary.size() && !spec.vocabulary[index].empty()) {
       throw item.error("the id " + std::to_string(token.id) + " belongs to two tokens, " +
-                       quoted(spec.vocabulary[index]) + " and " + quoted(token.content));
+                       in_quotes(spec.vocabulary[index]) + " and " + in_quotes(token.content));
     }
     highest = std::max(highest, token.id);
     spec.added_tokens.push_back(std::move(token));

@@ -17,13 +17,13 @@
 namespace rlreplay::replay {
 namespace {
 
-using Texts = std::map<std::string, std::string>;
+using TextsByPath = std::map<std::string, std::string>;
 
 constexpr size_t kShown = 60;  // columns of a value
 constexpr size_t kMostOfAKind = 3;
 
 /// Values of a JSON object by their paths: `program.revision`.
-void flatten(const JsonValue& value, const std::string& path, Texts& to) {
+void flatten(const JsonValue& value, const std::string& path, TextsByPath& to) {
   if (!value.is_object()) {
     to[path] = value.is_string() ? value.string() : value.dump();
     return;
@@ -33,8 +33,8 @@ void flatten(const JsonValue& value, const std::string& path, Texts& to) {
   }
 }
 
-Texts flattened(const std::string& json, const char* what) {
-  Texts out;
+TextsByPath flattened(const std::string& json, const char* what) {
+  TextsByPath out;
   const JsonDocument document = JsonDocument::parse(json, what);
   flatten(document.root(), "", out);
   return out;
@@ -56,9 +56,9 @@ std::string part_of(const std::string& meta, const char* key) {
 
 /// Calls use(name, a, b) for what differs, by name; null where one has nothing.
 template <class Use>
-void each_change(const Texts& a, const Texts& b, Use use) {
+void each_change(const TextsByPath& a, const TextsByPath& b, Use use) {
   std::set<std::string> names;
-  for (const Texts* texts : {&a, &b}) {
+  for (const TextsByPath* texts : {&a, &b}) {
     for (const auto& [name, text] : *texts) names.insert(name);
   }
   for (const std::string& name : names) {
@@ -69,7 +69,7 @@ void each_change(const Texts& a, const Texts& b, Use use) {
   }
 }
 
-void compare_texts(const std::string& kind, const Texts& a, const Texts& b,
+void compare_texts(const std::string& kind, const TextsByPath& a, const TextsByPath& b,
                    std::vector<Cause>& to) {
   each_change(a, b, [&](const std::string& name, const auto* in_a, const auto* in_b) {
     if (is_circumstance(name)) return;
@@ -109,10 +109,10 @@ bool in_both(const char* key, const std::string& meta_a, const std::string& meta
 }
 
 void compare_options(const std::string& meta_a, const std::string& meta_b, std::vector<Cause>& to) {
-  Texts a = run_options(meta_a, "A"), b = run_options(meta_b, "B");
+  TextsByPath a = run_options(meta_a, "A"), b = run_options(meta_b, "B");
   if (a.empty() || b.empty()) {  // imported: what is not known differs in nothing but what counts
     a = content_options(meta_a, "A"), b = content_options(meta_b, "B");
-    for (Texts* texts : {&a, &b}) texts->erase("model"), texts->erase("contract");
+    for (TextsByPath* texts : {&a, &b}) texts->erase("model"), texts->erase("contract");
   }
   each_change(a, b, [&](const std::string& name, const auto* in_a, const auto* in_b) {
     if (!can_be_cause(name)) return;

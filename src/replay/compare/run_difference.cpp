@@ -43,9 +43,9 @@ std::map<std::pair<engine::Op, std::string>, Hash> state_hashes(const RecordedRu
   return out;
 }
 
-class Comparer {
+class RunComparer {
  public:
-  Comparer(const RecordedRun& a, const RecordedRun& b, EqualContent equal)
+  RunComparer(const RecordedRun& a, const RecordedRun& b, EqualContent equal)
       : a_(a), b_(b), equal_(equal) {}
 
   RunDifference run() {
@@ -138,7 +138,7 @@ StateTensors differing_state(const RecordedRun& a, const RecordedRun& b, const S
 }
 
 RunDifference compare_runs(const RecordedRun& a, const RecordedRun& b, EqualContent equal) {
-  return Comparer(a, b, equal).run();
+  return RunComparer(a, b, equal).run();
 }
 
 }  // namespace rlreplay::replay

@@ -42,9 +42,9 @@ std::optional<int64_t> version_number(std::string_view text) {
   return version;
 }
 
-class Importer {
+class RolloutImporter {
  public:
-  Importer(foreign::TorchFile& file, std::string owner, std::string_view reward_key)
+  RolloutImporter(foreign::TorchFile& file, std::string owner, std::string_view reward_key)
       : file_(file),
         tree_(file.tree()),
         owner_(std::move(owner)),
@@ -346,7 +346,7 @@ std::vector<uint64_t> sample_ids(const std::vector<std::optional<int64_t>>& indi
 
 ImportedRollout import_rollout(foreign::TorchFile& file, const std::string& owner,
                                std::string_view reward_key) {
-  return Importer(file, owner, reward_key).run(file.root());
+  return RolloutImporter(file, owner, reward_key).run(file.root());
 }
 
 }  // namespace rlreplay::replay

@@ -27,8 +27,6 @@ using format::StoredDataset;
 using format::TrainData;
 using format::UnitRecord;
 
-constexpr size_t kWidth = 80;
-
 /// The beginning of a text, and that it is no more than that.
 std::string cut_line(const std::string& text, size_t width) {
   const std::string whole = one_line(text, SIZE_MAX), out = one_line(text, width);
@@ -169,7 +167,7 @@ class SampleView {
     for (const Named& field : fields_) {
       if (field.values.token) continue;
       const std::string value = value_text(field);
-      out += field.name + "  " + cut_line(value, kWidth - 2 - field.name.size()) + "\n";
+      out += field.name + "  " + cut_line(value, kLineWidth - 2 - field.name.size()) + "\n";
     }
     out += removed_text();
     std::string more;
@@ -188,7 +186,7 @@ class SampleView {
       if (options_.token_text) row.push_back(options_.token_text(token_at(t - *tokens.token)));
       rows.add(row);
     }
-    if (!more.empty()) more = "\n" + wrapped("more, with --json: " + more, kWidth) + "\n";
+    if (!more.empty()) more = "\n" + wrapped("more, with --json: " + more, kLineWidth) + "\n";
     return out + "\n" + rows.str() + more;
   }
 
@@ -271,7 +269,7 @@ class SampleView {
       if (!field.values.token || field.name == "prompt" || copy) continue;
       const bool narrow = field.name == "tokens" || field.name.ends_with("loss_mask");
       const size_t own = std::max<size_t>(field.name.size(), narrow ? 6 : 12) + 2;
-      if (width + own > kWidth) {
+      if (width + own > kLineWidth) {
         more += (more.empty() ? "" : " ") + field.name;
         continue;
       }

@@ -55,7 +55,7 @@ int64_t parse_integer(const Option& option, std::string_view text) {
   return parse<int64_t>(option, text, "a whole number");
 }
 
-double parse_number(const Option& option, std::string_view text) {
+double number_value(const Option& option, std::string_view text) {
   return parse<double>(option, text, "a number");
 }
 
@@ -90,7 +90,7 @@ struct Setter {
   void operator()(int64_t RunOptions::*field) const {
     options.*field = parse_integer(option, text);
   }
-  void operator()(double RunOptions::*field) const { options.*field = parse_number(option, text); }
+  void operator()(double RunOptions::*field) const { options.*field = number_value(option, text); }
   void operator()(std::string RunOptions::*field) const {
     if (!option.choices.empty() && !is_choice(option.choices, text)) {
       refuse(option, text, "one of " + std::string(option.choices));
@@ -101,7 +101,7 @@ struct Setter {
     options.*field = text == "none" ? std::nullopt : std::optional(parse_integer(option, text));
   }
   void operator()(std::optional<double> RunOptions::*field) const {
-    options.*field = text == "none" ? std::nullopt : std::optional(parse_number(option, text));
+    options.*field = text == "none" ? std::nullopt : std::optional(number_value(option, text));
   }
   void operator()(std::vector<int64_t> RunOptions::*field) const {
     options.*field = parse_list(option, text);

@@ -8,7 +8,7 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr size_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxYamlBytes = 1 << 20;
 
 std::string place(const std::string& path, const YAML::Mark& mark) {
   return path + ":" + std::to_string(mark.line + 1);
@@ -35,7 +35,7 @@ std::string value_text(const std::string& key, const YAML::Node& value, const st
 }  // namespace
 
 std::vector<PlacedSetting> read_yaml_settings(const std::string& path) {
-  const std::string text = read_file(path, kMaxBytes, "a configuration");
+  const std::string text = read_file(path, kMaxYamlBytes, "a configuration");
   try {
     const YAML::Node root = YAML::Load(text);
     if (root.IsNull()) return {};

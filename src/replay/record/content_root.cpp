@@ -44,7 +44,7 @@ constexpr std::string_view kLeftOut[] = {"model",
                                          "weights",
                                          "rollout-only"};
 
-constexpr char kNone[] = "none";  // an option that was not given
+constexpr char kNotGiven[] = "none";  // an option that was not given
 
 Options defaults() {
   Options out;
@@ -61,7 +61,7 @@ void resolve_decay(Options& options, const std::string& config, const std::strin
     options.erase("min-lr");
     return;
   }
-  if (options["lr-decay-iters"] != kNone) return;
+  if (options["lr-decay-iters"] != kNotGiven) return;
   try {
     RunOptions run;
     apply_settings(run, parse_options_json(config, where));
@@ -92,7 +92,7 @@ Options run_options(const std::string& meta, const std::string& where) {
   for (const auto& [name, value] : config->members()) {
     options[std::string(name)] = value.is_string() ? value.string() : value.dump();
   }
-  if (options["eps-clip-high"] == options["eps-clip"]) options["eps-clip-high"] = kNone;
+  if (options["eps-clip-high"] == options["eps-clip"]) options["eps-clip-high"] = kNotGiven;
   resolve_decay(options, config->dump(), where);
   return options;
 }

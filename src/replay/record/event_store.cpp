@@ -75,8 +75,8 @@ void append(Columns& to, const EventRecord& r) {
                            static_cast<uint64_t>(first.row), static_cast<uint64_t>(first.column)}) {
     to.nonfinite.push_back(n);
   }
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  const engine::Stats stats = r.stats.value_or(engine::Stats{kNone, kNone, kNone, kNone});
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  const engine::Stats stats = r.stats.value_or(engine::Stats{kNaN, kNaN, kNaN, kNaN});
   for (const double x : {stats.min, stats.max, stats.mean, stats.rms}) to.stats.push_back(x);
   to.row_set.push_back(r.row_set);
   for (const Digest& row : r.row_digests) append(to.row_digest, row);

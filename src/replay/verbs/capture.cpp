@@ -10,9 +10,9 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr Section kSections[] = {Section::kModel,    Section::kPrompts,   Section::kRollout,
-                                 Section::kSchedule, Section::kObjective, Section::kOptimizer,
-                                 Section::kMachine,  Section::kRecord};
+constexpr Section kCaptureSections[] = {
+    Section::kModel,     Section::kPrompts,   Section::kRollout, Section::kSchedule,
+    Section::kObjective, Section::kOptimizer, Section::kMachine, Section::kRecord};
 
 int wrap(const CaptureArguments& arguments) {
   if (arguments.resume || !arguments.flags.command_line().empty()) {
@@ -59,7 +59,7 @@ void add_capture(CLI::App& program, VerbRun& chosen,
   verb->add_flag("--resume", arguments->resume,
                  "go on with a capture that was killed; its options are in the dump");
   verb->add_flag("--force", arguments->force, "replace an older dump, once the new one is whole");
-  arguments->flags.add(*verb, kSections);
+  arguments->flags.add(*verb, kCaptureSections);
   verb->add_flag("--json", arguments->json, "an object a step instead of a table");
   verb->footer(
       "A resumed capture keeps every step that was stored, and ends in the root that it would "

@@ -22,7 +22,7 @@ struct DiffArguments {
   bool json = false;
 };
 
-DiffOptions options_of(const DiffArguments& arguments) {
+DiffOptions diff_options(const DiffArguments& arguments) {
   DiffOptions options;
   options.trust_hashes = arguments.trust_hashes;
   for (const std::string& text : arguments.tolerances) {
@@ -68,7 +68,7 @@ Error named(const AnyDump& a, const AnyDump& b, const Error& error) {
 DumpsDifference compare(const DiffArguments& arguments) {
   const AnyDump a(arguments.a), b(arguments.b);
   try {
-    return compare_dumps(a.run(), b.run(), options_of(arguments), element_finder());
+    return compare_dumps(a.run(), b.run(), diff_options(arguments), element_finder());
   } catch (const Error& error) {
     throw named(a, b, error);
   }

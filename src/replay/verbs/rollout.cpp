@@ -17,7 +17,7 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr Section kSections[] = {Section::kRollout, Section::kMachine};
+constexpr Section kRolloutSections[] = {Section::kRollout, Section::kMachine};
 
 struct RolloutArguments {
   RunFlags flags;
@@ -135,7 +135,7 @@ void add_rollout(CLI::App& program, VerbRun& chosen) {
   verb->add_flag("--stop-at-first", arguments->stop_at_first, "stop at the first difference");
   verb->add_option("--inject", arguments->inject,
                    "plant a difference, EVENT:INDEX:ULPS (docs/events.md)");
-  arguments->flags.add(*verb, kSections);
+  arguments->flags.add(*verb, kRolloutSections);
   verb->add_flag("--all", arguments->all,
                  "every event that differs, and how many floats lie how far apart");
   verb->add_flag("--json", arguments->json, "an object a rollout");
