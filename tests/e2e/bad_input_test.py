@@ -238,6 +238,17 @@ class Options(Refusal):
                 self.refused(USAGE, ["empty text"], *arguments, cwd=self.folder)
         self.assertFalse((self.folder / "x").exists())
 
+    def test_an_option_that_the_help_leaves_out_has_its_name(self):
+        """Options without effect on a verb are taken from a launch script's words."""
+        for option in ("lr", "seed", "num-rollout"):
+            once = self.refused(USAGE, [f"--{option} is given more than once"], "objective", "dump/",
+                                f"--{option}", "1", f"--{option}", "2")
+            self.assertNotIn(":  ", once)
+            self.refused(USAGE, [f"--{option} needs a value"], "objective", "dump/", f"--{option}")
+        said = self.run_program("objective", "--help").stdout
+        self.assertNotIn("--lr", said)
+        self.assertNotIn("hidden", said + self.run_program("--help-json").stdout)
+
     def test_a_missing_value(self):
         result = self.run_program("objective", "--from", "dump", "--eps-clip")
         self.assertEqual(result.returncode, 2)

@@ -97,7 +97,7 @@ std::string description(const CLI::Option& option) {
 std::string positionals(const CLI::App& app, size_t width) {
   std::string out;
   for (const CLI::Option* option : app.get_options()) {
-    if (!option->get_positional() || option->get_group().empty()) continue;
+    if (!option->get_positional() || option->get_group() == kHiddenGroup) continue;
     const bool named = option->nonpositional();
     out +=
         entry(positional_name(*option),
@@ -109,7 +109,7 @@ std::string positionals(const CLI::App& app, size_t width) {
 std::string groups(const CLI::App& app, size_t width, bool all) {
   std::string out;
   for (const std::string& group : app.get_groups()) {
-    if (group.empty() || (!all && group != "Options")) continue;
+    if (group == kHiddenGroup || (!all && group != "Options")) continue;
     std::string entries;
     for (const CLI::Option* option : app.get_options()) {
       if (option->get_group() != group || option->get_positional()) continue;
@@ -183,7 +183,7 @@ std::vector<std::string> options_json(const CLI::App& app) {
   for (const bool positional : {true, false}) {
     for (const std::string& group : app.get_groups()) {
       for (const CLI::Option* option : app.get_options()) {
-        if (group.empty() || option->get_group() != group) continue;
+        if (group == kHiddenGroup || option->get_group() != group) continue;
         if (option->get_positional() == positional) out.push_back(option_json(*option));
       }
     }

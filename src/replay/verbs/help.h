@@ -10,6 +10,9 @@ namespace rlreplay::replay {
 /// "rlreplay golden record".
 std::string full_name(const CLI::App& app);
 
+/// The group of options that are taken and not shown: CLI11 knows no name of one without a group.
+inline constexpr const char* kHiddenGroup = "hidden";
+
 /// The help of a program or a verb, in at most 80 columns or those of the terminal.
 class Help : public CLI::Formatter {
  public:

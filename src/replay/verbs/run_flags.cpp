@@ -10,6 +10,7 @@
 #include "src/base/shell_word.h"
 #include "src/replay/launch/recorded_command.h"
 #include "src/replay/options/config_file.h"
+#include "src/replay/verbs/help.h"
 #include "src/task/find_tokenizer.h"
 
 namespace rlreplay::replay {
@@ -73,7 +74,7 @@ void RunFlags::add(CLI::App& verb, std::span<const Section> sections,
                    [this, name](const std::string& text) { given_.emplace_back(name, text); },
                    help_text(option));
     const bool shown = std::ranges::find(hidden, option.section) == hidden.end();
-    added->group(shown ? std::string(title(option.section)) : "");
+    added->group(shown ? std::string(title(option.section)) : kHiddenGroup);
     if (!flag) added->type_name(value_name(option));
   }
   verb.add_option("--config", config_, "YAML or JSON file with the same names");
