@@ -5,6 +5,7 @@ usage: foreign_test.py RLREPLAY
 import json
 import os
 import resource
+import shlex
 import shutil
 import sys
 import unittest
@@ -70,6 +71,18 @@ class Foreign(support.Case):
         self.assertIn(f"{self.slime}: the dump was imported and holds no weights",
                       self.said("no model", self.slime, 2))
         self.assertIn("forward", self.said("referee", self.slime))
+
+    def test_verbs_of_dumps_alone_say_how_to_come_to_one(self):
+        for path in (self.slime, self.slime / "rollout_data/0.pt", self.lines_file):
+            for words in (["export", path, "--to", "jsonl", "-o", self.folder / "unwritten"],
+                          ["upgrade", path], ["upgrade", path, "-o", self.folder / "unwritten"],
+                          ["seal", "--recovered", path]):
+                said = self.run_program(*words)
+                self.assertEqual(said.returncode, 2, said.stderr)
+                self.assertIn(f"import them first, rlreplay import {shlex.quote(str(path))} -o dump/",
+                              said.stderr)
+        said = self.run_program("upgrade", self.temporary)
+        self.assertIn("the folder holds no dump", said.stderr)
 
     def test_files_that_are_none(self):
         """An error names the one file in a folder."""

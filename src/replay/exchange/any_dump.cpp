@@ -5,7 +5,9 @@
 
 #include "format/rule.h"
 #include "src/base/error.h"
+#include "src/base/shell_word.h"
 #include "src/replay/exchange/import.h"
+#include "src/replay/exchange/source_files.h"
 
 namespace rlreplay::replay {
 
@@ -22,6 +24,18 @@ void check_no_part(const std::string& path) {
   if (name == "manifest.json" || name == "journal.jsonl" || file.extension() == ".h5") {
     throw Error(ErrorCode::kUsage, "the file is part of a dump: name the dump's folder", path);
   }
+}
+
+void check_imported(const std::string& path) {
+  const bool folder = fs::is_directory(path);
+  const bool file = path.ends_with(".pt") || path.ends_with(".jsonl");
+  if (!fs::exists(path) || is_native_dump(path) || !(folder || file)) return;
+  if (folder && find_sources({path}, ".pt").empty()) return;
+  throw Error(ErrorCode::kUsage,
+              "these are files of another program, and this verb takes a dump: import them first, "
+              "rlreplay import " +
+                  shell_word(path) + " -o dump/",
+              path);
 }
 
 namespace {

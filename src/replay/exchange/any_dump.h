@@ -17,6 +17,9 @@ bool is_native_dump(const std::string& path);
 /// Errors: kUsage for a file that only a dump of ours has.
 void check_no_part(const std::string& path);
 
+/// Errors: kUsage for files that have to be imported first, with the command.
+void check_imported(const std::string& path);
+
 /// A dump of ours, or files of slime, Miles, Relax or JSON lines, which are imported into a folder
 /// that goes away with the object. Nothing that it says names that folder.
 class AnyDump {

@@ -6,6 +6,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/replay/exchange/any_dump.h"
 #include "src/replay/record/record_state.h"
 #include "src/replay/verbs/verb.h"
 
@@ -80,6 +81,7 @@ void add_export(CLI::App& program, VerbRun& chosen) {
       };
       if (!arguments->samples.empty()) wanted.selection.samples = set(arguments->samples);
       if (!arguments->groups.empty()) wanted.selection.groups = set(arguments->groups);
+      check_imported(wanted.dump);
       print(wanted, export_dump(wanted), arguments->json);
       return 0;
     };

@@ -6,6 +6,7 @@
 #include "format/dump_writer.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
+#include "src/replay/exchange/any_dump.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -18,6 +19,7 @@ struct SealArguments {
 };
 
 int seal(const SealArguments& arguments) {
+  check_imported(arguments.path);
   if (!arguments.recovered) {
     throw Error(ErrorCode::kUsage,
                 "a dump is sealed by its writer, which may still go on (capture --resume); "

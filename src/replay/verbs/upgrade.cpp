@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "src/base/json_line.h"
+#include "src/replay/exchange/any_dump.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -17,6 +18,7 @@ struct UpgradeArguments {
 };
 
 int upgrade(const UpgradeArguments& arguments) {
+  check_imported(arguments.path);
   const bool in_place = arguments.output.empty();
   const format::UpgradeReport report =
       in_place ? format::upgrade_in_place(arguments.path, arguments.threads)
