@@ -378,6 +378,21 @@ class FromSlime(support.Case):
             self.assertEqual(self.run_program("diff", dump, again).returncode, 0)
             self.refused(UNSUPPORTED, again, "--steps", "1.0")
             self.assertEqual(self.run_program("verify", "--deep", dump).returncode, 0)
+            # Lines hold no images: they say that there were some, and so does what is made of them.
+            lines, of_lines = self.folder / f"{name}.jsonl", self.folder / f"{name} of lines"
+            self.run_program("export", dump, "--to", "jsonl", "-o", lines)
+            self.run_program("import", lines, "-o", of_lines)
+            for step, said in (("0.0", "do not read: 1, 3"), ("1.0", "do not read: 6")):
+                for text in self.refused(UNSUPPORTED, of_lines, "--steps", step):
+                    self.assertIn(said, text)
+            again = self.folder / f"{name} again.jsonl"
+            self.run_program("export", of_lines, "--to", "jsonl", "-o", again)
+            self.assertEqual(again.read_text(), lines.read_text())
+            if rollouts:
+                files, of_files = self.folder / f"{name} files", self.folder / f"{name} of files"
+                self.run_program("export", of_lines, "--to", "slime", "-o", files)
+                self.run_program("import", files, "-o", of_files)
+                self.refused(UNSUPPORTED, of_files, "--steps", "0.0")
         _, findings = self.files("texts", nucleus=False)
         self.assertNotIn("inputs", findings)
 

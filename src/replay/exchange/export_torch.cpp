@@ -17,6 +17,7 @@
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/slime_train_tree.h"
 #include "src/replay/exchange/slime_tree.h"
+#include "src/replay/record/imported_samples.h"
 #include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
@@ -238,7 +239,8 @@ class Exporter {
     }
     const RolloutData data = read_rollout_data(dump_, unit, std::to_string(id));
     Tree tree;
-    Value root = slime_rollout(tree, data, id);
+    const auto others = samples_with_inputs(dump_, std::to_string(id));
+    Value root = slime_rollout(tree, data, id, others);
     if (chosen_) root = select(tree, root, chosen_of(id));
     if (!chosen_) add_own_part(tree, root, data, unit, std::to_string(id));
     write("rollout_data/" + std::to_string(id) + ".pt", tree, root);

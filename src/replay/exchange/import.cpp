@@ -103,6 +103,8 @@ class Importer {
       writer(ranks).append(unit, to_datasets(file.step(unit), group));
       report_.steps += format::rank_of(unit) == 0;
     }
+    with_inputs_ = file.with_inputs();
+    write_inputs();
     return finish(writer(ranks));
   }
 

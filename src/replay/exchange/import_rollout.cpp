@@ -292,7 +292,9 @@ class RolloutImporter {
       const auto says = [&](const char* key) {
         return says_something(tree_, field(order_[row], key));
       };
-      if (says("multimodal_inputs") || says("multimodal_train_inputs")) {
+      const Value* ours = own(order_[row], "other_inputs");
+      const bool kept = ours != nullptr && ours->kind == Kind::kBool && ours->boolean;
+      if (kept || says("multimodal_inputs") || says("multimodal_train_inputs")) {
         made_.with_inputs.insert(made_.data->sample_id[row]);
       }
     }

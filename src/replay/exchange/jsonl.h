@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "format/dump_reader.h"
@@ -23,7 +24,8 @@ using TextSink = std::function<void(const std::string&)>;
 ///      "removed":false,"reward":1.0,
 ///      "reward_components":{"exact":1.0},"finish":"stop",
 ///      "versions":[4],"version_starts":[3],"prompt":"...","response":"...","label":"...",
-///      "experts":{"layers":2,"slots":1,"ids":[...]},"nucleus":{"sizes":[...],"ids":[...]}}
+///      "experts":{"layers":2,"slots":1,"ids":[...]},"nucleus":{"sizes":[...],"ids":[...]},
+///      "other_inputs":true}
 ///     {"schema":"rlreplay.train/1","rollout_id":0,"step_id":0,"rank":0,"sample_id":7,
 ///      "length":9,"tokens":[...],"prompt_length":3,"micro_batch":0,"loss_mask":[...],"reward":0.5,
 ///      "trajectory_id":5,"trajectory_tokens":12,
@@ -52,8 +54,12 @@ class JsonlFile {
   std::shared_ptr<format::RolloutData> rollout(int64_t id);
   std::shared_ptr<format::TrainData> step(const std::string& unit);
 
+  /// By rollout, of the lines read so far, samples made from more than their tokens.
+  const std::map<int64_t, std::set<uint64_t>>& with_inputs() const { return with_inputs_; }
+
  private:
   JsonLines lines_;
+  std::map<int64_t, std::set<uint64_t>> with_inputs_;
   std::map<int64_t, std::vector<JsonLines::Place>> rollouts_;
   std::map<std::string, std::vector<JsonLines::Place>> trains_;
   std::map<std::string, format::NamedColumns> scalars_;

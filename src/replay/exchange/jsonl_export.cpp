@@ -9,6 +9,7 @@
 #include "src/base/json_value.h"
 #include "src/replay/exchange/cell.h"
 #include "src/replay/exchange/jsonl.h"
+#include "src/replay/record/imported_samples.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -118,7 +119,13 @@ void put_number(JsonLine& line, std::string_view key,
   if (column && column->has(s)) line.json(key, std::to_string(column->values[s]));
 }
 
-std::string sample_line(const RolloutData& data, const std::string& id, size_t s) {
+/// Samples made from more than their tokens: without the key they would be taken for others.
+void put_inputs(JsonLine& line, const std::set<uint64_t>& others, uint64_t sample) {
+  if (others.contains(sample)) line.boolean("other_inputs", true);
+}
+
+std::string sample_line(const RolloutData& data, const std::string& id, size_t s,
+                        const std::set<uint64_t>& others) {
   JsonLine line;
   line.text("schema", "rlreplay.sample/1").json("rollout_id", id);
   line.json("sample_id", std::to_string(data.sample_id[s]));
@@ -161,6 +168,7 @@ std::string sample_line(const RolloutData& data, const std::string& id, size_t s
     line.json("experts", "{\"layers\":" + std::to_string(data.experts->layers) + ",\"slots\":" +
                              std::to_string(data.experts->slots) + ",\"ids\":" + list(ids) + "}");
   }
+  put_inputs(line, others, data.sample_id[s]);
   return line.str();
 }
 
@@ -173,7 +181,8 @@ JsonLine step_head(const char* schema, const std::string& group, int64_t rank) {
   return line;
 }
 
-std::string train_line(const TrainData& data, JsonLine line, size_t s) {
+std::string train_line(const TrainData& data, JsonLine line, size_t s,
+                       const std::set<uint64_t>& others) {
   line.json("sample_id", std::to_string(data.sample_id[s]));
   line.integer("length", static_cast<int64_t>(data.offsets[s + 1] - data.offsets[s]));
   if (data.prompt_length) line.integer("prompt_length", (*data.prompt_length)[s]);
@@ -195,6 +204,7 @@ std::string train_line(const TrainData& data, JsonLine line, size_t s) {
     wide += (wide.empty() ? "[" : ",") + json_quoted(field.name);
   }
   if (!wide.empty()) line.json("wide", wide + "]");
+  put_inputs(line, others, data.sample_id[s]);
   return line.str();
 }
 
@@ -212,8 +222,10 @@ void export_rollouts(const format::DumpReader& dump, const format::UnitRecord& u
   for (const std::string& group : unit.groups) {
     if (holds_events_alone(reader, group)) continue;
     const RolloutData data = read_rollout_data(dump, reader, group);
+    const std::set<uint64_t> others = samples_with_inputs(dump, group);
     for (size_t s = 0; s < data.size(); ++s) {
-      if (is_chosen(chosen, group, data.sample_id[s])) sink(sample_line(data, group, s) + '\n');
+      if (!is_chosen(chosen, group, data.sample_id[s])) continue;
+      sink(sample_line(data, group, s, others) + '\n');
     }
   }
 }
@@ -227,9 +239,10 @@ void export_steps(const format::DumpReader& dump, const format::UnitRecord& unit
     if (chosen && !chosen->contains(rollout)) continue;
     if (reader.find(group + "/sample_id") == nullptr) continue;  // events alone
     const TrainData data = read_train_data(dump, reader, group);
+    const std::set<uint64_t> others = samples_with_inputs(dump, rollout);
     for (size_t s = 0; s < data.size(); ++s) {
       if (!is_chosen(chosen, rollout, data.sample_id[s])) continue;
-      sink(train_line(data, step_head("rlreplay.train/1", group, rank), s) + '\n');
+      sink(train_line(data, step_head("rlreplay.train/1", group, rank), s, others) + '\n');
     }
     if (!data.scalars) continue;
     JsonLine line = step_head("rlreplay.step/1", group, rank);

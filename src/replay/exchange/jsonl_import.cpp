@@ -442,6 +442,15 @@ std::string schema_of(JsonValue root) {
                    "the line has no \"schema\": rlreplay import --help says what lines are read");
 }
 
+/// Samples made from more than their tokens.
+void add_inputs(const std::vector<Row>& rows, std::map<int64_t, std::set<uint64_t>>& to) {
+  for (const Row& row : rows) {
+    const auto others = row.find("other_inputs");
+    if (!others || !others->boolean()) continue;
+    to[row.root()["rollout_id"].integer(0, INT64_MAX)].insert(id_of(row.root()["sample_id"]));
+  }
+}
+
 template <class Map>
 auto keys(const Map& map) {
   std::vector<typename Map::key_type> out;
@@ -480,11 +489,13 @@ std::vector<std::string> JsonlFile::steps() const { return keys(trains_); }
 
 std::shared_ptr<RolloutData> JsonlFile::rollout(int64_t id) {
   std::vector<Row> rows = read_rows(lines_, rollouts_.at(id));
+  add_inputs(rows, with_inputs_);
   return make_rollout(rows);
 }
 
 std::shared_ptr<TrainData> JsonlFile::step(const std::string& unit) {
   const std::vector<Row> rows = read_rows(lines_, trains_.at(unit));
+  add_inputs(rows, with_inputs_);
   auto data = rows.empty() ? std::make_shared<TrainData>() : make_train(rows);
   if (const auto at = scalars_.find(unit); at != scalars_.end()) data->scalars = at->second;
   return data;

@@ -29,8 +29,8 @@ const char* status_of(Finish finish) {
 
 class RolloutTreeBuilder {
  public:
-  RolloutTreeBuilder(Tree& tree, const RolloutData& data)
-      : tree_(tree), data_(data), dicts_(tree) {}
+  RolloutTreeBuilder(Tree& tree, const RolloutData& data, const std::set<uint64_t>& with_inputs)
+      : tree_(tree), data_(data), with_inputs_(with_inputs), dicts_(tree) {}
 
   Value run(int64_t rollout_id) {
     const Value root = dicts_.make();
@@ -140,6 +140,9 @@ class RolloutTreeBuilder {
       dicts_.set(own, "experts_shape", add_cell(tree_, std::span<const int32_t>(shape)));
       dicts_.set(own, "experts", add_cell(tree_, std::span<const int32_t>(ids)));
     }
+    if (with_inputs_.contains(data_.sample_id[s])) {
+      dicts_.set(own, "other_inputs", Value::of_bool(true));
+    }
     const Value made = dicts_.make();
     if (tree_.sequence(own).size() > 0) dicts_.set(made, "rlreplay", own);
     return made;
@@ -147,13 +150,15 @@ class RolloutTreeBuilder {
 
   Tree& tree_;
   const RolloutData& data_;
+  const std::set<uint64_t>& with_inputs_;
   Dicts dicts_;
 };
 
 }  // namespace
 
-Value slime_rollout(Tree& tree, const RolloutData& data, int64_t rollout_id) {
-  return RolloutTreeBuilder(tree, data).run(rollout_id);
+Value slime_rollout(Tree& tree, const RolloutData& data, int64_t rollout_id,
+                    const std::set<uint64_t>& with_inputs) {
+  return RolloutTreeBuilder(tree, data, with_inputs).run(rollout_id);
 }
 
 }  // namespace rlreplay::replay

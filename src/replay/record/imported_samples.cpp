@@ -96,17 +96,22 @@ void check_nuclei(std::span<const Sample> samples, const std::string& where) {
               where);
 }
 
-void check_inputs(const RecordedRun& record, int64_t rollout, std::span<const Sample> samples) {
-  const std::string group = std::to_string(rollout);
-  std::set<uint64_t> others;
-  for (const format::UnitRecord* unit : record.dump().find(kInputsKind, group)) {
-    const format::UnitReader reader = record.dump().open_unit(*unit);
-    const format::GroupReader values(record.dump(), reader, group);
+std::set<uint64_t> samples_with_inputs(const format::DumpReader& dump, const std::string& rollout) {
+  std::set<uint64_t> out;
+  for (const format::UnitRecord* unit : dump.find(kInputsKind, rollout)) {
+    const format::UnitReader reader = dump.open_unit(*unit);
+    const format::GroupReader values(dump, reader, rollout);
     const format::StoredDataset* ids = values.find("sample_id");
     if (ids == nullptr) continue;
     const auto read = values.read<uint64_t>(*ids);
-    others.insert(read.begin(), read.end());
+    out.insert(read.begin(), read.end());
   }
+  return out;
+}
+
+void check_inputs(const RecordedRun& record, int64_t rollout, std::span<const Sample> samples) {
+  const std::string group = std::to_string(rollout);
+  const std::set<uint64_t> others = samples_with_inputs(record.dump(), group);
   std::string named;
   size_t count = 0;
   for (const Sample& s : samples) {

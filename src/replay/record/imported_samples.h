@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ bool needs_nuclei(const RunOptions& options);
 
 /// Errors: kIncomplete, naming a sample that does not say what top-p kept.
 void check_nuclei(std::span<const Sample> samples, const std::string& where);
+
+/// The samples of a rollout that were made from more than their tokens (images, sound).
+std::set<uint64_t> samples_with_inputs(const format::DumpReader& dump, const std::string& rollout);
 
 /// Errors: kUnsupported, naming samples that were made from more than their tokens.
 void check_inputs(const RecordedRun& record, int64_t rollout, std::span<const Sample> samples);
