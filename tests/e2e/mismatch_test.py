@@ -95,6 +95,26 @@ class Mismatch(Case):
         self.assertEqual(found["histogram"][0]["tokens"], found["tokens"])
         self.assertEqual(found["train"], "log_probs")
 
+    def test_a_distance_on_an_edge_is_in_the_bin_above(self):
+        """In binary32, where 0.01 and 0.0001 are below the numbers that these texts are in binary64."""
+        def beside(x, step):
+            return struct.unpack("<f", struct.pack("<i", struct.unpack("<i", struct.pack("<f", x))[0]
+                                                   + step))[0]
+
+        edges, distances = [10.0 ** -k for k in range(8, -1, -1)], [0.0, beside(0.0, 1)]
+        for edge in edges:
+            distances += [beside(edge, step) for step in (-1, 0, 1)]
+        row = {"rollout_id": 0, "sample_id": 0, "prompt_length": 1,
+               "tokens": [1] * (len(distances) + 1), "loss_mask": [1] * len(distances)}
+        lines = [{"schema": "rlreplay.sample/1", **row, "log_probs": [-d for d in distances]},
+                 {"schema": "rlreplay.train/1", "step_id": 0, "rank": 0, **row,
+                  "log_probs": [0.0] * len(distances)}]
+        path = self.folder / "edges.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        found, = self.lines("mismatch", path)
+        self.assertEqual([b["tokens"] for b in found["histogram"]], [1, 2] + [3] * 8 + [2])
+        self.assertEqual([b["from"] for b in found["histogram"]], [0, 0] + edges)
+
     def test_numbers_are_those_of_the_definitions(self):
         path, pairs = self.disturbed("shifted", self.shift)
         found, = self.lines("mismatch", path, "--tis-clip", "1.0005", "--tis-clip-low", "0.998")

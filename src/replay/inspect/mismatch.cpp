@@ -48,8 +48,10 @@ int64_t bucket(int64_t x) {
 
 size_t decade(double distance) {
   if (distance == 0) return 0;
-  const int of = static_cast<int>(std::floor(std::log10(distance)));
-  return static_cast<size_t>(std::clamp(of - kLowestDecade + 2, 1, static_cast<int>(kDecades) - 1));
+  constexpr std::array kEdges = {1e-8f, 1e-7f, 1e-6f, 1e-5f, 1e-4f, 1e-3f, 1e-2f, 1e-1f, 1.0f};
+  static_assert(kEdges.size() + 2 == kDecades);
+  const auto above = std::ranges::upper_bound(kEdges, static_cast<float>(distance));
+  return static_cast<size_t>(above - kEdges.begin()) + 1;
 }
 
 /// The version of the weights that wrote each response token of a row.

@@ -48,7 +48,8 @@ struct MismatchToken {
 /// The version of tokens whose sample has several, and does not say where each begins.
 constexpr int64_t kSeveralVersions = INT64_MAX;
 
-/// Decades of |d|: 0, below 1e-8, [1e-8, 1e-7), ..., [0.1, 1), 1 and above.
+/// Decades of |d|: 0, below 1e-8, [1e-8, 1e-7), ..., [0.1, 1), 1 and above. Both |d| and the edges
+/// are rounded to binary32, which is what log-probabilities and the frameworks' differences are.
 constexpr size_t kDecades = 11;
 
 struct Mismatch {
