@@ -5,6 +5,7 @@ usage: one_edit_test.py RLREPLAY
 import json
 import os
 import pathlib
+import struct
 import sys
 import unittest
 
@@ -81,6 +82,46 @@ def popped(*keys):
         for key in keys:
             at = at[key]
         at.pop()
+    return edit
+
+
+def copies(column, of, to=None):
+    """A column of both kinds of files of rollout 0, alike; `to`: one place of rank 1's file."""
+    def edit(files):
+        samples = files["rollout_data/0.pt"]["samples"]
+        for sample in samples:
+            sample[column] = of(sample)
+        for rank in (0, 1):
+            data = files[f"train_data/0_{rank}.pt"]["rollout_data"]
+            data[column] = [list(samples[i][column]) for i in data["sample_indices"]]
+        if to is not None:
+            data[column][0][1] = to
+    return edit
+
+
+def nuclei(to=None):
+    return both(copies("rollout_top_p_token_ids", lambda s: [7] * s["response_length"], to),
+                copies("rollout_top_p_token_offsets",
+                       lambda s: list(range(s["response_length"] + 1))))
+
+
+def experts(to=None):
+    return copies("rollout_routed_experts", lambda s: [i % 8 for i in s["tokens"][1:]], to)
+
+
+def rounded(kind, bits):
+    """The trainer's copy of log-probabilities in a type of 16 bits."""
+    def edit(files):
+        for rank in (0, 1):
+            for column in files[f"train_data/0_{rank}.pt"]["rollout_data"]["rollout_log_probs"]:
+                for i in range(column.offset, column.offset + column.shape[0]):
+                    x = column.storage.values[i]
+                    if kind == "e":
+                        column.storage.values[i] = struct.unpack("e", struct.pack("e", x))[0]
+                        continue
+                    number, = struct.unpack("<I", struct.pack("<f", x))
+                    number = (number + (1 << bits - 1)) >> bits << bits
+                    column.storage.values[i], = struct.unpack("<f", struct.pack("<I", number))
     return edit
 
 
@@ -167,6 +208,43 @@ EDITS = (
     ("a rank's micro-batches contradict themselves", DATA,
      train("train_data/0_1.pt", "num_microbatches", to=[1, 3]),
      every(("num_microbatches announces 4 micro-batches", "0_1.pt"))),
+    ("the trainer's copy of a log-probability", DATA,
+     train("train_data/0_1.pt", "rollout_log_probs", 0, 2, to=-9.5),
+     every(("rollout-mismatch", "rollout_log_probs of sample 1 of step 0.0 is -9.5 at token 8, "
+            "rollout 0 says -"), DEEP, IMPORTED)),
+    ("a sampler's log-probability", LATEST,
+     put("rollout_data/1.pt", "samples", 3, "rollout_log_probs", 2, to=-9.5),
+     every(("rollout-mismatch", "rollout_log_probs of sample 19 of step 1.0",
+            "rollout 1 says -9.5"), DEEP, IMPORTED)),
+    ("a sampler's log-probability that is no number", LATEST,
+     put("rollout_data/1.pt", "samples", 3, "rollout_log_probs", 2, to=float("nan")),
+     every(("non-finite", "rollout_log_probs of token 2 is not finite"), PLAIN, DEEP, IMPORT)),
+    ("a rank's raw reward", DATA, train("train_data/0_1.pt", "raw_reward", 3, to=9.5),
+     every(("raw_reward of the training data is not what the rollout says",
+            "0_1.pt: raw_reward[3]: 9.5, the rollout says 1"), DEEP, IMPORT, IMPORTED, MISMATCH)),
+    ("a reward", LATEST, put("rollout_data/0.pt", "samples", 2, "reward", to=9.5),
+     every(("raw_reward[2]: 0, the rollout says 9.5",), DEEP, IMPORT, IMPORTED, MISMATCH)),
+    ("the trainer's copy of a nucleus", DATA, nuclei(to=8),
+     every(("rollout_top_p_token_ids of the training data is not what the rollout says",
+            "0_1.pt: sample 1[1]: 8, the rollout says 7"), DEEP, IMPORT, IMPORTED, MISMATCH)),
+    ("the trainer's copy of an expert", DATA, experts(to=99),
+     every(("rollout_routed_experts of the training data", "0_1.pt: sample 1[1]: 99"),
+           DEEP, IMPORT, IMPORTED, MISMATCH)),
+    ("a mask that the trainer changed", DATA,
+     train("train_data/0_0.pt", "loss_masks", 0, 0, to=lambda x: 1 - x),
+     every(("masks of step 0.0 that are not the rollout's: sample 0, token 6: 0, the rollout says 1",
+            ), DEEP, IMPORTED)),
+)
+
+# What a framework may do: no verb says more of it than of the run as it is.
+LEGAL = (
+    ("a trainer that works in bfloat16", DATA, rounded("bf", 16)),
+    ("a trainer that works in float16", DATA, rounded("e", 13)),
+    ("nuclei on both sides", DATA, nuclei()),
+    ("experts on both sides", DATA, experts()),
+    ("raw rewards of the samples' own", DATA, both(
+        train("train_data/0_1.pt", "raw_reward", 3, to=9.5),
+        put("rollout_data/0.pt", "samples", 0, "metadata", "raw_reward", to=1))),
 )
 
 
@@ -228,6 +306,18 @@ class OneEdit(Case):
                         self.assertIn(word, found)
                         if word == words[0]:
                             self.assertNotIn(word, before)
+
+    def test_what_is_legal_is_not(self):
+        for number, (name, run, edit) in enumerate(LEGAL):
+            files = self.files(run)
+            edit(files)
+            folder = self.written(f"legal {number}", files)
+            for verb in (PLAIN, DEEP, IMPORTED, MISMATCH):
+                with self.subTest(name, verb=verb):
+                    sound, before = self.of_sound(run, verb)
+                    found = self.said(verb, folder, sound)
+                    words = "mismatch:" if verb != MISMATCH else "contradict"
+                    self.assertEqual(found.count(words), before.count(words), found)
 
 
 if __name__ == "__main__":

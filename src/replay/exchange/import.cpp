@@ -20,6 +20,7 @@
 #include "src/replay/exchange/import_train.h"
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/exchange/kept_file.h"
+#include "src/replay/exchange/rollout_copies.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/launch/provenance.h"
 #include "src/replay/record/content_root.h"
@@ -363,6 +364,7 @@ class Importer {
     if (evaluation) return keep(read, made.replacements, std::move(datasets));
     claim("rollout/" + group + ".h5", read.source.path);
     with_inputs_[made.rollout_id].merge(made.with_inputs);
+    copies_.add(made, read.source.path);
     count(*made.data);
     writer().append("rollout/" + group + ".h5", datasets);
     keep(read, made.replacements, {});
@@ -394,6 +396,7 @@ class Importer {
     check_whole(reads.front().source.path, files);
     ImportedTrain made = within(files, [&] { return import_train(files); });
     note(reads, made.findings);
+    note(reads, copies_.compare(made.rollout_id, files));
     with_inputs_[made.rollout_id].merge(made.with_inputs);
     for (const auto& [step, data] : made.steps) {
       const std::string group = std::to_string(made.rollout_id) + "-" + std::to_string(step);
@@ -417,6 +420,7 @@ class Importer {
   std::string vendor_;
   std::map<int64_t, std::deque<Read>> single_ranks_;
   std::map<int64_t, std::set<uint64_t>> with_inputs_;  // by rollout
+  RolloutCopies copies_;
   PolicyLossRows policy_loss_;
   std::vector<foreign::Problem> kept_findings_;
   ImportReport report_;

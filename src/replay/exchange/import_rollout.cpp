@@ -65,6 +65,7 @@ class RolloutImporter {
     add_versions();
     add_experts();
     note_inputs();
+    take_raw_rewards();
     take_own(root);
     return std::move(made_);
   }
@@ -285,6 +286,15 @@ class RolloutImporter {
     }
     const uint64_t wanted = made_.data->tokens.size() * made.layers * made.slots;
     if (!order_.empty() && made.experts.size() == wanted) made_.data->experts = std::move(made);
+  }
+
+  void take_raw_rewards() {
+    if (order_.empty()) return;
+    const Value* metadata = field(0, "metadata");
+    const bool record = metadata != nullptr && metadata->kind == Kind::kDict;
+    if (!record || tree_.find(*metadata, "raw_reward") == nullptr) {
+      made_.raw_rewards = batch_.reward;
+    }
   }
 
   void note_inputs() {

@@ -342,15 +342,18 @@ std::vector<Problem> audit_records(const format::DumpReader& dump) {
   return problems;
 }
 
-std::vector<Problem> audit_values(const RecordedRun& run) {
+std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::string>* notes) {
   check_event_units(run);
   std::vector<Problem> problems = Auditor(run.dump()).run();
   std::ranges::move(recorded_findings(run.dump()), std::back_inserter(problems));
   std::ranges::move(check_kept_files(run.dump()), std::back_inserter(problems));
   for (const int64_t rollout : recorded_rollouts(run)) {
-    for (RecordProblem& found : check_recorded_rollout(run, rollout).take()) {
-      problems.push_back({std::move(found.code), std::move(found.message), std::move(found.unit)});
+    RecordFindings found = check_recorded_rollout(run, rollout);
+    for (RecordProblem& problem : found.problems) {
+      problems.push_back(
+          {std::move(problem.code), std::move(problem.message), std::move(problem.unit)});
     }
+    if (notes != nullptr) std::ranges::move(found.not_checked, std::back_inserter(*notes));
   }
   return problems;
 }

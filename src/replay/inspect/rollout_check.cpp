@@ -1,11 +1,17 @@
 #include "src/replay/inspect/rollout_check.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "src/base/counted.h"
 #include "src/base/error.h"
+#include "src/base/same_value.h"
+#include "src/base/shortest.h"
 #include "src/replay/record/recorded_step.h"
 
 namespace rlreplay::replay {
@@ -58,20 +64,105 @@ void check_removed(const RecordedRollout& rollout, RecordProblems& problems) {
   }
 }
 
+/// Whether a trainer that works in a type of 16 bits got the number: what the type holds, and the
+/// nearest there is. `dropped`: bits of binary32 that the type has not.
+bool is_rounded(float x, float of, int dropped) {
+  const uint32_t rest = std::bit_cast<uint32_t>(x) & ((uint32_t{1} << dropped) - 1);
+  const float half_ulp = std::fabs(of) * std::ldexp(1.0F, dropped - 24);
+  return rest == 0 && std::fabs(x - of) <= std::max(half_ulp, 0x1p-25F);
+}
+
+/// The trainer's copy of a sample's log-probabilities, at the width that it has: the place of the
+/// first that is another. Slices that a framework has added up have lost the sign of zeros.
+std::optional<size_t> other_log_prob(const std::vector<double>& copy,
+                                     const std::vector<double>& of) {
+  const auto all = [&](auto same) { return std::ranges::equal(copy, of, same); };
+  for (const int dropped : {16, 13}) {  // bfloat16, float16
+    const auto rounded = [&](double x, double y) {
+      return is_rounded(static_cast<float>(x), static_cast<float>(y), dropped);
+    };
+    if (all(rounded)) return std::nullopt;
+  }
+  for (size_t t = 0; t < copy.size(); ++t) {
+    const auto x = static_cast<float>(copy[t]), y = static_cast<float>(of[t]);
+    if (!same_value(x, y) && x != y) return t;
+  }
+  return std::nullopt;
+}
+
+/// What the trainer repeats of the sampler's.
+void check_log_probs(const RecordedRollout& rollout, RecordProblems& problems) {
+  if (!rollout.data || !rollout.data->log_probs) return;
+  const format::RolloutData& data = *rollout.data;
+  for (const RecordedStep& step : rollout.steps) {
+    for (size_t i = 0; i < step.samples.size(); ++i) {
+      const Sample& s = step.samples[i];
+      const auto row = rollout.rows.find(s.id);
+      if (!step.fields[i].own_rollout_log_probs || row == rollout.rows.end()) continue;
+      if (!data.log_probs->has(row->second)) continue;
+      std::vector<double> generated;
+      const uint64_t end = data.offsets[row->second + 1];
+      for (uint64_t t = end - s.loss_mask.size(); t < end; ++t) {
+        generated.push_back(data.log_probs->at(t));
+      }
+      const std::vector<double>& copy = (*step.rollout_log_probs)[i];
+      const auto at = other_log_prob(copy, generated);
+      if (!at) continue;
+      problems.add({"rollout-mismatch", "train/" + step.id.group(), "rollout_log_probs",
+                    "rollout_log_probs of sample " + std::to_string(s.id) + " of step " +
+                        step.id.name() + " is " + shortest_of(copy[*at]) + " at token " +
+                        std::to_string(static_cast<size_t>(s.prompt_length) + *at) + ", rollout " +
+                        std::to_string(rollout.id) + " says " + shortest_of(generated[*at])});
+    }
+  }
+}
+
+/// Masks of steps that are not the rollout's, by step.
+std::vector<std::string> other_masks(const RecordedRollout& rollout) {
+  std::vector<std::string> out;
+  for (const RecordedStep& step : rollout.steps) {
+    size_t count = 0;
+    std::string first;
+    for (size_t i = 0; i < step.samples.size(); ++i) {
+      const Sample& s = step.samples[i];
+      const auto row = rollout.rows.find(s.id);
+      if (!step.fields[i].own_mask || row == rollout.rows.end()) continue;
+      if (!rollout.fields[row->second].mask) continue;
+      const Sample& generated = rollout.samples[row->second];
+      if (std::ranges::count(generated.loss_mask, uint8_t{1}) == 0) continue;  // check_removed
+      const auto at = std::ranges::mismatch(s.loss_mask, generated.loss_mask);
+      if (at.in1 == s.loss_mask.end() || at.in2 == generated.loss_mask.end()) continue;
+      if (++count > 1) continue;
+      const int64_t token = s.prompt_length + (at.in1 - s.loss_mask.begin());
+      first = "sample " + std::to_string(s.id) + ", token " + std::to_string(token) + ": " +
+              std::to_string(*at.in1) + ", the rollout says " + std::to_string(*at.in2);
+    }
+    if (count == 0) continue;
+    out.push_back("masks of step " + step.id.name() + " that are not the rollout's: " + first +
+                  (count > 1 ? ", and " + counted(count - 1, "more sample") : ""));
+  }
+  return out;
+}
+
 }  // namespace
 
-RecordProblems check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
+RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
   RecordProblems problems;
   const RecordedRollout read = read_recorded_rollout(run, rollout, problems);
-  if (problems.empty()) check_trajectory_tokens(read, problems);
-  check_removed(read, problems);
-  if (!problems.empty() || !run.find_config()) return problems;
-  try {
-    check_replayable(run, read);
-  } catch (const Error& error) {
-    problems.add({"not-replayable", "rollout/" + std::to_string(rollout), "", error.what()});
+  if (problems.empty()) {
+    check_trajectory_tokens(read, problems);
+    check_log_probs(read, problems);
   }
-  return problems;
+  check_removed(read, problems);
+  if (problems.empty() && run.find_config()) {
+    try {
+      check_replayable(run, read);
+    } catch (const Error& error) {
+      problems.add({"not-replayable", "rollout/" + std::to_string(rollout), "", error.what()});
+    }
+  }
+  std::vector<std::string> masks = other_masks(read);
+  return {std::move(problems).take(), std::move(masks)};
 }
 
 }  // namespace rlreplay::replay

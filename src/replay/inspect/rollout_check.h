@@ -6,8 +6,10 @@
 namespace rlreplay::replay {
 
 /// All that read_recorded_rollout refuses of a rollout, what its steps say otherwise than its
-/// samples, and what check_replayable refuses of one that a run of ours recorded.
+/// samples (rollout-mismatch: the sampler's log-probabilities, which a trainer repeats), and what
+/// check_replayable refuses of one that a run of ours recorded. Not checked are masks that are not
+/// the rollout's: frameworks let their users change them.
 /// Errors: FormatError.
-RecordProblems check_recorded_rollout(const RecordedRun& run, int64_t rollout);
+RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout);
 
 }  // namespace rlreplay::replay

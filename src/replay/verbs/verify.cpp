@@ -76,6 +76,12 @@ void print_problems(const std::vector<Found>& problems, bool all) {
   }
 }
 
+void print_not_checked(const std::vector<std::string>& sentences) {
+  for (const std::string& what : sentences) {
+    std::cout << wrapped("not checked: " + what, kLineWidth, 0) << '\n';
+  }
+}
+
 void add_problems(const std::vector<foreign::Problem>& from, const std::string& path,
                   std::vector<Found>& to) {
   for (const foreign::Problem& problem : from) {
@@ -143,8 +149,8 @@ void add_problem(const format::Problem& problem, std::vector<Found>& to) {
 /// Every value, and what it means.
 void check_values(const VerifyArguments& arguments, bool whole, Verified& out) {
   const RecordedRun record(arguments.path);
-  add_problems(audit_values(record), arguments.path, out.problems);
-  out.not_checked = notes_of(record);
+  add_problems(audit_values(record, &out.not_checked), arguments.path, out.problems);
+  std::ranges::move(notes_of(record), std::back_inserter(out.not_checked));
   if (whole) {
     add_record(record, out.problems, out.not_checked);
   } else {
@@ -220,9 +226,7 @@ void print_text(const VerifyArguments& arguments, const Verified& dump) {
     std::cout << wrapped(std::string(text), kLineWidth, 0) << '\n';
   }
   print_problems(dump.problems, arguments.all);
-  for (const std::string& what : dump.not_checked) {
-    std::cout << wrapped("not checked: " + what, kLineWidth, 0) << '\n';
-  }
+  print_not_checked(dump.not_checked);
   if (!(report.root == Hash{})) std::cout << "root    " << report.root.hex() << '\n';
   if (dump.content) std::cout << "content " << dump.content->hex() << '\n';
   if (!arguments.deep && !dump.damaged) {
@@ -304,6 +308,7 @@ class RunFiles {
 /// What was found in files that are no dump of ours.
 struct VerifiedFiles {
   std::vector<Found> problems;
+  std::vector<std::string> not_checked;  // a sentence each
   size_t files = 0;
   size_t others = 0;     // of these, no dumps, beside dumps
   bool corrupt = false;  // a file cannot be read
@@ -321,10 +326,11 @@ struct VerifiedFiles {
   }
 };
 
-void add_values(const VerifyArguments& arguments, std::vector<Found>& problems) {
-  const auto found =
-      with_dump(arguments.path, [](const AnyDump& dump) { return audit_values(dump.run()); });
-  add_problems(found, arguments.path, problems);
+void add_values(const VerifyArguments& arguments, VerifiedFiles& out) {
+  const auto found = with_dump(arguments.path, [&](const AnyDump& dump) {
+    return audit_values(dump.run(), &out.not_checked);
+  });
+  add_problems(found, arguments.path, out.problems);
 }
 
 /// Ranks whose file of one rollout is not there, and those of others are.
@@ -368,7 +374,7 @@ VerifiedFiles verified_files(const VerifyArguments& arguments) {
   if (folder && out.problems.empty()) add_problems(run.finish(), arguments.path, out.problems);
   if (!arguments.deep || !folder || !out.problems.empty()) return out;
   try {
-    add_values(arguments, out.problems);
+    add_values(arguments, out);
   } catch (const Error& error) {
     if (!is_about_input(error)) throw;
     out.corrupt = error.code() != ErrorCode::kUsage;
@@ -385,7 +391,7 @@ VerifiedFiles verified_lines(const VerifyArguments& arguments) {
     const auto found =
         with_dump(arguments.path, [](const AnyDump& dump) { return audit_records(dump.reader()); });
     add_problems(found, arguments.path, out.problems);
-    if (arguments.deep && out.problems.empty()) add_values(arguments, out.problems);
+    if (arguments.deep && out.problems.empty()) add_values(arguments, out);
   } catch (const Error& error) {
     out.corrupt = true;
     out.problems.push_back({std::string(to_string(error.code())), error.where(), "", error.what()});
@@ -406,10 +412,12 @@ int verify_files(const VerifyArguments& arguments) {
                      .null("whole_steps")
                      .null("root")
                      .json("problems", problems_json(problems))
+                     .json("not_checked", json_list(found.not_checked))
                      .str()
               << '\n';
   } else {
     print_problems(problems, arguments.all);
+    print_not_checked(found.not_checked);
     std::cout << counted(found.files, "file") << ", " << counted(problems.size(), "problem")
               << '\n';
     if (found.others > 0 && found.others < found.files) {

@@ -1,0 +1,134 @@
+#include "src/replay/exchange/rollout_copies.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "format/foreign/train_shard.h"
+#include "format/foreign/tree_difference.h"
+#include "src/base/same_value.h"
+#include "src/base/shortest.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using foreign::Kind;
+using foreign::Numbers;
+using foreign::Problem;
+using foreign::TorchFile;
+using foreign::TrainShard;
+using foreign::Tree;
+using foreign::Value;
+
+/// Columns that no trainer cuts or changes. A teacher's log-probabilities are cut under context
+/// parallelism.
+constexpr auto kCopied =
+    std::to_array<std::string_view>({"rollout_top_p_token_ids", "rollout_top_p_token_offsets",
+                                     "rollout_routed_experts", "rollout_indexer_topk"});
+
+const Value* field(const Tree& tree, Value sample, std::string_view key) {
+  const Value* value = tree.find(sample, key);
+  return value == nullptr || value->kind == Kind::kNone ? nullptr : value;
+}
+
+/// The samples of a rollout's file by index; empty where an index is missing or occurs twice.
+std::map<int64_t, Value> by_index(const TorchFile& file) {
+  const Tree& tree = file.tree();
+  std::map<int64_t, Value> out;
+  const Value* samples = tree.find(file.root(), "samples");
+  for (size_t i = 0; samples != nullptr && i < tree.sequence(*samples).size(); ++i) {
+    const Value sample = tree.sequence(*samples)[i];
+    const Value* index = field(tree, sample, "index");
+    if (index == nullptr || index->kind != Kind::kInt) return {};
+    if (!out.emplace(index->integer, sample).second) return {};
+  }
+  return out;
+}
+
+bool has_copies(const TrainShard& shard) {
+  return std::ranges::any_of(kCopied, [&](std::string_view column) {
+    return shard.is_by_sample(column) && !shard.indices().empty() && shard.find(0, column);
+  });
+}
+
+/// The numbers of a list, integers and floats as they come, or of a tensor; NaN for what is none.
+std::vector<double> numbers_of(const Tree& tree, const Value* value) {
+  std::vector<double> out;
+  if (value == nullptr) return out;
+  if (value->kind != Kind::kList) {
+    const auto numbers = Numbers::of(tree, *value);
+    for (size_t i = 0; numbers && i < numbers->size(); ++i) out.push_back(numbers->real(i));
+    return out;
+  }
+  const foreign::Sequence& list = tree.sequence(*value);
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Value item = list[i];
+    out.push_back(item.kind == Kind::kFloat  ? item.real
+                  : item.kind == Kind::kInt  ? static_cast<double>(item.integer)
+                  : item.kind == Kind::kBool ? static_cast<double>(item.boolean)
+                                             : std::nan(""));
+  }
+  return out;
+}
+
+Problem mismatch(const TrainShard& shard, std::string_view column, int64_t sample,
+                 const std::string& place, const std::string& found, const std::string& said) {
+  return {"rollout-mismatch",
+          std::string(column) + " of the training data is not what the rollout says",
+          shard.path() + ": sample " + std::to_string(sample) + place + ": " + found +
+              ", the rollout says " + said};
+}
+
+void compare_copies(const TrainShard& shard, const Tree& tree,
+                    const std::map<int64_t, Value>& samples, std::vector<Problem>& problems) {
+  for (size_t row = 0; row < shard.indices().size(); ++row) {
+    const int64_t index = shard.indices()[row];
+    const auto sample = samples.find(index);
+    if (sample == samples.end()) continue;  // verify --deep: sample-unknown
+    for (const std::string_view column : kCopied) {
+      const auto copy = shard.is_by_sample(column) ? shard.find(row, column) : std::nullopt;
+      const Value* of = field(tree, sample->second, column);
+      if (!copy || of == nullptr) continue;
+      const auto x = Numbers::of(shard.tree(), *copy), y = Numbers::of(tree, *of);
+      if (!x || !y || x->size() != y->size()) continue;
+      const auto found = tree_difference(shard.tree(), *copy, tree, *of);
+      if (found)
+        problems.push_back(mismatch(shard, column, index, found->place, found->a, found->b));
+    }
+  }
+}
+
+}  // namespace
+
+void RolloutCopies::add(const ImportedRollout& rollout, const std::string& path) {
+  rollouts_[rollout.rollout_id] = {path, rollout.raw_rewards};
+}
+
+std::vector<Problem> RolloutCopies::compare(int64_t rollout,
+                                            std::span<const TorchFile* const> files) const {
+  std::vector<Problem> problems;
+  const auto known = rollouts_.find(rollout);
+  if (known == rollouts_.end()) return problems;
+  const auto& rewards = known->second.rewards;
+  std::optional<TorchFile> again;
+  std::map<int64_t, Value> samples;
+  for (const TorchFile* file : files) {
+    const TrainShard shard(*file);
+    const std::vector<double> raw = numbers_of(shard.tree(), shard.batch_value("raw_reward"));
+    for (size_t i = 0; raw.size() == rewards.size() && i < raw.size(); ++i) {
+      const auto& said = rewards[i];
+      if (!said || same_value(raw[i], *said)) continue;
+      if (same_value(raw[i], static_cast<float>(*said))) continue;
+      problems.push_back(
+          {"rollout-mismatch", "raw_reward of the training data is not what the rollout says",
+           shard.path() + ": raw_reward[" + std::to_string(i) + "]: " + shortest_of(raw[i]) +
+               ", the rollout says " + shortest_of(*said)});
+    }
+    if (!has_copies(shard)) continue;
+    if (!again) samples = by_index(again.emplace(known->second.path));
+    compare_copies(shard, again->tree(), samples, problems);
+  }
+  return problems;
+}
+
+}  // namespace rlreplay::replay
