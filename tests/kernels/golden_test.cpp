@@ -21,17 +21,28 @@ using Values = std::vector<float>;
 constexpr int64_t T = 1100, C = 600, H = 4, G = 2, D = 40, V = 1043;
 constexpr int kScale = 40;
 
-Values normal(uint64_t seed, int64_t n, double scale = 1) {
-  Random random(seed);
-  Values out(static_cast<size_t>(n));
-  for (float& x : out) x = static_cast<float>(scale * static_cast<double>(random.normal()));
-  return out;
+float ordinary(Random& random) { return static_cast<float>(random.normal()); }
+
+/// Half of them where kernels part: zeros of both signs, subnormal numbers and their borders,
+/// halves of an ulp above and below 1, values that occur again and tie. None is huge: one token
+/// would be left to draw.
+float hard(Random& random) {
+  constexpr float kHard[] = {
+      0.0f,           -0.0f,        0x1p-149f, -0x1p-149f,     0x1.fffffcp-127f,
+      0x1p-126f,      -0x1p-126f,   0x1p-75f,  0x1p-24f,       0x1.000002p0f,
+      0x1.fffffep-1f, 1.0f,         -1.0f,     0x1.8p0f,       -0x1.8p0f,
+      0x1p-12f,       0x1.002p-12f, 2.0f,      -0x1.000002p1f, 3.0f};
+  const bool odd = random.below(2) == 0;
+  return odd ? kHard[random.below(std::size(kHard))] : ordinary(random);
 }
 
-/// What one kernel set gives, by name of the output.
+/// What one kernel set gives on inputs of one kind, by name of the output.
 class Outputs {
  public:
-  Outputs(const KernelSet& set, rlreplay::ThreadPool& pool) : set_(set), pool_(pool) {
+  using Input = float (*)(Random&);
+
+  Outputs(const KernelSet& set, rlreplay::ThreadPool& pool, std::string prefix, Input input)
+      : set_(set), pool_(pool), prefix_(std::move(prefix)), input_(input) {
     products();
     rows();
     attend();
@@ -43,15 +54,22 @@ class Outputs {
  private:
   template <class T>
   void record(const std::string& name, const std::vector<T>& values) {
-    hashes_[name] = rlreplay::hash_of(std::as_bytes(std::span(values))).hex();
+    hashes_[prefix_ + name] = rlreplay::hash_of(std::as_bytes(std::span(values))).hex();
   }
   TokenSum token_sum(std::vector<int64_t>& sum, int64_t rows, int64_t cols) {
     return {{sum.data(), rows, cols}, kScale, T, &rejected_};
   }
 
+  Values inputs(uint64_t seed, int64_t n, float scale = 1) {
+    Random random(seed);
+    Values out(static_cast<size_t>(n));
+    for (float& x : out) x = scale * input_(random);
+    return out;
+  }
+
   void products() {
     const int64_t M = 37, N = 53;
-    const Values x = normal(1, M * C), w = normal(2, N * C), bias = normal(3, N);
+    const Values x = inputs(1, M * C), w = inputs(2, N * C), bias = inputs(3, N);
     const std::vector<Matrix<const float>> parts{{w.data(), N, C}};
     for (const int64_t segments : {1, 8}) {
       PackedWeight packed;
@@ -61,7 +79,7 @@ class Outputs {
       set_.matmul({{x.data(), M, C}, &packed, &order, bias.data(), {}, {y.data(), M, N}}, pool_);
       record("matmul T=" + std::to_string(segments), y);
     }
-    const Values dy = normal(4, T * 20), rows = normal(5, T * 33);
+    const Values dy = inputs(4, T * 20), rows = inputs(5, T * 33);
     std::vector<int64_t> dw(20 * 33);
     std::vector<Range> leaves;
     append_token_leaves(0, T, kTokenLeaf, leaves);
@@ -72,7 +90,7 @@ class Outputs {
 
   void rows() {
     const int64_t n = 2500, M = 9;
-    const Values x = normal(6, M * n), w = normal(7, n), dy = normal(8, M * n);
+    const Values x = inputs(6, M * n), w = inputs(7, n), dy = inputs(8, M * n);
     Values y(x.size()), r(M), dx(x.size());
     const Matrix<const float> in{x.data(), M, n}, grad{dy.data(), M, n};
     set_.rms_norm({in, w.data(), 1e-6f, Matrix<float>(y.data(), M, n), r.data()}, pool_);
@@ -99,7 +117,7 @@ class Outputs {
     record("swiglu_backward dgate", dgate);
     record("swiglu_backward dup", dup);
 
-    const Values cos = normal(9, 16 * D / 2), sin = normal(10, 16 * D / 2);
+    const Values cos = inputs(9, 16 * D / 2), sin = inputs(10, 16 * D / 2);
     const std::vector<int32_t> positions{0, 3, 15, 7};
     Values turned(static_cast<size_t>(4 * H * D));
     set_.rotary({Heads<const float>(x.data(), 4, H, D),
@@ -119,8 +137,8 @@ class Outputs {
 
   void attend() {
     const auto size = [](int64_t heads) { return static_cast<size_t>(T * heads * D); };
-    const Values q = normal(11, T * H * D), k = normal(12, T * G * D), v = normal(13, T * G * D);
-    const Values dout = normal(14, T * H * D);
+    const Values q = inputs(11, T * H * D), k = inputs(12, T * G * D), v = inputs(13, T * G * D);
+    const Values dout = inputs(14, T * H * D);
     Values out(size(H)), lse(T * H), delta(T * H), dq(size(H)), dk(size(G)), dv(size(G));
     const Heads<const float> keys{k.data(), T, G, D}, values{v.data(), T, G, D};
     const Heads<const float> queries{q.data(), T, H, D}, grad{dout.data(), T, H, D};
@@ -149,7 +167,7 @@ class Outputs {
 
   void vocabulary() {
     const int64_t M = 6, segments = 8;
-    Values logits = normal(15, M * V, 3);
+    Values logits = inputs(15, M * V, 3);
     Values max(M), z(M * segments), e(M * segments), label(M), sum(M), log_sum(M), log_prob(M),
         entropy(M);
     const Matrix<float> l{logits.data(), M, V};
@@ -186,7 +204,7 @@ class Outputs {
       set_.sample(op, pool_);
       record("sample top_k=" + std::to_string(top_k), ids);
     }
-    const Values c = normal(16, M), ce = normal(17, M);
+    const Values c = inputs(16, M), ce = inputs(17, M);
     set_.log_prob_backward({l, max.data(), sum.data(), log_sum.data(), entropy.data(),
                             labels.data(), c.data(), ce.data(), 0.7f, l},
                            pool_);
@@ -201,7 +219,7 @@ class Outputs {
     SquareSum squares{};
     set_.sum_squares({sums, &squares}, pool_);
     record("sum_squares norm", std::vector<double>{norm(squares, kScale)});
-    Values m = normal(19, n), v = normal(20, n), w = normal(21, n), grad(n);
+    Values m = inputs(19, n), v = inputs(20, n), w = inputs(21, n), grad(n);
     for (float& x : v) x = x * x;
     set_.token_gradient({sums, kScale, grad}, pool_);
     record("token_gradient", grad);
@@ -213,6 +231,8 @@ class Outputs {
 
   const KernelSet& set_;
   rlreplay::ThreadPool& pool_;
+  std::string prefix_;
+  Input input_;
   Rejected rejected_;
   rlreplay::GoldenEntries hashes_;
 };
@@ -225,6 +245,9 @@ TEST_CASE("every operation gives the recorded bits") {
   sets.push_back(reference_kernels());
   for (const KernelSet& set : sets) {
     CAPTURE(set.name);
-    rlreplay::test::check_golden(RLREPLAY_GOLDEN "/kernels.txt", Outputs(set, pool).hashes());
+    rlreplay::GoldenEntries hashes = Outputs(set, pool, "", ordinary).hashes();
+    const Outputs odd(set, pool, "hard ", hard);
+    hashes.insert(odd.hashes().begin(), odd.hashes().end());
+    rlreplay::test::check_golden(RLREPLAY_GOLDEN "/kernels.txt", hashes);
   }
 }

@@ -19,11 +19,11 @@ class CheckCommitsTest(unittest.TestCase):
         subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false",
                         "-C", self.root, *words], check=True)
 
-    def commit(self, message, *names):
+    def commit(self, message, *names, fresh=False):
         for name in names:
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text((path.read_text() if path.exists() else "") + message + "\n")
+            path.write_text(message + "\n" if fresh or not path.exists() else path.read_text() + message + "\n")
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
 
@@ -58,10 +58,19 @@ class CheckCommitsTest(unittest.TestCase):
         self.refused("manifest.json is of a released version")
 
     def test_golden_bits_change_with_a_reason(self):
-        self.commit("bits", "tests/golden/run.txt")
-        self.refused("does not say why")
-        self.commit("bits\n\nThe sum was of the wrong order.", "tests/golden/run.txt")
+        self.commit("one line more", "tests/golden/run.txt")
         self.assertEqual(self.check().returncode, 0)
+        self.commit("bits", "tests/golden/run.txt", fresh=True)
+        self.refused("does not say why")
+        why = "bits\n\nThe sum was of the wrong order."
+        self.commit(why, "tests/golden/run.txt", fresh=True)
+        self.assertEqual(self.check().returncode, 0)
+
+    def test_bits_of_the_contract_change_with_its_text(self):
+        why = "bits\n\nThe sum was of the wrong order."
+        self.commit(why, "tests/golden/kernels.txt")
+        self.commit(why + " Again.", "tests/golden/kernels.txt", fresh=True)
+        self.refused("without docs/numerics.md")
 
     def test_a_range_that_is_none_is_said(self):
         answer = self.check("nowhere..HEAD")
