@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "src/base/error.h"
 #include "src/base/same_value.h"
+#include "src/replay/inspect/objective_not_finite.h"
+#include "src/replay/inspect/objective_search.h"
 
 namespace rlreplay::replay {
 namespace {
-
-// Two variants at a time are tried up to this many tokens of a rollout: their number is squared.
-constexpr int64_t kPairTokens = 200000;
 
 /// Takes pairs of one quantity.
 class Pairs {
@@ -170,105 +170,47 @@ std::vector<Quantity> loss_quantities(const RecordedStep& step, const LossValues
   return out;
 }
 
-bool is_finding(const Quantity& q) { return q.verdict == Verdict::kDifferent; }
-bool is_reproduced(const Quantity& q) {
-  return q.verdict == Verdict::kEqual || q.verdict == Verdict::kRounding;
-}
-
-using Compute = std::function<std::vector<Quantity>(const ObjectiveSetting&)>;
-
-/// The findings of `from` that a setting reproduces, where it breaks nothing that `from` did. A
-/// setting may have fewer quantities: Miles takes a reverse KL as it is.
-std::vector<std::string> mended(const std::vector<Quantity>& from,
-                                const std::vector<Quantity>& now) {
-  std::vector<std::string> out;
-  for (const Quantity& q : from) {
-    const auto other = std::ranges::find(now, q.name, &Quantity::name);
-    if (other == now.end()) continue;
-    if (is_reproduced(q) && !is_reproduced(*other)) return {};
-    if (is_finding(q) && is_reproduced(*other)) out.push_back(q.name);
-  }
-  return out;
-}
-
-/// The first setting, one variant or two away, that reproduces all findings; else the one that
-/// reproduces most of them.
-std::optional<Explanation> explain(const std::vector<Quantity>& from,
-                                   const ObjectiveSetting& setting,
-                                   const std::vector<ObjectiveVariant>& variants, bool pairs,
-                                   const Compute& compute) {
-  const auto findings = static_cast<size_t>(std::ranges::count_if(from, is_finding));
-  if (findings == 0) return std::nullopt;
-  std::optional<Explanation> best;
-  const auto attempt = [&](std::initializer_list<const ObjectiveVariant*> changed) {
-    ObjectiveSetting other = setting;
-    for (const ObjectiveVariant* variant : changed) variant->apply(other);
-    const auto found = mended(from, compute(other));
-    if (found.size() <= (best ? best->quantities.size() : 0)) return false;
-    best = Explanation{{}, {}, found};
-    for (const ObjectiveVariant* variant : changed) {
-      best->settings.push_back(variant->name);
-      best->reasons.push_back(variant->reason);
-    }
-    return found.size() == findings;
-  };
-  for (const ObjectiveVariant& one : variants) {
-    if (attempt({&one})) return best;
-  }
-  for (size_t i = 0; pairs && i < variants.size(); ++i) {
-    for (size_t k = i + 1; k < variants.size(); ++k) {
-      if (attempt({&variants[i], &variants[k]})) return best;
-    }
-  }
-  return best;
-}
-
-/// From rewards to advantages: all together, or, where that explains more, the rewards and the rest
-/// apart. The rest takes the rewards that were recorded, and these may be shaped in another way.
-std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
-                                            const ObjectiveSetting& setting,
-                                            const std::vector<ObjectiveVariant>& variants,
-                                            bool pairs, const Compute& compute) {
-  const auto joint = explain(from, setting, variants, pairs, compute);
-  if (joint && std::ssize(joint->quantities) == std::ranges::count_if(from, is_finding)) {
-    return {*joint};
-  }
-  const auto explain_part = [&](bool rewards) {
-    const auto part_of = [=](std::vector<Quantity> all) {
-      std::erase_if(all, [=](const Quantity& q) { return (q.name == "rewards") != rewards; });
-      return all;
-    };
-    return explain(part_of(from), setting, variants, pairs,
-                   [&](const ObjectiveSetting& other) { return part_of(compute(other)); });
-  };
-  std::vector<Explanation> out;
-  size_t explained = 0;
-  const auto take = [&](std::optional<Explanation> found, const char* reason) {
-    if (!found) return;
-    explained += found->quantities.size();
-    found->reasons.emplace_back(reason);
-    out.push_back(std::move(*found));
-  };
-  take(explain_part(true), "the rewards alone: what follows from them has other options");
-  take(explain_part(false), "all but the rewards: these are shaped with other options");
-  if (joint && joint->quantities.size() >= explained) return {*joint};
-  return out;
-}
-
 TokenColumn part(const TokenColumn& column, size_t first, size_t count) {
   if (!column) return std::nullopt;
   const auto begin = column->begin() + static_cast<ptrdiff_t>(first);
   return TokenColumn(std::in_place, begin, begin + static_cast<ptrdiff_t>(count));
 }
 
-/// What the dump itself says comes first.
-std::vector<ObjectiveVariant> with_recorded(const ObjectiveOptions& options,
-                                            const std::vector<ObjectiveVariant>& others) {
-  std::vector<ObjectiveVariant> out;
-  if (options.recorded) out = recorded_variants(options.setting, *options.recorded);
-  out.insert(out.end(), others.begin(), others.end());
-  return out;
-}
+/// The quantities of a rollout's steps under a setting.
+class StepQuantities {
+ public:
+  StepQuantities(const RecordedRollout& rollout, const ObjectiveOptions& options)
+      : rollout_(rollout), options_(options), values_(replay_advantages(rollout, options.setting)) {
+    for (const RecordedStep& step : rollout.steps) {
+      first_.push_back(first_.empty() ? 0 : first_.back() + last_size_);
+      last_size_ = step.samples.size();
+    }
+  }
+
+  std::vector<Quantity> advantages(size_t i, const ObjectiveSetting& setting) const {
+    const AdvantageValues values = replay_advantages(rollout_, setting);
+    return advantage_quantities(rollout_.steps[i], values, first_[i], options_.tolerance);
+  }
+
+  LossValues loss_values(size_t i, const ObjectiveSetting& setting) const {
+    const RecordedStep& step = rollout_.steps[i];
+    const size_t count = step.samples.size();
+    const ComputedColumns computed{part(values_.advantages, first_[i], count),
+                                   part(values_.returns, first_[i], count)};
+    return replay_losses(rollout_, step, computed, setting);
+  }
+
+  std::vector<Quantity> losses(size_t i, const ObjectiveSetting& setting) const {
+    return loss_quantities(rollout_.steps[i], loss_values(i, setting), options_.tolerance);
+  }
+
+ private:
+  const RecordedRollout& rollout_;
+  const ObjectiveOptions& options_;
+  AdvantageValues values_;     // under the given setting
+  std::vector<size_t> first_;  // of each step, its first sample's place in the rollout
+  size_t last_size_ = 0;
+};
 
 int64_t without_policy_loss(const RecordedStep& step) {
   int64_t out = 0;
@@ -297,56 +239,63 @@ std::string_view to_string(Verdict verdict) {
   return "?";
 }
 
-bool ObjectiveStep::reproduced() const { return std::ranges::none_of(quantities, is_finding); }
+bool ObjectiveStep::reproduced() const {
+  return std::ranges::find(quantities, Verdict::kDifferent, &Quantity::verdict) == quantities.end();
+}
 bool ObjectiveStep::compared() const {
   return std::ranges::any_of(quantities, [](const Quantity& q) { return q.compared > 0; });
 }
 
 std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
                                            const ObjectiveOptions& options) {
-  const AdvantageValues values = replay_advantages(rollout, options.setting);
+  const StepQuantities quantities(rollout, options);
   std::vector<ObjectiveStep> out;
-  size_t first = 0, tokens = 0;
-  for (const RecordedStep& step : rollout.steps) {
-    for (const Sample& s : step.samples) tokens += s.loss_mask.size();
-  }
-  const bool pairs = static_cast<int64_t>(tokens) <= kPairTokens;
-  for (const RecordedStep& step : rollout.steps) {
+  for (size_t i = 0; i < rollout.steps.size(); ++i) {
+    const RecordedStep& step = rollout.steps[i];
     ObjectiveStep& made = out.emplace_back();
     made.id = step.id;
     made.samples = step.samples.size();
     made.tokens = unmasked(step);
     if (options.policy_loss_files) made.unplaced = without_policy_loss(step);
-    const auto of_advantages = [&](const ObjectiveSetting& setting) {
-      return advantage_quantities(step, replay_advantages(rollout, setting), first,
-                                  options.tolerance);
-    };
-    const ComputedColumns computed{part(values.advantages, first, made.samples),
-                                   part(values.returns, first, made.samples)};
-    const auto of_losses = [&](const ObjectiveSetting& setting) {
-      return loss_quantities(step, replay_losses(rollout, step, computed, setting),
-                             options.tolerance);
-    };
-    const LossValues losses = replay_losses(rollout, step, computed, options.setting);
+    const LossValues losses = quantities.loss_values(i, options.setting);
     made.policy_is_old = losses.policy_is_old && losses.losses;
-    const auto before = advantage_quantities(step, values, first, options.tolerance);
+    const auto before = quantities.advantages(i, options.setting);
     const auto after = loss_quantities(step, losses, options.tolerance);
-    if (options.explain) {
-      const size_t known = rollout.samples.size();
-      const auto variants = with_recorded(options, advantage_variants(options.setting, known));
-      made.explanations =
-          explain_advantages(before, options.setting, variants, pairs, of_advantages);
-      if (auto found =
-              explain(after, options.setting,
-                      with_recorded(options, loss_variants(options.setting)), pairs, of_losses)) {
-        made.explanations.push_back(std::move(*found));
-      }
-    }
     made.quantities = before;
     made.quantities.insert(made.quantities.end(), after.begin(), after.end());
-    first += made.samples;
+    made.not_finite = first_not_finite(step, made.quantities);
+    if (!options.explain) continue;
+    made.explanations = explain_advantages(before, options, rollout, [&](const auto& other) {
+      return quantities.advantages(i, other);
+    });
+    for (Explanation& found : explain_losses(after, options, rollout, [&](const auto& other) {
+           return quantities.losses(i, other);
+         })) {
+      made.explanations.push_back(std::move(found));
+    }
   }
   return out;
+}
+
+void hold_explanations(const RecordedRollout& rollout, const ObjectiveOptions& options,
+                       std::span<const ObjectiveStep> of_rollout, std::vector<ObjectiveStep>& all) {
+  const StepQuantities quantities(rollout, options);
+  for (const ObjectiveStep& step : of_rollout) {
+    const auto place = std::ranges::find(rollout.steps, step.id, &RecordedStep::id);
+    const auto i = static_cast<size_t>(place - rollout.steps.begin());
+    std::map<std::pair<bool, std::vector<std::string>>, std::vector<Quantity>> computed;
+    for_each_explanation(all, [&](Explanation& explanation) {
+      const auto [at, fresh] = computed.try_emplace({explanation.of_losses, explanation.settings});
+      if (fresh) {
+        ObjectiveSetting setting = options.setting;
+        explanation.apply(setting);
+        at->second = explanation.of_losses ? quantities.losses(i, setting)
+                                           : quantities.advantages(i, setting);
+      }
+      if (holds(explanation, step.quantities, at->second)) return;
+      explanation.fails_in.push_back(step.id.name());
+    });
+  }
 }
 
 }  // namespace rlreplay::replay

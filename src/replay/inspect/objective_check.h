@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,12 @@ struct Quantity {
 struct Explanation {
   std::vector<std::string> settings, reasons;  // by variant
   std::vector<std::string> quantities;         // that are reproduced then
+  std::vector<std::string> left;               // of those judged with them, that differ still
+  std::vector<std::string> fails_in;           // other compared steps in which it does not hold
+  bool of_losses = false;
+  std::vector<std::string> judged;  // names
+  std::function<void(ObjectiveSetting&)> apply;
+  std::vector<Explanation> rivals;  // that reproduce as much of this step
 };
 
 /// One recorded step against its objective, computed again.
@@ -44,7 +51,8 @@ struct ObjectiveStep {
   std::vector<Quantity> quantities;
   std::vector<Explanation> explanations;
   bool policy_is_old = false;
-  int64_t unplaced = 0;  // samples that no row fits, where there are files of policy_loss_debug
+  std::string not_finite;  // where the first NaN or infinity enters; empty without one
+  int64_t unplaced = 0;    // samples that no row fits, where there are files of policy_loss_debug
 
   bool reproduced() const;
   bool compared() const;  // whether anything was recorded to compare with
@@ -62,5 +70,9 @@ struct ObjectiveOptions {
 /// All steps of one rollout.
 std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
                                            const ObjectiveOptions& options);
+
+/// Holds the explanations of all steps against the steps of one rollout: adds to `fails_in`.
+void hold_explanations(const RecordedRollout& rollout, const ObjectiveOptions& options,
+                       std::span<const ObjectiveStep> of_rollout, std::vector<ObjectiveStep>& all);
 
 }  // namespace rlreplay::replay

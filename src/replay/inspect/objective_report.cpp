@@ -93,6 +93,9 @@ std::string step_table(const ObjectiveStep& step) {
     out += "no row of policy_loss_debug fits " + counted(step.unplaced, "sample") +
            " of the step: their terms were not compared\n";
   }
+  if (!step.not_finite.empty()) {
+    out += paragraph("the first value that is not finite: " + step.not_finite);
+  }
   for (const Quantity& q : step.quantities) {
     if (q.not_a_number > 0) {
       out += q.name + ": " + std::to_string(q.not_a_number) + " of the recorded values are NaN\n";
@@ -142,6 +145,17 @@ bool explains(const ObjectiveStep& step, const std::string& name) {
   });
 }
 
+/// "step 1.0", "steps 1.0, 2.0 and 7 more".
+std::string failing_steps(const Explanation& e) {
+  constexpr size_t kNamed = 4;
+  const size_t named = std::min(e.fails_in.size(), kNamed);
+  const std::vector<std::string> first(e.fails_in.begin(),
+                                       e.fails_in.begin() + static_cast<ptrdiff_t>(named));
+  const size_t more = e.fails_in.size() - named;
+  return (e.fails_in.size() == 1 ? "step " : "steps ") + joined(first, ", ") +
+         (more == 0 ? "" : " and " + std::to_string(more) + " more");
+}
+
 /// `open`: takes the names of what no alternative reproduces.
 std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
   std::string out;
@@ -157,6 +171,8 @@ std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
     for (const std::string& reason : e.reasons) {
       if (!reason.empty()) out += paragraph("(" + reason + ")", 2);
     }
+    if (!e.left.empty()) out += paragraph("but not " + joined(e.left, ", "), 2);
+    if (!e.fails_in.empty()) out += paragraph("but it fails in " + failing_steps(e), 2);
   }
   return out;
 }
@@ -229,6 +245,8 @@ std::string objective_json(const ObjectiveStep& step) {
                                                 .json("quantities", json_list(e.quantities))
                                                 .json("settings", json_list(e.settings))
                                                 .json("reasons", json_list(e.reasons))
+                                                .json("not_reproduced", json_list(e.left))
+                                                .json("fails_in", json_list(e.fails_in))
                                                 .str();
   }
   return JsonLine()
@@ -240,6 +258,7 @@ std::string objective_json(const ObjectiveStep& step) {
       .boolean("reproduced", step.reproduced())
       .boolean("policy_is_old", step.policy_is_old)
       .integer("policy_loss_unplaced", step.unplaced)
+      .json("not_finite", step.not_finite.empty() ? "null" : json_quoted(step.not_finite))
       .json("quantities", "[" + quantities + "]")
       .json("explanations", "[" + explanations + "]")
       .str();

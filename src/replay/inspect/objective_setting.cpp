@@ -242,6 +242,13 @@ Variants loss_variants(const S& from) {
     out.push_back({"--eps-clip 0.2", "the default", [](S& s) { s.options.eps_clip = 0.2; }});
   }
   add_zero(out, from, &RunOptions::kl_loss_coef, "--kl-loss-coef");
+  for (const double coef : {0.1, 0.05, 0.01, 0.005, 0.001, 0.0001}) {
+    if (from.options.kl_loss_coef == coef) continue;
+    out.push_back({"--kl-loss-coef " + short_number(coef), {}, [coef](S& s) {
+                     s.options.use_kl_loss = true;
+                     s.options.kl_loss_coef = coef;
+                   }});
+  }
   if (from.options.use_kl_loss) {
     add_flag(out, from, &RunOptions::use_unbiased_kl, "--use-unbiased-kl");
   } else {

@@ -12,6 +12,7 @@
 #include "src/base/text_table.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/inspect/objective_report.h"
+#include "src/replay/inspect/objective_search.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/imported_samples.h"
@@ -147,6 +148,22 @@ void pick_reward(const std::string& key, RecordedRollout& rollout) {
   }
 }
 
+/// Holds what explains one step against all compared ones, and takes what holds in most.
+void hold_explanations(const RecordedRun& record, const std::string& reward_key,
+                       const ObjectiveOptions& options, std::vector<ObjectiveStep>& all) {
+  const auto explained = [](const ObjectiveStep& step) { return !step.explanations.empty(); };
+  if (all.size() < 2 || std::ranges::none_of(all, explained)) return;
+  for (size_t begin = 0; begin < all.size();) {
+    size_t end = begin;
+    while (end < all.size() && all[end].id.rollout == all[begin].id.rollout) ++end;
+    RecordedRollout rollout = read_recorded_rollout(record, all[begin].id.rollout);
+    pick_reward(reward_key, rollout);
+    hold_explanations(rollout, options, std::span(all).subspan(begin, end - begin), all);
+    begin = end;
+  }
+  choose_explanations(all);
+}
+
 /// Errors: kIncomplete where nothing could be compared.
 std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance, bool given) {
   const auto different = std::ranges::count_if(steps, std::not_fn(&ObjectiveStep::reproduced));
@@ -196,10 +213,11 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
       other = contradiction(arguments.flags, options.setting.options, rollout);
     auto steps = check_objective(rollout, options);
     keep_chosen(range, place, steps);
-    for (ObjectiveStep& step : steps) {
-      if (arguments.json) std::cout << objective_json(step) << std::endl;
-      all.push_back(std::move(step));
-    }
+    std::ranges::move(steps, std::back_inserter(all));
+  }
+  hold_explanations(record, arguments.reward_key, options, all);
+  for (const ObjectiveStep& step : all) {
+    if (arguments.json) std::cout << objective_json(step) << '\n';
   }
   if (all.empty()) {
     throw Error(ErrorCode::kIncomplete, "the steps hold no training data", arguments.from);

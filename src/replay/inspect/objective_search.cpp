@@ -1,0 +1,211 @@
+#include "src/replay/inspect/objective_search.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace rlreplay::replay {
+namespace {
+
+// Two variants at a time are tried up to this many tokens of a rollout: their number is squared.
+constexpr size_t kPairTokens = 200000;
+constexpr size_t kMostRivals = 8;
+
+using Variants = std::vector<ObjectiveVariant>;
+
+bool is_finding(const Quantity& q) { return q.verdict == Verdict::kDifferent; }
+bool is_reproduced(const Quantity& q) {
+  return q.verdict == Verdict::kEqual || q.verdict == Verdict::kRounding;
+}
+bool is_share(const std::string& name) { return name.ends_with("clip_fraction"); }
+
+/// The findings of `from` that a setting reproduces, where it breaks nothing that `from` did. A
+/// setting may have fewer quantities: Miles takes a reverse KL as it is.
+std::vector<std::string> mended(const std::vector<Quantity>& from,
+                                const std::vector<Quantity>& now) {
+  std::vector<std::string> out;
+  for (const Quantity& q : from) {
+    const auto other = std::ranges::find(now, q.name, &Quantity::name);
+    if (other == now.end()) continue;
+    if (is_reproduced(q) && !is_reproduced(*other)) return {};
+    if (is_finding(q) && is_reproduced(*other)) out.push_back(q.name);
+  }
+  return out;
+}
+
+/// Settings that reproduce findings of one step.
+class Search {
+ public:
+  Search(const std::vector<Quantity>& from, const ObjectiveSetting& setting,
+         const ObjectiveCompute& compute)
+      : from_(from), setting_(setting), compute_(compute) {
+    for (const Quantity& q : from) {
+      if (is_finding(q)) findings_.push_back(q.name);
+    }
+  }
+
+  /// One variant away, or two, all findings; else the setting that reproduces most of them.
+  std::optional<Explanation> run(const Variants& variants, bool pairs) {
+    if (findings_.empty()) return std::nullopt;
+    for (const ObjectiveVariant& one : variants) {
+      if (attempt({&one}) && best_->rivals.size() == kMostRivals) return std::move(best_);
+    }
+    for (size_t i = 0; pairs && !is_complete() && i < variants.size(); ++i) {
+      for (size_t k = i + 1; k < variants.size(); ++k) {
+        if (attempt({&variants[i], &variants[k]})) return std::move(best_);
+      }
+    }
+    return std::move(best_);
+  }
+
+ private:
+  bool is_complete() const { return best_ && best_->left.empty(); }
+
+  bool explains_nothing(const std::vector<std::string>& found) const {
+    return found.empty() ||
+           (found.size() < findings_.size() && std::ranges::all_of(found, is_share));
+  }
+
+  /// Whether all findings are reproduced.
+  bool attempt(std::initializer_list<const ObjectiveVariant*> changed) {
+    std::vector<ObjectiveVariant> taken;
+    for (const ObjectiveVariant* variant : changed) taken.push_back(*variant);
+    const auto apply = [taken](ObjectiveSetting& s) {
+      for (const ObjectiveVariant& variant : taken) variant.apply(s);
+    };
+    ObjectiveSetting other = setting_;
+    apply(other);
+    const auto found = mended(from_, compute_(other));
+    if (explains_nothing(found) ||
+        (best_ && !is_complete() && found.size() <= best_->quantities.size())) {
+      return false;
+    }
+    const bool whole = found.size() == findings_.size();
+    if (is_complete() && !whole) return false;
+    Explanation made;
+    made.quantities = found;
+    made.apply = apply;
+    std::ranges::copy_if(findings_, std::back_inserter(made.left), [&](const std::string& name) {
+      return std::ranges::find(found, name) == found.end();
+    });
+    for (const Quantity& q : from_) made.judged.push_back(q.name);
+    for (const ObjectiveVariant& variant : taken) {
+      made.settings.push_back(variant.name);
+      made.reasons.push_back(variant.reason);
+    }
+    if (is_complete()) {
+      best_->rivals.push_back(std::move(made));
+    } else {
+      best_ = std::move(made);
+    }
+    return whole;
+  }
+
+  const std::vector<Quantity>& from_;
+  const ObjectiveSetting& setting_;
+  const ObjectiveCompute& compute_;
+  std::vector<std::string> findings_;
+  std::optional<Explanation> best_;
+};
+
+/// What the dump itself says comes first.
+Variants with_recorded(const ObjectiveOptions& options, const Variants& others) {
+  Variants out;
+  if (options.recorded) out = recorded_variants(options.setting, *options.recorded);
+  out.insert(out.end(), others.begin(), others.end());
+  return out;
+}
+
+bool tries_pairs(const RecordedRollout& rollout) {
+  size_t tokens = 0;
+  for (const RecordedStep& step : rollout.steps) {
+    for (const Sample& s : step.samples) tokens += s.loss_mask.size();
+  }
+  return tokens <= kPairTokens;
+}
+
+}  // namespace
+
+std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
+                                            const ObjectiveOptions& options,
+                                            const RecordedRollout& rollout,
+                                            const ObjectiveCompute& compute) {
+  const Variants variants =
+      with_recorded(options, advantage_variants(options.setting, rollout.samples.size()));
+  const bool pairs = tries_pairs(rollout);
+  const auto joint = Search(from, options.setting, compute).run(variants, pairs);
+  if (joint && joint->left.empty()) return {*joint};
+  const auto explain_part = [&](bool rewards) {
+    const auto part_of = [=](std::vector<Quantity> all) {
+      std::erase_if(all, [=](const Quantity& q) { return (q.name == "rewards") != rewards; });
+      return all;
+    };
+    const std::vector<Quantity> part = part_of(from);
+    const ObjectiveCompute of_part = [&](const ObjectiveSetting& other) {
+      return part_of(compute(other));
+    };
+    return Search(part, options.setting, of_part).run(variants, pairs);
+  };
+  std::vector<Explanation> out;
+  size_t explained = 0;
+  const auto take = [&](std::optional<Explanation> found, const char* reason) {
+    if (!found) return;
+    explained += found->quantities.size();
+    found->reasons.emplace_back(reason);
+    for (Explanation& rival : found->rivals) rival.reasons.emplace_back(reason);
+    out.push_back(std::move(*found));
+  };
+  take(explain_part(true), "the rewards alone: what follows from them has other options");
+  take(explain_part(false), "all but the rewards: these are shaped with other options");
+  if (joint && joint->quantities.size() >= explained) return {*joint};
+  return out;
+}
+
+std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
+                                        const ObjectiveOptions& options,
+                                        const RecordedRollout& rollout,
+                                        const ObjectiveCompute& compute) {
+  auto found =
+      Search(from, options.setting, compute)
+          .run(with_recorded(options, loss_variants(options.setting)), tries_pairs(rollout));
+  if (!found) return {};
+  found->of_losses = true;
+  for (Explanation& rival : found->rivals) rival.of_losses = true;
+  return {std::move(*found)};
+}
+
+bool holds(const Explanation& explanation, const std::vector<Quantity>& from,
+           const std::vector<Quantity>& now) {
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  return std::ranges::all_of(from, [&](const Quantity& q) {
+    const auto other = std::ranges::find(now, q.name, &Quantity::name);
+    if (other == now.end() || !has(explanation.judged, q.name)) return true;
+    const bool wanted = is_reproduced(q) || (is_finding(q) && has(explanation.quantities, q.name));
+    return !wanted || is_reproduced(*other);
+  });
+}
+
+void for_each_explanation(std::vector<ObjectiveStep>& steps,
+                          const std::function<void(Explanation&)>& take) {
+  for (ObjectiveStep& step : steps) {
+    for (Explanation& explanation : step.explanations) {
+      take(explanation);
+      std::ranges::for_each(explanation.rivals, take);
+    }
+  }
+}
+
+void choose_explanations(std::vector<ObjectiveStep>& steps) {
+  const auto fails = [](const Explanation& e) { return e.fails_in.size(); };
+  for (ObjectiveStep& step : steps) {
+    for (Explanation& chosen : step.explanations) {
+      const auto best = std::ranges::min_element(chosen.rivals, {}, fails);
+      if (best == chosen.rivals.end() || fails(*best) >= fails(chosen)) continue;
+      Explanation better = std::move(*best);
+      chosen = std::move(better);
+    }
+  }
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "src/replay/inspect/objective_check.h"
+
+/// The search for settings that reproduce what the given ones do not.
+namespace rlreplay::replay {
+
+/// The quantities of one step under a setting, of its advantages or of its losses.
+using ObjectiveCompute = std::function<std::vector<Quantity>(const ObjectiveSetting&)>;
+
+/// From rewards to advantages: all together, or, where that explains more, the rewards and the rest
+/// apart. The rest takes the rewards that were recorded, and these may be shaped in another way.
+std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
+                                            const ObjectiveOptions& options,
+                                            const RecordedRollout& rollout,
+                                            const ObjectiveCompute& compute);
+
+/// From log-probabilities to losses; empty or one. What gives shares of clipped tokens alone, and
+/// losses that were recorded beside them not, explains nothing.
+std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
+                                        const ObjectiveOptions& options,
+                                        const RecordedRollout& rollout,
+                                        const ObjectiveCompute& compute);
+
+/// Whether an explanation of another step holds for a step whose quantities are `from` with the
+/// given setting and `now` with the explanation's: it breaks nothing, and what it reproduces there
+/// it reproduces here.
+bool holds(const Explanation& explanation, const std::vector<Quantity>& from,
+           const std::vector<Quantity>& now);
+
+/// Each explanation and its rivals.
+void for_each_explanation(std::vector<ObjectiveStep>& steps,
+                          const std::function<void(Explanation&)>& take);
+
+/// Of each explanation and its rivals the one that holds in most steps takes the place.
+void choose_explanations(std::vector<ObjectiveStep>& steps);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,154 @@
+"""What objective says of numbers that the options do not reproduce: an alternative is held against
+every recorded number and every compared step.
+
+usage: objective_search_test.py RLREPLAY
+"""
+import json
+import os
+import statistics
+import struct
+import sys
+import unittest
+
+import support
+
+NAN = "7ff8000000000000"
+
+
+def f32(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def whitened(values):
+    mean, variance = statistics.fmean(values), statistics.variance(values)
+    return [(x - mean) / (variance + 1e-8) ** 0.5 for x in values]
+
+
+class Search(support.Case):
+    TOKENS = 3
+    NOW = [[-0.5, -0.5, -2.5], [-1.5, -0.5, -1.0], [-0.5, -0.75, -2.5], [-0.5, -1.0, -2.5]]
+
+    def rollout(self, rollout, rewards, advantages, steps=1, scalars=None, **columns):
+        """Lines of a rollout of one group, in `steps` steps; `advantages` of each sample."""
+        lines, count = [], len(rewards) // steps
+        for i, reward in enumerate(rewards):
+            head = {"rollout_id": rollout, "sample_id": 100 * rollout + i, "prompt_length": 1,
+                    "tokens": [1] * (self.TOKENS + 1), "loss_mask": [1] * self.TOKENS}
+            lines.append({"schema": "rlreplay.sample/1", **head, "group_id": 0, "reward": reward})
+            lines.append({"schema": "rlreplay.train/1", **head, "step_id": i // count, "rank": 0,
+                          "advantages": [f32(advantages[i])] * self.TOKENS,
+                          **{name: values[i] for name, values in columns.items()}})
+        for step in range(steps if scalars else 0):
+            lines.append({"schema": "rlreplay.step/1", "rollout_id": rollout, "step_id": step,
+                          "rank": 0, "scalars": scalars})
+        return lines
+
+    def check(self, name, *rollouts, code=1):
+        path = self.folder / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for lines in rollouts for line in lines))
+        flags = "--disable-grpo-std-normalization", "--all"
+        return (self.lines("objective", path, *flags, code=code),
+                " ".join(self.run_program("objective", path, *flags).stdout.split()))
+
+    @staticmethod
+    def centred(rewards):
+        return [r - statistics.fmean(rewards) for r in rewards]
+
+    def test_an_alternative_that_breaks_another_step_says_so(self):
+        rewards, plain = [1, 0, 0, 1, 1, 0.5], [0, 1, 1, 0.25, 0, 1]
+        tokens = [a for a in self.centred(rewards) for _ in range(self.TOKENS)]
+        (first, second), text = self.check(
+            "breaks", self.rollout(0, rewards, whitened(tokens)[::self.TOKENS]),
+            self.rollout(1, plain, self.centred(plain)))
+        self.assertTrue(second["reproduced"])
+        found, = first["explanations"]
+        self.assertEqual(found["quantities"], ["advantages"])
+        self.assertEqual(found["fails_in"], ["1.0"])
+        self.assertIn("but it fails in step 1.0", text)
+
+    def test_an_alternative_that_fits_every_step_is_taken(self):
+        """One step a rollout is whitened alike over the rollout and over the step."""
+        one, two = [1, 0, 0, 1, 1, 0.5], [0, 1, 1, 0.25, 0, 1, 0.5, 0]
+
+        def over_steps(rewards, steps):
+            out, count = [], len(rewards) // steps
+            centred = self.centred(rewards)
+            for s in range(steps):
+                part = [a for a in centred[s * count:(s + 1) * count] for _ in range(self.TOKENS)]
+                out += whitened(part)[::self.TOKENS]
+            return out
+
+        steps, text = self.check("fits", self.rollout(0, one, over_steps(one, 1)),
+                                 self.rollout(1, two, over_steps(two, 2), steps=2))
+        for step in steps:
+            found, = step["explanations"]
+            self.assertEqual(found["settings"], ["--normalize-advantages over each step"])
+            self.assertEqual(found["fails_in"], [])
+        self.assertNotIn("fails in", text)
+
+    def losses(self, name, **scalars):
+        rewards = [1, 0, 0, 1]
+        old = [[-1.0, -0.5, -2.0]] * 4
+        now = self.NOW
+        return self.check(name, self.rollout(0, rewards, self.centred(rewards), scalars=scalars,
+                                             old_log_probs=old, log_probs=now))
+
+    def test_a_share_of_clipped_tokens_alone_explains_nothing(self):
+        (step,), text = self.losses("share", pg_loss=7.5, loss=7.5, clip_fraction=0.0)
+        verdicts = {q["name"]: q["verdict"] for q in step["quantities"]}
+        self.assertEqual([verdicts[n] for n in ("pg_loss", "clip_fraction")], ["different"] * 2)
+        self.assertEqual(step["explanations"], [])
+        self.assertNotIn("reproduced with", text)
+
+    def test_the_coefficient_of_the_kl_loss_is_tried(self):
+        rewards, ref = [1, 0, 0, 1], [[-1.5, -0.25, -2.0]] * 4
+        lines = lambda scalars: self.rollout(0, rewards, self.centred(rewards), scalars=scalars,
+                                             old_log_probs=self.NOW, log_probs=self.NOW,
+                                             ref_log_probs=ref)
+        path, flags = self.folder / "kl.jsonl", ("--disable-grpo-std-normalization", "--use-kl-loss")
+
+        def run(scalars, *more, code):
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines(scalars)))
+            step, = self.lines("objective", path, *flags, *more, code=code)
+            return step
+
+        asked = run({"loss": 0.0, "kl": 0.0, "pg_loss": 0.0}, "--kl-loss-coef", "0.005", code=1)
+        computed = {q["name"]: q["computed"] for q in asked["quantities"]}
+        step = run({n: computed[n] for n in ("loss", "kl", "pg_loss")}, "--kl-loss-coef", "0.2",
+                   code=1)
+        found, = step["explanations"]
+        self.assertEqual((found["settings"], found["quantities"], found["not_reproduced"]),
+                         (["--kl-loss-coef 0.005"], ["loss"], []))
+
+    def test_what_an_alternative_leaves_is_said(self):
+        """The plain policy loss is the mean of -A log p: the recorded total has something else."""
+        wanted = -sum(a * lp for a, row in zip(self.centred([1, 0, 0, 1]), self.NOW)
+                      for lp in row) / 12
+        (step,), text = self.losses("left", pg_loss=wanted, loss=3.0, clip_fraction=0.0)
+        found, = step["explanations"]
+        self.assertEqual(found["settings"], ["--advantage-estimator policy_gradient"])
+        self.assertEqual((found["quantities"], found["not_reproduced"]),
+                         (["pg_loss", "clip_fraction"], ["loss"]))
+        self.assertIn("but not loss", text)
+
+    def test_where_a_nan_enters(self):
+        rewards = [1, 0, 0, 1]
+        nan = "7fc00000"
+        old = [[-1.0, -0.5, -2.0], [-1.0, -0.5, -2.0], [-1.0, nan, -2.0], [-1.0, -0.5, -2.0]]
+        (step,), text = self.check("nan", self.rollout(
+            0, rewards, self.centred(rewards), scalars={"loss": NAN, "pg_loss": NAN},
+            old_log_probs=old, log_probs=[[-1.0, -0.5, -2.0]] * 4), code=0)
+        self.assertEqual(step["not_finite"], "old_log_probs of sample 2, token 2 (NaN)")
+        self.assertIn("the first value that is not finite: old_log_probs of sample 2, token 2", text)
+        (step,), _ = self.check("ratio", self.rollout(
+            0, rewards, self.centred([1, 0, 0, 2]), scalars={"loss": NAN},
+            old_log_probs=[[-1.0, -0.5, -100.0]] * 4, log_probs=[[-1.0, -0.5, -2.0]] * 4))
+        self.assertEqual(step["not_finite"], "the ratio exp(log_probs - old_log_probs) of sample 0, "
+                                             "token 3, beyond binary32")
+        steps, _ = self.check("finite", self.rollout(0, rewards, [1, 2, 3, 4]))
+        self.assertIsNone(steps[0]["not_finite"])
+
+
+if __name__ == "__main__":
+    support.Case.program = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
