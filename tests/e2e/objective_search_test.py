@@ -100,6 +100,19 @@ class Search(support.Case):
         self.assertEqual(step["explanations"], [])
         self.assertNotIn("reproduced with", text)
 
+    def test_samples_of_a_prompt_are_those_of_the_groups(self):
+        rewards = [1, 0, 0, 1]
+        path = self.folder / "groups.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in
+                                self.rollout(0, rewards, self.centred(rewards))))
+        for n, code in (("4", 0), ("2", 1), ("8", 1)):
+            said = self.run_program("objective", path, "--disable-grpo-std-normalization",
+                                    "--n-samples-per-prompt", n)
+            self.assertEqual(said.returncode, code, said.stdout)
+            told = f"these options are not this dump's: --n-samples-per-prompt {n}, rollout 0 has " \
+                   "groups of 4"
+            self.assertEqual(told in said.stdout, code == 1, said.stdout)
+
     def test_the_coefficient_of_the_kl_loss_is_tried(self):
         rewards, ref = [1, 0, 0, 1], [[-1.5, -0.25, -2.0]] * 4
         lines = lambda scalars: self.rollout(0, rewards, self.centred(rewards), scalars=scalars,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <set>
 
 #include "src/base/counted.h"
@@ -100,6 +101,16 @@ int64_t count_trajectories(std::span<const Sample> samples) {
   return std::ssize(out);
 }
 
+/// The sizes of groups, each once, where the rollout says which samples answer one prompt.
+std::set<int64_t> group_sizes(const RecordedRollout& rollout) {
+  std::map<uint64_t, std::vector<Sample>> groups;
+  if (!rollout.has_groups()) return {};
+  for (const Sample& s : rollout.samples) groups[s.group].push_back(s);
+  std::set<int64_t> out;
+  for (const auto& [id, samples] : groups) out.insert(count_trajectories(samples));
+  return out;
+}
+
 /// What the sizes that were given say otherwise than the rollout; empty where they agree.
 std::string contradiction(const RunFlags& flags, const RunOptions& options,
                           const RecordedRollout& rollout) {
@@ -110,6 +121,15 @@ std::string contradiction(const RunFlags& flags, const RunOptions& options,
     return "--rollout-batch-size " + std::to_string(options.rollout_batch_size) +
            " of --n-samples-per-prompt " + std::to_string(options.n_samples_per_prompt) + " are " +
            counted(made, "sample") + ", " + of + std::to_string(there);
+  }
+  // What was filtered out makes groups smaller.
+  const std::set<int64_t> sizes = group_sizes(rollout);
+  const int64_t wanted = options.n_samples_per_prompt;
+  if (flags.gives("n-samples-per-prompt") && !sizes.empty() &&
+      (!sizes.contains(wanted) || *sizes.rbegin() > wanted)) {
+    return "--n-samples-per-prompt " + std::to_string(wanted) + ", " + of + "groups of " +
+           (sizes.size() == 1 ? "" : std::to_string(*sizes.begin()) + " to ") +
+           std::to_string(*sizes.rbegin());
   }
   // A trainer that does not say its steps leaves one.
   const int64_t steps = std::ssize(rollout.steps);
