@@ -736,7 +736,10 @@ class Miles(Case):
         folder = self.dump("orphan", spoil=orphan)
         result = self.run_program("import", folder, "-o", self.folder / "orphan dump", "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("policy-loss-unplaced", result.stdout)
+        told = {f["code"]: f["where"] for f in json.loads(result.stdout)["findings"]
+                if f["code"].startswith("policy-loss")}
+        self.assertEqual(told, {"policy-loss-unplaced": "policy_loss_debug/rank_0_call_0.pt",
+                                "policy-loss-missing": "step 0.0"})
         step, = self.lines("objective", "--from", folder)
         # The third of sample 3's tokens is masked, as everywhere.
         self.assertEqual(quantity(step, "policy_loss")["compared"],
@@ -747,6 +750,16 @@ class Miles(Case):
             self.assertIn("no row of policy_loss_debug fits 1 sample of the step", text)
             self.assertIn("what can be computed of 1 step is reproduced", text)
             self.assertNotIn("all that is recorded", text)
+
+    def test_a_file_that_is_missing_is_told(self):
+        folder = self.dump("lost")
+        (folder / "policy_loss_debug/rank_0_call_1.pt").unlink()
+        result = self.run_program("import", folder, "-o", self.folder / "lost dump")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("finding policy-loss-missing: no row of policy_loss_debug fits 3 samples: a file "
+                      "of the step is missing, or is another's (step 0.0)", result.stdout)
+        whole = self.run_program("import", self.dump("not lost"), "-o", self.folder / "whole dump")
+        self.assertNotIn("policy-loss", whole.stdout)
 
     def test_the_samplers_log_probabilities_name_the_rows_too(self):
         flags = ("--use-rollout-logprobs",)

@@ -26,6 +26,7 @@
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/import_findings.h"
 #include "src/replay/record/imported_samples.h"
+#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -185,19 +186,25 @@ class Importer {
     for (const SourceFile& source : sources) {
       if (!source.name.starts_with("policy_loss_debug/")) continue;
       const TorchFile file(source.path);
-      if (identify(file).kind == DumpKind::kPolicyLoss) policy_loss_.add(file);
+      if (identify(file).kind == DumpKind::kPolicyLoss) policy_loss_.add(file, source.name);
       file.check_unchanged();
     }
   }
 
   void note_policy_loss() {
-    if (policy_loss_.left() == 0) return;
-    report_.findings.push_back(
-        {"policy-loss-unplaced",
-         std::to_string(policy_loss_.left()) +
-             " samples of policy_loss_debug fit no sample of the training data: they are kept in "
-             "their files alone",
-         "policy_loss_debug"});
+    for (const auto& [file, count] : policy_loss_.left()) {
+      report_.findings.push_back(
+          {"policy-loss-unplaced",
+           counted(count, "row") +
+               " fit no sample of the training data: they are kept in their file alone",
+           file});
+    }
+    for (const auto& [step, count] : without_policy_loss_) {
+      report_.findings.push_back({"policy-loss-missing",
+                                  "no row of policy_loss_debug fits " + counted(count, "sample") +
+                                      ": a file of the step is missing, or is another's",
+                                  "step " + step});
+    }
   }
 
   /// What computes log-probabilities from tokens must not take these samples (check_inputs).
@@ -402,7 +409,8 @@ class Importer {
       const std::string group = std::to_string(made.rollout_id) + "-" + std::to_string(step);
       const std::string unit = "train/" + group + "/rank0.h5";
       claim(unit, reads.front().source.path);
-      policy_loss_.complete(*data);
+      const size_t without = policy_loss_.complete(*data);
+      if (without > 0) without_policy_loss_[StepId{made.rollout_id, step}.name()] = without;
       std::vector<Dataset> datasets = to_datasets(data, group);
       if (const auto own = made.own.find(step); own != made.own.end()) {
         add_own(datasets, own->second);
@@ -422,6 +430,7 @@ class Importer {
   std::map<int64_t, std::set<uint64_t>> with_inputs_;  // by rollout
   RolloutCopies copies_;
   PolicyLossRows policy_loss_;
+  std::map<std::string, size_t> without_policy_loss_;  // samples by step
   std::vector<foreign::Problem> kept_findings_;
   ImportReport report_;
   Provenance provenance_;

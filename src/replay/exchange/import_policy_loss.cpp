@@ -71,7 +71,8 @@ void drop_full_presence(std::optional<TokenFloats>& column) {
 
 }  // namespace
 
-void PolicyLossRows::add(const foreign::TorchFile& file) {
+void PolicyLossRows::add(const foreign::TorchFile& file, const std::string& name) {
+  any_ = true;
   const Tree& tree = file.tree();
   const Value* samples = tree.find(file.root(), "samples");
   if (samples == nullptr || samples->kind != Kind::kList) return;
@@ -82,7 +83,7 @@ void PolicyLossRows::add(const foreign::TorchFile& file) {
     const Value sample = tree.sequence(*samples)[i];
     const std::string where = file.path() + ": sample " + std::to_string(i);
     const std::vector<float> old = floats(tree, sample, "old_log_probs");
-    Row row{floats(tree, sample, "train_log_probs"), {}, {}};
+    Row row{floats(tree, sample, "train_log_probs"), {}, {}, name};
     if (row.current.size() != old.size()) {
       throw Error(ErrorCode::kCorrupt,
                   "train_log_probs has " + std::to_string(row.current.size()) +
@@ -94,7 +95,7 @@ void PolicyLossRows::add(const foreign::TorchFile& file) {
     begin += old.size();
     const size_t total = length(tree, sample, "total_length", where);
     if (length(tree, sample, "response_length", where) != old.size()) {
-      ++slices_;
+      ++slices_[name];
       continue;
     }
     rows_[key_of(total, old)].push_back(std::move(row));
@@ -113,11 +114,16 @@ PolicyLossRows::Rows::iterator PolicyLossRows::fitting(const TrainData& step, si
   return rows_.end();
 }
 
-void PolicyLossRows::complete(TrainData& step) {
-  if (!step.prompt_length) return;
+size_t PolicyLossRows::complete(TrainData& step) {
+  if (!any_ || !step.prompt_length) return 0;
+  size_t without = 0;
   for (size_t s = 0; s < step.size(); ++s) {
     const auto at = fitting(step, s);
-    if (at == rows_.end()) continue;
+    if (at == rows_.end()) {
+      const uint64_t tokens = step.offsets[s + 1] - step.offsets[s];
+      without += tokens > (*step.prompt_length)[s] ? 1 : 0;
+      continue;
+    }
     const Row row = std::move(at->second.front());
     at->second.pop_front();
     if (at->second.empty()) rows_.erase(at);
@@ -128,11 +134,14 @@ void PolicyLossRows::complete(TrainData& step) {
   drop_full_presence(step.log_probs);
   drop_full_presence(step.policy_kl);
   drop_full_presence(step.policy_loss);
+  return without;
 }
 
-size_t PolicyLossRows::left() const {
-  size_t out = slices_;
-  for (const auto& [key, rows] : rows_) out += rows.size();
+std::map<std::string, size_t> PolicyLossRows::left() const {
+  std::map<std::string, size_t> out = slices_;
+  for (const auto& [key, rows] : rows_) {
+    for (const Row& row : rows) ++out[row.file];
+  }
   return out;
 }
 

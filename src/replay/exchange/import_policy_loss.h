@@ -17,19 +17,21 @@ namespace rlreplay::replay {
 /// the trainer took those (--use-rollout-logprobs).
 class PolicyLossRows {
  public:
-  /// Rows of slices of context parallelism are counted and left out.
+  /// `name`: the file's in its run. Rows of slices of context parallelism are counted and left out.
   /// Errors: kCorrupt, naming the row, where lengths do not agree.
-  void add(const foreign::TorchFile& file);
+  void add(const foreign::TorchFile& file, const std::string& name);
 
-  /// Gives each sample of a step the row that fits it, once.
-  void complete(format::TrainData& step);
+  /// Gives each sample of a step the row that fits it, once. How many samples with a response got
+  /// none; 0 where no file was read.
+  size_t complete(format::TrainData& step);
 
-  /// Rows that fitted no sample so far.
-  size_t left() const;
+  /// By file, rows that fitted no sample so far.
+  std::map<std::string, size_t> left() const;
 
  private:
   struct Row {
     std::vector<float> current, policy_kl, policy_loss;
+    std::string file;
   };
   using Rows = std::map<std::string, std::deque<Row>>;
 
@@ -37,7 +39,8 @@ class PolicyLossRows {
   Rows::iterator fitting(const format::TrainData& step, size_t sample);
 
   Rows rows_;
-  size_t slices_ = 0;
+  std::map<std::string, size_t> slices_;  // by file
+  bool any_ = false;                      // whether a file was read
 };
 
 }  // namespace rlreplay::replay
