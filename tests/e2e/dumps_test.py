@@ -370,7 +370,8 @@ class Told(Case):
         self.assertEqual(self.different(a, a, code=0)[1]["notes"], [])
         _, found = self.different(a, b, code=0)
         self.assertTrue(found["identical"])
-        self.assertEqual(found["notes"], ["kept file train_data/0_0.pt differs: what only the file "
+        self.assertEqual(found["notes"], ["kept file train_data/0_0.pt differs "
+                                          "(rollout_data.truncated[2]: 0, in B 1): what only the file "
                                           "says is no part of the content"])
         save(a / "replay/other.pt", {"a": 1})
         (a / "train_data/note.json").write_text("{}")

@@ -234,6 +234,18 @@ EDITS = (
      train("train_data/0_0.pt", "loss_masks", 0, 0, to=lambda x: 1 - x),
      every(("masks of step 0.0 that are not the rollout's: sample 0, token 6: 0, the rollout says 1",
             ), DEEP, IMPORTED)),
+    ("an advantage of one shard", DATA, train("train_data/0_1.pt", "advantages", 0, 2, to=9.5),
+     every(("advantages", "sample 1 of step 0.0 is of train_data/0_1.pt (rank 1) in A"), DIFF)),
+    ("an advantage of one shard of one file", LATEST,
+     put("train_data/1.pt", "samples", 1, "advantages", 2, to=9.5),
+     every(("advantages", "sample 17 of step 1.0 is of train_data/1.pt (rank 1) in A"), DIFF)),
+    ("what one shard's file alone says", DATA,
+     train("train_data/1_1.pt", "truncated", 2, to=lambda x: 1 - x),
+     every(("kept file train_data/1_1.pt differs (rollout_data.truncated[2]: ", "in B "), DIFF)),
+    ("what a sample alone says", LATEST,
+     put("rollout_data/0.pt", "samples", 4, "session_id", to="another"),
+     every(("kept file rollout_data/0.pt differs (samples[4].session_id: 'session 4', in B "
+            "'another')",), DIFF)),
 )
 
 # What a framework may do: no verb says more of it than of the run as it is.

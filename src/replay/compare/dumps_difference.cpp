@@ -75,7 +75,7 @@ std::string kept_name(const std::string& path) {
 }
 
 /// Kept files are no part of the content: a difference in them is said beside the verdict.
-void add_kept(const format::DumpReader& a, const format::DumpReader& b,
+void add_kept(const format::DumpReader& a, const format::DumpReader& b, const KeptFinder& find,
               std::vector<std::string>& notes) {
   constexpr size_t kMostNamed = 6;
   const KeptFiles in_a = kept_files(a), in_b = kept_files(b);
@@ -90,7 +90,9 @@ void add_kept(const format::DumpReader& a, const format::DumpReader& b,
     const auto other = in_b.find(path);
     if (other == in_b.end()) found.push_back(kept_name(path) + " is only in A");
     if (other != in_b.end() && other->second != content) {
-      found.push_back(kept_name(path) + " differs");
+      const bool named = find && found.size() < kMostNamed;
+      const std::string field = named ? find(a, b, path) : "";
+      found.push_back(kept_name(path) + " differs" + (field.empty() ? "" : " (" + field + ")"));
     }
   }
   for (const auto& [path, content] : in_b) {
@@ -142,7 +144,8 @@ void explain(const RecordedRun& a, const RecordedRun& b, const ElementFinder& fi
 }  // namespace
 
 DumpsDifference compare_dumps(const RecordedRun& a, const RecordedRun& b,
-                              const DiffOptions& options, const ElementFinder& find_element) {
+                              const DiffOptions& options, const ElementFinder& find_element,
+                              const KeptFinder& find_kept) {
   DumpsDifference difference;
   difference.data = compare_data(a.dump(), b.dump(), options);
   difference.within =
@@ -150,7 +153,7 @@ DumpsDifference compare_dumps(const RecordedRun& a, const RecordedRun& b,
   add_content(a, b, difference);
   add_notes("A", a.dump(), difference.notes);
   add_notes("B", b.dump(), difference.notes);
-  add_kept(a.dump(), b.dump(), difference.notes);
+  add_kept(a.dump(), b.dump(), find_kept, difference.notes);
   add_order(difference.data, difference.notes);
   if (difference.within) {
     difference.notes.push_back(

@@ -35,12 +35,18 @@ struct DumpsDifference {
 using ElementFinder = std::function<std::string(const RecordedRun& a, const RecordedRun& b,
                                                 StepDifference& difference)>;
 
+/// Where the foreign files differ that a unit of both keeps, and what each says there; empty where
+/// that is not known.
+using KeptFinder = std::function<std::string(const format::DumpReader& a,
+                                             const format::DumpReader& b, const std::string& unit)>;
+
 /// Compares all that is part of the content of two dumps, and says what caused the difference, in
 /// the order of causes, and where in the run it begins: events of the first step that differs, with
 /// the element as far as records or `find_element` name it.
 /// Errors: those of compare_data; FormatError for a record that says something else than its unit.
 DumpsDifference compare_dumps(const RecordedRun& a, const RecordedRun& b,
                               const DiffOptions& options = {},
-                              const ElementFinder& find_element = {});
+                              const ElementFinder& find_element = {},
+                              const KeptFinder& find_kept = {});
 
 }  // namespace rlreplay::replay

@@ -7,6 +7,8 @@
 #include "src/base/shell_word.h"
 #include "src/replay/compare/diff_report.h"
 #include "src/replay/exchange/any_dump.h"
+#include "src/replay/exchange/kept_difference.h"
+#include "src/replay/record/step_id.h"
 #include "src/replay/verbs/engine_half.h"
 #include "src/replay/verbs/number_check.h"
 #include "src/replay/verbs/verb.h"
@@ -65,10 +67,24 @@ Error named(const AnyDump& a, const AnyDump& b, const Error& error) {
              : Error(error.code(), error.what(), in_a.where() + " or " + in_b.where());
 }
 
+/// Of which file and rank the first sample is that differs: an import puts ranks together.
+void add_shard(const AnyDump& a, DumpsDifference& difference) {
+  const auto& first = difference.data.first;
+  if (!first || !first->sample || !first->step_id) return;
+  const std::string shard = kept_shard(a.reader(), first->rollout_id, *first->sample);
+  if (shard.empty()) return;
+  difference.notes.push_back("sample " + std::to_string(*first->sample) + " of step " +
+                             StepId{first->rollout_id, *first->step_id}.name() + " is of " + shard +
+                             " in A");
+}
+
 DumpsDifference compare(const DiffArguments& arguments) {
   const AnyDump a(arguments.a), b(arguments.b);
   try {
-    return compare_dumps(a.run(), b.run(), diff_options(arguments), element_finder());
+    DumpsDifference found =
+        compare_dumps(a.run(), b.run(), diff_options(arguments), element_finder(), kept_difference);
+    add_shard(a, found);
+    return found;
   } catch (const Error& error) {
     throw named(a, b, error);
   }
