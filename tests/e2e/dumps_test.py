@@ -260,7 +260,7 @@ class Verify(Case):
         (code, message), = self.problems(path, "--deep")
         self.assertEqual(code, "replica-mismatch")
         self.assertIn("other old_log_probs in train/0-0/rank1.h5 than in "
-                      "train/0-0/rank0.h5 (token 2)", message)
+                      "train/0-0/rank0.h5 (token 2: -0.25, not -0.5)", message)
         lines.append({**row, "sample_id": 1, "step_id": 1, "rank": 0})
         (code, message), = self.problems(dump("shorter"), code=3)
         self.assertEqual(code, "rank-missing")

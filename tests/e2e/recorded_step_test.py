@@ -92,7 +92,7 @@ class OneReading(support.Case):
         other = trained(0, 1, advantages=[1.0, -1.5])
         self.refused(SAMPLES + [trained(0), trained(1), other, trained(1, 1)],
                      "sample 0 of step 0.0", "advantages", "train/0-0/rank0.h5",
-                     "train/0-0/rank1.h5")
+                     "train/0-0/rank1.h5", "(token 2: -1.5, not -1)")
 
     def agree(self, lines, others, findings=()):
         """What every verb says of two dumps is the same, and verify has nothing to say."""
@@ -125,7 +125,7 @@ class OneReading(support.Case):
             ranks = [trained(n, rank, **more) for rank in (0, 1) for n in (0, 1)]
             ranks[3][key] = value
             with self.subTest(key):
-                self.refused(SAMPLES + ranks, "sample 1 of step 0.0",
+                self.refused(SAMPLES + ranks, "sample 1 of step 0.0", ", not ",
                              "rewards" if key == "reward" else key)
 
     def test_scalars_are_a_ranks_own(self):

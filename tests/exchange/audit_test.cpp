@@ -158,7 +158,8 @@ TEST_CASE("ranks that hold the same sample must agree to the bit") {
   CHECK(found.values == List{"replica-mismatch"});
   CHECK(found.message ==
         "sample 11 of step 3.0 has other old_log_probs in train/3-0/rank1.h5 than in "
-        "train/3-0/rank0.h5 (token 5): which of them was trained on cannot be known (train/3-0)");
+        "train/3-0/rank0.h5 (token 5: -0.49999997, not -0.5): which of them was trained on cannot "
+        "be known (train/3-0)");
 }
 
 }  // namespace

@@ -269,9 +269,10 @@ class RolloutReader {
     throw Refusal("replica-mismatch", ErrorCode::kCorrupt,
                   "sample " + std::to_string(to.id) + " of step " + step.name() +
                       (twice ? " stands twice in " + to.unit + ", with other " : " has other ") +
-                      differs->field + (twice ? "" : " in " + unit + " than in " + to.unit) +
-                      (differs->token ? " (token " + std::to_string(*differs->token) + ")" : "") +
-                      ": which of them was trained on cannot be known",
+                      differs->field + (twice ? "" : " in " + unit + " than in " + to.unit) + " (" +
+                      (differs->token ? "token " + std::to_string(*differs->token) + ": " : "") +
+                      differs->from + ", not " + differs->to +
+                      "): which of them was trained on cannot be known",
                   run_.path());
   }
 

@@ -1,28 +1,44 @@
 #include "src/replay/record/step_member.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "src/base/same_value.h"
+#include "src/base/shortest.h"
 
 namespace rlreplay::replay {
 namespace {
 
-/// Where two values are not the same: an element of a list, 0 of a number.
+/// Where two values are not the same, an element of a list or 0 of a number, and what they are.
+struct Differing {
+  size_t at = 0;
+  std::string to, from;
+};
+
 template <class T>
-std::optional<size_t> difference(const std::vector<T>& a, const std::vector<T>& b) {
+std::string text_of(T value) {
+  if constexpr (std::is_floating_point_v<T>) return shortest_of(value);
+  if constexpr (std::is_integral_v<T>) return std::to_string(+value);
+}
+
+template <class T>
+std::optional<Differing> difference(const std::vector<T>& a, const std::vector<T>& b) {
   const auto at = std::ranges::mismatch(a, b, [](T x, T y) { return same_value(x, y); });
   if (at.in1 == a.end() && at.in2 == b.end()) return std::nullopt;
-  return static_cast<size_t>(at.in1 - a.begin());
+  return Differing{static_cast<size_t>(at.in1 - a.begin()),
+                   at.in1 == a.end() ? "nothing" : text_of(*at.in1),
+                   at.in2 == b.end() ? "nothing" : text_of(*at.in2)};
 }
 
 template <class T>
-std::optional<size_t> difference(T a, T b) {
-  return same_value(a, b) ? std::nullopt : std::optional<size_t>(0);
+std::optional<Differing> difference(T a, T b) {
+  if (same_value(a, b)) return std::nullopt;
+  return Differing{0, text_of(a), text_of(b)};
 }
 
 template <class T>
-std::optional<size_t> take(std::optional<T>& to, std::optional<T>& from) {
+std::optional<Differing> take(std::optional<T>& to, std::optional<T>& from) {
   if (to && from) return difference(*to, *from);
   if (from) to = std::move(from);
   return std::nullopt;
@@ -34,11 +50,11 @@ enum class Elements { kNone, kSample, kResponse };
 struct MergeRule {
   const char* field;
   Elements elements;
-  std::optional<size_t> (*take)(StepMember& to, StepMember& from);
+  std::optional<Differing> (*take)(StepMember& to, StepMember& from);
 };
 
 template <auto Member>
-std::optional<size_t> same(StepMember& to, StepMember& from) {
+std::optional<Differing> same(StepMember& to, StepMember& from) {
   return take(to.*Member, from.*Member);
 }
 
@@ -99,13 +115,15 @@ std::optional<MemberDifference> merge(StepMember& to, StepMember&& from) {
   for (const MergeRule& rule : kMustAgree) {
     const auto at = rule.take(to, from);
     if (!at) continue;
-    if (rule.elements == Elements::kNone) return MemberDifference{rule.field, std::nullopt};
-    return MemberDifference{rule.field, *at + (rule.elements == Elements::kSample ? 0 : to.prompt)};
+    std::optional<uint64_t> token;
+    if (rule.elements == Elements::kSample) token = at->at;
+    if (rule.elements == Elements::kResponse) token = at->at + to.prompt;
+    return MemberDifference{rule.field, token, at->to, at->from};
   }
   for (size_t c = 0; c < to.columns.size(); ++c) {
     const auto at = take(to.columns[c], from.columns[c]);
     const std::string_view name = format::kTokenColumnFields[c].name;
-    if (at) return MemberDifference{std::string(name), *at + to.prompt};
+    if (at) return MemberDifference{std::string(name), at->at + to.prompt, at->to, at->from};
   }
   return std::nullopt;
 }

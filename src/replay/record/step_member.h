@@ -33,6 +33,7 @@ struct StepMember {
 struct MemberDifference {
   std::string field;
   std::optional<uint64_t> token;  // the first that differs, in the whole sample
+  std::string to, from;           // what each says there
 };
 
 /// The one rule for a sample that several ranks hold: `to` takes what it lacks and `from` has; what
