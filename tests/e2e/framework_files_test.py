@@ -68,6 +68,21 @@ class Train(support.Case):
             report, = self.lines("verify", path, code=4)
             self.assertFalse(report["complete"])
 
+    def test_diff_names_the_rank_whose_file_holds_the_sample(self):
+        for name, value in (("a", -0.5), ("b", -0.75)):
+            for rank in (0, 1):
+                file = rank_file(4, sample_indices=list(range(4 * rank, 4 * rank + 4)))
+                file["rank"] = rank
+                if rank == 1:
+                    file["rollout_data"]["log_probs"][2] = [value, -1.0]
+                support.save(self.folder / f"ranks {name}/train_data/0_{rank}.pt", file)
+        a, b = (self.folder / f"ranks {name}" for name in "ab")
+        found, = self.lines("diff", a, b, code=1)
+        self.assertEqual((found["first"]["sample"], found["first"]["rank"]), (6, 1))
+        first, = [f["first"] for f in found["fields"] if not f["equal"]]
+        self.assertEqual(first["rank"], 1)
+        self.assertIn("rank 1", self.run_program("diff", a, b).stdout)
+
     def test_an_error_names_its_sample(self):
         """By its index, not by its row in the file of its rank."""
         for name, bad, said_of in (("rollout_ids", "x", "rollout_ids"), ("rewards", "x", "rewards"),

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
+#include "format/foreign/dump_check.h"
+#include "format/foreign/train_shard.h"
 #include "format/rule.h"
 #include "src/base/error.h"
 #include "src/base/shell_word.h"
@@ -111,6 +114,22 @@ Error AnyDump::named(const Error& error) const {
   std::string where = error.where();
   where.replace(place_of(where, unit->path), unit->path.size(), place);
   return {error.code(), error.what(), where};
+}
+
+std::optional<int64_t> AnyDump::rank_of(int64_t rollout, uint64_t sample) const {
+  std::set<int64_t> ranks;
+  for (const auto& [unit, path] : sources_) {
+    if (!unit.starts_with("x-") || unit.find("/train_data/") == unit.npos) continue;
+    const foreign::TorchFile file(path);
+    const foreign::DumpKind kind = foreign::dump_kind(file.tree(), file.root());
+    if (kind != foreign::DumpKind::kTrainRank && kind != foreign::DumpKind::kTrainSamples) continue;
+    const foreign::TrainShard shard(file);
+    const auto& indices = shard.indices();
+    const bool holds = std::ranges::find(indices, static_cast<int64_t>(sample)) != indices.end();
+    // A file of the whole rollout has the rank of its writer.
+    if (shard.rollout_id() == rollout && holds && !shard.is_whole()) ranks.insert(shard.rank());
+  }
+  return ranks.size() == 1 ? std::optional(*ranks.begin()) : std::nullopt;
 }
 
 bool AnyDump::reads(const Error& error) const {

@@ -39,6 +39,9 @@ class AnyDump {
   /// The error with a path that the user knows in place of a unit's: below the dump's folder, or
   /// that of the foreign file from which the unit was made.
   Error named(const Error& error) const;
+  /// The rank whose file of training data holds a sample; nothing where none or several do, or the
+  /// files were not imported for this object.
+  std::optional<int64_t> rank_of(int64_t rollout, uint64_t sample) const;
   /// Whether the unit that an error is about can be read; of no unit, it can.
   bool reads(const Error& error) const;
 

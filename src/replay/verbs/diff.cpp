@@ -78,12 +78,25 @@ void add_shard(const AnyDump& a, DumpsDifference& difference) {
                              " in A");
 }
 
+/// Names the rank that holds the first value of training data that differs: imports put the ranks
+/// of a framework together, and only its files say it.
+void name_ranks(const AnyDump& a, const AnyDump& b, DataDifference& data) {
+  const auto name = [&](std::optional<ValueDifference>& first) {
+    if (!first || !first->step_id || !first->sample || first->rank) return;
+    first->rank = a.rank_of(first->rollout_id, *first->sample);
+    if (!first->rank) first->rank = b.rank_of(first->rollout_id, *first->sample);
+  };
+  name(data.first);
+  for (FieldDifference& field : data.fields) name(field.first);
+}
+
 DumpsDifference compare(const DiffArguments& arguments) {
   const AnyDump a(arguments.a), b(arguments.b);
   try {
     DumpsDifference found =
         compare_dumps(a.run(), b.run(), diff_options(arguments), element_finder(), kept_difference);
     add_shard(a, found);
+    name_ranks(a, b, found.data);
     return found;
   } catch (const Error& error) {
     throw named(a, b, error);
