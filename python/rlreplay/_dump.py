@@ -3,6 +3,7 @@ import collections
 import collections.abc
 import html
 import os
+import re
 
 import numpy
 
@@ -14,13 +15,18 @@ OPEN_UNITS = 4  # kept in memory at once
 FINISH = {0: "stop", 1: "length", 2: "aborted", 3: "failed", 255: None}
 
 
-def _order(group):
-    return [int(number) for number in group.split("-")]
+_STEP = re.compile(r"(-?\d+)-(-?\d+)")  # a group's name: rollout and step, either below 0
 
 
-def _group(name):
+def _order(step):
     """Of the step that people write 3.0."""
-    return name.replace(".", "-")
+    return [int(number) for number in step.split(".")]
+
+
+def _name(group):
+    """What people write of a group: 3.0 of a step."""
+    step = _STEP.fullmatch(group)
+    return f"{step[1]}.{step[2]}" if step else group
 
 
 def _pandas():
@@ -51,7 +57,7 @@ class Dump(collections.abc.Mapping):
 
     @staticmethod
     def _prefix(unit, group):
-        kind, group = unit["kind"], group.replace("-", ".")
+        kind, group = unit["kind"], _name(group)
         if kind.startswith("x-"):
             return unit["path"].removesuffix(".h5") + "/" + group
         return f"{kind}/{group}" if kind == "rollout" else f"{kind}/{group}/rank{unit['rank']}"
@@ -96,8 +102,7 @@ class Dump(collections.abc.Mapping):
     @property
     def steps(self):
         """The steps that were trained, in order, as 3.0."""
-        found = {place[1] for prefix, place in self._places.items() if prefix.startswith("train/")}
-        return [group.replace("-", ".") for group in sorted(found, key=_order)]
+        return sorted({p.split("/")[1] for p in self._places if p.startswith("train/")}, key=_order)
 
     def _known(self):
         return [p for p in self._places if p.startswith(("rollout/", "train/"))]
@@ -154,13 +159,14 @@ class Dump(collections.abc.Mapping):
         """loss, grad_norm and the other numbers of every step, one row for each rank that has them."""
         rows = []
         for prefix, (path, group) in self._places.items():
-            name = f"{group}/scalars"
-            if prefix.startswith("train/") and name in self._unit(path).datasets:
-                unit = self._unit(path)
+            if not prefix.startswith("train/"):
+                continue
+            unit, name = self._unit(path), f"{group}/scalars"
+            if name in unit.datasets:
                 row = dict(zip(unit.datasets[name]["columns"].split("\n"), unit.read(name)))
                 step, rank = prefix.split("/")[1:]
                 rows.append({"step": step, "rank": int(rank.removeprefix("rank")), **row})
-        rows.sort(key=lambda row: (_order(_group(row["step"])), row["rank"]))
+        rows.sort(key=lambda row: (_order(row["step"]), row["rank"]))
         return _pandas().DataFrame(rows)
 
     def __repr__(self):
