@@ -31,19 +31,18 @@ void check_journal(const std::optional<Buffer<std::byte>>& journal, const Manife
 
 /// What is whole of a dump without manifest, in the form of one.
 Manifest from_journal(const Folder& folder) {
-  if (!folder.exists(kJournalName)) {
-    throw FormatError(Rule::kNotADump, "the folder holds no dump", folder.path());
+  const auto bytes = folder.read(kJournalName, kMaxJournalBytes);
+  if (!bytes) throw FormatError(Rule::kNotADump, "the folder holds no dump", folder.path());
+  const bool began = std::ranges::find(bytes_of(*bytes), std::byte{'\n'}) != bytes_of(*bytes).end();
+  if (!began) {  // the journal is made, then INCOMPLETE: whoever was killed between finished
+                 // nothing
+    throw FormatError(Rule::kNotADump, "the dump ended before it began: start anew", kJournalName);
   }
   if (!folder.exists(kIncompleteName)) {
     throw FormatError(Rule::kManifestMissing, "the dump was finished, but its manifest is missing",
                       kManifestName);
   }
-  const auto bytes = folder.read(kJournalName, kMaxJournalBytes);
-  if (!bytes) throw FormatError(Rule::kNotADump, "the journal vanished", kJournalName);
   Journal journal = parse_journal(bytes_of(*bytes));
-  if (journal.meta.empty()) {
-    throw FormatError(Rule::kNotADump, "the dump ended before it began", kJournalName);
-  }
   Manifest manifest;
   manifest.complete = false;
   manifest.version = journal.version;

@@ -119,6 +119,27 @@ class Kill(Case):
                 print(f"seed {SEED}, {number}: {' '.join(options)}: units left {left}")
 
 
+class Begun(Case):
+    def test_no_line_is_no_dump(self):
+        """Killed between the journal's making and its first line, before or after INCOMPLETE."""
+        for text in ("", '{"body":{"form'):
+            for begun in (False, True):
+                with self.subTest(text=text, begun=begun):
+                    dump = self.folder / f"dump {len(text)} {begun}"
+                    dump.mkdir()
+                    (dump / "journal.jsonl").write_text(text)
+                    if begun:
+                        (dump / "INCOMPLETE").write_text("")
+                    report = self.verify(dump, 3)
+                    self.assertEqual([p["code"] for p in report["problems"]], ["not-a-dump"])
+                    result = run("show", dump)
+                    self.assertEqual(result.returncode, 3)
+                    self.assertIn("the dump ended before it began: start anew", result.stderr)
+                    result = run("capture", *RUN, "-o", dump)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    self.verify(dump, 0)
+
+
 class Resume(Case):
     """Dumps as a writer leaves them that died after a given number of units."""
 
