@@ -134,5 +134,27 @@ class Meta(Case):
                     self.check(written, *verb)
 
 
+class Bare(Case):
+    def test_no_optional_key(self):
+        """A dump that verify calls whole is taken by every verb that needs no options."""
+        dump, _ = self.capture("dump", "--model", "demo", "--steps", "2")
+        patched = Patched(dump)
+        for meta in ({"ranks": 1}, {"ranks": 1, "config": "text"}):
+            with self.subTest(meta=meta):
+                patched.meta = meta
+                path = patched.write(self.folder / "bare")
+                self.assertEqual(self.run_program("verify", "--deep", path).returncode, 0)
+                self.lines("mismatch", path)
+                result = self.run_program("objective", path)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                self.assertIn("the dump says nothing of its options", result.stderr)
+                out = self.folder / "lines.jsonl"
+                result = self.run_program("export", path, "--to", "jsonl", "--force", "-o", out)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                result = self.run_program("train", "--from", path)
+                self.assertEqual(result.returncode, 4)
+                self.assertIn("does not say with which options and which model", result.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

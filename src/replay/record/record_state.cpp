@@ -67,7 +67,7 @@ std::string incomplete_text(const RecordedRun& run) {
   if (!run.dump().sealed()) return "the dump is unfinished: " + there;
   if (!run.dump().complete()) return "the dump was recovered after its writer died: " + there;
   const bool imported = imported_from(run.dump().meta(), run.path()).has_value();
-  const auto config = imported ? std::nullopt : std::optional(run.config());
+  const auto config = imported ? std::nullopt : run.find_config();
   if (const std::string step = missing_step(run, config && !config->part.empty()); !step.empty()) {
     return "the dump has a gap: step " + step + " is missing before later ones";
   }

@@ -52,7 +52,8 @@ bool keeps_policy_loss(const format::DumpReader& dump) {
 
 RunOptions resolve_options(const ObjectiveArguments& arguments, const RecordedRun& record,
                            const std::string& source) {
-  if (source.empty()) return arguments.flags.resolve_record(record.config().options);
+  const auto recorded = source.empty() ? record.find_config() : std::nullopt;
+  if (recorded) return arguments.flags.resolve_record(recorded->options);
   RunOptions base;
   if (source == kMiles) base.dialect = "miles";
   const std::vector<Setting> launched = launched_objective(record);
@@ -214,8 +215,9 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
     std::cout << options_yaml(options.setting.options);
     return 0;
   }
-  if (source.empty()) options.recorded = record.config().options;
-  const bool exact = source.empty() && options.setting.options.kernels == "portable";
+  const auto recorded = source.empty() ? record.find_config() : std::nullopt;
+  if (recorded) options.recorded = recorded->options;
+  const bool exact = recorded && options.setting.options.kernels == "portable";
   options.setting.early_term = source == kMiles;
   options.policy_loss_files = keeps_policy_loss(record.dump());
   options.tolerance = arguments.tolerance.value_or(exact ? 0 : kForeignTolerance);
@@ -229,7 +231,7 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
   for (const int64_t id : trained_rollouts(record)) {
     RecordedRollout rollout = read_recorded_rollout(record, id);
     pick_reward(arguments.reward_key, rollout);
-    if (other.empty() && !source.empty())
+    if (other.empty() && !recorded)
       other = contradiction(arguments.flags, options.setting.options, rollout);
     auto steps = check_objective(rollout, options);
     keep_chosen(range, place, steps);
