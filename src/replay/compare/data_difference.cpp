@@ -216,7 +216,7 @@ class Comparer {
     bool events = false;
     for (const std::string& name : differing(in_a, in_b)) {
       if (name.starts_with("events/")) {
-        if (!std::exchange(events, true)) compare_events(group);
+        if (!std::exchange(events, true)) compare_events(group, a, b);
       } else if (!is_shown(group, name)) {
         compare_dataset(group, name, a, b, in_a.contains(name), in_b.contains(name));
       }
@@ -442,9 +442,9 @@ class Comparer {
     }
   }
 
-  void compare_events(const Group& group) {
-    const auto a = event_units(a_, group.kind.c_str(), group.name);
-    const auto b = event_units(b_, group.kind.c_str(), group.name);
+  void compare_events(const Group& group, const std::vector<UnitReader>& left,
+                      const std::vector<UnitReader>& right) {
+    const auto a = event_units(left, group.name), b = event_units(right, group.name);
     std::set<int64_t> ranks;
     for (const auto* side : {&a, &b}) {
       for (const auto& [rank, unit] : *side) ranks.insert(rank);
@@ -455,7 +455,7 @@ class Comparer {
         const auto unit = units.find(rank);
         return unit == units.end()
                    ? std::nullopt
-                   : std::optional(read_events(dump, unit->second, group.name, place_.rollout_id,
+                   : std::optional(read_events(dump, *unit->second, group.name, place_.rollout_id,
                                                place_.step_id.value_or(0)));
       };
       const ValueDifference before = place_;

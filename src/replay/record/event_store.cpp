@@ -288,19 +288,35 @@ bool has_events(const format::UnitReader& unit, const std::string& group) {
   return unit.find(group + "/events/tensors") != nullptr;
 }
 
-std::map<int64_t, format::UnitReader> event_units(const format::DumpReader& dump, const char* kind,
-                                                  const std::string& group) {
-  std::map<int64_t, format::UnitReader> out;
-  for (const format::UnitRecord* record : dump.find(kind, group)) {
-    format::UnitReader unit = dump.open_unit(*record);
+std::map<int64_t, const format::UnitReader*> event_units(std::span<const format::UnitReader> units,
+                                                         const std::string& group) {
+  std::map<int64_t, const format::UnitReader*> out;
+  for (const format::UnitReader& unit : units) {
     if (!has_events(unit, group)) continue;
-    const auto [at, fresh] = out.try_emplace(format::rank_of(record->path), std::move(unit));
+    const std::string& path = unit.record().path;
+    const auto [at, fresh] = out.try_emplace(format::rank_of(path), &unit);
     if (!fresh) {
       throw format::FormatError(format::Rule::kMeaning,
-                                "its events lie in " + at->second.record().path +
+                                "its events lie in " + at->second->record().path +
                                     " too: which of them were recorded cannot be known",
-                                record->path, group + "/events/tensors");
+                                path, group + "/events/tensors");
     }
+  }
+  return out;
+}
+
+std::map<int64_t, format::UnitReader> event_units(const format::DumpReader& dump, const char* kind,
+                                                  const std::string& group) {
+  std::vector<format::UnitReader> units;
+  for (const format::UnitRecord* record : dump.find(kind, group)) {
+    format::UnitReader unit = dump.open_unit(*record);
+    if (has_events(unit, group)) units.push_back(std::move(unit));
+  }
+  event_units(units, group);  // one a rank
+  std::map<int64_t, format::UnitReader> out;
+  for (format::UnitReader& unit : units) {
+    const int64_t rank = format::rank_of(unit.record().path);
+    out.emplace(rank, std::move(unit));
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ bool has_events(const format::UnitReader& unit, const std::string& group);
 /// Errors: FormatError kMeaning where two of one rank do.
 std::map<int64_t, format::UnitReader> event_units(const format::DumpReader& dump, const char* kind,
                                                   const std::string& group);
+/// Of units that are open.
+std::map<int64_t, const format::UnitReader*> event_units(std::span<const format::UnitReader> units,
+                                                         const std::string& group);
 
 /// The only one of them, for whoever compares a run of one rank; nothing where there is none.
 /// Errors: those of event_units; kUnsupported where several ranks have events.
