@@ -24,11 +24,32 @@ TokenInput token_input(const Sample& s, const SampleTargets& targets, double wei
 std::vector<TokenInput> sample_input(const Sample& s, const SampleTargets& targets, double weight,
                                      const Scores& scores) {
   std::vector<TokenInput> out;
+  out.reserve(s.loss_mask.size());
   for (size_t t = 0; t < s.loss_mask.size(); ++t) {
     out.push_back(token_input(s, targets, weight, t, scores.log_probs[t], scores.entropy[t]));
   }
   return out;
 }
+
+namespace {
+
+void add(Losses& to, const TokenTerms& x, double entropy, double w) {
+  to.policy += w * x.policy;
+  to.entropy += w * entropy;
+  to.kl += w * x.kl;
+  to.total += w * x.total;
+  if (x.clipped) to.clip_fraction += w;
+}
+
+void add(Losses& to, const Losses& sample) {
+  to.policy += sample.policy;
+  to.entropy += sample.entropy;
+  to.kl += sample.kl;
+  to.total += sample.total;
+  to.clip_fraction += sample.clip_fraction;
+}
+
+}  // namespace
 
 Losses reduce_losses(std::span<const Sample> samples, std::span<const double> weights,
                      std::span<const Scores> scores,
@@ -38,19 +59,35 @@ Losses reduce_losses(std::span<const Sample> samples, std::span<const double> we
     Losses sample;
     for (size_t t = 0; t < terms[i].size(); ++t) {
       if (samples[i].loss_mask[t] == 0) continue;
-      const TokenTerms& x = terms[i][t];
-      const double w = weights[i];
-      sample.policy += w * x.policy;
-      sample.entropy += w * static_cast<double>(scores[i].entropy[t]);
-      sample.kl += w * x.kl;
-      sample.total += w * x.total;
-      if (x.clipped) sample.clip_fraction += w;
+      add(sample, terms[i][t], static_cast<double>(scores[i].entropy[t]), weights[i]);
     }
-    out.policy += sample.policy;
-    out.entropy += sample.entropy;
-    out.kl += sample.kl;
-    out.total += sample.total;
-    out.clip_fraction += sample.clip_fraction;
+    add(out, sample);
+  }
+  return out;
+}
+
+Losses evaluate_losses(const ObjectiveConfig& config, std::span<const Sample> samples,
+                       std::span<const SampleTargets> targets, std::span<const double> weights,
+                       std::span<const Scores> scores) {
+  check_batch(config, samples, targets);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    check_scores(samples[i], scores[i].log_probs, scores[i].entropy);
+  }
+  Losses out;
+  for (const size_t i : by_id(samples)) {
+    const Scores& of = scores[i];
+    std::vector<TokenInput> whole;
+    if (config.reads_sequence()) whole = sample_input(samples[i], targets[i], weights[i], of);
+    const SequenceTerms sequence = sequence_terms(config, whole);
+    Losses sample;
+    for (size_t t = 0; t < samples[i].loss_mask.size(); ++t) {
+      if (samples[i].loss_mask[t] == 0) continue;
+      const TokenInput token =
+          token_input(samples[i], targets[i], weights[i], t, of.log_probs[t], of.entropy[t]);
+      add(sample, token_objective(config, token, sequence), static_cast<double>(of.entropy[t]),
+          weights[i]);
+    }
+    add(out, sample);
   }
   return out;
 }

@@ -45,6 +45,11 @@ Objective evaluate_objective(const ObjectiveConfig& config, std::span<const Samp
                              std::span<const SampleTargets> targets,
                              std::span<const double> weights, std::span<const Scores> scores);
 
+/// Its losses alone, to the same bits: no more than a sample's terms are in memory.
+Losses evaluate_losses(const ObjectiveConfig& config, std::span<const Sample> samples,
+                       std::span<const SampleTargets> targets, std::span<const double> weights,
+                       std::span<const Scores> scores);
+
 /// PPO's value loss of one token: the larger square of the value's and the clipped value's distance
 /// from the return.
 struct ValueTerms {

@@ -190,6 +190,7 @@ std::vector<TokenTerms> sample_objective(const ObjectiveConfig& config,
                                          std::span<const TokenInput> sample) {
   const SequenceTerms sequence = sequence_terms(config, sample);
   std::vector<TokenTerms> out;
+  out.reserve(sample.size());
   for (const TokenInput& token : sample) out.push_back(token_objective(config, token, sequence));
   return out;
 }

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -42,16 +41,19 @@ void append_number(std::string& out, float value) {
     return;
   }
   char text[32];
-  *std::to_chars(text, text + sizeof text - 1, value).ptr = '\0';
-  if (static_cast<float>(std::strtod(text, nullptr)) != value) {
-    std::snprintf(text, sizeof text, "%.9g", static_cast<double>(value));
+  char* end = std::to_chars(text, text + sizeof text, value).ptr;
+  double read = 0;
+  std::from_chars(text, end, read);
+  if (static_cast<float>(read) != value) {
+    end = text + std::snprintf(text, sizeof text, "%.9g", static_cast<double>(value));
   }
-  out += text;
+  out.append(text, end);
 }
 
 template <class T>
 void append_number(std::string& out, T value) {
-  out += std::to_string(value);
+  char text[32];
+  out.append(text, std::to_chars(text, text + sizeof text, value).ptr);
 }
 
 template <class Values>

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "src/base/error.h"
-#include "src/base/percentile.h"
 #include "src/base/same_value.h"
 #include "src/objective/objective.h"
 #include "src/replay/record/dump_meta.h"
@@ -22,24 +21,41 @@ double estimate(engine::KlType type, double d) {
   return engine::kl_of_difference(type, engine::Dialect::kSlime, -d).value;
 }
 
-void add(MismatchSums& to, const MismatchOptions& options, double train, double recorded) {
+/// What a pair of log-probabilities adds to each sum that it is part of.
+struct Pair {
+  bool different = false, finite = false, clipped = false;
+  double distance = 0, k1 = 0, k2 = 0, k3 = 0, weight = 0;
+
+  Pair(const MismatchOptions& options, double train, double recorded)
+      : different(!same_value(train, recorded)),
+        finite(std::isfinite(train) && std::isfinite(recorded)) {
+    if (!finite) return;
+    const double d = train - recorded;
+    distance = std::abs(d);
+    k1 = estimate(engine::KlType::kK1, d);
+    k2 = estimate(engine::KlType::kK2, d);
+    k3 = estimate(engine::KlType::kK3, d);
+    weight = std::exp(d);
+    clipped = weight < options.tis_low || weight > options.tis_high;
+  }
+};
+
+void add(MismatchSums& to, const Pair& pair) {
   ++to.tokens;
-  if (!same_value(train, recorded)) ++to.different;
-  if (!std::isfinite(train) || !std::isfinite(recorded)) {
+  if (pair.different) ++to.different;
+  if (!pair.finite) {
     ++to.nonfinite;
     return;
   }
-  const double d = train - recorded;
-  const double w = std::exp(d);
-  to.max = std::max(to.max, std::abs(d));
-  to.distance += std::abs(d);
-  to.k1 += estimate(engine::KlType::kK1, d);
-  to.k2 += estimate(engine::KlType::kK2, d);
-  to.k3 += estimate(engine::KlType::kK3, d);
-  to.weight += w;
-  to.weight_squares += w * w;
-  to.weight_off += std::abs(w - 1);
-  to.clipped += w < options.tis_low || w > options.tis_high ? 1 : 0;
+  to.max = std::max(to.max, pair.distance);
+  to.distance += pair.distance;
+  to.k1 += pair.k1;
+  to.k2 += pair.k2;
+  to.k3 += pair.k3;
+  to.weight += pair.weight;
+  to.weight_squares += pair.weight * pair.weight;
+  to.weight_off += std::abs(pair.weight - 1);
+  to.clipped += pair.clipped ? 1 : 0;
 }
 
 int64_t bucket(int64_t x) {
@@ -86,10 +102,10 @@ class Meter {
   }
 
   Mismatch done() {
-    std::sort(distances_.begin(), distances_.end());
-    made_.p50 = percentile(distances_, 0.5);
-    made_.p90 = percentile(distances_, 0.9);
-    made_.p99 = percentile(distances_, 0.99);
+    merge_distances();
+    made_.p50 = percentile(0.5);
+    made_.p90 = percentile(0.9);
+    made_.p99 = percentile(0.99);
     if (!top_p_ && !nuclei_) made_.without_nuclei = 0;
     return std::move(made_);
   }
@@ -129,16 +145,18 @@ class Meter {
                   const std::vector<double>& recorded) {
     const auto length = static_cast<int64_t>(s.loss_mask.size());
     const std::vector<int64_t> written_by = versions(rollout, s);
+    MismatchSums& of_rollout = made_.by_rollout[rollout.id];
+    MismatchSums& of_length = made_.by_length[bucket(length)];
     for (size_t t = 0; t < s.loss_mask.size(); ++t) {
       if (s.loss_mask[t] == 0) continue;
       const double a = train[t], b = recorded[t];
       const auto place = static_cast<int64_t>(t);
+      const Pair pair(options_, a, b);
       for (MismatchSums* sums :
-           {&made_.all, &made_.by_rollout[rollout.id], &made_.by_position[bucket(place)],
-            &made_.by_length[bucket(length)]}) {
-        add(*sums, options_, a, b);
+           {&made_.all, &of_rollout, &made_.by_position[bucket(place)], &of_length}) {
+        add(*sums, pair);
       }
-      if (!written_by.empty()) add(made_.by_version[written_by[t]], options_, a, b);
+      if (!written_by.empty()) add(made_.by_version[written_by[t]], pair);
       const MismatchToken token{rollout.id,
                                 s.id,
                                 s.prompt_length + place,
@@ -152,7 +170,8 @@ class Meter {
   void add_token(const MismatchToken& token) {
     const double distance = token.distance();
     if (std::isfinite(distance)) {
-      distances_.push_back(distance);
+      distances_.emplace_back(distance, 1);
+      if (distances_.size() >= merge_at_) merge_distances();
       ++made_.decades[decade(distance)];
       if (distance > (made_.where ? made_.where->distance() : 0)) made_.where = token;
     }
@@ -165,11 +184,41 @@ class Meter {
     if (worst.size() > options_.worst) worst.pop_back();
   }
 
+  /// Equal ones become one: a record whose columns are constant takes no memory for its tokens.
+  void merge_distances() {
+    std::ranges::sort(distances_, {}, &Counted::first);
+    size_t kept = 0;
+    for (const Counted& next : distances_) {
+      if (kept > 0 && distances_[kept - 1].first == next.first) {
+        distances_[kept - 1].second += next.second;
+      } else {
+        distances_[kept++] = next;
+      }
+    }
+    distances_.resize(kept);
+    merge_at_ = std::max<size_t>(kMergeAt, 2 * kept);
+  }
+
+  /// Of nearest rank, as percentile() of src/base has it.
+  double percentile(double share) const {
+    int64_t all = 0, seen = 0;
+    for (const Counted& known : distances_) all += known.second;
+    const auto rank = static_cast<int64_t>(std::ceil(share * static_cast<double>(all)));
+    for (const auto& [distance, count] : distances_) {
+      if ((seen += count) >= std::max<int64_t>(rank, 1)) return distance;
+    }
+    return 0;
+  }
+
+  using Counted = std::pair<double, int64_t>;
+  static constexpr size_t kMergeAt = size_t{1} << 20;
+
   const MismatchOptions& options_;
   const bool top_p_;
   bool nuclei_ = false;  // whether a sample says which ids were left
   Mismatch made_;
-  std::vector<double> distances_;
+  std::vector<Counted> distances_;  // how often each occurs
+  size_t merge_at_ = kMergeAt;
 };
 
 }  // namespace

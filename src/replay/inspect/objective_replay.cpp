@@ -128,6 +128,7 @@ Columns rounded(const engine::TokenValues& values) {
   Columns out;
   for (const auto& sample : values) {
     std::vector<double>& row = out.emplace_back();
+    row.reserve(sample.size());
     for (const double x : sample) row.push_back(rounded(x));
   }
   return out;
@@ -222,6 +223,7 @@ class Training {
     if (config_.kl_coef != 0 && !has_kl_) return;
     Columns kl(samples_.size());
     for (size_t i = 0; i < samples_.size(); ++i) {
+      kl[i].reserve(samples_[i].loss_mask.size());
       for (size_t t = 0; t < samples_[i].loss_mask.size(); ++t) {
         const double value =
             config_.kl_coef == 0
@@ -588,7 +590,7 @@ LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& ste
                  setting.options.value_clip, out);
   if (!out.missing.empty() || !in.whole) return out;
   try {
-    out.losses = engine::evaluate_objective(config, in.samples, in.targets, of, in.scores).losses;
+    out.losses = engine::evaluate_losses(config, in.samples, in.targets, of, in.scores);
   } catch (const Error& error) {
     out.missing = error.what();
   }
