@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "format/budget.h"
-
 namespace rlreplay::format {
 
 // Ends and order are enough: then every range of neighbours lies inside the values.
@@ -106,7 +104,7 @@ void GroupReader::check_dtype(const StoredDataset& dataset, DType dtype) const {
 
 void GroupReader::hold(const StoredDataset& dataset) const {
   // Before memory is taken: the size is what the file claims.
-  check_budget(unit_.record(), dataset.path, held_ += dataset.bytes);
+  (shared_ != nullptr ? *shared_ : own_).hold(unit_.record(), dataset.path, dataset.bytes);
 }
 
 void GroupReader::read_into(const StoredDataset& dataset, std::span<std::byte> out) const {

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "format/budget.h"
 #include "format/dataset.h"
 #include "format/dump_reader.h"
 #include "format/rule.h"
@@ -102,8 +103,10 @@ class GroupWriter {
 /// Fills fields from the datasets of a group; a field without its dataset stays absent.
 class GroupReader {
  public:
-  GroupReader(const DumpReader& dump, const UnitReader& unit, std::string group)
-      : dump_(dump), unit_(unit), group_(std::move(group)) {}
+  /// Draws on `held` where other groups are held with it.
+  GroupReader(const DumpReader& dump, const UnitReader& unit, std::string group,
+              HeldBytes* held = nullptr)
+      : dump_(dump), unit_(unit), group_(std::move(group)), shared_(held) {}
 
   void set_extents(Extents extents) { extents_ = extents; }
   /// Optional fields of these names stay absent, their datasets undecoded.
@@ -165,7 +168,8 @@ class GroupReader {
   std::string group_;
   Extents extents_;
   std::vector<std::string> left_out_;
-  mutable uint64_t held_ = 0;  // decoded bytes
+  HeldBytes* shared_;
+  mutable HeldBytes own_;
 };
 
 }  // namespace rlreplay::format

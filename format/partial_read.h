@@ -13,7 +13,5 @@ namespace rlreplay::format {
 
 RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
                               const std::string& group, std::vector<std::string> leave_out);
-TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const std::string& group,
-                          std::vector<std::string> leave_out);
 
 }  // namespace rlreplay::format

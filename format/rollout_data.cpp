@@ -163,16 +163,10 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data,
   return writer.finish();
 }
 
-RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
-                              const std::string& group) {
-  return read_rollout_data(dump, unit, group, {});
-}
+namespace {
 
-RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
-                              const std::string& group, std::vector<std::string> leave_out) {
+RolloutData read_fields(GroupReader reader) {
   RolloutData data;
-  GroupReader reader(dump, unit, group);
-  reader.leave_out(std::move(leave_out));
   data.tokens = read_tokens(reader);
   const StoredDataset* ids = reader.find("sample_id");
   reader.expect(ids != nullptr && ids->shape.size() == 1, "sample_id", "it is missing");
@@ -187,17 +181,32 @@ RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
   return data;
 }
 
+}  // namespace
+
+RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
+                              const std::string& group, HeldBytes* held) {
+  return read_fields(GroupReader(dump, unit, group, held));
+}
+
+RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
+                              const std::string& group, std::vector<std::string> leave_out) {
+  GroupReader reader(dump, unit, group);
+  reader.leave_out(std::move(leave_out));
+  return read_fields(std::move(reader));
+}
+
 bool holds_events_alone(const UnitReader& unit, const std::string& group) {
   const auto has = [&](const char* name) { return unit.find(group + name) != nullptr; };
   return has("/events/tensors") && !has("/sample_id") && !has("/tokens");
 }
 
-std::optional<RolloutData> find_rollout_data(const DumpReader& dump, int64_t id) {
+std::optional<RolloutData> find_rollout_data(const DumpReader& dump, int64_t id, HeldBytes* held) {
   const std::string group = std::to_string(id);
   std::vector<RolloutData> parts;
   for (const UnitRecord* record : dump.find("rollout", group)) {
     const UnitReader unit = dump.open_unit(*record);
-    if (!holds_events_alone(unit, group)) parts.push_back(read_rollout_data(dump, unit, group));
+    if (!holds_events_alone(unit, group))
+      parts.push_back(read_rollout_data(dump, unit, group, held));
   }
   if (parts.empty()) return std::nullopt;
   if (parts.size() == 1) return std::move(parts.front());

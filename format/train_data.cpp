@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "format/group_io.h"
-#include "format/partial_read.h"
 
 namespace rlreplay::format {
 namespace {
@@ -50,16 +49,10 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const TrainData> data, const st
   return writer.finish();
 }
 
-TrainData read_train_data(const DumpReader& dump, const UnitReader& unit,
-                          const std::string& group) {
-  return read_train_data(dump, unit, group, {});
-}
-
 TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const std::string& group,
-                          std::vector<std::string> leave_out) {
+                          HeldBytes* held) {
   TrainData data;
-  GroupReader reader(dump, unit, group);
-  reader.leave_out(std::move(leave_out));
+  GroupReader reader(dump, unit, group, held);
   const StoredDataset* ids = reader.find("sample_id");
   reader.expect(ids != nullptr && ids->shape.size() == 1, "sample_id", "it is missing");
   const StoredDataset* offsets = reader.find("offsets");

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "format/budget.h"
 #include "format/dataset.h"
 #include "format/dump_reader.h"
 #include "format/sample_columns.h"
@@ -75,8 +76,9 @@ inline constexpr auto kTokenColumnFields = std::to_array<TokenColumnField>({
 /// Errors: kUsage where lengths do not agree.
 std::vector<Dataset> to_datasets(std::shared_ptr<const TrainData> data, const std::string& group);
 
-/// Reads one group of a train unit.
+/// Reads one group of a train unit; `held` counts it where others are held with it.
 /// Errors: FormatError, kMeaning where the datasets do not agree with one another.
-TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const std::string& group);
+TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const std::string& group,
+                          HeldBytes* held = nullptr);
 
 }  // namespace rlreplay::format

@@ -3,7 +3,9 @@ chose, and a state of many zeros that is no attack.
 usage: budget_test.py RLREPLAY
 """
 import json
+import multiprocessing
 import os
+import pathlib
 import random
 import shutil
 import struct
@@ -16,6 +18,7 @@ try:
     import numpy as np
     import rewritten
     import xxhash
+    from dump_patch import CHUNK, Array, Patched, frame
 except ImportError:
     sys.exit(77)
 
@@ -23,19 +26,9 @@ from support import FULL, Case
 
 Case.program = os.path.abspath(sys.argv.pop(1))
 
-CHUNK = 4 << 20
 TABLE = 600 << 20                       # bytes that a table claims
 STATE = (4 << 30) if FULL else TABLE    # bytes of a state that is zero
 MOST = 200 << 20                        # that a program may hold meanwhile
-
-
-def frame(zeros):
-    """A zstd frame with size and checksum of blocks that repeat one byte."""
-    out = struct.pack("<IBI", 0xFD2FB528, 0xA4, zeros)
-    for begin in range(0, zeros, 1 << 17):
-        size = min(1 << 17, zeros - begin)
-        out += (int(begin + size == zeros) | 1 << 1 | size << 3).to_bytes(3, "little") + b"\0"
-    return out + xxhash.xxh64(bytes(zeros)).digest()[:3:-1]
 
 
 def digest_of_zeros(size):
@@ -79,21 +72,25 @@ def bomb(source, target, unit_path, name, size):
     return target
 
 
-class Budget(Case):
+class Bounded(Case):
+    def run_bounded(self, *arguments):
+        """Exit code, output, and the most memory that the program held."""
+        with open(self.folder / "out", "w+", errors="replace") as out:
+            process = subprocess.Popen([self.program, *map(str, arguments)], stdout=out, stderr=out)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.seconds = usage.ru_utime + usage.ru_stime
+            out.seek(max(0, out.seek(0, os.SEEK_END) - 2000))  # what is read here counts in the next
+            return process.returncode, out.read(), usage.ru_maxrss << 10
+
+
+
+class Budget(Bounded):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.dump, _ = cls.capture("dump", "--model", "demo", "--steps", "2",
                                   "--rollout-batch-size", "2", "--record", "ops+values")
-
-    def run_bounded(self, *arguments):
-        """Exit code, output, and the most memory that the program held."""
-        with open(self.folder / "out", "w+") as out:
-            process = subprocess.Popen([self.program, *map(str, arguments)], stdout=out, stderr=out)
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            out.seek(0)
-            return process.returncode, out.read()[-2000:], usage.ru_maxrss << 10
 
     def refused(self, bomb_path, *verb):
         code, output, peak = self.run_bounded(*verb)
@@ -138,6 +135,114 @@ class Budget(Case):
                 self.assertIn(code, (0, 1, 3) if verb[0] == "verify" else (0, 1), output)
         report = json.loads(self.run_bounded("verify", "--json", path)[1])
         self.assertEqual(report["whole_units"], report["units"])
+
+
+STORED = {"u64": "<u8", "u32": "<u4", "i32": "<i4", "f32": "<f4", "u8": "u1"}
+
+
+def array(values, dtype):
+    values = np.asarray(values).astype(STORED[dtype])
+    return Array(values, dtype, [values.size], {})
+
+
+def one_sample(tokens, columns):
+    """A group of one sample whose columns are zero: a few hundred bytes for each 4 MiB."""
+    out = {"sample_id": array([0], "u64"), "offsets": array([0, tokens], "u64"),
+           "prompt_length": array([1], "u32")}
+    return out | {name: array(np.zeros(tokens, "u1"), dtype) for name, dtype in columns.items()}
+
+
+def zeros(*arguments, **options):
+    """By a process of its own: what one holds counts as held by those that it starts."""
+    maker = multiprocessing.Process(target=write_zeros, args=arguments, kwargs=options)
+    maker.start()
+    maker.join()
+    assert maker.exitcode == 0
+    return arguments[0]
+
+
+def write_zeros(path, tokens, generated, trained, rollouts=1, steps=1):
+    dump = Patched.__new__(Patched)
+    dump.meta = {"ranks": 1, "source": {"imported": "jsonl"}}
+    dump.unstable, dump.complete, dump.units = {}, True, {}
+    for r in range(rollouts):
+        dump.units[f"rollout/{r}.h5"] = {f"{r}/{name}": column for name, column
+                                         in one_sample(tokens, generated).items()}
+        for s in range(steps):
+            dump.units[f"train/{r}-{s}/rank0.h5"] = {
+                f"{r}-{s}/{name}": column for name, column in one_sample(tokens, trained).items()}
+    dump.write(path)
+
+
+class WholeDump(Bounded):
+    """Units each of which is within what it may cost, and which are read together."""
+    SECONDS = 12  # of processors
+    VERBS = [["verify"], ["verify", "--deep"], ["show"], ["show", "--json"],
+             ["show", "--sample", "0"], ["show", "--sample", "0", "--json"], ["show", "--samples"],
+             ["show", "--rollout", "0", "--tensor", "tokens"], ["objective"], ["mismatch"],
+             ["train", "--model", "demo", "--from"],
+             ["export", "--to", "jsonl", "--force", "-o", os.devnull],
+             ["export", "--to", "slime", "--force", "-o", "FOLDER"]]
+
+    def hold(self, path):
+        """The verbs that refuse it for its size."""
+        self.assertLess(sum(f.stat().st_size for f in path.rglob("*.h5")), 1 << 20)
+        refused = set()
+        for verb in self.VERBS:
+            verb = [str(self.folder / "out.d") if word == "FOLDER" else word for word in verb]
+            with self.subTest(verb):
+                code, output, peak = self.run_bounded(*verb, path)
+                self.assertLess(self.seconds, self.SECONDS)
+                self.assertLess(peak, MOST)
+                self.assertGreaterEqual(code, 0, output)
+                if "bytes would be held decoded" in output:
+                    self.assertEqual(code, 4)
+                    refused.add(" ".join(verb[:2]) if verb[0] == "verify" else verb[0])
+        return refused
+
+    def test_one_sample_of_many_tokens(self):
+        path = zeros(self.folder / "sample", 8_000_000, {"tokens": "i32"}, {}, steps=0)
+        self.assertEqual(self.hold(path), {"verify --deep", "train"})
+
+    def test_many_steps(self):
+        """Each of which is small enough."""
+        path = zeros(self.folder / "steps", 8_000_000, {"tokens": "i32"}, {"log_probs": "f32"},
+                     steps=16)
+        self.assertEqual(self.hold(path),
+                         {"verify --deep", "train", "show", "objective", "mismatch", "export"})
+
+    def test_steps_that_hold_nothing(self):
+        path = zeros(self.folder / "empty", 8_000_000, {"tokens": "i32"}, {}, steps=40)
+        self.assertEqual(self.hold(path), {"verify --deep", "train", "objective", "mismatch", "export"})
+
+    def test_many_rollouts(self):
+        """No verb refuses what is held one after the other."""
+        path = zeros(self.folder / "rollouts", 1_100_000, {"tokens": "i32", "log_probs": "f32"},
+                     {"log_probs": "f32", "advantages": "f32"}, rollouts=16)
+        self.assertEqual(self.hold(path), set())
+
+
+class Reads(Bounded):
+    """Bytes that a verb reads, of a dump whose units hold events."""
+
+    def read_by(self, *arguments):
+        process = subprocess.Popen([self.program, *map(str, arguments)], stdout=subprocess.DEVNULL)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        try:
+            read = pathlib.Path(f"/proc/{process.pid}/io").read_text().split()[1]
+        except OSError as error:
+            self.skipTest(f"this system does not say it: {error}")
+        finally:
+            process.wait()
+        return int(read)
+
+    def test_no_unit_is_opened_again_for_what_is_known(self):
+        run = ("--model", "demo", "--steps", "3", "--rollout-batch-size", "2", "--record",
+               "ops+values", "--weights", "none")
+        a, b = (self.capture(f"lr {lr}", *run, "--lr", lr)[0] for lr in ("1e-4", "1e-3"))
+        size = sum(f.stat().st_size for f in a.rglob("*.h5"))
+        self.assertLess(self.read_by("verify", "--deep", a), 5 * size)  # 6 with an events' pass
+        self.assertLess(self.read_by("diff", a, b), 2 * 1.4 * size)     # 2 * 2
 
 
 def lookup3(data):

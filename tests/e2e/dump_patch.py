@@ -3,9 +3,11 @@ import dataclasses
 import json
 import pathlib
 import shutil
+import struct
 import sys
 
 import h5py
+import hdf5plugin  # noqa: F401  registers the zstd filter
 import numpy
 import xxhash
 
@@ -14,6 +16,7 @@ import rlreplay_h5  # noqa: E402
 
 STORED = {"bool": "u1", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "u8": "u1",
           "u16": "<u2", "u32": "<u4", "u64": "<u8", "f32": "<f4", "f64": "<f8"}
+CHUNK = 4 << 20
 OWN = ("dtype", "shape", "hash", "encoding", "base_unit", "base_hash")
 
 
@@ -163,18 +166,32 @@ def _numbers(at, key, value):
     h5py.h5a.create(at.id, key.encode(), h5py.h5t.STD_U64LE, space).write(values)
 
 
+def frame(zeros):
+    """A zstd frame with size and checksum of blocks that repeat one byte."""
+    out = struct.pack("<IBI", 0xFD2FB528, 0xA4, zeros)
+    for begin in range(0, zeros, 1 << 17):
+        size = min(1 << 17, zeros - begin)
+        out += (int(begin + size == zeros) | 1 << 1 | size << 3).to_bytes(3, "little") + b"\0"
+    return out + xxhash.xxh64(bytes(zeros)).digest()[:3:-1]
+
+
+def _write_zeros(group, name, values):
+    """A few hundred bytes a chunk."""
+    made = group.create_dataset(name, shape=values.shape, dtype=values.dtype,
+                                chunks=(CHUNK // values.itemsize,), compression=32015,
+                                compression_opts=(1,), shuffle=values.itemsize > 1)
+    stored = frame(CHUNK)
+    for begin in range(0, values.size, CHUNK // values.itemsize):
+        made.id.write_direct_chunk((begin,), stored)
+    return made.id
+
+
 def _write_dataset(file, name, array):
     values = numpy.ascontiguousarray(array.values).reshape(-1)
     array.values = values
-    group = file.require_group(name.rsplit("/", 1)[0])
-    create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    create.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    create.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    made = h5py.h5d.create(group.id, name.rsplit("/", 1)[1].encode(),
-                           h5py.h5t.py_create(numpy.dtype(STORED[array.dtype])),
-                           h5py.h5s.create_simple(values.shape), create)
-    if values.size:
-        made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    group, own = file.require_group(name.rsplit("/", 1)[0]), name.rsplit("/", 1)[1]
+    zeros = values.nbytes >= CHUNK and not values.any()
+    made = (_write_zeros if zeros else _write_values)(group, own, values)
     dataset = h5py.Dataset(made)
     _text(dataset, "dtype", array.dtype)
     _text(dataset, "hash", hash_of(values.tobytes()))
@@ -182,3 +199,14 @@ def _write_dataset(file, name, array):
     _numbers(dataset, "shape", array.shape)
     for key, value in array.attributes.items():
         (_text if isinstance(value, str) else _numbers)(dataset, key, value)
+
+
+def _write_values(group, name, values):
+    create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    create.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    create.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    made = h5py.h5d.create(group.id, name.encode(), h5py.h5t.py_create(values.dtype),
+                           h5py.h5s.create_simple(values.shape), create)
+    if values.size:
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    return made

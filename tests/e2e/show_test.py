@@ -165,6 +165,41 @@ class Others(support.Case):
         self.assertLessEqual(max(map(len, other.splitlines())), 80)
 
 
+    def test_rollouts_are_ordered_as_numbers(self):
+        path = self.folder / "many.jsonl"
+        path.write_text("".join(
+            json.dumps({"schema": "rlreplay.sample/1", "rollout_id": r, "sample_id": 0,
+                        "tokens": [1]}) + "\n" for r in range(12)))
+        lines = self.lines("show", path, "--samples")
+        self.assertEqual([line["rollout_id"] for line in lines], list(range(12)))
+
+    def test_what_ranks_say_alike_stands_once(self):
+        """A sample of a step on three ranks, of which the last has another log-probability."""
+        path = self.folder / "replicas.jsonl"
+        sample = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 5, "prompt_length": 1,
+                  "tokens": [3, 4, 5]}
+        train = {**sample, "schema": "rlreplay.train/1", "step_id": 0, "length": 3,
+                 "loss_mask": [1, 1]}
+        lines = [sample, *({**train, "rank": rank, "log_probs": [-0.5, -0.75 if rank < 2 else -1]}
+                           for rank in range(3))]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        dump = self.folder / "replicas"
+        self.run_program("import", path, "-o", dump)
+        text = self.run_program("show", dump, "--sample", "5").stdout
+        self.assertIn("0-0/ranks  0, 1, 2\n", text)
+        self.assertIn("0-0/log_probs  0-0/rank2/log_probs\n", text)
+        self.assertEqual(text.count("0-0/log_probs"), 1)
+        result = self.run_program("show", dump, "--sample", "5", "--json")
+        pairs = json.loads(result.stdout, object_pairs_hook=lambda pairs: pairs)
+        names = [name for name, _ in pairs]
+        self.assertEqual(len(names), len(set(names)))
+        sample = dict(pairs)
+        self.assertEqual(sample["0-0/ranks"], [0, 1, 2])
+        self.assertEqual(sample["0-0/log_probs"], [-0.5, -0.75])
+        self.assertEqual(sample["0-0/rank2/log_probs"], [-0.5, -1])
+        self.assertNotIn("0-0/rank1/log_probs", sample)
+
+
 class Notes(Show):
     def test_an_unfinished_dump_and_one_with_a_gap(self):
         unfinished = self.folder / "unfinished"

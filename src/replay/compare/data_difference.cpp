@@ -310,9 +310,10 @@ class Comparer {
                         const std::vector<UnitReader>& b) {
     const auto read = [&](const DumpReader& dump, const std::vector<UnitReader>& units) {
       std::vector<format::RolloutData> out;
+      format::HeldBytes held;
       for (const UnitReader& unit : units) {
         if (holds_events_alone(unit, group.name)) continue;
-        out.push_back(read_rollout_data(dump, unit, group.name));
+        out.push_back(read_rollout_data(dump, unit, group.name, &held));
       }
       return out;
     };
@@ -325,9 +326,10 @@ class Comparer {
     ranks_.clear();
     const auto read = [&](const DumpReader& dump, const std::vector<UnitReader>& units) {
       std::vector<format::TrainData> out;
+      format::HeldBytes held;
       for (const UnitReader& unit : units) {
         if (unit.find(group.name + "/sample_id") == nullptr) continue;
-        out.push_back(read_train_data(dump, unit, group.name));
+        out.push_back(read_train_data(dump, unit, group.name, &held));
         for (const uint64_t id : out.back().sample_id) {
           ranks_.emplace(id, format::rank_of(unit.record().path));
         }

@@ -178,14 +178,15 @@ class Exporter {
   /// The rollout and training data of one rollout, as places name them.
   NativeData read_native(int64_t id) const {
     NativeData data;
-    if (auto rollout = find_rollout_data(dump_, id)) {
+    format::HeldBytes held;
+    if (auto rollout = find_rollout_data(dump_, id, &held)) {
       data.rollouts.emplace("rollout/" + std::to_string(id), std::move(*rollout));
     }
     const auto steps = trains_.find(id);
     if (steps == trains_.end()) return data;
     for (const std::string& group : steps->second) {
       const format::UnitReader unit = dump_.open_unit(*dump_.find("train", group).front());
-      data.trains.emplace("train/" + group, read_train_data(dump_, unit, group));
+      data.trains.emplace("train/" + group, read_train_data(dump_, unit, group, &held));
     }
     return data;
   }
@@ -270,6 +271,7 @@ class Exporter {
 
   void export_own_training(int64_t id, const RolloutData& rollout) {
     OwnTraining training{id, rollout, {}};
+    format::HeldBytes held;
     const auto steps = trains_.find(id);
     if (steps == trains_.end() || !rollout.prompt_length) return;
     for (const std::string& group : steps->second) {
@@ -278,8 +280,10 @@ class Exporter {
         throw Error(ErrorCode::kUnsupported,
                     "step " + group + " was recorded by several ranks: export it as jsonl");
       }
-      training.steps.emplace(parse_step(group)->step,
-                             read_train_data(dump_, dump_.open_unit(*units.front()), group));
+      const format::UnitRecord& record = *units.front();
+      format::TrainData data = read_train_data(dump_, dump_.open_unit(record), group, &held);
+      held.hold(record, group, data.offsets.back() * sizeof(int32_t));  // its samples' tokens
+      training.steps.emplace(parse_step(group)->step, std::move(data));
     }
     trained_.insert(id);
     std::optional<std::set<uint64_t>> selected;

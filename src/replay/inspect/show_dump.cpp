@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/nearest.h"
+#include "src/base/same_value.h"
 #include "src/base/shortest.h"
 #include "src/base/text_table.h"
 #include "src/base/wrap.h"
@@ -26,6 +28,8 @@ using format::DumpReader;
 using format::StoredDataset;
 using format::TrainData;
 using format::UnitRecord;
+
+constexpr uint64_t kMostRows = uint64_t{1} << 17;  // tokens of a table for people
 
 /// The beginning of a text, and that it is no more than that.
 std::string cut_line(const std::string& text, size_t width) {
@@ -96,9 +100,15 @@ class SampleView {
       for (const std::string& group : record.groups) {
         if (options_.rollout && std::to_string(*options_.rollout) != group) continue;
         if (holds_events_alone(unit, group)) continue;
-        data_ = read_rollout_data(dump_, unit, group);
+        data_ = {};
+        held_ = {};
+        data_ = read_rollout_data(dump_, unit, group, &held_);
         rollout_ = group;
-        if (add_fields(SampleTable::of(data_), "")) return;
+        const SampleTable table = SampleTable::of(data_);
+        if (table.rows().contains(id_)) {
+          add_fields(table, "", 0);
+          return;
+        }
         there.insert(data_.sample_id.begin(), data_.sample_id.end());
       }
     }
@@ -115,24 +125,56 @@ class SampleView {
       const format::UnitReader unit = dump_.open_unit(record);
       for (const std::string& group : record.groups) {
         if (!group.starts_with(rollout_ + "-") || !unit.find(group + "/sample_id")) continue;
+        const uint64_t before = held_.bytes();
         trains_.push_back(std::make_unique<std::vector<TrainData>>());
-        trains_.back()->push_back(read_train_data(dump_, unit, group));
-        if (!add_fields(SampleTable::of(*trains_.back()), group + "/")) trains_.pop_back();
+        trains_.back()->push_back(read_train_data(dump_, unit, group, &held_));
+        const SampleTable table = SampleTable::of(*trains_.back());
+        const bool there = table.rows().contains(id_);
+        const int64_t rank = format::rank_of(record.path);
+        if (there) ranks_[group].insert(rank);
+        if (there && add_fields(table, group + "/", rank)) continue;
+        trains_.pop_back();  // what it says is there
+        held_.give_back(held_.bytes() - before);
       }
     }
   }
 
-  /// Whether the table has the sample.
-  bool add_fields(const SampleTable& table, const std::string& prefix) {
+  /// What the table says of its sample. What ranks say alike stands once, what a later one says
+  /// otherwise under its rank. Whether there was anything to add.
+  bool add_fields(const SampleTable& table, const std::string& prefix, int64_t rank) {
     const auto row = table.rows().find(id_);
-    if (row == table.rows().end()) return false;
+    bool added = false;
     for (const SampleTable::Field& field : table.fields()) {
       const auto values = field.values(row->second);
-      const std::string name = field.name.substr(field.name.find('/') + 1);
-      if (name == "prompt_length") continue;  // the tokens show it
-      if (values) fields_.push_back({prefix + name, *values});
+      std::string name = field.name.substr(field.name.find('/') + 1);
+      if (!values || name == "prompt_length") continue;  // the tokens show it
+      const FieldValues* said = find(prefix + name);
+      if (said != nullptr && is_same(*said, *values)) continue;
+      if (said != nullptr) name = "rank" + std::to_string(rank) + "/" + name;
+      fields_.push_back({prefix + name, *values});
+      added = true;
     }
-    return true;
+    return added;
+  }
+
+  static bool is_same(const FieldValues& a, const FieldValues& b) {
+    return a.token == b.token &&
+           std::visit(
+               [](auto x, auto y) {
+                 if constexpr (std::is_same_v<decltype(x), decltype(y)>) {
+                   return std::ranges::equal(x, y, [](auto v, auto w) { return same_value(v, w); });
+                 } else {
+                   return false;
+                 }
+               },
+               a.values, b.values);
+  }
+
+  /// Of a step that several ranks recorded: "0, 1".
+  static std::string ranks_text(const std::set<int64_t>& ranks) {
+    std::string out;
+    for (const int64_t rank : ranks) out += (out.empty() ? "" : ", ") + std::to_string(rank);
+    return out;
   }
 
   const FieldValues* find(std::string_view name) const {
@@ -158,6 +200,9 @@ class SampleView {
     line.text("schema", "rlreplay.show.sample/1").json("rollout_id", rollout_);
     line.json("sample_id", std::to_string(id_));
     for (const Named& field : fields_) line.json(field.name, list_json(field.values));
+    for (const auto& [step, ranks] : ranks_) {
+      if (ranks.size() > 1) line.json(step + "/ranks", "[" + ranks_text(ranks) + "]");
+    }
     if (options_.token_text) line.json("token_texts", token_texts_json());
     return line.str() + "\n";
   }
@@ -168,6 +213,9 @@ class SampleView {
       if (field.values.token) continue;
       const std::string value = value_text(field);
       out += field.name + "  " + cut_line(value, kLineWidth - 2 - field.name.size()) + "\n";
+    }
+    for (const auto& [step, ranks] : ranks_) {
+      if (ranks.size() > 1) out += step + "/ranks  " + ranks_text(ranks) + "\n";
     }
     out += removed_text();
     std::string more;
@@ -180,13 +228,17 @@ class SampleView {
     TextTable rows(header);
     const FieldValues& tokens = *find("tokens");
     const uint64_t end = *tokens.token + size_of(tokens);
-    for (uint64_t t = *tokens.token; t < end; ++t) {
+    const uint64_t shown = std::min(end, *tokens.token + kMostRows);
+    for (uint64_t t = *tokens.token; t < shown; ++t) {
       std::vector<std::string> row = {std::to_string(t)};
       for (const Named* column : columns) row.push_back(value_at(column->values, t));
       if (options_.token_text) row.push_back(options_.token_text(token_at(t - *tokens.token)));
       rows.add(row);
     }
     if (!more.empty()) more = "\n" + wrapped("more, with --json: " + more, kLineWidth) + "\n";
+    if (shown < end) {
+      more = "\n" + std::to_string(end - shown) + " tokens more, with --json\n" + more;
+    }
     return out + "\n" + rows.str() + more;
   }
 
@@ -289,6 +341,8 @@ class SampleView {
   std::string rollout_;
   format::RolloutData data_;
   std::vector<std::unique_ptr<std::vector<TrainData>>> trains_;
+  format::HeldBytes held_;                          // of both
+  std::map<std::string, std::set<int64_t>> ranks_;  // of each step
   std::vector<Named> fields_;
 };
 
@@ -386,38 +440,37 @@ std::string datasets(const DumpReader& dump, const ShowOptions& options) {
   return options.json ? lines : record.path + "\n" + scalars(dump, unit, group) + table.str();
 }
 
-template <class T>
-std::vector<std::string> numbers(std::span<const std::byte> bytes) {
-  std::vector<std::string> out;
+template <class T, class Use>
+void numbers(std::span<const std::byte> bytes, Use use) {
   for (size_t i = 0; i + sizeof(T) <= bytes.size(); i += sizeof(T)) {
     T value;
     std::memcpy(&value, bytes.data() + i, sizeof(T));
-    out.push_back(shortest(value));
+    use(shortest(value));
   }
-  return out;
 }
 
-/// Elements as text; those of types without a C++ counterpart as their bits.
-std::vector<std::string> elements(DType dtype, std::span<const std::byte> bytes) {
+/// Elements as text, one after another; those of types without a C++ counterpart as their bits.
+template <class Use>
+void elements(DType dtype, std::span<const std::byte> bytes, Use use) {
   switch (dtype) {
     case DType::kF32:
-      return numbers<float>(bytes);
+      return numbers<float>(bytes, use);
     case DType::kF64:
-      return numbers<double>(bytes);
+      return numbers<double>(bytes, use);
     case DType::kI8:
-      return numbers<int8_t>(bytes);
+      return numbers<int8_t>(bytes, use);
     case DType::kI16:
-      return numbers<int16_t>(bytes);
+      return numbers<int16_t>(bytes, use);
     case DType::kI32:
-      return numbers<int32_t>(bytes);
+      return numbers<int32_t>(bytes, use);
     case DType::kI64:
-      return numbers<int64_t>(bytes);
+      return numbers<int64_t>(bytes, use);
     case DType::kU32:
-      return numbers<uint32_t>(bytes);
+      return numbers<uint32_t>(bytes, use);
     case DType::kU64:
-      return numbers<uint64_t>(bytes);
+      return numbers<uint64_t>(bytes, use);
     default:
-      return size_of(dtype) == 2 ? numbers<uint16_t>(bytes) : numbers<uint8_t>(bytes);
+      return size_of(dtype) == 2 ? numbers<uint16_t>(bytes, use) : numbers<uint8_t>(bytes, use);
   }
 }
 
@@ -460,13 +513,14 @@ std::string tensor(const DumpReader& dump, const ShowOptions& options) {
   const StoredDataset* dataset = unit.find(group + "/" + *options.tensor);
   if (dataset == nullptr) refuse_tensor(dump, unit, group, options);
   const Buffer<std::byte> bytes = dump.read(unit, *dataset);
-  const auto values = elements(dataset->dtype, {bytes.data(), bytes.size()});
+  const std::span<const std::byte> stored(bytes.data(), bytes.size());
   if (options.json) {
     std::string list;
-    for (const std::string& value : values) {
+    elements(dataset->dtype, stored, [&](const std::string& value) {
       const bool finite = value.find_first_not_of("0123456789+-.e") == value.npos;
-      list += (list.empty() ? "[" : ",") + (finite ? value : json_quoted(value));
-    }
+      list += list.empty() ? '[' : ',';
+      list += finite ? value : json_quoted(value);
+    });
     return JsonLine()
                .text("schema", "rlreplay.show.tensor/1")
                .text("unit", record.path)
@@ -484,13 +538,13 @@ std::string tensor(const DumpReader& dump, const ShowOptions& options) {
     return out + one_line(text, 4 * text.size()) + "\n";
   }
   std::string line;
-  for (const std::string& value : values) {
+  elements(dataset->dtype, stored, [&](const std::string& value) {
     if (line.size() + value.size() + 1 > 100) {
       out += line + "\n";
       line.clear();
     }
     line += (line.empty() ? "" : " ") + value;
-  }
+  });
   return out + line + "\n";
 }
 

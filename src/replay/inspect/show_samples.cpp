@@ -5,12 +5,17 @@
 #include <optional>
 #include <vector>
 
+#include "format/group_name.h"
 #include "format/rollout_data.h"
 #include "src/base/json_line.h"
 #include "src/base/text_table.h"
 
 namespace rlreplay::replay {
 namespace {
+
+using format::parse_rollout;
+
+constexpr size_t kShown = 512;  // bytes of a text, more than a line of the table shows
 
 struct Line {
   std::string rollout, response, finish;
@@ -42,16 +47,26 @@ Line line_of(const format::RolloutData& data, const std::string& rollout, size_t
 
 std::vector<Line> lines_of(const format::DumpReader& dump, const ShowOptions& options) {
   std::vector<Line> out;
+  format::HeldBytes held;
   for (const format::UnitRecord& record : dump.units()) {
     if (format::kind_of(record.path) != "rollout") continue;
     const format::UnitReader unit = dump.open_unit(record);
     for (const std::string& group : record.groups) {
       if (options.rollout && std::to_string(*options.rollout) != group) continue;
       if (holds_events_alone(unit, group)) continue;
-      const format::RolloutData data = read_rollout_data(dump, unit, group);
-      for (size_t s = 0; s < data.size(); ++s) out.push_back(line_of(data, group, s));
+      const uint64_t before = held.bytes();
+      const format::RolloutData data = read_rollout_data(dump, unit, group, &held);
+      const uint64_t read = held.bytes() - before;
+      for (size_t s = 0; s < data.size(); ++s) {
+        out.push_back(line_of(data, group, s));
+        std::string& text = out.back().response;
+        if (!options.json && text.size() > kShown) text = text.substr(0, kShown);
+        held.hold(record, "", sizeof(Line) + text.size());
+      }
+      held.give_back(read);
     }
   }
+  std::ranges::stable_sort(out, {}, [](const Line& line) { return parse_rollout(line.rollout); });
   return out;
 }
 

@@ -37,6 +37,7 @@ bool all_have(std::span<const RecordedFields> fields, bool RecordedFields::*fiel
 
 std::vector<float> narrowed(std::span<const double> values) {
   std::vector<float> out;
+  out.reserve(values.size());
   for (const double value : values) out.push_back(static_cast<float>(value));
   return out;
 }

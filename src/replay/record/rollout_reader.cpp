@@ -31,6 +31,7 @@ std::vector<T> tokens_of(const std::vector<T>& values, uint64_t begin, uint64_t 
 std::vector<double> response_of(const std::optional<TokenFloats>& column, const Row& at) {
   std::vector<double> out;
   if (!column || !column->has(at.row)) return out;
+  out.reserve(at.end - at.response);
   for (uint64_t t = at.response; t < at.end; ++t) out.push_back(column->at(t));
   return out;
 }
@@ -54,6 +55,7 @@ std::optional<Nuclei> nuclei_of(const RolloutData& data, const Row& at) {
   uint64_t first = sets.offsets[at.row];
   for (uint64_t t = at.begin; t < at.response; ++t) first += sets.sizes[t];
   Nuclei out;
+  out.offsets.reserve(at.end - at.response + 1);
   out.offsets.push_back(0);
   for (uint64_t t = at.response; t < at.end; ++t) {
     out.offsets.push_back(out.offsets.back() + sets.sizes[t]);
@@ -81,9 +83,29 @@ class Refusal : public Error {
 /// What one rank recorded of a step.
 struct RankData {
   TrainData data;
-  std::string unit;
-  int64_t rank = 0;
+  const format::UnitRecord* unit = nullptr;
+  uint64_t held = 0;  // bytes of `data`
 };
+
+/// As they were decoded: what is read as binary64 counts as it was stored.
+uint64_t bytes_of(const std::optional<TokenFloats>& column, const Row& at) {
+  if (!column || !column->has(at.row)) return 0;
+  return (at.end - at.response) * (column->is_wide() ? sizeof(double) : sizeof(float));
+}
+
+uint64_t bytes_of_nuclei(const RolloutData& data, const Row& at) {
+  if (!data.nucleus || !data.nucleus->has(at.row)) return 0;
+  const std::vector<uint64_t>& offsets = data.nucleus->offsets;
+  return (at.end - at.response) * sizeof(uint64_t) +
+         (offsets[at.row + 1] - offsets[at.row]) * sizeof(int32_t);
+}
+
+uint64_t bytes_of(const Sample& s) {
+  uint64_t out = sizeof s + s.tokens.size() * sizeof(int32_t) + s.loss_mask.size() +
+                 s.rollout_log_probs.size() * sizeof(float);
+  if (s.nuclei) out += s.nuclei->offsets.size() * sizeof(uint64_t) + s.nuclei->ids.size() * 4;
+  return out;
+}
 
 class RolloutReader {
  public:
@@ -91,7 +113,10 @@ class RolloutReader {
   RolloutReader(const RecordedRun& run, int64_t rollout, RecordProblems* problems = nullptr)
       : run_(run), problems_(problems) {
     out_.id = rollout;
-    out_.data = format::find_rollout_data(run.dump(), rollout);
+    const auto units = run.dump().find("rollout", std::to_string(rollout));
+    if (!units.empty()) unit_ = units.front();
+    out_.data = format::find_rollout_data(run.dump(), rollout, &held_);
+    if (out_.data) hold(out_.data->size() * kRowBytes);
     for (size_t i = 0; out_.data && i < out_.data->size(); ++i) {
       out_.rows.emplace(out_.data->sample_id[i], i);
     }
@@ -141,6 +166,7 @@ class RolloutReader {
 
   void take_tokens(size_t i, Sample& s, RecordedFields& fields) const {
     const Row at = generated_row(i, (*out_.data->prompt_length)[i]);
+    hold((at.end - at.begin) * sizeof(int32_t) + (at.end - at.response) + generated_bytes(at));
     s.prompt_length = static_cast<int64_t>(at.response - at.begin);
     s.tokens = tokens_of(out_.data->tokens, at.begin, at.end);
     const auto mask = generated_mask(at);
@@ -149,6 +175,14 @@ class RolloutReader {
     s.rollout_log_probs = narrowed(response_of(out_.data->log_probs, at));
     s.nuclei = nuclei_of(*out_.data, at);
   }
+
+  /// Of a rollout's sample, what a step takes of its response.
+  uint64_t generated_bytes(const Row& at) const {
+    return bytes_of(out_.data->log_probs, at) + bytes_of_nuclei(*out_.data, at);
+  }
+
+  /// Before so many bytes more are made of the unit at hand.
+  void hold(uint64_t bytes) const { held_.hold(*unit_, "", bytes); }
 
   /// Of a rollout's sample: zeros where it was taken out of training.
   std::optional<std::vector<uint8_t>> generated_mask(const Row& at) const {
@@ -164,6 +198,7 @@ class RolloutReader {
     out.id = {out_.id, 0};
     for (const Sample& s : out_.samples) {
       if (s.tokens.empty()) lacks(s.id, "prompt length");
+      hold(bytes_of(s));
     }
     out.samples = out_.samples;
     out.fields = out_.fields;
@@ -175,11 +210,13 @@ class RolloutReader {
     RecordedStep out;
     out.id = step;
     out.trained = true;
-    const std::vector<RankData> ranks = read_ranks(step, out);
+    std::vector<RankData> ranks = read_ranks(step, out);
     const std::map<uint64_t, uint64_t> prompts = prompts_of(ranks);
     std::vector<StepMember> members;
     std::map<uint64_t, size_t> places;
-    for (const RankData& rank : ranks) {
+    for (RankData& rank : ranks) {
+      unit_ = rank.unit;
+      held_.give_back(rank.held);  // its columns become the members'
       for (size_t row = 0; row < rank.data.size(); ++row) {
         guarded("train/" + step.group(), [&] {
           StepMember member = member_of(rank, row, prompts);
@@ -188,6 +225,7 @@ class RolloutReader {
                 : join(step, members[at->second], std::move(member));
         });
       }
+      rank.data = {};
     }
     for (StepMember& member : members) {
       guarded("train/" + step.group(), [&] { add(out, member); });
@@ -203,10 +241,10 @@ class RolloutReader {
     for (const auto* unit : run_.dump().find("train", step.group())) {
       const format::UnitReader reader = run_.dump().open_unit(*unit);
       if (reader.find(step.group() + "/sample_id") == nullptr) continue;  // events alone
-      TrainData data = format::read_train_data(run_.dump(), reader, step.group());
-      const int64_t rank = format::rank_of(unit->path);
-      if (data.scalars) scalars.emplace_back(rank, *data.scalars);
-      ranks.push_back({std::move(data), unit->path, rank});
+      const uint64_t before = held_.bytes();
+      TrainData data = format::read_train_data(run_.dump(), reader, step.group(), &held_);
+      if (data.scalars) scalars.emplace_back(format::rank_of(unit->path), *data.scalars);
+      ranks.push_back({std::move(data), unit, held_.bytes() - before});
     }
     out.scalars = join_scalars(scalars);
     return ranks;
@@ -216,7 +254,7 @@ class RolloutReader {
   /// rollout's.
   std::map<uint64_t, uint64_t> prompts_of(const std::vector<RankData>& ranks) const {
     std::map<uint64_t, uint64_t> prompts;
-    for (const auto& [data, unit, rank] : ranks) {
+    for (const auto& [data, unit, held] : ranks) {
       for (size_t row = 0; data.prompt_length && row < data.size(); ++row) {
         prompts.emplace(data.sample_id[row], (*data.prompt_length)[row]);
       }
@@ -248,7 +286,8 @@ class RolloutReader {
       check_tokens(rank.data, row, from);
     }
     row_of(id, row, rank.data.offsets, prompt);
-    return StepMember::of(rank.data, row, prompt, rank.unit);
+    hold(kRowBytes + StepMember::bytes_of(rank.data, row, prompt));
+    return StepMember::of(rank.data, row, prompt, rank.unit->path);
   }
 
   void check_tokens(const TrainData& data, size_t row, const Row& from) const {
@@ -288,12 +327,14 @@ class RolloutReader {
     if (known != out_.rows.end()) {
       const Row from = generated_row(known->second, member.prompt);
       take_sample_fields(known->second, sample, fields);
+      hold((member.tokens ? 0 : (from.end - from.begin) * sizeof(int32_t)) + generated_bytes(from));
       if (!member.tokens) member.tokens = tokens_of(out_.data->tokens, from.begin, from.end);
       if (!member.loss_mask) member.loss_mask = generated_mask(from);
       sample.rollout_log_probs = narrowed(response_of(out_.data->log_probs, from));
       sample.nuclei = nuclei_of(*out_.data, from);
     }
     fields.mask = member.loss_mask.has_value();
+    if (!fields.own_mask) hold(*member.length - member.prompt);
     sample.tokens = std::move(*member.tokens);
     sample.loss_mask = std::move(member.loss_mask)
                            .value_or(std::vector<uint8_t>(*member.length - member.prompt, 1));
@@ -357,7 +398,7 @@ class RolloutReader {
     for (size_t i = 0; i < step.samples.size(); ++i) {
       Sample& s = step.samples[i];
       const bool own = step.rollout_log_probs && !(*step.rollout_log_probs)[i].empty();
-      joined.push_back(own ? (*step.rollout_log_probs)[i] : generated_log_probs(s));
+      joined.push_back(own ? std::move((*step.rollout_log_probs)[i]) : generated_log_probs(s));
       s.rollout_log_probs = narrowed(joined.back());
       any = any || !joined.back().empty();
     }
@@ -368,8 +409,9 @@ class RolloutReader {
   std::vector<double> generated_log_probs(const Sample& s) const {
     const auto known = out_.rows.find(s.id);
     if (known == out_.rows.end()) return {};
-    return response_of(out_.data->log_probs,
-                       generated_row(known->second, static_cast<uint64_t>(s.prompt_length)));
+    const Row from = generated_row(known->second, static_cast<uint64_t>(s.prompt_length));
+    hold(bytes_of(out_.data->log_probs, from));
+    return response_of(out_.data->log_probs, from);
   }
 
   [[noreturn]] void lacks(uint64_t id, const std::string& what) const {
@@ -387,8 +429,13 @@ class RolloutReader {
                   run_.path());
   }
 
+  /// What a sample takes in the tables by id and among the columns of a step.
+  static constexpr uint64_t kRowBytes = 128;
+
   const RecordedRun& run_;
   RecordProblems* problems_;
+  const format::UnitRecord* unit_ = nullptr;  // at hand
+  mutable format::HeldBytes held_;            // of the rollout and all of its steps
   RecordedRollout out_;
 };
 

@@ -84,6 +84,20 @@ void take_number(const std::optional<format::Column<T>>& column, size_t row, To&
 
 }  // namespace
 
+uint64_t StepMember::bytes_of(const format::TrainData& data, size_t row, uint64_t prompt) {
+  const uint64_t tokens = data.offsets[row + 1] - data.offsets[row], response = tokens - prompt;
+  uint64_t out = sizeof(StepMember);
+  if (data.tokens) out += tokens * sizeof(int32_t);
+  if (data.loss_mask && data.loss_mask->has(row)) out += response;
+  if (data.token_weights) out += tokens * sizeof(double);
+  for (const format::TokenColumnField& field : format::kTokenColumnFields) {
+    const auto& column = data.*field.column;
+    if (!column || !column->has(row)) continue;
+    out += response * (column->is_wide() ? sizeof(double) : sizeof(float));
+  }
+  return out;
+}
+
 StepMember StepMember::of(const format::TrainData& data, size_t row, uint64_t prompt,
                           std::string unit) {
   const uint64_t begin = data.offsets[row], end = data.offsets[row + 1];
@@ -106,6 +120,7 @@ StepMember StepMember::of(const format::TrainData& data, size_t row, uint64_t pr
     const auto& column = data.*format::kTokenColumnFields[c].column;
     if (!column || !column->has(row)) continue;
     auto& values = out.columns[c].emplace();
+    values.reserve(end - response);
     for (uint64_t t = response; t < end; ++t) values.push_back(column->at(t));
   }
   return out;

@@ -24,6 +24,8 @@ struct StepMember {
   /// Of the response, in the order of format::kTokenColumnFields.
   std::array<std::optional<std::vector<double>>, format::kTokenColumnFields.size()> columns;
 
+  /// What `of` takes of the columns, as they were decoded.
+  static uint64_t bytes_of(const format::TrainData& data, size_t row, uint64_t prompt);
   /// The sample in a row of a rank's data; `prompt` tokens of it are the prompt.
   static StepMember of(const format::TrainData& data, size_t row, uint64_t prompt,
                        std::string unit);
