@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "bench/bench.h"
-#include "src/engine/torch/linear_bench.h"
+#include "src/engine/torch/operator_benches.h"
 
 namespace rlreplay::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include "bench/measure.h"
 #include "bench/print.h"
 #include "src/base/error.h"
-#include "src/engine/torch/threads.h"
+#include "src/engine/torch/operators.h"
 
 namespace rlreplay::bench {
 namespace {

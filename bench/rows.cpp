@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "bench/bench.h"
-#include "src/engine/torch/rows_bench.h"
+#include "src/engine/torch/operator_benches.h"
 
 namespace rlreplay::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include "src/base/error.h"
 #include "src/engine/rollout.h"
 #include "src/engine/torch/model.h"
-#include "src/engine/torch/threads.h"
+#include "src/engine/torch/operators.h"
 #include "tests/engine/models.h"
 #include "tests/environment.h"
 

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "src/base/error.h"
-#include "src/engine/torch/linear.h"
+#include "src/engine/torch/operators.h"
 #include "tests/kernels/support.h"
 
 using namespace rlreplay::aten;

@@ -2,8 +2,7 @@
 
 #include "src/engine/rotary.h"
 #include "src/engine/torch/model.h"
-#include "src/engine/torch/optimizer.h"
-#include "src/engine/torch/threads.h"
+#include "src/engine/torch/operators.h"
 #include "tests/engine/models.h"
 #include "tests/engine/objective_formulas.h"
 #include "tests/environment.h"

@@ -1,4 +1,4 @@
-#include "src/engine/torch/attention.h"
+#include "src/engine/torch/operators.h"
 #include "tests/kernels/attention_support.h"
 #include "tests/kernels/oracle.h"
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "src/engine/torch/linear.h"
+#include "src/engine/torch/operators.h"
 #include "tests/kernels/matmul_support.h"
 
 using namespace rlreplay::kernels;

@@ -1,5 +1,5 @@
 #include "src/base/error.h"
-#include "src/engine/torch/optimizer.h"
+#include "src/engine/torch/operators.h"
 #include "tests/kernels/oracle.h"
 
 using namespace rlreplay;

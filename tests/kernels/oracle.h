@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "src/engine/torch/array.h"
+#include "src/engine/torch/operators.h"
 #include "tests/kernels/rows_support.h"
 
 /// What the tests against libtorch share.

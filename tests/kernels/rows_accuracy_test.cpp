@@ -1,5 +1,5 @@
 #include "kernels/token_sum.h"
-#include "src/engine/torch/rows.h"
+#include "src/engine/torch/operators.h"
 #include "tests/kernels/oracle.h"
 
 using namespace rlreplay;

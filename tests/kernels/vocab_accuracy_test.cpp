@@ -1,4 +1,4 @@
-#include "src/engine/torch/vocab.h"
+#include "src/engine/torch/operators.h"
 #include "tests/kernels/oracle.h"
 #include "tests/kernels/vocab_support.h"
 

@@ -99,6 +99,8 @@ extern "C" {
 
 int rlreplay_torch_interface() { return rlreplay::engine::kTorchInterface; }
 
+const char* rlreplay_torch_version() { return RLREPLAY_TORCH_VERSION; }
+
 rlreplay::engine::Backend* rlreplay_make_torch_backend(
     const rlreplay::engine::Runtime* runtime, const rlreplay::engine::BackendConfig* config) {
   return new rlreplay::aten::TorchBackend(*runtime, *config);

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "src/engine/torch/array.h"
+#include "src/engine/torch/operators.h"
 
 /// For the files of this folder alone.
 namespace rlreplay::aten {

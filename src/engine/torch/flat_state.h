@@ -6,7 +6,7 @@
 
 #include "src/base/parameters.h"
 #include "src/engine/backend.h"
-#include "src/engine/torch/array.h"
+#include "src/engine/torch/operators.h"
 
 /// For the files of this folder alone.
 namespace rlreplay::aten {

@@ -7,7 +7,7 @@
 #include "src/base/model_config.h"
 #include "src/base/parameters.h"
 #include "src/base/sample.h"
-#include "src/engine/torch/array.h"
+#include "src/engine/torch/operators.h"
 #include "src/objective/objective.h"
 
 /// The same model on stock ATen operators with autograd: an oracle in float64, a baseline and
