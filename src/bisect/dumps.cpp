@@ -1,18 +1,66 @@
 #include "src/bisect/dumps.h"
 
 #include <algorithm>
+#include <map>
+#include <vector>
 
 #include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/bisect/log_probs.h"
-#include "src/bisect/recorded_steps.h"
+#include "src/bisect/metrics.h"
+#include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::bisect {
+namespace {
 
 using replay::RecordedRun;
 using replay::StepId;
 
-namespace {
+RecordedRun open_ended(const std::string& path) {
+  RecordedRun run(path);
+  if (!run.dump().sealed() || !run.dump().complete()) {
+    throw Error(ErrorCode::kIncomplete, "this dump was not recorded to its end", path);
+  }
+  return run;
+}
+
+/// A dump whose steps are judged: it holds some, of one rank.
+RecordedRun open_whole(const std::string& path) {
+  RecordedRun run = open_ended(path);
+  if (run.steps().empty()) throw Error(ErrorCode::kIncomplete, "this dump holds no step", path);
+  for (const StepId& step : run.steps()) {
+    if (run.dump().find("train", step.group()).size() > 1) {
+      throw Error(ErrorCode::kUnsupported,
+                  "dumps of several ranks are not compared by this version", path);
+    }
+  }
+  return run;
+}
+
+/// The events of a step; before those of a rollout's first step, the rollout's.
+engine::StepEvents events_of(const RecordedRun& run, const StepId& step) {
+  engine::StepEvents events = run.step_events(step);
+  if (step.step == 0) events.prepend(run.rollout_events(step.rollout));
+  return events;
+}
+
+/// The scalars of all steps, by name.
+std::vector<Metric> scalars_of(const RecordedRun& run) {
+  std::map<std::string, Metric> metrics;
+  for (const StepId& step : run.steps()) {
+    const format::NamedColumns scalars = run.scalars(step).agreed;  // of the only rank
+    for (size_t i = 0; i < scalars.names.size(); ++i) {
+      Metric& metric = metrics[scalars.names[i]];
+      metric.name = scalars.names[i];
+      metric.per_step = true;
+      metric.values.push_back({scalars.values[i]});
+      metric.step_names.push_back(step.name());
+    }
+  }
+  std::vector<Metric> sorted;
+  for (auto& [name, metric] : metrics) sorted.push_back(std::move(metric));
+  return sorted;
+}
 
 constexpr const char* kWeights = "weights";
 
@@ -100,6 +148,11 @@ Judgement judge_dump(const Criterion& criterion, const std::string& reference,
   } catch (const Error& error) {
     return unreadable(error);
   }
+}
+
+replay::DumpsDifference compare_dumps(const std::string& a, const std::string& b,
+                                      const replay::ElementFinder& find_element) {
+  return replay::compare_dumps(open_ended(a), open_ended(b), {}, find_element);
 }
 
 }  // namespace rlreplay::bisect

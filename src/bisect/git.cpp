@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "src/base/error.h"
-#include "src/bisect/interrupted.h"
 
 namespace rlreplay::bisect {
 namespace {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/base/process.h"
 
 namespace rlreplay::bisect {
@@ -54,5 +55,10 @@ class Repository {
 /// The variables by which git is told of a repository other than that of its folder: a command that
 /// runs in a worktree must not inherit them.
 const std::vector<std::string>& git_variables();
+
+/// A signal ended the search.
+inline Error interrupted() {
+  return {ErrorCode::kInterrupted, "interrupted; what it had begun is removed"};
+}
 
 }  // namespace rlreplay::bisect

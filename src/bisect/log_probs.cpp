@@ -16,6 +16,18 @@ using replay::RecordedRun;
 using replay::RecordedStep;
 using replay::StepId;
 
+/// What a rollout's tokens are known by; empty when they were not recorded.
+std::string tokens_hash(const RecordedRun& run, int64_t rollout_id) {
+  const std::string group = std::to_string(rollout_id);
+  std::string hash;
+  for (const format::UnitRecord* unit : run.dump().find("rollout", group)) {
+    const format::UnitReader reader = run.dump().open_unit(*unit);
+    const format::StoredDataset* tokens = reader.find(group + "/tokens");
+    if (tokens != nullptr) hash += tokens->hash.hex();
+  }
+  return hash;
+}
+
 /// Where a sample with log-probabilities stands in its step.
 using Places = std::map<uint64_t, size_t>;
 

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "src/bisect/recorded_steps.h"
 #include "src/bisect/verdict.h"
+#include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::bisect {
 

@@ -7,7 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/bisect/search.h"
-#include "src/bisect/worktree.h"
+#include "src/bisect/workspace.h"
 
 namespace rlreplay::bisect {
 namespace {

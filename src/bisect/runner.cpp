@@ -1,7 +1,6 @@
 #include "src/bisect/runner.h"
 
 #include "src/bisect/git.h"
-#include "src/bisect/interrupted.h"
 
 namespace rlreplay::bisect {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,11 +10,37 @@
 
 #include "src/base/error.h"
 #include "src/base/temporary_folder.h"
-#include "src/bisect/folder.h"
+#include "src/base/terminal_text.h"
+
+namespace fs = std::filesystem;
+namespace rlreplay::bisect {
+namespace {
+
+/// Lets folders be emptied.
+void unprotect(const std::string& path) {
+  std::error_code ignored;
+  fs::permissions(path, fs::perms::owner_all, fs::perm_options::add, ignored);
+  for (fs::directory_iterator entry(path, ignored), end; entry != end; entry.increment(ignored)) {
+    if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) unprotect(entry->path());
+  }
+}
+
+}  // namespace
+
+void remove_folder(const std::string& path) noexcept {
+  std::error_code failed;
+  fs::remove_all(path, failed);
+  if (!failed) return;
+  unprotect(path);
+  fs::remove_all(path, failed);
+  if (failed) {
+    std::fprintf(stderr, "rlbisect: %s: cannot be removed: %s\n", terminal_text(path).c_str(),
+                 failed.message().c_str());
+  }
+}
 
 namespace fs = std::filesystem;
 
-namespace rlreplay::bisect {
 namespace {
 
 std::string make_kept_folder(const std::string& path) {
@@ -124,6 +151,28 @@ std::string Workspace::name_log(const std::string& path) {
   if (!fs::exists(path, ignored)) return {};
   named_.insert(path);
   return " (log: " + path + ")";
+}
+
+Worktree::Worktree(const Repository& repository, const Revision& revision, std::string path)
+    : repository_(repository), path_(std::move(path)) {
+  try {
+    repository_.add_worktree(path_, revision);
+  } catch (...) {
+    remove();
+    throw;
+  }
+}
+
+Worktree::~Worktree() { remove(); }
+
+void Worktree::remove() noexcept {
+  remove_folder(path_);
+  try {
+    repository_.forget_worktree(path_);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "rlbisect: %s: %s\n", terminal_text(error.where()).c_str(),
+                 terminal_text(error.what()).c_str());
+  }
 }
 
 }  // namespace rlreplay::bisect

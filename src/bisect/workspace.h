@@ -10,6 +10,10 @@
 
 namespace rlreplay::bisect {
 
+/// Removes a folder and all that is in it, also what a build has write-protected. What cannot be
+/// removed is said on standard error.
+void remove_folder(const std::string& path) noexcept;
+
 /// Where one run leaves what it writes.
 struct RunFolder {
   std::string path;
@@ -53,6 +57,24 @@ class Workspace {
   const Interrupt& interrupt_;
   std::set<std::string> named_;
   int runs_ = 0;
+};
+
+/// A fresh checkout of one revision; gone at the end, with all that was built in it.
+class Worktree {
+ public:
+  /// Errors: kEnvironment.
+  Worktree(const Repository& repository, const Revision& revision, std::string path);
+  ~Worktree();
+  Worktree(const Worktree&) = delete;
+  Worktree& operator=(const Worktree&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  void remove() noexcept;
+
+  const Repository& repository_;
+  std::string path_;
 };
 
 }  // namespace rlreplay::bisect

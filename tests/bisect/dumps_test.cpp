@@ -7,7 +7,7 @@
 #include "format/dump_writer.h"
 #include "format/train_data.h"
 #include "src/base/temporary_folder.h"
-#include "src/bisect/folder.h"
+#include "src/bisect/workspace.h"
 
 using namespace rlreplay;
 using namespace rlreplay::bisect;

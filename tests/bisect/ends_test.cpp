@@ -6,7 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/base/temporary_folder.h"
-#include "src/bisect/folder.h"
+#include "src/bisect/workspace.h"
 
 using namespace rlreplay;
 using namespace rlreplay::bisect;
