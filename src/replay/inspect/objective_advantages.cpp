@@ -1,0 +1,200 @@
+#include "src/base/error.h"
+#include "src/base/joined.h"
+#include "src/replay/inspect/objective_parts.h"
+#include "src/replay/inspect/objective_replay.h"
+#include "src/replay/options/objective_config.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using Columns = std::vector<std::vector<double>>;
+
+Columns rounded_columns(const engine::TokenValues& values) {
+  Columns out;
+  for (const auto& sample : values) {
+    std::vector<double>& row = out.emplace_back();
+    row.reserve(sample.size());
+    for (const double x : sample) row.push_back(rounded(x));
+  }
+  return out;
+}
+
+/// All samples of a rollout's steps in a row, and what the advantage reads of them.
+class Training {
+ public:
+  Training(const RecordedRollout& rollout, const ObjectiveSetting& setting)
+      : rollout_(rollout), setting_(setting), config_(advantage_config(setting.options)) {
+    for (const RecordedStep& step : rollout.steps) {
+      for (size_t i = 0; i < step.samples.size(); ++i) add(step, i);
+      if (step.shaped && recorded_) {
+        recorded_->insert(recorded_->end(), step.shaped->begin(), step.shaped->end());
+      } else {
+        recorded_.reset();
+      }
+      ends_.push_back(samples_.size());
+    }
+  }
+
+  AdvantageValues run() {
+    AdvantageValues out;
+    try {
+      shape(out);
+      add_kl(out);
+      add_reverse_kl(out);
+      const auto& rewards = recorded_ ? recorded_ : out.shaped;
+      if (!rewards) return out;
+      engine::Returns returns = engine::compute_returns(config_, samples_, *rewards, targets_);
+      out.returns = rounded_columns(returns.returns);
+      take_recorded_returns(returns.advantages);
+      if (config_.normalize_advantages) whiten(returns.advantages);
+      out.advantages = rounded_columns(returns.advantages);
+    } catch (const Error& error) {
+      out.missing = error.what();
+    }
+    return out;
+  }
+
+ private:
+  void add(const RecordedStep& step, size_t i) {
+    samples_.push_back(slim(step.samples[i]));
+    whole_.push_back(static_cast<int64_t>(step.samples[i].tokens.size()));
+    SampleTargets& targets = targets_.emplace_back();
+    const auto take = [&](const TokenColumn& column, std::vector<float>& to) {
+      if (column) to = narrowed((*column)[i]);
+    };
+    take(setting_.options.use_rollout_logprobs ? step.rollout_log_probs
+         : step.old_log_probs                  ? step.old_log_probs
+                                               : step.log_probs,
+         targets.old_log_probs);
+    take(step.ref_log_probs, targets.ref_log_probs);
+    take(step.values, targets.values);
+    take(step.teacher_log_probs, targets.teacher_log_probs);
+    take(step.reverse_kl, targets.reverse_kl);
+    const size_t n = samples_.back().loss_mask.size();
+    has_kl_ = has_kl_ && targets.old_log_probs.size() == n && targets.ref_log_probs.size() == n;
+    has_teacher_ =
+        has_teacher_ && targets.old_log_probs.size() == n && targets.teacher_log_probs.size() == n;
+  }
+
+  void shape(AdvantageValues& out) const {
+    if (!rollout_.has_rewards()) {
+      out.missing = "the dump holds no rewards as the reward function gave them";
+      if (rollout_.data && rollout_.data->reward_components) {
+        out.missing = "the rewards are dicts: --reward-key NAME takes one of their numbers (" +
+                      joined(rollout_.data->reward_components->names, ", ") + ")";
+      }
+      return;
+    }
+    if (config_.shapes_rewards() && setting_.grouping == Grouping::kRecorded &&
+        !rollout_.has_groups()) {
+      out.missing = "the dump does not say which samples answer one prompt";
+      return;
+    }
+    const auto by_id = shaped_by_id(rollout_, setting_);
+    std::vector<double> shaped;
+    for (const Sample& s : samples_) {
+      const auto at = by_id.find(s.id);
+      if (at == by_id.end()) {
+        out.missing = "sample " + std::to_string(s.id) + " is in no rollout of the dump";
+        return;
+      }
+      shaped.push_back(at->second);
+    }
+    out.shaped = std::move(shaped);
+  }
+
+  /// The estimate that the reward is charged with: 0 where there is no coefficient.
+  void add_kl(AdvantageValues& out) const {
+    if (config_.kl_coef != 0 && !has_kl_) return;
+    Columns kl(samples_.size());
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      kl[i].reserve(samples_[i].loss_mask.size());
+      for (size_t t = 0; t < samples_[i].loss_mask.size(); ++t) {
+        const double value =
+            config_.kl_coef == 0
+                ? 0
+                : engine::kl_estimate(config_.kl_type, config_.dialect,
+                                      targets_[i].old_log_probs[t], targets_[i].ref_log_probs[t])
+                      .value;
+        kl[i].push_back(rounded(value));
+      }
+    }
+    out.kl = std::move(kl);
+  }
+
+  /// Miles takes a reverse KL that its rollout computed as it is.
+  void add_reverse_kl(AdvantageValues& out) const {
+    if (!has_teacher_ || config_.dialect == engine::Dialect::kMiles) return;
+    Columns reverse;
+    for (const SampleTargets& t : targets_) {
+      std::vector<double>& row = reverse.emplace_back();
+      for (size_t k = 0; k < t.old_log_probs.size(); ++k) {
+        row.push_back(rounded(static_cast<double>(t.old_log_probs[k]) -
+                              static_cast<double>(t.teacher_log_probs[k])));
+      }
+    }
+    out.reverse_kl = std::move(reverse);
+  }
+
+  /// But for GAE and distillation returns are the advantages before they are whitened.
+  void take_recorded_returns(engine::TokenValues& advantages) const {
+    const bool charged =
+        config_.opd_kl_coef && config_.estimator != engine::Estimator::kReinforcePlusPlusBaseline;
+    if (config_.estimator == engine::Estimator::kPpo || charged) return;
+    if (is_recorded(&RecordedStep::returns)) advantages = recorded(&RecordedStep::returns);
+  }
+
+  void whiten(engine::TokenValues& values) const {
+    WhitenedBatch batch{samples_, whole_, ends_, std::nullopt};
+    if (setting_.whitening == Whitening::kBinary32 && is_recorded(&RecordedStep::advantages)) {
+      batch.recorded = recorded(&RecordedStep::advantages);
+    }
+    whiten_as(setting_, batch, values);
+  }
+
+  bool is_recorded(TokenColumn RecordedStep::*column) const {
+    return std::ranges::all_of(rollout_.steps, [&](const RecordedStep& step) {
+      return is_whole(step.*column, step.samples);
+    });
+  }
+
+  /// Of all samples of the steps in a row.
+  engine::TokenValues recorded(TokenColumn RecordedStep::*column) const {
+    engine::TokenValues out;
+    for (const RecordedStep& step : rollout_.steps) {
+      out.insert(out.end(), (step.*column)->begin(), (step.*column)->end());
+    }
+    return out;
+  }
+
+  const RecordedRollout& rollout_;
+  const ObjectiveSetting& setting_;
+  engine::AdvantageConfig config_;
+  std::vector<Sample> samples_;
+  std::vector<int64_t> whole_;  // tokens of each, prompt included
+  std::vector<SampleTargets> targets_;
+  std::vector<size_t> ends_;  // of the steps
+  bool has_kl_ = true, has_teacher_ = true;
+  std::optional<std::vector<double>> recorded_ = std::vector<double>();
+};
+
+}  // namespace
+
+Sample slim(const Sample& s) {
+  Sample out;
+  out.id = s.id;
+  out.group = s.group;
+  out.reward = s.reward;
+  out.loss_mask = s.loss_mask;
+  out.trajectory = s.trajectory;
+  out.trajectory_tokens = s.trajectory_tokens;
+  out.prompt_length = 1;
+  out.tokens.resize(s.loss_mask.size() + 1);
+  return out;
+}
+
+AdvantageValues replay_advantages(const RecordedRollout& rollout, const ObjectiveSetting& setting) {
+  return Training(rollout, setting).run();
+}
+
+}  // namespace rlreplay::replay

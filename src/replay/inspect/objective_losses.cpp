@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <map>
+
+#include "src/base/error.h"
+#include "src/replay/inspect/objective_parts.h"
+#include "src/replay/inspect/objective_replay.h"
+#include "src/replay/options/objective_config.h"
+
+namespace rlreplay::replay {
+namespace {
+
+/// What the losses of a step read.
+struct LossInputs {
+  std::vector<Sample> samples;
+  std::vector<SampleTargets> targets;
+  std::vector<Scores> scores;
+  std::vector<bool> known;  // whether the policy's own and old log-probabilities are there
+  bool whole = true;        // of every sample, with advantages
+};
+
+LossInputs loss_inputs(const RecordedStep& step, const TokenColumn& advantages,
+                       const ObjectiveSetting& setting, bool policy_is_old) {
+  LossInputs in;
+  const TokenColumn& current = policy_is_old ? step.old_log_probs : step.log_probs;
+  const TokenColumn& old =
+      setting.options.use_rollout_logprobs ? step.rollout_log_probs : step.old_log_probs;
+  for (size_t i = 0; i < step.samples.size(); ++i) {
+    const size_t n = step.samples[i].loss_mask.size();
+    in.samples.push_back(slim(step.samples[i]));
+    in.samples.back().rollout_log_probs = step.samples[i].rollout_log_probs;
+    Scores& scores = in.scores.emplace_back();
+    SampleTargets& targets = in.targets.emplace_back();
+    const auto take = [&](const TokenColumn& column, std::vector<float>& to) {
+      if (column && (*column)[i].size() == n) to = narrowed((*column)[i]);
+      return to.size() == n;
+    };
+    bool known = take(current, scores.log_probs);
+    if (!take(step.entropy, scores.entropy)) scores.entropy.assign(n, 0);
+    // Without old log-probabilities the policy is its own past, in every sample of the step.
+    if (old) known = take(old, targets.old_log_probs) && known;
+    take(step.ref_log_probs, targets.ref_log_probs);
+    known = take(advantages, targets.advantages) && known;
+    in.known.push_back(known);
+    in.whole = in.whole && known;
+  }
+  return in;
+}
+
+/// What the policy's recorded terms are of.
+engine::ObjectiveConfig term_config(engine::ObjectiveConfig config, bool early) {
+  if (early) {
+    config.tis.reset();
+    config.opsm_delta.reset();
+  }
+  return config;
+}
+
+/// Of the tokens of a sample alone: no weight of the batch enters.
+void add_terms(const engine::ObjectiveConfig& config, const LossInputs& in, size_t i,
+               LossValues& out) {
+  const auto tokens = engine::sample_input(in.samples[i], in.targets[i], 0, in.scores[i]);
+  const engine::SequenceTerms sequence = engine::sequence_terms(config, tokens);
+  for (const engine::TokenInput& token : tokens) {
+    (*out.policy_loss)[i].push_back(
+        rounded(engine::token_objective(config, token, sequence).policy));
+    (*out.policy_kl)[i].push_back(rounded(engine::policy_kl(config, token, sequence)));
+  }
+}
+
+std::vector<double> weights(engine::Reducer reducer, const RecordedRollout& rollout,
+                            const RecordedStep& step, const LossInputs& in,
+                            Denominators denominators) {
+  if (denominators == Denominators::kStep) {
+    return engine::sample_weights(reducer, in.samples, step.trajectories());
+  }
+  if (denominators != Denominators::kRollout) {
+    std::vector<Sample> of = in.samples;
+    for (Sample& s : of) {
+      s.trajectory_tokens.reset();
+      if (denominators == Denominators::kSamples) s.trajectory.reset();
+      if (denominators == Denominators::kUnmasked) std::ranges::fill(s.loss_mask, uint8_t{1});
+    }
+    return engine::sample_weights(reducer, of);
+  }
+  std::vector<Sample> of;
+  std::map<uint64_t, size_t> places;
+  for (const RecordedStep& other : rollout.steps) {
+    for (const Sample& s : other.samples) {
+      places.emplace(s.id, of.size());
+      of.push_back(slim(s));
+    }
+  }
+  const std::vector<double> all = engine::sample_weights(reducer, of);
+  std::vector<double> out;
+  for (const Sample& s : in.samples) out.push_back(all[places.at(s.id)]);
+  return out;
+}
+
+/// The critic's loss: of a rollout's first step the values are those before its update.
+void add_value_loss(const RecordedStep& step, const TokenColumn& returns,
+                    const std::vector<double>& weights, double clip, LossValues& out) {
+  const TokenColumn& current =
+      !step.current_values && step.id.step == 0 ? step.values : step.current_values;
+  if (!is_whole(current, step.samples) || !is_whole(step.values, step.samples) ||
+      !is_whole(returns, step.samples)) {
+    return;
+  }
+  double loss = 0, clipped = 0;
+  for (const size_t i : by_id(step.samples)) {
+    double sample = 0, share = 0;
+    const std::vector<float> now = narrowed((*current)[i]), before = narrowed((*step.values)[i]),
+                             goal = narrowed((*returns)[i]);
+    for (size_t t = 0; t < step.samples[i].loss_mask.size(); ++t) {
+      if (step.samples[i].loss_mask[t] == 0) continue;
+      const engine::ValueTerms terms = engine::value_objective(clip, now[t], before[t], goal[t]);
+      sample += weights[i] * terms.loss;
+      if (terms.clipped) share += weights[i];
+    }
+    loss += sample;
+    clipped += share;
+  }
+  out.value_loss = loss;
+  out.value_clip_fraction = clipped;
+}
+
+/// Why losses cannot be computed; empty where they can.
+std::string missing_inputs(const engine::ObjectiveConfig& config, const RecordedStep& step,
+                           const TokenColumn& advantages, bool policy_is_old, bool rollout_as_old) {
+  if (!is_whole(policy_is_old ? step.old_log_probs : step.log_probs, step.samples)) {
+    return "the policy's log-probabilities of this step are not recorded";
+  }
+  if (!is_whole(advantages, step.samples)) return "the advantages are not recorded";
+  if (config.reads_reference() && !is_whole(step.ref_log_probs, step.samples)) {
+    return "--use-kl-loss needs the reference's log-probabilities, which are not recorded";
+  }
+  if (rollout_as_old && !is_whole(step.rollout_log_probs, step.samples)) {
+    return "the rollout's log-probabilities are not recorded";
+  }
+  if (config.tis && !is_whole(step.rollout_log_probs, step.samples)) {
+    return "--use-tis needs the rollout's log-probabilities, which are not recorded";
+  }
+  return {};
+}
+
+}  // namespace
+
+LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& step,
+                         const ComputedColumns& computed, const ObjectiveSetting& setting) {
+  LossValues out;
+  const engine::ObjectiveConfig config = objective_config(setting.options);
+  const TokenColumn& advantages = step.advantages ? step.advantages : computed.advantages;
+  // Before the rollout's first update the policy is the one that the old ones are of. A trainer
+  // that takes the sampler's as old ones keeps those of each step's own forward pass instead.
+  const bool rollout_as_old = setting.options.use_rollout_logprobs;
+  out.policy_is_old =
+      !step.log_probs && step.old_log_probs && (step.id.step == 0 || rollout_as_old);
+  out.has_entropy = is_whole(step.entropy, step.samples);
+  out.missing = missing_inputs(config, step, advantages, out.policy_is_old, rollout_as_old);
+  out.has_total = config.entropy_coef == 0 || out.has_entropy;
+  const LossInputs in = loss_inputs(step, advantages, setting, out.policy_is_old);
+  out.policy_loss.emplace(in.samples.size());
+  out.policy_kl.emplace(in.samples.size());
+  const engine::ObjectiveConfig of_terms = term_config(config, setting.early_term);
+  for (size_t i = 0; i < in.samples.size(); ++i) {
+    const bool tis = !of_terms.tis || !in.samples[i].rollout_log_probs.empty();
+    if (in.known[i] && tis) add_terms(of_terms, in, i, out);
+  }
+  const auto of = weights(config.reducer, rollout, step, in, setting.denominators);
+  add_value_loss(step, step.returns ? step.returns : computed.returns, of,
+                 setting.options.value_clip, out);
+  if (!out.missing.empty() || !in.whole) return out;
+  try {
+    out.losses = engine::evaluate_losses(config, in.samples, in.targets, of, in.scores);
+  } catch (const Error& error) {
+    out.missing = error.what();
+  }
+  return out;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/objective/advantage.h"
+#include "src/replay/inspect/objective_setting.h"
+#include "src/replay/record/recorded_step.h"
+
+/// What the replay of an objective is made of (objective_replay.h).
+namespace rlreplay::replay {
+
+inline double rounded(double x) { return static_cast<float>(x); }
+
+/// How far sums of many numbers in binary32 lie from the exact ones, of their size.
+constexpr double kSums32 = 0x1p-19;
+
+/// A sample without its tokens' ids, which the objective does not read.
+Sample slim(const Sample& s);
+
+/// The rewards of all samples of the rollout, shaped by their groups.
+std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
+                                        const ObjectiveSetting& setting);
+
+/// What the advantages of a rollout are whitened by, of the samples of its steps in a row.
+struct WhitenedBatch {
+  std::span<const Sample> samples;
+  std::span<const int64_t> whole;               // tokens of each, prompt included
+  std::span<const size_t> ends;                 // of the steps
+  std::optional<engine::TokenValues> recorded;  // advantages of all samples
+};
+
+/// Errors: those of engine::whiten.
+void whiten_as(const ObjectiveSetting& setting, const WhitenedBatch& batch,
+               engine::TokenValues& values);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cmath>
+
+#include "src/replay/inspect/objective_parts.h"
+#include "src/replay/options/objective_config.h"
+
+namespace rlreplay::replay {
+namespace {
+
+/// As the trainer shaped them, by sample.
+std::map<uint64_t, double> recorded_rewards(const RecordedRollout& rollout) {
+  std::map<uint64_t, double> out;
+  for (const RecordedStep& step : rollout.steps) {
+    for (size_t i = 0; step.shaped && i < step.samples.size(); ++i) {
+      out.emplace(step.samples[i].id, (*step.shaped)[i]);
+    }
+  }
+  return out;
+}
+
+/// What a distance of a group's rewards from their mean became, of the distance.
+double shaping_scale(const engine::AdvantageConfig& config, std::span<const size_t> group,
+                     std::span<const double> centred, std::span<const double> shaped) {
+  const auto farthest =
+      std::ranges::max_element(group, {}, [&](size_t i) { return std::abs(centred[i]); });
+  if (centred[*farthest] != 0) return shaped[*farthest] / centred[*farthest];
+  const bool divided = config.dialect == engine::Dialect::kSlime && config.normalize_std &&
+                       config.estimator == engine::Estimator::kGrpo;
+  return divided ? 1e6 : 1;
+}
+
+/// Rewards rounded to binary32, each group's less the mean that the recorded ones imply where it
+/// lies as near the exact one as sums in binary32 do, else less the exact one.
+std::vector<double> shaped_binary32(const engine::AdvantageConfig& config,
+                                    const std::map<uint64_t, double>& recorded,
+                                    std::vector<Sample> samples) {
+  for (Sample& s : samples) s.reward = rounded(s.reward);
+  engine::AdvantageConfig without_std = config;
+  without_std.normalize_std = false;
+  const std::vector<double> centred = engine::shaped_rewards(without_std, samples);
+  std::vector<double> out = engine::shaped_rewards(config, samples);
+  for (const std::vector<size_t>& group : engine::reward_groups(config, samples)) {
+    double apart = 0, size = 0, known = 0;
+    for (const size_t i : group) {
+      size = std::max(size, std::abs(samples[i].reward));
+      const auto at = recorded.find(samples[i].id);
+      if (at == recorded.end()) continue;
+      apart += at->second - out[i];
+      ++known;
+    }
+    apart /= std::max(1.0, known);
+    const double scale = shaping_scale(config, group, centred, out);
+    if (!(std::abs(apart) <= std::abs(scale) * kSums32 * size)) continue;
+    for (const size_t i : group) out[i] += apart;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
+                                        const ObjectiveSetting& setting) {
+  std::vector<Sample> samples;
+  for (const Sample& s : rollout.samples) {
+    Sample& added = samples.emplace_back();
+    added.id = s.id;
+    added.group = s.group;
+    added.reward = s.reward;
+    added.trajectory = s.trajectory;
+  }
+  const bool slime = setting.options.dialect == "slime";
+  std::map<uint64_t, uint64_t> trajectories;
+  for (const RecordedStep& step : rollout.steps) {
+    for (const Sample& s : step.samples) {
+      if (s.trajectory) trajectories.emplace(s.id, *s.trajectory);
+    }
+  }
+  for (Sample& s : samples) {
+    const auto at = trajectories.find(s.id);
+    if (at != trajectories.end()) s.trajectory = at->second;
+    if (slime && setting.grouping != Grouping::kRecorded) s.trajectory.reset();
+  }
+  const std::vector<size_t> order = by_id(samples);
+  for (size_t place = 0; place < order.size(); ++place) {
+    uint64_t& group = samples[order[place]].group;
+    if (setting.grouping == Grouping::kWhole) group = 0;
+    if (setting.grouping == Grouping::kConsecutive) group = place / setting.group_size;
+  }
+  const engine::AdvantageConfig config = advantage_config(setting.options);
+  const std::vector<double> shaped =
+      setting.shape_binary32 ? shaped_binary32(config, recorded_rewards(rollout), samples)
+                             : engine::shaped_rewards(config, samples);
+  std::map<uint64_t, double> out;
+  for (size_t i = 0; i < samples.size(); ++i) out.emplace(samples[i].id, shaped[i]);
+  return out;
+}
+
+}  // namespace rlreplay::replay
