@@ -100,6 +100,24 @@ class Search(support.Case):
         self.assertEqual(step["explanations"], [])
         self.assertNotIn("reproduced with", text)
 
+    def test_a_share_of_clipped_tokens_that_is_all_there_is_explains_nothing(self):
+        for name, beside in (("lone", {}), ("with a kl", {"kl": 0.0})):
+            (step,), text = self.losses(name, clip_fraction=0.0, **beside)
+            share, = (q for q in step["quantities"] if q["name"] == "clip_fraction")
+            self.assertEqual(share["verdict"], "different")
+            self.assertEqual(step["explanations"], [])
+            self.assertIn("clip_fraction alone tells no estimator", text)
+            self.assertNotIn("no alternative reproduces", text)
+        # A loss beside it tells one.
+        (step,), text = self.losses("told", clip_fraction=0.0, pg_loss=self.plain_loss())
+        self.assertEqual(step["explanations"][0]["quantities"], ["pg_loss", "clip_fraction"])
+        self.assertNotIn("alone tells", text)
+
+    def plain_loss(self):
+        """The plain policy loss: the mean of -A log p."""
+        return -sum(a * lp for a, row in zip(self.centred([1, 0, 0, 1]), self.NOW)
+                    for lp in row) / 12
+
     def test_samples_of_a_prompt_are_those_of_the_groups(self):
         rewards = [1, 0, 0, 1]
         path = self.folder / "groups.jsonl"
@@ -134,10 +152,8 @@ class Search(support.Case):
                          (["--kl-loss-coef 0.005"], ["loss"], []))
 
     def test_what_an_alternative_leaves_is_said(self):
-        """The plain policy loss is the mean of -A log p: the recorded total has something else."""
-        wanted = -sum(a * lp for a, row in zip(self.centred([1, 0, 0, 1]), self.NOW)
-                      for lp in row) / 12
-        (step,), text = self.losses("left", pg_loss=wanted, loss=3.0, clip_fraction=0.0)
+        """The recorded total has something else."""
+        (step,), text = self.losses("left", pg_loss=self.plain_loss(), loss=3.0, clip_fraction=0.0)
         found, = step["explanations"]
         self.assertEqual(found["settings"], ["--advantage-estimator policy_gradient"])
         self.assertEqual((found["quantities"], found["not_reproduced"]),

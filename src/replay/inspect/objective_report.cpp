@@ -9,6 +9,7 @@
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
 #include "src/base/wrap.h"
+#include "src/replay/inspect/objective_search.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -163,7 +164,13 @@ std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
     if (q.verdict != Verdict::kDifferent) continue;
     out += paragraph("step " + step.id.name() + ", " + q.name + place(q) + ": recorded " +
                      number(q.recorded) + ", computed " + number(q.computed));
-    if (!explains(step, q.name)) open.insert(q.name);
+    if (is_lone_share(step.quantities, q)) {
+      out += paragraph(
+          q.name + " alone tells no estimator: many clip as many tokens, and no loss was compared",
+          2);
+    } else if (!explains(step, q.name)) {
+      open.insert(q.name);
+    }
   }
   for (const Explanation& e : step.explanations) {
     out += paragraph(

@@ -27,7 +27,7 @@ std::vector<std::string> mended(const std::vector<Quantity>& from,
     const auto other = std::ranges::find(now, q.name, &Quantity::name);
     if (other == now.end()) continue;
     if (is_reproduced(q) && !is_reproduced(*other)) return {};
-    if (is_finding(q) && is_reproduced(*other)) out.push_back(q.name);
+    if (is_finding(q) && !is_lone_share(from, q) && is_reproduced(*other)) out.push_back(q.name);
   }
   return out;
 }
@@ -39,7 +39,7 @@ class Search {
          const ObjectiveCompute& compute)
       : from_(from), setting_(setting), compute_(compute) {
     for (const Quantity& q : from) {
-      if (is_finding(q)) findings_.push_back(q.name);
+      if (is_finding(q) && !is_lone_share(from, q)) findings_.push_back(q.name);
     }
   }
 
@@ -171,6 +171,17 @@ std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
   found->of_losses = true;
   for (Explanation& rival : found->rivals) rival.of_losses = true;
   return {std::move(*found)};
+}
+
+bool is_lone_share(const std::vector<Quantity>& of_step, const Quantity& q) {
+  if (!is_share(q.name)) return false;
+  const bool of_policy = q.name == "clip_fraction";
+  return std::ranges::none_of(of_step, [&](const Quantity& other) {
+    const bool loss =
+        of_policy ? other.name == "pg_loss" || other.name == "loss" || other.name == "policy_loss"
+                  : other.name == "value_loss";
+    return loss && other.compared > 0;
+  });
 }
 
 bool holds(const Explanation& explanation, const std::vector<Quantity>& from,

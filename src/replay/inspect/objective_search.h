@@ -20,11 +20,15 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
                                             const ObjectiveCompute& compute);
 
 /// From log-probabilities to losses; empty or one. What gives shares of clipped tokens alone, and
-/// losses that were recorded beside them not, explains nothing.
+/// losses that were recorded beside them not, explains nothing; nor does what gives a lone share.
 std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
                                         const ObjectiveOptions& options,
                                         const RecordedRollout& rollout,
                                         const ObjectiveCompute& compute);
+
+/// Whether `q` is a share of clipped tokens without a recorded loss beside it that was compared:
+/// many estimators clip as many.
+bool is_lone_share(const std::vector<Quantity>& of_step, const Quantity& q);
 
 /// Whether an explanation of another step holds for a step whose quantities are `from` with the
 /// given setting and `now` with the explanation's: it breaks nothing, and what it reproduces there
