@@ -64,6 +64,15 @@ def whitened(values, masks):
     return {i: [(x - mean) * scale for x in row] for i, row in values.items()}
 
 
+def zigzag(row, ranks, rank):
+    """The places of a row's response in the two chunks of a rank: a token's number is of the place
+    before it."""
+    total, prompt = row["length"], row["loss_mask"].index(1)
+    chunk = -(-total // (2 * ranks))
+    return [t + 1 for i in (rank, 2 * ranks - 1 - rank)
+            for t in range(max(i * chunk, prompt - 1), min((i + 1) * chunk, total - 1))]
+
+
 def k3(d):
     return math.expm1(-d) + d
 
@@ -267,32 +276,52 @@ class Recorded(Case):
         prompts = check(advantages(samples), code=1)
         self.assertEqual(settings(prompts), ["a group of each prompt"])
 
-    def test_whitening_in_binary32_is_named(self):
-        dump, _ = self.capture("close", *DEMO, "--steps", "1")
-        path, lines, _ = self.exported(dump)
+    def close_rewards(self, name):
+        """A dump's lines with rewards close together, its rows, and the rewards by sample."""
+        dump, _ = self.capture(name, *DEMO, "--steps", "1")
+        _, lines, _ = self.exported(dump)
         rewards, rows = {}, [row for row in lines if row["schema"] == "rlreplay.train/1"]
         for row in lines:
             if row["schema"] == "rlreplay.sample/1":
                 row["reward"] = rewards[row["sample_id"]] = f32(1 + row["sample_id"] * 2.0 ** -14)
         self.drop_losses(lines)
-        flat = [rewards[r["sample_id"]] for r in rows for m in r["loss_mask"] if m]
-        n = len(flat)
-        mean, square = f32(math.fsum(flat) / n), f32(math.fsum(x * x for x in flat) / n)
-        square = f32(square + 2.0 ** -23)  # as sums in another order may end
-        scale = 1 / math.sqrt((square - f32(mean * mean)) * n / (n - 1) + 1e-8)
+        return lines, rows, rewards
 
-        def check(spoil=0):
-            for row in rows:
-                x, tokens = rewards[row["sample_id"]], len(row["loss_mask"])
-                row["reward"], row["returns"] = x, [x] * tokens
-                row["advantages"] = [f32((x - mean) * scale)] * tokens
+    def check_binary32(self, name, parts_of, wanted):
+        """Each part of a row's tokens is whitened by itself, with sums as another order may end."""
+        lines, rows, rewards = self.close_rewards(name)
+        for row in rows:
+            x, tokens = rewards[row["sample_id"]], len(row["loss_mask"])
+            row["reward"], row["returns"], row["advantages"] = x, [x] * tokens, [0.0] * tokens
+        for part in zip(*(parts_of(row) for row in rows)):
+            flat = [rewards[row["sample_id"]] for row, places in zip(rows, part) for _ in places]
+            n = len(flat)
+            if n == 0:
+                continue  # a rank that holds prompts alone
+            mean, square = f32(math.fsum(flat) / n), f32(math.fsum(x * x for x in flat) / n)
+            square = f32(square + 2.0 ** -23)
+            scale = 1 / math.sqrt((square - f32(mean * mean)) * n / (n - 1) + 1e-8)
+            for row, places in zip(rows, part):
+                for t in places:
+                    row["advantages"][t] = f32((rewards[row["sample_id"]] - mean) * scale)
+        for spoil, found in ((0, [wanted]), (0.01, [])):
             rows[0]["advantages"][-1] += spoil
+            path = self.folder / (name + ".jsonl")
             path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-            return self.lines("objective", "--from", path, "--normalize-advantages",
-                              "--advantage-estimator", "reinforce_plus_plus", code=1)[0]
+            step, = self.lines("objective", "--from", path, "--normalize-advantages",
+                               "--advantage-estimator", "reinforce_plus_plus", code=1)
+            self.assertEqual(settings(step), found)
 
-        self.assertEqual(settings(check()), ["--normalize-advantages in binary32"])
-        self.assertEqual(settings(check(0.01)), [])
+    def test_whitening_in_binary32_is_named(self):
+        self.check_binary32("close", lambda row: [range(row["loss_mask"].index(1), row["length"])],
+                            "--normalize-advantages in binary32")
+
+    def test_whitening_in_binary32_within_ranks_is_named(self):
+        for ranks in (2, 4):
+            self.check_binary32(
+                f"close {ranks}", lambda row: [zigzag(row, ranks, rank) for rank in range(ranks)],
+                f"--normalize-advantages in binary32 within each of {ranks} ranks of context "
+                "parallelism")
 
     def test_only_the_total_loss_needs_the_entropy(self):
         dump, _ = self.capture("no entropy", *DEMO, "--steps", "1", "--entropy-coef", "0.1")

@@ -111,11 +111,20 @@ void add_whitening(Variants& out, const S& from) {
   for (const int64_t ranks : {2, 4, 8}) {
     out.push_back({"--normalize-advantages within each of " + std::to_string(ranks) +
                        " ranks of context parallelism",
-                   "Miles, and slime before 2026-07-26, take a rank's own slices: the statistics "
+                   "Miles, and slime before 2026-08-12, take a rank's own slices: the statistics "
                    "differ by rank",
                    [ranks](S& s) {
                      s.options.normalize_advantages = true;
                      s.whitening_ranks = ranks;
+                   }});
+    out.push_back({"--normalize-advantages in binary32 within each of " + std::to_string(ranks) +
+                       " ranks of context parallelism",
+                   "a rank's own slices, and of these the variance as E[x^2] - E[x]^2 of binary32 "
+                   "sums",
+                   [ranks](S& s) {
+                     s.options.normalize_advantages = true;
+                     s.whitening_ranks = ranks;
+                     s.whitening = Whitening::kBinary32;
                    }});
   }
 }

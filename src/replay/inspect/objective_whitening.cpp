@@ -19,9 +19,9 @@ class Whitener {
       : setting_(setting), batch_(batch), samples_(batch.samples) {}
 
   void whiten(engine::TokenValues& values) const {
+    if (setting_.whitening_ranks > 1) return whiten_by_rank(values);
     if (setting_.whitening == Whitening::kBinary32 && whiten_as_recorded(values)) return;
     if (setting_.whitening == Whitening::kNegative && whiten_to_nan(values)) return;
-    if (setting_.whitening_ranks > 1) return whiten_by_rank(values);
     if (setting_.whitening != Whitening::kStep) return engine::whiten(samples_, values);
     size_t begin = 0;
     for (const size_t end : batch_.ends) {
@@ -113,16 +113,24 @@ class Whitener {
 
   /// Each rank of context parallelism whitens the slices that it holds by itself.
   void whiten_by_rank(engine::TokenValues& values) const {
+    ObjectiveSetting of_rank = setting_;
+    of_rank.whitening_ranks = 1;
     for (int64_t rank = 0; rank < setting_.whitening_ranks; ++rank) {
       std::vector<Sample> slices;
-      engine::TokenValues part;
+      engine::TokenValues part, recorded;
+      size_t held = 0;
       std::vector<std::vector<size_t>> places(samples_.size());
       for (size_t i = 0; i < samples_.size(); ++i) {
         places[i] = places_of(i, rank);
         slices.push_back(slice(samples_[i], places[i]));
         part.push_back(slice(values[i], places[i]));
+        if (batch_.recorded) recorded.push_back(slice((*batch_.recorded)[i], places[i]));
+        held += places[i].size();
       }
-      engine::whiten(slices, part);
+      if (held == 0) continue;  // prompts alone: there is nothing to whiten
+      WhitenedBatch of_slices{slices, batch_.whole, batch_.ends, std::nullopt};
+      if (batch_.recorded) of_slices.recorded = std::move(recorded);
+      Whitener(of_rank, of_slices).whiten(part);
       for (size_t i = 0; i < part.size(); ++i) {
         for (size_t k = 0; k < part[i].size(); ++k) values[i][places[i][k]] = part[i][k];
       }
