@@ -150,17 +150,18 @@ std::vector<double> discounted(const AdvantageConfig& config, const Sample& s, d
 }
 
 /// Generalized advantage estimation. slime takes every token for a step of the process and gives
-/// the reward to the last one, Miles leaves masked ones out.
+/// the reward to `rewarded`; Miles leaves masked ones out.
 std::vector<double> gae(const AdvantageConfig& config, const Sample& s, double reward,
-                        const SampleTargets& t, const std::vector<double>& penalties) {
+                        const SampleTargets& t, const std::vector<double>& penalties,
+                        size_t rewarded) {
   std::vector<double> out(penalties.size());
   double next_value = 0, advantage = 0;
-  bool rewarded = false;
+  bool is_last = true;
   for (size_t k = out.size(); k-- > 0;) {
     if (config.dialect == Dialect::kMiles && s.loss_mask[k] == 0) continue;
     double gain = -penalties[k];
-    if (!rewarded) gain += reward;
-    rewarded = true;
+    if (config.dialect == Dialect::kSlime ? k == rewarded : is_last) gain += reward;
+    is_last = false;
     const auto value = static_cast<double>(t.values[k]);
     const double delta = (gain + config.gamma * next_value) - value;
     advantage = delta + (config.gamma * config.lambda) * advantage;
@@ -172,14 +173,14 @@ std::vector<double> gae(const AdvantageConfig& config, const Sample& s, double r
 
 /// Of one sample, before whitening: returns, and advantages.
 void add_returns(const AdvantageConfig& config, const Sample& s, double reward,
-                 const SampleTargets& t, Returns& out) {
+                 const SampleTargets& t, size_t rewarded, Returns& out) {
   std::vector<double> advantages = kl_penalties(config, s, t), returns;
   switch (config.estimator) {
     case Estimator::kReinforcePlusPlus:
       advantages = discounted(config, s, reward, std::move(advantages));
       break;
     case Estimator::kPpo:
-      advantages = gae(config, s, reward, t, advantages);
+      advantages = gae(config, s, reward, t, advantages, rewarded);
       for (size_t k = 0; k < advantages.size(); ++k) {
         const bool left_out = config.dialect == Dialect::kMiles && s.loss_mask[k] == 0;
         returns.push_back(left_out ? 0 : advantages[k] + static_cast<double>(t.values[k]));
@@ -242,11 +243,13 @@ std::vector<std::vector<size_t>> reward_groups(const AdvantageConfig& config,
 }
 
 Returns compute_returns(const AdvantageConfig& config, std::span<const Sample> samples,
-                        std::span<const double> rewards, std::span<const SampleTargets> targets) {
+                        std::span<const double> rewards, std::span<const SampleTargets> targets,
+                        std::span<const size_t> rewarded) {
   Returns out;
   for (size_t i = 0; i < samples.size(); ++i) {
     check_columns(config, samples[i], targets[i]);
-    add_returns(config, samples[i], rewards[i], targets[i], out);
+    const size_t place = rewarded.empty() ? samples[i].loss_mask.size() - 1 : rewarded[i];
+    add_returns(config, samples[i], rewards[i], targets[i], place, out);
   }
   return out;
 }

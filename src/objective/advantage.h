@@ -56,14 +56,16 @@ using TokenValues = std::vector<std::vector<double>>;
 
 /// From shaped rewards to returns, and to advantages before whitening. Numbers that are not finite
 /// are passed on.
-/// Order: REINFORCE++ and GAE are chains from a sample's last token to its first.
-/// Errors: kUsage where a column that the configuration reads is missing, and for REINFORCE++ where
-/// a sample is masked throughout.
+/// `rewarded`: of slime's GAE, the token that each sample's reward is given to, none beyond the
+/// last one; empty: the last one. Order: REINFORCE++ and GAE are chains from a sample's last token
+/// to its first. Errors: kUsage where a column that the configuration reads is missing, and for
+/// REINFORCE++ where a sample is masked throughout.
 struct Returns {
   TokenValues returns, advantages;
 };
 Returns compute_returns(const AdvantageConfig& config, std::span<const Sample> samples,
-                        std::span<const double> rewards, std::span<const SampleTargets> targets);
+                        std::span<const double> rewards, std::span<const SampleTargets> targets,
+                        std::span<const size_t> rewarded = {});
 
 /// Values less the unmasked ones' mean, over their deviation (ddof 1; one token alone: ddof 0).
 /// Order: chains in binary64 over samples by ascending id, tokens ascending; the mean is the first

@@ -219,6 +219,58 @@ class Lines(Case):
                             ["--dialect", dialect, "--advantage-estimator", "ppo", "--gamma", "0.9",
                              "--lambd", "0.8"], gae, gained)
 
+    def gae_over_ranks(self, ranks):
+        """slime's: the first rank of context parallelism gives the reward to its last token. Also
+        each sample's place of it (None: that rank holds no token), and its charged rewards."""
+        samples, trained = self.rows()
+        places, charged = [], []
+        for s, row in zip(samples, trained):
+            total, prompt, chunk = row["length"], 3, -(-row["length"] // (2 * ranks))
+            held = [t - (prompt - 1) for t in range(prompt - 1, total - 1)
+                    if t // chunk in (0, 2 * ranks - 1)]
+            gains = [-0.1 * (a - b) for a, b in zip(row["old_log_probs"], row["ref_log_probs"])]
+            if held:
+                gains[held[-1]] += s["reward"]
+            values = row["values"] + [0.0]
+            deltas = [g + 0.9 * values[t + 1] - values[t] for t, g in enumerate(gains)]
+            row["advantages"] = [f32(x) for x in discounted(deltas, 0.9 * 0.8)]
+            row["returns"] = [f32(a + v) for a, v in zip(row["advantages"], row["values"])]
+            row["kl"] = [f32(a - b) for a, b in zip(row["old_log_probs"], row["ref_log_probs"])]
+            places.append((held or [None])[-1])
+            charged.append([f32(x) for x in gains])
+        return samples, trained, places, charged
+
+    GAE = ["--advantage-estimator", "ppo", "--gamma", "0.9", "--lambd", "0.8", "--kl-coef", "0.1"]
+
+    def test_a_reward_that_context_parallelism_moves_is_found(self):
+        for ranks, wanted in ((2, [None, 4, 0, 0, 7, 8]), (4, [None] * 6)):
+            samples, trained, places, _ = self.gae_over_ranks(ranks)
+            self.assertEqual(places, wanted)
+            found = f"the reward where the first of {ranks} ranks of context parallelism ends"
+            step = self.objective(self.write(samples, trained), *self.GAE, code=1)
+            explained, = step["explanations"]
+            self.assertEqual((explained["settings"], explained["quantities"]),
+                             ([found], ["returns", "advantages"]))
+            step = self.objective(self.write(samples, trained), *self.GAE, "--dialect", "miles",
+                                  code=1)
+            self.assertNotIn([found], [e["settings"] for e in step["explanations"]])
+            # A number that no rank explains is still a finding.
+            trained[5]["advantages"][0] += 0.5
+            step = self.objective(self.write(samples, trained), *self.GAE, code=1)
+            self.assertEqual([e["quantities"] for e in step["explanations"]], [["returns"]])
+
+    def test_a_kl_that_slime_overwrote_is_found(self):
+        samples, trained, _, _ = self.gae_over_ranks(1)
+        self.objective(self.write(samples, trained), *self.GAE)
+        written = "the rewards of tokens in the place of reward_kl"
+        for ranks, settings in ((1, [written]), (2, [
+                "the reward where the first of 2 ranks of context parallelism ends", written])):
+            samples, trained, _, charged = self.gae_over_ranks(ranks)
+            for row, gains in zip(trained, charged):
+                row["kl"] = gains
+            step = self.objective(self.write(samples, trained), *self.GAE, code=1)
+            self.assertEqual([e["settings"] for e in step["explanations"]], [settings])
+
     def test_distillation_takes_the_recorded_teacher(self):
         samples, trained = self.rows()
         wanted = [[s["reward"] - 0.5 * (a - b) for a, b in

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "format/foreign/context_slices.h"
 #include "src/base/error.h"
 #include "src/base/joined.h"
 #include "src/replay/inspect/objective_parts.h"
@@ -39,11 +42,14 @@ class Training {
     AdvantageValues out;
     try {
       shape(out);
-      add_kl(out);
-      add_reverse_kl(out);
       const auto& rewards = recorded_ ? recorded_ : out.shaped;
+      const std::vector<size_t> rewarded = rewarded_tokens();
+      add_kl(out);
+      if (is_slime_gae() && setting_.charged_kl) charge_kl(rewards, rewarded, out.kl);
+      add_reverse_kl(out);
       if (!rewards) return out;
-      engine::Returns returns = engine::compute_returns(config_, samples_, *rewards, targets_);
+      engine::Returns returns =
+          engine::compute_returns(config_, samples_, *rewards, targets_, rewarded);
       out.returns = rounded_columns(returns.returns);
       take_recorded_returns(returns.advantages);
       if (config_.normalize_advantages) whiten(returns.advantages);
@@ -120,6 +126,37 @@ class Training {
       }
     }
     out.kl = std::move(kl);
+  }
+
+  bool is_slime_gae() const {
+    return config_.dialect == engine::Dialect::kSlime &&
+           config_.estimator == engine::Estimator::kPpo;
+  }
+
+  /// By sample, the last response token that the first rank of context parallelism holds; beyond
+  /// the response where it holds none.
+  std::vector<size_t> rewarded_tokens() const {
+    std::vector<size_t> out;
+    for (size_t i = 0; is_slime_gae() && i < samples_.size(); ++i) {
+      const auto response = static_cast<int64_t>(samples_[i].loss_mask.size());
+      const auto [head, tail] =
+          foreign::response_slices(whole_[i], response, whole_[i], setting_.reward_ranks, 0);
+      const foreign::ResponseRange& last = tail.size() > 0 ? tail : head;
+      out.push_back(static_cast<size_t>(last.size() > 0 ? last.end - 1 : response));
+    }
+    return out;
+  }
+
+  /// What each token was rewarded with: slime computed it in the column of the KL.
+  void charge_kl(const std::optional<std::vector<double>>& rewards,
+                 const std::vector<size_t>& rewarded, TokenColumn& kl) const {
+    if (!rewards) kl.reset();
+    for (size_t i = 0; kl && i < kl->size(); ++i) {
+      std::vector<double>& sample = (*kl)[i];
+      for (double& x : sample) x *= -config_.kl_coef;
+      if (rewarded[i] < sample.size()) sample[rewarded[i]] += (*rewards)[i];
+      std::ranges::transform(sample, sample.begin(), [](double x) { return rounded(x); });
+    }
   }
 
   /// Miles takes a reverse KL that its rollout computed as it is.

@@ -87,6 +87,22 @@ void add_discounts(Variants& out, const S& from) {
   }
 }
 
+/// Where slime's GAE has the reward.
+void add_reward_places(Variants& out, const S& from) {
+  if (from.options.dialect != "slime") return;
+  for (const int64_t ranks : {2, 4, 8}) {
+    out.push_back({"the reward where the first of " + std::to_string(ranks) +
+                       " ranks of context parallelism ends",
+                   "slime's PPO gives it to the last response token that this rank holds: an "
+                   "earlier one where its last chunk lies behind the sample's end, none where it "
+                   "holds prompt alone (there slime stops unless it was changed)",
+                   [ranks](S& s) { s.reward_ranks = ranks; }});
+  }
+  out.push_back({"the rewards of tokens in the place of reward_kl",
+                 "slime's PPO before 2026-08-21 charged the KL and added the reward in place",
+                 [](S& s) { s.charged_kl = true; }});
+}
+
 void add_whitening(Variants& out, const S& from) {
   add_flag(out, from, &RunOptions::normalize_advantages, "--normalize-advantages");
   out.push_back({"--normalize-advantages over each step",
@@ -205,6 +221,7 @@ Variants advantage_variants(const S& from, size_t samples) {
       out, from, &RunOptions::advantage_estimator, "--advantage-estimator",
       {"grpo", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "ppo", "policy_gradient"});
   add_discounts(out, from);
+  add_reward_places(out, from);
   add_flag(out, from, &RunOptions::use_opd, "--use-opd");
   add_flag(out, from, &RunOptions::use_rollout_logprobs, "--use-rollout-logprobs");
   add_zero(out, from, &RunOptions::kl_coef, "--kl-coef");

@@ -26,6 +26,8 @@ struct ObjectiveSetting {
   Grouping grouping = Grouping::kRecorded;
   uint64_t group_size = 0;      // of kConsecutive
   bool shape_binary32 = false;  // with the means of groups that the record implies
+  int64_t reward_ranks = 1;     // of slime's GAE: the first one gives the reward to its last token
+  bool charged_kl = false;      // likewise, the recorded kl is what each token was rewarded with
   int64_t whitening_ranks = 1;  // ranks of context parallelism, each with its own statistics
   Whitening whitening = Whitening::kRollout;
   Denominators denominators = Denominators::kStep;
