@@ -256,11 +256,6 @@ class Checker {
   size_t unlisted_ = 0;
 };
 
-bool is_record(Value value) {
-  return value.kind == Kind::kDict || value.kind == Kind::kObject ||
-         value.kind == Kind::kOrderedDict;
-}
-
 bool has_records(const Tree& tree, const Value* samples) {
   if (samples == nullptr || samples->kind != Kind::kList) return false;
   const Sequence& list = tree.sequence(*samples);

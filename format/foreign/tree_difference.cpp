@@ -16,11 +16,6 @@ namespace {
 
 using Found = std::optional<TreeDifference>;
 
-bool is_record(Value value) {
-  return value.kind == Kind::kDict || value.kind == Kind::kOrderedDict ||
-         value.kind == Kind::kObject;
-}
-
 bool is_row(Value value) { return value.kind == Kind::kList || value.kind == Kind::kTuple; }
 
 std::optional<double> number(Value value) {

@@ -68,6 +68,12 @@ struct Value {
   }
 };
 
+/// Whether a value has members by name.
+inline bool is_record(Value value) {
+  return value.kind == Kind::kDict || value.kind == Kind::kObject ||
+         value.kind == Kind::kOrderedDict;
+}
+
 /// Whether `index` of such a value points to a sequence.
 inline bool is_sequence(Kind kind) { return kind >= Kind::kList && kind <= Kind::kTorchSize; }
 
