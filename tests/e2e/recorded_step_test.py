@@ -128,11 +128,16 @@ class OneReading(support.Case):
                 self.refused(SAMPLES + ranks, "sample 1 of step 0.0", ", not ",
                              "rewards" if key == "reward" else key)
 
-    def test_scalars_are_a_ranks_own(self):
+    @staticmethod
+    def said_by(*ranks):
+        """Scalars of ranks, a line each."""
+        return [{"schema": "rlreplay.step/1", "rollout_id": 0, "step_id": 0, "rank": rank,
+                 "scalars": scalars} for rank, scalars in enumerate(ranks)]
+
+    def test_losses_are_those_of_a_ranks_samples(self):
         def lines(*losses):
-            return SAMPLES + [trained(n, rank) for rank in range(len(losses)) for n in (0, 1)] + [
-                {"schema": "rlreplay.step/1", "rollout_id": 0, "step_id": 0, "rank": rank,
-                 "scalars": {"pg_loss": loss, "lr": 0.5}} for rank, loss in enumerate(losses)]
+            return SAMPLES + [trained(n, n) for n in range(len(losses))] + self.said_by(
+                *({"pg_loss": loss, "lr": 0.5} for loss in losses))
         same = self.readings(lines(-1.0, -1.0))
         self.assertEqual(same[2]["recorded_step"]["lr"] if "recorded_step" in same[2]
                          else same[2]["record"]["lr"], 0.5)
@@ -149,6 +154,40 @@ class OneReading(support.Case):
                                                  "pg_loss@0 -1, pg_loss@1 999"])
         text = self.run_program("verify", "--deep", self.dump(lines(-1.0, 999.0))).stdout
         self.assertIn("pg_loss@1 999", text)
+
+    def test_ranks_of_the_same_samples_say_the_same_of_them(self):
+        """Losses too, in whatever order they hold them; times are each rank's own."""
+        def lines(**said):
+            return SAMPLES + [trained(n) for n in (0, 1)] + [trained(n, 1) for n in (1, 0)] + \
+                self.said_by({"loss": 1.5, "lr": 0.5, "seconds": 3.0},
+                             {"loss": 1.5, "lr": 0.5, "seconds": 4.0} | said)
+        self.readings(lines())
+        report, = self.lines("verify", "--deep", self.dump(lines()), code=0)
+        self.assertEqual(report["not_checked"], ["scalars of step 0.0 that ranks say differently: "
+                                                 "seconds@0 3, seconds@1 4"])
+        self.refused(lines(loss=-2.0),
+                     "step 0.0 has another loss in train/0-0/rank1.h5 than in train/0-0/rank0.h5 "
+                     "(-2, not 1.5)", "the same samples")
+
+    def test_a_number_of_the_step_is_the_same_for_all_ranks(self):
+        for name in ("grad_norm", "clip_scale", "lr", "trajectories"):
+            lines = SAMPLES + [trained(n, n) for n in (0, 1)]
+            with self.subTest(name):
+                self.readings(lines + self.said_by({name: 2.0}, {name: 2.0}))
+                self.refused(lines + self.said_by({name: 2.0}, {name: 3.0}),
+                             f"step 0.0 has another {name} in train/0-0/rank1.h5 than in "
+                             "train/0-0/rank0.h5 (3, not 2)", "all ranks of a step")
+
+    def test_ranks_of_the_same_samples_pack_them_alike(self):
+        def lines(ranks, first, second):
+            return SAMPLES + [trained(n, rank, micro_batch=packed) for rank in range(ranks)
+                              for n, packed in enumerate((first, second)[rank])]
+        self.readings(lines(2, (0, 1), (0, 1)))
+        self.refused(lines(2, (0, 1), (0, 0)),
+                     "sample 1 of step 0.0 has another micro_batch in train/0-0/rank1.h5 than in "
+                     "train/0-0/rank0.h5 (0, not 1)")
+        # A data-parallel rank that trains on a sample of another's, and not on all of them.
+        self.readings(lines(2, (0, 1), (5,)))
 
     def test_an_at_sign_in_the_name_of_a_scalar_names_no_rank(self):
         def lines(*ranks):

@@ -362,7 +362,11 @@ std::vector<std::string> notes_of(const RecordedRun& run) {
   std::vector<std::string> notes;
   for (const StepId& step : run.steps()) {
     if (run.dump().find("train", step.group()).size() < 2) continue;  // nothing to tell apart
-    const std::string by_rank = numbers_by_rank(run.scalars(step));
+    StepScalars scalars = run.scalars(step);
+    std::erase_if(scalars.differing, [](const StepScalars::OfRank& of) {
+      return scalar_of(of.name) == ScalarOf::kStep;  // no two ranks may
+    });
+    const std::string by_rank = numbers_by_rank(scalars);
     if (!by_rank.empty()) {
       notes.push_back("scalars of step " + step.name() + " that ranks say differently: " + by_rank);
     }

@@ -1,12 +1,22 @@
 #include "src/replay/record/rank_scalars.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "src/base/same_value.h"
 #include "src/base/shortest.h"
 
 namespace rlreplay::replay {
+
+ScalarOf scalar_of(std::string_view name) {
+  constexpr auto kOfStep =
+      std::to_array<std::string_view>({"grad_norm", "clip_scale", "lr", "trajectories"});
+  constexpr auto kOfSamples =
+      std::to_array<std::string_view>({"loss", "pg_loss", "entropy", "kl", "clip_fraction"});
+  if (std::ranges::count(kOfStep, name) > 0) return ScalarOf::kStep;
+  return std::ranges::count(kOfSamples, name) > 0 ? ScalarOf::kSamples : ScalarOf::kRank;
+}
 
 StepScalars join_scalars(const std::vector<std::pair<int64_t, format::NamedColumns>>& by_rank) {
   std::vector<std::string> order;

@@ -29,6 +29,11 @@ struct StepScalars {
   std::optional<double> find(std::string_view name) const { return agreed.find(name); }
 };
 
+/// Whose a scalar is, by its name: all ranks of a step say the same of the step's; of the samples'
+/// those say it that hold the same samples; of others, as times, each rank may say its own.
+enum class ScalarOf { kStep, kSamples, kRank };
+ScalarOf scalar_of(std::string_view name);
+
 StepScalars join_scalars(const std::vector<std::pair<int64_t, format::NamedColumns>>& by_rank);
 
 /// "pg_loss@0 -1, pg_loss@1 999": where ranks differ, of NAME alone where there is one.

@@ -1,9 +1,13 @@
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "format/unit.h"
 #include "src/base/error.h"
+#include "src/base/hash.h"
+#include "src/base/same_value.h"
+#include "src/base/shortest.h"
 #include "src/replay/record/rank_scalars.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/record/step_member.h"
@@ -86,6 +90,23 @@ struct RankData {
   const format::UnitRecord* unit = nullptr;
   uint64_t held = 0;  // bytes of `data`
 };
+
+/// Which samples a rank holds, in whatever order.
+Hash samples_of(const TrainData& data) {
+  std::vector<uint64_t> ids = data.sample_id;
+  std::ranges::sort(ids);
+  return hash_of(std::as_bytes(std::span(ids)));
+}
+
+/// Samples and their micro-batches, by sample.
+std::vector<std::pair<uint64_t, uint32_t>> by_sample(const TrainData& data) {
+  std::vector<std::pair<uint64_t, uint32_t>> out;
+  for (size_t row = 0; row < data.size(); ++row) {
+    out.emplace_back(data.sample_id[row], (*data.micro_batch)[row]);
+  }
+  std::ranges::sort(out);
+  return out;
+}
 
 /// As they were decoded: what is read as binary64 counts as it was stored.
 uint64_t bytes_of(const std::optional<TokenFloats>& column, const Row& at) {
@@ -211,6 +232,7 @@ class RolloutReader {
     out.id = step;
     out.trained = true;
     std::vector<RankData> ranks = read_ranks(step, out);
+    check_ranks(step, ranks);
     const std::map<uint64_t, uint64_t> prompts = prompts_of(ranks);
     std::vector<StepMember> members;
     std::map<uint64_t, size_t> places;
@@ -248,6 +270,62 @@ class RolloutReader {
     }
     out.scalars = join_scalars(scalars);
     return ranks;
+  }
+
+  /// What ranks may not say differently beside the samples' own columns (format/SPEC.md, train).
+  void check_ranks(const StepId& step, const std::vector<RankData>& ranks) const {
+    std::map<std::string, const RankData*> by_name;  // whoever says a number of the step's first
+    std::map<Hash, std::vector<const RankData*>> replicas;
+    for (const RankData& rank : ranks) {
+      check_scalars(step, rank, ScalarOf::kStep, by_name);
+      replicas[samples_of(rank.data)].push_back(&rank);
+    }
+    for (const auto& [samples, alike] : replicas) {
+      by_name.clear();
+      const RankData* packed = nullptr;  // whoever says how first
+      for (const RankData* rank : alike) {
+        check_scalars(step, *rank, ScalarOf::kSamples, by_name);
+        if (!rank->data.micro_batch) continue;
+        if (packed != nullptr) check_packing(step, *packed, *rank);
+        if (packed == nullptr) packed = rank;
+      }
+    }
+  }
+
+  void check_scalars(const StepId& step, const RankData& rank, ScalarOf of,
+                     std::map<std::string, const RankData*>& by_name) const {
+    if (!rank.data.scalars) return;
+    const format::NamedColumns& own = *rank.data.scalars;
+    for (size_t i = 0; i < own.names.size(); ++i) {
+      if (scalar_of(own.names[i]) != of) continue;
+      const RankData& first = *by_name.emplace(own.names[i], &rank).first->second;
+      const double said = *first.data.scalars->find(own.names[i]);
+      if (&first == &rank || same_value(own.values[i], said)) continue;
+      guarded("train/" + step.group(), [&] {
+        throw Refusal("replica-mismatch", ErrorCode::kCorrupt,
+                      "step " + step.name() + " has another " + own.names[i] + " in " +
+                          rank.unit->path + " than in " + first.unit->path + " (" +
+                          shortest_of(own.values[i]) + ", not " + shortest_of(said) +
+                          (of == ScalarOf::kStep ? "): it is one number for all ranks of a step"
+                                                 : "): both hold the same samples"),
+                      run_.path());
+      });
+    }
+  }
+
+  /// Of two ranks that hold the same samples.
+  void check_packing(const StepId& step, const RankData& first, const RankData& rank) const {
+    const auto packed = by_sample(first.data), other = by_sample(rank.data);
+    const auto [at, differs] = std::ranges::mismatch(packed, other);
+    if (at == packed.end()) return;
+    guarded("train/" + step.group(), [&] {
+      throw Refusal("replica-mismatch", ErrorCode::kCorrupt,
+                    "sample " + std::to_string(at->first) + " of step " + step.name() +
+                        " has another micro_batch in " + rank.unit->path + " than in " +
+                        first.unit->path + " (" + std::to_string(differs->second) + ", not " +
+                        std::to_string(at->second) + "): both hold the same samples",
+                    run_.path());
+    });
   }
 
   /// The lengths of the prompts of a step's samples: the first rank's that says it, else the

@@ -58,8 +58,8 @@ std::optional<Differing> same(StepMember& to, StepMember& from) {
   return take(to.*Member, from.*Member);
 }
 
-/// In which fields two ranks must be the same where both have them; the columns of floats too. In
-/// the others they may differ: `micro_batch` says how a rank packed, `scalars` are a rank's own.
+/// In which fields two ranks must be the same where both have them; the columns of floats too.
+/// `micro_batch` and `scalars` are of a rank, not of a sample: the reader compares them by rank.
 constexpr MergeRule kMustAgree[] = {
     {"length", Elements::kNone, same<&StepMember::length>},
     {"prompt_length", Elements::kNone, same<&StepMember::prompt_length>},
