@@ -319,6 +319,22 @@ class OneEdit(Case):
                         if word == words[0]:
                             self.assertNotIn(word, before)
 
+    def test_an_imported_dump_lists_places(self):
+        """20 of what is alike, and how many more there were."""
+        files = self.files(LATEST)
+        for number in (0, 1):
+            for sample in files[f"rollout_data/{number}.pt"]["samples"]:
+                sample["reward"] = 9.5
+        folder, dump = self.written("places", files), self.folder / "places dump"
+        self.assertEqual(self.run_program("import", folder, "-o", dump).returncode, 0)
+        problems = [p for p in self.lines("verify", dump, code=1)[0]["problems"]
+                    if p["code"] == "rollout-mismatch"]
+        self.assertEqual(len(problems), 20, problems)
+        self.assertEqual(len({p["dataset"] for p in problems}), 20)
+        self.assertIn("more", problems[-1]["dataset"])
+        text = self.run_program("verify", "--all", dump).stdout
+        self.assertEqual(text.count("problem rollout-mismatch"), 20)
+
     def test_what_is_legal_is_not(self):
         for number, (name, run, edit) in enumerate(LEGAL):
             files = self.files(run)

@@ -16,6 +16,8 @@ using foreign::Problem;
 
 namespace {
 
+constexpr size_t kPlaces = 20;  // that are kept of findings of one code and message
+
 /// Of the lines of the unit those that `wanted` is true of.
 std::vector<Problem> read_findings(const format::DumpReader& dump, bool (*wanted)(const Problem&)) {
   std::vector<Problem> out;
@@ -54,12 +56,19 @@ std::vector<format::Dataset> findings_datasets(const std::vector<Problem>& findi
     alike[{finding.code, finding.message}].push_back(&finding);
   std::vector<uint8_t> text;
   for (const auto& [what, found] : alike) {
-    std::string where = found.front()->where;
-    if (found.size() > 1) where += ", and " + std::to_string(found.size() - 1) + " more";
-    const std::string line =
-        JsonLine().text("code", what.first).text("message", what.second).text("where", where).str();
-    text.insert(text.end(), line.begin(), line.end());
-    text.push_back('\n');
+    const size_t places = std::min(found.size(), is_contradiction(*found.front()) ? kPlaces : 1);
+    for (size_t i = 0; i < places; ++i) {
+      std::string where = found[i]->where;
+      const size_t more = i + 1 == places ? found.size() - places : 0;
+      if (more > 0) where += ", and " + std::to_string(more) + " more";
+      const std::string line = JsonLine()
+                                   .text("code", what.first)
+                                   .text("message", what.second)
+                                   .text("where", where)
+                                   .str();
+      text.insert(text.end(), line.begin(), line.end());
+      text.push_back('\n');
+    }
   }
   const uint64_t size = text.size();
   return {format::dataset_of<uint8_t>("data/text", DType::kU8, {size}, std::move(text))};

@@ -22,7 +22,8 @@ bool is_contradiction(const foreign::Problem& finding);
 /// Whether samples have their place in the file as id, so that a reader must be told.
 bool is_replaced_id(const foreign::Problem& finding);
 
-/// Findings as the content of their unit, those of one code and message as one.
+/// Findings as the content of their unit: of contradictions of one code and message the first 20
+/// places, of others the first; the last that is kept says how many more there were.
 std::vector<format::Dataset> findings_datasets(const std::vector<foreign::Problem>& findings);
 
 /// The contradictions that an import found; empty where it found nothing, or the dump is none.
