@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@ struct Problem {
   std::string code;     // "duplicate-key"
   std::string message;  // one sentence
   std::string where;
+  std::optional<uint64_t> sample = {};  // of recorded values
 };
 
 /// Makes sure that the tree below `root` can be walked: no cycle, at most 1000 levels, and content

@@ -211,7 +211,14 @@ EDITS = (
     ("the trainer's copy of a log-probability", DATA,
      train("train_data/0_1.pt", "rollout_log_probs", 0, 2, to=-9.5),
      every(("rollout-mismatch", "rollout_log_probs of sample 1 of step 0.0 is -9.5 at token 8, "
-            "rollout 0 says -"), DEEP, IMPORTED)),
+            "rollout 0 says -"), DEEP, IMPORTED) | {
+                DEEP: ("rollout-mismatch", "train_data/0_1.pt: train/0-0)")}),
+    ("a number of a shard that is none", DATA,
+     train("train_data/1_1.pt", "advantages", 0, 2, to=float("nan")),
+     every(("non-finite", "train_data/1_1.pt"), DEEP)),
+    ("a log-probability above 0 of a sampler", DATA,
+     put("rollout_data/1.pt", "samples", 3, "rollout_log_probs", 2, to=0.5),
+     every(("bad-log-prob", "rollout_data/1.pt: sample 3)"), DEEP)),
     ("a sampler's log-probability", LATEST,
      put("rollout_data/1.pt", "samples", 3, "rollout_log_probs", 2, to=-9.5),
      every(("rollout-mismatch", "rollout_log_probs of sample 19 of step 1.0",

@@ -6,7 +6,9 @@
 
 #include "format/foreign/dump_check.h"
 #include "format/foreign/train_shard.h"
+#include "format/group_name.h"
 #include "format/rule.h"
+#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/shell_word.h"
 #include "src/replay/exchange/import.h"
@@ -130,6 +132,47 @@ std::optional<int64_t> AnyDump::rank_of(int64_t rollout, uint64_t sample) const 
     if (shard.rollout_id() == rollout && holds && !shard.is_whole()) ranks.insert(shard.rank());
   }
   return ranks.size() == 1 ? std::optional(*ranks.begin()) : std::nullopt;
+}
+
+const AnyDump::Shards& AnyDump::shards(int64_t rollout) const {
+  const auto [at, fresh] = shards_.try_emplace(rollout);
+  Shards& out = at->second;
+  if (!fresh) return out;
+  const std::string group = std::to_string(rollout);
+  for (const format::UnitRecord& unit : reader().units()) {
+    const bool kept = unit.path.starts_with("x-") && std::ranges::count(unit.groups, group) > 0;
+    const auto source = sources_.find(unit.path);
+    if (!kept || source == sources_.end()) continue;
+    const foreign::TorchFile file(source->second);
+    const foreign::DumpKind kind = foreign::dump_kind(file.tree(), file.root());
+    if (kind != foreign::DumpKind::kTrainRank && kind != foreign::DumpKind::kTrainSamples) continue;
+    const foreign::TrainShard shard(file);
+    const std::set<int64_t> indices(shard.indices().begin(), shard.indices().end());
+    // Where an index occurs twice the samples have other ids than their files say.
+    if (indices.size() < shard.indices().size()) return out = {};
+    for (const int64_t index : indices) {
+      out[static_cast<uint64_t>(index)].push_back(source->second);
+    }
+  }
+  return out;
+}
+
+std::string AnyDump::file_of(const std::string& place, std::optional<uint64_t> sample) const {
+  const size_t slash = std::min(place.find('/'), place.size());
+  const std::string rest = place.substr(std::min(slash + 1, place.size()));
+  const auto name = format::GroupName::parse(rest.substr(0, rest.find_first_of("/:")));
+  if (!name) return {};
+  if (place.starts_with("rollout/")) {
+    const auto source = sources_.find("rollout/" + std::to_string(name->rollout) + ".h5");
+    return source == sources_.end() ? "" : source->second;
+  }
+  if (!place.starts_with("train/") || !sample) return {};
+  const Shards& known = shards(name->rollout);
+  const auto files = known.find(*sample);
+  if (files == known.end()) return {};
+  const size_t ranks = files->second.size();
+  return files->second.front() +
+         (ranks == 1 ? "" : ", the first of " + counted(ranks, "file") + " that hold the sample");
 }
 
 bool AnyDump::reads(const Error& error) const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/base/temporary_folder.h"
@@ -42,10 +43,16 @@ class AnyDump {
   /// The rank whose file of training data holds a sample; nothing where none or several do, or the
   /// files were not imported for this object.
   std::optional<int64_t> rank_of(int64_t rollout, uint64_t sample) const;
+  /// The foreign file that a place of a rollout or a step is of ("train/0-0"), and, of a step, of
+  /// those that hold the sample the first and their number; empty where none is known.
+  std::string file_of(const std::string& place, std::optional<uint64_t> sample) const;
   /// Whether the unit that an error is about can be read; of no unit, it can.
   bool reads(const Error& error) const;
 
  private:
+  /// Of a rollout's training data, and the ranks: the files that hold each sample.
+  using Shards = std::map<uint64_t, std::vector<std::string>>;
+  const Shards& shards(int64_t rollout) const;
   const format::UnitRecord* find_unit(const Error& error) const;
 
   void import_files();
@@ -54,6 +61,7 @@ class AnyDump {
   std::string path_;
   std::optional<TemporaryFolder> temporary_;    // of a foreign one
   std::map<std::string, std::string> sources_;  // its units, and the files that they are of
+  mutable std::map<int64_t, Shards> shards_;    // by rollout, once they were asked for
   std::unique_ptr<RecordedRun> run_;
 };
 

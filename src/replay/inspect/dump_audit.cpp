@@ -136,9 +136,9 @@ class Auditor {
   }
 
  private:
-  void report(const char* code, const std::string& message) {
+  void report(const char* code, uint64_t sample, const std::string& message) {
     if (problems_.size() < kMaxProblems) {
-      problems_.push_back({code, message, where_});
+      problems_.push_back({code, message, where_, sample});
     } else {
       ++unlisted_;
     }
@@ -170,8 +170,9 @@ class Auditor {
   template <class Data>
   void check_reward(const Data& data, size_t s) {
     if (!data.rewards || !data.rewards->has(s) || std::isfinite(data.rewards->values[s])) return;
-    report("non-finite", "the reward of sample " + std::to_string(data.sample_id[s]) + " is " +
-                             std::to_string(data.rewards->values[s]));
+    report("non-finite", data.sample_id[s],
+           "the reward of sample " + std::to_string(data.sample_id[s]) + " is " +
+               std::to_string(data.rewards->values[s]));
   }
 
   /// Against the model, where the dump names it.
@@ -181,15 +182,16 @@ class Auditor {
     const uint64_t length = data.offsets[s + 1] - data.offsets[s];
     const std::string name = "sample " + std::to_string(data.sample_id[s]);
     if (length > static_cast<uint64_t>(model.max_positions)) {
-      report("too-long", name + " has " + std::to_string(length) + " tokens, the model " +
-                             std::to_string(model.max_positions) + " positions");
+      report("too-long", data.sample_id[s],
+             name + " has " + std::to_string(length) + " tokens, the model " +
+                 std::to_string(model.max_positions) + " positions");
     }
     for (uint64_t t = 0; t < length; ++t) {
       const int32_t id = data.tokens[data.offsets[s] + t];
       if (id < model.vocab) continue;
-      return report("bad-token", "token " + std::to_string(t) + " of " + name + " is " +
-                                     std::to_string(id) + ", the vocabulary has " +
-                                     std::to_string(model.vocab) + " ids");
+      return report("bad-token", data.sample_id[s],
+                    "token " + std::to_string(t) + " of " + name + " is " + std::to_string(id) +
+                        ", the vocabulary has " + std::to_string(model.vocab) + " ids");
     }
   }
 
@@ -200,9 +202,10 @@ class Auditor {
     const bool stops = std::ranges::count(config_->model.stop_ids, last) > 0 ||
                        std::ranges::count(config_->options.rollout_stop_token_ids, last) > 0;
     if ((*data.finish)[s] == (stops ? format::Finish::kStop : format::Finish::kLength)) return;
-    report("bad-finish", "the last token of sample " + std::to_string(data.sample_id[s]) + ", " +
-                             std::to_string(last) + ", is " + (stops ? "a" : "no") +
-                             " stop id, which its finish does not say");
+    report("bad-finish", data.sample_id[s],
+           "the last token of sample " + std::to_string(data.sample_id[s]) + ", " +
+               std::to_string(last) + ", is " + (stops ? "a" : "no") +
+               " stop id, which its finish does not say");
   }
 
   void check_versions(const RolloutData& data, size_t s) {
@@ -213,8 +216,9 @@ class Auditor {
       const uint32_t start = (*all.starts)[v];
       const bool follows = v == all.offsets[s] || start > (*all.starts)[v - 1];
       if (follows && start <= length) continue;
-      return report("bad-version", "versions of sample " + std::to_string(data.sample_id[s]) +
-                                       " do not begin one after the other within it");
+      return report("bad-version", data.sample_id[s],
+                    "versions of sample " + std::to_string(data.sample_id[s]) +
+                        " do not begin one after the other within it");
     }
   }
 
@@ -245,8 +249,9 @@ class Auditor {
   uint64_t prompt_of(const TrainData& data, size_t s, const RolloutData& of) {
     const auto at = std::ranges::lower_bound(of.sample_id, data.sample_id[s]);
     if (at == of.sample_id.end() || *at != data.sample_id[s]) {
-      report("sample-unknown", "the step trains on sample " + std::to_string(data.sample_id[s]) +
-                                   ", which its rollout does not have");
+      report("sample-unknown", data.sample_id[s],
+             "the step trains on sample " + std::to_string(data.sample_id[s]) +
+                 ", which its rollout does not have");
       return 0;
     }
     const auto row = static_cast<size_t>(at - of.sample_id.begin());
@@ -259,8 +264,9 @@ class Auditor {
     if (!mask || !mask->has(s)) return;
     for (uint64_t t = 0; t < prompt && data.offsets[s] + t < data.offsets[s + 1]; ++t) {
       if (mask->values[data.offsets[s] + t] == 0) continue;
-      return report("bad-mask", "the loss mask of sample " + std::to_string(data.sample_id[s]) +
-                                    " is 1 at token " + std::to_string(t) + " of its prompt");
+      return report("bad-mask", data.sample_id[s],
+                    "the loss mask of sample " + std::to_string(data.sample_id[s]) +
+                        " is 1 at token " + std::to_string(t) + " of its prompt");
     }
   }
 
@@ -272,9 +278,9 @@ class Auditor {
     for (uint64_t t = data.offsets[s]; t < std::min(data.offsets[s] + prompt, data.offsets[s + 1]);
          ++t) {
       if (same_value(column->at(t), 0.0)) continue;
-      report("prompt-value", std::string(name) + " of sample " + std::to_string(data.sample_id[s]) +
-                                 " is not +0 at token " + std::to_string(t - data.offsets[s]) +
-                                 " of its prompt");
+      report("prompt-value", data.sample_id[s],
+             std::string(name) + " of sample " + std::to_string(data.sample_id[s]) +
+                 " is not +0 at token " + std::to_string(t - data.offsets[s]) + " of its prompt");
       break;
     }
     const bool log_probs = name.ends_with("log_probs");
@@ -282,7 +288,7 @@ class Auditor {
       if (mask && mask->has(s) && mask->values[t] == 0) continue;
       const double x = column->at(t);
       if (std::isfinite(x) && !(log_probs && x > kRounding)) continue;
-      return report(std::isfinite(x) ? "bad-log-prob" : "non-finite",
+      return report(std::isfinite(x) ? "bad-log-prob" : "non-finite", data.sample_id[s],
                     std::string(name) + " of sample " + std::to_string(data.sample_id[s]) + " is " +
                         std::to_string(x) + " at token " + std::to_string(t - data.offsets[s]));
     }
@@ -350,8 +356,8 @@ std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::strin
   for (const int64_t rollout : recorded_rollouts(run)) {
     RecordFindings found = check_recorded_rollout(run, rollout);
     for (RecordProblem& problem : found.problems) {
-      problems.push_back(
-          {std::move(problem.code), std::move(problem.message), std::move(problem.unit)});
+      problems.push_back({std::move(problem.code), std::move(problem.message),
+                          std::move(problem.unit), problem.sample});
     }
     if (notes != nullptr) std::ranges::move(found.not_checked, std::back_inserter(*notes));
   }

@@ -38,7 +38,8 @@ void check_trajectory_tokens(const RecordedRollout& rollout, RecordProblems& pro
                     "sample " + std::to_string(s.id) + " of step " + step.id.name() + " says " +
                         std::to_string(*s.trajectory_tokens) +
                         " unmasked tokens of its trajectory, the masks have " +
-                        std::to_string(counted.at(trajectory_of(s)))});
+                        std::to_string(counted.at(trajectory_of(s))),
+                    s.id});
     }
   }
 }
@@ -59,7 +60,8 @@ void check_removed(const RecordedRollout& rollout, RecordProblems& problems) {
       problems.add({"removed-mismatch", "train/" + step.id.group(), "loss_mask",
                     "sample " + std::to_string(s.id) + " was taken out of training by rollout " +
                         std::to_string(rollout.id) + ", and its mask in step " + step.id.name() +
-                        " is not zeros"});
+                        " is not zeros",
+                    s.id});
     }
   }
 }
@@ -112,7 +114,8 @@ void check_log_probs(const RecordedRollout& rollout, RecordProblems& problems) {
                     "rollout_log_probs of sample " + std::to_string(s.id) + " of step " +
                         step.id.name() + " is " + shortest_of(copy[*at]) + " at token " +
                         std::to_string(static_cast<size_t>(s.prompt_length) + *at) + ", rollout " +
-                        std::to_string(rollout.id) + " says " + shortest_of(generated[*at])});
+                        std::to_string(rollout.id) + " says " + shortest_of(generated[*at]),
+                    s.id});
     }
   }
 }

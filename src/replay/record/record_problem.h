@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +11,7 @@ namespace rlreplay::replay {
 /// Something recorded that contradicts something else that was recorded.
 struct RecordProblem {
   std::string code, unit, dataset, message;
+  std::optional<uint64_t> sample = {};
 };
 
 /// The first of them, and how many more there were.

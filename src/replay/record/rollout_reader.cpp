@@ -76,12 +76,15 @@ void take(const std::optional<format::Column<uint64_t>>& column, size_t row,
 /// Why a rollout cannot be read, with the code that a checker gives it.
 class Refusal : public Error {
  public:
-  Refusal(const char* code, ErrorCode error, const std::string& message, const std::string& where)
-      : Error(error, message, where), problem_(code) {}
+  Refusal(const char* code, std::optional<uint64_t> sample, ErrorCode error,
+          const std::string& message, const std::string& where)
+      : Error(error, message, where), problem_(code), sample_(sample) {}
   const char* problem() const { return problem_; }
+  std::optional<uint64_t> sample() const { return sample_; }
 
  private:
   const char* problem_;
+  std::optional<uint64_t> sample_;
 };
 
 /// What one rank recorded of a step.
@@ -168,7 +171,7 @@ class RolloutReader {
     try {
       work();
     } catch (const Refusal& refusal) {
-      problems_->add({refusal.problem(), unit, "", refusal.what()});
+      problems_->add({refusal.problem(), unit, "", refusal.what(), refusal.sample()});
     }
   }
 
@@ -302,7 +305,7 @@ class RolloutReader {
       const double said = *first.data.scalars->find(own.names[i]);
       if (&first == &rank || same_value(own.values[i], said)) continue;
       guarded("train/" + step.group(), [&] {
-        throw Refusal("replica-mismatch", ErrorCode::kCorrupt,
+        throw Refusal("replica-mismatch", std::nullopt, ErrorCode::kCorrupt,
                       "step " + step.name() + " has another " + own.names[i] + " in " +
                           rank.unit->path + " than in " + first.unit->path + " (" +
                           shortest_of(own.values[i]) + ", not " + shortest_of(said) +
@@ -319,7 +322,7 @@ class RolloutReader {
     const auto [at, differs] = std::ranges::mismatch(packed, other);
     if (at == packed.end()) return;
     guarded("train/" + step.group(), [&] {
-      throw Refusal("replica-mismatch", ErrorCode::kCorrupt,
+      throw Refusal("replica-mismatch", at->first, ErrorCode::kCorrupt,
                     "sample " + std::to_string(at->first) + " of step " + step.name() +
                         " has another micro_batch in " + rank.unit->path + " than in " +
                         first.unit->path + " (" + std::to_string(differs->second) + ", not " +
@@ -383,7 +386,7 @@ class RolloutReader {
     const auto differs = merge(to, std::move(from));
     if (!differs) return;
     const bool twice = to.unit == unit;
-    throw Refusal("replica-mismatch", ErrorCode::kCorrupt,
+    throw Refusal("replica-mismatch", to.id, ErrorCode::kCorrupt,
                   "sample " + std::to_string(to.id) + " of step " + step.name() +
                       (twice ? " stands twice in " + to.unit + ", with other " : " has other ") +
                       differs->field + (twice ? "" : " in " + unit + " than in " + to.unit) + " (" +
@@ -453,7 +456,7 @@ class RolloutReader {
   Row row_of(uint64_t id, size_t row, const std::vector<uint64_t>& offsets, uint64_t prompt) const {
     const Row out{row, offsets[row], offsets[row] + prompt, offsets[row + 1]};
     if (prompt > 0 && out.response <= out.end) return out;
-    throw Refusal("not-readable", ErrorCode::kCorrupt,
+    throw Refusal("not-readable", id, ErrorCode::kCorrupt,
                   "sample " + std::to_string(id) + " of rollout " + std::to_string(out_.id) +
                       " has no prompt, or one longer than itself",
                   run_.path());
@@ -493,7 +496,7 @@ class RolloutReader {
   }
 
   [[noreturn]] void lacks(uint64_t id, const std::string& what) const {
-    throw Refusal("not-readable", ErrorCode::kIncomplete,
+    throw Refusal("not-readable", id, ErrorCode::kIncomplete,
                   "neither the step nor rollout " + std::to_string(out_.id) + " holds the " + what +
                       " of sample " + std::to_string(id) +
                       ": import the rollout dump together with the train dump",
@@ -501,7 +504,7 @@ class RolloutReader {
   }
 
   [[noreturn]] void contradicts(const char* code, uint64_t id, const std::string& what) const {
-    throw Refusal(code, ErrorCode::kCorrupt,
+    throw Refusal(code, id, ErrorCode::kCorrupt,
                   "sample " + std::to_string(id) + " has another " + what +
                       " in the step than in rollout " + std::to_string(out_.id),
                   run_.path());

@@ -326,11 +326,18 @@ struct VerifiedFiles {
   }
 };
 
+/// Problems of what was made of the files, by the file.
 void add_values(const VerifyArguments& arguments, VerifiedFiles& out) {
-  const auto found = with_dump(arguments.path, [&](const AnyDump& dump) {
-    return audit_values(dump.run(), &out.not_checked);
+  with_dump(arguments.path, [&](const AnyDump& dump) {
+    for (const foreign::Problem& problem : audit_values(dump.run(), &out.not_checked)) {
+      const std::string file = dump.file_of(problem.where, problem.sample);
+      if (file.empty()) {
+        add_problems({problem}, arguments.path, out.problems);
+      } else {
+        out.problems.push_back({problem.code, file, problem.where, problem.message});
+      }
+    }
   });
-  add_problems(found, arguments.path, out.problems);
 }
 
 /// Ranks whose file of one rollout is not there, and those of others are.
