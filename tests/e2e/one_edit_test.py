@@ -326,6 +326,26 @@ class OneEdit(Case):
                         if word == words[0]:
                             self.assertNotIn(word, before)
 
+    def test_what_was_not_looked_at_is_said(self):
+        """Plain verify holds no training against its rollout, and claims nothing of it."""
+        files = self.files(DATA)
+        train("train_data/0_1.pt", "rollout_log_probs", 0, 2, to=-9.5)(files)
+        folder = self.written("unlooked", files)
+        plain, = self.lines("verify", folder, code=0)
+        said = "what values mean, and training against its rollout: --deep does"
+        self.assertEqual(plain["not_checked"], [said])
+        self.assertIn("not checked: " + said, " ".join(
+            self.run_program("verify", folder).stdout.split()))
+        deep, = self.lines("verify", "--deep", folder, code=1)
+        self.assertNotIn(said, deep["not_checked"])
+        alone, = self.lines("verify", folder / "train_data/0_1.pt", code=0)
+        self.assertEqual(alone["not_checked"],
+                         ["what other files of its run say: the file was given alone"])
+        train("train_data/0_1.pt", "micro_batch_indices", to=[[0]])(files)
+        deep, = self.lines("verify", "--deep", self.written("unlooked", files), code=1)
+        self.assertEqual(deep["not_checked"], ["what values mean, and training against its "
+                                               "rollout: the problems come first"])
+
     def test_an_imported_dump_lists_places(self):
         """20 of what is alike, and how many more there were."""
         files = self.files(LATEST)

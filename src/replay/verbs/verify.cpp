@@ -326,6 +326,13 @@ struct VerifiedFiles {
   }
 };
 
+/// What was not looked at but in each file alone.
+std::string values_not_checked(bool deep, bool folder) {
+  if (!folder) return "what other files of its run say: the file was given alone";
+  return std::string("what values mean, and training against its rollout: ") +
+         (deep ? "the problems come first" : "--deep does");
+}
+
 /// Problems of what was made of the files, by the file.
 void add_values(const VerifyArguments& arguments, VerifiedFiles& out) {
   with_dump(arguments.path, [&](const AnyDump& dump) {
@@ -379,7 +386,10 @@ VerifiedFiles verified_files(const VerifyArguments& arguments) {
   if (out.others == out.files) std::ranges::move(others, std::back_inserter(out.problems));
   if (folder) add_missing_ranks(sources, out.problems);
   if (folder && out.problems.empty()) add_problems(run.finish(), arguments.path, out.problems);
-  if (!arguments.deep || !folder || !out.problems.empty()) return out;
+  if (!arguments.deep || !folder || !out.problems.empty()) {
+    out.not_checked.push_back(values_not_checked(arguments.deep, folder));
+    return out;
+  }
   try {
     add_values(arguments, out);
   } catch (const Error& error) {
@@ -398,7 +408,11 @@ VerifiedFiles verified_lines(const VerifyArguments& arguments) {
     const auto found =
         with_dump(arguments.path, [](const AnyDump& dump) { return audit_records(dump.reader()); });
     add_problems(found, arguments.path, out.problems);
-    if (arguments.deep && out.problems.empty()) add_values(arguments, out);
+    if (arguments.deep && out.problems.empty()) {
+      add_values(arguments, out);
+    } else {
+      out.not_checked.push_back(values_not_checked(arguments.deep, /*folder=*/true));
+    }
   } catch (const Error& error) {
     out.corrupt = true;
     out.problems.push_back({std::string(to_string(error.code())), error.where(), "", error.what()});
@@ -431,7 +445,8 @@ int verify_files(const VerifyArguments& arguments) {
       std::cout << counted(found.others, "file")
                 << " of them hold no dump: an import keeps them as they are\n";
     }
-    if (!arguments.deep && problems.empty()) {
+    const bool more = lines || std::filesystem::is_directory(arguments.path);
+    if (!arguments.deep && problems.empty() && more) {
       std::cout << "every value as well: rlreplay verify --deep " << shell_word(arguments.path)
                 << '\n';
     }
