@@ -209,7 +209,7 @@ class Assembler {
     for (const std::string_view name : kColumns) batch_.columns.emplace_back(std::string(name));
     add_samples(groups);
     // A column that no sample has was not recorded.
-    std::erase_if(batch_.columns, [](const TokenColumn& c) { return c.offsets().back() == 0; });
+    std::erase_if(batch_.columns, [](const FloatColumn& c) { return c.offsets().back() == 0; });
     if (const auto raw = shards[0].batch_column("raw_reward")) {
       for (size_t i = 0; i < raw->size(); ++i) batch_.raw_reward.push_back(raw->real(i));
     }
@@ -309,7 +309,7 @@ class Assembler {
     batch_.rewards.push_back(*reward);
     batch_.trajectory.push_back(first.whole_number(row, "rollout_ids"));
     batch_.trajectory_tokens.push_back(first.token_count(row, "rollout_mask_sums"));
-    for (TokenColumn& column : batch_.columns) add_cell(group, row, column);
+    for (FloatColumn& column : batch_.columns) add_cell(group, row, column);
   }
 
   void add_tokens(const Group& group, size_t row) {
@@ -342,7 +342,7 @@ class Assembler {
   }
 
   /// Joins the slices of one column and compares replicas.
-  void add_cell(const Group& group, size_t row, TokenColumn& column) {
+  void add_cell(const Group& group, size_t row, FloatColumn& column) {
     const auto response = static_cast<size_t>(batch_.response_lengths.back());
     std::vector<double> values(response, 0);
     std::vector<const TrainShard*> owner(static_cast<size_t>(group.cp_size), nullptr);
@@ -397,8 +397,8 @@ class Assembler {
 
 }  // namespace
 
-const TokenColumn* TrainBatch::column(std::string_view name) const {
-  for (const TokenColumn& column : columns) {
+const FloatColumn* TrainBatch::column(std::string_view name) const {
+  for (const FloatColumn& column : columns) {
     if (column.name() == name) return &column;
   }
   return nullptr;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "format/foreign/token_column.h"
+#include "format/foreign/float_column.h"
 #include "format/foreign/torch_file.h"
 
 namespace rlreplay::foreign {
@@ -24,7 +24,7 @@ struct TrainBatch {
   std::vector<std::optional<int64_t>> trajectory;         // [S]: their rollout_ids
   std::vector<std::optional<int64_t>> trajectory_tokens;  // [S]: their rollout_mask_sums
   std::vector<double> raw_reward;    // in the order of the rollout; empty where not recorded
-  std::vector<TokenColumn> columns;  // log_probs, advantages, ...: those that were recorded
+  std::vector<FloatColumn> columns;  // log_probs, advantages, ...: those that were recorded
 
   int64_t shards = 0;    // of data parallelism
   int64_t cp_size = 1;   // of context parallelism
@@ -35,7 +35,7 @@ struct TrainBatch {
   std::vector<Problem> findings;
 
   size_t size() const { return sample_index.size(); }
-  const TokenColumn* column(std::string_view name) const;
+  const FloatColumn* column(std::string_view name) const;
 };
 
 /// Puts the train dumps of one rollout together, whatever framework and layout wrote them. Slices

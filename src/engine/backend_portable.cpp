@@ -25,7 +25,7 @@ std::span<T> all(Buffer<T>& buffer) {
 class PortableBackend : public Backend {
  public:
   PortableBackend(const Runtime& runtime, const BackendConfig& config)
-      : run_(runtime), rope_(config.rope) {
+      : runtime_(runtime), rope_(config.rope) {
     if (config.float64) {
       throw Error(ErrorCode::kUnsupported, "the portable kernel set computes in float32 alone");
     }
@@ -79,8 +79,8 @@ class PortableBackend : public Backend {
   StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                   const StepConfig& config) override {
     if (!state_) throw Error(ErrorCode::kUsage, "a model that only scores takes no steps");
-    return run_step(run_, *state_, *gradients_, rotary(longest(this->config(), samples)), samples,
-                    targets, config);
+    return run_step(runtime_, *state_, *gradients_, rotary(longest(this->config(), samples)),
+                    samples, targets, config);
   }
 
   StateSpans<const float> state() override {
@@ -91,7 +91,7 @@ class PortableBackend : public Backend {
   void write_state(int64_t steps, const StateWriter& write) override {
     write(mutable_state());
     if (state_) state_->step = steps;
-    model().pack(run_, state_.has_value());
+    model().pack(runtime_, state_.has_value());
   }
 
  private:
@@ -103,17 +103,17 @@ class PortableBackend : public Backend {
     return {all(state_->model.weights()), all(state_->moments.first), all(state_->moments.second)};
   }
 
-  ModelContext context(int64_t positions) { return {run_, model(), rotary(positions)}; }
+  ModelContext context(int64_t positions) { return {runtime_, model(), rotary(positions)}; }
 
   RotaryView rotary(int64_t positions) {
     if (!rotary_ || rotary_->cos().rows < positions) {
       const int64_t rows = (positions + kTableRows - 1) / kTableRows * kTableRows;
-      rotary_.emplace(make_rotary_table(config(), rope_, rows, run_.pool));
+      rotary_.emplace(make_rotary_table(config(), rope_, rows, runtime_.pool));
     }
     return view(*rotary_);
   }
 
-  const Runtime& run_;
+  const Runtime& runtime_;
   kernels::Rope rope_;
   std::optional<TrainState> state_;  // in training
   std::optional<Gradients> gradients_;

@@ -72,12 +72,12 @@ void FiniteWatch::restart() {
 
 void refuse_score(const ModelContext& context, const Sample& sample, int64_t position,
                   float temperature) {
-  const Runtime& run = context.runtime;
+  const Runtime& runtime = context.runtime;
   // The same forward again, watched: it comes to the same bits.
-  FiniteWatch watch(run.sink);
+  FiniteWatch watch(runtime.sink);
   watch.restart();
   const Sample* one = &sample;
-  score_rows(context.with({run.kernels, run.pool, &watch}), {&one, 1}, temperature);
+  score_rows(context.with({runtime.kernels, runtime.pool, &watch}), {&one, 1}, temperature);
   refuse("the log-probability or the entropy of the token at position " + std::to_string(position) +
              " is not finite",
          watch, sample.id);
@@ -85,10 +85,10 @@ void refuse_score(const ModelContext& context, const Sample& sample, int64_t pos
 
 void refuse_logits(const ModelContext& context, const RowBatch& batch,
                    std::span<KvCache* const> caches, uint64_t sample, int64_t position) {
-  const Runtime& run = context.runtime;
+  const Runtime& runtime = context.runtime;
   FiniteWatch watch(nullptr);
   Buffer<float> hidden;
-  transformer_forward(context.with({run.kernels, run.pool, &watch}), batch, caches, hidden);
+  transformer_forward(context.with({runtime.kernels, runtime.pool, &watch}), batch, caches, hidden);
   refuse("the logits for the token at position " + std::to_string(position) + " are not finite",
          watch, sample);
 }

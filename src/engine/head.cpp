@@ -35,12 +35,12 @@ void forward(VocabPass& pass, Matrix<const float> hidden, const ScoredRows& scor
 }
 
 /// The same, shown and appended to `out`.
-void score_group(const Runtime& run, VocabPass& pass, Matrix<const float> hidden,
+void score_group(const Runtime& runtime, VocabPass& pass, Matrix<const float> hidden,
                  const ScoredRows& scored, Range rows, Scores& out) {
   forward(pass, hidden, scored, rows);
   const auto emit = [&](std::string_view tensor, std::span<float> values) {
-    run.emit({Phase::kForward, -1, Op::kLogProb, tensor},
-             Matrix<float>(values.data(), rows.size(), 1), scored.coordinates(rows.begin));
+    runtime.emit({Phase::kForward, -1, Op::kLogProb, tensor},
+                 Matrix<float>(values.data(), rows.size(), 1), scored.coordinates(rows.begin));
   };
   emit("log_prob", pass.log_probs());
   emit("entropy", pass.entropy());
@@ -72,27 +72,27 @@ void backward_group(VocabPass& pass, const ScoredRows& scored, std::span<const R
 
 }  // namespace
 
-Scores head_forward(const Runtime& run, const Model& model, Matrix<const float> hidden,
+Scores head_forward(const Runtime& runtime, const Model& model, Matrix<const float> hidden,
                     const ScoredRows& scored, float temperature, Logits precision) {
   Scores out;
-  VocabPass pass(run, model, temperature, precision);
+  VocabPass pass(runtime, model, temperature, precision);
   for (const auto leaves : groups(scored.leaves)) {
-    score_group(run, pass, hidden, scored, rows_of(leaves), out);
+    score_group(runtime, pass, hidden, scored, rows_of(leaves), out);
   }
   return out;
 }
 
-Scores head_backward(const Runtime& run, const Model& model, Matrix<const float> hidden,
+Scores head_backward(const Runtime& runtime, const Model& model, Matrix<const float> hidden,
                      const ScoredRows& scored, float temperature, Scored before,
                      const LossGradient& loss_gradient, Gradients& gradients,
                      Matrix<float> dhidden) {
   for (int64_t t = 0; t < dhidden.rows; ++t) std::fill_n(dhidden.row(t), dhidden.cols, 0.0f);
   Scores out;
-  VocabPass pass(run, model, temperature);
+  VocabPass pass(runtime, model, temperature);
   const auto all = groups(scored.leaves);
   const bool twice = before == Scored::kAll && all.size() > 1;
   for (const auto leaves : all) {
-    score_group(run, pass, hidden, scored, rows_of(leaves), out);
+    score_group(runtime, pass, hidden, scored, rows_of(leaves), out);
     if (!twice) backward_group(pass, scored, leaves, out, loss_gradient, gradients, dhidden);
   }
   for (size_t g = 0; twice && g < all.size(); ++g) {

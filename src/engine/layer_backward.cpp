@@ -41,7 +41,7 @@ void LayerScratch::resize(const ModelConfig& c, int64_t rows) {
 void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& batch,
                     const LayerActivations& a, Matrix<const float> dout, LayerScratch& s,
                     Gradients& gradients, Matrix<float> dx) {
-  const Runtime& run = context.runtime;
+  const Runtime& runtime = context.runtime;
   const Model& model = context.model;
   const ModelConfig& c = model.config();
   const LayerParameters& p = model.parameters().layers[static_cast<size_t>(layer)];
@@ -50,15 +50,16 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   const int64_t T = batch.rows(), C = c.hidden, F = c.intermediate;
   const int64_t H = c.heads, G = c.kv_heads, D = c.head_dim, width = (H + 2 * G) * D;
   const auto emit = [&](Op op, std::string_view tensor, Matrix<float> values) {
-    run.emit({Phase::kBackward, static_cast<int>(layer), op, tensor}, values, batch.coordinates());
+    runtime.emit({Phase::kBackward, static_cast<int>(layer), op, tensor}, values,
+                 batch.coordinates());
   };
   const auto product = [&](Matrix<const float> dy, const kernels::PackedWeight& w,
                            const kernels::DotOrder& order, Matrix<float> result) {
-    run.run(&KernelSet::matmul, {dy, &w, &order, nullptr, {}, result});
+    runtime.run(&KernelSet::matmul, {dy, &w, &order, nullptr, {}, result});
   };
   const auto weight_gradient = [&](Matrix<const float> dy, Matrix<const float> x,
                                    std::initializer_list<int> parameters) {
-    run.run(&KernelSet::matmul_tokens, gradients.product(dy, x, batch.leaves, parameters));
+    runtime.run(&KernelSet::matmul_tokens, gradients.product(dy, x, batch.leaves, parameters));
   };
 
   // Down, swiglu, gate and up: dh = d(loss)/d(h2).
@@ -66,11 +67,11 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   product(dout, packed.down_dx, orders.hidden, dact);
   weight_gradient(dout, {a.act.data(), T, F}, {p.down});
   emit(Op::kDown, "dx", dact);
-  run.run(&KernelSet::swiglu_backward, {{a.gate_up.data(), T, F, 2 * F},
-                                        {a.gate_up.data() + F, T, F, 2 * F},
-                                        dact,
-                                        {dgate_up.data, T, F, 2 * F},
-                                        {dgate_up.data + F, T, F, 2 * F}});
+  runtime.run(&KernelSet::swiglu_backward, {{a.gate_up.data(), T, F, 2 * F},
+                                            {a.gate_up.data() + F, T, F, 2 * F},
+                                            dact,
+                                            {dgate_up.data, T, F, 2 * F},
+                                            {dgate_up.data + F, T, F, 2 * F}});
   emit(Op::kSwiGlu, "dgate", {dgate_up.data, T, F, 2 * F});
   emit(Op::kSwiGlu, "dup", {dgate_up.data + F, T, F, 2 * F});
   const Matrix<float> dh{s.dh.data(), T, C}, dmiddle{s.dmiddle.data(), T, C};
@@ -79,13 +80,13 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   emit(Op::kGateUp, "dx", dh);
 
   // Post norm; the residual past it adds dout.
-  run.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.middle.data(), T, C),
-                                          .w = model.weight(p.post_norm),
-                                          .r = a.r2.data(),
-                                          .dy = Matrix<const float>(dh),
-                                          .residual = dout,
-                                          .dx = dmiddle,
-                                          .dw = gradients.token_sum({p.post_norm})});
+  runtime.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.middle.data(), T, C),
+                                              .w = model.weight(p.post_norm),
+                                              .r = a.r2.data(),
+                                              .dy = Matrix<const float>(dh),
+                                              .residual = dout,
+                                              .dx = dmiddle,
+                                              .dw = gradients.token_sum({p.post_norm})});
   emit(Op::kPostNorm, "dx", dmiddle);
 
   // Attention's output product.
@@ -103,12 +104,12 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   const Heads<const float> q{a.q.data(), T, H, D}, k{a.k.data(), T, G, D};
   const Heads<const float> v{a.qkv.data() + (H + G) * D, T, G, D, width};
   const Heads<const float> dmixed{dattention.data, T, H, D};
-  run.run(&KernelSet::attention_delta,
-          {dmixed, Heads<const float>{a.attention.data(), T, H, D}, s.delta.data()});
+  runtime.run(&KernelSet::attention_delta,
+              {dmixed, Heads<const float>{a.attention.data(), T, H, D}, s.delta.data()});
   emit(Op::kAttention, "delta", {s.delta.data(), T, H});
   const auto samples = backward_samples(batch, k, v);
-  run.run(&KernelSet::attention_backward,
-          {samples, {0, H / G}, q, dmixed, a.lse.data(), s.delta.data(), dq, dk, dv});
+  runtime.run(&KernelSet::attention_backward,
+              {samples, {0, H / G}, q, dmixed, a.lse.data(), s.delta.data(), dq, dk, dv});
   const Matrix<float> dq_rows{dq.data, T, H * D, width}, dk_rows{dk.data, T, G * D, width};
   emit(Op::kAttention, "dq", dq_rows);
   emit(Op::kAttention, "dk", dk_rows);
@@ -116,8 +117,8 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
 
   // Positions, then the norm of every head: what layer_forward did, backwards.
   const auto rotate_back = [&](Heads<float> g) {
-    run.run(&KernelSet::rotary,
-            {g, batch.positions.data(), context.rotary.cos, context.rotary.sin, true, g});
+    runtime.run(&KernelSet::rotary,
+                {g, batch.positions.data(), context.rotary.cos, context.rotary.sin, true, g});
   };
   rotate_back(dq);
   rotate_back(dk);
@@ -125,13 +126,13 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   emit(Op::kRotary, "dk", dk_rows);
   if (c.qk_norm) {
     const auto norm_back = [&](const float* raw, Heads<float> g, int weight, const float* r) {
-      run.run(&KernelSet::rms_norm_backward, {.x = {raw, T, g.heads, D, width},
-                                              .w = model.weight(weight),
-                                              .r = r,
-                                              .dy = g,
-                                              .residual = {},
-                                              .dx = g,
-                                              .dw = gradients.token_sum({weight})});
+      runtime.run(&KernelSet::rms_norm_backward, {.x = {raw, T, g.heads, D, width},
+                                                  .w = model.weight(weight),
+                                                  .r = r,
+                                                  .dy = g,
+                                                  .residual = {},
+                                                  .dx = g,
+                                                  .dw = gradients.token_sum({weight})});
     };
     norm_back(a.qkv.data(), dq, p.q_norm, a.q_r.data());
     norm_back(a.qkv.data() + H * D, dk, p.k_norm, a.k_r.data());
@@ -140,19 +141,19 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   }
   // Biases, the product, the input norm; the residual past them adds dmiddle.
   if (c.qkv_bias) {
-    run.run(&KernelSet::bias_tokens,
-            {dqkv, nullptr, gradients.token_sum({p.q_bias, p.k_bias, p.v_bias})});
+    runtime.run(&KernelSet::bias_tokens,
+                {dqkv, nullptr, gradients.token_sum({p.q_bias, p.k_bias, p.v_bias})});
   }
   product(dqkv, packed.qkv_dx, orders.qkv_dx, dh);
   weight_gradient(dqkv, {a.h.data(), T, C}, {p.q, p.k, p.v});
   emit(Op::kQkv, "dx", dh);
-  run.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.x.data(), T, C),
-                                          .w = model.weight(p.input_norm),
-                                          .r = a.r.data(),
-                                          .dy = Matrix<const float>(dh),
-                                          .residual = Matrix<const float>(dmiddle),
-                                          .dx = dx,
-                                          .dw = gradients.token_sum({p.input_norm})});
+  runtime.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.x.data(), T, C),
+                                              .w = model.weight(p.input_norm),
+                                              .r = a.r.data(),
+                                              .dy = Matrix<const float>(dh),
+                                              .residual = Matrix<const float>(dmiddle),
+                                              .dx = dx,
+                                              .dw = gradients.token_sum({p.input_norm})});
   emit(Op::kInputNorm, "dx", dx);
 }
 

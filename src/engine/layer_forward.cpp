@@ -73,7 +73,7 @@ void LayerActivations::release() {
 
 void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& batch,
                    std::span<KvCache* const> caches, LayerActivations& a, Matrix<float> out) {
-  const Runtime& run = context.runtime;
+  const Runtime& runtime = context.runtime;
   const Model& model = context.model;
   const ModelConfig& c = model.config();
   const LayerParameters& p = model.parameters().layers[static_cast<size_t>(layer)];
@@ -83,20 +83,20 @@ void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& b
   const int64_t H = c.heads, G = c.kv_heads, D = c.head_dim, width = (H + 2 * G) * D;
   const auto eps = static_cast<float>(c.norm_eps);
   const auto emit = [&](Op op, std::string_view tensor, Matrix<float> values) {
-    run.emit({batch.phase, static_cast<int>(layer), op, tensor}, values, batch.coordinates());
+    runtime.emit({batch.phase, static_cast<int>(layer), op, tensor}, values, batch.coordinates());
   };
 
   // Input norm: h = x r w.
   const Matrix<float> x{a.x.data(), T, C}, h{a.h.data(), T, C};
-  run.run(&KernelSet::rms_norm,
-          {Matrix<const float>(x), model.weight(p.input_norm), eps, h, a.r.data()});
+  runtime.run(&KernelSet::rms_norm,
+              {Matrix<const float>(x), model.weight(p.input_norm), eps, h, a.r.data()});
   emit(Op::kInputNorm, "y", h);
   emit(Op::kInputNorm, "r", {a.r.data(), T, 1});
 
   // Queries, keys and values in one product: their weights are packed side by side.
   const Matrix<float> qkv{a.qkv.data(), T, width};
-  run.run(&KernelSet::matmul,
-          {h, &packed.qkv, &orders.hidden, model.weight_or_null(p.q_bias), {}, qkv});
+  runtime.run(&KernelSet::matmul,
+              {h, &packed.qkv, &orders.hidden, model.weight_or_null(p.q_bias), {}, qkv});
   const Heads<float> q_raw{a.qkv.data(), T, H, D, width};
   const Heads<float> k_raw{a.qkv.data() + H * D, T, G, D, width};
   const Heads<float> v{a.qkv.data() + (H + G) * D, T, G, D, width};
@@ -107,8 +107,8 @@ void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& b
   // Norm of every head (Qwen3), then positions. a.qkv stays as it is: the backward reads it.
   const Heads<float> q{a.q.data(), T, H, D}, k{a.k.data(), T, G, D};
   if (c.qk_norm) {
-    run.run(&KernelSet::rms_norm, {q_raw, model.weight(p.q_norm), eps, q, a.q_r.data()});
-    run.run(&KernelSet::rms_norm, {k_raw, model.weight(p.k_norm), eps, k, a.k_r.data()});
+    runtime.run(&KernelSet::rms_norm, {q_raw, model.weight(p.q_norm), eps, q, a.q_r.data()});
+    runtime.run(&KernelSet::rms_norm, {k_raw, model.weight(p.k_norm), eps, k, a.k_r.data()});
     emit(Op::kQkNorm, "q", {a.q.data(), T, H * D});
     emit(Op::kQkNorm, "k", {a.k.data(), T, G * D});
     emit(Op::kQkNorm, "q_r", {a.q_r.data(), T, H});
@@ -116,7 +116,8 @@ void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& b
   }
   const RotaryView& rotary = context.rotary;
   const auto rotate = [&](Heads<const float> from, Heads<float> to) {
-    run.run(&KernelSet::rotary, {from, batch.positions.data(), rotary.cos, rotary.sin, false, to});
+    runtime.run(&KernelSet::rotary,
+                {from, batch.positions.data(), rotary.cos, rotary.sin, false, to});
   };
   rotate(c.qk_norm ? q : q_raw, q);
   rotate(c.qk_norm ? k : k_raw, k);
@@ -126,28 +127,29 @@ void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& b
   // Attention within each sample; with caches over what was cached too.
   const Matrix<float> mixed{a.attention.data(), T, H * D};
   const auto samples = attention_samples(layer, batch, k, v, caches);
-  run.run(&KernelSet::attention,
-          {samples, {0, H / G}, q, Heads<float>{a.attention.data(), T, H, D}, a.lse.data()});
+  runtime.run(&KernelSet::attention,
+              {samples, {0, H / G}, q, Heads<float>{a.attention.data(), T, H, D}, a.lse.data()});
   emit(Op::kAttention, "out", mixed);
   emit(Op::kAttention, "lse", {a.lse.data(), T, H});
 
   // middle = x + attention W_o, h2 its norm.
   const Matrix<float> middle{a.middle.data(), T, C}, h2{a.h2.data(), T, C};
-  run.run(&KernelSet::matmul, {mixed, &packed.o, &orders.output, nullptr, x, middle});
+  runtime.run(&KernelSet::matmul, {mixed, &packed.o, &orders.output, nullptr, x, middle});
   emit(Op::kOutput, "y", middle);
-  run.run(&KernelSet::rms_norm,
-          {Matrix<const float>(middle), model.weight(p.post_norm), eps, h2, a.r2.data()});
+  runtime.run(&KernelSet::rms_norm,
+              {Matrix<const float>(middle), model.weight(p.post_norm), eps, h2, a.r2.data()});
   emit(Op::kPostNorm, "y", h2);
   emit(Op::kPostNorm, "r", {a.r2.data(), T, 1});
 
   // out = middle + (silu(gate) * up) W_down.
   const Matrix<float> gate_up{a.gate_up.data(), T, 2 * F}, act{a.act.data(), T, F};
-  run.run(&KernelSet::matmul, {h2, &packed.gate_up, &orders.hidden, nullptr, {}, gate_up});
+  runtime.run(&KernelSet::matmul, {h2, &packed.gate_up, &orders.hidden, nullptr, {}, gate_up});
   emit(Op::kGateUp, "gate", {gate_up.data, T, F, 2 * F});
   emit(Op::kGateUp, "up", {gate_up.data + F, T, F, 2 * F});
-  run.run(&KernelSet::swiglu, {{gate_up.data, T, F, 2 * F}, {gate_up.data + F, T, F, 2 * F}, act});
+  runtime.run(&KernelSet::swiglu,
+              {{gate_up.data, T, F, 2 * F}, {gate_up.data + F, T, F, 2 * F}, act});
   emit(Op::kSwiGlu, "y", act);
-  run.run(&KernelSet::matmul, {act, &packed.down, &orders.down, nullptr, middle, out});
+  runtime.run(&KernelSet::matmul, {act, &packed.down, &orders.down, nullptr, middle, out});
   emit(Op::kDown, "y", out);
 }
 

@@ -13,9 +13,10 @@ Moments::Moments(int64_t elements)
   std::fill_n(second.data(), second.size(), 0.0f);
 }
 
-double gradient_norm(const Runtime& run, const Gradients& gradients) {
+double gradient_norm(const Runtime& runtime, const Gradients& gradients) {
   kernels::SquareSum squares{};
-  run.run(&KernelSet::sum_squares, {{gradients.sums().data(), gradients.sums().size()}, &squares});
+  runtime.run(&KernelSet::sum_squares,
+              {{gradients.sums().data(), gradients.sums().size()}, &squares});
   return kernels::norm(squares, gradients.scale());
 }
 
@@ -24,7 +25,7 @@ float clip_scale(const OptimizerConfig& config, double norm) {
   return kernels::clip_scale(norm, config.clip_grad, 1e-6f);
 }
 
-void optimizer_step(const Runtime& run, const OptimizerConfig& config, double lr, int64_t step,
+void optimizer_step(const Runtime& runtime, const OptimizerConfig& config, double lr, int64_t step,
                     const Gradients& gradients, float clip, Model& model, Moments& moments) {
   // The powers of the betas take as many factors as there were steps: once, not once a parameter.
   const auto step_with = [&](double decay) {
@@ -44,16 +45,16 @@ void optimizer_step(const Runtime& run, const OptimizerConfig& config, double lr
     op.m = part(moments.first.data());
     op.v = part(moments.second.data());
     op.w = part(model.weights().data());
-    run.run(&KernelSet::adamw, op);
+    runtime.run(&KernelSet::adamw, op);
     const auto emit = [&](Op what, float* values) {
-      run.emit_whole({Phase::kOptimizer, p.layer, what, p.name},
-                     kernels::Matrix<float>(values, p.rows, p.cols));
+      runtime.emit_whole({Phase::kOptimizer, p.layer, what, p.name},
+                         kernels::Matrix<float>(values, p.rows, p.cols));
     };
     emit(Op::kExpAvg, op.m.data());
     emit(Op::kExpAvgSq, op.v.data());
     emit(Op::kWeight, op.w.data());
   }
-  model.pack(run, true);
+  model.pack(runtime, true);
 }
 
 }  // namespace rlreplay::engine

@@ -49,7 +49,7 @@ struct Drawn {
   std::span<const float> log_probs;
 };
 
-Drawn draw(const Runtime& run, VocabPass& vocab, std::span<const kernels::Draw> draws,
+Drawn draw(const Runtime& runtime, VocabPass& vocab, std::span<const kernels::Draw> draws,
            const SamplingConfig& config) {
   Drawn out;
   out.ids = vocab.sample(draws, config);
@@ -61,8 +61,8 @@ Drawn draw(const Runtime& run, VocabPass& vocab, std::span<const kernels::Draw> 
   }
   const auto rows = static_cast<int64_t>(draws.size());
   const auto emit = [&](std::string_view tensor, auto* values) {
-    run.emit({Phase::kRollout, -1, Op::kSample, tensor}, kernels::Matrix(values, rows, 1),
-             {samples.data(), positions.data()});
+    runtime.emit({Phase::kRollout, -1, Op::kSample, tensor}, kernels::Matrix(values, rows, 1),
+                 {samples.data(), positions.data()});
   };
   emit("token", out.ids.data());
   vocab.score(out.ids);

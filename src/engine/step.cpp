@@ -183,9 +183,9 @@ void forward_backward(const ModelContext& context, Gradients& gradients, const B
   gradients.finish();
 }
 
-void emit_losses(const Runtime& run, Losses& losses) {
+void emit_losses(const Runtime& runtime, Losses& losses) {
   const auto emit = [&](std::string_view tensor, double& value) {
-    emit_scalar(run, Phase::kObjective, Op::kLoss, tensor, value);
+    emit_scalar(runtime, Phase::kObjective, Op::kLoss, tensor, value);
   };
   emit("policy", losses.policy);
   emit("entropy", losses.entropy);
@@ -195,10 +195,10 @@ void emit_losses(const Runtime& run, Losses& losses) {
 }
 
 /// S of the gradient sums, after `redone` overflows.
-int step_scale(const Runtime& run, double weight, int redone) {
-  emit_scalar(run, Phase::kObjective, Op::kScale, "total_weight", weight);
+int step_scale(const Runtime& runtime, double weight, int redone) {
+  emit_scalar(runtime, Phase::kObjective, Op::kScale, "total_weight", weight);
   int64_t scale = kernels::token_scale(weight) - redone * kScaleStep;
-  emit_scalar(run, Phase::kObjective, Op::kScale, "scale", scale);
+  emit_scalar(runtime, Phase::kObjective, Op::kScale, "scale", scale);
   return static_cast<int>(scale);
 }
 
@@ -220,12 +220,12 @@ std::string name_of(const Parameter& p, int64_t element) {
 }
 
 /// The step's forward and backward once more, to see where its first infinity or NaN is.
-[[noreturn]] void refuse_gradient(const Runtime& run, const ParameterTable& parameters,
+[[noreturn]] void refuse_gradient(const Runtime& runtime, const ParameterTable& parameters,
                                   const Gradients::Refused& refused,
                                   const std::function<void(const Runtime&)>& again) {
-  FiniteWatch watch(run.sink);
+  FiniteWatch watch(runtime.sink);
   watch.restart();
-  again({run.kernels, run.pool, &watch});
+  again({runtime.kernels, runtime.pool, &watch});
   const Parameter& p = parameters[refused.parameter];
   const auto& found = watch.found();
   throw Error(ErrorCode::kCorrupt,
@@ -240,26 +240,26 @@ std::string name_of(const Parameter& p, int64_t element) {
 
 }  // namespace
 
-StepResult run_step(const Runtime& run, TrainState& state, Gradients& gradients,
+StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradients,
                     const RotaryView& rotary, std::span<const Sample> samples,
                     std::span<const SampleTargets> targets, const StepConfig& config) {
   check_samples(state.model.config(), samples);
   check_batch(config.objective, samples, targets);
-  const ModelContext context{run, state.model, rotary};
+  const ModelContext context{runtime, state.model, rotary};
   StepResult out;
   const std::vector<double> weights =
       sample_weights(config.objective.reducer, samples, config.trajectories);
   const ContributionCounts counts = count_contributions(samples, config.train.leaf);
   const double weight = total_loss_weight(config.objective, samples, targets, weights);
   for (int redone = 0;; ++redone) {
-    out.scale = step_scale(run, weight, redone);
+    out.scale = step_scale(runtime, weight, redone);
     gradients.begin(out.scale, counts);
     const Batch batch{samples, targets, weights};
     forward_backward(context, gradients, batch, config, out);
     const auto refused = gradients.refused();
     if (!refused) break;
     if (!refused->finite) {
-      refuse_gradient(run, state.model.parameters(), *refused, [&](const Runtime& watched) {
+      refuse_gradient(runtime, state.model.parameters(), *refused, [&](const Runtime& watched) {
         gradients.begin(out.scale, counts);
         forward_backward(context.with(watched), gradients, batch, config, out);
       });
@@ -267,17 +267,17 @@ StepResult run_step(const Runtime& run, TrainState& state, Gradients& gradients,
     if (redone + 1 == kScaleTries) {
       refuse_overflow(state.model.parameters(), *refused, out.scale);
     }
-    if (run.sink != nullptr) run.sink->restart();
+    if (runtime.sink != nullptr) runtime.sink->restart();
   }
   out.losses = reduce_losses(samples, weights, out.scores, out.terms);
-  emit_losses(run, out.losses);
-  emit_gradients(run, state.model.parameters(), gradients);
-  out.grad_norm = gradient_norm(run, gradients);
-  emit_scalar(run, Phase::kClip, Op::kClip, "norm", out.grad_norm);
+  emit_losses(runtime, out.losses);
+  emit_gradients(runtime, state.model.parameters(), gradients);
+  out.grad_norm = gradient_norm(runtime, gradients);
+  emit_scalar(runtime, Phase::kClip, Op::kClip, "norm", out.grad_norm);
   out.clip_scale = clip_scale(config.optimizer, out.grad_norm);
-  emit_scalar(run, Phase::kClip, Op::kClip, "scale", out.clip_scale);
+  emit_scalar(runtime, Phase::kClip, Op::kClip, "scale", out.clip_scale);
   state.step += 1;
-  optimizer_step(run, config.optimizer, config.lr, state.step, gradients, out.clip_scale,
+  optimizer_step(runtime, config.optimizer, config.lr, state.step, gradients, out.clip_scale,
                  state.model, state.moments);
   return out;
 }

@@ -7,22 +7,22 @@ namespace {
 
 /// Shows one field of every item as a scalar per token.
 template <class Item, class T>
-void emit_field(const Runtime& run, Op op, std::string_view tensor, std::span<Item> items,
+void emit_field(const Runtime& runtime, Op op, std::string_view tensor, std::span<Item> items,
                 T Item::*field, const RowCoordinates& coordinates) {
-  if (run.sink == nullptr) return;
+  if (runtime.sink == nullptr) return;
   std::vector<T> values;
   for (const Item& item : items) values.push_back(item.*field);
   const kernels::Matrix<T> rows(values.data(), static_cast<int64_t>(values.size()), 1);
-  run.emit({Phase::kObjective, -1, op, tensor}, rows, coordinates);
+  runtime.emit({Phase::kObjective, -1, op, tensor}, rows, coordinates);
   for (size_t i = 0; i < items.size(); ++i) items[i].*field = values[i];
 }
 
 }  // namespace
 
-void emit_targets(const Runtime& run, std::span<TokenInput> tokens, bool reference,
+void emit_targets(const Runtime& runtime, std::span<TokenInput> tokens, bool reference,
                   bool rollout_log_probs, const RowCoordinates& coordinates) {
   const auto emit = [&](std::string_view tensor, auto field) {
-    emit_field(run, Op::kTargets, tensor, tokens, field, coordinates);
+    emit_field(runtime, Op::kTargets, tensor, tokens, field, coordinates);
   };
   emit("advantage", &TokenInput::advantage);
   emit("old_log_prob", &TokenInput::old_log_prob);
@@ -31,10 +31,10 @@ void emit_targets(const Runtime& run, std::span<TokenInput> tokens, bool referen
   emit("weight", &TokenInput::weight);
 }
 
-void emit_terms(const Runtime& run, std::span<TokenTerms> terms,
+void emit_terms(const Runtime& runtime, std::span<TokenTerms> terms,
                 const RowCoordinates& coordinates) {
   const auto emit = [&](std::string_view tensor, auto field) {
-    emit_field(run, Op::kTerms, tensor, terms, field, coordinates);
+    emit_field(runtime, Op::kTerms, tensor, terms, field, coordinates);
   };
   emit("ratio", &TokenTerms::ratio);
   emit("policy", &TokenTerms::policy);
@@ -44,11 +44,12 @@ void emit_terms(const Runtime& run, std::span<TokenTerms> terms,
   emit("ce", &TokenTerms::ce);
 }
 
-void emit_gradients(const Runtime& run, const ParameterTable& parameters, Gradients& gradients) {
+void emit_gradients(const Runtime& runtime, const ParameterTable& parameters,
+                    Gradients& gradients) {
   for (size_t i = 0; i < parameters.list.size(); ++i) {
     const Parameter& p = parameters.list[i];
-    run.emit_whole({Phase::kReduce, p.layer, Op::kGradient, p.name},
-                   gradients.sum(static_cast<int>(i)));
+    runtime.emit_whole({Phase::kReduce, p.layer, Op::kGradient, p.name},
+                       gradients.sum(static_cast<int>(i)));
   }
 }
 

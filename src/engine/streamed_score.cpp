@@ -82,11 +82,11 @@ struct Part {
 
 class Stream {
  public:
-  Stream(const Runtime& run, const ModelConfig& config, const WeightReader& read,
+  Stream(const Runtime& runtime, const ModelConfig& config, const WeightReader& read,
          std::span<const Sample> samples, const StreamOptions& options, const StreamPlan& plan,
          const std::function<void(int64_t)>& progress)
-      : run_{run.kernels, run.pool, nullptr},
-        rounding_{run.kernels, run.pool, &sink_},
+      : runtime_{runtime.kernels, runtime.pool, nullptr},
+        rounding_{runtime.kernels, runtime.pool, &sink_},
         config_(config),
         names_(make_parameters(config)),
         read_(read),
@@ -96,7 +96,7 @@ class Stream {
         progress_(progress) {
     int64_t longest = 1;
     for (const Sample& s : samples) longest = std::max(longest, length(s));
-    rotary_.emplace(make_rotary_table(config, options.rope, longest, run.pool));
+    rotary_.emplace(make_rotary_table(config, options.rope, longest, runtime.pool));
   }
 
   StreamedScores finish() {
@@ -162,7 +162,7 @@ class Stream {
           &P::k_norm, &P::o, &P::post_norm, &P::gate, &P::up, &P::down}) {
       load(field);
     }
-    model.pack(run_, /*backward=*/false);
+    model.pack(runtime_, /*backward=*/false);
   }
 
   void load_into(Model& model, const Parameter& from, const Parameter& to) {
@@ -174,13 +174,13 @@ class Stream {
   void round_weights(Model& model) {
     const auto size = static_cast<int64_t>(model.weights().size());
     if (round_to_bfloat16(Matrix<float>(model.weights().data(), 1, size))) {
-      model.pack(run_, /*backward=*/false);
+      model.pack(runtime_, /*backward=*/false);
     }
   }
 
   void pass(Model& model, int64_t layer) {
     load_layer(model, layer);
-    forward(run_, model, x_);
+    forward(runtime_, model, x_);
     if (options_.rounded) {
       round_weights(model);
       forward(rounding_, model, rounded_x_);
@@ -188,7 +188,7 @@ class Stream {
     step();
   }
 
-  void forward(const Runtime& run, const Model& model, Buffer<float>& x) {
+  void forward(const Runtime& runtime, const Model& model, Buffer<float>& x) {
     const int64_t C = config_.hidden;
     for (const Part& part : parts_) {
       const int64_t T = part.batch.rows();
@@ -197,7 +197,8 @@ class Stream {
       activations_.x.resize(size);
       float* rows = x.data() + part.first * C;
       std::copy_n(rows, size, activations_.x.data());
-      layer_forward({run, model, view(*rotary_)}, 0, part.batch, {}, activations_, {rows, T, C});
+      layer_forward({runtime, model, view(*rotary_)}, 0, part.batch, {}, activations_,
+                    {rows, T, C});
     }
   }
 
@@ -206,7 +207,7 @@ class Stream {
     const ParameterTable& to = model.parameters();
     load_into(model, names_[names_.final_norm], to[to.final_norm]);
     load_into(model, names_[names_.head], to[to.head]);
-    model.pack(run_, /*backward=*/false);
+    model.pack(runtime_, /*backward=*/false);
     score(model, x_, Logits::kBinary32, out_.exact);
     if (options_.rounded) {
       round_weights(model);
@@ -221,12 +222,12 @@ class Stream {
       const int64_t T = part.batch.rows();
       Buffer<float> hidden(static_cast<size_t>(T * C)), r(static_cast<size_t>(T));
       const Matrix<float> h{hidden.data(), T, C};
-      run_.run(&KernelSet::rms_norm, {Matrix<const float>(x.data() + part.first * C, T, C),
-                                      model.weight(model.parameters().final_norm),
-                                      static_cast<float>(config_.norm_eps), h, r.data()});
+      runtime_.run(&KernelSet::rms_norm, {Matrix<const float>(x.data() + part.first * C, T, C),
+                                          model.weight(model.parameters().final_norm),
+                                          static_cast<float>(config_.norm_eps), h, r.data()});
       if (logits == Logits::kBfloat16) round_to_bfloat16(h);
       const ScoredRows rows = scored_rows(part.samples, part.batch, kernels::kTokenLeaf);
-      split(head_forward(run_, model, h, rows, options_.temperature, logits), part, out);
+      split(head_forward(runtime_, model, h, rows, options_.temperature, logits), part, out);
     }
   }
 
@@ -245,7 +246,7 @@ class Stream {
   }
 
   RoundingSink sink_;
-  const Runtime run_, rounding_;
+  const Runtime runtime_, rounding_;
   const ModelConfig& config_;
   const ParameterTable names_;
   const WeightReader& read_;

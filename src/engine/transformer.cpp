@@ -21,55 +21,55 @@ RowBatch batch_of(std::span<const Sample* const> samples, int64_t leaf) {
 }
 
 /// The tokens are given: a sink that changes them changes a copy.
-void show_tokens(const Runtime& run, const RowBatch& batch) {
-  if (run.sink == nullptr) return;
+void show_tokens(const Runtime& runtime, const RowBatch& batch) {
+  if (runtime.sink == nullptr) return;
   std::vector<int32_t> ids = batch.ids;
-  run.emit({batch.phase, -1, Op::kBatch, "token"}, Matrix<int32_t>(ids.data(), batch.rows(), 1),
-           batch.coordinates());
+  runtime.emit({batch.phase, -1, Op::kBatch, "token"}, Matrix<int32_t>(ids.data(), batch.rows(), 1),
+               batch.coordinates());
 }
 
-void embed(const Runtime& run, const Model& model, const RowBatch& batch, Buffer<float>& out) {
+void embed(const Runtime& runtime, const Model& model, const RowBatch& batch, Buffer<float>& out) {
   const int64_t C = model.config().hidden, V = model.config().vocab;
   check(std::ranges::all_of(batch.ids, [V](int32_t id) { return id >= 0 && id < V; }),
         "a token is no id of the vocabulary");
   out.resize(static_cast<size_t>(batch.rows() * C));
   const Matrix<float> x{out.data(), batch.rows(), C};
-  show_tokens(run, batch);
-  run.run(&KernelSet::embedding,
-          {model.matrix(model.parameters().embedding), batch.ids.data(), 0, x});
-  run.emit({batch.phase, -1, Op::kEmbedding, "y"}, x, batch.coordinates());
+  show_tokens(runtime, batch);
+  runtime.run(&KernelSet::embedding,
+              {model.matrix(model.parameters().embedding), batch.ids.data(), 0, x});
+  runtime.emit({batch.phase, -1, Op::kEmbedding, "y"}, x, batch.coordinates());
 }
 
-void final_norm(const Runtime& run, const Model& model, const RowBatch& batch,
+void final_norm(const Runtime& runtime, const Model& model, const RowBatch& batch,
                 Matrix<const float> x, Matrix<float> y, float* r) {
-  run.run(&KernelSet::rms_norm, {x, model.weight(model.parameters().final_norm),
-                                 static_cast<float>(model.config().norm_eps), y, r});
-  run.emit({batch.phase, -1, Op::kFinalNorm, "y"}, y, batch.coordinates());
-  run.emit({batch.phase, -1, Op::kFinalNorm, "r"}, Matrix<float>(r, batch.rows(), 1),
-           batch.coordinates());
+  runtime.run(&KernelSet::rms_norm, {x, model.weight(model.parameters().final_norm),
+                                     static_cast<float>(model.config().norm_eps), y, r});
+  runtime.emit({batch.phase, -1, Op::kFinalNorm, "y"}, y, batch.coordinates());
+  runtime.emit({batch.phase, -1, Op::kFinalNorm, "r"}, Matrix<float>(r, batch.rows(), 1),
+               batch.coordinates());
 }
 
 /// For a forward whose events were seen once, or that is no part of a step.
-Runtime silent(const Runtime& run) { return {run.kernels, run.pool, nullptr}; }
+Runtime silent(const Runtime& runtime) { return {runtime.kernels, runtime.pool, nullptr}; }
 
 }  // namespace
 
 void transformer_forward(const ModelContext& context, const RowBatch& batch,
                          std::span<KvCache* const> caches, Buffer<float>& hidden) {
-  const Runtime& run = context.runtime;
+  const Runtime& runtime = context.runtime;
   const Model& model = context.model;
   const ModelConfig& c = model.config();
   const int64_t T = batch.rows();
   LayerActivations a;
   a.resize(c, T);
-  embed(run, model, batch, a.x);
+  embed(runtime, model, batch, a.x);
   Buffer<float> out(static_cast<size_t>(T * c.hidden)), r(static_cast<size_t>(T));
   for (int64_t l = 0; l < c.layers; ++l) {
     layer_forward(context, l, batch, caches, a, {out.data(), T, c.hidden});
     a.x.swap(out);
   }
   hidden.resize(static_cast<size_t>(T * c.hidden));
-  final_norm(run, model, batch, Matrix<const float>(a.x.data(), T, c.hidden),
+  final_norm(runtime, model, batch, Matrix<const float>(a.x.data(), T, c.hidden),
              {hidden.data(), T, c.hidden}, r.data());
 }
 
@@ -128,7 +128,7 @@ Scores score(const ModelContext& context, std::span<const Sample* const> samples
 Scores train_micro_batch(const ModelContext& context, std::span<const Sample* const> samples,
                          const TrainOptions& options, const LossGradient& loss_gradient,
                          Gradients& gradients) {
-  const Runtime& run = context.runtime;
+  const Runtime& runtime = context.runtime;
   const Model& model = context.model;
   const ModelConfig& c = model.config();
   const RowBatch batch = batch_of(samples, options.leaf);
@@ -137,7 +137,7 @@ Scores train_micro_batch(const ModelContext& context, std::span<const Sample* co
 
   std::vector<LayerActivations> kept(L + 1);
   Buffer<float> recomputed(options.recompute ? size : 0);
-  embed(run, model, batch, kept[0].x);
+  embed(runtime, model, batch, kept[0].x);
   for (size_t l = 0; l < L; ++l) {
     kept[l].resize(c, T);
     kept[l + 1].x.resize(size);
@@ -147,38 +147,38 @@ Scores train_micro_batch(const ModelContext& context, std::span<const Sample* co
   }
   const Matrix<const float> last{kept[L].x.data(), T, C};
   Buffer<float> hidden(size), r(static_cast<size_t>(T)), dhidden(size), dx(size);
-  final_norm(run, model, batch, last, {hidden.data(), T, C}, r.data());
+  final_norm(runtime, model, batch, last, {hidden.data(), T, C}, r.data());
 
   const ScoredRows scored = scored_rows(samples, batch, options.leaf);
   const Scores scores =
-      head_backward(run, model, {hidden.data(), T, C}, scored, options.temperature, options.scored,
-                    loss_gradient, gradients, {dhidden.data(), T, C});
-  run.emit({Phase::kBackward, -1, Op::kLogProb, "dx"}, Matrix<float>(dhidden.data(), T, C),
-           batch.coordinates());
+      head_backward(runtime, model, {hidden.data(), T, C}, scored, options.temperature,
+                    options.scored, loss_gradient, gradients, {dhidden.data(), T, C});
+  runtime.emit({Phase::kBackward, -1, Op::kLogProb, "dx"}, Matrix<float>(dhidden.data(), T, C),
+               batch.coordinates());
   const Matrix<float> d{dx.data(), T, C};
   const int norm = model.parameters().final_norm;
-  run.run(&KernelSet::rms_norm_backward, {.x = last,
-                                          .w = model.weight(norm),
-                                          .r = r.data(),
-                                          .dy = Matrix<const float>(dhidden.data(), T, C),
-                                          .residual = {},
-                                          .dx = d,
-                                          .dw = gradients.token_sum({norm})});
-  run.emit({Phase::kBackward, -1, Op::kFinalNorm, "dx"}, d, batch.coordinates());
+  runtime.run(&KernelSet::rms_norm_backward, {.x = last,
+                                              .w = model.weight(norm),
+                                              .r = r.data(),
+                                              .dy = Matrix<const float>(dhidden.data(), T, C),
+                                              .residual = {},
+                                              .dx = d,
+                                              .dw = gradients.token_sum({norm})});
+  runtime.emit({Phase::kBackward, -1, Op::kFinalNorm, "dx"}, d, batch.coordinates());
 
   LayerScratch scratch;
   scratch.resize(c, T);
   for (size_t l = L; l-- > 0;) {
     if (options.recompute) {
       kept[l].resize(c, T);
-      layer_forward(context.with(silent(run)), static_cast<int64_t>(l), batch, {}, kept[l],
+      layer_forward(context.with(silent(runtime)), static_cast<int64_t>(l), batch, {}, kept[l],
                     {recomputed.data(), T, C});
     }
     layer_backward(context, static_cast<int64_t>(l), batch, kept[l], d, scratch, gradients, d);
     kept[l].release();
   }
-  run.run(&KernelSet::embedding_tokens,
-          {d, batch.ids.data(), 0, gradients.token_sum({model.parameters().embedding})});
+  runtime.run(&KernelSet::embedding_tokens,
+              {d, batch.ids.data(), 0, gradients.token_sum({model.parameters().embedding})});
   return scores;
 }
 

@@ -15,7 +15,7 @@ using kernels::Matrix;
 
 VocabPass::VocabPass(const Runtime& runtime, const Model& model, float temperature,
                      Logits precision)
-    : run_(runtime),
+    : runtime_(runtime),
       model_(model),
       temperature_(temperature > 0 ? temperature : 1.0f),
       precision_(precision) {}
@@ -37,20 +37,21 @@ void VocabPass::forward(Matrix<const float> hidden, std::span<const int64_t> row
     std::memcpy(compact().row(static_cast<int64_t>(i)), hidden.row(rows[i]),
                 static_cast<size_t>(c.hidden) * sizeof(float));
   }
-  run_.run(&KernelSet::matmul,
-           {compact(), &model_.packed_head(), &model_.orders().hidden, nullptr, {}, logits()});
+  runtime_.run(&KernelSet::matmul,
+               {compact(), &model_.packed_head(), &model_.orders().hidden, nullptr, {}, logits()});
   if (precision_ == Logits::kBfloat16) round_to_bfloat16(logits());
-  run_.run(&KernelSet::vocab_max, {logits(), temperature_, max_.data()});
+  runtime_.run(&KernelSet::vocab_max, {logits(), temperature_, max_.data()});
   const auto width = static_cast<int64_t>(segments.size());
-  run_.run(&KernelSet::vocab_sums,
-           {logits(), max_.data(), segments, {z_.data(), rows_, width}, {e_.data(), rows_, width}});
+  runtime_.run(
+      &KernelSet::vocab_sums,
+      {logits(), max_.data(), segments, {z_.data(), rows_, width}, {e_.data(), rows_, width}});
 }
 
 void VocabPass::finish(const float* label_logits) {
   const auto width = static_cast<int64_t>(model_.orders().vocab_segments.size());
   const Matrix<const float> z{z_.data(), rows_, width}, e{e_.data(), rows_, width};
-  run_.run(&KernelSet::log_prob, {z, e, max_.data(), label_logits, sum_.data(), log_sum_.data(),
-                                  log_prob_.data(), entropy_.data()});
+  runtime_.run(&KernelSet::log_prob, {z, e, max_.data(), label_logits, sum_.data(), log_sum_.data(),
+                                      log_prob_.data(), entropy_.data()});
 }
 
 int64_t VocabPass::first_not_finite() const {
@@ -74,7 +75,7 @@ std::vector<int32_t> VocabPass::sample(std::span<const kernels::Draw> draws,
   op.top_k = config.top_k;
   op.top_p = config.top_p;
   op.ids = ids.data();
-  run_.run(&KernelSet::sample, op);
+  runtime_.run(&KernelSet::sample, op);
   return ids;
 }
 
@@ -114,10 +115,10 @@ void VocabPass::restrict(std::span<const int32_t> labels, std::span<const Nucleu
     r.label[static_cast<size_t>(k)] = logits()(row, label);
   }
   const Matrix<float> z{r.z.data(), count, width}, e{r.e.data(), count, width};
-  run_.run(&KernelSet::vocab_max, {kept, 1.0f, r.max.data()});
-  run_.run(&KernelSet::vocab_sums, {kept, r.max.data(), segments, z, e});
-  run_.run(&KernelSet::log_prob, {z, e, r.max.data(), r.label.data(), r.sum.data(),
-                                  r.log_sum.data(), r.log_prob.data(), r.entropy.data()});
+  runtime_.run(&KernelSet::vocab_max, {kept, 1.0f, r.max.data()});
+  runtime_.run(&KernelSet::vocab_sums, {kept, r.max.data(), segments, z, e});
+  runtime_.run(&KernelSet::log_prob, {z, e, r.max.data(), r.label.data(), r.sum.data(),
+                                      r.log_sum.data(), r.log_prob.data(), r.entropy.data()});
   for (size_t k = 0; k < n; ++k) log_prob_[static_cast<size_t>(r.rows[k])] = r.log_prob[k];
 }
 
@@ -133,9 +134,9 @@ void VocabPass::restricted_backward(std::span<const int32_t> labels, std::span<c
     own_labels.push_back(labels[static_cast<size_t>(row)]);
     own_c.push_back(c[static_cast<size_t>(row)]);
   }
-  run_.run(&KernelSet::log_prob_backward,
-           {kept, r.max.data(), r.sum.data(), r.log_sum.data(), none.data(), own_labels.data(),
-            own_c.data(), none.data(), temperature_, kept});
+  runtime_.run(&KernelSet::log_prob_backward,
+               {kept, r.max.data(), r.sum.data(), r.log_sum.data(), none.data(), own_labels.data(),
+                own_c.data(), none.data(), temperature_, kept});
   for (int64_t k = 0; k < count; ++k) {
     float* to = logits().row(r.rows[static_cast<size_t>(k)]);
     for (int64_t j = 0; j < kept.cols; ++j) to[j] += kept(k, j);
@@ -149,14 +150,15 @@ void VocabPass::backward(std::span<const int64_t> rows, std::span<const int32_t>
   // Where a nucleus restricts the log-probability, only the entropy is of all ids.
   std::vector<float> of_all(c.begin(), c.end());
   for (const int64_t row : restricted_.rows) of_all[static_cast<size_t>(row)] = 0;
-  run_.run(&KernelSet::log_prob_backward,
-           {logits(), max_.data(), sum_.data(), log_sum_.data(), entropy_.data(), labels.data(),
-            of_all.data(), ce.data(), temperature_, logits()});
+  runtime_.run(&KernelSet::log_prob_backward,
+               {logits(), max_.data(), sum_.data(), log_sum_.data(), entropy_.data(), labels.data(),
+                of_all.data(), ce.data(), temperature_, logits()});
   if (!restricted_.rows.empty()) restricted_backward(labels, c);
-  run_.run(&KernelSet::matmul_tokens,
-           gradients.product(logits(), compact(), leaves, {model_.parameters().head}));
-  run_.run(&KernelSet::matmul,
-           {logits(), &model_.packed_head_dx(), &model_.orders().head_dx, nullptr, {}, compact()});
+  runtime_.run(&KernelSet::matmul_tokens,
+               gradients.product(logits(), compact(), leaves, {model_.parameters().head}));
+  runtime_.run(
+      &KernelSet::matmul,
+      {logits(), &model_.packed_head_dx(), &model_.orders().head_dx, nullptr, {}, compact()});
   for (size_t i = 0; i < rows.size(); ++i) {
     std::memcpy(dhidden.row(rows[i]), compact().row(static_cast<int64_t>(i)),
                 static_cast<size_t>(dhidden.cols) * sizeof(float));

@@ -74,7 +74,7 @@ class VocabPass {
     Buffer<float> logits, max, label, z, e, sum, log_sum, log_prob, entropy;
   };
 
-  const Runtime& run_;
+  const Runtime& runtime_;
   const Model& model_;
   float temperature_;
   Logits precision_;

@@ -6,7 +6,7 @@
 
 #include "format/foreign/framework.h"
 #include "format/foreign/numbers.h"
-#include "format/foreign/rollout_batch.h"
+#include "format/foreign/rollout_file.h"
 #include "format/foreign/train_batch.h"
 #include "tests/foreign/support.h"
 #include "tests/material.h"
@@ -34,10 +34,10 @@ bool agrees(double trained, double rolled) {
 }
 
 void compare(const TrainBatch& train, const TorchFile& file) {
-  const RolloutBatch rollout = read_rollout(file.tree(), file.root());
+  const RolloutFile rollout = read_rollout(file.tree(), file.root());
   std::map<int64_t, size_t> rows;
   for (size_t i = 0; i < rollout.size(); ++i) rows[rollout.index[i].value_or(-1)] = i;
-  const TokenColumn* log_probs = train.column("rollout_log_probs");
+  const FloatColumn* log_probs = train.column("rollout_log_probs");
   REQUIRE(log_probs != nullptr);
   size_t exact = 0;
   size_t tokens = 0;

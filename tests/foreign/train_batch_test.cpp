@@ -82,7 +82,7 @@ TrainBatch assemble(const std::vector<RankFile>& files) {
 }
 
 std::vector<double> row(const TrainBatch& batch, const char* name, size_t sample) {
-  const TokenColumn* column = batch.column(name);
+  const FloatColumn* column = batch.column(name);
   REQUIRE(column != nullptr);
   std::vector<double> values;
   for (size_t i = 0; i < column->row_size(sample); ++i) values.push_back(column->at(sample, i));
@@ -159,7 +159,7 @@ TEST_CASE("pieces that do not fit are refused") {
 }
 
 TEST_CASE("a column is kept in binary32 for as long as that is exact") {
-  TokenColumn column("x");
+  FloatColumn column("x");
   column.add_row({-0.5, 0.25});
   CHECK(column.is_narrow());
   column.add_row({});

@@ -21,7 +21,7 @@ namespace {
 class TorchBackend : public engine::Backend {
  public:
   TorchBackend(const engine::Runtime& runtime, const engine::BackendConfig& config)
-      : run_(runtime),
+      : runtime_(runtime),
         config_(config),
         precision_(config.float64 ? Precision::kFloat64 : Precision::kFloat32),
         parameters_(make_parameters(config.model)),
@@ -40,8 +40,8 @@ class TorchBackend : public engine::Backend {
   std::vector<Sample> generate(std::span<const engine::Request> requests,
                                const engine::RolloutConfig& config,
                                const std::function<void(int64_t)>& progress) override {
-    return aten::generate(run_, config_.model, network_, scalar_type(precision_), requests, config,
-                          progress);
+    return aten::generate(runtime_, config_.model, network_, scalar_type(precision_), requests,
+                          config, progress);
   }
 
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
@@ -68,7 +68,7 @@ class TorchBackend : public engine::Backend {
       throw Error(ErrorCode::kUsage, "a model that only scores takes no steps");
     }
     engine::check_samples(config_.model, samples);
-    return train_step({run_, parameters_, network_, state_, steps_}, samples, targets, config);
+    return train_step({runtime_, parameters_, network_, state_, steps_}, samples, targets, config);
   }
 
   StateSpans<const float> state() override {
@@ -83,7 +83,7 @@ class TorchBackend : public engine::Backend {
   }
 
  private:
-  const engine::Runtime& run_;
+  const engine::Runtime& runtime_;
   engine::BackendConfig config_;
   Precision precision_;
   ParameterTable parameters_;

@@ -24,10 +24,10 @@ struct Slot {
 
 class Generation {
  public:
-  Generation(const engine::Runtime& run, const ModelConfig& model, Network& network,
+  Generation(const engine::Runtime& runtime, const ModelConfig& model, Network& network,
              at::ScalarType type, std::span<const Request> requests,
              const engine::RolloutConfig& config)
-      : run_(run),
+      : runtime_(runtime),
         model_(model),
         network_(network),
         requests_(requests),
@@ -158,7 +158,7 @@ class Generation {
     op.top_k = config_.sampling.top_k;
     op.top_p = config_.sampling.top_p;
     op.ids = ids.data();
-    run_.run(&kernels::KernelSet::sample, op);
+    runtime_.run(&kernels::KernelSet::sample, op);
     for (size_t i = first; i < end; ++i) {
       Sample& s = slots_[i].sample;
       const auto row = static_cast<int64_t>(i - first);
@@ -169,7 +169,7 @@ class Generation {
     }
   }
 
-  const engine::Runtime& run_;
+  const engine::Runtime& runtime_;
   const ModelConfig& model_;
   Network& network_;
   std::span<const Request> requests_;

@@ -43,9 +43,9 @@ void append_terms(std::span<const Sample> samples, const Objective& objective,
 }
 
 /// Shows the scores to the sink, which may change them.
-void emit_scores(const engine::Runtime& run, std::span<const Sample> samples,
+void emit_scores(const engine::Runtime& runtime, std::span<const Sample> samples,
                  const RowScores& scores) {
-  if (run.sink == nullptr || scores.log_prob.scalar_type() != at::kFloat) return;
+  if (runtime.sink == nullptr || scores.log_prob.scalar_type() != at::kFloat) return;
   std::vector<uint64_t> ids;
   std::vector<int32_t> positions;
   for (const Sample& s : samples) {
@@ -57,9 +57,9 @@ void emit_scores(const engine::Runtime& run, std::span<const Sample> samples,
   const auto emit = [&](std::string_view name, const at::Tensor& values) {
     const at::Tensor plain = values.detach();
     check(plain.is_contiguous(), "scores are one a row");
-    run.emit({Phase::kForward, -1, Op::kLogProb, name},
-             kernels::Matrix<float>(plain.mutable_data_ptr<float>(), plain.numel(), 1),
-             {ids.data(), positions.data()});
+    runtime.emit({Phase::kForward, -1, Op::kLogProb, name},
+                 kernels::Matrix<float>(plain.mutable_data_ptr<float>(), plain.numel(), 1),
+                 {ids.data(), positions.data()});
   };
   emit("log_prob", scores.log_prob);
   emit("entropy", scores.entropy);
@@ -158,9 +158,9 @@ void update(const Training& t, const engine::StepConfig& config,
   }
 }
 
-void emit_losses(const engine::Runtime& run, engine::Losses& losses) {
+void emit_losses(const engine::Runtime& runtime, engine::Losses& losses) {
   const auto emit = [&](std::string_view name, double& value) {
-    engine::emit_scalar(run, Phase::kObjective, Op::kLoss, name, value);
+    engine::emit_scalar(runtime, Phase::kObjective, Op::kLoss, name, value);
   };
   emit("policy", losses.policy);
   emit("entropy", losses.entropy);

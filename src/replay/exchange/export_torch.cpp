@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "format/foreign/dump_check.h"
-#include "format/foreign/rollout_batch.h"
+#include "format/foreign/rollout_file.h"
 #include "format/foreign/torch_writer.h"
 #include "format/group_name.h"
 #include "format/rule.h"
@@ -31,7 +31,7 @@ using format::RolloutData;
 
 /// A rollout dump with the chosen samples only, in their order in the file.
 Value select(Tree& tree, Value root, const std::set<uint64_t>& chosen) {
-  const foreign::RolloutBatch batch = read_rollout(tree, root);
+  const foreign::RolloutFile batch = read_rollout(tree, root);
   const std::vector<uint64_t> ids = sample_ids(batch.index);
   const Value samples = *tree.find(root, "samples");
   std::vector<Value> kept;

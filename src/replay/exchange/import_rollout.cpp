@@ -6,7 +6,7 @@
 #include <set>
 
 #include "format/foreign/numbers.h"
-#include "format/foreign/rollout_batch.h"
+#include "format/foreign/rollout_file.h"
 #include "format/foreign/text.h"
 #include "src/base/counted.h"
 #include "src/base/error.h"
@@ -18,7 +18,7 @@ namespace rlreplay::replay {
 namespace {
 
 using foreign::Kind;
-using foreign::RolloutBatch;
+using foreign::RolloutFile;
 using foreign::Tree;
 using foreign::Value;
 using format::Finish;
@@ -323,7 +323,7 @@ class RolloutImporter {
   foreign::TorchFile& file_;
   const Tree& tree_;
   std::string owner_, reward_key_;
-  RolloutBatch batch_;
+  RolloutFile batch_;
   const foreign::Sequence& samples_;
   std::vector<size_t> order_;  // place in the file of each sample of the data
   ImportedRollout made_;

@@ -17,8 +17,8 @@
 namespace rlreplay::replay {
 namespace {
 
+using foreign::FloatColumn;
 using foreign::Kind;
-using foreign::TokenColumn;
 using foreign::TorchFile;
 using foreign::TrainBatch;
 using foreign::Value;
@@ -66,7 +66,7 @@ std::optional<Presence> presence(const TrainBatch& batch, std::span<const size_t
   return mask;
 }
 
-void add_column(const TrainBatch& batch, std::span<const size_t> rows, const TokenColumn& column,
+void add_column(const TrainBatch& batch, std::span<const size_t> rows, const FloatColumn& column,
                 TrainData& data) {
   const std::string_view name = our_name(column.name());
   for (const format::TokenColumnField& field : format::kTokenColumnFields) {
@@ -102,7 +102,7 @@ std::shared_ptr<TrainData> make_step(const TrainBatch& batch, std::span<const si
     data->loss_mask->values = gather(batch, rows, batch.mask_offsets, batch.loss_mask);
     data->loss_mask->presence = std::move(*mask);
   }
-  for (const TokenColumn& column : batch.columns) add_column(batch, rows, column, *data);
+  for (const FloatColumn& column : batch.columns) add_column(batch, rows, column, *data);
   return data;
 }
 

@@ -46,7 +46,7 @@ class Freer {
 
 class Mover {
  public:
-  Mover(foreign::TorchFile& file, const foreign::RolloutBatch& batch, std::span<const size_t> order,
+  Mover(foreign::TorchFile& file, const foreign::RolloutFile& batch, std::span<const size_t> order,
         const std::string& owner, RolloutData& data, foreign::Replacements& replacements)
       : file_(file),
         tree_(file.tree()),
@@ -192,7 +192,7 @@ class Mover {
 
   foreign::TorchFile& file_;
   foreign::Tree& tree_;
-  const foreign::RolloutBatch& batch_;
+  const foreign::RolloutFile& batch_;
   const Sequence& samples_;
   std::span<const size_t> order_;
   const std::string& owner_;
@@ -222,7 +222,7 @@ std::optional<format::Column<uint64_t>> shared_ids(std::span<const size_t> rows,
   return out;
 }
 
-void move_columns(foreign::TorchFile& file, const foreign::RolloutBatch& batch,
+void move_columns(foreign::TorchFile& file, const foreign::RolloutFile& batch,
                   std::span<const size_t> order, const std::string& owner, RolloutData& data,
                   foreign::Replacements& replacements) {
   Mover(file, batch, order, owner, data, replacements).run();

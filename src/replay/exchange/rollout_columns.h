@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "format/foreign/pickle_writer.h"
-#include "format/foreign/rollout_batch.h"
+#include "format/foreign/rollout_file.h"
 #include "format/foreign/torch_file.h"
 #include "format/rollout_data.h"
 
@@ -17,7 +17,7 @@ namespace rlreplay::replay {
 /// their columns, and texts. Row r is sample order[r] of the file. What `data` then holds, type and
 /// bits, is noted in `replacements` by its place below `owner`; lists that nothing else refers to
 /// are freed as they are moved, so that there are never two copies of them all.
-void move_columns(foreign::TorchFile& file, const foreign::RolloutBatch& batch,
+void move_columns(foreign::TorchFile& file, const foreign::RolloutFile& batch,
                   std::span<const size_t> order, const std::string& owner,
                   format::RolloutData& data, foreign::Replacements& replacements);
 

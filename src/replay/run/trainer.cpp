@@ -41,9 +41,10 @@ class Watched {
   engine::Runtime& runtime_;
 };
 
-void load_weights(const engine::Runtime& run, const ModelSource& source, engine::Backend& to) {
-  to.write_state(
-      0, [&](const StateSpans<float>& state) { source.load(run, to.parameters(), state.weights); });
+void load_weights(const engine::Runtime& runtime, const ModelSource& source, engine::Backend& to) {
+  to.write_state(0, [&](const StateSpans<float>& state) {
+    source.load(runtime, to.parameters(), state.weights);
+  });
 }
 
 void copy_weights(engine::Backend& from, engine::Backend& to) {
@@ -119,15 +120,15 @@ double mean_reward(std::span<const Sample> samples) {
 
 Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
                  const ModelSource& model, const Workload& workload)
-    : run_(runtime), options_(options), schedule_(learning_rate(options)) {
+    : runtime_(runtime), options_(options), schedule_(learning_rate(options)) {
   options_.micro_batch_size = plan_run_memory(options, model.config(), workload);
   const engine::BackendConfig config{.model = model.config(), .rope = rope(options)};
-  backend_ = engine::make_backend(options.kernels, run_, config);
-  load_weights(run_, model, *backend_);
+  backend_ = engine::make_backend(options.kernels, runtime_, config);
+  load_weights(runtime_, model, *backend_);
   if (!needs_reference(options)) return;
   engine::BackendConfig frozen = config;
   frozen.training = false;
-  reference_ = engine::make_backend(options.kernels, run_, frozen);
+  reference_ = engine::make_backend(options.kernels, runtime_, frozen);
   if (options.ref_load.empty()) {
     copy_weights(*backend_, *reference_);
     return;
@@ -137,13 +138,13 @@ Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
     throw Error(ErrorCode::kUsage, "the reference model's shape is not that of --model",
                 options.ref_load);
   }
-  load_weights(run_, *source, *reference_);
+  load_weights(runtime_, *source, *reference_);
 }
 
 std::vector<Sample> Trainer::generate(std::span<const engine::Request> requests,
                                       engine::EventSink* sink,
                                       const std::function<void(int64_t)>& progress) {
-  const Watched watched(run_, sink);
+  const Watched watched(runtime_, sink);
   return backend_->generate(requests, rollout_config(options_, backend_->config()), progress);
 }
 
@@ -219,7 +220,7 @@ StepOutcome Trainer::step(std::span<const Sample> samples, std::span<const Sampl
   StepOutcome out;
   out.lr = config.lr;
   {
-    const Watched watched(run_, sink);
+    const Watched watched(runtime_, sink);
     out.result = backend_->step(samples, targets, config);
   }
   const std::vector<std::vector<float>> trained = train_log_probs(out.result);

@@ -103,7 +103,7 @@ class Trainer {
   void fill(engine::Backend& backend, std::span<const Sample> samples, TargetField field,
             std::span<SampleTargets> targets);
 
-  engine::Runtime run_;
+  engine::Runtime runtime_;
   RunOptions options_;
   engine::LearningRate schedule_;
   std::unique_ptr<engine::Backend> backend_;

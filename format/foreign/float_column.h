@@ -10,9 +10,9 @@ namespace rlreplay::foreign {
 
 /// Floats of every response token, row by row (a row a sample). Kept as binary32 as long as that
 /// is exact: what frameworks write as Python floats nearly always came from binary32.
-class TokenColumn {
+class FloatColumn {
  public:
-  explicit TokenColumn(std::string name) : name_(std::move(name)) {}
+  explicit FloatColumn(std::string name) : name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
   size_t rows() const { return offsets_.size() - 1; }

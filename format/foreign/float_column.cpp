@@ -1,4 +1,4 @@
-#include "format/foreign/token_column.h"
+#include "format/foreign/float_column.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace rlreplay::foreign {
 
-void TokenColumn::add_row(const std::vector<double>& values) {
+void FloatColumn::add_row(const std::vector<double>& values) {
   if (wide_.empty() && !std::all_of(values.begin(), values.end(), fits_float)) {
     wide_.assign(narrow_.begin(), narrow_.end());
     narrow_ = {};

@@ -10,7 +10,7 @@ namespace rlreplay::foreign {
 
 /// The samples of one rollout dump, in the order of the file. Texts view the file's tree, and the
 /// columns of tokens stay there: they are nearly all of it.
-struct RolloutBatch {
+struct RolloutFile {
   int64_t rollout_id = 0;
   std::vector<uint64_t> offsets = {0};        // [S + 1], of tokens
   std::vector<Value> tokens;                  // [S]: ids of int32's range
@@ -33,6 +33,6 @@ struct RolloutBatch {
 /// The batch of a rollout dump of slime, Miles or Relax. `reward_key` picks a number where a reward
 /// is a dict. Run check_dump first: it names what is wrong with a sample.
 /// Errors: kUnsupported where the file is no rollout dump; kCorrupt, naming the sample.
-RolloutBatch read_rollout(const Tree& tree, Value root, std::string_view reward_key = {});
+RolloutFile read_rollout(const Tree& tree, Value root, std::string_view reward_key = {});
 
 }  // namespace rlreplay::foreign

@@ -1,4 +1,4 @@
-#include "format/foreign/rollout_batch.h"
+#include "format/foreign/rollout_file.h"
 
 #include <string>
 
@@ -14,7 +14,7 @@ class Reader {
  public:
   Reader(const Tree& tree, std::string_view reward_key) : tree_(tree), reward_key_(reward_key) {}
 
-  RolloutBatch read(Value root) {
+  RolloutFile read(Value root) {
     const Value* id = tree_.find(root, "rollout_id");
     if (id->kind != Kind::kInt) throw Error(ErrorCode::kCorrupt, "rollout_id is not an integer");
     batch_.rollout_id = id->integer;
@@ -150,14 +150,14 @@ class Reader {
 
   const Tree& tree_;
   std::string_view reward_key_;
-  RolloutBatch batch_;
+  RolloutFile batch_;
   Value sample_;
   std::string where_;
 };
 
 }  // namespace
 
-RolloutBatch read_rollout(const Tree& tree, Value root, std::string_view reward_key) {
+RolloutFile read_rollout(const Tree& tree, Value root, std::string_view reward_key) {
   if (dump_kind(tree, root) != DumpKind::kRollout) {
     throw Error(ErrorCode::kUnsupported, "this is no rollout dump");
   }
