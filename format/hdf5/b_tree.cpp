@@ -81,6 +81,8 @@ void TreeWalk::visit(uint64_t address, uint64_t records, size_t level) {
   // A node without records would let few bytes stand for many nodes.
   file_.expect(records > 0 && records <= left_, "a B-tree node with an odd number of records");
   left_ -= records;
+  file_.expect(node_size_ <= file_.look_ahead(address).left(),
+               "a B-tree node beyond the file's end");
   const size_t count_size = width_of((node_size_ - kFrame) / size_);
   const size_t pointer = level == 0 ? 0 : pointers_[level - 1];
   Cursor c = file_.block(address, kFrame + records * size_ + (records + 1) * pointer,

@@ -64,11 +64,16 @@ void FractalHeap::read_header() {
 
 /// Where a writer finds room in the heap; a reader needs it as little as its sections.
 void FractalHeap::read_free_space(uint64_t address) {
-  constexpr uint64_t kSections = 4 * 8 + 4 * 2 + 8;  // counts, shares, and the widths of addresses
-  Cursor c = file_.block(address, 4 + 1 + 1 + kSections + 3 * 8 + 4, "FSHD");
+  constexpr uint64_t kSize = 4 + 1 + 1 + 4 * 8 + 4 * 2 + 8 + 3 * 8 + 4, kClasses = 4;
+  Cursor c = file_.block(address, kSize, "FSHD");
   c.expect(1, 0, kOtherHeap);
   c.expect(1, 0, kOtherHeap);  // of a heap
-  c.skip(kSections);
+  const uint64_t room = c.number(8), count = c.number(8), stored = c.number(8), made = c.number(8);
+  file_.expect(room <= said_.free && count == stored + made, "a heap's room of odd sizes");
+  c.expect(2, kClasses, kOtherHeap);
+  c.skip(2 * 2);  // when it shrinks and grows
+  c.expect(2, bits_, kOtherHeap);
+  c.skip(8);
   const uint64_t sections = c.address(), size = c.number(8);
   if (sections != kNowhere) file_.block(sections, size, "FSSE");
 }

@@ -28,6 +28,12 @@ bool is_known(uint64_t type) {
   return false;
 }
 
+bool is_shareable(MessageType type) {
+  return type == MessageType::kDataspace || type == MessageType::kDatatype ||
+         type == MessageType::kFillValue || type == MessageType::kFilters ||
+         type == MessageType::kAttribute;
+}
+
 /// Whose message it is.
 enum class Kind { kAny, kGroup, kDataset };
 
@@ -82,8 +88,9 @@ ObjectHeader::ObjectHeader(File& file, uint64_t address) : file_(file) {
 }
 
 void ObjectHeader::add_messages(Cursor chunk, bool numbered) {
-  constexpr uint64_t kShared = 0x02, kWasUnknown = 0x20;
+  constexpr uint64_t kShared = 0x02, kWasUnknown = 0x20, kShareable = 0x40;
   const size_t header = numbered ? 6 : 4;
+  bool has_room = false;
   while (chunk.left() >= header) {
     const uint64_t type = chunk.byte(), size = chunk.number(2), flags = chunk.byte();
     chunk.skip(numbered ? 2 : 0);
@@ -91,6 +98,9 @@ void ObjectHeader::add_messages(Cursor chunk, bool numbered) {
     if (!is_known(type)) file_.refuse("a message of type " + std::to_string(type));
     file_.expect((flags & kShared) == 0, "a shared message");
     file_.expect((flags & kWasUnknown) == 0, "a message that its writer did not know");
+    file_.expect((flags & kShareable) == 0 || is_shareable(message.type),
+                 "a message that cannot be shared, with a flag that it can");
+    has_room = has_room || message.type == MessageType::kNil;
     if (message.type == MessageType::kNil) continue;
     if (message.type == MessageType::kContinuation) {
       continuations_.push_back(message.body);
@@ -99,6 +109,7 @@ void ObjectHeader::add_messages(Cursor chunk, bool numbered) {
       messages_.push_back(message);
     }
   }
+  file_.expect(!has_room || chunk.left() == 0, "a gap in a header that has an empty message");
 }
 
 void ObjectHeader::expect_kind(bool group) const {

@@ -63,7 +63,7 @@ std::vector<Block> find_blocks(const std::string& file) {
     std::optional<Block> block;
     if (signature == "FHDB") block = direct_block(file, at);
     for (const char* known :
-         {"OHDR", "OCHK", "BTHD", "BTIN", "BTLF", "FRHP", "FHIB", "FAHD", "FADB"}) {
+         {"OHDR", "OCHK", "BTHD", "BTIN", "BTLF", "FRHP", "FHIB", "FAHD", "FADB", "FSHD", "FSSE"}) {
       if (signature == known) block = ending(file, at);
     }
     if (!block) continue;

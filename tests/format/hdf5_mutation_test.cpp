@@ -319,6 +319,13 @@ TEST_CASE("forms that libhdf5 does not read are refused") {
       {"count of huge objects", 2, "FRHP", 0, 86, 8, 7},
       {"size of tiny objects", 1, "FRHP", 0, 94, 8, 1},
       {"count of tiny objects", 2, "FRHP", 0, 102, 8, 1},
+      {"a link's index that can be shared", 0, "OHDR", 0x02, kFlags, 1, 0x40},
+      {"a layout that can be shared", 0, "OHDR", 0x08, kFlags, 1, 0x40},
+      {"nodes beyond the file", 1, "BTHD", 0, 6, 4, 0xff00},
+      {"size of a heap's room", 2, "FSHD", 0, 6, 8, uint64_t{1} << 40},
+      {"sections of a heap's room", 2, "FSHD", 0, 14, 8, 9},
+      {"classes of a heap's room", 2, "FSHD", 0, 38, 2, 5},
+      {"addresses of a heap's room", 2, "FSHD", 0, 44, 2, 60},
       {"a dataset's message in a group", 0, "OHDR", 0x0a, kType, 1, 0x05},
       {"a group's message in a dataset", 0, "OHDR", 0x05, kType, 1, 0x0a},
   };
@@ -333,6 +340,34 @@ TEST_CASE("forms that libhdf5 does not read are refused") {
       check_refused(unit, file);
     }
   }
+}
+
+TEST_CASE("a gap in a header that has an empty message is refused") {
+  constexpr uint8_t kGroupInfo = 0x0a, kFillValue = 0x05;  // nothing needs these to be there
+  const std::vector<Sound> units = sound_units();
+  size_t changed = 0;
+  for (const Sound& unit : units) {
+    for (const Block& block : unit.blocks) {
+      const auto byte = [&](size_t at) {
+        return static_cast<uint8_t>(unit.bytes[block.begin + at]);
+      };
+      if (std::string_view(unit.bytes).substr(block.begin, 4) != "OHDR") continue;
+      const uint8_t flags = byte(5);
+      const size_t head = (flags & 4) != 0 ? 6 : 4, end = block.checksum - block.begin;
+      size_t at = 6 + ((flags & 0x20) != 0 ? 16 : 0) + ((flags & 0x10) != 0 ? 4 : 0) +
+                  (size_t{1} << (flags & 3));
+      size_t spare = 0;
+      for (; at + head <= end; at += head + byte(at + 1) + 256 * size_t{byte(at + 2)}) {
+        if (byte(at) == kGroupInfo || byte(at) == kFillValue) spare = at;
+      }
+      if (at == end || spare == 0) continue;
+      std::string file = unit.bytes;
+      file[block.begin + spare] = 0;
+      check_refused(unit, file);
+      ++changed;
+    }
+  }
+  CHECK(changed > 0);
 }
 
 TEST_CASE("a heap of more than its direct rows counts what it has room for") {
