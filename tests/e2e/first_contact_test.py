@@ -32,6 +32,11 @@ class Names(Case):
         cls.rollouts = cls.folder / "slime" / "rollout_data"
         cls.trained = cls.folder / "slime" / "train_data"
 
+    def test_a_dump_that_is_imported_is_said_to_be_one(self):
+        said = self.said("import", self.dump, "-o", self.folder / "again", code=2)
+        self.assertIn("this is a dump of rlreplay already", said)
+        self.assertIn("rlreplay show ", said)
+
     def test_a_bare_file_name(self):
         for words, folder, code in ((["show", "0.pt"], self.rollouts, 0),
                                     (["verify", "0.pt"], self.rollouts, 0),

@@ -14,6 +14,7 @@
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
 #include "src/base/counted.h"
+#include "src/base/shell_word.h"
 #include "src/replay/exchange/family_check.h"
 #include "src/replay/exchange/import_policy_loss.h"
 #include "src/replay/exchange/import_rollout.h"
@@ -170,6 +171,14 @@ class Importer {
   }
 
   [[noreturn]] void refuse_nothing_found() const {
+    const std::string& first = options_.paths.front();
+    if (std::filesystem::exists(std::filesystem::path(first) / "journal.jsonl")) {
+      throw Error(ErrorCode::kUsage,
+                  "this is a dump of rlreplay already, and an import reads files of others: "
+                  "rlreplay show " +
+                      shell_word(first),
+                  first);
+    }
     std::string found = "there is no dump of rlreplay and there are no .pt files here";
     if (!find_sources(options_.paths, ".parquet").empty()) {
       found +=
