@@ -27,7 +27,12 @@ TrainShard::TrainShard(const TorchFile& file) : file_(&file) {
   }
   by_row_ = kind == DumpKind::kTrainSamples;
   data_ = *tree.find(file.root(), by_row_ ? "samples" : "rollout_data");
-  rollout_id_ = integer("rollout_id").value_or(0);
+  const std::optional<int64_t> id = integer("rollout_id");
+  if (!id) {
+    throw Error(ErrorCode::kCorrupt,
+                "rollout_id is missing: nothing else says which rollout was trained on", path());
+  }
+  rollout_id_ = *id;
   rank_ = integer("rank").value_or(0);
   cp_rank_ = integer("cp_rank");
   cp_size_ = integer("cp_size");
@@ -139,6 +144,13 @@ std::vector<std::string> TrainShard::columns() const {
     if (items[i].kind == Kind::kText) out.emplace_back(tree().text(items[i]));
   }
   return out;
+}
+
+bool TrainShard::has(std::string_view column) const {
+  if (by_row_ && indices_.empty()) return false;
+  const std::optional<Value> row = by_row_ ? find(0, column) : std::nullopt;
+  const Value* value = by_row_ ? (row ? &*row : nullptr) : tree().find(data_, column);
+  return value != nullptr && value->kind != Kind::kNone;
 }
 
 bool TrainShard::is_by_sample(std::string_view column) const {

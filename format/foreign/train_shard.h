@@ -36,6 +36,9 @@ class TrainShard {
   /// The names of its columns; of a file of rows those of the first row.
   std::vector<std::string> columns() const;
 
+  /// Whether there is such a column; in a file of rows, in the first row.
+  bool has(std::string_view column) const;
+
   /// A column's value for a row; nothing where it is absent.
   std::optional<Value> find(size_t row, std::string_view column) const;
 

@@ -52,6 +52,16 @@ def gone(file):
     return edit
 
 
+def lacks(file, *place):
+    """A key of a dict, or an entry of a list, is not there."""
+    def edit(files):
+        at = files[file]
+        for key in place[:-1]:
+            at = at[key]
+        del at[place[-1]]
+    return edit
+
+
 def both(*edits):
     def edit(files):
         for one in edits:
@@ -69,6 +79,7 @@ DATA = ("slime-old", "grpo-dp2")  # two rollouts, two ranks
 LISTS = ("slime-2025", "grpo-dp2")  # which says nothing of sizes of batches
 LATEST = ("slime-latest", "grpo-dp2")
 READERS = (PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH)
+REFUSING = (PLAIN, DEEP, IMPORT, MISMATCH, DIFF)
 
 
 def shards(*place, to):
@@ -179,6 +190,16 @@ EDITS = (
     ("a copy of rollout 0's samples in place of rollout 1's", LATEST,
      copied("rollout_data/0.pt", over="rollout_data/1.pt"),
      every(("says it is of rollout_id 0, its name of 1", "1.pt"), PLAIN, DEEP)),
+    ("a rank's file does not say its rollout", DATA, lacks("train_data/0_0.pt", "rollout_id"),
+     every(("rollout_id is missing", "0_0.pt"), *REFUSING)),
+    ("a rollout's training does not say its rollout", LATEST,
+     lacks("train_data/1.pt", "rollout_id"),
+     every(("rollout_id is missing", "train_data/1.pt"), *REFUSING)),
+    ("a sample's tokens are gone", DATA,
+     lacks("rollout_data/0.pt", "samples", 1, "tokens"),
+     every(("tokens are missing or no integers", "rollout_data/0.pt", "sample 1"), *REFUSING)),
+    ("a rollout's number is no integer", DATA, put("rollout_data/0.pt", "rollout_id", to=0.0),
+     every(("rollout_id is", "not an integer", "rollout_data/0.pt"), *REFUSING)),
     ("a rank's file of one rollout is gone", LISTS, gone("train_data/1_1.pt"),
      every(("the file of rank 1 is missing beside this one", "1_0.pt"), PLAIN, DEEP, IMPORT,
            MISMATCH)),
@@ -293,7 +314,8 @@ class OneEdit(Case):
                 return made.stdout + made.stderr
             folder = dump
         if verb == DIFF:
-            return self.run_program("diff", sound, folder).stdout
+            result = self.run_program("diff", sound, folder)
+            return result.stdout + result.stderr
         if verb == MISMATCH:
             result = self.run_program("mismatch", folder)
             return result.stdout + result.stderr

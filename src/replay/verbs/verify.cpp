@@ -12,7 +12,9 @@
 #include <thread>
 
 #include "format/foreign/dump_check.h"
+#include "format/foreign/rollout_file.h"
 #include "format/foreign/torch_file.h"
+#include "format/foreign/train_shard.h"
 #include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -246,13 +248,30 @@ int verify_dump(const VerifyArguments& arguments) {
   return dump.code();
 }
 
+/// What no import gets past. Errors: kCorrupt.
+void read_as_import(const foreign::TorchFile& file) {
+  const foreign::DumpKind kind = dump_kind(file.tree(), file.root());
+  if (kind == foreign::DumpKind::kTrainRank || kind == foreign::DumpKind::kTrainSamples) {
+    const foreign::TrainShard shard(file);
+  }
+  if (kind != foreign::DumpKind::kRollout) return;
+  try {
+    foreign::read_rollout(file.tree(), file.root());
+  } catch (const Error& error) {
+    const std::string& where = error.where();
+    throw Error(error.code(), error.what(), file.path() + (where.empty() ? "" : ": ") + where);
+  }
+}
+
 /// What one file says against itself; nothing where it cannot be read.
 std::unique_ptr<foreign::TorchFile> check_file(const std::string& path,
                                                std::vector<Found>& problems) {
   try {
     auto file = std::make_unique<foreign::TorchFile>(path);
     add_problems(file->problems(), path, problems);
-    add_problems(check_dump(file->tree(), file->root()), path, problems);
+    const auto found = check_dump(file->tree(), file->root());
+    add_problems(found, path, problems);
+    if (found.empty()) read_as_import(*file);
     return file;
   } catch (const Error& error) {
     Found& found = problems.emplace_back(unreadable(error, path));
