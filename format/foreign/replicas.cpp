@@ -1,7 +1,10 @@
 #include "format/foreign/replicas.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <tuple>
 
 #include "src/base/same_value.h"
 #include "src/base/shortest.h"
@@ -54,6 +57,17 @@ std::optional<Rule> rule_of(std::string_view column) {
 }
 
 bool is_absent(const Value* value) { return value == nullptr || value->kind == Kind::kNone; }
+
+std::string file_name(const TrainShard& shard) {
+  return std::filesystem::path(shard.path()).filename().string();
+}
+
+/// Of a file of columns the entries of one that is a list.
+std::optional<size_t> list_size(const TrainShard& shard, const std::string& column) {
+  const Value* value = shard.batch_value(column);
+  const bool list = value != nullptr && value->kind == Kind::kList;
+  return list ? std::optional(shard.tree().sequence(*value).size()) : std::nullopt;
+}
 
 class Replicas {
  public:
@@ -114,6 +128,29 @@ class Replicas {
 };
 
 }  // namespace
+
+void check_columns(const TrainShard& of, const TrainShard& first) {
+  for (const ColumnRule& rule : kRules) {
+    const std::string column(rule.column);
+    if (rule.rule != Rule::kEqualBySample) continue;
+    if (of.has(column) != first.has(column)) {
+      const auto& [lacks, has] = of.has(column) ? std::tie(first, of) : std::tie(of, first);
+      throw Error(ErrorCode::kCorrupt,
+                  column + " is missing in " + file_name(lacks) + ", and " + file_name(has) +
+                      " has it, of the same samples",
+                  lacks.path());
+    }
+    const std::optional<size_t> x = list_size(of, column), y = list_size(first, column);
+    if (!x || !y || *x == *y) continue;
+    const bool odd = *x != of.indices().size();
+    const TrainShard &there = odd ? of : first, &other = odd ? first : of;
+    throw Error(ErrorCode::kCorrupt,
+                column + " has " + std::to_string(odd ? *x : *y) + " entries in " +
+                    file_name(there) + ", and " + std::to_string(odd ? *y : *x) + " in " +
+                    file_name(other) + ", of the same samples",
+                there.path());
+  }
+}
 
 std::vector<Problem> compare_replicas(const TrainShard& of, const TrainShard& first,
                                       bool same_slice) {

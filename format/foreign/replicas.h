@@ -16,6 +16,10 @@ inline constexpr auto kSlicedColumns = std::to_array<std::string_view>(
     {"rollout_log_probs", "log_probs", "ref_log_probs", "teacher_log_probs", "entropy",
      "ref_entropy", "values", "returns", "advantages", "kl", "opd_reverse_kl"});
 
+/// Two files of the same samples both have what each rank of them is given whole, and have it of
+/// each sample. Errors: kCorrupt, naming the column and both files.
+void check_columns(const TrainShard& of, const TrainShard& first);
+
 /// What the files of two ranks that hold the same samples say differently, of all that is not cut:
 /// a replica-mismatch for each column and sample. `same_slice`: whether they are the same rank of
 /// context parallelism; of two others, columns that nobody knows may be cut.

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "format/foreign/context_slices.h"
 #include "format/foreign/replicas.h"
@@ -173,11 +174,65 @@ void put_last_stage_first(Group& group) {
   group = std::move(sorted);
 }
 
+/// Of what two ranks hold, a sample that only one of two files lists that share others.
+struct Overlap {
+  const Group* of = nullptr;
+  const Group* other = nullptr;
+  std::vector<int64_t> shared, only;  // only in `of`
+};
+
+/// Ranks hold the same samples or none in common, and each sample once. Errors: kCorrupt.
+void check_indices(const std::vector<TrainShard>& shards,
+                   const std::map<std::vector<int64_t>, Group>& by_samples) {
+  for (const TrainShard& shard : shards) {
+    std::set<int64_t> seen;
+    for (const int64_t index : shard.indices()) {
+      if (seen.insert(index).second) continue;
+      throw Error(ErrorCode::kCorrupt,
+                  "sample " + std::to_string(index) + " is listed twice in one file", shard.path());
+    }
+  }
+  std::map<int64_t, const Group*> owner;
+  const auto is_shared = [&](const auto& entry) {
+    return std::ranges::any_of(entry.first, [&](int64_t index) {
+      return owner.emplace(index, &entry.second).first->second != &entry.second;
+    });
+  };
+  if (std::ranges::none_of(by_samples, is_shared)) return;
+  std::vector<Overlap> found;
+  for (const auto& [x, of] : by_samples) {
+    for (const auto& [y, other] : by_samples) {
+      Overlap overlap{&of, &other, {}, {}};
+      const std::set<int64_t> a(x.begin(), x.end()), b(y.begin(), y.end());
+      std::ranges::set_intersection(a, b, std::back_inserter(overlap.shared));
+      std::ranges::set_difference(a, b, std::back_inserter(overlap.only));
+      if (&of == &other || overlap.shared.empty() || overlap.only.empty()) continue;
+      found.push_back(std::move(overlap));
+    }
+  }
+  if (found.empty()) return;
+  // The odd one shares samples with more others, or has fewer copies; its neighbour the most.
+  const auto oddness = [&](const Overlap& overlap) {
+    const auto others = std::ranges::count(found, overlap.of, &Overlap::of);
+    return std::tuple(others, -static_cast<int64_t>(overlap.of->shards.size()),
+                      overlap.shared.size(), overlap.of->shards[0]->rank());
+  };
+  const Overlap& odd = *std::ranges::max_element(found, {}, oddness);
+  const TrainShard &shard = *odd.of->shards[0], &other = *odd.other->shards[0];
+  throw Error(ErrorCode::kCorrupt,
+              "this file lists sample " + std::to_string(odd.only.front()) + ", and that of rank " +
+                  std::to_string(other.rank()) + " does not, though both list sample " +
+                  std::to_string(odd.shared.front()) + ": one of them has another's samples",
+              shard.path());
+}
+
 std::vector<Group> make_groups(const std::vector<TrainShard>& shards) {
   std::map<std::vector<int64_t>, Group> by_samples;
   for (const TrainShard& shard : shards) by_samples[shard.indices()].shards.push_back(&shard);
+  check_indices(shards, by_samples);
   std::vector<Group> groups;
   for (auto& [indices, group] : by_samples) {
+    for (const TrainShard* shard : group.shards) check_columns(*shard, *group.shards[0]);
     std::sort(group.shards.begin(), group.shards.end(),
               [](const TrainShard* a, const TrainShard* b) { return a->rank() < b->rank(); });
     find_cut(group);
