@@ -62,6 +62,14 @@ def lacks(file, *place):
     return edit
 
 
+def longer(file, column):
+    """A column of training data with its last entry twice."""
+    def edit(files):
+        values = files[file]["rollout_data"][column]
+        values.append(values[-1])
+    return edit
+
+
 def both(*edits):
     def edit(files):
         for one in edits:
@@ -79,6 +87,7 @@ DATA = ("slime-old", "grpo-dp2")  # two rollouts, two ranks
 LISTS = ("slime-2025", "grpo-dp2")  # which says nothing of sizes of batches
 LATEST = ("slime-latest", "grpo-dp2")
 READERS = (PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH)
+KEEPING = (PLAIN, DEEP, IMPORT, IMPORTED)
 REFUSING = (PLAIN, DEEP, IMPORT, MISMATCH, DIFF)
 
 
@@ -222,6 +231,15 @@ EDITS = (
      every(("tokens are missing or no integers", "rollout_data/0.pt", "sample 1"), *REFUSING)),
     ("a rollout's number is no integer", DATA, put("rollout_data/0.pt", "rollout_id", to=0.0),
      every(("rollout_id is", "not an integer", "rollout_data/0.pt"), *REFUSING)),
+    ("two samples have one index", DATA, put("rollout_data/0.pt", "samples", 1, "index", to=0),
+     every(("duplicate-index", "two samples have the index 0", "rollout_data/0.pt"), *KEEPING)),
+    ("a status that is unknown", DATA,
+     put("rollout_data/0.pt", "samples", 1, "status", to="resting"),
+     every(("unknown-status", "the status is 'resting'", "rollout_data/0.pt", "sample 1"),
+           *KEEPING)),
+    *((f"one of {column} too many", DATA, longer("train_data/0_1.pt", column),
+       every(("length-mismatch", f"{column} has ", "train_data/0_1.pt"), *KEEPING))
+      for column in ("rewards", "log_probs", "ref_log_probs", "sample_indices", "rollout_ids")),
     ("a rank's file of one rollout is gone", LISTS, gone("train_data/1_1.pt"),
      every(("the file of rank 1 is missing beside this one", "1_0.pt"), PLAIN, DEEP, IMPORT,
            MISMATCH)),

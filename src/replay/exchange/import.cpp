@@ -264,7 +264,12 @@ class Importer {
       const DumpIdentity identity = identify(file);
       report_.files.push_back({source.path, identity.layout});
       note(source.path, file.problems());
-      note(source.path, check_dump(file.tree(), file.root()));
+      for (foreign::Problem& problem : check_dump(file.tree(), file.root())) {
+        note(source.path, {problem});
+        if (!is_contradiction(problem)) continue;
+        problem.where = source.name + ": " + problem.where;
+        kept_findings_.push_back(std::move(problem));
+      }
       for (foreign::Problem& problem : check_name(source.name, file)) {
         report_.findings.push_back(problem);
         problem.where = source.name;

@@ -42,9 +42,9 @@ std::vector<Problem> read_findings(const format::DumpReader& dump, bool (*wanted
 }  // namespace
 
 bool is_contradiction(const Problem& finding) {
-  constexpr auto kCodes =
-      std::to_array<std::string_view>({"replica-mismatch", "replica-missing", "name-mismatch",
-                                       "schedule-mismatch", "rollout-mismatch"});
+  constexpr auto kCodes = std::to_array<std::string_view>(
+      {"replica-mismatch", "replica-missing", "name-mismatch", "schedule-mismatch",
+       "rollout-mismatch", "duplicate-index", "unknown-status", "length-mismatch"});
   return std::ranges::count(kCodes, finding.code) > 0;
 }
 
