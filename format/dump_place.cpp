@@ -9,6 +9,7 @@
 #include "format/manifest.h"
 #include "format/misuse.h"
 #include "format/unit.h"
+#include "src/base/plain_path.h"
 
 namespace rlreplay::format {
 namespace {
@@ -73,8 +74,22 @@ bool take_sealed(const std::string& path) {
   return staged.is_whole();
 }
 
+void check_outside_dumps(const std::string& path) {
+  std::error_code problem;
+  fs::path at = plain_path(path);
+  while (at.has_relative_path()) {
+    at = at.parent_path();
+    if (!fs::exists(at / kJournalName, problem) || problem) continue;
+    if (!begins_as_journal(Folder::open(at.string()))) continue;
+    throw misuse("it lies within the dump " + at.string() +
+                     ", where nothing else is written: choose another place",
+                 path);
+  }
+}
+
 DumpPlace::DumpPlace(const std::string& path, bool replace, Writer writer)
     : path_(path), writer_(writer) {
+  check_outside_dumps(path);
   take_sealed(path);
   std::error_code absent;
   const fs::file_type found = fs::status(path, absent).type();

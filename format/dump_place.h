@@ -14,6 +14,11 @@ namespace rlreplay::format {
 /// kEnvironment.
 bool take_sealed(const std::string& path);
 
+/// Before any work, that what is to be written at `path` does not lie within a dump, whose folder
+/// is its own alone. Errors: kUsage, naming the dump; kEnvironment where the path cannot be
+/// followed.
+void check_outside_dumps(const std::string& path);
+
 /// Where a new dump is built, and how it comes to its name: what can be refused is refused before
 /// any work, and an older dump is as it was until the new one is sealed.
 class DumpPlace {
@@ -26,7 +31,8 @@ class DumpPlace {
   /// `replace`: whether a dump that is there gives way to the new one, which is also the one of
   /// `take_sealed`.
   /// Errors: kUsage where something is there that may not be replaced (no dump, files that are none
-  /// of the dump's, a dump without `replace`) or another process writes there; kEnvironment.
+  /// of the dump's, a dump without `replace`), the path lies within a dump, or another process
+  /// writes there; kEnvironment.
   DumpPlace(const std::string& path, bool replace, Writer writer);
   ~DumpPlace();
   DumpPlace(DumpPlace&&) noexcept;
@@ -40,7 +46,7 @@ class DumpPlace {
 
   /// Gives a dump that is sealed its name and removes the one that it replaces; what is none of
   /// that dump's files stays beside, and is named on standard error.
-  /// Errors: kEnvironment; then the old one has its name.
+  /// Errors: as of StagedFolder::take_name; then what had the name has it still.
   void settle();
 
  private:

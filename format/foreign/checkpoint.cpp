@@ -1,6 +1,7 @@
 #include "format/foreign/checkpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -18,6 +19,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kConfig = "config.json";
+
+/// What is copied from the checkpoint that another comes from.
+constexpr auto kCopied = std::to_array<const char*>(
+    {"generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+     "vocab.json", "merges.txt", "chat_template.jinja"});
 
 void make_folder(const std::string& folder) {
   std::error_code problem;
@@ -211,6 +218,12 @@ void Checkpoint::check_finite() const {
   }
 }
 
+bool is_checkpoint_file(std::string_view name) {
+  if (name.starts_with("model") && name.ends_with(".safetensors")) return true;
+  return name == kIndex || name == kConfig ||
+         std::ranges::any_of(kCopied, [&](const char* one) { return name == one; });
+}
+
 void write_checkpoint(const std::string& folder, std::span<const CheckpointFile> files,
                       std::span<const StoredTensor> tensors) {
   make_folder(folder);
@@ -225,11 +238,10 @@ void write_checkpoint(const std::string& folder, const std::string& source,
     throw Error(ErrorCode::kUsage, "a checkpoint is not written over the one that it comes from",
                 folder);
   }
-  const std::string config = config_of_type(source + "/config.json", common_type(tensors));
-  write_file(folder, "config.json", as_bytes(config));
-  for (const char* name :
-       {"generation_config.json", "tokenizer.json", "tokenizer_config.json",
-        "special_tokens_map.json", "vocab.json", "merges.txt", "chat_template.jinja"}) {
+  const std::string config =
+      config_of_type((fs::path(source) / kConfig).string(), common_type(tensors));
+  write_file(folder, kConfig, as_bytes(config));
+  for (const char* name : kCopied) {
     if (!fs::exists(fs::path(source) / name)) continue;
     const MappedFile original((fs::path(source) / name).string());
     write_file(folder, name, original.bytes());

@@ -55,6 +55,9 @@ struct CheckpointFile {
   std::string text;
 };
 
+/// Whether a checkpoint may have a file of this name: weights, configuration, tokenizer.
+bool is_checkpoint_file(std::string_view name);
+
 /// Writes `tensors` as FOLDER/model.safetensors and the texts beside it. An index of shards that
 /// FOLDER held goes away.
 /// Errors: kEnvironment.

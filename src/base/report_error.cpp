@@ -1,6 +1,7 @@
 #include "src/base/report_error.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <string>
@@ -75,6 +76,10 @@ int run_reporting_errors(std::string_view program, bool json, const std::functio
     return report_error(program, json, error);
   } catch (const std::bad_alloc&) {
     return report_error(program, json, {ErrorCode::kEnvironment, "out of memory"});
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report_error(program, json,
+                        {ErrorCode::kEnvironment, "cannot look at it: " + error.code().message(),
+                         error.path1().string()});
   } catch (const std::exception& error) {
     return report_error(program, json, {ErrorCode::kInternal, error.what()});
   }

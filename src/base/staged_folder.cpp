@@ -12,6 +12,7 @@
 #include "src/base/durable.h"
 #include "src/base/error.h"
 #include "src/base/locked_file.h"
+#include "src/base/plain_path.h"
 #include "src/base/temporary_folder.h"
 
 namespace rlreplay {
@@ -24,15 +25,6 @@ constexpr const char* kLock = "lock";
 
 Error failed(const std::string& what, const std::string& where) {
   return {ErrorCode::kEnvironment, "could not " + what + ": " + std::strerror(errno), where};
-}
-
-/// The path without links and a slash at its end.
-std::string plain_path(const std::string& path) {
-  std::error_code problem;
-  fs::path out = fs::weakly_canonical(fs::absolute(path), problem);
-  if (problem) throw Error(ErrorCode::kEnvironment, problem.message(), path);
-  if (!out.has_filename()) out = out.parent_path();
-  return out.string();
 }
 
 bool rename_to(const std::string& from, const std::string& to, unsigned flags) {
@@ -57,6 +49,11 @@ std::string identity_of(const std::string& path) {
     out += " " + std::to_string(part);
   }
   return out + "\n";
+}
+
+/// The same of what a new folder takes the name from: an empty folder gives way as if it were none.
+std::string replaced_by_new(const std::string& path) {
+  return is_empty_or_absent(path) ? "none\n" : identity_of(path);
 }
 
 /// Why no other folder can get this one's name; empty where one can.
@@ -139,12 +136,12 @@ void StagedFolder::recover(const std::string& mark) {
 /// Killed behind the last byte: before the new one took the name, or before the old one was
 /// removed.
 void StagedFolder::recover_whole() {
-  std::string replaced(256, '\0');
-  const ssize_t size = ::pread(lock_.get(), replaced.data(), replaced.size(), 0);
-  replaced.resize(size > 0 ? static_cast<size_t>(size) : 0);
-  whole_ = is_empty_or_absent(final_) || identity_of(final_) == replaced;
+  replaced_.resize(256);
+  const ssize_t size = ::pread(lock_.get(), replaced_.data(), replaced_.size(), 0);
+  replaced_.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  whole_ = is_empty_or_absent(final_) || identity_of(final_) == replaced_;
   if (whole_) return;
-  if (identity_of(content_) != replaced) {
+  if (identity_of(content_) != replaced_) {
     throw Error(ErrorCode::kUsage,
                 "what lies here is whole, and was not made to replace what is " + final_ +
                     " now: move it away, or remove it",
@@ -157,10 +154,10 @@ void StagedFolder::recover_whole() {
 /// In the lock's file: what had the name when the work began.
 void StagedFolder::note_replaced() {
   if (whole_ || named_) return;
-  const std::string text = identity_of(final_);
+  replaced_ = replaced_by_new(final_);
   // Where nothing can be written, whole leftovers are for a person to judge.
   if (::ftruncate(lock_.get(), 0) != 0) return;
-  if (::pwrite(lock_.get(), text.data(), text.size(), 0) < 0) return;
+  if (::pwrite(lock_.get(), replaced_.data(), replaced_.size(), 0) < 0) return;
 }
 
 bool StagedFolder::left_beside(const std::string& path, const std::string& mark) {
@@ -187,6 +184,13 @@ void StagedFolder::exchange() {
 
 void StagedFolder::put_in_place() {
   make_names_durable(staging_);
+  if (!is_empty_or_absent(final_) && replaced_by_new(final_) != replaced_) {
+    throw Error(ErrorCode::kUsage,
+                "another process has put something here meanwhile, which is left as it is: the new "
+                "one is whole in " +
+                    content_,
+                final_);
+  }
   if (is_empty_or_absent(final_)) {  // a rename replaces an empty folder, and no other
     if (rename_to(content_, final_, 0)) return;
   } else if (rename_to(content_, final_, RENAME_EXCHANGE)) {

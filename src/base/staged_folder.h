@@ -38,7 +38,8 @@ class StagedFolder {
 
   /// Gives what was built its name. What had the name, unless it was an empty folder, lies where
   /// `old()` says: what its owner does not remove stays there.
-  /// Errors: kEnvironment; then the old one has its name, and the new one is kept.
+  /// Errors: kUsage where something else took the name meanwhile; kEnvironment. Then what has the
+  /// name keeps it, and the new one is kept.
   void take_name();
   const std::string& old() const { return old_; }
 
@@ -52,6 +53,7 @@ class StagedFolder {
   void remove_what_is_built() noexcept;
 
   std::string final_, staging_, content_, aside_, old_;
+  std::string replaced_;  // what tells what had the name when the work began
   bool keep_, in_place_ = false, named_ = false, whole_ = false;
   Descriptor lock_;
   std::optional<Unfinished> unfinished_;

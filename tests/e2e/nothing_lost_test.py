@@ -441,9 +441,9 @@ class Output(Program):
         nowhere.symlink_to("absent")
         before = files(dump)
         for to in ("jsonl", "safetensors"):
-            for place, word in ((pipe, "a pipe"), (nowhere, "nowhere"), (dump / "manifest.json", "own"),
-                                (dump / "rollout" / "0.h5", "own"), (dump, "own"),
-                                (self.here, "own")):
+            for place, word in ((pipe, "a pipe"), (nowhere, "nowhere"), (dump / "new", "lies within the dump"),
+                                (dump / "rollout" / "0.h5", "lies within the dump"), (dump, "own"),
+                                (self.here, "lies within this folder"), ("/", "lies within this folder")):
                 self.refused(USAGE, [word], "export", dump, "--to", to, "-o", place, "--force")
         self.assertTrue(pipe.is_fifo())
         self.refused(USAGE, ["own"], "export", dump, "--to", "slime", "-o", dump, "--force")

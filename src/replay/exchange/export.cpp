@@ -5,9 +5,11 @@
 #include <iostream>
 #include <iterator>
 
+#include "format/dump_place.h"
 #include "format/foreign/safetensors_writer.h"
 #include "src/base/atomic_file.h"
 #include "src/base/counted.h"
+#include "src/base/plain_path.h"
 #include "src/base/staged_folder.h"
 #include "src/base/temporary_folder.h"
 #include "src/replay/exchange/jsonl.h"
@@ -22,21 +24,18 @@ namespace fs = std::filesystem;
 using format::DumpReader;
 using format::UnitRecord;
 
-/// Whether one of them is, or lies in, the other.
-bool overlap(const fs::path& a, const fs::path& b) {
-  const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-  return x == a.end() || y == b.end();
-}
-
 void check_output(const ExportOptions& options) {
-  std::error_code ignored;
-  const fs::path output = fs::weakly_canonical(fs::absolute(options.output), ignored);
-  const fs::path dump = fs::weakly_canonical(fs::absolute(options.dump), ignored);
-  if (options.output != "-" && overlap(output, dump)) {
-    throw Error(ErrorCode::kUsage, "this is the dump's own place: write the export elsewhere",
-                options.output);
+  if (options.output == "-") return;
+  const fs::path output = plain_path(options.output), dump = plain_path(options.dump);
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorCode::kUsage, why, options.output);
+  };
+  if (output == dump) refuse("this is the dump's own place: write the export elsewhere");
+  if (std::mismatch(output.begin(), output.end(), dump.begin(), dump.end()).first == output.end()) {
+    refuse("the dump lies within this folder: write the export elsewhere");
   }
-  if (options.force || options.output == "-" || !fs::exists(options.output)) return;
+  format::check_outside_dumps(options.output);
+  if (options.force || !fs::exists(options.output)) return;
   if (fs::is_directory(options.output) && fs::is_empty(options.output)) return;
   throw Error(ErrorCode::kUsage, "it is there already; --force replaces it", options.output);
 }

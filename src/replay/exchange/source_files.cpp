@@ -131,10 +131,12 @@ std::vector<std::string> files_below(const fs::path& folder, const std::string& 
                        fs::directory_options::follow_directory_symlink;
   try {
     for (fs::recursive_directory_iterator entry(folder, options), end; entry != end; ++entry) {
-      if (entry->is_directory()) {
+      std::error_code leads_nowhere;  // a link to itself is no folder
+      if (entry->is_directory(leads_nowhere)) {
         if (!look.enters(*entry, entry.depth())) entry.disable_recursion_pending();
         continue;
       }
+      if (leads_nowhere) entry.disable_recursion_pending();
       names.push_back(entry->path().lexically_relative(folder).string());
       look.take(names.back());
     }

@@ -95,6 +95,11 @@ class Trainer {
   StepOutcome step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                    engine::EventSink* sink, std::optional<int64_t> trajectories = {});
 
+  /// Writes the weights as a checkpoint, with `model`'s configuration and tokenizer.
+  void save(const ModelSource& model, const std::string& folder) {
+    model.save(backend_->parameters(), backend_->state().weights, folder);
+  }
+
  private:
   std::vector<std::vector<float>> log_probs(engine::Backend& backend,
                                             std::span<const Sample> samples);

@@ -21,11 +21,6 @@
 namespace rlreplay::replay {
 namespace {
 
-void save(const RunOptions& options, const ModelSource& model, Trainer& trainer) {
-  if (options.save.empty()) return;
-  model.save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
-}
-
 /// Of a run that a recorder takes down.
 Trainer recorded_trainer(Machine& machine, const RunOptions& options, const ModelSource& model,
                          const Task& task) {
@@ -41,8 +36,8 @@ Trainer recorded_trainer(Machine& machine, const RunOptions& options, const Mode
 /// Ends the dump and says what it is. What was trained is in no dump: it is saved first, so that a
 /// dump which is not sealed yet can be resumed for it.
 int finish(const CaptureArguments& arguments, const RunOptions& options, const ModelSource& model,
-           Trainer& trainer, Recorder& recorder) {
-  save(options, model, trainer);
+           Trainer& trainer, Recorder& recorder, SavePlace& place) {
+  place.save([&](const std::string& folder) { trainer.save(model, folder); });
   const Hash root = recorder.finish();
   if (arguments.json) return 0;
   std::cout << "recorded in " << arguments.output << ", root " << root.hex() << "\n"
@@ -55,7 +50,7 @@ int finish(const CaptureArguments& arguments, const RunOptions& options, const M
 /// Of a run that was captured whole: its last steps again, from the last state that was kept.
 /// Errors: kIncomplete where the dump does not hold the run's end; kEnvironment where the steps are
 /// not those of the dump.
-void save_again(const RunOptions& options, const RecordedRun& record) {
+void save_again(const RunOptions& options, const RecordedRun& record, SavePlace& place) {
   const std::vector<StepId>& steps = record.steps();
   const int64_t last = planned_steps(options) - 1, in_rollout = steps_per_rollout(options);
   const bool trains = !options.rollout_only;
@@ -85,12 +80,12 @@ void save_again(const RunOptions& options, const RecordedRun& record) {
                     shell_word(record.path()),
                 record.path());
   }
-  save(options, *model, trainer);
+  place.save([&](const std::string& folder) { trainer.save(*model, folder); });
 }
 
 /// What there is to say of a dump that has its end.
 int already_sealed(const CaptureArguments& arguments, const RunOptions& options,
-                   const RecordedRun& record) {
+                   const RecordedRun& record, SavePlace& place) {
   const format::DumpReader& dump = record.dump();
   if (!dump.complete()) {
     throw Error(ErrorCode::kUsage,
@@ -98,7 +93,7 @@ int already_sealed(const CaptureArguments& arguments, const RunOptions& options,
                 arguments.output);
   }
   const bool saves = arguments.flags.gives("save") && !options.save.empty();
-  if (saves) save_again(options, record);
+  if (saves) save_again(options, record, place);
   if (!arguments.json) {
     std::cout << arguments.output << " is complete, root " << dump.root().hex()
               << (saves ? ": its trained weights are saved in " + options.save
@@ -143,10 +138,12 @@ int resume(const CaptureArguments& arguments) {
     std::cout << options_yaml(options);
     return 0;
   }
-  if (arguments.flags.gives("save")) check_save(options, is_own(options, recorded), "empty it");
+  RunOptions saving = options;
+  if (!arguments.flags.gives("save")) saving.save.clear();
+  SavePlace place(saving, is_own(options, recorded), "empty it");
   if (found.dump().sealed()) {
     format::finish_sealing(format::Folder::open(arguments.output));
-    return already_sealed(arguments, options, found);
+    return already_sealed(arguments, options, found, place);
   }
   arguments.flags.check_given(recorded, arguments.output);
   format::WriterOptions settings;
@@ -164,7 +161,7 @@ int resume(const CaptureArguments& arguments) {
   std::cerr << "resumed: " << record.steps().size() << " of " << planned_steps(options)
             << " steps are recorded, the run goes on from rollout " << start.rollout << "\n";
   run_training(trainer, task, options, recorder, start);
-  return finish(arguments, options, *model, trainer, recorder);
+  return finish(arguments, options, *model, trainer, recorder, place);
 }
 
 }  // namespace
@@ -177,9 +174,9 @@ int capture_run(const CaptureArguments& arguments) {
     return 0;
   }
   check_recording(options);
-  check_save(options, arguments.force);
   EndOnSignal on_signal(arguments.json);
   ignore_broken_pipes();
+  SavePlace saved(options, arguments.force);
   format::DumpPlace place(arguments.output, arguments.force, format::DumpPlace::Writer::kResumable);
   Machine machine(options);
   const auto model = find_model(options.model, options.seed);
@@ -189,7 +186,7 @@ int capture_run(const CaptureArguments& arguments) {
                               machine.pool());
   const auto draining = drain_on_signal(on_signal, recorder);
   run_training(trainer, task, options, recorder);
-  return finish(arguments, options, *model, trainer, recorder);
+  return finish(arguments, options, *model, trainer, recorder, saved);
 }
 
 }  // namespace rlreplay::replay

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "format/dump_place.h"
 #include "src/base/atomic_file.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
@@ -57,6 +58,7 @@ RunOptions record_options(const GoldenArguments& arguments) {
 
 int record(const GoldenArguments& arguments) {
   const std::string path = output_file(arguments.file);  // refused before the run, not after
+  format::check_outside_dumps(path);
   const RunOptions options = record_options(arguments);
   check_golden_options(options);
   if (arguments.flags.print_config()) {

@@ -2,6 +2,7 @@
 #include <CLI/Formatter.hpp>
 #include <iostream>
 
+#include "format/dump_place.h"
 #include "src/base/atomic_file.h"
 #include "src/base/error.h"
 #include "src/base/shell_word.h"
@@ -34,7 +35,9 @@ void check_plot(const MismatchArguments& arguments) {
     throw Error(ErrorCode::kUsage, "--plot draws SVG: name a file that ends with .svg",
                 arguments.plot);
   }
-  if (!arguments.plot.empty()) output_file(arguments.plot);
+  if (arguments.plot.empty()) return;
+  output_file(arguments.plot);
+  format::check_outside_dumps(arguments.plot);
 }
 
 int mismatch(const MismatchArguments& arguments, const RecordedRun& run) {

@@ -35,7 +35,7 @@ int train_on_policy(const TrainArguments& arguments) {
     std::cout << options_yaml(options);
     return 0;
   }
-  check_save(options, arguments.force);
+  SavePlace place(options, arguments.force);
   if (!options.save.empty()) ignore_broken_pipes();
   Machine machine(options);
   const auto model = find_model(options.model, options.seed);
@@ -43,8 +43,7 @@ int train_on_policy(const TrainArguments& arguments) {
   Trainer trainer(machine.runtime(), options, *model, {true, true, task.longest_prompt()});
   Printer printer(arguments.json, options, trainer, machine.pool());
   run_training(trainer, task, options, printer);
-  if (options.save.empty()) return 0;
-  model->save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
+  place.save([&](const std::string& folder) { trainer.save(*model, folder); });
   return 0;
 }
 

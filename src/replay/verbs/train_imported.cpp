@@ -150,7 +150,7 @@ int train_imported(const TrainArguments& arguments, const RecordedRun& record,
     return 0;
   }
   check_arguments(arguments, options);
-  check_save(options, arguments.force);
+  SavePlace place(options, arguments.force);
   if (!options.save.empty()) ignore_broken_pipes();
   if (options.advantage_estimator == "ppo") {
     std::cerr << "without a value head the policy alone is trained: there is no value loss\n";
@@ -174,9 +174,7 @@ int train_imported(const TrainArguments& arguments, const RecordedRun& record,
   replay_imported(record, options, plan, steps, trainer, printer);
   printer.finish(record, steps.ids.size(), arguments.json);
   const bool possible = printer.warn();
-  if (!options.save.empty()) {
-    model->save(trainer.backend().parameters(), trainer.backend().state().weights, options.save);
-  }
+  place.save([&](const std::string& folder) { trainer.save(*model, folder); });
   return possible ? 0 : 1;
 }
 
