@@ -203,9 +203,20 @@ def options_of(meta):
     return options
 
 
+def contradictions(dump):
+    """In what the files of an import contradict each other, a line each."""
+    found = [json.loads(line) for path, arrays in dump.units.items()
+             if path.startswith("x-findings/") and "data/text" in arrays
+             for line in bytes(arrays["data/text"].values).decode().splitlines()]
+    return sorted({f"{f['code']}: {f['message']} ({f['where']})\n" for f in found
+                   if f["code"] != "sample-id-replaced"})
+
+
 def content_root(dump):
     options = options_of(dump.meta)
     lines = [f"option {name} {hash_of(options[name].encode())}\n" for name in sorted(options)]
     lines += [f"{kind} {group} {group_hash(dump, kind, group)}\n"
               for kind, group in groups_of(dump)]
+    if found := contradictions(dump):
+        lines.append(f"findings {hash_of(''.join(found).encode())}\n")
     return hash_of(("rlreplay content root\n" + "".join(lines)).encode())

@@ -350,9 +350,10 @@ class Told(Case):
         self.assertIn("sample 3", json.dumps(found["problems"]))
         self.assertIn("train_data/0_", json.dumps(found["problems"]))
         self.assertIn("contradict", self.run_program("mismatch", dump).stdout)
-        fields, found = self.different(dump, sound, code=0)
-        self.assertTrue(found["identical"])
-        self.assertIn("kept file train_data/0_0.pt differs", " ".join(found["notes"]))
+        fields, found = self.different(dump, sound, code=1)
+        self.assertFalse(found["identical"])
+        self.assertIn("only the files of A contradict each other: replica-mismatch: "
+                      "rollout_log_probs of rank 0 differs", " ".join(found["only"]))
 
     def test_a_missing_copy(self):
         half, other = {0: -0.5, 2: -0.25}, {1: -1.0, 3: -2.0}
@@ -418,6 +419,48 @@ class Told(Case):
         path = self.folder / (name + ".jsonl")
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return path
+
+    def test_lines_that_say_two_lengths_or_nothing(self):
+        """Every verb refuses them alike, and says where."""
+        row = {"rollout_id": 0, "sample_id": 0, "tokens": [1, 2, 3], "prompt_length": 1}
+        sample, step = {"schema": "rlreplay.sample/1", **row}, {
+            "schema": "rlreplay.train/1", "step_id": 0, "rank": 0, **row}
+        good = self.lines_of("good", sample, {**step, "length": 3})
+        blank = self.folder / "blank.jsonl"
+        blank.write_text("\n  \n\n")
+        for path, code, words in (
+                (self.lines_of("longer", sample, {**step, "length": 4}), 3,
+                 ("longer.jsonl:2", "/length", "it is 4, and `tokens` has 3")),
+                (self.lines_of("shorter", {**sample, "length": 2}), 3, ("shorter.jsonl:1", "/length")),
+                (self.lines_of("empty"), 3, ("empty.jsonl", "the file holds no samples")),
+                (blank, 3, ("blank.jsonl", "the file holds no samples")),
+                (self.lines_of("newer", {**sample, "schema": "rlreplay.sample/9"}), 4,
+                 ("newer.jsonl:1", "/schema", "expected rlreplay.sample/1"))):
+            for arguments in (("verify", path), ("verify", "--deep", path), ("show", path),
+                              ("diff", path, good), ("diff", good, path),
+                              ("import", path, "-o", self.folder / "refused lines")):
+                with self.subTest(path=path.name, verb=arguments[:2]):
+                    result = self.run_program(*arguments)
+                    self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+                    said = " ".join((result.stdout + result.stderr).split())
+                    for word in words:
+                        self.assertIn(word, said)
+        self.assertEqual(self.run_program("verify", "--deep", good).returncode, 0)
+
+    def test_what_only_one_says_to_be_as_implied(self):
+        """`removed` that is false and no `removed` mean the same, and are not stored alike."""
+        def made(name, **more):
+            return self.lines_of(name, *(
+                {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": i, "tokens": [1, 2],
+                 "prompt_length": 1, **more} for i in (5, 6)))
+
+        says, says_not = made("says", removed=False), made("says not")
+        result = self.run_program("diff", says, says_not)
+        self.assertEqual(result.returncode, 1)
+        self.assertNotIn("stored otherwise", result.stdout)
+        found, = self.lines("diff", says, says_not, code=1)
+        first = found["first"]
+        self.assertEqual((found["first"]["sample"], first["a"], first["b"]), (5, "recorded", None))
 
     def test_fields_are_judged_one_by_one(self):
         """Of samples that several ranks hold a column is that of the rank which has it."""

@@ -172,6 +172,23 @@ class Equal(Case):
                      *(f"\n{field} {value}\n" for field, value in fields.items())):
             self.assertIn(text, content.SPEC)
 
+    def test_contradictions_of_files_are_content(self):
+        """Those that an import found; that samples have other ids than their files say is none."""
+        one = self.imported("one line", LINE)
+        written = {}
+        for code in ("replica-mismatch", "sample-id-replaced"):
+            text = json.dumps({"code": code, "message": "a", "where": "b"}).encode() + b"\n"
+            dump = Patched(one)
+            dump.units["x-findings/import.h5"] = {"data/text": Array(
+                numpy.frombuffer(text, "u1"), "u8", [len(text)], {})}
+            written[code] = dump.write(self.folder / code)
+            self.assert_specified(written[code])
+        self.assertTrue(self.identical(one, written["sample-id-replaced"])[0])
+        identical, found = self.identical(one, written["replica-mismatch"])
+        self.assertFalse(identical)
+        self.assertEqual(found["only"], ["only the files of B contradict each other: "
+                                         "replica-mismatch: a (b)"])
+
     def test_ranks_that_say_different_things(self):
         """Which of them says what counts; what all say counts once."""
         def said(*losses):

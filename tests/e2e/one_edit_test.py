@@ -149,7 +149,7 @@ def every(words, *verbs):
     return dict.fromkeys(verbs or READERS, words)
 
 
-def replica(column, *where, verbs=(PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH)):
+def replica(column, *where, verbs=(PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH, DIFF)):
     """Every reader names the column, and where: the sample, both ranks and their values."""
     words = (f"{column} of rank 1 differs from that of rank 0", "train_data/0_1.pt", *where)
     return {verb: words for verb in verbs}
@@ -423,6 +423,38 @@ class OneEdit(Case):
         self.assertIn("more", problems[-1]["dataset"])
         text = self.run_program("verify", "--all", dump).stdout
         self.assertEqual(text.count("problem rollout-mismatch"), 20)
+
+    def test_a_contradiction_is_a_difference(self):
+        """Whichever rank's copy an import takes: diff and content roots say so of folders, imports."""
+        def other(column, *place, to):
+            return train("train_data/0_1.pt", column, *place, to=to)
+
+        def copied(files):
+            files["train_data/0_1.pt"] = files["train_data/0_0.pt"]
+
+        edits = (other("rewards", 1, to=9.5), other("loss_masks", 0, 1, to=lambda x: 1 - x),
+                 other("rollout_mask_sums", 1, to=lambda x: x + 1), copied)
+        sound, _ = self.of_sound(TENSOR, PLAIN)
+        dumps = {}
+        for number, edit in enumerate((lambda files: None, *edits)):
+            files = self.files(TENSOR)
+            edit(files)
+            folder = self.written("contradicting", files)
+            dumps[number] = self.folder / f"contradicting {number}"
+            made = self.run_program("import", folder, "-o", dumps[number])
+            self.assertEqual(made.returncode, 0, made.stderr)
+            found, = self.lines("diff", sound, folder, code=int(number > 0))
+            self.assertEqual(found["identical"], number == 0)
+            self.assertEqual(number > 0, bool(found["only"]), found)
+            for line in found["only"]:
+                self.assertTrue(line.startswith("only the files of B contradict each other: "))
+            self.lines("diff", folder, sound, code=int(number > 0))
+            self.lines("diff", sound, folder, "--tolerance", "rewards=100", code=int(number > 0))
+        roots = {a: self.lines("show", dump, code=0)[0]["content"] for a, dump in dumps.items()}
+        self.assertEqual(len(set(roots.values())), len(roots))
+        for a in dumps:
+            for b in dumps:
+                self.lines("diff", dumps[a], dumps[b], code=int(a != b))
 
     def test_what_is_legal_is_not(self):
         for number, (name, run, edit) in enumerate(LEGAL):

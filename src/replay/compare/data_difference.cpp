@@ -20,6 +20,7 @@
 #include "src/replay/compare/sample_table.h"
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/event_store.h"
+#include "src/replay/record/import_findings.h"
 #include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::replay {
@@ -60,36 +61,6 @@ void add_groups(const DumpReader& dump, std::set<Group>& groups) {
   }
 }
 
-template <class T>
-FieldValues::List list_of(std::span<const std::byte> bytes) {
-  return std::span<const T>(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
-}
-
-/// Elements as a comparison takes them; nothing for types that are held as bits.
-std::optional<FieldValues> values_of(DType dtype, std::span<const std::byte> bytes) {
-  switch (dtype) {
-    case DType::kU8:
-    case DType::kBool:
-      return FieldValues{list_of<uint8_t>(bytes), std::nullopt};
-    case DType::kU16:
-      return FieldValues{list_of<uint16_t>(bytes), std::nullopt};
-    case DType::kI32:
-      return FieldValues{list_of<int32_t>(bytes), std::nullopt};
-    case DType::kU32:
-      return FieldValues{list_of<uint32_t>(bytes), std::nullopt};
-    case DType::kI64:
-      return FieldValues{list_of<int64_t>(bytes), std::nullopt};
-    case DType::kU64:
-      return FieldValues{list_of<uint64_t>(bytes), std::nullopt};
-    case DType::kF32:
-      return FieldValues{list_of<float>(bytes), std::nullopt};
-    case DType::kF64:
-      return FieldValues{list_of<double>(bytes), std::nullopt};
-    default:
-      return std::nullopt;
-  }
-}
-
 /// "[16, 64]" of the first unit that has the dataset.
 std::string shape_text(const std::vector<UnitReader>& units, const std::string& path) {
   for (const UnitReader& unit : units) {
@@ -116,6 +87,7 @@ class Comparer {
     for (const Group& group : groups) {
       if (!options_.last || !group.number || !(*options_.last < *group.number)) compare(group);
     }
+    if (!options_.last) compare_contradictions();
     if (!options_.trust_hashes) check_bytes();
     check_tolerances();
     judge();
@@ -138,6 +110,21 @@ class Comparer {
       if (a.contains(name) && b.contains(name) && a.at(name) == b.at(name)) continue;
       made_.options.push_back({name, text(a, name), text(b, name)});
     }
+  }
+
+  /// What ranks hold beside the copy that an import takes shows where it contradicts that copy.
+  void compare_contradictions() {
+    const std::set<std::string> a = contradictions(a_), b = contradictions(b_);
+    const auto add = [&](const auto& from, const auto& other, const char* name) {
+      for (const std::string& found : from) {
+        if (other.contains(found)) continue;
+        made_.only.push_back(std::string("only the files of ") + name +
+                             " contradict each other: " + found);
+        made_.within_tolerance = false;
+      }
+    };
+    add(a, b, "A");
+    add(b, a, "B");
   }
 
   void compare(const Group& group) {
@@ -209,6 +196,7 @@ class Comparer {
     if (group.number) place_.rollout_id = group.number->rollout;
     if (group.number) place_.step_id = group.number->step;
     values_.at(place_);
+    unsaid_.clear();
     const uint64_t all_before = count();
     const std::map<std::string, uint64_t> before = counts();
     if (group.kind == "rollout") compare_rollouts(group, a, b);
@@ -230,8 +218,16 @@ class Comparer {
       const bool by_others = lacks || name == "samples" || name == "removed" ||
                              name == "trajectory_tokens" || name.starts_with("events/");
       if (by_others ? any : is_counted(group, name, before, after)) continue;
-      values_.at(place_);
       FieldDifference& of = values_.field(group.kind + "/" + name, is_judged(group, name));
+      const auto unsaid = unsaid_.find(of.field);
+      if (unsaid != unsaid_.end()) {
+        for (const auto& [place, of_a] : unsaid->second) {
+          values_.at(place);
+          values_.missing(of, of_a, "recorded");
+        }
+        continue;
+      }
+      values_.at(place_);
       ++of.compared;
       values_.differs(of, "stored otherwise", "stored otherwise");
     }
@@ -366,10 +362,11 @@ class Comparer {
         if (row_b == b.rows().end()) continue;
         auto x = a.fields()[f].values(row_a), y = b.fields()[f].values(row_b->second);
         if (!x && !y) continue;
+        const std::string& name = a.fields()[f].name;
+        if (!x || !y) unsaid_[name].emplace_back(place_of(id), x.has_value());
         if (!x && a.fields()[f].implied) x = a.fields()[f].implied(row_a);
         if (!y && b.fields()[f].implied) y = b.fields()[f].implied(row_b->second);
         values_.at(place_of(id));
-        const std::string& name = a.fields()[f].name;
         if (name == "rollout/finish") x = named(x), y = named(y);
         values_.compare(values_.field(name), x, y);
       }
@@ -581,7 +578,9 @@ class Comparer {
   std::set<const UnitRecord*> opened_;
   std::set<std::string> scalars_;      // names that were met
   std::map<uint64_t, int64_t> ranks_;  // of the step's samples
-  ValueDifference place_;              // the group at hand
+  // By field, the samples of which only one has a value, and whether A has: another may imply it.
+  std::map<std::string, std::vector<std::pair<ValueDifference, bool>>> unsaid_;
+  ValueDifference place_;  // the group at hand
 };
 
 }  // namespace

@@ -35,7 +35,8 @@ struct DataDifference {
     std::optional<format::GroupName> number;  // none for a name of another form
     bool unrecorded = false;  // in nothing but events that only one of them recorded
   };
-  /// Options, rollouts, steps and states are equal, to the bit: their content roots are.
+  /// Options, rollouts, steps, states and contradictions are equal, to the bit: their content roots
+  /// are.
   bool identical = true;
   /// Of columns and scalars nothing differs beyond the tolerances, and neither dump has more.
   bool within_tolerance = true;
@@ -45,7 +46,8 @@ struct DataDifference {
   /// The first rollout or step that differs, and there the first field.
   std::optional<ValueDifference> first;
   std::string first_field;
-  /// Rollouts, steps and states that only one dump has: "rollout 3 is only in A".
+  /// Rollouts, steps and states that only one dump has ("rollout 3 is only in A"), and what the
+  /// files of only one say against each other.
   std::vector<std::string> only;
   /// Of those that are equal, the ones whose samples stand in another order: "step 0 of rollout 3".
   std::vector<std::string> reordered;

@@ -84,7 +84,7 @@ std::string histogram_text(const FieldDifference& field) {
 std::string only_text(const std::vector<std::string>& only, bool all) {
   const size_t shown = all ? only.size() : std::min(only.size(), kMostOnly);
   std::string out;
-  for (size_t i = 0; i < shown; ++i) out += only[i] + "\n";
+  for (size_t i = 0; i < shown; ++i) out += wrapped(only[i], kLineWidth, 2) + "\n";
   if (shown == only.size()) return out;
   return out + "  and " + std::to_string(only.size() - shown) + " more (--all)\n";
 }

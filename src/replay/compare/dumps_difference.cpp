@@ -60,14 +60,14 @@ using KeptFiles = std::map<std::string, Hash>;
 KeptFiles kept_files(const format::DumpReader& dump) {
   KeptFiles out;
   for (const format::UnitRecord& unit : dump.units()) {
-    if (unit.path.starts_with("x-")) out.emplace(unit.path, unit.content);
+    const bool kept = unit.path.starts_with("x-") && format::kind_of(unit.path) != kFindingsKind;
+    if (kept) out.emplace(unit.path, unit.content);
   }
   return out;
 }
 
 /// The foreign file that a unit keeps: "train_data/0_1.pt" of "x-slime/train_data/0_1.h5".
 std::string kept_name(const std::string& path) {
-  if (path == kFindingsUnit) return "what the import found in its files";
   if (format::kind_of(path) == kInputsKind)
     return "which samples have images or sound (" + path + ")";
   const size_t begin = path.find('/') + 1;

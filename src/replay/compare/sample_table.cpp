@@ -153,7 +153,36 @@ std::shared_ptr<const std::vector<uint64_t>> counted_tokens(const Places& sample
   return out;
 }
 
+template <class T>
+FieldValues::List list_of(std::span<const std::byte> bytes) {
+  return std::span<const T>(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+}
+
 }  // namespace
+
+std::optional<FieldValues> values_of(DType dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case DType::kU8:
+    case DType::kBool:
+      return FieldValues{list_of<uint8_t>(bytes), std::nullopt};
+    case DType::kU16:
+      return FieldValues{list_of<uint16_t>(bytes), std::nullopt};
+    case DType::kI32:
+      return FieldValues{list_of<int32_t>(bytes), std::nullopt};
+    case DType::kU32:
+      return FieldValues{list_of<uint32_t>(bytes), std::nullopt};
+    case DType::kI64:
+      return FieldValues{list_of<int64_t>(bytes), std::nullopt};
+    case DType::kU64:
+      return FieldValues{list_of<uint64_t>(bytes), std::nullopt};
+    case DType::kF32:
+      return FieldValues{list_of<float>(bytes), std::nullopt};
+    case DType::kF64:
+      return FieldValues{list_of<double>(bytes), std::nullopt};
+    default:
+      return std::nullopt;
+  }
+}
 
 template <class Data>
 struct SampleTable::Place {

@@ -401,6 +401,10 @@ Row make_row(JsonDocument document) {
   const auto length = row.find("length");
   if (!ids && !length) throw row.root().error("there are no tokens");
   row.length = ids ? ids->size() : static_cast<uint64_t>(length->integer(0, 1 << 30));
+  if (ids && length && length->integer(0, INT64_MAX) != static_cast<int64_t>(row.length)) {
+    throw length->error("it is " + length->dump() + ", and `tokens` has " +
+                        std::to_string(row.length) + ": leave it out, or write how many there are");
+  }
   if (const auto prompt = row.find("prompt_length")) {
     row.prompt = static_cast<uint64_t>(prompt->integer(0, static_cast<int64_t>(row.length)));
   }
@@ -480,6 +484,10 @@ JsonlFile::JsonlFile(const std::string& path)
       throw root["schema"].error(ErrorCode::kUnsupported,
                                  "expected rlreplay.sample/1, rlreplay.train/1 or rlreplay.step/1");
     }
+  }
+  if (rollouts_.empty() && trains_.empty()) {
+    throw Error(ErrorCode::kIncomplete,
+                "the file holds no samples: expected a line of JSON for each", path);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "src/replay/launch/recorded_command.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/options/options.h"
+#include "src/replay/record/import_findings.h"
 
 namespace rlreplay::replay {
 using Options = std::map<std::string, std::string>;
@@ -120,6 +121,9 @@ Hash content_root(const format::DumpReader& dump) {
   for (const auto& [group, hash] : format::group_contents(dump)) {
     text += group.first + " " + group.second + " " + hash.hex() + "\n";
   }
+  std::string found;
+  for (const std::string& line : contradictions(dump)) found += line + "\n";
+  if (!found.empty()) text += "findings " + hash_of(found).hex() + "\n";
   return hash_of(text);
 }
 

@@ -78,6 +78,14 @@ std::vector<Problem> recorded_findings(const format::DumpReader& dump) {
   return read_findings(dump, is_contradiction);
 }
 
+std::set<std::string> contradictions(const format::DumpReader& dump) {
+  std::set<std::string> out;
+  for (const Problem& found : recorded_findings(dump)) {
+    out.insert(found.code + ": " + found.message + " (" + found.where + ")");
+  }
+  return out;
+}
+
 std::vector<Problem> replaced_ids(const format::DumpReader& dump) {
   return read_findings(dump, is_replaced_id);
 }

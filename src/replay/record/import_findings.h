@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,9 @@ std::vector<format::Dataset> findings_datasets(const std::vector<foreign::Proble
 /// The contradictions that an import found; empty where it found nothing, or the dump is none.
 /// Errors: FormatError; kCorrupt where the unit says something else.
 std::vector<foreign::Problem> recorded_findings(const format::DumpReader& dump);
+
+/// The same as lines of the content (format/SPEC.md section 7): "CODE: MESSAGE (WHERE)".
+std::set<std::string> contradictions(const format::DumpReader& dump);
 
 /// Likewise, where samples have other ids than their files say.
 std::vector<foreign::Problem> replaced_ids(const format::DumpReader& dump);

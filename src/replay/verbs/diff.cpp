@@ -128,8 +128,9 @@ void add_diff(CLI::App& program, VerbRun& chosen) {
   verb->add_flag("--json", arguments->json, "print one JSON object");
   verb->footer(
       "Dumps are identical where their content roots are equal (format/SPEC.md section 7):\n"
-      "options that can change bits, samples, columns, scalars, events, states. Samples are\n"
-      "compared by id, whatever the numbers of ranks and however the dumps are stored; equal\n"
+      "options that can change bits, samples, columns, scalars, events, states, and in what\n"
+      "the files of an import contradict each other. Samples are compared by id, whatever the "
+      "numbers of ranks and however the dumps are stored; equal\n"
       "is equal to the bit, and a NaN equals a NaN. Every stored byte is held to its hash;\n"
       "units of equal content are not decoded. Times and other volatile things of foreign\n"
       "dumps are left out; a note names files that differ in them. With a tolerance, columns and "

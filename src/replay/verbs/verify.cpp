@@ -337,7 +337,9 @@ struct VerifiedFiles {
   }
   /// A version that is not known says nothing of what the file holds.
   bool unsupported() const {
-    return std::ranges::find(problems, "unknown-version", &Found::code) != problems.end();
+    return std::ranges::any_of(problems, [](const Found& found) {
+      return found.code == "unknown-version" || found.code == to_string(ErrorCode::kUnsupported);
+    });
   }
   int code() const {
     if (!corrupt && unsupported()) return exit_code(ErrorCode::kUnsupported);
@@ -433,7 +435,7 @@ VerifiedFiles verified_lines(const VerifyArguments& arguments) {
       out.not_checked.push_back(values_not_checked(arguments.deep, /*folder=*/true));
     }
   } catch (const Error& error) {
-    out.corrupt = true;
+    out.corrupt = error.code() != ErrorCode::kUnsupported;
     out.problems.push_back({std::string(to_string(error.code())), error.where(), "", error.what()});
   }
   return out;
