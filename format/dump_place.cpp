@@ -108,7 +108,7 @@ DumpPlace::DumpPlace(const std::string& path, bool replace, Writer writer)
     }
     occupied = !worthless;
   }
-  if (!occupied && keeps()) {
+  if (!occupied && writer_ != Writer::kOneGo) {
     old_lock_ = Descriptor();  // the writer itself takes it
     return;
   }

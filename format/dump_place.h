@@ -25,7 +25,8 @@ class DumpPlace {
  public:
   enum class Writer {
     kResumable,  // an unfinished dump is worth keeping: built under its name where nothing is there
-    kOneGo       // it is all or nothing: always built beside
+    kOneGo,      // it is all or nothing: always built beside
+    kTemporary   // its maker reads it and throws it away: built under its name
   };
 
   /// `replace`: whether a dump that is there gives way to the new one, which is also the one of

@@ -19,4 +19,10 @@ class System {
   virtual int remove(int folder, const char* name);
 };
 
+/// For a dump that is thrown away when its maker has read it: nothing of it waits for the disk.
+class UnsyncedSystem : public System {
+ public:
+  int fsync(int) override { return 0; }
+};
+
 }  // namespace rlreplay::format

@@ -87,6 +87,7 @@ void AnyDump::import_files() {
   ImportOptions options;
   options.paths = {path_};
   options.output = temporary_->path() + "/dump";
+  options.temporary = true;
   sources_ = import_dump(options).sources;
 }
 

@@ -71,7 +71,9 @@ class Importer {
   Importer(const ImportOptions& options, const std::function<void(const std::string&)>& progress)
       : options_(options),
         progress_(progress),
-        place_(options.output, options.force, format::DumpPlace::Writer::kOneGo) {}
+        place_(options.output, options.force,
+               options.temporary ? format::DumpPlace::Writer::kTemporary
+                                 : format::DumpPlace::Writer::kOneGo) {}
 
   ImportReport run() {
     const bool lines = options_.format == "jsonl" ||
@@ -253,6 +255,7 @@ class Importer {
     format::WriterOptions settings;
     settings.threads = options_.threads;
     writer_.emplace(format::DumpWriter::create(place_.path(), meta.str(), settings));
+    if (options_.temporary) settings.system = std::make_shared<format::UnsyncedSystem>();
     return *writer_;
   }
 

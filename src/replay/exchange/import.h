@@ -19,6 +19,7 @@ struct ImportOptions {
   std::string reward_key;  // picks a number where a reward is a dict
   std::string launch;      // JSON object: how the run was started; empty where that is not known
   bool force = false;      // replace an older dump
+  bool temporary = false;  // made for looking, and thrown away: nothing waits for the disk
   int threads = 2;
 };
 
