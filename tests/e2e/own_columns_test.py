@@ -1,17 +1,21 @@
-"""Imports for looking wait for no disk.
+"""Imports for looking wait for no disk; what an export put beside a framework's columns comes back
+to the rules of a dump, or is refused.
 
 usage: own_columns_test.py RLREPLAY
 """
 import os
 import pathlib
+import pickletools
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 import support
 
+CORRUPT = 3
 COUNTER = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +53,67 @@ class Looking(support.Case):
         for words in (["show", lines], ["diff", lines, lines], ["verify", "--deep", lines]):
             self.assertEqual(self.fsyncs(*words), 0, words)
         self.assertGreater(self.fsyncs("import", lines, "-o", self.folder / "kept"), 40)
+
+
+class Own(support.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        dump, _ = cls.capture("dump", "--model", "demo", "--rollout-batch-size", "2",
+                              "--n-samples-per-prompt", "4")
+        cls.slime = cls.folder / "slime"
+        cls.run_program("export", dump, "--to", "slime", "-o", cls.slime)
+
+    def rewritten(self, name, edit):
+        """The file with each member as `edit` gives it of its name and bytes."""
+        path = self.folder / "q.pt"
+        with zipfile.ZipFile(self.slime / name) as archive, zipfile.ZipFile(path, "w") as out:
+            for member in archive.infolist():
+                out.writestr(zipfile.ZipInfo(member.filename),
+                             edit(member.filename, archive.read(member)))
+        return path
+
+    def with_text(self, name, old, new):
+        return self.rewritten(name, lambda member, content: content.replace(old, new, 1)
+                              if member.endswith("data.pkl") else content)
+
+    def with_byte(self, name, dataset, byte):
+        """The last byte of what a dataset of ours holds."""
+        with zipfile.ZipFile(self.slime / name) as archive:
+            pickle = next(m for m in archive.namelist() if m.endswith("data.pkl"))
+            texts = [a for _, a, _ in pickletools.genops(archive.read(pickle))
+                     if isinstance(a, str)]
+        after = texts[texts.index(dataset):]
+        key = next(t for t in after if t.isdecimal())
+        return self.rewritten(name, lambda member, content: content[:-1] + bytes([byte])
+                              if member.endswith("/data/" + key) else content)
+
+    def refused(self, path, *words):
+        made = self.folder / "made"
+        result = self.run_program("import", path, "-o", made)
+        self.assertEqual(result.returncode, CORRUPT, result.stdout + result.stderr)
+        self.assertFalse(made.exists())
+        deep = self.run_program("verify", "--deep", path)
+        self.assertEqual(deep.returncode, CORRUPT, deep.stdout)
+        for text in (result.stderr, deep.stdout):
+            for word in (str(path), *words):
+                self.assertIn(word, " ".join(text.split()))
+
+    def test_what_was_changed_is_refused_with_its_name(self):
+        rollout, train = "rollout_data/0.pt", "train_data/0.pt"
+        self.refused(self.with_text(train, b"columns", b"column0"), "0-0/scalars", "no names")
+        self.refused(self.with_text(rollout, b"events/digest", b"events/digesx"),
+                     "events/digest is missing")
+        self.refused(self.with_byte(rollout, "label_text_present", 128),
+                     "0/label_text_present", "other than 0 and 1")
+        self.refused(self.with_byte(train, "events/row_digest_offsets", 255),
+                     "0-0/events/row_digest_offsets")
+
+    def test_what_was_not_changed_is_whole(self):
+        for name in ("rollout_data/0.pt", "train_data/0.pt"):
+            path, made = self.rewritten(name, lambda _, content: content), self.folder / "whole"
+            self.assertEqual(self.run_program("import", path, "-o", made, "--force").returncode, 0)
+            self.assertEqual(self.run_program("verify", "--deep", path).returncode, 0)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@
 #include "src/replay/exchange/import_train.h"
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/exchange/kept_file.h"
+#include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/rollout_copies.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/launch/provenance.h"
@@ -254,8 +255,8 @@ class Importer {
     if (!options_.launch.empty()) meta.json("launch", options_.launch);
     format::WriterOptions settings;
     settings.threads = options_.threads;
-    writer_.emplace(format::DumpWriter::create(place_.path(), meta.str(), settings));
     if (options_.temporary) settings.system = std::make_shared<format::UnsyncedSystem>();
+    writer_.emplace(format::DumpWriter::create(place_.path(), meta.str(), settings));
     return *writer_;
   }
 
@@ -384,18 +385,20 @@ class Importer {
       kept_findings_.push_back({finding.code, finding.message, read.source.name});
     }
     std::vector<Dataset> datasets = to_datasets(made.data, group);
-    add_own(datasets, made.own);
+    const std::string unit = "rollout/" + group + ".h5";
+    within(std::span(&file, 1), [&] { add_own(unit, datasets, made.own); });
     if (evaluation) return keep(read, made.replacements, std::move(datasets));
-    claim("rollout/" + group + ".h5", read.source.path);
+    claim(unit, read.source.path);
     with_inputs_[made.rollout_id].merge(made.with_inputs);
     copies_.add(made, read.source.path);
     count(*made.data);
-    writer().append("rollout/" + group + ".h5", datasets);
+    writer().append(unit, datasets);
     keep(read, made.replacements, {});
   }
 
   /// Datasets that a file holds under their own names, beside those of its columns.
-  static void add_own(std::vector<Dataset>& datasets, const std::vector<Dataset>& own) {
+  static void add_own(const std::string& unit, std::vector<Dataset>& datasets,
+                      const std::vector<Dataset>& own) {
     for (const Dataset& dataset : own) {
       const bool there = std::ranges::any_of(
           datasets, [&](const Dataset& other) { return other.path == dataset.path; });
@@ -404,6 +407,7 @@ class Importer {
       }
       datasets.push_back(dataset);
     }
+    if (!own.empty()) check_with_own(unit, datasets);
   }
 
   /// A step of which a rank is missing would be taken for a smaller one.
@@ -430,7 +434,7 @@ class Importer {
       if (without > 0) without_policy_loss_[StepId{made.rollout_id, step}.name()] = without;
       std::vector<Dataset> datasets = to_datasets(data, group);
       if (const auto own = made.own.find(step); own != made.own.end()) {
-        add_own(datasets, own->second);
+        within(files, [&] { add_own(unit, datasets, own->second); });
       }
       writer().append(unit, datasets);
       ++report_.steps;

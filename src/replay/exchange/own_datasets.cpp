@@ -1,10 +1,15 @@
 #include "src/replay/exchange/own_datasets.h"
 
+#include <algorithm>
 #include <set>
 
 #include "format/foreign/numbers.h"
 #include "format/foreign/tensor_content.h"
+#include "format/meaning.h"
+#include "format/unit_writer.h"
+#include "src/base/buffer.h"
 #include "src/base/error.h"
+#include "src/base/thread_pool.h"
 #include "src/replay/exchange/dicts.h"
 
 namespace rlreplay::replay {
@@ -126,6 +131,23 @@ std::vector<Dataset> read_own_datasets(const Tree& tree, Value list, const std::
     if (!seen.insert(out.back().path).second) corrupt("is there twice");
   }
   return out;
+}
+
+void check_with_own(const std::string& unit, std::span<const Dataset> datasets) {
+  ThreadPool pool(1);
+  format::UnitWriter writer(unit, pool);
+  for (const Dataset& dataset : datasets) writer.add(dataset);
+  const format::EncodedUnit encoded = writer.finish();
+  Buffer<std::byte> image(encoded.image.bytes().size());
+  std::ranges::copy(encoded.image.bytes(), image.data());
+  std::vector<format::Problem> problems;
+  check_meaning(format::UnitReader::open(std::move(image), encoded.record, pool), problems);
+  if (problems.empty()) return;
+  throw Error(ErrorCode::kCorrupt,
+              "what an export of this program put beside the framework's columns has been changed, "
+              "and a dump with it would be damaged: " +
+                  problems.front().message + "; export it again",
+              problems.front().dataset);
 }
 
 const Value* find_own(const Tree& tree, Value root, std::string_view key) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,10 @@ foreign::Value add_own_datasets(foreign::Tree& tree, const format::DumpReader& d
 /// Errors: kCorrupt where the list is not what add_own_datasets makes.
 std::vector<format::Dataset> read_own_datasets(const foreign::Tree& tree, foreign::Value list,
                                                const std::string& group);
+
+/// Holds the unit that is made with such datasets to the rules of a reader (format/meaning.h),
+/// before it is stored. Errors: kCorrupt, naming the dataset.
+void check_with_own(const std::string& unit, std::span<const format::Dataset> datasets);
 
 /// A value of the dict under `rlreplay`; null where there is none.
 const foreign::Value* find_own(const foreign::Tree& tree, foreign::Value root,

@@ -22,6 +22,7 @@
 #include "src/base/wrap.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/family_check.h"
+#include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/inspect/dump_audit.h"
 #include "src/replay/inspect/event_check.h"
@@ -368,6 +369,12 @@ void add_values(const VerifyArguments& arguments, VerifiedFiles& out) {
   });
 }
 
+/// Whether an export of this program put datasets of its own into the file.
+bool has_own(const foreign::TorchFile& file) {
+  return find_own(file.tree(), file.root(), "datasets") != nullptr ||
+         find_own(file.tree(), file.root(), "steps") != nullptr;
+}
+
 /// Ranks whose file of one rollout is not there, and those of others are.
 void add_missing_ranks(const std::vector<std::vector<SourceFile>>& sources,
                        std::vector<Found>& problems) {
@@ -385,6 +392,7 @@ VerifiedFiles verified_files(const VerifyArguments& arguments) {
   RunFiles run;
   const bool folder = std::filesystem::is_directory(arguments.path);
   std::vector<Found> others;
+  bool own = false;
   const auto sources = find_sources({arguments.path}, folder ? ".pt" : "");
   for (const auto& family : sources) {
     std::vector<std::unique_ptr<foreign::TorchFile>> read;
@@ -399,6 +407,7 @@ VerifiedFiles verified_files(const VerifyArguments& arguments) {
       out.corrupt = out.corrupt || file == nullptr;
       if (file == nullptr) continue;
       add_problems(check_name(source.name, *file), source.path, out.problems);
+      own = own || has_own(*file);
       read.push_back(std::move(file));
     }
     if (folder && out.problems.empty()) run.add(read, arguments.path, out.problems);
@@ -407,6 +416,15 @@ VerifiedFiles verified_files(const VerifyArguments& arguments) {
   if (out.others == out.files) std::ranges::move(others, std::back_inserter(out.problems));
   if (folder) add_missing_ranks(sources, out.problems);
   if (folder && out.problems.empty()) add_problems(run.finish(), arguments.path, out.problems);
+  if (arguments.deep && !folder && own && out.problems.empty()) {
+    try {
+      const AnyDump dump(arguments.path);
+    } catch (const Error& error) {
+      if (!is_about_input(error)) throw;
+      out.corrupt = true;
+      out.problems.push_back(unreadable(error, arguments.path));
+    }
+  }
   if (!arguments.deep || !folder || !out.problems.empty()) {
     out.not_checked.push_back(values_not_checked(arguments.deep, folder));
     return out;
