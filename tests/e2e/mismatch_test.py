@@ -95,6 +95,26 @@ class Mismatch(Case):
         self.assertEqual(found["histogram"][0]["tokens"], found["tokens"])
         self.assertEqual(found["train"], "log_probs")
 
+    def test_without_a_finite_pair_nothing_is_measured(self):
+        row = {"rollout_id": 0, "sample_id": 0, "prompt_length": 1, "tokens": [5] * 3,
+               "loss_mask": [1, 1]}
+        lines = [{"schema": "rlreplay.sample/1", **row, "log_probs": [NAN, NAN]},
+                 {"schema": "rlreplay.train/1", "step_id": 0, "rank": 0, **row,
+                  "old_log_probs": [-1.0, -1.0]}]
+        path = self.folder / "no finite pair.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        found, = self.lines("mismatch", path, code=1)
+        self.assertEqual((found["tokens"], found["nonfinite"]), (2, 2))
+        for part in (found, *found["by_position"], *found["by_length"], *found["by_rollout"]):
+            self.assertIsNone(part["max"])
+        self.assertEqual([found[name] for name in ("p50", "p90", "p99")], [None] * 3)
+        plot = self.folder / "no finite pair.svg"
+        text = self.run_program("mismatch", path, "--plot", plot).stdout
+        self.assertRegex(text, r"(?m)^forward_logp_max_diff +-$")
+        self.assertRegex(text, r"p50, p90, p99 +-, -, -")
+        self.assertRegex(text, r"(?m)^ *0 +1 +- ")
+        self.assertIn("largest -, p99 -", plot.read_text())
+
     def test_a_distance_on_an_edge_is_in_the_bin_above(self):
         """In binary32, where 0.01 and 0.0001 are below the numbers that these texts are in binary64."""
         def beside(x, step):

@@ -30,6 +30,10 @@ struct MismatchSums {
   int64_t clipped = 0;                                    // w outside the bounds
 
   int64_t finite() const { return tokens - nonfinite; }
+  /// A value of finite pairs (`max`, a percentile); nothing without any.
+  std::optional<double> measured(double value) const {
+    return finite() > 0 ? std::optional(value) : std::nullopt;
+  }
   /// A sum over finite pairs as their mean; nothing without any.
   std::optional<double> mean(double sum) const;
   /// (sum w)^2 / (n sum w^2): 1 where all weights are equal.

@@ -175,8 +175,9 @@ void draw_lines(Svg& svg, const Panel& panel, const std::map<int64_t, MismatchSu
 std::string mismatch_svg(const Mismatch& m, const std::string& title) {
   Svg svg;
   svg.text(kLeft, 28, title, "start", 16);
-  std::string below = "largest " + short_number(m.all.max) + ", p99 " + short_number(m.p99) +
-                      ", mean " + short_number(m.all.mean(m.all.distance).value_or(0)) + " of " +
+  std::string below = "largest " + short_number(m.all.measured(m.all.max)) + ", p99 " +
+                      short_number(m.all.measured(m.p99)) + ", mean " +
+                      short_number(m.all.mean(m.all.distance)) + " of " +
                       std::to_string(m.all.finite()) + " tokens";
   if (m.all.nonfinite > 0) below += "; " + std::to_string(m.all.nonfinite) + " more not finite";
   svg.text(kLeft, kHeader + 2, below, "start");

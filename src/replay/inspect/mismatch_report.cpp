@@ -32,7 +32,7 @@ std::string table_of(const char* title, const std::map<int64_t, MismatchSums>& p
   for (const auto& [key, s] : parts) {
     std::vector<std::string> row = {name(key),
                                     std::to_string(s.tokens),
-                                    short_number(s.max, 3),
+                                    short_number(s.measured(s.max), 3),
                                     short_number(s.mean(s.distance), 3),
                                     short_number(s.mean(s.k1), 3),
                                     short_number(s.mean(s.k3), 3),
@@ -89,7 +89,7 @@ std::string nuclei_note(const Mismatch& m) {
 
 std::string whole(const Mismatch& m) {
   const MismatchSums& s = m.all;
-  TextTable table({"forward_logp_max_diff", short_number(s.max)});
+  TextTable table({"forward_logp_max_diff", short_number(s.measured(s.max))});
   if (m.where) {
     table.add({"  at", "rollout " + std::to_string(m.where->rollout) + ", sample " +
                            std::to_string(m.where->sample) + ", token " +
@@ -97,8 +97,9 @@ std::string whole(const Mismatch& m) {
   }
   const std::string of = std::to_string(s.tokens) + " tokens";
   table.add({"mean |d|", short_number(s.mean(s.distance))});
-  table.add({"p50, p90, p99",
-             short_number(m.p50) + ", " + short_number(m.p90) + ", " + short_number(m.p99)});
+  table.add({"p50, p90, p99", short_number(s.measured(m.p50)) + ", " +
+                                  short_number(s.measured(m.p90)) + ", " +
+                                  short_number(s.measured(m.p99))});
   table.add({"other bits", std::to_string(s.different) + " of " + of});
   table.add({"not finite", std::to_string(s.nonfinite) + " of " + of +
                                (s.nonfinite > 0 ? ", in none of the numbers here" : "")});
@@ -118,7 +119,7 @@ std::string whole(const Mismatch& m) {
 
 std::string sums_json(const MismatchSums& s, JsonLine line) {
   line.integer("tokens", s.tokens).integer("nonfinite", s.nonfinite);
-  line.integer("different", s.different).number("max", s.max);
+  line.integer("different", s.different).number("max", s.measured(s.max));
   line.number("mean", s.mean(s.distance)).number("k1", s.mean(s.k1));
   line.number("k2", s.mean(s.k2)).number("k3", s.mean(s.k3));
   line.number("ratio", s.mean(s.weight)).number("ratio_off", s.mean(s.weight_off));
@@ -161,7 +162,8 @@ std::string mismatch_json(const Mismatch& m, const std::optional<Tokenizer>& tok
   JsonLine line;
   line.text("schema", "rlreplay.mismatch/1").text("train", m.train_column);
   line.json("where", m.where ? token_json(*m.where, tokenizer) : "null");
-  line.number("p50", m.p50).number("p90", m.p90).number("p99", m.p99);
+  line.number("p50", m.all.measured(m.p50));
+  line.number("p90", m.all.measured(m.p90)).number("p99", m.all.measured(m.p99));
   line.integer("without", m.without).integer("without_nuclei", m.without_nuclei);
   m.incomplete.empty() ? line.null("incomplete") : line.text("incomplete", m.incomplete);
   std::string decades, worst;
