@@ -118,6 +118,37 @@ class Search(support.Case):
         return -sum(a * lp for a, row in zip(self.centred([1, 0, 0, 1]), self.NOW)
                     for lp in row) / 12
 
+    def test_tokens_at_a_bound_of_the_clip_are_clipped_or_not(self):
+        """Ratios within a rounding of the bound: torch in binary32 clips none of them."""
+        low = (-0.2231435626745224, -0.2231435477733612, -0.2231435328722)
+        high = (0.18232154846191406, 0.18232156337307526, 0.18232157826423645)
+        for sign, row, loss in ((1.0, high, -1.2000000476837158), (-1.0, low, 0.800000011920929)):
+            for share, verdict in ((0.0, "rounding"), (1 / 3, None), (1.0, "rounding"),
+                                   (1.5, "different")):
+                lines = self.rollout(0, [sign], [sign], scalars={"pg_loss": loss,
+                                                                 "clip_fraction": f32(share)},
+                                     old_log_probs=[[0.0] * 3], log_probs=[list(row)])
+                path = self.folder / "border.jsonl"
+                path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                bad = verdict == "different"
+                step, = self.lines("objective", path, "--disable-rewards-normalization",
+                                   code=1 if bad else 0)
+                found = next(q for q in step["quantities"] if q["name"] == "clip_fraction")
+                if verdict:
+                    self.assertEqual(found["verdict"], verdict, (sign, share))
+                if bad:
+                    continue
+                self.assertEqual((found["different"], step["explanations"]), (0, []))
+                if not verdict:
+                    continue
+                text = " ".join(self.run_program("objective", path,
+                                                 "--disable-rewards-normalization").stdout.split())
+                self.assertIn("3 tokens at a bound of the clip", text)
+
+    def test_what_was_not_tried_is_not_excluded(self):
+        _, text = self.losses("odd", pg_loss=7.5, loss=7.5)
+        self.assertIn("OPSM or TIS at their default bounds", text)
+
     def test_samples_of_a_prompt_are_those_of_the_groups(self):
         rewards = [1, 0, 0, 1]
         path = self.folder / "groups.jsonl"

@@ -144,6 +144,16 @@ std::vector<Quantity> advantage_quantities(const RecordedStep& step, const Advan
   return out;
 }
 
+/// A share that lies between those with none and with all of the tokens at the clip's bounds is the
+/// rounding's, which decides them.
+void judge_border(const ClipBorder& border, double tolerance, Quantity& share) {
+  if (share.verdict != Verdict::kDifferent || border.tokens == 0 || tolerance == 0) return;
+  if (*share.recorded < border.none - tolerance || *share.recorded > border.all + tolerance) return;
+  share.verdict = Verdict::kRounding;
+  share.different = 0;
+  share.on_border = border.tokens;
+}
+
 std::vector<Quantity> loss_quantities(const RecordedStep& step, const LossValues& values,
                                       double tolerance) {
   const Check check{step, tolerance, true};
@@ -161,6 +171,7 @@ std::vector<Quantity> loss_quantities(const RecordedStep& step, const LossValues
   scalar("entropy", &engine::Losses::entropy, values.has_entropy);
   scalar("loss", &engine::Losses::total, values.has_total);
   scalar("clip_fraction", &engine::Losses::clip_fraction);
+  judge_border(values.clip_border, tolerance, out.back());
   if (step.scalar("value_loss") || values.value_loss) {
     const std::string missing =
         "the critic's values of this step, or the returns, are not recorded";

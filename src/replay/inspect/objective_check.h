@@ -28,6 +28,7 @@ struct Quantity {
   std::optional<uint64_t> sample;            // of the first beyond the tolerance
   std::optional<int64_t> token;              // place in the whole sample
   std::optional<double> recorded, computed;  // there; of a scalar, itself
+  int64_t on_border = 0;                     // tokens that binary32 may clip or not, which decide
   std::string missing;                       // why it could not be computed
 };
 

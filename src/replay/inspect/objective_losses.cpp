@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "src/base/error.h"
@@ -65,6 +66,40 @@ void add_terms(const engine::ObjectiveConfig& config, const LossInputs& in, size
         rounded(engine::token_objective(config, token, sequence).policy));
     (*out.policy_kl)[i].push_back(rounded(engine::policy_kl(config, token, sequence)));
   }
+}
+
+/// Whether binary32 may clip a token that binary64 does not, or the other way round. A bound that
+/// the advantage makes no difference at clips nothing.
+bool is_on_border(const engine::ObjectiveConfig& config, double ratio, double advantage) {
+  const bool sequence = config.policy_loss == engine::PolicyLoss::kSequence;
+  if (config.policy_loss == engine::PolicyLoss::kPlain) return false;
+  const auto near = [&](double bound) {
+    // The difference of log-probabilities, its exp, the bound and the product are rounded each.
+    const double error = sequence ? kSums32 : 0x1p-21;
+    return std::abs(ratio - bound) <= error * std::max(1.0, bound);
+  };
+  const double low = 1 - config.eps_clip, high = 1 + config.eps_clip_high;
+  if (config.policy_loss == engine::PolicyLoss::kCispo) return near(low) || near(high);
+  return (advantage > 0 && near(high)) || (advantage < 0 && near(low));
+}
+
+ClipBorder clip_border(const engine::ObjectiveConfig& config, const LossInputs& in,
+                       const std::vector<double>& weights) {
+  ClipBorder out;
+  for (size_t i = 0; i < in.samples.size(); ++i) {
+    const auto tokens = engine::sample_input(in.samples[i], in.targets[i], 0, in.scores[i]);
+    const engine::SequenceTerms sequence = engine::sequence_terms(config, tokens);
+    for (const engine::TokenInput& token : tokens) {
+      if (token.masked) continue;
+      const engine::TokenTerms terms = engine::token_objective(config, token, sequence);
+      const double advantage = engine::policy_advantage(config.dialect, token.advantage);
+      const bool border = is_on_border(config, terms.ratio, advantage);
+      out.tokens += border;
+      if (border || terms.clipped) out.all += weights[i];
+      if (!border && terms.clipped) out.none += weights[i];
+    }
+  }
+  return out;
 }
 
 std::vector<double> weights(engine::Reducer reducer, const RecordedRollout& rollout,
@@ -171,6 +206,7 @@ LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& ste
   if (!out.missing.empty() || !in.whole) return out;
   try {
     out.losses = engine::evaluate_losses(config, in.samples, in.targets, of, in.scores);
+    if (step.scalar("clip_fraction")) out.clip_border = clip_border(config, in, of);
   } catch (const Error& error) {
     out.missing = error.what();
   }

@@ -22,10 +22,17 @@ struct AdvantageValues {
 };
 AdvantageValues replay_advantages(const RecordedRollout& rollout, const ObjectiveSetting& setting);
 
+/// Tokens whose ratio lies so near to a bound of the clip that binary32 decides either way.
+struct ClipBorder {
+  int64_t tokens = 0;
+  double none = 0, all = 0;  // clip_fraction with none of them clipped, and with all
+};
+
 /// From log-probabilities to losses, of one step.
 struct LossValues {
   TokenColumn policy_kl, policy_loss;  // of the samples whose inputs were recorded
   std::optional<engine::Losses> losses;
+  ClipBorder clip_border;                                 // where there are losses
   std::optional<double> value_loss, value_clip_fraction;  // of a critic
   bool has_entropy = true;     // else it is taken as 0 and not to be compared
   bool has_total = true;       // likewise

@@ -105,6 +105,11 @@ std::string step_table(const ObjectiveStep& step) {
       out += q.name + ": " + std::to_string(q.not_computed) +
              " recorded values are of samples that lack an input\n";
     }
+    if (q.on_border > 0) {
+      out +=
+          paragraph(q.name + ": " + counted(static_cast<size_t>(q.on_border), "token") + " at a " +
+                    "bound of the clip, where rounding to binary32 decides whether it is clipped");
+    }
     if (q.verdict == Verdict::kNoInput) {
       out += paragraph(q.name + ": " +
                        (q.missing.empty() ? "its inputs are not recorded" : q.missing));
@@ -188,8 +193,8 @@ std::string unexplained(const std::set<std::string>& names) {
   if (names.empty()) return "";
   return paragraph("no alternative reproduces " + joined(names, ", ") +
                    ": neither dialect, estimator, grouping, normalisation, whitening, nor "
-                   "reducer, denominators, clip, KL type, OPSM or TIS; a coefficient, a reward "
-                   "or code of one's own may differ");
+                   "reducer, denominators, clip, KL type, OPSM or TIS at their default bounds; a "
+                   "bound, a coefficient, a reward or code of one's own may differ");
 }
 
 std::string quantity_json(const Quantity& q) {
