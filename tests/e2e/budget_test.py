@@ -174,6 +174,17 @@ def write_zeros(path, tokens, generated, trained, rollouts=1, steps=1):
     dump.write(path)
 
 
+def write_samples(path, count):
+    dump = Patched.__new__(Patched)
+    dump.meta = {"ranks": 1, "source": {"imported": "jsonl"}}
+    dump.unstable, dump.complete = {}, True
+    columns = {"sample_id": array(range(count), "u64"), "prompt_length": array([1] * count, "u32"),
+               "offsets": array(range(0, 2 * count + 1, 2), "u64"),
+               "tokens": array([0] * (2 * count), "i32")}
+    dump.units = {"rollout/0.h5": {f"0/{name}": column for name, column in columns.items()}}
+    dump.write(path)
+
+
 class WholeDump(Bounded):
     """Units each of which is within what it may cost, and which are read together."""
     SECONDS = 12  # of processors
@@ -214,6 +225,23 @@ class WholeDump(Bounded):
     def test_steps_that_hold_nothing(self):
         path = zeros(self.folder / "empty", 8_000_000, {"tokens": "i32"}, {}, steps=40)
         self.assertEqual(self.hold(path), {"verify --deep", "train", "objective", "mismatch", "export"})
+
+    def test_many_samples(self):
+        """Each of which is a dict of two dozen values to a framework, and a few bytes here."""
+        path, count = self.folder / "samples", 200_000
+        writer = multiprocessing.Process(target=write_samples, args=(path, count))
+        writer.start()
+        writer.join()
+        for vendor in ("slime", "miles"):
+            out = self.folder / vendor
+            code, output, peak = self.run_bounded("export", path, "--to", vendor, "-o", out)
+            self.assertEqual(code, 4, output)
+            self.assertIn("bytes would be held decoded", output)
+            self.assertLess(peak, MOST)
+            self.assertFalse(out.exists())
+        lines = self.folder / "samples.jsonl"
+        code, output, _ = self.run_bounded("export", path, "--to", "jsonl", "-o", lines)
+        self.assertEqual(code, 0, output)
 
     def test_many_rollouts(self):
         """No verb refuses what is held one after the other."""

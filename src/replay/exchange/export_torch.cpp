@@ -29,6 +29,9 @@ using foreign::Value;
 using format::DumpReader;
 using format::RolloutData;
 
+/// What a sample of a few tokens takes as a framework's dict, and while that is written.
+constexpr uint64_t kSampleBytes = 4096;
+
 /// A rollout dump with the chosen samples only, in their order in the file.
 Value select(Tree& tree, Value root, const std::set<uint64_t>& chosen) {
   const foreign::RolloutFile batch = read_rollout(tree, root);
@@ -238,7 +241,9 @@ class Exporter {
       throw Error(ErrorCode::kUnsupported,
                   "rollout " + std::to_string(id) + " lies in several units: export it as jsonl");
     }
-    const RolloutData data = read_rollout_data(dump_, unit, std::to_string(id));
+    format::HeldBytes held;
+    const RolloutData data = read_rollout_data(dump_, unit, std::to_string(id), &held);
+    held.hold(unit.record(), std::to_string(id), data.size() * kSampleBytes);
     Tree tree;
     const auto others = samples_with_inputs(dump_, std::to_string(id));
     Value root = slime_rollout(tree, data, id, others);
@@ -283,6 +288,7 @@ class Exporter {
       const format::UnitRecord& record = *units.front();
       format::TrainData data = read_train_data(dump_, dump_.open_unit(record), group, &held);
       held.hold(record, group, data.offsets.back() * sizeof(int32_t));  // its samples' tokens
+      held.hold(record, group, data.sample_id.size() * kSampleBytes);
       training.steps.emplace(parse_step(group)->step, std::move(data));
     }
     trained_.insert(id);

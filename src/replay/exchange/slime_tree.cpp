@@ -79,6 +79,7 @@ class RolloutTreeBuilder {
     const Finish finish = data_.finish ? (*data_.finish)[s] : Finish::kStop;
     dicts_.set(made, "status", dicts_.text(status_of(finish)));
     dicts_.set(made, "metadata", metadata(s));
+    tree_.fit(made);
     return made;
   }
 
