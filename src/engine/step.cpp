@@ -91,7 +91,8 @@ class MicroBatchObjective {
     }
   }
 
-  /// As LossGradient.
+  /// As LossGradient: called by head_backward for each group of leaves, between its forward and its
+  /// backward. Here is where the objective runs.
   void operator()(kernels::Range rows, const Scores& scores, std::span<float> c,
                   std::span<float> ce) {
     const auto begin = static_cast<size_t>(rows.begin), n = static_cast<size_t>(rows.size());

@@ -8,7 +8,7 @@
 #include "src/replay/record/recorded_run.h"
 
 /// Why two runs differ, in the order in which one thing causes the next: options, program and
-/// machine, contract, model; then what they were given (exchange/dump_causes.h). Events come after
+/// machine, contract, model; then what they were given (dump_causes.h). Events come after
 /// these (run_difference.h).
 namespace rlreplay::replay {
 

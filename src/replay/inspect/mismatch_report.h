@@ -8,7 +8,7 @@
 
 namespace rlreplay::replay {
 
-/// Tables of at most 100 columns and a histogram.
+/// Tables of at most 80 columns and a histogram.
 std::string mismatch_text(const Mismatch& mismatch, const std::optional<Tokenizer>& tokenizer);
 
 /// One line of rlreplay.mismatch/1.

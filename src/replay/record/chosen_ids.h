@@ -6,7 +6,7 @@
 
 namespace rlreplay::replay {
 
-/// Holds ids that were asked for to those that are there. `what`: "sample"; `where`: the dump.
+/// Refuses ids that were asked for and are not there. `what`: "sample"; `where`: the dump.
 /// Errors: kUsage, with the first that is missing and all that are there.
 void check_chosen(const std::string& what, const std::set<uint64_t>& asked,
                   const std::set<uint64_t>& there, const std::string& where);
