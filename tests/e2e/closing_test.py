@@ -73,8 +73,8 @@ class Upgrade(Case):
 
     def verified(self, golden, content):
         """What verify says of a golden dump: the masks of 0.1's take tokens of prompts in,
-        and its columns have numbers for them."""
-        wanted = {"bad-mask", "prompt-value"} if content == "0.1" else set()
+        its columns have numbers for them, and its ranks other norms."""
+        wanted = {"bad-mask", "prompt-value", "replica-mismatch"} if content == "0.1" else set()
         report = self.lines("verify", "--deep", golden, code=1 if wanted else 0)[0]
         self.assertEqual({problem["code"] for problem in report["problems"]}, wanted)
         return report

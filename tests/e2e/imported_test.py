@@ -122,6 +122,9 @@ class Imported(support.Case):
             result = self.run_program(*train, place)
             self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
         self.assertEqual((taken / "mine").read_text(), "mine")
+        self.assertEqual(self.run_program(*train, taken, "--force").returncode, 2)
+        self.assertEqual((taken / "mine").read_text(), "mine")
+        (taken / "mine").rename(taken / "config.json")
         self.assertEqual(self.run_program(*train, taken, "--force").returncode, 0)
 
     def test_a_recorded_step_gives_its_recorded_bits(self):

@@ -6,6 +6,8 @@
 
 #include "format/foreign/numbers.h"
 #include "src/base/counted.h"
+#include "src/base/same_value.h"
+#include "src/base/shortest.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -92,7 +94,10 @@ class ScheduleCheck {
     for (const Shard& shard : shards_) check_counts(shard);
     check_steps();
     const Value* samples = file_.tree().find(file_.root(), "samples");
-    if (samples != nullptr && !shards_.empty()) check_listed(*samples);
+    if (samples != nullptr && !shards_.empty()) {
+      check_listed(*samples);
+      check_places(*samples);
+    }
     return std::move(problems_);
   }
 
@@ -165,6 +170,70 @@ class ScheduleCheck {
     };
     lacks(listed, there, "dp_shards lists", "which samples does not hold");
     lacks(there, listed, "samples holds", "which no entry of dp_shards lists");
+  }
+
+  /// What each of these samples says of its place, against the shard that lists it and the
+  /// rollout's raw rewards.
+  void check_places(Value samples) {
+    const Tree& tree = file_.tree();
+    std::map<int64_t, Value> by_index;
+    const foreign::Sequence& rows = tree.sequence(samples);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (const auto index = integer(rows[i], "sample_index")) by_index.emplace(*index, rows[i]);
+    }
+    for (const Shard& shard : shards_) {
+      const auto partition = numbers(shard.dict, "partition");
+      for (size_t i = 0; shard.samples && i < shard.samples->size(); ++i) {
+        const auto row = by_index.find(shard.samples->integer(i));
+        if (row == by_index.end()) continue;
+        const std::string sample = "sample " + std::to_string(row->first);
+        hold(sample, row->second, "data_parallel_rank", integer(shard.dict, "data_parallel_rank"),
+             "the entry of dp_shards that lists it");
+        if (!partition || !partition->is_integer() || i >= partition->size()) continue;
+        hold(sample, row->second, "rollout_position", partition->integer(i), "its partition");
+      }
+    }
+    check_raw_rewards(by_index);
+  }
+
+  void hold(const std::string& sample, Value row, const char* key, std::optional<int64_t> said,
+            const std::string& by) {
+    const std::optional<int64_t> own = integer(row, key);
+    if (!own || !said || *own == *said) return;
+    report(sample + " has the " + key + " " + std::to_string(*own) + ", " + by + " says " +
+           std::to_string(*said));
+  }
+
+  void check_raw_rewards(const std::map<int64_t, Value>& rows) {
+    const Tree& tree = file_.tree();
+    const Value* list = tree.find(file_.root(), "raw_reward");
+    if (list == nullptr || list->kind != Kind::kList) return;
+    const foreign::Sequence& rewards = tree.sequence(*list);
+    for (const auto& [index, row] : rows) {
+      const auto at = integer(row, "rollout_position");
+      const Value* local = tree.find(row, "local_raw_reward");
+      if (!at || *at < 0 || static_cast<size_t>(*at) >= rewards.size() || !local) continue;
+      const auto own = number(*local), said = number(rewards[static_cast<size_t>(*at)]);
+      if (!own || !said || same_value(*own, *said)) continue;
+      report("sample " + std::to_string(index) + " has the local_raw_reward " + shortest(*own) +
+             ", raw_reward says " + shortest(*said) + " at its place " + std::to_string(*at));
+    }
+  }
+
+  static std::optional<double> number(Value value) {
+    if (value.kind == Kind::kInt) return static_cast<double>(value.integer);
+    return value.kind == Kind::kFloat ? std::optional(value.real) : std::nullopt;
+  }
+
+  std::optional<int64_t> integer(Value dict, const char* key) const {
+    const Value* value = dict.kind == Kind::kDict ? file_.tree().find(dict, key) : nullptr;
+    return value != nullptr && value->kind == Kind::kInt ? std::optional(value->integer)
+                                                         : std::nullopt;
+  }
+
+  std::optional<Numbers> numbers(Value dict, const char* key) const {
+    const Value* value = dict.kind == Kind::kDict ? file_.tree().find(dict, key) : nullptr;
+    return value == nullptr ? std::nullopt : Numbers::of(file_.tree(), *value);
   }
 
   const foreign::TorchFile& file_;
