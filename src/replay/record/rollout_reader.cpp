@@ -319,7 +319,8 @@ class RolloutReader {
   /// Of two ranks that hold the same samples.
   void check_packing(const StepId& step, const RankData& first, const RankData& rank) const {
     const auto packed = by_sample(first.data), other = by_sample(rank.data);
-    const auto [at, differs] = std::ranges::mismatch(packed, other);
+    const auto parted = std::ranges::mismatch(packed, other);
+    const auto at = parted.in1, differs = parted.in2;  // clang captures no structured binding
     if (at == packed.end()) return;
     guarded("train/" + step.group(), [&] {
       throw Refusal("replica-mismatch", at->first, ErrorCode::kCorrupt,
