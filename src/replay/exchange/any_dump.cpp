@@ -119,25 +119,9 @@ Error AnyDump::named(const Error& error) const {
   return {error.code(), error.what(), where};
 }
 
-std::optional<int64_t> AnyDump::rank_of(int64_t rollout, uint64_t sample) const {
-  std::set<int64_t> ranks;
-  for (const auto& [unit, path] : sources_) {
-    if (!unit.starts_with("x-") || unit.find("/train_data/") == unit.npos) continue;
-    const foreign::TorchFile file(path);
-    const foreign::DumpKind kind = foreign::dump_kind(file.tree(), file.root());
-    if (kind != foreign::DumpKind::kTrainRank && kind != foreign::DumpKind::kTrainSamples) continue;
-    const foreign::TrainShard shard(file);
-    const auto& indices = shard.indices();
-    const bool holds = std::ranges::find(indices, static_cast<int64_t>(sample)) != indices.end();
-    // A file of the whole rollout has the rank of its writer.
-    if (shard.rollout_id() == rollout && holds && !shard.is_whole()) ranks.insert(shard.rank());
-  }
-  return ranks.size() == 1 ? std::optional(*ranks.begin()) : std::nullopt;
-}
-
-const AnyDump::Shards& AnyDump::shards(int64_t rollout) const {
+const std::vector<AnyDump::Shard>& AnyDump::shards(int64_t rollout) const {
   const auto [at, fresh] = shards_.try_emplace(rollout);
-  Shards& out = at->second;
+  std::vector<Shard>& out = at->second;
   if (!fresh) return out;
   const std::string group = std::to_string(rollout);
   for (const format::UnitRecord& unit : reader().units()) {
@@ -148,14 +132,23 @@ const AnyDump::Shards& AnyDump::shards(int64_t rollout) const {
     const foreign::DumpKind kind = foreign::dump_kind(file.tree(), file.root());
     if (kind != foreign::DumpKind::kTrainRank && kind != foreign::DumpKind::kTrainSamples) continue;
     const foreign::TrainShard shard(file);
-    const std::set<int64_t> indices(shard.indices().begin(), shard.indices().end());
-    // Where an index occurs twice the samples have other ids than their files say.
-    if (indices.size() < shard.indices().size()) return out = {};
-    for (const int64_t index : indices) {
-      out[static_cast<uint64_t>(index)].push_back(source->second);
+    Shard& made = out.emplace_back(Shard{source->second, {}, true, std::nullopt});
+    for (const int64_t index : shard.indices()) {
+      made.distinct = made.samples.insert(static_cast<uint64_t>(index)).second && made.distinct;
     }
+    // A file of the whole rollout has its writer's rank; outside of train_data/ none is taken.
+    const bool of_rank = !shard.is_whole() && unit.path.find("/train_data/") != unit.path.npos;
+    if (of_rank) made.rank = shard.rank();
   }
   return out;
+}
+
+std::optional<int64_t> AnyDump::rank_of(int64_t rollout, uint64_t sample) const {
+  std::set<int64_t> ranks;
+  for (const Shard& shard : shards(rollout)) {
+    if (shard.rank && shard.samples.contains(sample)) ranks.insert(*shard.rank);
+  }
+  return ranks.size() == 1 ? std::optional(*ranks.begin()) : std::nullopt;
 }
 
 std::string AnyDump::file_of(const std::string& place, std::optional<uint64_t> sample) const {
@@ -168,12 +161,16 @@ std::string AnyDump::file_of(const std::string& place, std::optional<uint64_t> s
     return source == sources_.end() ? "" : source->second;
   }
   if (!place.starts_with("train/") || !sample) return {};
-  const Shards& known = shards(name->rollout);
-  const auto files = known.find(*sample);
-  if (files == known.end()) return {};
-  const size_t ranks = files->second.size();
-  return files->second.front() +
-         (ranks == 1 ? "" : ", the first of " + counted(ranks, "file") + " that hold the sample");
+  std::vector<std::string> files;
+  for (const Shard& shard : shards(name->rollout)) {
+    // Where an index occurs twice the samples have other ids than their files say.
+    if (!shard.distinct) return {};
+    if (shard.samples.contains(*sample)) files.push_back(shard.path);
+  }
+  if (files.empty()) return {};
+  return files.front() + (files.size() == 1 ? ""
+                                            : ", the first of " + counted(files.size(), "file") +
+                                                  " that hold the sample");
 }
 
 bool AnyDump::reads(const Error& error) const {

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,9 +51,15 @@ class AnyDump {
   bool reads(const Error& error) const;
 
  private:
-  /// Of a rollout's training data, and the ranks: the files that hold each sample.
-  using Shards = std::map<uint64_t, std::vector<std::string>>;
-  const Shards& shards(int64_t rollout) const;
+  /// A file of training data, the samples that it lists, and whose it is.
+  struct Shard {
+    std::string path;
+    std::set<uint64_t> samples;
+    bool distinct = true;  // whether it lists each once
+    std::optional<int64_t> rank;
+  };
+  /// Those of a rollout, each parsed once.
+  const std::vector<Shard>& shards(int64_t rollout) const;
   const format::UnitRecord* find_unit(const Error& error) const;
 
   void import_files();
@@ -61,7 +68,7 @@ class AnyDump {
   std::string path_;
   std::optional<TemporaryFolder> temporary_;    // of a foreign one
   std::map<std::string, std::string> sources_;  // its units, and the files that they are of
-  mutable std::map<int64_t, Shards> shards_;    // by rollout, once they were asked for
+  mutable std::map<int64_t, std::vector<Shard>> shards_;  // by rollout, once they were asked for
   std::unique_ptr<RecordedRun> run_;
 };
 
