@@ -125,21 +125,21 @@ void add_whitening(Variants& out, const S& from) {
                    s.whitening = Whitening::kNegative;
                  }});
   for (const int64_t ranks : {2, 4, 8}) {
-    out.push_back({"--normalize-advantages within each of " + std::to_string(ranks) +
-                       " ranks of context parallelism",
+    const auto within = [ranks](S& s) {
+      s.options.normalize_advantages = true;
+      s.whitening_ranks = ranks;
+    };
+    const std::string each =
+        "within each of " + std::to_string(ranks) + " ranks of context parallelism";
+    out.push_back({"--normalize-advantages " + each,
                    "Miles, and slime before 2026-08-12, take a rank's own slices: the statistics "
                    "differ by rank",
-                   [ranks](S& s) {
-                     s.options.normalize_advantages = true;
-                     s.whitening_ranks = ranks;
-                   }});
-    out.push_back({"--normalize-advantages in binary32 within each of " + std::to_string(ranks) +
-                       " ranks of context parallelism",
+                   within});
+    out.push_back({"--normalize-advantages in binary32 " + each,
                    "a rank's own slices, and of these the variance as E[x^2] - E[x]^2 of binary32 "
                    "sums",
-                   [ranks](S& s) {
-                     s.options.normalize_advantages = true;
-                     s.whitening_ranks = ranks;
+                   [within](S& s) {
+                     within(s);
                      s.whitening = Whitening::kBinary32;
                    }});
   }
