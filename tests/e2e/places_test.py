@@ -6,31 +6,16 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-from support import Case
+from support import STAGED, Case, files, memory_folder, wait_for
 
 Case.program = os.path.abspath(sys.argv.pop(1))
 
 USAGE, ENVIRONMENT = 2, 5
 RUN = ["--model", "demo", "--rollout-batch-size", "2", "--n-samples-per-prompt", "2", "--steps"]
-STAGED = ".rlreplay-new"
-if os.path.isdir("/dev/shm"):  # a disk would spend the time on making small files durable
-    tempfile.tempdir = "/dev/shm"
-MADE = tempfile.TemporaryDirectory(prefix="rlreplay test ")
-
-
-def files(path):
-    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.002)
+MADE = memory_folder()
 
 
 class Program(Case):

@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 import zipfile
 
@@ -16,6 +17,27 @@ import json_schema
 FULL = os.environ.get("RLREPLAY_FULL") == "1"
 CLOSING = ("rlreplay.replay/1", "rlreplay.rollout.replay/1")
 SEED = int(os.environ.get("RLREPLAY_SEED", random.randrange(1 << 30)))
+STAGED = ".rlreplay-new"  # beside a name, what is to take it
+
+
+def files(path):
+    """The content of each file below a folder."""
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def wait_for(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.002)
+
+
+def memory_folder():
+    """A folder that goes with the process, as all that are made from now on: in memory where there is room
+    for it, since a disk would spend the time on making small files durable."""
+    if os.path.isdir("/dev/shm"):
+        tempfile.tempdir = "/dev/shm"
+    return tempfile.TemporaryDirectory(prefix="rlreplay test ")
 
 
 class Case(unittest.TestCase):

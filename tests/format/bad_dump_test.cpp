@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -7,6 +6,7 @@
 
 #include "format/verify.h"
 #include "tests/format/forge.h"
+#include "tests/golden.h"
 
 /// Damaged dumps, kept as they were forged once: what is said of them, with the place, is what
 /// people search for and scripts match. rules_test forges them anew and asks for the rule alone.
@@ -15,6 +15,7 @@
 using namespace rlreplay;
 using namespace rlreplay::format;
 using namespace rlreplay::format::test;
+using rlreplay::test::records;
 
 namespace {
 
@@ -79,11 +80,6 @@ void record(Rule rule, const fs::path& to) {
   if (!fs::exists(kBad / "sound")) Forge({}).write_sealed((kBad / "sound").string());
   Forge({rule}).write_sealed(folder / "d");
   keep(folder / "d", to);
-}
-
-bool records() {
-  const char* record = std::getenv("RLREPLAY_RECORD");
-  return record != nullptr && std::string(record) == "1";
 }
 
 }  // namespace

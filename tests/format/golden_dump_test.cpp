@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <string>
@@ -14,11 +13,13 @@
 #include "tests/format/golden_content.h"
 #include "tests/format/golden_sidecar.h"
 #include "tests/format/support.h"
+#include "tests/golden.h"
 
 /// A dump of each released minor version, as it was written then, read today.
 using namespace rlreplay;
 using namespace rlreplay::format;
 using namespace rlreplay::format::test;
+using rlreplay::test::records;
 
 namespace {
 
@@ -53,11 +54,6 @@ void check_unit(const DumpReader& dump, const GoldenUnit& want) {
     const Buffer<std::byte> bytes = dump.read(unit, *stored);
     CHECK(std::equal(d.bytes.begin(), d.bytes.end(), bytes.data(), bytes.data() + bytes.size()));
   }
-}
-
-bool records() {
-  const char* record = std::getenv("RLREPLAY_RECORD");
-  return record != nullptr && std::string(record) == "1";
 }
 
 std::string list_of(const std::vector<std::string>& lines) {
