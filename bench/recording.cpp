@@ -17,7 +17,7 @@
 #include "src/replay/capture/recorder.h"
 #include "src/replay/run/run.h"
 #include "src/replay/source/demo.h"
-#include "src/replay/source/models.h"
+#include "src/replay/source/model_source.h"
 #include "src/task/find_tokenizer.h"
 
 namespace rlreplay::bench {

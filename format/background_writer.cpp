@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/start_thread.h"
+#include "src/base/thread_pool.h"
 
 namespace rlreplay::format {
 

@@ -1,8 +1,8 @@
 #include "format/budget.h"
 
 #include "format/rule.h"
-#include "src/base/available_memory.h"
 #include "src/base/budget.h"
+#include "src/base/memory.h"
 
 namespace rlreplay::format {
 namespace {

@@ -11,7 +11,7 @@
 #include "format/manifest.h"
 #include "format/misuse.h"
 #include "format/unit.h"
-#include "src/base/locked_file.h"
+#include "src/base/descriptor.h"
 
 namespace rlreplay::format {
 namespace {

@@ -9,7 +9,7 @@
 #include "format/manifest.h"
 #include "format/misuse.h"
 #include "format/unit.h"
-#include "src/base/plain_path.h"
+#include "src/base/input_file.h"
 
 namespace rlreplay::format {
 namespace {

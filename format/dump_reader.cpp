@@ -11,7 +11,7 @@
 #include "format/incomplete.h"
 #include "format/journal.h"
 #include "format/rule.h"
-#include "src/base/available_memory.h"
+#include "src/base/memory.h"
 
 namespace rlreplay::format {
 namespace {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "format/rule.h"
-#include "src/base/durable.h"
+#include "src/base/descriptor.h"
 #include "src/base/error.h"
 
 namespace rlreplay::format {

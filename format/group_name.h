@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/base/parse_number.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::format {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "src/base/parse_number.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::format {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <tuple>
 
-#include "src/base/same_value.h"
-#include "src/base/shortest.h"
+#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace rlreplay::foreign {
 namespace {

@@ -11,8 +11,8 @@
 #include "format/foreign/context_slices.h"
 #include "format/foreign/replicas.h"
 #include "format/foreign/train_shard.h"
-#include "src/base/same_value.h"
-#include "src/base/shortest.h"
+#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace rlreplay::foreign {
 namespace {

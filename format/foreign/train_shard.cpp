@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "format/foreign/dump_check.h"
-#include "src/base/shortest.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::foreign {
 namespace {

@@ -7,9 +7,9 @@
 #include "format/foreign/canonical_json.h"
 #include "format/foreign/numbers.h"
 #include "format/foreign/text.h"
-#include "src/base/counted.h"
-#include "src/base/same_value.h"
-#include "src/base/shortest.h"
+#include "src/base/number_text.h"
+#include "src/base/numbers.h"
+#include "src/base/words.h"
 
 namespace rlreplay::foreign {
 namespace {

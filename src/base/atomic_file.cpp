@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/durable.h"
+#include "src/base/descriptor.h"
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 

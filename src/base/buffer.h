@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "src/base/allocate.h"
+#include "src/base/memory.h"
 
 namespace rlreplay {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include <unistd.h>
@@ -28,5 +29,19 @@ class Descriptor {
  private:
   int fd_ = -1;
 };
+
+/// Whether an fsync of a folder, which returned `result`, did what can be done: some file systems
+/// cannot sync a folder and say EINVAL.
+bool is_synced(int result);
+
+/// Makes the names in a folder durable. Errors: kEnvironment.
+void make_names_durable(const std::string& folder);
+
+/// Opens `name` in a folder and takes its exclusive lock, which lasts until the descriptor is
+/// closed. The lock is that of the file which has the name then: one that was removed or replaced
+/// between opening and locking is opened anew. `flags` as of open; links are not followed.
+/// Returns nothing (an empty descriptor) where another process holds the lock.
+/// Errors: kEnvironment; `where` names the file.
+Descriptor open_locked(int folder, const std::string& name, int flags, const std::string& where);
 
 }  // namespace rlreplay

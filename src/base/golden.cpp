@@ -10,8 +10,8 @@
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/json_line.h"
+#include "src/base/numbers.h"
 #include "src/base/text_table.h"
-#include "src/base/ulps.h"
 
 namespace rlreplay {
 namespace {

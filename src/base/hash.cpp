@@ -12,8 +12,6 @@
 #include <xxhash.h>
 #endif
 
-#include "src/base/libraries.h"
-
 namespace rlreplay {
 namespace {
 

@@ -46,4 +46,7 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
+/// The version of the library that hashes: `0.8.1`.
+std::string xxhash_version();
+
 }  // namespace rlreplay

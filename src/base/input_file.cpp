@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -63,6 +64,15 @@ std::string read_file(const std::string& path, size_t max_bytes, const std::stri
   throw Error(ErrorCode::kCorrupt,
               "the file has more bytes than " + what + " may have, " + std::to_string(max_bytes),
               path);
+}
+
+std::string plain_path(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code problem;
+  fs::path out = fs::weakly_canonical(fs::absolute(path), problem);
+  if (problem) throw Error(ErrorCode::kEnvironment, problem.message(), path);
+  if (!out.has_filename()) out = out.parent_path();
+  return out.string();
 }
 
 }  // namespace rlreplay

@@ -18,4 +18,8 @@ void check_regular_file(const std::string& path);
 /// Errors: as above; kCorrupt above `max_bytes`; kEnvironment where the system refuses to read.
 std::string read_file(const std::string& path, size_t max_bytes, const std::string& what);
 
+/// The absolute path without links and a slash at its end, be anything there or not.
+/// Errors: kEnvironment where it cannot be followed: a link that leads to itself.
+std::string plain_path(const std::string& path);
+
 }  // namespace rlreplay

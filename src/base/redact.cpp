@@ -4,8 +4,7 @@
 #include <cctype>
 
 #include "src/base/hash.h"
-#include "src/base/shell_text.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 
 namespace rlreplay {
 namespace {

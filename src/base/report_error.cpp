@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "src/base/json_line.h"
-#include "src/base/terminal_text.h"
+#include "src/base/terminal.h"
 
 namespace rlreplay {
 namespace {

@@ -9,10 +9,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "src/base/durable.h"
+#include "src/base/descriptor.h"
 #include "src/base/error.h"
-#include "src/base/locked_file.h"
-#include "src/base/plain_path.h"
+#include "src/base/input_file.h"
 #include "src/base/temporary_folder.h"
 
 namespace rlreplay {

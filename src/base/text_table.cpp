@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "src/base/wrap.h"
+#include "src/base/words.h"
 
 namespace rlreplay {
 namespace {

@@ -1,9 +1,22 @@
 #include "src/base/thread_pool.h"
 
+#include <system_error>
+#include <utility>
+
 #include "src/base/error.h"
-#include "src/base/start_thread.h"
 
 namespace rlreplay {
+
+std::thread start_thread(std::function<void()> work) {
+  try {
+    return std::thread(std::move(work));
+  } catch (const std::system_error& e) {
+    throw Error(ErrorCode::kEnvironment,
+                "the system starts no further thread (" + e.code().message() +
+                    "): use fewer (--threads), or raise the limit of processes or memory");
+  }
+}
+
 namespace {
 
 // A job of a decode step lasts tens of microseconds, about as long as waking a thread does:

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -14,6 +15,9 @@
 #include "src/base/buffer.h"
 
 namespace rlreplay {
+
+/// Errors: kEnvironment where the system gives no further thread.
+std::thread start_thread(std::function<void()> work);
 
 /// Threads made once. `run` hands out the items 0..count-1 of a job one by one; the caller works
 /// too and is worker 0. What an item computes may not depend on the worker that runs it, so no

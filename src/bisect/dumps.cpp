@@ -4,8 +4,8 @@
 #include <map>
 #include <vector>
 
-#include "src/base/counted.h"
 #include "src/base/error.h"
+#include "src/base/words.h"
 #include "src/bisect/log_probs.h"
 #include "src/bisect/metrics.h"
 #include "src/replay/record/recorded_run.h"

@@ -5,7 +5,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 #include "src/replay/compare/diff_report.h"
 
 namespace rlreplay::bisect {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "src/base/counted.h"
 #include "src/base/error.h"
+#include "src/base/words.h"
 #include "src/bisect/dumps.h"
 #include "src/bisect/metrics.h"
 #include "src/bisect/outcome.h"

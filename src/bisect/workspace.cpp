@@ -10,7 +10,7 @@
 
 #include "src/base/error.h"
 #include "src/base/temporary_folder.h"
-#include "src/base/terminal_text.h"
+#include "src/base/terminal.h"
 
 namespace fs = std::filesystem;
 namespace rlreplay::bisect {

@@ -77,7 +77,7 @@ void refuse_score(const ModelContext& context, const Sample& sample, int64_t pos
   FiniteWatch watch(runtime.sink);
   watch.restart();
   const Sample* one = &sample;
-  score_rows(context.with({runtime.kernels, runtime.pool, &watch}), {&one, 1}, temperature);
+  score_samples(context.with({runtime.kernels, runtime.pool, &watch}), {&one, 1}, temperature);
   refuse("the log-probability or the entropy of the token at position " + std::to_string(position) +
              " is not finite",
          watch, sample.id);

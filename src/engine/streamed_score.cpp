@@ -226,7 +226,7 @@ class Stream {
                                           model.weight(model.parameters().final_norm),
                                           static_cast<float>(config_.norm_eps), h, r.data()});
       if (logits == Logits::kBfloat16) round_to_bfloat16(h);
-      const ScoredRows rows = scored_rows(part.samples, part.batch, kernels::kTokenLeaf);
+      const ScoredRows rows = rows_to_score(part.samples, part.batch, kernels::kTokenLeaf);
       split(head_forward(runtime_, model, h, rows, options_.temperature, logits), part, out);
     }
   }

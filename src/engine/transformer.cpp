@@ -73,8 +73,8 @@ void transformer_forward(const ModelContext& context, const RowBatch& batch,
              {hidden.data(), T, c.hidden}, r.data());
 }
 
-ScoredRows scored_rows(std::span<const Sample* const> samples, const RowBatch& batch,
-                       int64_t leaf) {
+ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch& batch,
+                         int64_t leaf) {
   ScoredRows out;
   const bool nuclei =
       std::ranges::any_of(samples, [](const Sample* s) { return s->nuclei.has_value(); });
@@ -99,12 +99,12 @@ ScoredRows scored_rows(std::span<const Sample* const> samples, const RowBatch& b
   return out;
 }
 
-Scores score_rows(const ModelContext& context, std::span<const Sample* const> samples,
-                  float temperature) {
+Scores score_samples(const ModelContext& context, std::span<const Sample* const> samples,
+                     float temperature) {
   const RowBatch batch = batch_of(samples, 0);
   Buffer<float> hidden;
   transformer_forward(context, batch, {}, hidden);
-  const ScoredRows scored = scored_rows(samples, batch, kernels::kTokenLeaf);
+  const ScoredRows scored = rows_to_score(samples, batch, kernels::kTokenLeaf);
   const Matrix<const float> rows{hidden.data(), batch.rows(), context.model.config().hidden};
   return head_forward(context.runtime, context.model, rows, scored, temperature);
 }
@@ -113,7 +113,7 @@ Scores score(const ModelContext& context, std::span<const Sample* const> samples
              float temperature) {
   for (const Sample* s : samples) check_sample(context.model.config(), *s);
   const Runtime unseen = silent(context.runtime);
-  Scores out = score_rows(context.with(unseen), samples, temperature);
+  Scores out = score_samples(context.with(unseen), samples, temperature);
   size_t row = 0;
   for (const Sample* s : samples) {
     for (int64_t t = 0; t < s->response_length(); ++t, ++row) {
@@ -149,7 +149,7 @@ Scores train_micro_batch(const ModelContext& context, std::span<const Sample* co
   Buffer<float> hidden(size), r(static_cast<size_t>(T)), dhidden(size), dx(size);
   final_norm(runtime, model, batch, last, {hidden.data(), T, C}, r.data());
 
-  const ScoredRows scored = scored_rows(samples, batch, options.leaf);
+  const ScoredRows scored = rows_to_score(samples, batch, options.leaf);
   const Scores scores =
       head_backward(runtime, model, {hidden.data(), T, C}, scored, options.temperature,
                     options.scored, loss_gradient, gradients, {dhidden.data(), T, C});

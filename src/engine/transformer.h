@@ -16,11 +16,12 @@ void transformer_forward(const ModelContext& context, const RowBatch& batch,
 
 /// The rows of a batch of whole samples that a response token follows. `samples` are the batch's
 /// chunks in order.
-ScoredRows scored_rows(std::span<const Sample* const> samples, const RowBatch& batch, int64_t leaf);
+ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch& batch,
+                         int64_t leaf);
 
 /// The forward of whole samples as a step does it, with its events.
-Scores score_rows(const ModelContext& context, std::span<const Sample* const> samples,
-                  float temperature);
+Scores score_samples(const ModelContext& context, std::span<const Sample* const> samples,
+                     float temperature);
 
 /// Log-probabilities and entropies of the response tokens of `samples`, one after the other. Emits
 /// nothing: it is no part of a step. Errors: as check_sample; kCorrupt for one that is not finite

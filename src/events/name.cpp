@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/base/parse_number.h"
+#include "src/base/number_text.h"
 #include "src/events/table.h"
 
 namespace rlreplay::engine {

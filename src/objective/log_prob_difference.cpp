@@ -5,8 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
-#include "src/base/percentile.h"
-#include "src/base/same_value.h"
+#include "src/base/numbers.h"
 
 namespace rlreplay {
 LogProbDifference compare_log_probs(std::span<const Sample> samples,

@@ -5,7 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/json_value.h"
-#include "src/base/parse_number.h"
+#include "src/base/number_text.h"
 #include "src/base/process.h"
 #include "src/base/redact.h"
 

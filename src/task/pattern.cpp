@@ -7,7 +7,6 @@
 #include <pcre2.h>
 
 #include "src/base/error.h"
-#include "src/task/libraries.h"
 
 namespace rlreplay {
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,5 +26,8 @@ class Pattern {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// The version of PCRE2 as it is loaded.
+std::string pcre2_version();
 
 }  // namespace rlreplay

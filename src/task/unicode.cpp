@@ -7,7 +7,6 @@
 #include <utf8proc.h>
 
 #include "src/base/error.h"
-#include "src/task/libraries.h"
 #include "src/task/utf8.h"
 
 namespace rlreplay {

@@ -16,4 +16,7 @@ bool is_space(char32_t code_point);
 /// punctuation, join controls.
 bool is_word_character(char32_t code_point);
 
+/// The version of utf8proc as it is loaded.
+std::string utf8proc_library_version();
+
 }  // namespace rlreplay

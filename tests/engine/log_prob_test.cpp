@@ -154,7 +154,7 @@ struct HeadCase {
     const RowBatch batch = make_row_batch({&chunk, 1}, 0);
     transformer_forward({c.runtime, c.state.model, view(c.table)}, batch, {}, hidden);
     const Sample* one = &s;
-    scored = scored_rows({&one, 1}, batch, kernels::kTokenLeaf);
+    scored = rows_to_score({&one, 1}, batch, kernels::kTokenLeaf);
   }
 };
 

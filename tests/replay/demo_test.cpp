@@ -10,7 +10,7 @@
 #include "src/base/hash.h"
 #include "src/replay/rerun/golden.h"
 #include "src/replay/run/run.h"
-#include "src/replay/source/models.h"
+#include "src/replay/source/model_source.h"
 #include "tests/golden.h"
 #include "tests/temporary_folder.h"
 

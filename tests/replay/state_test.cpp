@@ -11,7 +11,7 @@
 #include "src/replay/inspect/state_check.h"
 #include "src/replay/record/state_reader.h"
 #include "src/replay/source/demo.h"
-#include "src/replay/source/models.h"
+#include "src/replay/source/model_source.h"
 #include "tests/temporary_folder.h"
 
 using namespace rlreplay;

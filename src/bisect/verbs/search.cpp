@@ -4,9 +4,8 @@
 
 #include "src/base/build_info.h"
 #include "src/base/error.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 #include "src/base/terminal.h"
-#include "src/base/terminal_text.h"
 #include "src/bisect/ends.h"
 #include "src/bisect/report.h"
 #include "src/bisect/verbs/options.h"

@@ -4,7 +4,7 @@
 #include "format/unit_writer.h"
 #include "kernels/order.h"
 #include "src/base/error.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 #include "src/replay/capture/sample_data.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/event_store.h"

@@ -9,7 +9,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
-#include "src/base/wrap.h"
+#include "src/base/words.h"
 #include "src/replay/launch/provenance.h"
 #include "src/replay/options/replay_options.h"
 #include "src/replay/record/content_root.h"

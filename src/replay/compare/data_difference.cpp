@@ -14,7 +14,7 @@
 #include "format/tables.h"
 #include "format/unit.h"
 #include "src/base/error.h"
-#include "src/base/same_value.h"
+#include "src/base/numbers.h"
 #include "src/events/name.h"
 #include "src/replay/compare/event_difference.h"
 #include "src/replay/compare/sample_table.h"

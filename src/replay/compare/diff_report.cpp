@@ -4,12 +4,11 @@
 #include <cmath>
 #include <span>
 
-#include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/numbers.h"
 #include "src/base/text_table.h"
-#include "src/base/ulps.h"
-#include "src/base/wrap.h"
+#include "src/base/words.h"
 #include "src/replay/compare/difference_report.h"
 
 namespace rlreplay::replay {

@@ -4,9 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "src/base/counted.h"
 #include "src/base/json_line.h"
-#include "src/base/wrap.h"
+#include "src/base/words.h"
 #include "src/events/name.h"
 
 namespace rlreplay::replay {

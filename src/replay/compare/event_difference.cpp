@@ -6,9 +6,8 @@
 #include <cstring>
 #include <map>
 
-#include "src/base/same_value.h"
-#include "src/base/shortest.h"
-#include "src/base/ulps.h"
+#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/events/rows.h"
 
 namespace rlreplay::replay {

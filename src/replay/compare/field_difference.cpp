@@ -5,9 +5,8 @@
 #include <cmath>
 #include <type_traits>
 
-#include "src/base/same_value.h"
-#include "src/base/shortest.h"
-#include "src/base/ulps.h"
+#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace rlreplay::replay {
 namespace {

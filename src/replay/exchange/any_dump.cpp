@@ -8,9 +8,9 @@
 #include "format/foreign/train_shard.h"
 #include "format/group_name.h"
 #include "format/rule.h"
-#include "src/base/counted.h"
 #include "src/base/error.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/import.h"
 #include "src/replay/exchange/source_files.h"
 

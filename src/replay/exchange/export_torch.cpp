@@ -10,7 +10,7 @@
 #include "format/foreign/torch_writer.h"
 #include "format/group_name.h"
 #include "format/rule.h"
-#include "src/base/counted.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/dicts.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/kept_file.h"

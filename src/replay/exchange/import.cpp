@@ -13,15 +13,15 @@
 #include "format/dump_writer.h"
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
-#include "src/base/counted.h"
-#include "src/base/shell_word.h"
-#include "src/replay/exchange/family_check.h"
+#include "src/base/shell.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/import_policy_loss.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/import_train.h"
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/exchange/kept_file.h"
 #include "src/replay/exchange/own_datasets.h"
+#include "src/replay/exchange/rank_files_check.h"
 #include "src/replay/exchange/rollout_copies.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/launch/provenance.h"
@@ -412,7 +412,7 @@ class Importer {
 
   /// A step of which a rank is missing would be taken for a smaller one.
   static void check_whole(const std::string& path, std::span<const TorchFile* const> files) {
-    for (const foreign::Problem& problem : check_family(files)) {
+    for (const foreign::Problem& problem : check_rank_files(files)) {
       if (problem.code != "rank-missing") continue;
       throw Error(ErrorCode::kIncomplete, problem.where + ": " + problem.message, path);
     }

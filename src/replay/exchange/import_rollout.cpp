@@ -8,9 +8,8 @@
 #include "format/foreign/numbers.h"
 #include "format/foreign/rollout_file.h"
 #include "format/foreign/text.h"
-#include "src/base/counted.h"
 #include "src/base/error.h"
-#include "src/base/joined.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/rollout_columns.h"
 

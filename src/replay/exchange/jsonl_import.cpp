@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "src/base/nearest.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/jsonl.h"
 
 namespace rlreplay::replay {

@@ -6,8 +6,8 @@
 
 #include "format/foreign/train_shard.h"
 #include "format/foreign/tree_difference.h"
-#include "src/base/same_value.h"
-#include "src/base/shortest.h"
+#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace rlreplay::replay {
 namespace {

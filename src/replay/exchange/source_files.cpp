@@ -9,9 +9,9 @@
 
 #include <sys/stat.h>
 
-#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/input_file.h"
+#include "src/base/words.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "format/foreign/numbers.h"
-#include "src/base/counted.h"
-#include "src/base/same_value.h"
-#include "src/base/shortest.h"
+#include "src/base/number_text.h"
+#include "src/base/numbers.h"
+#include "src/base/words.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -7,10 +7,10 @@
 #include "format/group_name.h"
 #include "format/record.h"
 #include "format/unit.h"
-#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
-#include "src/base/same_value.h"
+#include "src/base/numbers.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/export_torch.h"
 #include "src/replay/inspect/rollout_check.h"
 #include "src/replay/inspect/run_check.h"
@@ -19,8 +19,8 @@
 #include "src/replay/record/event_store.h"
 #include "src/replay/record/import_findings.h"
 #include "src/replay/record/recorded_step.h"
-#include "src/replay/record/run_part.h"
 #include "src/replay/record/step_id.h"
+#include "src/replay/record/step_range.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -13,7 +13,7 @@
 #include "format/train_data.h"
 #include "kernels/order.h"
 #include "src/base/error.h"
-#include "src/base/same_value.h"
+#include "src/base/numbers.h"
 #include "src/events/name.h"
 #include "src/events/recording_sink.h"
 #include "src/events/rows.h"

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "src/base/error.h"
-#include "src/base/same_value.h"
+#include "src/base/numbers.h"
 #include "src/objective/objective.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/imported_samples.h"

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/text_table.h"
-#include "src/base/wrap.h"
+#include "src/base/words.h"
 #include "src/replay/inspect/token_texts.h"
 
 namespace rlreplay::replay {

@@ -2,7 +2,7 @@
 
 #include "format/foreign/context_slices.h"
 #include "src/base/error.h"
-#include "src/base/joined.h"
+#include "src/base/words.h"
 #include "src/replay/inspect/objective_parts.h"
 #include "src/replay/inspect/objective_replay.h"
 #include "src/replay/options/objective_config.h"

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "src/base/counted.h"
-#include "src/base/joined.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
-#include "src/base/wrap.h"
+#include "src/base/words.h"
 #include "src/replay/inspect/objective_search.h"
 
 namespace rlreplay::replay {

@@ -1,7 +1,7 @@
 #include "src/replay/inspect/objective_setting.h"
 
-#include "src/base/joined.h"
 #include "src/base/text_table.h"
+#include "src/base/words.h"
 
 namespace rlreplay::replay {
 namespace {

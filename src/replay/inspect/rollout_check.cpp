@@ -8,10 +8,10 @@
 #include <set>
 #include <utility>
 
-#include "src/base/counted.h"
 #include "src/base/error.h"
-#include "src/base/same_value.h"
-#include "src/base/shortest.h"
+#include "src/base/number_text.h"
+#include "src/base/numbers.h"
+#include "src/base/words.h"
 #include "src/replay/record/recorded_step.h"
 
 namespace rlreplay::replay {

@@ -4,12 +4,11 @@
 #include <set>
 #include <vector>
 
-#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
-#include "src/base/nearest.h"
 #include "src/base/text_table.h"
+#include "src/base/words.h"
 #include "src/events/name.h"
 #include "src/events/rows.h"
 #include "src/replay/compare/event_difference.h"

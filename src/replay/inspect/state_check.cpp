@@ -9,8 +9,8 @@
 #include "format/rule.h"
 #include "kernels/order.h"
 #include "src/base/buffer.h"
-#include "src/base/counted.h"
 #include "src/base/error.h"
+#include "src/base/words.h"
 #include "src/events/recording_sink.h"
 #include "src/replay/record/state_reader.h"
 

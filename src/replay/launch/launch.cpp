@@ -10,7 +10,7 @@
 #include "format/canonical.h"
 #include "src/base/error.h"
 #include "src/base/redact.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 #include "src/replay/launch/launch_flags.h"
 #include "src/replay/launch/launch_script.h"
 #include "src/replay/launch/provenance.h"

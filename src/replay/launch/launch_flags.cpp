@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/base/joined.h"
+#include "src/base/words.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "src/base/shell_text.h"
+#include "src/base/shell.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -16,12 +16,13 @@
 #include "format/canonical.h"
 #include "format/libraries.h"
 #include "src/base/build_info.h"
+#include "src/base/hash.h"
 #include "src/base/json_value.h"
-#include "src/base/libraries.h"
-#include "src/base/shell_word.h"
-#include "src/base/wrap.h"
+#include "src/base/shell.h"
+#include "src/base/words.h"
 #include "src/replay/launch/recorded_command.h"
-#include "src/task/libraries.h"
+#include "src/task/pattern.h"
+#include "src/task/unicode.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "src/base/error.h"
-#include "src/base/nearest.h"
-#include "src/base/parse_number.h"
+#include "src/base/number_text.h"
 #include "src/base/text_table.h"
+#include "src/base/words.h"
 #include "src/replay/options/options.h"
 
 namespace rlreplay::replay {

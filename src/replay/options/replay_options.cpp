@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "src/base/error.h"
-#include "src/base/shortest.h"
+#include "src/base/number_text.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/options/option_needs.h"
 

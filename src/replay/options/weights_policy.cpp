@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "src/base/error.h"
-#include "src/base/parse_number.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::replay {
 

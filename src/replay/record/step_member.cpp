@@ -4,8 +4,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "src/base/same_value.h"
-#include "src/base/shortest.h"
+#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace rlreplay::replay {
 namespace {

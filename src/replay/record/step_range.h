@@ -23,4 +23,15 @@ StepRange parse_steps(const std::string& text, std::span<const StepId> steps);
 /// Errors: kUsage where the range names a step that a run of so many has not.
 void check_steps(const StepRange& range, size_t steps, const std::string& path);
 
+/// Steps of a run, both ends included.
+struct RunPart {
+  StepId first{0, 0}, last{INT64_MAX, 0};
+
+  bool holds(const StepId& step) const { return first <= step && step <= last; }
+};
+
+/// Of which steps a dump is: `part` as dump_meta has it; all of the run where it is empty. "1.0.."
+/// goes as far as the dump's own `steps` do. Errors: kCorrupt.
+RunPart parse_part(const std::string& part, std::span<const StepId> steps);
+
 }  // namespace rlreplay::replay

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "src/base/error.h"
-#include "src/base/percentile.h"
+#include "src/base/numbers.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/text_table.h"
-#include "src/base/wrap.h"
+#include "src/base/words.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -7,7 +7,7 @@
 #include "src/base/hash.h"
 #include "src/replay/capture/digesting.h"
 #include "src/replay/launch/recorded_command.h"
-#include "src/replay/source/models.h"
+#include "src/replay/source/model_source.h"
 
 namespace rlreplay::replay {
 namespace {

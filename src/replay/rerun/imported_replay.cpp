@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/error_place.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/recorded_step.h"
 
@@ -100,8 +99,8 @@ bool has_tokens(const RecordedStep& step, const TokenColumn& column, size_t samp
   return tokens == 0 || (column && (*column)[sample].size() == tokens);
 }
 
-RecordedInputs count_recorded(const RecordedStep& step, const Part& p) {
-  RecordedInputs out;
+RecordedCounts count_recorded(const RecordedStep& step, const Part& p) {
+  RecordedCounts out;
   out.samples = static_cast<int64_t>(p.count);
   for (size_t i = p.first; i < p.first + p.count; ++i) {
     out.advantages += has_tokens(step, step.advantages, i) ? 1 : 0;

@@ -5,8 +5,8 @@
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
-#include "src/base/parse_number.h"
-#include "src/base/ulps.h"
+#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "src/base/available_memory.h"
 #include "src/base/error.h"
+#include "src/base/memory.h"
 #include "src/events/rows.h"
 #include "src/replay/compare/causes.h"
 #include "src/replay/compare/run_difference.h"

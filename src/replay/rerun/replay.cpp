@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "src/base/error.h"
-#include "src/base/error_place.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/watch.h"

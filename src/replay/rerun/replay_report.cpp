@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
-#include "src/base/wrap.h"
+#include "src/base/words.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -2,7 +2,6 @@
 
 #include "kernels/order.h"
 #include "src/base/error.h"
-#include "src/base/error_place.h"
 #include "src/base/progress.h"
 #include "src/replay/capture/state_data.h"
 #include "src/replay/record/recorded_step.h"

@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "src/base/json_line.h"
-#include "src/base/same_value.h"
-#include "src/base/shortest.h"
+#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/replay/capture/sample_data.h"
 
 namespace rlreplay::replay {

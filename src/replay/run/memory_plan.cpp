@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include "format/unit.h"
-#include "src/base/available_memory.h"
 #include "src/base/error.h"
+#include "src/base/memory.h"
 #include "src/base/parameters.h"
 #include "src/engine/memory.h"
 #include "src/events/record.h"

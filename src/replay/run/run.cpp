@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "src/base/error_place.h"
+#include "src/base/error.h"
 #include "src/base/progress.h"
 
 namespace rlreplay::replay {

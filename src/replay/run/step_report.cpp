@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "src/base/json_line.h"
-#include "src/base/same_value.h"
+#include "src/base/numbers.h"
 #include "src/base/terminal.h"
 #include "src/base/text_table.h"
 
@@ -35,7 +35,7 @@ std::string reward_text(const StepOutcome& step) {
   return step.reward ? format("%.4f", *step.reward) : "-";
 }
 
-std::string inputs_json(const RecordedInputs& r, const RecordedScalars& record) {
+std::string inputs_json(const RecordedCounts& r, const RecordedScalars& record) {
   JsonLine out;
   out.integer("samples", r.samples).integer("advantages", r.advantages);
   out.integer("old_log_probs", r.old_log_probs).integer("ref_log_probs", r.ref_log_probs);

@@ -9,7 +9,7 @@
 #include "src/objective/advantage.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/run/run_config.h"
-#include "src/replay/source/models.h"
+#include "src/replay/source/model_source.h"
 
 namespace rlreplay::replay {
 namespace {

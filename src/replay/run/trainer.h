@@ -26,7 +26,7 @@ struct StateDigests {
 };
 
 /// How much of a step that somebody else took was recorded, in samples; the rest was computed.
-struct RecordedInputs {
+struct RecordedCounts {
   int64_t samples = 0;
   int64_t advantages = 0, old_log_probs = 0, ref_log_probs = 0, masks = 0, rewards = 0;
   int64_t shaped_rewards = 0;  // from which advantages were computed
@@ -52,7 +52,7 @@ struct StepOutcome {
   std::optional<bool> identical;                         // to the record
   std::optional<StateDigests> digests;
   std::optional<RecordedScalars> record;   // of a step that was taken again
-  std::optional<RecordedInputs> recorded;  // of an imported one
+  std::optional<RecordedCounts> recorded;  // of an imported one
   std::optional<double> reward;            // mean of the step's samples, where all have one
   std::vector<double> shaped_rewards;      // of each, as its advantage begins; empty: not known
   int64_t tokens = 0;                      // of the step's samples, prompts included

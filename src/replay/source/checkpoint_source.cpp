@@ -5,7 +5,6 @@
 #include "src/base/error.h"
 #include "src/replay/source/model_source.h"
 #include "src/replay/source/prompt_source.h"
-#include "src/replay/source/stored_tensors.h"
 
 namespace rlreplay::replay {
 namespace {

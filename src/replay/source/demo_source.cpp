@@ -5,8 +5,8 @@
 #include "format/foreign/checkpoint.h"
 #include "src/base/error.h"
 #include "src/replay/source/demo.h"
+#include "src/replay/source/model_source.h"
 #include "src/replay/source/prompt_source.h"
-#include "src/replay/source/stored_tensors.h"
 
 namespace rlreplay::replay {
 namespace {

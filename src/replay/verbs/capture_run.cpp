@@ -4,7 +4,7 @@
 #include "format/dump_files.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 #include "src/replay/capture/recorder.h"
 #include "src/replay/capture/resume.h"
 #include "src/replay/options/config_file.h"
@@ -14,7 +14,7 @@
 #include "src/replay/rerun/replay.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/run/step_report.h"
-#include "src/replay/source/models.h"
+#include "src/replay/source/model_source.h"
 #include "src/replay/verbs/capture.h"
 #include "src/replay/verbs/end_on_signal.h"
 

@@ -4,10 +4,10 @@
 #include <iostream>
 
 #include "format/dump_place.h"
-#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/foreground.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/import.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/launch/launch.h"

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "src/base/error.h"
-#include "src/base/nearest.h"
+#include "src/base/words.h"
 #include "src/replay/launch/launch_flags.h"
 #include "src/replay/verbs/help.h"
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <iostream>
 
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 #include "src/replay/compare/diff_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/kept_difference.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "src/base/report_error.h"
-#include "src/base/start_thread.h"
+#include "src/base/thread_pool.h"
 #include "src/base/unfinished.h"
 
 namespace rlreplay::replay {

@@ -7,7 +7,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/replay/exchange/any_dump.h"
-#include "src/replay/record/record_state.h"
+#include "src/replay/record/incomplete_record.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {

@@ -11,7 +11,7 @@
 #include "src/base/atomic_file.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"

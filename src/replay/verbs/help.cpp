@@ -8,7 +8,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
-#include "src/base/wrap.h"
+#include "src/base/words.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -5,10 +5,10 @@
 #include <iostream>
 #include <map>
 
-#include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
+#include "src/base/words.h"
 #include "src/replay/record/content_root.h"
 #include "src/replay/verbs/verb.h"
 

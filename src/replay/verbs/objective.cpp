@@ -6,18 +6,17 @@
 #include <map>
 #include <set>
 
-#include "src/base/counted.h"
 #include "src/base/error.h"
-#include "src/base/joined.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 #include "src/base/text_table.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/inspect/objective_report.h"
 #include "src/replay/inspect/objective_search.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/imported_samples.h"
-#include "src/replay/record/record_state.h"
+#include "src/replay/record/incomplete_record.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/record/step_range.h"
 #include "src/replay/verbs/number_check.h"

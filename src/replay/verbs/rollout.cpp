@@ -3,11 +3,11 @@
 #include <iostream>
 
 #include "src/base/json_line.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 #include "src/replay/compare/difference_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/options/config_file.h"
-#include "src/replay/record/record_state.h"
+#include "src/replay/record/incomplete_record.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/replay.h"
 #include "src/replay/run/machine.h"

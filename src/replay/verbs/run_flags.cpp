@@ -7,7 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/redact.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 #include "src/replay/launch/recorded_command.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/verbs/help.h"

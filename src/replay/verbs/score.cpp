@@ -4,13 +4,12 @@
 #include <iostream>
 
 #include "src/base/error.h"
-#include "src/base/error_place.h"
 #include "src/base/json_line.h"
 #include "src/base/json_lines.h"
 #include "src/engine/backend.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/run/run_config.h"
-#include "src/replay/source/models.h"
+#include "src/replay/source/model_source.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {

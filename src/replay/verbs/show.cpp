@@ -10,11 +10,10 @@
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/replay/exchange/any_dump.h"
-#include "src/replay/inspect/sample_text.h"
 #include "src/replay/inspect/show_dump.h"
 #include "src/replay/inspect/show_event.h"
 #include "src/replay/inspect/token_texts.h"
-#include "src/replay/record/record_state.h"
+#include "src/replay/record/incomplete_record.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {

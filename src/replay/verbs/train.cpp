@@ -9,20 +9,20 @@
 
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 #include "src/replay/capture/recorder.h"
 #include "src/replay/compare/difference_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/options/save_place.h"
-#include "src/replay/record/record_state.h"
+#include "src/replay/record/incomplete_record.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/recomputed_difference.h"
 #include "src/replay/rerun/replay.h"
 #include "src/replay/rerun/replay_report.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/run/step_report.h"
-#include "src/replay/source/models.h"
+#include "src/replay/source/model_source.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {

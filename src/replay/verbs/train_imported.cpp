@@ -4,17 +4,17 @@
 
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
-#include "src/base/shortest.h"
-#include "src/base/wrap.h"
+#include "src/base/number_text.h"
+#include "src/base/words.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/options/save_place.h"
 #include "src/replay/record/imported_samples.h"
-#include "src/replay/record/record_state.h"
+#include "src/replay/record/incomplete_record.h"
 #include "src/replay/referee/referee.h"
 #include "src/replay/rerun/imported_replay.h"
 #include "src/replay/rerun/replay_report.h"
 #include "src/replay/run/machine.h"
-#include "src/replay/source/models.h"
+#include "src/replay/source/model_source.h"
 #include "src/replay/verbs/train.h"
 
 namespace rlreplay::replay {
@@ -38,7 +38,7 @@ class ImportedPrinter : public Printer {
   void step(StepOutcome& outcome, std::span<const Sample> samples,
             std::span<const SampleTargets> targets) override {
     Printer::step(outcome, samples, targets);
-    const RecordedInputs& r = *outcome.recorded;
+    const RecordedCounts& r = *outcome.recorded;
     total_.samples += r.samples;
     total_.advantages += r.advantages;
     total_.old_log_probs += r.old_log_probs;
@@ -105,7 +105,7 @@ class ImportedPrinter : public Printer {
     return out + "; the rest was computed";
   }
 
-  RecordedInputs total_;
+  RecordedCounts total_;
   ReplaySummary summary_;
   std::optional<OtherRate> rate_;
   double mean_ = 0;  // distance to the recorded log-probabilities, of the first step

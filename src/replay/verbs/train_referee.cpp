@@ -2,18 +2,17 @@
 #include <iostream>
 #include <set>
 
-#include "src/base/available_memory.h"
 #include "src/base/error.h"
-#include "src/base/error_place.h"
+#include "src/base/memory.h"
 #include "src/base/progress.h"
-#include "src/base/shell_word.h"
+#include "src/base/shell.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/referee/referee_report.h"
 #include "src/replay/rerun/replay.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/run/run_config.h"
-#include "src/replay/source/models.h"
+#include "src/replay/source/model_source.h"
 #include "src/replay/verbs/train.h"
 
 namespace rlreplay::replay {

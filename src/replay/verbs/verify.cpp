@@ -15,14 +15,13 @@
 #include "format/foreign/rollout_file.h"
 #include "format/foreign/torch_file.h"
 #include "format/foreign/train_shard.h"
-#include "src/base/counted.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
-#include "src/base/shell_word.h"
-#include "src/base/wrap.h"
+#include "src/base/shell.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/any_dump.h"
-#include "src/replay/exchange/family_check.h"
 #include "src/replay/exchange/own_datasets.h"
+#include "src/replay/exchange/rank_files_check.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/inspect/dump_audit.h"
 #include "src/replay/inspect/event_check.h"
@@ -302,7 +301,7 @@ class RunFiles {
       trained_.insert(id->integer);
       train.push_back(file.get());
     }
-    if (!train.empty()) add_problems(check_family(train), path, problems);
+    if (!train.empty()) add_problems(check_rank_files(train), path, problems);
   }
 
   std::vector<foreign::Problem> finish() const {

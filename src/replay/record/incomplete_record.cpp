@@ -1,12 +1,12 @@
-#include "src/replay/record/record_state.h"
+#include "src/replay/record/incomplete_record.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "src/base/counted.h"
+#include "src/base/words.h"
 #include "src/replay/record/import_findings.h"
 #include "src/replay/record/recorded_step.h"
-#include "src/replay/record/run_part.h"
+#include "src/replay/record/step_range.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/base/nearest.h"
+#include "src/base/words.h"
 
 #include <algorithm>
 #include <numeric>
@@ -34,6 +34,26 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
     out = candidate;
   }
   return out;
+}
+
+std::string wrapped(std::string_view text, size_t width, size_t indent) {
+  std::string out;
+  size_t column = indent;
+  while (true) {
+    const size_t end = text.find(' ');
+    const std::string_view word = text.substr(0, end);
+    if (!out.empty() && column + 1 + word.size() > width) {
+      out += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (!out.empty()) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    if (end == text.npos) return out;
+    text.remove_prefix(end + 1);
+  }
 }
 
 }  // namespace rlreplay

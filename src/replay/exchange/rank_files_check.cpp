@@ -1,4 +1,4 @@
-#include "src/replay/exchange/family_check.h"
+#include "src/replay/exchange/rank_files_check.h"
 
 #include <algorithm>
 #include <charconv>
@@ -94,7 +94,7 @@ std::vector<Problem> check_name(const std::string& name, const TorchFile& file) 
   return problems;
 }
 
-std::vector<Problem> check_family(std::span<const TorchFile* const> files) {
+std::vector<Problem> check_rank_files(std::span<const TorchFile* const> files) {
   std::vector<Problem> problems;
   std::vector<TrainShard> shards;
   try {

@@ -1,4 +1,4 @@
-#include "src/base/shell_text.h"
+#include "src/base/shell.h"
 
 #include <algorithm>
 #include <charconv>
@@ -220,6 +220,15 @@ std::string unquoted(std::string_view word) {
     }
   }
   return out;
+}
+
+std::string shell_word(const std::string& text) {
+  constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
+  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
 }
 
 }  // namespace rlreplay

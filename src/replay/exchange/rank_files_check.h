@@ -12,7 +12,7 @@ namespace rlreplay::replay {
 /// the files hold fewer samples than they say were trained on), replica-mismatch (copies of tensor
 /// or pipeline parallelism differ), slice-missing, schedule-mismatch, and what keeps them from
 /// being put together.
-std::vector<foreign::Problem> check_family(std::span<const foreign::TorchFile* const> files);
+std::vector<foreign::Problem> check_rank_files(std::span<const foreign::TorchFile* const> files);
 
 /// Whether a file of train_data/ or rollout_data/ is what its name says, of which rollout and rank:
 /// name-mismatch.

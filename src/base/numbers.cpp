@@ -1,4 +1,4 @@
-#include "src/base/percentile.h"
+#include "src/base/numbers.h"
 
 #include <algorithm>
 #include <cmath>

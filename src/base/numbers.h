@@ -2,13 +2,31 @@
 
 #include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <type_traits>
+#include <utility>
 
-/// Distances between floating-point numbers, counted in numbers between them.
+/// The one meaning of equal, for every comparison of recorded numbers, and how far apart two are.
 namespace rlreplay {
+
+/// By bits: -0 is not +0, and a NaN equals every NaN and nothing else. A binary32 equals the
+/// binary64 of its value.
+template <std::floating_point X, std::floating_point Y>
+bool same_value(X a, Y b) {
+  const auto x = static_cast<double>(a), y = static_cast<double>(b);
+  if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
+  return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y);
+}
+
+/// As integers, whatever their widths and signs.
+template <std::integral X, std::integral Y>
+bool same_value(X a, Y b) {
+  return std::cmp_equal(+a, +b);  // characters are no integers there
+}
 
 /// Where a number stands among all of its type: equal for both zeros, one more for each next
 /// number.
@@ -46,5 +64,9 @@ std::optional<T> add_ulps(T value, int64_t ulps) {
   const T out = std::bit_cast<T>(magnitude);
   return rank < 0 ? -out : out;
 }
+
+/// The nearest-rank percentile of values in ascending order; 0 of none.
+/// Units: `share` of 1: the median is 0.5.
+double percentile(std::span<const double> sorted, double share);
 
 }  // namespace rlreplay
