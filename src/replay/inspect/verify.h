@@ -1,0 +1,72 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/foreign/tree_check.h"
+#include "format/verify.h"
+#include "src/base/error.h"
+#include "src/base/hash.h"
+
+/// What `rlreplay verify` finds: every check in its order, and the verdict on a dump of ours
+/// (verify_dump.cpp) and on files of others (verify_files.cpp).
+namespace rlreplay::replay {
+
+/// A problem, with the file and the dataset or the place in it.
+struct VerifyProblem {
+  std::string code, path, dataset, message;
+};
+
+/// What is known of a dump of ours.
+struct VerifiedDump {
+  format::VerifyReport report;
+  std::vector<VerifyProblem> problems;
+  std::vector<std::string> not_checked;  // a sentence each
+  std::optional<Hash> content;
+  bool damaged = false;                      // stored bytes are not those that were written
+  bool complete = false;                     // nothing is missing
+  std::optional<ErrorCode> unreadable = {};  // of a value that ended the reading
+
+  /// Whether it was sealed whole, and parts of the run are missing in it.
+  bool lacks_parts() const { return report.complete && !complete; }
+  std::string_view verdict() const;
+};
+
+/// `deep`: with every value, and what it means. Errors: as format::verify.
+VerifiedDump verify_dump(const std::string& path, bool deep);
+
+/// What is known of files that are no dump of ours.
+struct VerifiedFiles {
+  std::vector<VerifyProblem> problems;
+  std::vector<std::string> not_checked;  // a sentence each
+  size_t files = 0;
+  size_t others = 0;     // of these, no dumps, beside dumps
+  bool corrupt = false;  // a file cannot be read
+
+  /// A version that is not known says nothing of what the file holds.
+  bool unsupported() const;
+  /// Whether all could be read and nothing is missing.
+  bool whole() const;
+};
+
+/// Files of torch.save, one or those of a folder, or a file of JSON lines.
+VerifiedFiles verify_files(const std::string& path, bool deep);
+
+// What both are made of.
+
+/// Whether a part is missing, which is no contradiction of what is there.
+bool names_missing(const VerifyProblem& problem);
+
+/// Whether what was thrown says something of the input, and not of the machine or the program.
+bool is_about_input(const Error& error);
+
+/// What no reader gets past. A usage error here is of files that are no one run.
+VerifyProblem unreadable_problem(const Error& error, const std::string& path);
+
+/// Of the file or folder `path`, or of a file below it that a problem names by its whole path.
+void add_problems(const std::vector<foreign::Problem>& from, const std::string& path,
+                  std::vector<VerifyProblem>& to);
+
+}  // namespace rlreplay::replay

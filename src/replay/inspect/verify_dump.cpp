@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <iterator>
+#include <thread>
+
+#include "src/replay/inspect/dump_audit.h"
+#include "src/replay/inspect/event_check.h"
+#include "src/replay/inspect/state_check.h"
+#include "src/replay/inspect/verify.h"
+#include "src/replay/record/content_root.h"
+#include "src/replay/record/import_findings.h"
+
+namespace rlreplay::replay {
+namespace {
+
+void add_problem(const format::Problem& problem, std::vector<VerifyProblem>& to) {
+  to.push_back(
+      {std::string(to_string(problem.rule)), problem.path, problem.dataset, problem.message});
+}
+
+/// Events and states against what lies beside them.
+void check_record(const RecordedRun& record, VerifiedDump& out) {
+  ThreadPool pool(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  for (auto* check : {&check_events, &check_states}) {
+    const RecordFindings found = check(record, pool);
+    for (const RecordProblem& problem : found.problems) {
+      out.problems.push_back({problem.code, problem.unit, problem.dataset, problem.message});
+    }
+    std::ranges::copy(found.not_checked, std::back_inserter(out.not_checked));
+  }
+}
+
+/// Every value, and what it means.
+void check_values(const std::string& path, bool whole, VerifiedDump& out) {
+  const RecordedRun record(path);
+  add_problems(audit_values(record, &out.not_checked), path, out.problems);
+  std::ranges::move(notes_of(record), std::back_inserter(out.not_checked));
+  if (whole) {
+    check_record(record, out);
+  } else {
+    out.not_checked.push_back("events and states: units are missing that they refer to");
+  }
+}
+
+}  // namespace
+
+bool names_missing(const VerifyProblem& problem) {
+  return problem.code.ends_with("-missing") || problem.code == "options";
+}
+
+bool is_about_input(const Error& error) {
+  return error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kIncomplete ||
+         error.code() == ErrorCode::kUsage;
+}
+
+VerifyProblem unreadable_problem(const Error& error, const std::string& path) {
+  const bool runs = error.code() == ErrorCode::kUsage;
+  return {runs ? "two-runs" : std::string(to_string(error.code())),
+          error.where().empty() ? path : error.where(), "", error.what()};
+}
+
+void add_problems(const std::vector<foreign::Problem>& from, const std::string& path,
+                  std::vector<VerifyProblem>& to) {
+  for (const foreign::Problem& problem : from) {
+    const bool named = problem.where.starts_with(path);  // a file below it, by its whole path
+    to.push_back(
+        {problem.code, named ? problem.where : path, named ? "" : problem.where, problem.message});
+  }
+}
+
+std::string_view VerifiedDump::verdict() const {
+  if (damaged) return "DAMAGED";
+  if (!report.sealed) return "UNFINISHED";
+  if (lacks_parts()) return "INCOMPLETE";
+  if (!problems.empty()) return "CONTRADICTS ITSELF";
+  return complete ? "complete" : "recovered";
+}
+
+VerifiedDump verify_dump(const std::string& path, bool deep) {
+  VerifiedDump out;
+  out.report = format::verify(path, deep);
+  for (const format::Problem& problem : out.report.problems) add_problem(problem, out.problems);
+  out.damaged = !out.problems.empty();
+  out.complete = out.report.complete;
+  if (out.damaged) return out;
+  const auto dump = format::DumpReader::open(path);
+  add_problems(audit_records(dump), path, out.problems);
+  const bool whole = out.problems.empty();
+  out.complete = out.complete && std::ranges::none_of(out.problems, names_missing);
+  try {
+    if (deep) {
+      check_values(path, whole, out);
+    } else {
+      add_problems(recorded_findings(dump), path, out.problems);
+    }
+    out.content = content_root(dump);
+  } catch (const format::FormatError& error) {
+    out.report.problems.push_back(error.problem());
+    add_problem(error.problem(), out.problems);
+    out.damaged = true;
+  } catch (const Error& error) {
+    if (!is_about_input(error)) throw;
+    out.problems.push_back(unreadable_problem(error, path));
+    out.unreadable = error.code();
+  }
+  return out;
+}
+
+}  // namespace rlreplay::replay

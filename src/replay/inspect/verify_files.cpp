@@ -1,0 +1,243 @@
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "format/foreign/dump_check.h"
+#include "format/foreign/rollout_file.h"
+#include "format/foreign/torch_file.h"
+#include "format/foreign/train_shard.h"
+#include "src/replay/exchange/any_dump.h"
+#include "src/replay/exchange/own_datasets.h"
+#include "src/replay/exchange/rank_files_check.h"
+#include "src/replay/exchange/source_files.h"
+#include "src/replay/inspect/dump_audit.h"
+#include "src/replay/inspect/verify.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using foreign::DumpKind;
+using foreign::TorchFile;
+using Problems = std::vector<VerifyProblem>;
+
+/// What no import gets past. Errors: kCorrupt.
+void read_as_import(const TorchFile& file) {
+  const DumpKind kind = dump_kind(file.tree(), file.root());
+  if (kind == DumpKind::kTrainRank || kind == DumpKind::kTrainSamples) {
+    const foreign::TrainShard shard(file);
+  }
+  if (kind != DumpKind::kRollout) return;
+  try {
+    foreign::read_rollout(file.tree(), file.root());
+  } catch (const Error& error) {
+    const std::string& where = error.where();
+    throw Error(error.code(), error.what(), file.path() + (where.empty() ? "" : ": ") + where);
+  }
+}
+
+/// What one file says against itself; nothing where it cannot be read.
+std::unique_ptr<TorchFile> check_file(const std::string& path, Problems& problems) {
+  try {
+    auto file = std::make_unique<TorchFile>(path);
+    add_problems(file->problems(), path, problems);
+    const auto found = check_dump(file->tree(), file->root());
+    add_problems(found, path, problems);
+    if (found.empty()) read_as_import(*file);
+    return file;
+  } catch (const Error& error) {
+    VerifyProblem& found = problems.emplace_back(unreadable_problem(error, path));
+    if (found.path.starts_with(path + ": ")) {
+      found.dataset = found.path.substr(path.size() + 2);
+      found.path = path;
+    }
+    return nullptr;
+  }
+}
+
+/// The files of a run of another trainer against each other.
+class RunFiles {
+ public:
+  /// Files of one rollout and kind. The ranks must fit together.
+  void add(const std::vector<std::unique_ptr<TorchFile>>& family, const std::string& path,
+           Problems& problems) {
+    std::vector<const TorchFile*> train;
+    for (const auto& file : family) {
+      const DumpKind kind = dump_kind(file->tree(), file->root());
+      const foreign::Value* id = file->tree().find(file->root(), "rollout_id");
+      if (id == nullptr || id->kind != foreign::Kind::kInt) continue;
+      if (kind == DumpKind::kRollout) add_rollout(id->integer, file->path(), problems);
+      if (kind != DumpKind::kTrainRank && kind != DumpKind::kTrainSamples) continue;
+      trained_.insert(id->integer);
+      train.push_back(file.get());
+    }
+    if (!train.empty()) add_problems(check_rank_files(train), path, problems);
+  }
+
+  std::vector<foreign::Problem> finish() const {
+    std::set<int64_t> generated;
+    for (const auto& [rollout, path] : rollouts_) generated.insert(rollout);
+    return check_run(generated, trained_);
+  }
+
+ private:
+  void add_rollout(int64_t id, const std::string& path, Problems& problems) {
+    if (std::filesystem::path(path).filename().string().starts_with("eval_")) return;
+    const auto [first, fresh] = rollouts_.emplace(id, path);
+    if (fresh) return;
+    problems.push_back(
+        {"two-runs", path, "",
+         first->second + " holds rollout " + std::to_string(id) + ", too: give one run at a time"});
+  }
+
+  std::map<int64_t, std::string> rollouts_;
+  std::set<int64_t> trained_;
+};
+
+/// What was not looked at but in each file alone.
+std::string values_not_checked(bool deep, bool folder) {
+  if (!folder) return "what other files of its run say: the file was given alone";
+  return std::string("what values mean, and training against its rollout: ") +
+         (deep ? "the problems come first" : "--deep does");
+}
+
+/// Problems of what was made of the files, by the file.
+void check_values(const std::string& path, VerifiedFiles& out) {
+  with_dump(path, [&](const AnyDump& dump) {
+    for (const foreign::Problem& problem : audit_values(dump.run(), &out.not_checked)) {
+      const std::string file = dump.file_of(problem.where, problem.sample);
+      if (file.empty()) {
+        add_problems({problem}, path, out.problems);
+      } else {
+        out.problems.push_back({problem.code, file, problem.where, problem.message});
+      }
+    }
+  });
+}
+
+/// Whether an export of this program put datasets of its own into the file.
+bool has_own(const TorchFile& file) {
+  return find_own(file.tree(), file.root(), "datasets") != nullptr ||
+         find_own(file.tree(), file.root(), "steps") != nullptr;
+}
+
+/// Ranks whose file of one rollout is not there, and those of others are.
+void add_missing_ranks(const std::vector<std::vector<SourceFile>>& sources, Problems& problems) {
+  try {
+    check_ranks(sources);
+  } catch (const Error& error) {
+    problems.push_back({"rank-missing", error.where(), "", error.what()});
+  }
+}
+
+/// Files of torch.save: their containers, whether what they say of samples fits together, the
+/// ranks of a rollout, rollouts against steps, and with `deep` every value. A file that is given
+/// alone stands for itself.
+class TorchFiles {
+ public:
+  TorchFiles(std::string path, bool deep)
+      : path_(std::move(path)), deep_(deep), folder_(std::filesystem::is_directory(path_)) {}
+
+  VerifiedFiles verify() && {
+    const auto sources = find_sources({path_}, folder_ ? ".pt" : "");
+    for (const auto& family : sources) check_family(family);
+    out_.others = others_.size();
+    if (out_.others == out_.files) std::ranges::move(others_, std::back_inserter(out_.problems));
+    if (folder_) add_missing_ranks(sources, out_.problems);
+    if (folder_ && sound()) add_problems(run_.finish(), path_, out_.problems);
+    if (deep_ && !folder_ && has_own_ && sound()) {
+      guarded([&] { const AnyDump dump(path_); });
+    }
+    if (deep_ && folder_ && sound()) {
+      guarded([&] { check_values(path_, out_); });
+    } else {
+      out_.not_checked.push_back(values_not_checked(deep_, folder_));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  bool sound() const { return out_.problems.empty(); }
+
+  void check_family(const std::vector<SourceFile>& family) {
+    std::vector<std::unique_ptr<TorchFile>> read;
+    for (const SourceFile& source : family) {
+      ++out_.files;
+      auto file = check_file(source.path, out_.problems);
+      set_others_aside();
+      out_.corrupt = out_.corrupt || file == nullptr;
+      if (file == nullptr) continue;
+      add_problems(check_name(source.name, *file), source.path, out_.problems);
+      has_own_ = has_own_ || has_own(*file);
+      read.push_back(std::move(file));
+    }
+    if (folder_ && sound()) run_.add(read, path_, out_.problems);
+  }
+
+  /// A file that is no dump is a problem only where all are none.
+  void set_others_aside() {
+    const auto is_other = [](const VerifyProblem& found) { return found.code == "not-a-dump"; };
+    std::ranges::copy_if(out_.problems, std::back_inserter(others_), is_other);
+    std::erase_if(out_.problems, is_other);
+  }
+
+  /// Of what is made of the files: what no reader gets past is a problem.
+  template <class Work>
+  void guarded(Work work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      if (!is_about_input(error)) throw;
+      out_.corrupt = !folder_ || error.code() != ErrorCode::kUsage;
+      out_.problems.push_back(unreadable_problem(error, path_));
+    }
+  }
+
+  std::string path_;
+  bool deep_, folder_;
+  VerifiedFiles out_;
+  Problems others_;  // of files that are no dumps
+  RunFiles run_;
+  bool has_own_ = false;
+};
+
+/// Samples and steps as lines of JSON.
+VerifiedFiles verify_lines(const std::string& path, bool deep) {
+  VerifiedFiles out;
+  out.files = 1;
+  try {
+    const auto found =
+        with_dump(path, [](const AnyDump& dump) { return audit_records(dump.reader()); });
+    add_problems(found, path, out.problems);
+    if (deep && out.problems.empty()) {
+      check_values(path, out);
+    } else {
+      out.not_checked.push_back(values_not_checked(deep, /*folder=*/true));
+    }
+  } catch (const Error& error) {
+    out.corrupt = error.code() != ErrorCode::kUnsupported;
+    out.problems.push_back({std::string(to_string(error.code())), error.where(), "", error.what()});
+  }
+  return out;
+}
+
+}  // namespace
+
+bool VerifiedFiles::unsupported() const {
+  return std::ranges::any_of(problems, [](const VerifyProblem& found) {
+    return found.code == "unknown-version" || found.code == to_string(ErrorCode::kUnsupported);
+  });
+}
+
+bool VerifiedFiles::whole() const {
+  return !corrupt && !unsupported() && files > 0 && std::ranges::none_of(problems, names_missing);
+}
+
+VerifiedFiles verify_files(const std::string& path, bool deep) {
+  if (path.ends_with(".jsonl")) return verify_lines(path, deep);
+  return TorchFiles(path, deep).verify();
+}
+
+}  // namespace rlreplay::replay
