@@ -1,5 +1,7 @@
 #include "format/canonical.h"
 
+#include <algorithm>
+
 #include "format/rule.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
@@ -64,6 +66,12 @@ void refuse_fractions(const JsonValue& value, const std::string& what) {
   }
 }
 
+/// How many bytes at the front of `text` are those of `wanted`.
+size_t first_difference(std::string_view text, std::string_view wanted) {
+  const auto [at, end] = std::mismatch(text.begin(), text.end(), wanted.begin(), wanted.end());
+  return static_cast<size_t>(at - text.begin());
+}
+
 }  // namespace
 
 JsonObject& JsonObject::text(const std::string& key, std::string_view value) {
@@ -121,20 +129,29 @@ std::string record_line(std::string_view body) {
 RecordBody open_record(std::string_view line, const std::string& path) {
   constexpr std::string_view kFront = R"({"body":)", kMiddle = R"(,"hash":")", kEnd = R"("})";
   constexpr size_t kTail = kMiddle.size() + 32 + kEnd.size();
-  const auto broken = FormatError(Rule::kRecordSyntax, "the envelope of a record is damaged", path);
-  if (line.size() < kFront.size() + kTail || !line.starts_with(kFront) || !line.ends_with(kEnd)) {
-    throw broken;
-  }
+  const auto broken = [&](size_t at) {
+    return FormatError(Rule::kRecordSyntax,
+                       "the envelope of a record is damaged: expected " + std::string(kFront) +
+                           "BODY" + std::string(kMiddle) + "HASH" + std::string(kEnd),
+                       path, {}, at);
+  };
+  if (!line.starts_with(kFront)) throw broken(first_difference(line, kFront));
+  if (line.size() < kFront.size() + kTail) throw broken(line.size());
   const std::string_view body = line.substr(kFront.size(), line.size() - kFront.size() - kTail);
-  const std::string_view tail = line.substr(line.size() - kTail);
-  const auto hash = Hash::from_hex(tail.substr(kMiddle.size(), 32));
-  if (!tail.starts_with(kMiddle) || !hash) throw broken;
-  if (hash_of(body) != *hash) {
-    throw FormatError(Rule::kRecordHash, "a record's body does not have its hash", path);
+  const size_t tail_at = line.size() - kTail;
+  const std::string_view tail = line.substr(tail_at), hex = tail.substr(kMiddle.size(), 32);
+  const auto hash = Hash::from_hex(hex);
+  if (!tail.starts_with(kMiddle)) throw broken(tail_at + first_difference(tail, kMiddle));
+  if (!hash) throw broken(tail_at + kMiddle.size());
+  if (!tail.ends_with(kEnd)) throw broken(line.size() - kEnd.size());
+  if (const Hash found = hash_of(body); found != *hash) {
+    throw FormatError(Rule::kRecordHash,
+                      "a record's body hashes to " + found.hex() + ", expected " + hash->hex(),
+                      path, {}, kFront.size());
   }
   // One spelling a value: keys twice, other spacing and fractions all fail here.
   const auto misspelled = [&](const std::string& why) {
-    return FormatError(Rule::kRecordForm, "not canonical JSON: " + why, path);
+    return FormatError(Rule::kRecordForm, "not canonical JSON: " + why, path, {}, kFront.size());
   };
   try {
     const JsonDocument document = JsonDocument::parse(body, path, {.max_depth = kDepth});

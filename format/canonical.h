@@ -46,7 +46,7 @@ struct RecordBody {
 };
 
 /// Opens a line without its end.
-/// Errors: FormatError kRecordSyntax, kRecordHash or kRecordForm.
+/// Errors: FormatError kRecordSyntax, kRecordHash or kRecordForm, with the byte of the line.
 RecordBody open_record(std::string_view line, const std::string& path);
 
 }  // namespace rlreplay::format

@@ -38,7 +38,7 @@ CheckedImage::CheckedImage(Buffer<std::byte> bytes, uint64_t size, const Hash& h
     throw FormatError(
         Rule::kUnitSize,
         "the file has " + std::to_string(bytes_.size()) + " bytes, not " + std::to_string(size),
-        path);
+        path, {}, std::min<uint64_t>(bytes_.size(), size));
   }
   check_hash(hash_of(this->bytes()), hash, path);
 }

@@ -20,12 +20,30 @@ std::span<const std::byte> bytes_of(const Buffer<std::byte>& buffer) {
   return {buffer.data(), buffer.size()};
 }
 
+/// The first byte of a journal's first damaged line; `whole` where all of its lines are sound.
+uint64_t damage_of(std::span<const std::byte> journal, uint64_t whole) {
+  try {
+    parse_journal(journal);
+  } catch (const FormatError& fault) {
+    return fault.problem().offset.value_or(whole);
+  }
+  return whole;
+}
+
 /// The journal of a finished dump is not needed to read it, but a damaged one is a finding.
 void check_journal(const std::optional<Buffer<std::byte>>& journal, const Manifest& manifest) {
-  if (!journal || journal->size() != manifest.journal_size ||
-      hash_of(bytes_of(*journal)) != manifest.journal_hash) {
-    throw FormatError(Rule::kJournal, "the journal is not the one that the manifest names",
-                      kJournalName);
+  const std::string other = "the journal is not the one that the manifest names: ";
+  if (!journal) throw FormatError(Rule::kJournal, other + "it is absent", kJournalName);
+  const uint64_t size = journal->size(), expected = manifest.journal_size;
+  const auto fault = [&](const std::string& found, const std::string& wanted) {
+    return FormatError(Rule::kJournal, other + found + ", expected " + wanted, kJournalName, {},
+                       damage_of(bytes_of(*journal), std::min(size, expected)));
+  };
+  if (size != expected) {
+    throw fault("it has " + std::to_string(size) + " bytes", std::to_string(expected));
+  }
+  if (const Hash found = hash_of(bytes_of(*journal)); found != manifest.journal_hash) {
+    throw fault("it hashes to " + found.hex(), manifest.journal_hash.hex());
   }
 }
 
@@ -130,7 +148,7 @@ namespace {
 /// What the folder says of any file, said of a unit.
 FormatError of_unit(const FormatError& fault, const std::string& path) {
   const Rule rule = fault.rule() == Rule::kFileSize ? Rule::kUnitSize : Rule::kUnitType;
-  return {rule, fault.what(), path};
+  return {rule, fault.what(), path, {}, fault.problem().offset};
 }
 
 }  // namespace
@@ -147,7 +165,7 @@ auto DumpReader::with_file(const UnitRecord& unit, Use use) const {
       throw FormatError(
           Rule::kUnitSize,
           "the file has " + std::to_string(file->size) + " bytes, not " + std::to_string(unit.size),
-          unit.path);
+          unit.path, {}, std::min(file->size, unit.size));
     }
     return use(*file);
   } catch (const FormatError& fault) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,8 +15,9 @@ class Faults {
  public:
   explicit Faults(std::string path) : path_(std::move(path)) {}
 
-  void add(Rule rule, const std::string& message, const std::string& dataset = {}) {
-    add(FormatError(rule, message, path_, dataset));
+  void add(Rule rule, const std::string& message, const std::string& dataset = {},
+           std::optional<uint64_t> offset = {}) {
+    add(FormatError(rule, message, path_, dataset, offset));
   }
   void add(const FormatError& fault) {
     if (!first_ || fault.rule() < first_->rule()) first_ = fault;
@@ -39,5 +41,17 @@ class Faults {
   std::string path_;
   std::optional<FormatError> first_;
 };
+
+/// Runs `act` on a part of a file that begins at byte `begin`: a breach that it throws says where
+/// in the file it lies, at the beginning of the part where it knows no better.
+template <class Act>
+auto within(uint64_t begin, Act&& act) {
+  try {
+    return act();
+  } catch (const FormatError& fault) {
+    const Problem& p = fault.problem();
+    throw FormatError(p.rule, p.message, p.path, p.dataset, begin + p.offset.value_or(0));
+  }
+}
 
 }  // namespace rlreplay::format

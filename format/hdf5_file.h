@@ -97,7 +97,8 @@ struct Limits {
 
 /// A dataset, and where its stored bytes lie in the image.
 struct DatasetEntry {
-  std::string path;  // without a slash at its front
+  std::string path;      // without a slash at its front
+  uint64_t address = 0;  // of its header
   Layout layout;
   Attributes attributes;
   /// Contiguous: one piece, none where it is empty. Else the stored frame of each chunk.
@@ -106,6 +107,7 @@ struct DatasetEntry {
 
 struct Contents {
   Attributes root;
+  uint64_t root_address = 0;           // of its header
   std::vector<DatasetEntry> datasets;  // sorted by path
 };
 

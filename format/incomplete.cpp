@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "format/faults.h"
 #include "format/manifest.h"
 #include "format/record.h"
 
@@ -18,12 +19,12 @@ void write_incomplete(const Folder& folder, const std::string& unstable, System&
   folder.write_whole(kIncompleteName, std::as_bytes(std::span<const char>(line)), system);
 }
 
-std::string read_incomplete(const Folder& folder) {
-  const auto bytes = folder.read(kIncompleteName, kMaxManifestBytes);
-  if (!bytes || bytes->size() == 0) return "{}";
-  std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+namespace {
+
+std::string unstable_of(std::string_view text) {
   if (!text.ends_with('\n')) {
-    throw FormatError(Rule::kRecordSyntax, "the record is cut off", kIncompleteName);
+    throw FormatError(Rule::kRecordSyntax, "the record is cut off: no end of line at its end",
+                      kIncompleteName, {}, text.size());
   }
   text.remove_suffix(1);
   const RecordBody record = open_record(text, kIncompleteName);
@@ -34,6 +35,15 @@ std::string read_incomplete(const Folder& folder) {
     unstable->members();
     return unstable->dump();
   });
+}
+
+}  // namespace
+
+std::string read_incomplete(const Folder& folder) {
+  const auto bytes = folder.read(kIncompleteName, kMaxManifestBytes);
+  if (!bytes || bytes->size() == 0) return "{}";
+  const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  return within(0, [&] { return unstable_of(text); });
 }
 
 std::string find_incomplete(const Folder& folder) {

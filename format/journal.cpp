@@ -15,13 +15,25 @@ namespace {
 
 void check_chain(const JsonValue& body, uint64_t number, const Hash& last,
                  const std::string& where) {
-  const bool follows = number == 0 || hash_from_json(body["previous"], where) == last;
-  if (!follows || body["line"].integer(0, INT64_MAX) != static_cast<int64_t>(number)) {
-    throw FormatError(Rule::kChain, "the line does not follow the one before it", where);
+  const auto differs = [&](const char* key, const std::string& found, const std::string& expected) {
+    return FormatError(Rule::kChain,
+                       std::string("the line does not follow the one before it: its \"") + key +
+                           "\" is " + found + ", expected " + expected,
+                       where);
+  };
+  if (number > 0) {
+    const Hash previous = hash_from_json(body["previous"], where);
+    if (previous != last) throw differs("previous", previous.hex(), last.hex());
+  }
+  const int64_t line = body["line"].integer(0, INT64_MAX);
+  if (line != static_cast<int64_t>(number)) {
+    throw differs("line", std::to_string(line), std::to_string(number));
   }
 }
 
-void parse_line(std::string_view line, uint64_t number, Journal& journal, Faults& faults) {
+/// Line `number`, which begins at byte `begin`.
+void parse_line(std::string_view line, uint64_t number, uint64_t begin, Journal& journal,
+                Faults& faults) {
   const std::string where = std::string(kJournalName) + ":" + std::to_string(number + 1);
   const RecordBody record = open_record(line, where);
   const JsonDocument document = JsonDocument::parse(record.body, where);
@@ -29,7 +41,7 @@ void parse_line(std::string_view line, uint64_t number, Journal& journal, Faults
   const Hash last = std::exchange(journal.last, record.hash);
   if (number == 0) journal.version = check_header(body, where);
   schema_of(where, [&] {
-    faults.gather([&] { check_chain(body, number, last, where); });
+    faults.gather([&] { within(begin, [&] { check_chain(body, number, last, where); }); });
     if (number == 0) {
       journal.meta = meta_from_json(body["meta"], where);
     } else {
@@ -49,8 +61,9 @@ Journal parse_journal(std::span<const std::byte> bytes) {
     const size_t end = text.find('\n', journal.whole_bytes);
     if (end == std::string_view::npos) break;
     const std::string_view line = text.substr(journal.whole_bytes, end - journal.whole_bytes);
-    faults.gather([&] { parse_line(line, number++, journal, faults); });
-    journal.whole_bytes = end + 1;
+    const uint64_t begin = std::exchange(journal.whole_bytes, end + 1);
+    faults.gather(
+        [&] { within(begin, [&] { parse_line(line, number++, begin, journal, faults); }); });
   }
   faults.raise();
   refuse_duplicates(journal.units, kJournalName);

@@ -81,12 +81,10 @@ void check_unit_count(const JsonValue& body) {
   }
 }
 
-}  // namespace
-
-Manifest parse_manifest(std::span<const std::byte> bytes) {
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+Manifest parse_text(std::string_view text) {
   if (!text.ends_with('\n')) {
-    throw FormatError(Rule::kRecordSyntax, "the manifest is cut off", kManifestName);
+    throw FormatError(Rule::kRecordSyntax, "the manifest is cut off: no end of line at its end",
+                      kManifestName, {}, text.size());
   }
   text.remove_suffix(1);
   const RecordBody record = open_record(text, kManifestName);
@@ -106,6 +104,13 @@ Manifest parse_manifest(std::span<const std::byte> bytes) {
                       kManifestName);
   }
   return manifest;
+}
+
+}  // namespace
+
+Manifest parse_manifest(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return within(0, [&] { return parse_text(text); });
 }
 
 }  // namespace rlreplay::format

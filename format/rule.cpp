@@ -84,8 +84,8 @@ std::string place(const std::string& path, const std::string& dataset) {
 std::string_view to_string(Rule rule) { return kRuleNames[static_cast<size_t>(rule)].name; }
 
 FormatError::FormatError(Rule rule, const std::string& message, std::string path,
-                         std::string dataset)
+                         std::string dataset, std::optional<uint64_t> offset)
     : Error(code_of(rule), message, place(path, dataset)),
-      problem_{rule, std::move(path), std::move(dataset), message} {}
+      problem_{rule, std::move(path), std::move(dataset), message, offset} {}
 
 }  // namespace rlreplay::format

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -62,18 +64,21 @@ std::string_view to_string(Rule rule);
 /// what is absent, else kCorrupt.
 ErrorCode code_of(Rule rule);
 
-/// What is wrong, and where: a path below the dump, and a dataset where one is concerned.
+/// What is wrong, and where: a path below the dump, a dataset where one is concerned, and the byte
+/// of the file at which what breaks the rule begins, where there is one such place.
 struct Problem {
   Rule rule;
   std::string path;
   std::string dataset;
   std::string message;
+  std::optional<uint64_t> offset = {};
 };
 
 /// A breach of a rule, thrown where a reader cannot go on. Its code is `code_of` the rule.
 class FormatError : public Error {
  public:
-  FormatError(Rule rule, const std::string& message, std::string path, std::string dataset = {});
+  FormatError(Rule rule, const std::string& message, std::string path, std::string dataset = {},
+              std::optional<uint64_t> offset = {});
 
   Rule rule() const { return problem_.rule; }
   const Problem& problem() const { return problem_; }

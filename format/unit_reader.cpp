@@ -14,6 +14,7 @@
 #include "format/rule.h"
 #include "format/shuffle.h"
 #include "src/base/error.h"
+#include "src/base/words.h"
 
 namespace rlreplay::format {
 namespace {
@@ -23,8 +24,11 @@ using Bytes = std::span<const std::byte>;
 /// What the attributes of a unit's objects say. A fault leaves a default in its place.
 class Description {
  public:
-  Description(std::string dataset, h5::Attributes attributes, Faults& faults)
-      : dataset_(std::move(dataset)), attributes_(std::move(attributes)), faults_(faults) {}
+  Description(std::string dataset, uint64_t address, h5::Attributes attributes, Faults& faults)
+      : dataset_(std::move(dataset)),
+        address_(address),
+        attributes_(std::move(attributes)),
+        faults_(faults) {}
 
   /// Takes an attribute out: what is left in the end belongs to the content.
   template <class T>
@@ -63,19 +67,30 @@ class Description {
     return base;
   }
 
-  void fault(Rule rule, const std::string& message) { faults_.add(rule, message, dataset_); }
+  void fault(Rule rule, const std::string& message) {
+    faults_.add(rule, message, dataset_, address_);
+  }
   h5::Attributes rest() { return std::move(attributes_); }
 
  private:
   std::string dataset_;
+  uint64_t address_;  // of the object's header
   h5::Attributes attributes_;
   Faults& faults_;
 };
 
+std::string described(const h5::Element& element) {
+  using Kind = h5::Element::Kind;
+  const char* const kind = element.kind == Kind::kFloat      ? "floats"
+                           : element.kind == Kind::kUnsigned ? "unsigned integers"
+                                                             : "signed integers";
+  return std::string(kind) + " of " + counted(element.size, "byte");
+}
+
 /// The dataset as its attributes describe it, where storage and description agree.
 StoredDataset described(const h5::DatasetEntry& entry, Faults& faults) {
   const h5::Layout& layout = entry.layout;
-  Description says(entry.path, entry.attributes, faults);
+  Description says(entry.path, entry.address, entry.attributes, faults);
   StoredDataset d;
   d.path = entry.path;
   if (!sound_dataset_path(d.path)) says.fault(Rule::kObject, "a dataset outside a group");
@@ -85,11 +100,15 @@ StoredDataset described(const h5::DatasetEntry& entry, Faults& faults) {
   d.base = says.take_base();
   d.attributes = says.rest();
   d.bytes = layout.bytes();
-  if (!(element_of(d.dtype) == layout.element)) {
-    says.fault(Rule::kElement, "the stored type is not the one of the dtype");
+  if (const h5::Element expected = element_of(d.dtype); !(expected == layout.element)) {
+    says.fault(Rule::kElement, "the elements are stored as " + described(layout.element) +
+                                   ", expected " + described(expected) + " for the dtype " +
+                                   std::string(to_string(d.dtype)));
   }
-  if (elements_of(d.shape) != layout.count) {
-    says.fault(Rule::kShape, "the shape does not have as many elements as are stored");
+  if (const auto expected = elements_of(d.shape); expected != layout.count) {
+    says.fault(Rule::kShape, std::to_string(layout.count) + " elements are stored, expected " +
+                                 (expected ? std::to_string(*expected) : "more than there can be") +
+                                 " by the shape");
   }
   if (layout.chunk > 0 && layout.shuffled != (layout.element.size > 1)) {
     says.fault(Rule::kLayout, "elements of several bytes are shuffled, others not");
@@ -102,8 +121,8 @@ StoredDataset described(const h5::DatasetEntry& entry, Faults& faults) {
   return d;
 }
 
-void check_root(const h5::Attributes& attributes, const std::string& path, Faults& faults) {
-  Description says("/", attributes, faults);
+void check_root(const h5::Contents& contents, const std::string& path, Faults& faults) {
+  Description says("/", contents.root_address, contents.root, faults);
   if (says.take<std::string>("format") != kFormat) {
     says.fault(Rule::kAttribute, "the unit is of another format");
   }
@@ -187,8 +206,23 @@ struct UnitReader::State {
   std::vector<ChunkDecoder> decoders;   // one a worker, of whole datasets
   ChunkDecoder part_decoder;            // of parts, which have no hash
 
-  FormatError error(Rule rule, const std::string& what, const std::string& dataset) const {
-    return {rule, what, record.path, dataset};
+  FormatError error(Rule rule, const std::string& what, const std::string& dataset,
+                    std::optional<uint64_t> offset = {}) const {
+    return {rule, what, record.path, dataset, offset};
+  }
+  /// Where a stored piece of a dataset begins in the file; nothing where it has none.
+  std::optional<uint64_t> offset_of(size_t dataset, uint64_t piece) const {
+    const std::vector<Bytes>& pieces = entries[dataset].pieces;
+    if (piece >= pieces.size()) return std::nullopt;
+    return static_cast<uint64_t>(pieces[piece].data() - image.bytes().data());
+  }
+  /// Errors: kDatasetHash where a dataset's bytes hash to something else.
+  void check_hash(size_t dataset, const Hash& found) const {
+    const StoredDataset& d = datasets[dataset];
+    if (found == d.hash) return;
+    throw error(Rule::kDatasetHash,
+                "the decoded bytes hash to " + found.hex() + ", expected " + d.hash.hex(), d.path,
+                offset_of(dataset, 0));
   }
   /// Decodes one chunk; the result lies in the worker's scratch or, where `out` has room for the
   /// whole chunk, in `out`.
@@ -205,7 +239,7 @@ UnitReader::State::State(CheckedImage bytes, const UnitRecord& unit, ThreadPool&
     : image(std::move(bytes)), record(unit), pool(threads) {
   Faults faults(record.path);
   h5::Contents contents = h5::contents_of(image, limits, record.path, faults);
-  check_root(contents.root, record.path, faults);
+  check_root(contents, record.path, faults);
   for (const h5::DatasetEntry& entry : contents.datasets) {
     datasets.push_back(described(entry, faults));
   }
@@ -226,7 +260,7 @@ Bytes UnitReader::State::decode(ChunkDecoder& decoder, size_t dataset, uint64_t 
   const FrameFault fault = decoder.decode(entry.pieces[index], decoded);
   if (fault != FrameFault::kNone) {
     throw error(Rule::kFrame, "chunk " + std::to_string(index) + " is " + to_string(fault),
-                datasets[dataset].path);
+                datasets[dataset].path, offset_of(dataset, index));
   }
   if (entry.layout.shuffled) unshuffle(decoded, entry.layout.element.size, plain);
   return plain;
@@ -317,10 +351,7 @@ void UnitReader::read(std::span<const Read> reads) const {
     if (!reads[which].out.empty()) hashes[which].add(index);
   });
   for (size_t i = 0; i < reads.size(); ++i) {
-    if (hashes[i].finish() != reads[i].dataset->hash) {
-      throw state_->error(Rule::kDatasetHash, "the decoded bytes do not have the dataset's hash",
-                          reads[i].dataset->path);
-    }
+    state_->check_hash(state_->index_of(*reads[i].dataset), hashes[i].finish());
   }
 }
 
@@ -355,10 +386,7 @@ void UnitReader::stream(const StoredDataset& dataset, const Use& use) const {
     now.swap(before);
   }
   take({before.data(), there});
-  if (hasher.finish() != dataset.hash) {
-    throw state_->error(Rule::kDatasetHash, "the decoded bytes do not have the dataset's hash",
-                        dataset.path);
-  }
+  state_->check_hash(which, hasher.finish());
 }
 
 void UnitReader::read_part(const StoredDataset& dataset, uint64_t first, uint64_t count,

@@ -102,7 +102,8 @@ class UnitCheck {
     const Hash found = hash_of_fields(field_hashes({&content_->items(), 1}));
     if (found == unit.record().group_contents.at(group)) return;
     problems_.push_back({Rule::kContent, unit.record().path, group,
-                         "the group says something else than its record"});
+                         "what the group says hashes to " + found.hex() + ", its record says " +
+                             unit.record().group_contents.at(group).hex()});
   }
 
   /// Plain datasets are read many at once, as long as they are small together.

@@ -39,15 +39,17 @@ class ObjectWalk {
       : file_(bytes, where), limits_(limits), faults_(faults) {}
 
   Contents run() {
-    file_.look_at("/");
+    file_.look_at("/", 0);
     const uint64_t address = read_superblock();
+    file_.look_at("/", address);
+    contents_.root_address = address;
     seen_.insert(address);
     const ObjectHeader root(file_, address);
     file_.expect(root.find(MessageType::kLinkInfo) != nullptr, "the root is no group");
     root.expect_kind(true);
     contents_.root = take_attributes(root, "/");
     visit_links(root, "", 1);
-    file_.look_at("/");
+    file_.look_at("/", address);
     file_.expect_disjoint();
     std::ranges::sort(contents_.datasets, {}, &DatasetEntry::path);
     return std::move(contents_);
@@ -90,12 +92,13 @@ void ObjectWalk::visit_links(const ObjectHeader& group, const std::string& prefi
   if (links_ > limits_.objects) file_.refuse(Rule::kObjectLimit, "too many objects");
   for (const Link& link : links) {
     const std::string path = prefix + printed(link.name);
+    file_.look_at(path, group.address());
     if (!link.hard) {
-      faults_.add(Rule::kObject, "a link that is not a hard link", path);
+      faults_.add(Rule::kObject, "a link that is not a hard link", path, group.address());
     } else if (!sound_name(link.name)) {
-      faults_.add(Rule::kObject, "a name outside the grammar", path);
+      faults_.add(Rule::kObject, "a name outside the grammar", path, group.address());
     } else if (!seen_.insert(link.target).second) {
-      faults_.add(Rule::kObject, "an object has two names", path);
+      faults_.add(Rule::kObject, "an object has two names", path, link.target);
     } else {
       visit_object(link.target, path, depth);
     }
@@ -103,20 +106,20 @@ void ObjectWalk::visit_links(const ObjectHeader& group, const std::string& prefi
 }
 
 void ObjectWalk::visit_object(uint64_t address, const std::string& path, size_t depth) {
-  file_.look_at(path);
+  file_.look_at(path, address);
   const ObjectHeader object(file_, address);
   if (object.find(MessageType::kLinkInfo) != nullptr) {
     object.expect_kind(true);
     if (depth >= limits_.depth) file_.refuse(Rule::kObjectLimit, "groups nest too deep");
     if (!take_attributes(object, path).empty()) {
-      faults_.add(Rule::kAttribute, "a group has attributes; only the root may", path);
+      faults_.add(Rule::kAttribute, "a group has attributes; only the root may", path, address);
     }
     visit_links(object, path + "/", depth + 1);
   } else if (object.find(MessageType::kLayout) != nullptr) {
     object.expect_kind(false);
     add_dataset(object, path);
   } else {
-    faults_.add(Rule::kObject, "neither a group nor a dataset", path);
+    faults_.add(Rule::kObject, "neither a group nor a dataset", path, address);
   }
 }
 
@@ -127,8 +130,8 @@ Attributes ObjectWalk::take_attributes(const ObjectHeader& object, const std::st
       all.emplace(std::move(attribute.name), std::move(*attribute.value));
     } else {
       faults_.add(Rule::kAttribute,
-                  "the attribute \"" + printed(attribute.name) + "\" is neither text nor u64",
-                  path);
+                  "the attribute \"" + printed(attribute.name) + "\" is neither text nor u64", path,
+                  object.address());
     }
   }
   return all;
@@ -145,33 +148,36 @@ std::optional<Storage> ObjectWalk::describe(const ObjectHeader& dataset, Dataset
   if (const auto element = element_of(type->body)) {
     layout.element = *element;
   } else {
-    faults_.add(Rule::kElement, "a stored type that is not in the list", entry.path);
+    faults_.add(Rule::kElement, "a stored type that is not in the list", entry.path, entry.address);
   }
   const auto length = dataspace_of(space->body, file_).length();
   if (!length) {
     faults_.add(Rule::kShape, "a dataset that is not one-dimensional and of fixed length",
-                entry.path);
+                entry.path, entry.address);
     return std::nullopt;
   }
   if (*length > limits_.dataset_bytes / layout.element.size) {
-    faults_.add(Rule::kDataLimit, "a dataset is larger than this reader may take", entry.path);
+    faults_.add(Rule::kDataLimit, "a dataset is larger than this reader may take", entry.path,
+                entry.address);
     return std::nullopt;
   }
   layout.count = *length;
   if (dataset.find(MessageType::kExternalFiles) != nullptr) {
-    faults_.add(Rule::kLayout, "raw data in another file", entry.path);
+    faults_.add(Rule::kLayout, "raw data in another file", entry.path, entry.address);
   }
   const auto storage = storage_of(dataset.find(MessageType::kLayout)->body, layout.element, file_);
   const bool chunked = storage && storage->kind != Storage::Kind::kContiguous;
   if (!storage || (chunked && (storage->chunk == 0 || layout.count == 0 ||
                                storage->chunk > kMaxChunkBytes / layout.element.size))) {
-    faults_.add(Rule::kLayout, "a layout that is neither contiguous nor sound chunks", entry.path);
+    faults_.add(Rule::kLayout, "a layout that is neither contiguous nor sound chunks", entry.path,
+                entry.address);
     return std::nullopt;
   }
   const auto shuffled =
       chunked && filters != nullptr ? shuffled_by(filters->body, layout.element, file_) : false;
   if (!shuffled || chunked != (filters != nullptr)) {
-    faults_.add(Rule::kLayout, "filters other than zstd, or shuffle and zstd", entry.path);
+    faults_.add(Rule::kLayout, "filters other than zstd, or shuffle and zstd", entry.path,
+                entry.address);
     return std::nullopt;
   }
   layout.chunk = storage->chunk;
@@ -186,19 +192,20 @@ void ObjectWalk::find_bytes(const Storage& storage, DatasetEntry& entry) {
       entry.pieces = std::move(*chunks);
     } else {
       faults_.add(Rule::kChunk, "a stored chunk is absent, or not filtered as it must be",
-                  entry.path);
+                  entry.path, entry.address);
     }
   } else if (bytes > 0 || storage.size > 0) {
     const auto piece = storage.size == bytes ? file_.find(storage.address, bytes) : std::nullopt;
     if (!piece) {
-      return faults_.add(Rule::kLayout, "a contiguous dataset without its bytes", entry.path);
+      return faults_.add(Rule::kLayout, "a contiguous dataset without its bytes", entry.path,
+                         entry.address);
     }
     entry.pieces.push_back(*piece);
   }
 }
 
 void ObjectWalk::add_dataset(const ObjectHeader& dataset, const std::string& path) {
-  DatasetEntry entry{path, {}, take_attributes(dataset, path), {}};
+  DatasetEntry entry{path, dataset.address(), {}, take_attributes(dataset, path), {}};
   if (const auto storage = describe(dataset, entry)) find_bytes(*storage, entry);
   contents_.datasets.push_back(std::move(entry));
 }
@@ -211,7 +218,8 @@ Contents contents_of(const CheckedImage& image, const Limits& limits, const std:
   constexpr size_t kSmallest = 48;
   const Bytes bytes = image.bytes();
   if (bytes.size() < kSmallest || std::memcmp(bytes.data(), kSignature, 9) != 0) {
-    throw FormatError(Rule::kSignature, "not an HDF5 file with a superblock of version 3", where);
+    throw FormatError(Rule::kSignature, "not an HDF5 file with a superblock of version 3", where,
+                      {}, 0);
   }
   return ObjectWalk(bytes, limits, where, faults).run();
 }

@@ -13,18 +13,21 @@ std::string at(uint64_t address) {
                              : "the structure at byte " + std::to_string(address);
 }
 
-bool overlap(std::vector<Bytes>& all) {
+/// Where the first of two that share a byte ends too late; null where none do.
+const std::byte* overlap(std::vector<Bytes>& all) {
   std::ranges::sort(all, {}, &Bytes::data);
   const auto shared = [](Bytes a, Bytes b) { return a.data() + a.size() > b.data(); };
-  return std::ranges::adjacent_find(all, shared) != all.end();
+  const auto found = std::ranges::adjacent_find(all, shared);
+  return found == all.end() ? nullptr : std::next(found)->data();
 }
 
 constexpr char kOverlap[] = "structures overlap";
 
 }  // namespace
 
-void File::refuse(Rule rule, const std::string& what) const {
-  throw FormatError(rule, what, where_, object_);
+void File::refuse_at(uint64_t address, Rule rule, const std::string& what) const {
+  const bool inside = address <= bytes_.size();
+  throw FormatError(rule, what, where_, object_, inside ? std::optional(address) : std::nullopt);
 }
 
 void File::cut(uint64_t size) {
@@ -42,7 +45,13 @@ void File::note_inner(Bytes object) {
   if (!object.empty()) inner_.push_back(object);
 }
 
-void File::expect_disjoint() { expect(!overlap(taken_) && !overlap(inner_), kOverlap); }
+void File::expect_disjoint() {
+  for (std::vector<Bytes>* all : {&taken_, &inner_}) {
+    if (const std::byte* shared = overlap(*all)) {
+      refuse_at(address_of(shared), Rule::kContainer, kOverlap);
+    }
+  }
+}
 
 std::optional<Bytes> File::find(uint64_t address, uint64_t size) {
   if (address > bytes_.size() || size > bytes_.size() - address) return std::nullopt;
@@ -63,11 +72,14 @@ Cursor File::block(uint64_t address, uint64_t size, std::string_view signature) 
   const Bytes all = take(address, size);
   if (all.size() < signature.size() + kChecksum ||
       std::memcmp(all.data(), signature.data(), signature.size()) != 0) {
-    refuse(at(address) + " does not begin with " + std::string(signature));
+    refuse_at(address, Rule::kContainer,
+              at(address) + " does not begin with " + std::string(signature));
   }
   const Bytes content = all.first(all.size() - kChecksum);
   const uint64_t checksum = Cursor(all.last(kChecksum), *this).number(kChecksum);
-  if (!has_checksum(content, checksum)) refuse(at(address) + " does not have its checksum");
+  if (!has_checksum(content, checksum)) {
+    refuse_at(address, Rule::kContainer, at(address) + " does not have its checksum");
+  }
   return {content.subspan(signature.size()), *this};
 }
 
@@ -77,7 +89,9 @@ Cursor File::look_ahead(uint64_t address) const {
 }
 
 Bytes Cursor::bytes(uint64_t count) {
-  file_.expect(count <= bytes_.size(), "a structure ends early");
+  if (count > bytes_.size()) {
+    file_.refuse_at(file_.address_of(bytes_.data()), Rule::kContainer, "a structure ends early");
+  }
   const Bytes taken = bytes_.first(static_cast<size_t>(count));
   bytes_ = bytes_.subspan(taken.size());
   return taken;
@@ -91,7 +105,8 @@ uint64_t Cursor::number(size_t size) {
 }
 
 void Cursor::expect(size_t size, uint64_t value, const char* what) {
-  file_.expect(number(size) == value, what);
+  const std::byte* const at = bytes_.data();
+  if (number(size) != value) file_.refuse_at(file_.address_of(at), Rule::kContainer, what);
 }
 
 }  // namespace rlreplay::format::h5

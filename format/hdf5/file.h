@@ -30,11 +30,23 @@ class File {
   File(Bytes bytes, std::string where)
       : bytes_(bytes), left_(2 * uint64_t{bytes.size()}), where_(std::move(where)) {}
 
-  /// Errors from here on name this object.
-  void look_at(std::string object) { object_ = std::move(object); }
+  /// Errors from here on name this object, and its header's address where they know no better;
+  /// where that lies outside of the file, the one before.
+  void look_at(std::string object, uint64_t address) {
+    object_ = std::move(object);
+    if (address < bytes_.size()) address_ = address;
+  }
   /// Throws FormatError.
-  [[noreturn]] void refuse(Rule rule, const std::string& what) const;
+  [[noreturn]] void refuse(Rule rule, const std::string& what) const {
+    refuse_at(address_, rule, what);
+  }
   [[noreturn]] void refuse(const std::string& what) const { refuse(Rule::kContainer, what); }
+  /// The same of what begins at this address.
+  [[noreturn]] void refuse_at(uint64_t address, Rule rule, const std::string& what) const;
+  /// Of a byte that was handed out.
+  uint64_t address_of(const std::byte* byte) const {
+    return static_cast<uint64_t>(byte - bytes_.data());
+  }
   void expect(bool condition, const char* what) const {
     if (!condition) refuse(what);
   }
@@ -64,6 +76,7 @@ class File {
   std::vector<Bytes> taken_, inner_;
   uint64_t left_;  // bytes that may still be handed out
   std::string where_, object_;
+  uint64_t address_ = 0;  // of the object
 };
 
 /// Reads one value after another.

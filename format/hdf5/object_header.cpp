@@ -57,7 +57,7 @@ Kind kind_of(MessageType type) {
 
 }  // namespace
 
-ObjectHeader::ObjectHeader(File& file, uint64_t address) : file_(file) {
+ObjectHeader::ObjectHeader(File& file, uint64_t address) : file_(file), address_(address) {
   constexpr uint64_t kSizeBits = 0x03, kNumbered = 0x04, kPhaseChange = 0x10, kTimes = 0x20;
   constexpr uint64_t kKnown = 0x3f;
   constexpr char kSignature[] = "OHDR";

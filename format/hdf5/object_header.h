@@ -36,6 +36,7 @@ class ObjectHeader {
  public:
   ObjectHeader(File& file, uint64_t address);
 
+  uint64_t address() const { return address_; }
   const std::vector<Message>& messages() const { return messages_; }
   /// That each message is one that a group, or else a dataset, has. Errors: kContainer.
   void expect_kind(bool group) const;
@@ -47,6 +48,7 @@ class ObjectHeader {
   void add_messages(Cursor chunk, bool numbered);
 
   File& file_;
+  uint64_t address_;
   std::vector<Message> messages_;
   std::vector<Bytes> continuations_;  // not followed yet
 };

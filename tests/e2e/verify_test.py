@@ -62,6 +62,11 @@ class Verify(Case):
         self.assertEqual((found, report["verdict"]), ({"unit-hash"}, "DAMAGED"))
         text = self.run_program("verify", path).stdout
         self.assertTrue(text.startswith("DAMAGED"), text)
+        self.assertEqual([p["offset"] for p in report["problems"]], [None])  # any of its bytes
+        unit.write_bytes(data[:100])
+        found, report = self.found(path, code=CORRUPT)
+        self.assertEqual([(p["code"], p["offset"]) for p in report["problems"]], [("unit-size", 100)])
+        self.assertIn("(train/1-0/rank0.h5 at byte 100)", self.run_program("verify", path).stdout)
         (path / "journal.jsonl").unlink()
         (path / "manifest.json").write_text("no record\n")
         self.assertNotIn("root", self.run_program("verify", path).stdout)

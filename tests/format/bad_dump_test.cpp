@@ -29,7 +29,7 @@ bool can_be_kept(Rule rule) {
          rule != Rule::kUnitCount && rule != Rule::kUnitLimit && rule != Rule::kChain;
 }
 
-/// What verify says, a problem a line: rule, file, dataset, message.
+/// What verify says, a problem a line: rule, file, dataset, byte, message.
 std::string problems_of(const fs::path& dump) {
   ReaderOptions options;
   options.threads = 1;
@@ -37,7 +37,7 @@ std::string problems_of(const fs::path& dump) {
   for (const Problem& problem : verify(dump.string(), true, options).problems) {
     const std::string path = problem.path == dump.string() ? "." : problem.path;
     out += std::string(to_string(problem.rule)) + "\t" + path + "\t" + problem.dataset + "\t" +
-           problem.message + "\n";
+           (problem.offset ? std::to_string(*problem.offset) : "-") + "\t" + problem.message + "\n";
   }
   return out;
 }

@@ -14,9 +14,10 @@
 /// (verify_dump.cpp) and on files of others (verify_files.cpp).
 namespace rlreplay::replay {
 
-/// A problem, with the file and the dataset or the place in it.
+/// A problem, with the file, the dataset or the place in it, and a byte of the file.
 struct VerifyProblem {
   std::string code, path, dataset, message;
+  std::optional<uint64_t> offset = {};
 };
 
 /// What is known of a dump of ours.

@@ -13,8 +13,8 @@ namespace rlreplay::replay {
 namespace {
 
 void add_problem(const format::Problem& problem, std::vector<VerifyProblem>& to) {
-  to.push_back(
-      {std::string(to_string(problem.rule)), problem.path, problem.dataset, problem.message});
+  to.push_back({std::string(to_string(problem.rule)), problem.path, problem.dataset,
+                problem.message, problem.offset});
 }
 
 /// Events and states against what lies beside them.

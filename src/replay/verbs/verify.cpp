@@ -31,12 +31,11 @@ struct VerifyArguments {
 std::string problems_json(const std::vector<VerifyProblem>& problems) {
   std::string out;
   for (const VerifyProblem& problem : problems) {
-    out += (out.empty() ? "[" : ",") + JsonLine()
-                                           .text("code", problem.code)
-                                           .text("path", problem.path)
-                                           .text("dataset", problem.dataset)
-                                           .text("message", problem.message)
-                                           .str();
+    JsonLine line;
+    line.text("code", problem.code).text("path", problem.path).text("dataset", problem.dataset);
+    problem.offset ? line.integer("offset", static_cast<int64_t>(*problem.offset))
+                   : line.null("offset");
+    out += (out.empty() ? "[" : ",") + line.text("message", problem.message).str();
   }
   return out.empty() ? "[]" : out + "]";
 }
@@ -45,7 +44,8 @@ void print_problems(const std::vector<VerifyProblem>& problems, bool all) {
   const size_t shown = all ? problems.size() : std::min(problems.size(), kMostShown);
   for (const VerifyProblem& problem : std::span(problems).first(shown)) {
     std::cout << "problem " << problem.code << ": " << problem.message << " (" << problem.path
-              << (problem.dataset.empty() ? "" : ": ") << problem.dataset << ")\n";
+              << (problem.dataset.empty() ? "" : ": ") << problem.dataset
+              << (problem.offset ? " at byte " + std::to_string(*problem.offset) : "") << ")\n";
   }
   if (shown < problems.size()) {
     std::cout << "and " << problems.size() - shown << " more problems: --all lists them\n";
