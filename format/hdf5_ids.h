@@ -40,10 +40,10 @@ class Id {
     std::swap(close_, other.close_);
     return *this;
   }
-  ~Id() { reset(); }
+  ~Id() { static_cast<void>(reset()); }  // who must know resets it before
 
   /// False when libhdf5 reports that closing failed.
-  bool reset() {
+  [[nodiscard]] bool reset() {
     if (id_ < 0) return true;
     const Turn turn;
     return close_(std::exchange(id_, -1)) >= 0;
