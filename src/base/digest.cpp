@@ -1,12 +1,9 @@
 #include "src/base/digest.h"
 
-#define XXH_INLINE_ALL
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <mutex>
-
-#include <xxhash.h>
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
@@ -16,9 +13,6 @@ namespace rlreplay {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "coordinates are hashed as they lie");
-
-// Up to this many bytes XXH3 has paths of its own, which are worth inlining.
-constexpr size_t kInlined = 240;
 
 // An item of a job: enough bytes to be worth handing out.
 constexpr int64_t kItemBytes = 1 << 17;
@@ -98,7 +92,7 @@ std::string Digest::hex() const { return Hash{high, low}.hex(); }
 TensorId::TensorId(std::string_view name, DType dtype, std::span<const int64_t> dims)
     : dtype_(dtype), row_length_(dims.empty() ? 1 : dims.back()) {
   const auto text = described(name, dtype, dims);
-  seed_ = XXH3_64bits(text.data(), text.size());
+  seed_ = seed_of(std::as_bytes(std::span(text)));
 }
 
 Digest digest_block(const TensorId& tensor, std::span<const uint64_t> coordinates,
@@ -106,13 +100,9 @@ Digest digest_block(const TensorId& tensor, std::span<const uint64_t> coordinate
   std::array<uint64_t, 4> key{tensor.seed()};
   check(coordinates.size() < key.size(), "a block has at most three coordinates");
   std::ranges::copy(coordinates, key.begin() + 1);
-  const auto seed = XXH3_64bits(key.data(), (1 + coordinates.size()) * sizeof(uint64_t));
-  if (bytes.size() > kInlined) {
-    const Hash hash = hash_of(bytes, seed);
-    return {hash.high, hash.low};
-  }
-  const auto hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed);
-  return {hash.high64, hash.low64};
+  const uint64_t seed = seed_of(std::as_bytes(std::span(key).first(1 + coordinates.size())));
+  const Hash hash = hash_of(bytes, seed);
+  return {hash.high, hash.low};
 }
 
 std::vector<int64_t> segment_cuts(int64_t n, int64_t segments) {

@@ -5,7 +5,7 @@
 
 // For the size of XXH3_state_t.
 #define XXH_STATIC_LINKING_ONLY
-// The functions used here in the widest vectors that the machine has, save in Debian's archive.
+// The library's functions in the widest vectors that the machine has, save in Debian's archive.
 #if defined(__x86_64__) && !defined(RLREPLAY_STATIC)
 #include <xxh_x86dispatch.h>
 #else
@@ -16,6 +16,10 @@ namespace rlreplay {
 namespace {
 
 Hash converted(XXH128_hash_t hash) { return {hash.high64, hash.low64}; }
+
+Hash hash_of_many(std::span<const std::byte> bytes, uint64_t seed) {
+  return converted(XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed));
+}
 
 std::optional<uint64_t> from_hex16(std::string_view text) {
   for (const char c : text) {
@@ -50,10 +54,6 @@ Hash hash_of(std::span<const std::byte> bytes) {
   return converted(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
-Hash hash_of(std::span<const std::byte> bytes, uint64_t seed) {
-  return converted(XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed));
-}
-
 Hash hash_of(std::string_view text) { return converted(XXH3_128bits(text.data(), text.size())); }
 
 std::string xxhash_version() {
@@ -77,5 +77,24 @@ void Hasher::update(std::span<const std::byte> bytes) {
 }
 
 Hash Hasher::finish() const { return converted(XXH3_128bits_digest(&state_->xxh)); }
+
+}  // namespace rlreplay
+
+// From here on the functions are inlined: rows of a tensor are often shorter than a call is worth.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace rlreplay {
+
+Hash hash_of(std::span<const std::byte> bytes, uint64_t seed) {
+  constexpr size_t kInlined = 240;  // XXH3 has paths of its own up to here
+  if (bytes.size() > kInlined) return hash_of_many(bytes, seed);
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed);
+  return {hash.high64, hash.low64};
+}
+
+uint64_t seed_of(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
 
 }  // namespace rlreplay

@@ -29,6 +29,8 @@ Hash hash_of(std::span<const std::byte> bytes);
 Hash hash_of(std::string_view text);
 /// XXH3-128 with another seed than 0.
 Hash hash_of(std::span<const std::byte> bytes, uint64_t seed);
+/// XXH3-64 with seed 0: the seed of another hash, and no identity.
+uint64_t seed_of(std::span<const std::byte> bytes);
 
 /// The same hash over bytes that come in pieces.
 class Hasher {
