@@ -1,8 +1,9 @@
 # The .deb, made by `cpack` or scripts/package: programs, manual pages, completions, the HDF5 plugin where
 # Debian's HDF5 looks for it, and documents as Debian's policy has them. Without the torch kernel set,
 # whose libtorch is no package of Debian's.
-set(RLREPLAY_MAINTAINER "rlreplay maintainers <maintainers@rlreplay.example>" CACHE STRING
-  "Name and address in packages")
+# A package must name a contact, and there is no person or host to name: RFC 2606 keeps the domain .invalid
+# for addresses that reach nobody. (Of root and of localhost lintian says that they are no contact.)
+set(RLREPLAY_MAINTAINER "rlreplay developers <noreply@rlreplay.invalid>")
 string(TIMESTAMP RLREPLAY_PACKAGED "%a, %d %b %Y %H:%M:%S +0000" UTC)
 set(debian ${CMAKE_BINARY_DIR}/debian)
 configure_file(cmake/debian/changelog.in ${debian}/changelog @ONLY)
