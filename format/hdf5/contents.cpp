@@ -194,7 +194,11 @@ void ObjectWalk::find_bytes(const Storage& storage, DatasetEntry& entry) {
       faults_.add(Rule::kChunk, "a stored chunk is absent, or not filtered as it must be",
                   entry.path, entry.address);
     }
-  } else if (bytes > 0 || storage.size > 0) {
+  } else if (bytes == 0) {
+    if (storage.size == 0 && storage.address == kNowhere) return;
+    faults_.add(Rule::kLayout, "a contiguous dataset without elements that names bytes",
+                entry.path);
+  } else {
     const auto piece = storage.size == bytes ? file_.find(storage.address, bytes) : std::nullopt;
     if (!piece) {
       return faults_.add(Rule::kLayout, "a contiguous dataset without its bytes", entry.path,

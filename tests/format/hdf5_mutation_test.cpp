@@ -421,3 +421,29 @@ TEST_CASE("datasets that share bytes are refused") {
     check_refused(unit, file);
   }
 }
+
+TEST_CASE("a dataset without elements that names bytes is refused") {
+  Random random(34);
+  const Sound unit =
+      ::unit([&](UnitWriter& w) { w.add(dataset("0/none", DType::kF32, {0}, random)); });
+  const std::vector<size_t> layouts = places(unit, "OHDR", 0x08);
+  REQUIRE(layouts.size() == 1);
+  const size_t address = layouts[0] + 2, size = address + 8;
+  REQUIRE(unit.bytes.substr(address, 16) == std::string(8, '\xff') + std::string(8, '\0'));
+  const uint64_t end = unit.bytes.size();
+  for (const auto& [at, value] :
+       {std::pair(address, uint64_t{0}), std::pair(address, end), std::pair(address, end - 1),
+        std::pair(address, uint64_t{1} << 40), std::pair(size, uint64_t{4})}) {
+    std::string file = unit.bytes;
+    std::memcpy(&file[at], &value, sizeof value);
+    repair(file, unit.blocks);
+    CAPTURE(at, value);
+    try {
+      open_and_read(file);
+      FAIL("not refused");
+    } catch (const FormatError& e) {
+      CHECK(e.rule() == Rule::kLayout);
+      CHECK(e.problem().dataset == "0/none");
+    }
+  }
+}
