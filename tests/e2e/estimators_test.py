@@ -308,6 +308,31 @@ class Lines(Case):
         step = self.objective(path, code=1)
         self.assertEqual(quantity(step, "value_loss")["verdict"], "different")
 
+    def test_values_at_a_bound_of_the_clip_are_clipped_or_not(self):
+        """Values that moved by the clip, to a rounding: binary32 clips all of them or none."""
+        samples, trained = self.rows()
+        total = moved = 0.0
+        for row in trained:
+            row["current_values"] = [f32(x + (0.1, 0.0, -0.1)[t % 3])
+                                     for t, x in enumerate(row["values"])]
+            weight = 1 / (max(1, sum(row["loss_mask"])) * len(trained))
+            for v, old, goal, m in zip(row["current_values"], row["values"], row["returns"],
+                                       row["loss_mask"]):
+                held = old + min(max(v - old, -0.1), 0.1)
+                total += m * weight * max((v - goal) ** 2, (held - goal) ** 2)
+                moved += m * weight * (v != old)
+        self.assertLess(moved, 0.9)
+        flags = ("--value-clip", "0.1")
+        for share, verdict in ((0.0, "rounding"), (moved / 2, "rounding"), (moved, "rounding"),
+                               (moved + 0.1, "different")):
+            path = self.write(samples, trained, {"value_loss": total, "value_clip_fraction": share})
+            step = self.objective(path, *flags, code=1)
+            found = quantity(step, "value_clip_fraction")
+            self.assertEqual(found["verdict"], verdict, share)
+            if verdict == "rounding":
+                text = " ".join(self.run_program("objective", path, *flags).stdout.split())
+                self.assertRegex(text, r"value_clip_fraction: \d+ tokens at a bound of the clip")
+
     def test_a_group_of_one_is_not_a_number_on_both_sides(self):
         samples, trained = self.rows()
         for s, row in zip(samples, trained):

@@ -177,6 +177,7 @@ std::vector<Quantity> loss_quantities(const RecordedStep& step, const LossValues
         "the critic's values of this step, or the returns, are not recorded";
     out.push_back(check.scalar("value_loss", values.value_loss, missing));
     out.push_back(check.scalar("value_clip_fraction", values.value_clip_fraction, missing));
+    judge_border(values.value_clip_border, tolerance, out.back());
   }
   return out;
 }

@@ -68,15 +68,21 @@ void add_terms(const engine::ObjectiveConfig& config, const LossInputs& in, size
   }
 }
 
-/// Whether binary32 may clip a token that binary64 does not, or the other way round. A bound that
-/// the advantage makes no difference at clips nothing.
-bool is_on_border(const engine::ObjectiveConfig& config, double ratio, double advantage) {
+/// Whether binary32, which errs by this share of numbers of this size, may take `x` to lie on the
+/// other side of a bound than binary64.
+bool is_near(double x, double bound, double size, double error) {
+  return std::abs(x - bound) <= error * size;
+}
+
+// A difference, its exp, the bound and the product are rounded each.
+constexpr double kToken32 = 0x1p-21;
+
+/// A bound that the advantage makes no difference at clips nothing.
+bool is_at_bound(const engine::ObjectiveConfig& config, double ratio, double advantage) {
   const bool sequence = config.policy_loss == engine::PolicyLoss::kSequence;
   if (config.policy_loss == engine::PolicyLoss::kPlain) return false;
   const auto near = [&](double bound) {
-    // The difference of log-probabilities, its exp, the bound and the product are rounded each.
-    const double error = sequence ? kSums32 : 0x1p-21;
-    return std::abs(ratio - bound) <= error * std::max(1.0, bound);
+    return is_near(ratio, bound, std::max(1.0, bound), sequence ? kSums32 : kToken32);
   };
   const double low = 1 - config.eps_clip, high = 1 + config.eps_clip_high;
   if (config.policy_loss == engine::PolicyLoss::kCispo) return near(low) || near(high);
@@ -93,10 +99,7 @@ ClipBorder clip_border(const engine::ObjectiveConfig& config, const LossInputs& 
       if (token.masked) continue;
       const engine::TokenTerms terms = engine::token_objective(config, token, sequence);
       const double advantage = engine::policy_advantage(config.dialect, token.advantage);
-      const bool border = is_on_border(config, terms.ratio, advantage);
-      out.tokens += border;
-      if (border || terms.clipped) out.all += weights[i];
-      if (!border && terms.clipped) out.none += weights[i];
+      out.add(terms.clipped, is_at_bound(config, terms.ratio, advantage), weights[i]);
     }
   }
   return out;
@@ -131,6 +134,13 @@ std::vector<double> weights(engine::Reducer reducer, const RecordedRollout& roll
   return out;
 }
 
+/// Of a critic's value. One that did not move is not clipped.
+bool is_at_bound(double clip, float value, float old_value) {
+  const double moved = std::abs(static_cast<double>(value) - static_cast<double>(old_value));
+  const double size = std::max(clip, static_cast<double>(std::abs(old_value)));
+  return moved != 0 && is_near(moved, clip, size, kToken32);
+}
+
 /// The critic's loss: of a rollout's first step the values are those before its update.
 void add_value_loss(const RecordedStep& step, const TokenColumn& returns,
                     const std::vector<double>& weights, double clip, LossValues& out) {
@@ -150,6 +160,7 @@ void add_value_loss(const RecordedStep& step, const TokenColumn& returns,
       const engine::ValueTerms terms = engine::value_objective(clip, now[t], before[t], goal[t]);
       sample += weights[i] * terms.loss;
       if (terms.clipped) share += weights[i];
+      out.value_clip_border.add(terms.clipped, is_at_bound(clip, now[t], before[t]), weights[i]);
     }
     loss += sample;
     clipped += share;

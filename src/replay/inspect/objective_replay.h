@@ -22,10 +22,16 @@ struct AdvantageValues {
 };
 AdvantageValues replay_advantages(const RecordedRollout& rollout, const ObjectiveSetting& setting);
 
-/// Tokens whose ratio lies so near to a bound of the clip that binary32 decides either way.
+/// Tokens that lie so near to a bound of a clip that binary32 decides either way.
 struct ClipBorder {
   int64_t tokens = 0;
-  double none = 0, all = 0;  // clip_fraction with none of them clipped, and with all
+  double none = 0, all = 0;  // the share with none of them clipped, and with all
+
+  void add(bool clipped, bool at_bound, double weight) {
+    tokens += at_bound;
+    if (at_bound || clipped) all += weight;
+    if (!at_bound && clipped) none += weight;
+  }
 };
 
 /// From log-probabilities to losses, of one step.
@@ -34,6 +40,7 @@ struct LossValues {
   std::optional<engine::Losses> losses;
   ClipBorder clip_border;                                 // where there are losses
   std::optional<double> value_loss, value_clip_fraction;  // of a critic
+  ClipBorder value_clip_border;                           // likewise
   bool has_entropy = true;     // else it is taken as 0 and not to be compared
   bool has_total = true;       // likewise
   bool policy_is_old = false;  // no log-probabilities of the step itself: those before it
