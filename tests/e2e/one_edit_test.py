@@ -145,6 +145,12 @@ def rounded(kind, bits):
     return edit
 
 
+def terms(file, **said):
+    """Miles' policy_loss_debug, of no sample."""
+    return lambda files: files.update({f"policy_loss_debug/{file}.pt": {
+        "rank": 0, "call": 0, "samples": [], "ppo_kl": [], "pg_loss": [], "finite": {}, **said}})
+
+
 def every(words, *verbs):
     return dict.fromkeys(verbs or READERS, words)
 
@@ -191,6 +197,13 @@ EDITS = (
     ("a copy of rank 0's file in place of its replica's", TENSOR,
      copied("train_data/0_0.pt", over="train_data/0_1.pt"),
      every(("says it is of rank 0, its name of 1", "0_1.pt"))),
+    ("a copy of the first call's terms in place of another's", TENSOR,
+     both(terms("rank_0_call_0"), terms("rank_0_call_1")),
+     every(("says it is of call 0, its name of 1", "policy_loss_debug/rank_0_call_1.pt"),
+           *READERS, DIFF)),
+    ("a copy of rank 0's terms in place of rank 12's", TENSOR, terms("rank_12_call_3", call=3),
+     every(("says it is of rank 0, its name of 12", "policy_loss_debug/rank_12_call_3.pt"),
+           *READERS, DIFF)),
     ("a file that says another rank", DATA, put("train_data/1_1.pt", "rank", to=0),
      every(("says it is of rank 0, its name of 1", "1_1.pt"))),
     ("a copy of rollout 0's training in place of rollout 1's", LATEST,
@@ -333,6 +346,8 @@ LEGAL = (
     ("a trainer that works in float16", DATA, rounded("e", 13)),
     ("nuclei on both sides", DATA, nuclei()),
     ("experts on both sides", DATA, experts()),
+    ("the policy's terms", TENSOR, both(
+        terms("rank_0_call_0"), terms("rank_3_call_12", rank=3, call=12), terms("another_name"))),
     ("raw rewards of the samples' own", DATA, both(
         train("train_data/0_1.pt", "raw_reward", 3, to=9.5),
         put("rollout_data/0.pt", "samples", 0, "metadata", "raw_reward", to=1))),

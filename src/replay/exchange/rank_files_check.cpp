@@ -1,7 +1,6 @@
 #include "src/replay/exchange/rank_files_check.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <iterator>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "format/foreign/train_batch.h"
 #include "format/foreign/train_shard.h"
 #include "src/base/error.h"
+#include "src/base/number_text.h"
 #include "src/replay/exchange/train_schedule.h"
 
 namespace rlreplay::replay {
@@ -56,41 +56,49 @@ void check_batch_size(const TorchFile& file, const std::vector<TrainShard>& shar
        rollout_name(shards.front())});
 }
 
-/// The numbers in a name: "12_3", or of an evaluation "eval_12".
-std::optional<std::pair<int64_t, std::optional<int64_t>>> numbers_in(std::string_view stem) {
-  if (stem.starts_with("eval_")) stem.remove_prefix(5);
-  std::pair<int64_t, std::optional<int64_t>> out;
-  const char* end = stem.data() + stem.size();
-  auto read = std::from_chars(stem.data(), end, out.first);
-  if (read.ec == std::errc() && read.ptr != end && *read.ptr == '_') {
-    read = std::from_chars(read.ptr + 1, end, out.second.emplace());
+/// What a name says of the file's content, by key.
+using NameNumbers = std::vector<std::pair<std::string, int64_t>>;
+
+/// Of the texts around a bar ("12_3") or of one text ("12"); empty where they are no numbers.
+NameNumbers numbers_of(std::string_view text, const char* first, const char* second) {
+  const size_t bar = std::min(text.find('_'), text.size());
+  const auto before = parse_number<int64_t>(text.substr(0, bar));
+  const auto behind = parse_number<int64_t>(text.substr(std::min(bar + 1, text.size())));
+  if (!before || *before < 0 || (bar < text.size() && !behind)) return {};
+  NameNumbers out = {{first, *before}};
+  if (behind) out.emplace_back(second, *behind);
+  return out;
+}
+
+/// "train_data/12_3.pt", of an evaluation "rollout_data/eval_12.pt", of the policy's terms
+/// "policy_loss_debug/rank_0_call_2.pt".
+NameNumbers numbers_in(const std::filesystem::path& name) {
+  const std::string folder = name.parent_path().filename().string();
+  std::string stem = name.stem().string();
+  const bool terms = folder == "policy_loss_debug" && stem.starts_with("rank_");
+  const size_t call = stem.find("_call_");
+  if (terms && call != stem.npos && call > 5) {
+    return numbers_of(stem.substr(5, call - 4) + stem.substr(call + 6), "rank", "call");
   }
-  const bool sound = read.ec == std::errc() && read.ptr == end && !stem.starts_with('-');
-  return sound ? std::optional(out) : std::nullopt;
+  if (folder != "train_data" && folder != "rollout_data") return {};
+  return numbers_of(stem.substr(stem.starts_with("eval_") ? 5 : 0), "rollout_id", "rank");
 }
 
 }  // namespace
 
 std::vector<Problem> check_name(const std::string& name, const TorchFile& file) {
   std::vector<Problem> problems;
-  const std::filesystem::path path(name);
-  const std::string folder = path.parent_path().filename().string();
-  if (folder != "train_data" && folder != "rollout_data") return problems;
-  const auto numbers = numbers_in(path.stem().string());
-  if (!numbers) return problems;
-  const auto check = [&](const char* key, std::optional<int64_t> said) {
+  if (dump_kind(file.tree(), file.root()) == foreign::DumpKind::kNone) return problems;
+  for (const auto& [key, said] : numbers_in(name)) {
     const foreign::Value* value = file.tree().find(file.root(), key);
     const bool number = value != nullptr && value->kind == foreign::Kind::kInt;
-    if (!said || !number || value->integer == *said) return;
+    if (!number || value->integer == said) continue;
     problems.push_back({"name-mismatch",
-                        "the file says it is of " + std::string(key) + " " +
-                            std::to_string(value->integer) + ", its name of " +
-                            std::to_string(*said) + ": it may be a copy in another's place",
+                        "the file says it is of " + key + " " + std::to_string(value->integer) +
+                            ", its name of " + std::to_string(said) +
+                            ": it may be a copy in another's place",
                         file.path()});
-  };
-  if (dump_kind(file.tree(), file.root()) == foreign::DumpKind::kNone) return problems;
-  check("rollout_id", numbers->first);
-  check("rank", numbers->second);
+  }
   return problems;
 }
 

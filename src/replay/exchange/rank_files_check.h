@@ -14,8 +14,8 @@ namespace rlreplay::replay {
 /// being put together.
 std::vector<foreign::Problem> check_rank_files(std::span<const foreign::TorchFile* const> files);
 
-/// Whether a file of train_data/ or rollout_data/ is what its name says, of which rollout and rank:
-/// name-mismatch.
+/// Whether a file of train_data/ or rollout_data/ is what its name says, of which rollout and rank,
+/// and one of policy_loss_debug/, of which rank and call: name-mismatch.
 std::vector<foreign::Problem> check_name(const std::string& name, const foreign::TorchFile& file);
 
 }  // namespace rlreplay::replay
