@@ -14,7 +14,6 @@
 namespace rlreplay::foreign {
 namespace {
 
-constexpr size_t kMaxProblems = 100;
 constexpr int64_t kMaxToken = INT32_MAX;
 // A log-probability that was computed or stored in bf16 may round to just above zero.
 constexpr double kRounding = 0x1p-6;
@@ -33,7 +32,7 @@ constexpr auto kSampleColumns = std::to_array<std::string_view>(
 
 class Checker {
  public:
-  explicit Checker(const Tree& tree) : tree_(tree) {}
+  Checker(const Tree& tree, size_t most) : tree_(tree), most_(most) {}
 
   std::vector<Problem> run(Value root) {
     if (const auto wrong = unknown_version(tree_, root)) {
@@ -65,7 +64,7 @@ class Checker {
 
  private:
   void report(const char* code, const std::string& message, const std::string& where) {
-    if (problems_.size() < kMaxProblems) {
+    if (problems_.size() < most_) {
       problems_.push_back({code, message, where});
     } else {
       ++unlisted_;
@@ -252,6 +251,7 @@ class Checker {
   }
 
   const Tree& tree_;
+  const size_t most_;
   std::vector<Problem> problems_;
   size_t unlisted_ = 0;
 };
@@ -293,6 +293,8 @@ std::optional<std::string> unknown_version(const Tree& tree, Value root) {
          ", which this program does not know: it reads version 2, and files that name none";
 }
 
-std::vector<Problem> check_dump(const Tree& tree, Value root) { return Checker(tree).run(root); }
+std::vector<Problem> check_dump(const Tree& tree, Value root, size_t most) {
+  return Checker(tree, most).run(root);
+}
 
 }  // namespace rlreplay::foreign

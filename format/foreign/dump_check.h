@@ -24,7 +24,7 @@ std::optional<std::string> unknown_version(const Tree& tree, Value root);
 
 /// Contradictions inside one dump, each with its sample: not-a-dump, unknown-version,
 /// length-mismatch, bad-token, bad-mask, non-finite, bad-log-prob, unknown-status,
-/// duplicate-index. At most 100; one of code `more-problems` counts the others.
-std::vector<Problem> check_dump(const Tree& tree, Value root);
+/// duplicate-index. At most `most`; one of code `more-problems` counts the others.
+std::vector<Problem> check_dump(const Tree& tree, Value root, size_t most = 100);
 
 }  // namespace rlreplay::foreign

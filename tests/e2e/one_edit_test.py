@@ -450,6 +450,57 @@ class OneEdit(Case):
         text = self.run_program("verify", "--all", dump).stdout
         self.assertEqual(text.count("problem rollout-mismatch"), 20)
 
+    def test_places_that_are_not_listed_count(self):
+        """Files that contradict each other alike in what an import lists, and otherwise behind it."""
+        def run(name, change):
+            files = self.files(DATA)
+            change(files)
+            dump = self.folder / f"{name} dump"
+            made = self.run_program("import", self.written(name, files), "-o", dump)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            return dump
+
+        def raw_rewards(last):
+            def change(files):
+                for number in (0, 1):
+                    for rank in (0, 1):
+                        data = files[f"train_data/{number}_{rank}.pt"]["rollout_data"]
+                        data["raw_reward"] = [9.5] * len(data["raw_reward"])
+                data["raw_reward"][-1] = last
+            return change
+
+        alike = run("raw", raw_rewards(9.5)), run("raw again", raw_rewards(9.5))
+        other = run("raw otherwise", raw_rewards(8.5))
+        places = [p["dataset"] for p in self.lines("verify", other, code=1)[0]["problems"]]
+        self.assertEqual(len(places), 20)
+        self.assertRegex(places[-1], r", and 44 more, all 64 with the hash [0-9a-f]{32}$")
+        self.assertIn("identical", self.run_program("diff", *alike).stdout.splitlines()[0])
+        result = self.run_program("diff", alike[0], other)
+        self.assertEqual(result.returncode, 1, result.stdout)
+        self.assertIn("with the hash", result.stdout)
+        contents = {self.lines("verify", dump, code=1)[0]["content"] for dump in (*alike, other)}
+        self.assertEqual(len(contents), 2)
+
+    def test_no_place_of_one_file_is_left_out(self):
+        """Of more contradictions than an import lists of a file."""
+        def run(name, last):
+            samples = [{"index": i, "group_index": 0, "tokens": [1, 2, 3], "response_length": 2,
+                        "reward": 1.0, "status": "resting", "prompt": "p", "response": "r",
+                        "label": "l"} for i in range(130)]
+            samples[-1]["status"] = last
+            folder = self.written(name, {"rollout_data/0.pt": {
+                "rollout_id": 0, "metadata": {}, "samples": samples}})
+            dump = self.folder / f"{name} dump"
+            listed = json.loads(self.run_program("import", folder, "-o", dump, "--json").stdout)
+            self.assertEqual(len(listed["findings"]), 101)
+            return dump
+
+        one, other = run("resting", "resting"), run("dozing", "dozing")
+        problems = self.lines("verify", other, code=1)[0]["problems"]
+        self.assertEqual([p["dataset"] for p in problems if "'dozing'" in p["message"]],
+                         ["rollout_data/0.pt: sample 129"])
+        self.assertEqual(self.run_program("diff", one, other).returncode, 1)
+
     def test_a_contradiction_is_a_difference(self):
         """Whichever rank's copy an import takes: diff and content roots say so of folders, imports."""
         def other(column, *place, to):

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -260,6 +261,20 @@ class Importer {
     return *writer_;
   }
 
+  /// What one file says against itself: listed in part, kept whole.
+  void check_file(const SourceFile& source, const TorchFile& file) {
+    auto problems = check_dump(file.tree(), file.root());
+    note(source.path, problems);
+    if (!problems.empty() && problems.back().code == "more-problems") {
+      problems = check_dump(file.tree(), file.root(), std::numeric_limits<size_t>::max());
+    }
+    for (foreign::Problem& problem : problems) {
+      if (!is_contradiction(problem)) continue;
+      problem.where = source.name + ": " + problem.where;
+      kept_findings_.push_back(std::move(problem));
+    }
+  }
+
   void add_family(const std::vector<SourceFile>& sources) {
     std::deque<Read> trains;
     for (const SourceFile& source : sources) {
@@ -268,12 +283,7 @@ class Importer {
       const DumpIdentity identity = identify(file);
       report_.files.push_back({source.path, identity.layout});
       note(source.path, file.problems());
-      for (foreign::Problem& problem : check_dump(file.tree(), file.root())) {
-        note(source.path, {problem});
-        if (!is_contradiction(problem)) continue;
-        problem.where = source.name + ": " + problem.where;
-        kept_findings_.push_back(std::move(problem));
-      }
+      check_file(source, file);
       for (foreign::Problem& problem : check_name(source.name, file)) {
         report_.findings.push_back(problem);
         problem.where = source.name;

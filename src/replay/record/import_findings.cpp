@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "format/group_io.h"
+#include "src/base/hash.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 
@@ -39,6 +40,20 @@ std::vector<Problem> read_findings(const format::DumpReader& dump, bool (*wanted
   return out;
 }
 
+/// What stands behind the last place that is kept: how many more there were and, of contradictions,
+/// by what all of them are told from others.
+std::string rest_of(const std::vector<const Problem*>& found, size_t kept) {
+  if (found.size() == kept) return {};
+  const std::string more = ", and " + std::to_string(found.size() - kept) + " more";
+  if (!is_contradiction(*found.front())) return more;
+  std::vector<std::string_view> places;
+  for (const Problem* problem : found) places.push_back(problem->where);
+  std::ranges::sort(places);
+  std::string all;
+  for (const std::string_view place : places) all.append(place).append("\n");
+  return more + ", all " + std::to_string(found.size()) + " with the hash " + hash_of(all).hex();
+}
+
 }  // namespace
 
 bool is_contradiction(const Problem& finding) {
@@ -58,14 +73,13 @@ std::vector<format::Dataset> findings_datasets(const std::vector<Problem>& findi
   for (const auto& [what, found] : alike) {
     const size_t places = std::min(found.size(), is_contradiction(*found.front()) ? kPlaces : 1);
     for (size_t i = 0; i < places; ++i) {
-      std::string where = found[i]->where;
-      const size_t more = i + 1 == places ? found.size() - places : 0;
-      if (more > 0) where += ", and " + std::to_string(more) + " more";
-      const std::string line = JsonLine()
-                                   .text("code", what.first)
-                                   .text("message", what.second)
-                                   .text("where", where)
-                                   .str();
+      const bool last = i + 1 == places;
+      const std::string line =
+          JsonLine()
+              .text("code", what.first)
+              .text("message", what.second)
+              .text("where", found[i]->where + (last ? rest_of(found, places) : ""))
+              .str();
       text.insert(text.end(), line.begin(), line.end());
       text.push_back('\n');
     }

@@ -24,7 +24,8 @@ bool is_contradiction(const foreign::Problem& finding);
 bool is_replaced_id(const foreign::Problem& finding);
 
 /// Findings as the content of their unit: of contradictions of one code and message the first 20
-/// places, of others the first; the last that is kept says how many more there were.
+/// places, of others the first; the last that is kept says how many more there were and, of
+/// contradictions, the hash of all places.
 std::vector<format::Dataset> findings_datasets(const std::vector<foreign::Problem>& findings);
 
 /// The contradictions that an import found; empty where it found nothing, or the dump is none.
