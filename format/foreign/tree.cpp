@@ -36,6 +36,12 @@ const Value* Tree::find(Value dict, std::string_view key) const {
   return found;
 }
 
+std::optional<int64_t> Tree::integer(Value dict, std::string_view key) const {
+  const Value* value = find(dict, key);
+  return value != nullptr && value->kind == Kind::kInt ? std::optional(value->integer)
+                                                       : std::nullopt;
+}
+
 Value Tree::add_sequence(Kind kind) { return add(sequences_, Sequence(), kind); }
 
 Value Tree::add_sequence(Kind kind, std::span<const Value> values) {

@@ -5,13 +5,15 @@
 #include <set>
 
 #include "format/foreign/dump_check.h"
-#include "format/foreign/train_shard.h"
+#include "format/foreign/numbers.h"
+#include "format/foreign/torch_file.h"
 #include "format/group_name.h"
 #include "format/rule.h"
 #include "src/base/error.h"
 #include "src/base/shell.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/import.h"
+#include "src/replay/exchange/kept_file.h"
 #include "src/replay/exchange/source_files.h"
 
 namespace rlreplay::replay {
@@ -45,6 +47,9 @@ void check_imported(const std::string& path) {
 
 namespace {
 
+using foreign::Tree;
+using foreign::Value;
+
 /// The text with the folder's path, and what is named below it, replaced.
 std::string without_folder(std::string text, const std::string& folder, const std::string& by) {
   for (size_t at = 0; (at = text.find(folder, at)) != text.npos; at += by.size()) {
@@ -58,6 +63,16 @@ std::string without_folder(std::string text, const std::string& folder, const st
 size_t place_of(const std::string& text, const std::string& unit) {
   const size_t at = text.find(unit);
   return at == 0 || (at != text.npos && text[at - 1] == ' ') ? at : text.npos;
+}
+
+std::vector<int64_t> indices_of(const Tree& tree, Value columns) {
+  const Value* indices = tree.find(columns, "sample_indices");
+  const auto numbers = indices == nullptr ? std::nullopt : foreign::Numbers::of(tree, *indices);
+  std::vector<int64_t> out;
+  for (size_t i = 0; numbers && numbers->is_integer() && i < numbers->size(); ++i) {
+    out.push_back(numbers->integer(i));
+  }
+  return out;
 }
 
 }  // namespace
@@ -119,26 +134,61 @@ Error AnyDump::named(const Error& error) const {
   return {error.code(), error.what(), where};
 }
 
+void AnyDump::Shard::list(const Tree& tree, Value root) {
+  const foreign::DumpKind kind = dump_kind(tree, root);
+  const std::optional<int64_t> rank = tree.integer(root, "rank");
+  const auto add = [&](int64_t index, std::optional<int64_t> by) {
+    distinct = samples.emplace(static_cast<uint64_t>(index), by).second && distinct;
+  };
+  if (kind == foreign::DumpKind::kTrainRank) {
+    for (const int64_t index : indices_of(tree, *tree.find(root, "rollout_data"))) add(index, rank);
+  }
+  if (kind != foreign::DumpKind::kTrainSamples) return;
+  // Where slime stores the index of a sample, Relax stores the row under the same name.
+  whole = tree.find(root, "format_version") != nullptr;
+  const foreign::Sequence& rows = tree.sequence(*tree.find(root, "samples"));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto index = tree.integer(rows[i], whole ? "sample_index" : "sample_indices");
+    if (index) add(*index, rank);
+  }
+  const Value* shards = tree.find(root, "dp_shards");
+  if (shards == nullptr || shards->kind != foreign::Kind::kList) return;
+  for (auto& [index, by] : samples) by.reset();
+  const foreign::Sequence& list = tree.sequence(*shards);
+  for (size_t i = 0; i < list.size(); ++i) {
+    for (const int64_t index : indices_of(tree, list[i])) {
+      const auto at = samples.find(static_cast<uint64_t>(index));
+      if (at != samples.end() && !at->second) at->second = tree.integer(list[i], "rank");
+    }
+  }
+}
+
 const std::vector<AnyDump::Shard>& AnyDump::shards(int64_t rollout) const {
   const auto [at, fresh] = shards_.try_emplace(rollout);
   std::vector<Shard>& out = at->second;
   if (!fresh) return out;
   const std::string group = std::to_string(rollout);
-  for (const format::UnitRecord& unit : reader().units()) {
-    const bool kept = unit.path.starts_with("x-") && std::ranges::count(unit.groups, group) > 0;
-    const auto source = sources_.find(unit.path);
-    if (!kept || source == sources_.end()) continue;
-    const foreign::TorchFile file(source->second);
-    const foreign::DumpKind kind = foreign::dump_kind(file.tree(), file.root());
-    if (kind != foreign::DumpKind::kTrainRank && kind != foreign::DumpKind::kTrainSamples) continue;
-    const foreign::TrainShard shard(file);
-    Shard& made = out.emplace_back(Shard{source->second, {}, true, std::nullopt});
-    for (const int64_t index : shard.indices()) {
-      made.distinct = made.samples.insert(static_cast<uint64_t>(index)).second && made.distinct;
+  NativeReader native(reader());
+  for (const format::UnitRecord& record : reader().units()) {
+    if (!record.path.starts_with("x-") || std::ranges::count(record.groups, group) == 0) continue;
+    Shard made;
+    made.in_run = record.path.find("/train_data/") != record.path.npos;
+    const auto source = sources_.find(record.path);
+    try {
+      const format::UnitReader unit = reader().open_unit(record);
+      made.name = kept_name(unit);
+      if (source != sources_.end()) {
+        made.path = source->second;
+        const foreign::TorchFile file(made.path);
+        made.list(file.tree(), file.root());
+      } else if (made.in_run) {
+        RestoredFile file(reader(), unit, native.of(unit), content_bytes(reader()));
+        made.list(file.tree(), file.root());
+      }
+    } catch (const Error&) {
+      continue;  // verify says what is wrong with it
     }
-    // A file of the whole rollout has its writer's rank; outside of train_data/ none is taken.
-    const bool of_rank = !shard.is_whole() && unit.path.find("/train_data/") != unit.path.npos;
-    if (of_rank) made.rank = shard.rank();
+    if (!made.samples.empty()) out.push_back(std::move(made));
   }
   return out;
 }
@@ -146,9 +196,20 @@ const std::vector<AnyDump::Shard>& AnyDump::shards(int64_t rollout) const {
 std::optional<int64_t> AnyDump::rank_of(int64_t rollout, uint64_t sample) const {
   std::set<int64_t> ranks;
   for (const Shard& shard : shards(rollout)) {
-    if (shard.rank && shard.samples.contains(sample)) ranks.insert(*shard.rank);
+    const auto at = shard.samples.find(sample);
+    const bool known = at != shard.samples.end() && at->second;
+    if (known && shard.in_run && !shard.whole) ranks.insert(*at->second);
   }
   return ranks.size() == 1 ? std::optional(*ranks.begin()) : std::nullopt;
+}
+
+std::string AnyDump::shard_of(int64_t rollout, uint64_t sample) const {
+  for (const Shard& shard : shards(rollout)) {
+    const auto at = shard.samples.find(sample);
+    if (!shard.in_run || at == shard.samples.end() || !at->second) continue;
+    return shard.name + " (rank " + std::to_string(*at->second) + ")";
+  }
+  return {};
 }
 
 std::string AnyDump::file_of(const std::string& place, std::optional<uint64_t> sample) const {

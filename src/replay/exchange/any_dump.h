@@ -3,10 +3,10 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "format/foreign/tree.h"
 #include "src/base/error.h"
 #include "src/base/temporary_folder.h"
 #include "src/replay/record/recorded_run.h"
@@ -44,6 +44,9 @@ class AnyDump {
   /// The rank whose file of training data holds a sample; nothing where none or several do, or the
   /// files were not imported for this object.
   std::optional<int64_t> rank_of(int64_t rollout, uint64_t sample) const;
+  /// The foreign file of training data that a sample is of, by its name in its run, and the rank
+  /// that trains on it: "train_data/0_1.pt (rank 1)". Empty where the dump keeps none.
+  std::string shard_of(int64_t rollout, uint64_t sample) const;
   /// The foreign file that a place of a rollout or a step is of ("train/0-0"), and, of a step, of
   /// those that hold the sample the first and their number; empty where none is known.
   std::string file_of(const std::string& place, std::optional<uint64_t> sample) const;
@@ -51,14 +54,19 @@ class AnyDump {
   bool reads(const Error& error) const;
 
  private:
-  /// A file of training data, the samples that it lists, and whose it is.
+  /// A file of training data, the samples that it lists, and the rank that trains on each.
   struct Shard {
-    std::string path;
-    std::set<uint64_t> samples;
+    std::string path;  // where it was imported for this object
+    std::string name;  // in its run
+    std::map<uint64_t, std::optional<int64_t>> samples;
     bool distinct = true;  // whether it lists each once
-    std::optional<int64_t> rank;
+    bool in_run = false;   // lies in train_data/: outside of it no rank is taken
+    bool whole = false;    // of all ranks
+
+    /// Adds the samples of the file.
+    void list(const foreign::Tree& tree, foreign::Value root);
   };
-  /// Those of a rollout, each parsed once.
+  /// Those of a rollout that can be read, each parsed once.
   const std::vector<Shard>& shards(int64_t rollout) const;
   const format::UnitRecord* find_unit(const Error& error) const;
 

@@ -62,12 +62,6 @@ void make_folders(const std::filesystem::path& root, const std::filesystem::path
   }
 }
 
-/// The rollout that a group of training data is of.
-std::optional<int64_t> rollout_of(const std::string& group) {
-  const auto step = parse_step(group);
-  return step ? std::optional(step->rollout) : std::nullopt;
-}
-
 /// Puts a file in its place, by its name below the output, and says where that is.
 using FileSink =
     std::function<std::string(const std::filesystem::path& name, const Tree& tree, Value root)>;
@@ -127,14 +121,8 @@ class Exporter {
         sink_(std::move(sink)),
         single_(single),
         chosen_(chosen),
-        content_bytes_(content_bytes(dump)) {
-    for (const format::UnitRecord& unit : dump.units()) {
-      if (format::kind_of(unit.path) != "train") continue;
-      for (const std::string& group : unit.groups) {
-        if (const auto rollout = rollout_of(group)) trains_[*rollout].insert(group);
-      }
-    }
-  }
+        content_bytes_(content_bytes(dump)),
+        native_(dump) {}
 
   Exported run() {
     const std::string kind = "x-" + vendor_;
@@ -178,52 +166,23 @@ class Exporter {
     return chosen_->at(std::to_string(rollout));
   }
 
-  /// The rollout and training data of one rollout, as places name them.
-  NativeData read_native(int64_t id) const {
-    NativeData data;
-    format::HeldBytes held;
-    if (auto rollout = find_rollout_data(dump_, id, &held)) {
-      data.rollouts.emplace("rollout/" + std::to_string(id), std::move(*rollout));
-    }
-    const auto steps = trains_.find(id);
-    if (steps == trains_.end()) return data;
-    for (const std::string& group : steps->second) {
-      const format::UnitReader unit = dump_.open_unit(*dump_.find("train", group).front());
-      data.trains.emplace("train/" + group, read_train_data(dump_, unit, group, &held));
-    }
-    return data;
-  }
-
-  /// What the places of a kept file refer to. Files of one rollout follow one another.
-  NativeData& native(const format::UnitReader& unit) {
-    const std::string& group = unit.record().groups.front();
-    const std::optional<int64_t> id = format::parse_rollout(group);
-    if (!id || id != native_id_) native_ = id ? read_native(*id) : NativeData();
-    native_id_ = id;
-    if (!id) return native_;
-    if (unit.find(group + "/tokens") != nullptr) {
-      native_.rollouts["eval/" + group] = read_rollout_data(dump_, unit, group);
-    }
-    return native_;
-  }
-
   void export_kept(const format::UnitRecord& record) {
     if (record.groups.empty()) throw Error(ErrorCode::kCorrupt, "it holds no group", record.path);
     const std::string& group = record.groups.front();
     if (!takes(group)) return;
     const format::UnitReader unit = dump_.open_unit(record);
-    NativeData& data = native(unit);
-    RestoredFile file(dump_, unit, data, content_bytes_);
+    RestoredFile file(dump_, unit, native_.of(unit), content_bytes_);
+    const std::optional<int64_t> id = format::parse_rollout(group);
     Value root = file.root();
     const foreign::DumpKind kind = dump_kind(file.tree(), root);
     const bool evaluation = unit.find(group + "/tokens") != nullptr;
     const bool rollout = kind == foreign::DumpKind::kRollout && !evaluation;
     if (rollout) {
-      if (!native_id_) {
+      if (!id) {
         throw Error(ErrorCode::kCorrupt,
                     "it keeps a rollout, and its group " + group + " is no rollout's", record.path);
       }
-      done_.insert(*native_id_);
+      done_.insert(*id);
     }
     const bool train =
         kind == foreign::DumpKind::kTrainRank || kind == foreign::DumpKind::kTrainSamples;
@@ -231,8 +190,8 @@ class Exporter {
       if (!train) ++kept_left_;
       return;
     }
-    if (train && native_id_) trained_.insert(*native_id_);
-    if (chosen_) root = select(file.tree(), root, chosen_of(*native_id_));
+    if (train && id) trained_.insert(*id);
+    if (chosen_) root = select(file.tree(), root, chosen_of(*id));
     write(file.name(), file.tree(), root);
   }
 
@@ -277,8 +236,8 @@ class Exporter {
   void export_own_training(int64_t id, const RolloutData& rollout) {
     OwnTraining training{id, rollout, {}};
     format::HeldBytes held;
-    const auto steps = trains_.find(id);
-    if (steps == trains_.end() || !rollout.prompt_length) return;
+    const auto steps = native_.trains().find(id);
+    if (steps == native_.trains().end() || !rollout.prompt_length) return;
     for (const std::string& group : steps->second) {
       const std::vector<const format::UnitRecord*> units = dump_.find("train", group);
       if (units.size() > 1) {
@@ -313,7 +272,7 @@ class Exporter {
 
   void note_left_out() {
     size_t steps = 0;
-    for (const auto& [rollout, groups] : trains_) {
+    for (const auto& [rollout, groups] : native_.trains()) {
       if (takes(std::to_string(rollout)) && !trained_.contains(rollout)) steps += groups.size();
     }
     if (steps > 0)
@@ -345,9 +304,7 @@ class Exporter {
   bool single_;  // one .pt file, of a rollout
   const std::optional<ChosenSamples>& chosen_;
   uint64_t content_bytes_;
-  std::map<int64_t, std::set<std::string>> trains_;  // groups of training data by rollout
-  NativeData native_;
-  std::optional<int64_t> native_id_;
+  NativeReader native_;
   std::set<int64_t> done_;     // rollouts that are written
   std::set<int64_t> trained_;  // those whose training data is, too
   size_t kept_left_ = 0;       // imported files that are not written, but training data

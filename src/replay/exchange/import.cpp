@@ -16,6 +16,7 @@
 #include "format/foreign/framework.h"
 #include "src/base/shell.h"
 #include "src/base/words.h"
+#include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/import_policy_loss.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/import_train.h"
@@ -176,7 +177,7 @@ class Importer {
 
   [[noreturn]] void refuse_nothing_found() const {
     const std::string& first = options_.paths.front();
-    if (std::filesystem::exists(std::filesystem::path(first) / "journal.jsonl")) {
+    if (is_native_dump(first)) {
       throw Error(ErrorCode::kUsage,
                   "this is a dump of rlreplay already, and an import reads files of others: "
                   "rlreplay show " +
@@ -353,8 +354,7 @@ class Importer {
   }
 
   static int64_t rollout_id(const Read& read) {
-    const foreign::Value* id = read.file.tree().find(read.file.root(), "rollout_id");
-    if (id != nullptr && id->kind == foreign::Kind::kInt) return id->integer;
+    if (const auto id = read.file.tree().integer(read.file.root(), "rollout_id")) return *id;
     throw Error(ErrorCode::kCorrupt, "rollout_id is missing or not an integer", read.source.path);
   }
 
@@ -369,9 +369,8 @@ class Importer {
 
   void keep(const Read& read, const foreign::Replacements& replacements,
             std::vector<Dataset> datasets) {
-    const foreign::Value* id = read.file.tree().find(read.file.root(), "rollout_id");
-    const bool known = id != nullptr && id->kind == foreign::Kind::kInt && id->integer >= 0;
-    const std::string group = known ? std::to_string(id->integer) : "data";
+    const auto id = read.file.tree().integer(read.file.root(), "rollout_id");
+    const std::string group = id && *id >= 0 ? std::to_string(*id) : "data";
     const std::string unit = kept_path(vendor(read.identity), read.source.name);
     claim(unit, read.source.path);
     std::vector<Dataset> kept = keep_file(read.file, replacements, group, read.source.name);

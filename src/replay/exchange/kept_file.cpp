@@ -8,8 +8,11 @@
 #include "format/foreign/pickle_machine.h"
 #include "format/foreign/tensor_content.h"
 #include "format/foreign/tree_check.h"
+#include "format/group_name.h"
 #include "format/rule.h"
+#include "format/unit.h"
 #include "src/base/dtype.h"
+#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 
@@ -86,6 +89,10 @@ std::vector<T> read(const format::DumpReader& dump, const format::UnitReader& un
   return values;
 }
 
+std::string group_of(const format::UnitReader& unit) {
+  return unit.record().groups.empty() ? "" : unit.record().groups.front();
+}
+
 }  // namespace
 
 std::string kept_path(const std::string& vendor, const std::string& file) {
@@ -97,6 +104,18 @@ std::string kept_path(const std::string& vendor, const std::string& file) {
   std::string folder = stem.substr(0, slash);
   std::replace(folder.begin(), folder.end(), '/', '.');
   return "x-" + vendor + "/" + unit_name(folder) + "/" + unit_name(stem.substr(slash + 1)) + ".h5";
+}
+
+std::string kept_name(const format::UnitReader& unit) {
+  const std::string path = group_of(unit) + "/pickle";
+  if (const StoredDataset* pickle = unit.find(path)) {
+    const auto it = pickle->attributes.find("file");
+    if (it != pickle->attributes.end() && std::holds_alternative<std::string>(it->second)) {
+      return std::get<std::string>(it->second);
+    }
+  }
+  throw format::FormatError(format::Rule::kMeaning, "it does not say which file it was",
+                            unit.record().path, path);
 }
 
 std::vector<Dataset> keep_file(const foreign::TorchFile& file,
@@ -142,6 +161,41 @@ uint64_t content_bytes(const format::DumpReader& dump) {
   return bytes;
 }
 
+NativeReader::NativeReader(const format::DumpReader& dump) : dump_(dump) {
+  for (const format::UnitRecord& unit : dump.units()) {
+    if (format::kind_of(unit.path) != "train") continue;
+    for (const std::string& group : unit.groups) {
+      if (const auto step = parse_step(group)) trains_[step->rollout].insert(group);
+    }
+  }
+}
+
+NativeData NativeReader::read(int64_t rollout) const {
+  NativeData data;
+  format::HeldBytes held;
+  if (auto found = find_rollout_data(dump_, rollout, &held)) {
+    data.rollouts.emplace("rollout/" + std::to_string(rollout), std::move(*found));
+  }
+  const auto steps = trains_.find(rollout);
+  if (steps == trains_.end()) return data;
+  for (const std::string& group : steps->second) {
+    const format::UnitReader unit = dump_.open_unit(*dump_.find("train", group).front());
+    data.trains.emplace("train/" + group, read_train_data(dump_, unit, group, &held));
+  }
+  return data;
+}
+
+const NativeData& NativeReader::of(const format::UnitReader& unit) {
+  const std::string group = group_of(unit);
+  const std::optional<int64_t> id = format::parse_rollout(group);
+  if (!id || id != rollout_) data_ = id ? read(*id) : NativeData();
+  rollout_ = id;
+  if (id && unit.find(group + "/tokens") != nullptr) {
+    data_.rollouts["eval/" + group] = read_rollout_data(dump_, unit, group);
+  }
+  return data_;
+}
+
 struct RestoredFile::State {
   foreign::Tree tree;
   std::vector<uint8_t> pickle;
@@ -153,7 +207,7 @@ struct RestoredFile::State {
 RestoredFile::RestoredFile(const format::DumpReader& dump, const format::UnitReader& unit,
                            const NativeData& native, uint64_t limit)
     : state_(std::make_unique<State>()) {
-  const std::string group = unit.record().groups.empty() ? "" : unit.record().groups.front();
+  const std::string group = group_of(unit);
   const std::string path = group + "/pickle";
   state_->pickle = read<uint8_t>(dump, unit, path);
   state_->records = read<uint8_t>(dump, unit, group + "/records");
@@ -166,11 +220,7 @@ RestoredFile::RestoredFile(const format::DumpReader& dump, const format::UnitRea
                      offsets.back() == state_->records.size() &&
                      std::is_sorted(offsets.begin(), offsets.end());
   if (!sound) corrupt("the offsets of its records do not ascend from 0 to their total");
-  const auto& attributes = unit.find(path)->attributes;
-  const auto it = attributes.find("file");
-  const auto* name = it == attributes.end() ? nullptr : std::get_if<std::string>(&it->second);
-  if (name == nullptr) corrupt("it does not say which file it was");
-  name_ = *name;
+  name_ = kept_name(unit);
   const Source source(state_->offsets, state_->records, native, state_->made);
   // What other units of the dump hold is content too: it is what bounds the tree.
   Budget budget(limit);

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +19,9 @@ namespace rlreplay::replay {
 /// Where a foreign file is kept: `x-slime/train_data/0_1.h5` for `train_data/0_1.pt`.
 std::string kept_path(const std::string& vendor, const std::string& file);
 
+/// The name of the file that a unit keeps. Errors: FormatError where it does not say it.
+std::string kept_name(const format::UnitReader& unit);
+
 /// What a unit must hold so that a foreign file can be written again: its pickle, without what
 /// `replacements` says lies elsewhere in the dump, and the content of its other tensors.
 /// `name` is that under which it is written again.
@@ -24,6 +31,27 @@ std::vector<format::Dataset> keep_file(const foreign::TorchFile& file,
 
 /// What the units of a dump hold, decoded.
 uint64_t content_bytes(const format::DumpReader& dump);
+
+/// Reads what the places of kept files refer to.
+class NativeReader {
+ public:
+  explicit NativeReader(const format::DumpReader& dump);
+
+  /// The groups of training data by rollout.
+  const std::map<int64_t, std::set<std::string>>& trains() const { return trains_; }
+
+  /// Of the rollout that the unit's group names, and of the unit itself. Files of one rollout
+  /// follow one another: the last one's is kept. Errors: kLimit for more than a dump may hold.
+  const NativeData& of(const format::UnitReader& unit);
+
+ private:
+  NativeData read(int64_t rollout) const;
+
+  const format::DumpReader& dump_;
+  std::map<int64_t, std::set<std::string>> trains_;
+  NativeData data_;
+  std::optional<int64_t> rollout_;
+};
 
 /// A foreign file put together again.
 class RestoredFile {

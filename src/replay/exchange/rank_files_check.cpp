@@ -90,11 +90,10 @@ std::vector<Problem> check_name(const std::string& name, const TorchFile& file) 
   std::vector<Problem> problems;
   if (dump_kind(file.tree(), file.root()) == foreign::DumpKind::kNone) return problems;
   for (const auto& [key, said] : numbers_in(name)) {
-    const foreign::Value* value = file.tree().find(file.root(), key);
-    const bool number = value != nullptr && value->kind == foreign::Kind::kInt;
-    if (!number || value->integer == said) continue;
+    const auto found = file.tree().integer(file.root(), key);
+    if (!found || *found == said) continue;
     problems.push_back({"name-mismatch",
-                        "the file says it is of " + key + " " + std::to_string(value->integer) +
+                        "the file says it is of " + key + " " + std::to_string(*found) +
                             ", its name of " + std::to_string(said) +
                             ": it may be a copy in another's place",
                         file.path()});

@@ -151,8 +151,7 @@ class ScheduleCheck {
     std::set<int64_t> there, listed;
     const foreign::Sequence& rows = tree.sequence(samples);
     for (size_t i = 0; i < rows.size(); ++i) {
-      const Value* index = tree.find(rows[i], "sample_index");
-      if (index != nullptr && index->kind == Kind::kInt) there.insert(index->integer);
+      if (const auto index = tree.integer(rows[i], "sample_index")) there.insert(*index);
     }
     for (const Shard& shard : shards_) {
       for (size_t i = 0; shard.samples && i < shard.samples->size(); ++i) {
@@ -179,7 +178,8 @@ class ScheduleCheck {
     std::map<int64_t, Value> by_index;
     const foreign::Sequence& rows = tree.sequence(samples);
     for (size_t i = 0; i < rows.size(); ++i) {
-      if (const auto index = integer(rows[i], "sample_index")) by_index.emplace(*index, rows[i]);
+      if (const auto index = tree.integer(rows[i], "sample_index"))
+        by_index.emplace(*index, rows[i]);
     }
     for (const Shard& shard : shards_) {
       const auto partition = numbers(shard.dict, "partition");
@@ -187,7 +187,8 @@ class ScheduleCheck {
         const auto row = by_index.find(shard.samples->integer(i));
         if (row == by_index.end()) continue;
         const std::string sample = "sample " + std::to_string(row->first);
-        hold(sample, row->second, "data_parallel_rank", integer(shard.dict, "data_parallel_rank"),
+        hold(sample, row->second, "data_parallel_rank",
+             tree.integer(shard.dict, "data_parallel_rank"),
              "the entry of dp_shards that lists it");
         if (!partition || !partition->is_integer() || i >= partition->size()) continue;
         hold(sample, row->second, "rollout_position", partition->integer(i), "its partition");
@@ -198,7 +199,7 @@ class ScheduleCheck {
 
   void hold(const std::string& sample, Value row, const char* key, std::optional<int64_t> said,
             const std::string& by) {
-    const std::optional<int64_t> own = integer(row, key);
+    const std::optional<int64_t> own = file_.tree().integer(row, key);
     if (!own || !said || *own == *said) return;
     report(sample + " has the " + key + " " + std::to_string(*own) + ", " + by + " says " +
            std::to_string(*said));
@@ -210,7 +211,7 @@ class ScheduleCheck {
     if (list == nullptr || list->kind != Kind::kList) return;
     const foreign::Sequence& rewards = tree.sequence(*list);
     for (const auto& [index, row] : rows) {
-      const auto at = integer(row, "rollout_position");
+      const auto at = tree.integer(row, "rollout_position");
       const Value* local = tree.find(row, "local_raw_reward");
       if (!at || *at < 0 || static_cast<size_t>(*at) >= rewards.size() || !local) continue;
       const auto own = number(*local), said = number(rewards[static_cast<size_t>(*at)]);
@@ -223,12 +224,6 @@ class ScheduleCheck {
   static std::optional<double> number(Value value) {
     if (value.kind == Kind::kInt) return static_cast<double>(value.integer);
     return value.kind == Kind::kFloat ? std::optional(value.real) : std::nullopt;
-  }
-
-  std::optional<int64_t> integer(Value dict, const char* key) const {
-    const Value* value = dict.kind == Kind::kDict ? file_.tree().find(dict, key) : nullptr;
-    return value != nullptr && value->kind == Kind::kInt ? std::optional(value->integer)
-                                                         : std::nullopt;
   }
 
   std::optional<Numbers> numbers(Value dict, const char* key) const {

@@ -71,7 +71,7 @@ Error named(const AnyDump& a, const AnyDump& b, const Error& error) {
 void add_shard(const AnyDump& a, DumpsDifference& difference) {
   const auto& first = difference.data.first;
   if (!first || !first->sample || !first->step_id) return;
-  const std::string shard = kept_shard(a.reader(), first->rollout_id, *first->sample);
+  const std::string shard = a.shard_of(first->rollout_id, *first->sample);
   if (shard.empty()) return;
   difference.notes.push_back("sample " + std::to_string(*first->sample) + " of step " +
                              StepId{first->rollout_id, *first->step_id}.name() + " is of " + shard +
