@@ -271,6 +271,30 @@ class Lines(Case):
             step = self.objective(self.write(samples, trained), *self.GAE, code=1)
             self.assertEqual([e["settings"] for e in step["explanations"]], [settings])
 
+    def test_three_causes_at_once_are_found(self):
+        """A reward that context parallelism moves, a kl that holds rewards, and ranks that whiten."""
+        samples, trained, _, charged = self.gae_over_ranks(2)
+        for row, gains in zip(trained, charged):
+            row["kl"] = gains
+        held = {0: [], 1: []}
+        for s, row in zip(samples, trained):
+            total, prompt, chunk = row["length"], 3, -(-row["length"] // 4)
+            for t, mask in enumerate(row["loss_mask"]):
+                held[int((t + prompt - 1) // chunk in (1, 2))].append((row, t, mask))
+        for places in held.values():
+            kept = [row["advantages"][t] for row, t, mask in places if mask]
+            mean = sum(kept) / len(kept)
+            variance = sum((x - mean) ** 2 for x in kept) / (len(kept) - 1)
+            for row, t, _ in places:
+                row["advantages"][t] = f32((row["advantages"][t] - mean) * (variance + 1e-8) ** -0.5)
+        step = self.objective(self.write(samples, trained), *self.GAE, code=1)
+        found, = step["explanations"]
+        self.assertEqual((found["settings"], found["quantities"], found["not_reproduced"]), ([
+            "--normalize-advantages within each of 2 ranks of context parallelism",
+            "the reward where the first of 2 ranks of context parallelism ends",
+            "the rewards of tokens in the place of reward_kl"],
+            ["reward_kl", "returns", "advantages"], []))
+
     def test_distillation_takes_the_recorded_teacher(self):
         samples, trained = self.rows()
         wanted = [[s["reward"] - 0.5 * (a - b) for a, b in

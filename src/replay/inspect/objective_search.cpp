@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
+#include <set>
 
 namespace rlreplay::replay {
 namespace {
@@ -9,6 +11,7 @@ namespace {
 // Two variants at a time are tried up to this many tokens of a rollout: their number is squared.
 constexpr size_t kPairTokens = 200000;
 constexpr size_t kMostRivals = 8;
+constexpr size_t kMostTriples = 64;
 
 using Variants = std::vector<ObjectiveVariant>;
 
@@ -43,7 +46,8 @@ class Search {
     }
   }
 
-  /// One variant away, or two, all findings; else the setting that reproduces most of them.
+  /// One variant away, or two, or three that each help, all findings; else the setting that
+  /// reproduces most of them, one or two away.
   std::optional<Explanation> run(const Variants& variants, bool pairs) {
     if (findings_.empty()) return std::nullopt;
     for (const ObjectiveVariant& one : variants) {
@@ -54,10 +58,37 @@ class Search {
         if (attempt({&variants[i], &variants[k]})) return std::move(best_);
       }
     }
+    if (!is_complete()) try_triples();
     return std::move(best_);
   }
 
  private:
+  /// Of the variants that alone reproduce a finding, or one in a pair that neither of it does
+  /// alone.
+  void try_triples() {
+    const std::vector<const ObjectiveVariant*> of(helpful_.begin(), helpful_.end());
+    size_t tried = 0;
+    for (size_t i = 0; i < of.size(); ++i) {
+      for (size_t k = i + 1; k < of.size(); ++k) {
+        for (size_t l = k + 1; l < of.size(); ++l) {
+          if (tried++ == kMostTriples || attempt({of[i], of[k], of[l]})) return;
+        }
+      }
+    }
+  }
+
+  /// Notes which variants help.
+  void note(std::span<const ObjectiveVariant* const> changed,
+            const std::vector<std::string>& found) {
+    if (changed.size() == 1) alone_[changed[0]].insert(found.begin(), found.end());
+    const bool gained = std::ranges::any_of(found, [&](const std::string& name) {
+      return changed.size() == 1 || std::ranges::none_of(changed, [&](const auto* variant) {
+               return alone_[variant].contains(name);
+             });
+    });
+    if (gained) helpful_.insert(changed.begin(), changed.end());
+  }
+
   bool is_complete() const { return best_ && best_->left.empty(); }
 
   bool explains_nothing(const std::vector<std::string>& found) const {
@@ -75,6 +106,8 @@ class Search {
     ObjectiveSetting other = setting_;
     apply(other);
     const auto found = mended(from_, compute_(other));
+    if (changed.size() < 3) note(changed, found);
+    if (changed.size() == 3 && found.size() < findings_.size()) return false;
     if (explains_nothing(found) ||
         (best_ && !is_complete() && found.size() <= best_->quantities.size())) {
       return false;
@@ -105,6 +138,8 @@ class Search {
   const ObjectiveCompute& compute_;
   std::vector<std::string> findings_;
   std::optional<Explanation> best_;
+  std::map<const ObjectiveVariant*, std::set<std::string>> alone_;  // what each reproduces
+  std::set<const ObjectiveVariant*> helpful_;
 };
 
 /// What the dump itself says comes first.
