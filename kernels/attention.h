@@ -62,7 +62,9 @@ struct Attention {
   float* lse = nullptr;
 };
 
-/// delta = row(dout out) per token and head. Shapes: dout, out [T, H, D]; delta [T, H].
+/// delta = the sum over d of dout out, per token and head.
+/// Shapes: dout, out [T, H, D]; delta [T, H].
+/// Order: `row(D)`.
 struct AttentionDelta {
   Heads<const float> dout;
   Heads<const float> out;
