@@ -2,6 +2,7 @@
 
 #include <array>
 #include <climits>
+#include <memory>
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -25,9 +26,15 @@ std::string program_folder() {
   throw Error(ErrorCode::kEnvironment, "the torch kernel set cannot be used: " + why, path);
 }
 
+/// Gives its handle back; libtorch itself cannot be unloaded and stays (RTLD_NODELETE).
+struct CloseLibrary {
+  void operator()(void* library) const { dlclose(library); }
+};
+using Library = std::unique_ptr<void, CloseLibrary>;
+
 template <class Function>
-Function symbol(void* library, const char* name, const std::string& path) {
-  void* const found = dlsym(library, name);
+Function symbol(const Library& library, const char* name, const std::string& path) {
+  void* const found = dlsym(library.get(), name);
   if (found == nullptr) refuse("the library has no " + std::string(name), path);
   return reinterpret_cast<Function>(found);
 }
@@ -48,8 +55,7 @@ std::string find_torch_library() {
 
 std::unique_ptr<Backend> load_torch_backend(const std::string& path, const Runtime& runtime,
                                             const BackendConfig& config) {
-  // libtorch cannot be unloaded: the handle is kept for the life of the process.
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  const Library library(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE));
   if (library == nullptr) {
     const char* const why = dlerror();
     refuse(why == nullptr ? "the library does not load" : why, path);
@@ -67,9 +73,9 @@ std::unique_ptr<Backend> load_torch_backend(const std::string& path, const Runti
 }
 
 std::string torch_version() {
-  void* const library = dlopen(find_torch_library().c_str(), RTLD_NOW | RTLD_NOLOAD);
+  const Library library(dlopen(find_torch_library().c_str(), RTLD_NOW | RTLD_NOLOAD));
   if (library == nullptr) return "";
-  const auto version = reinterpret_cast<TorchVersion>(dlsym(library, kTorchVersionSymbol));
+  const auto version = reinterpret_cast<TorchVersion>(dlsym(library.get(), kTorchVersionSymbol));
   return version == nullptr ? "" : version();
 }
 
