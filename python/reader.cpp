@@ -1,5 +1,6 @@
 #include "python/reader.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
@@ -19,36 +20,36 @@ using namespace rlreplay;
 using format::DumpReader;
 using format::UnitReader;
 
-thread_local std::string last_error;
-
-std::string error_text(ErrorCode code, std::string_view rule, const std::string& where,
-                       std::string_view message) {
-  return JsonLine()
-      .integer("code", static_cast<int>(code))
-      .text("kind", to_string(code))
-      .text("rule", rule)
-      .text("where", where)
-      .text("message", message)
-      .str();
+/// Null where there is no memory for it.
+char* error_text(ErrorCode code, std::string_view rule, const std::string& where,
+                 std::string_view message) {
+  const std::string text = JsonLine()
+                               .integer("code", static_cast<int>(code))
+                               .text("kind", to_string(code))
+                               .text("rule", rule)
+                               .text("where", where)
+                               .text("message", message)
+                               .str();
+  return strdup(text.c_str());
 }
 
 /// What `work` gives, or `failed` where it throws: no exception leaves the library.
 template <class T, class Work>
-T guarded(T failed, const Work& work) noexcept {
+T guarded(char** error, T failed, const Work& work) noexcept {
+  *error = nullptr;
   try {
     try {
       return work();
     } catch (const format::FormatError& e) {
-      last_error = error_text(e.code(), to_string(e.rule()), e.where(), e.what());
+      *error = error_text(e.code(), to_string(e.rule()), e.where(), e.what());
     } catch (const Error& e) {
-      last_error = error_text(e.code(), "", e.where(), e.what());
+      *error = error_text(e.code(), "", e.where(), e.what());
     } catch (const std::bad_alloc&) {
-      last_error = error_text(ErrorCode::kEnvironment, "", "", "there is not enough memory");
+      *error = error_text(ErrorCode::kEnvironment, "", "", "there is not enough memory");
     } catch (const std::exception& e) {
-      last_error = error_text(ErrorCode::kInternal, "", "", e.what());
+      *error = error_text(ErrorCode::kInternal, "", "", e.what());
     }
-  } catch (...) {
-    last_error.clear();
+  } catch (...) {  // no memory for the words
   }
   return failed;
 }
@@ -125,10 +126,10 @@ struct rlreplay_unit {
   std::string text;
 };
 
-const char* rlreplay_error() { return last_error.c_str(); }
+void rlreplay_free(char* error) { std::free(error); }
 
-rlreplay_dump* rlreplay_open(const char* path) {
-  return guarded<rlreplay_dump*>(nullptr, [&] {
+rlreplay_dump* rlreplay_open(const char* path, char** error) {
+  return guarded<rlreplay_dump*>(error, nullptr, [&] {
     DumpReader reader = DumpReader::open(path);
     std::string text = dump_text(reader);
     return new rlreplay_dump{std::move(reader), std::move(text)};
@@ -139,8 +140,8 @@ void rlreplay_close(rlreplay_dump* dump) { delete dump; }
 
 const char* rlreplay_dump_text(const rlreplay_dump* dump) { return dump->text.c_str(); }
 
-rlreplay_unit* rlreplay_open_unit(const rlreplay_dump* dump, const char* path) {
-  return guarded<rlreplay_unit*>(nullptr, [&] {
+rlreplay_unit* rlreplay_open_unit(const rlreplay_dump* dump, const char* path, char** error) {
+  return guarded<rlreplay_unit*>(error, nullptr, [&] {
     const format::UnitRecord* record = dump->reader.find(path);
     if (record == nullptr) throw Error(ErrorCode::kUsage, "the dump has no such unit", path);
     UnitReader unit = dump->reader.open_unit(*record);
@@ -159,8 +160,9 @@ void rlreplay_close_unit(rlreplay_unit* unit) { delete unit; }
 
 const char* rlreplay_unit_text(const rlreplay_unit* unit) { return unit->text.c_str(); }
 
-bool rlreplay_read(const rlreplay_unit* unit, const char* dataset, void* out, uint64_t bytes) {
-  return guarded(false, [&] {
+bool rlreplay_read(const rlreplay_unit* unit, const char* dataset, void* out, uint64_t bytes,
+                   char** error) {
+  return guarded(error, false, [&] {
     const format::StoredDataset* stored = unit->reader.find(dataset);
     if (stored == nullptr) throw Error(ErrorCode::kUsage, "the unit has no such dataset", dataset);
     if (stored->bytes != bytes) {

@@ -3,30 +3,31 @@
 #include <cstdint>
 
 /// What the Python package calls, by ctypes: plain C, so that one library serves every Python.
-/// A call that fails gives null or false, and rlreplay_error says why. Texts are UTF-8 and belong
-/// to what gave them.
+/// A call that fails gives null or false and puts into `*error` why: a JSON object with code, rule,
+/// where and message, which the caller gives back to rlreplay_free; null where there was no memory
+/// for it. Other texts belong to what gave them. All are UTF-8.
 extern "C" {
 
 struct rlreplay_dump;
 struct rlreplay_unit;
 
-/// Of the thread's last call that failed, as a JSON object: code, rule, where, message.
-const char* rlreplay_error();
+void rlreplay_free(char* error);
 
 /// Checks manifest and journal; no unit is touched yet.
-rlreplay_dump* rlreplay_open(const char* path);
+rlreplay_dump* rlreplay_open(const char* path, char** error);
 void rlreplay_close(rlreplay_dump* dump);
 
 /// What manifest or journal say, as a JSON object.
 const char* rlreplay_dump_text(const rlreplay_dump* dump);
 
 /// Checks a unit's bytes, form and meaning. Must be closed before its dump.
-rlreplay_unit* rlreplay_open_unit(const rlreplay_dump* dump, const char* path);
+rlreplay_unit* rlreplay_open_unit(const rlreplay_dump* dump, const char* path, char** error);
 void rlreplay_close_unit(rlreplay_unit* unit);
 
 /// The datasets of a unit, as a JSON list of objects.
 const char* rlreplay_unit_text(const rlreplay_unit* unit);
 
 /// Decodes a whole dataset into `out`, of exactly `bytes` bytes, and checks its hash.
-bool rlreplay_read(const rlreplay_unit* unit, const char* dataset, void* out, uint64_t bytes);
+bool rlreplay_read(const rlreplay_unit* unit, const char* dataset, void* out, uint64_t bytes,
+                   char** error);
 }

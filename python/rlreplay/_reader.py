@@ -11,16 +11,17 @@ NUMPY = {"bool": "?", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "u8"
          "u32": "<u4", "u64": "<u8", "f16": "<f2", "f32": "<f4", "f64": "<f8",
          "bf16": "<u2", "f8e4m3": "u1", "f8e5m2": "u1", "e8m0": "u1"}
 
+_ERROR = ctypes.POINTER(ctypes.c_void_p)
 _SIGNATURES = {
-    "rlreplay_error": (ctypes.c_char_p, []),
-    "rlreplay_open": (ctypes.c_void_p, [ctypes.c_char_p]),
+    "rlreplay_free": (None, [ctypes.c_void_p]),
+    "rlreplay_open": (ctypes.c_void_p, [ctypes.c_char_p, _ERROR]),
     "rlreplay_close": (None, [ctypes.c_void_p]),
     "rlreplay_dump_text": (ctypes.c_char_p, [ctypes.c_void_p]),
-    "rlreplay_open_unit": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]),
+    "rlreplay_open_unit": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p, _ERROR]),
     "rlreplay_close_unit": (None, [ctypes.c_void_p]),
     "rlreplay_unit_text": (ctypes.c_char_p, [ctypes.c_void_p]),
     "rlreplay_read": (ctypes.c_bool, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p,
-                                      ctypes.c_uint64]),
+                                      ctypes.c_uint64, _ERROR]),
 }
 
 
@@ -50,10 +51,15 @@ class DumpError(Exception):
         super().__init__(f"{self.where}: {self.message}" if self.where else self.message)
 
 
-def _checked(handle):
-    if not handle:
-        raise DumpError(_library.rlreplay_error().decode())
-    return handle
+def _checked(function, *arguments):
+    """What a function of the library gives that can fail. Errors: DumpError."""
+    error = ctypes.c_void_p()
+    given = function(*arguments, ctypes.byref(error))
+    if given:
+        return given
+    text = ctypes.string_at(error).decode() if error else ""
+    _library.rlreplay_free(error)
+    raise DumpError(text)
 
 
 class Unit:
@@ -61,7 +67,7 @@ class Unit:
 
     def __init__(self, dump, path):
         self._dump = dump  # lives as long as this
-        self._handle = _checked(_library.rlreplay_open_unit(dump.handle, path.encode()))
+        self._handle = _checked(_library.rlreplay_open_unit, dump.handle, path.encode())
         text = _library.rlreplay_unit_text(self._handle).decode()
         self.datasets = {d["path"]: d for d in json.loads(text)}
 
@@ -69,7 +75,7 @@ class Unit:
         found = self.datasets[path]
         out = numpy.empty(found["shape"], dtype=NUMPY[found["dtype"]])
         place = out.ctypes.data_as(ctypes.c_void_p)
-        _checked(_library.rlreplay_read(self._handle, path.encode(), place, out.nbytes))
+        _checked(_library.rlreplay_read, self._handle, path.encode(), place, out.nbytes)
         return out
 
     def __del__(self):
@@ -82,7 +88,7 @@ class Reader:
 
     def __init__(self, path):
         self.handle = None
-        self.handle = _checked(_library.rlreplay_open(os.fsencode(path)))
+        self.handle = _checked(_library.rlreplay_open, os.fsencode(path))
         self.about = json.loads(_library.rlreplay_dump_text(self.handle).decode())
 
     def unit(self, path):
