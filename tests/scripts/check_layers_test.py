@@ -9,7 +9,7 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/check_layers"
 
 CLEAN = {
     "src/base/error.h": "#include <string>\n",
-    "src/base/digest.cpp": "#include <xxhash.h>\n",
+    "src/base/hash.cpp": "#include <xxhash.h>\n",
     "kernels/kernels.h": '#include <vector>\n#include "src/base/error.h"\n',
     "kernels/cpu/rows.cpp": '#include <hwy/highway.h>\n#include "kernels/kernels.h"\n',
     "src/engine/step.h": '#include "kernels/kernels.h"\n',
