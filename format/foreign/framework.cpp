@@ -56,20 +56,6 @@ DumpIdentity train_samples(const Tree& tree, Value root) {
 
 }  // namespace
 
-std::string_view to_string(Framework framework) {
-  switch (framework) {
-    case Framework::kSlime:
-      return "slime";
-    case Framework::kMiles:
-      return "miles";
-    case Framework::kRelax:
-      return "relax";
-    case Framework::kUnknown:
-      return "unknown";
-  }
-  return "unknown";
-}
-
 DumpIdentity identify_dump(const Tree& tree, Value root) {
   switch (dump_kind(tree, root)) {
     case DumpKind::kRollout:

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -7,9 +10,19 @@
 
 namespace rlreplay::foreign {
 
-enum class Framework { kUnknown, kSlime, kMiles, kRelax };
+enum class Framework { kSlime, kMiles, kRelax, kUnknown };
 
-std::string_view to_string(Framework framework);
+/// What commands and dumps call them, in that order.
+inline constexpr std::array<std::string_view, 4> kFrameworkNames = {"slime", "miles", "relax",
+                                                                    "unknown"};
+/// Those that there are.
+inline constexpr auto kFrameworks = std::span(kFrameworkNames).first<3>();
+/// Of these, those of which launchers (--wrap) and formulas (--dialect) are known.
+inline constexpr auto kDialects = kFrameworks.first<2>();
+
+constexpr std::string_view to_string(Framework framework) {
+  return kFrameworkNames[static_cast<size_t>(framework)];
+}
 
 /// Who wrote a dump, judged by its content: no framework but slime's newest writes a version.
 struct DumpIdentity {

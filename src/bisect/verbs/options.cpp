@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "src/base/error.h"
-#include "src/replay/verbs/number_check.h"
+#include "src/replay/verbs/value_checks.h"
 
 namespace rlreplay::bisect {
 

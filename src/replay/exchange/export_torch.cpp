@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "format/foreign/dump_check.h"
+#include "format/foreign/framework.h"
 #include "format/foreign/rollout_file.h"
 #include "format/foreign/torch_writer.h"
 #include "format/group_name.h"
@@ -28,6 +29,8 @@ using foreign::Tree;
 using foreign::Value;
 using format::DumpReader;
 using format::RolloutData;
+
+constexpr std::string_view kSlime = to_string(foreign::Framework::kSlime);
 
 /// What a sample of a few tokens takes as a framework's dict, and while that is written.
 constexpr uint64_t kSampleBytes = 4096;
@@ -209,7 +212,7 @@ class Exporter {
     if (chosen_) root = select(tree, root, chosen_of(id));
     if (!chosen_) add_own_part(tree, root, data, unit, std::to_string(id));
     write("rollout_data/" + std::to_string(id) + ".pt", tree, root);
-    if (vendor_ == "slime" && !single_) export_own_training(id, data);
+    if (vendor_ == kSlime && !single_) export_own_training(id, data);
   }
 
   /// What a rollout has that slime's samples cannot say: events, and that no finish was recorded.
@@ -265,7 +268,7 @@ class Exporter {
 
   const char* reason_without_training() const {
     if (single_) return "one .pt file holds a rollout: name a folder";
-    if (vendor_ != "slime") return "it is written for slime, or as it was imported";
+    if (vendor_ != kSlime) return "it is written for slime, or as it was imported";
     if (chosen_) return "of a selection, only what this program trained is written";
     return "its rollout, or its prompts' lengths, are not in the dump";
   }
@@ -329,8 +332,8 @@ Exported export_torch(const DumpReader& dump, const std::string& vendor, const s
 std::vector<foreign::Problem> check_kept_files(const DumpReader& dump) {
   std::vector<foreign::Problem> problems;
   const std::optional<ChosenSamples> all;
-  for (const char* vendor : {"slime", "miles", "relax", "unknown"}) {
-    std::ranges::move(Exporter(dump, vendor, nowhere, false, all).check_kept(),
+  for (const std::string_view vendor : foreign::kFrameworkNames) {
+    std::ranges::move(Exporter(dump, std::string(vendor), nowhere, false, all).check_kept(),
                       std::back_inserter(problems));
   }
   return problems;

@@ -1,13 +1,17 @@
 #include "src/replay/inspect/objective_setting.h"
 
+#include "format/foreign/framework.h"
 #include "src/base/text_table.h"
 #include "src/base/words.h"
+#include "src/replay/options/objective_config.h"
 
 namespace rlreplay::replay {
 namespace {
 
 using S = ObjectiveSetting;
 using Variants = std::vector<ObjectiveVariant>;
+
+bool is_slime(const S& from) { return dialect(from.options) == engine::Dialect::kSlime; }
 
 /// The other value of a flag.
 void add_flag(Variants& out, const S& from, bool RunOptions::*flag, const std::string& name,
@@ -35,7 +39,9 @@ void add_zero(Variants& out, const S& from, double RunOptions::*field, const std
 }
 
 void add_dialect(Variants& out, const S& from, const std::string& reason) {
-  add_choices(out, from, &RunOptions::dialect, "--dialect", {"slime", "miles"}, reason);
+  using foreign::Framework;
+  const std::string other(to_string(is_slime(from) ? Framework::kMiles : Framework::kSlime));
+  out.push_back({"--dialect " + other, reason, [other](S& s) { s.options.dialect = other; }});
 }
 
 void add_shaping32(Variants& out) {
@@ -52,7 +58,7 @@ void add_groupings(Variants& out, const S& from, size_t samples) {
                    "--rollout-batch-size, as after subsampling or filtering",
                    [](S& s) { s.grouping = Grouping::kWhole; }});
   }
-  if (from.options.dialect == "slime") {
+  if (is_slime(from)) {
     out.push_back({"a group of each prompt",
                    "slime takes all samples for one group where a rollout_id has several of them, "
                    "unless the run's own code shapes the rewards",
@@ -89,7 +95,7 @@ void add_discounts(Variants& out, const S& from) {
 
 /// Where slime's GAE has the reward.
 void add_reward_places(Variants& out, const S& from) {
-  if (from.options.dialect != "slime") return;
+  if (!is_slime(from)) return;
   for (const int64_t ranks : {2, 4, 8}) {
     out.push_back({"the reward where the first of " + std::to_string(ranks) +
                        " ranks of context parallelism ends",
@@ -176,7 +182,7 @@ void add_policy_losses(Variants& out, const S& from) {
   const bool own = estimator == "gspo" || estimator == "cispo" || estimator == "policy_gradient";
   if (own) add("grpo", "the clip of each token's ratio");
   add("gspo", "the clip of one ratio for the whole sample");
-  if (from.options.dialect == "slime") add("cispo", "the clipped ratio as a constant weight");
+  if (is_slime(from)) add("cispo", "the clipped ratio as a constant weight");
   add("policy_gradient", "the plain policy loss, without ratio and clip");
 }
 

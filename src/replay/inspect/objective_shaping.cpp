@@ -68,7 +68,7 @@ std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
     added.reward = s.reward;
     added.trajectory = s.trajectory;
   }
-  const bool slime = setting.options.dialect == "slime";
+  const bool slime = dialect(setting.options) == engine::Dialect::kSlime;
   std::map<uint64_t, uint64_t> trajectories;
   for (const RecordedStep& step : rollout.steps) {
     for (const Sample& s : step.samples) {

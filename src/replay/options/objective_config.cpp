@@ -4,14 +4,11 @@
 #include <iterator>
 #include <string_view>
 
+#include "format/foreign/framework.h"
 #include "src/base/error.h"
 
 namespace rlreplay::replay {
 namespace {
-
-engine::Dialect dialect(const RunOptions& options) {
-  return options.dialect == "miles" ? engine::Dialect::kMiles : engine::Dialect::kSlime;
-}
 
 engine::KlType kl_type(const RunOptions& options) {
   if (options.kl_loss_type == "k2") return engine::KlType::kK2;
@@ -46,6 +43,11 @@ const NamedEstimator& named_estimator(const RunOptions& options) {
 }
 
 }  // namespace
+
+engine::Dialect dialect(const RunOptions& options) {
+  const bool miles = options.dialect == to_string(foreign::Framework::kMiles);
+  return miles ? engine::Dialect::kMiles : engine::Dialect::kSlime;
+}
 
 engine::ObjectiveConfig objective_config(const RunOptions& options) {
   engine::ObjectiveConfig out;

@@ -7,6 +7,7 @@
 /// What the objective is told, from the options of a run.
 namespace rlreplay::replay {
 
+engine::Dialect dialect(const RunOptions& options);
 engine::AdvantageConfig advantage_config(const RunOptions& options);
 engine::ObjectiveConfig objective_config(const RunOptions& options);
 

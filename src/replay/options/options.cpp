@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/error.h"
+#include "src/replay/options/objective_config.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -141,7 +142,7 @@ void check_options(const RunOptions& options) {
         "--use-tis and --use-rollout-logprobs exclude each other: the rollout's log-probabilities "
         "are the old ones already");
   }
-  if (options.dialect == "miles" && options.advantage_estimator == "cispo") {
+  if (dialect(options) == engine::Dialect::kMiles && options.advantage_estimator == "cispo") {
     refuse("--advantage-estimator cispo: Miles has no such estimator (--dialect slime has)");
   }
   if (options.reward == "command" && options.reward_command.empty()) {

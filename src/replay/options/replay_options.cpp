@@ -44,7 +44,8 @@ Effect effect_of_rollout(std::string_view name, ReplayKind kind, const RunOption
     return when(imported && decays_over_run(options) && options.num_rollout &&
                 options.global_batch_size);
   }
-  if (imported && name == "rollout-top-p") return when(!gives.nuclei && options.dialect == "slime");
+  if (imported && name == "rollout-top-p")
+    return when(!gives.nuclei && dialect(options) == engine::Dialect::kSlime);
   return when(kind == ReplayKind::kRollout);
 }
 

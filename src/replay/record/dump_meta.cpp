@@ -1,10 +1,10 @@
 #include "src/replay/record/dump_meta.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 
 #include "format/canonical.h"
+#include "format/foreign/framework.h"
 #include "format/foreign/model_config.h"
 #include "kernels/order.h"
 #include "src/base/error.h"
@@ -17,8 +17,6 @@ namespace rlreplay::replay {
 namespace {
 
 constexpr size_t kShown = 60;  // columns of a text that is quoted
-/// Of what a dump is imported; "unknown": files of which none is a framework's.
-constexpr std::string_view kSources[] = {"slime", "miles", "relax", "jsonl", "unknown"};
 
 std::string config_object(const RunOptions& options) {
   format::JsonObject out;
@@ -96,7 +94,8 @@ std::optional<std::string> imported_from(const std::string& meta, const std::str
   if (!source) return std::nullopt;
   const auto vendor = source->is_object() ? source->find("imported") : std::nullopt;
   const std::string name(vendor && vendor->is_string() ? vendor->string() : "");
-  if (std::ranges::find(kSources, name) != std::end(kSources)) return name;
+  // "unknown": files of which none is a framework's.
+  if (name == "jsonl" || std::ranges::count(foreign::kFrameworkNames, name) > 0) return name;
   throw Error(ErrorCode::kCorrupt,
               "`source` does not say of what the dump was imported: slime, miles, relax or jsonl",
               where);

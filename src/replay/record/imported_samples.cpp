@@ -5,9 +5,11 @@
 #include <optional>
 #include <set>
 
+#include "format/foreign/framework.h"
 #include "format/group_io.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
+#include "src/replay/options/objective_config.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -53,34 +55,41 @@ void add_objective_flags(const JsonValue& words, std::vector<Setting>& out) {
   }
 }
 
-}  // namespace
-
-RunOptions imported_options(const RecordedRun& record, const std::string& vendor) {
-  RunOptions out;
-  if (vendor == "miles") out.dialect = "miles";
+/// The words of a wrapped launch, its script's and then its command's.
+template <class Use>
+void for_launch_words(const RecordedRun& record, Use use) {
   const JsonDocument meta = JsonDocument::parse(record.dump().meta(), record.path());
   const auto launch = meta.root().find("launch");
   for (const char* said_in : {"script", "command"}) {
     const auto words = launch ? launch->find(said_in) : std::nullopt;
-    if (!words) continue;
-    if (const auto top_p = top_p_of(*words)) out.rollout_top_p = *top_p;
+    if (words) use(*words);
   }
+}
+
+}  // namespace
+
+RunOptions options_of(std::string_view framework) {
+  RunOptions out;
+  if (framework == to_string(foreign::Framework::kMiles)) out.dialect = framework;
+  return out;
+}
+
+RunOptions imported_options(const RecordedRun& record, const std::string& vendor) {
+  RunOptions out = options_of(vendor);
+  for_launch_words(record, [&](const JsonValue& words) {
+    if (const auto top_p = top_p_of(words)) out.rollout_top_p = *top_p;
+  });
   return out;
 }
 
 std::vector<Setting> launched_objective(const RecordedRun& record) {
   std::vector<Setting> out;
-  const JsonDocument meta = JsonDocument::parse(record.dump().meta(), record.path());
-  const auto launch = meta.root().find("launch");
-  for (const char* said_in : {"script", "command"}) {
-    const auto words = launch ? launch->find(said_in) : std::nullopt;
-    if (words) add_objective_flags(*words, out);
-  }
+  for_launch_words(record, [&](const JsonValue& words) { add_objective_flags(words, out); });
   return out;
 }
 
 bool needs_nuclei(const RunOptions& options) {
-  return options.rollout_top_p < 1 && options.dialect == "slime";
+  return options.rollout_top_p < 1 && dialect(options) == engine::Dialect::kSlime;
 }
 
 void check_nuclei(std::span<const Sample> samples, const std::string& where) {

@@ -16,6 +16,9 @@ namespace rlreplay::replay {
 /// The kind of the units that name samples which were made from more than their tokens.
 inline constexpr std::string_view kInputsKind = "x-inputs";
 
+/// The options of a run of which a framework's name alone is known: its dialect.
+RunOptions options_of(std::string_view framework);
+
 /// What is known of an imported run's options: its dialect, and the top-p of a wrapped launch.
 RunOptions imported_options(const RecordedRun& record, const std::string& vendor);
 

@@ -3,8 +3,10 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "format/foreign/framework.h"
 #include "src/base/error.h"
 #include "src/replay/verbs/capture_wrapped.h"
+#include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -53,7 +55,7 @@ void add_capture(CLI::App& program, VerbRun& chosen,
   verb->add_option("--wrap", arguments->wrap,
                    "run another framework's launcher, the command behind --, with the recipe of "
                    "docs/wrap.md, and import what it dumps: slime|miles")
-      ->check(CLI::IsMember({"slime", "miles"}));
+      ->check(one_of(foreign::kDialects));
   verb->add_flag("--dry-run", arguments->dry_run,
                  "with --wrap: print the whole command and what of yours is kept, run nothing");
   verb->add_flag("--resume", arguments->resume,

@@ -10,7 +10,7 @@
 #include "src/replay/exchange/kept_difference.h"
 #include "src/replay/record/step_id.h"
 #include "src/replay/verbs/engine_half.h"
-#include "src/replay/verbs/number_check.h"
+#include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -67,10 +67,22 @@ Error named(const AnyDump& a, const AnyDump& b, const Error& error) {
              : Error(error.code(), error.what(), in_a.where() + " or " + in_b.where());
 }
 
-/// Of which file and rank the first sample is that differs: an import puts ranks together.
-void add_shard(const AnyDump& a, DumpsDifference& difference) {
-  const auto& first = difference.data.first;
-  if (!first || !first->sample || !first->step_id) return;
+/// Whose the first samples are whose training data differs: an import puts the ranks of a framework
+/// together, and only its files say it. Of each field the rank; of the first of all a note that
+/// names the file, too.
+void name_ranks(const AnyDump& a, const AnyDump& b, DumpsDifference& difference) {
+  const auto of_step = [](const std::optional<ValueDifference>& found) {
+    return found && found->step_id && found->sample;
+  };
+  const auto name = [&](std::optional<ValueDifference>& found) {
+    if (!of_step(found) || found->rank) return;
+    found->rank = a.rank_of(found->rollout_id, *found->sample);
+    if (!found->rank) found->rank = b.rank_of(found->rollout_id, *found->sample);
+  };
+  auto& first = difference.data.first;
+  name(first);
+  for (FieldDifference& field : difference.data.fields) name(field.first);
+  if (!of_step(first)) return;
   const std::string shard = a.shard_of(first->rollout_id, *first->sample);
   if (shard.empty()) return;
   difference.notes.push_back("sample " + std::to_string(*first->sample) + " of step " +
@@ -78,25 +90,12 @@ void add_shard(const AnyDump& a, DumpsDifference& difference) {
                              " in A");
 }
 
-/// Names the rank that holds the first value of training data that differs: imports put the ranks
-/// of a framework together, and only its files say it.
-void name_ranks(const AnyDump& a, const AnyDump& b, DataDifference& data) {
-  const auto name = [&](std::optional<ValueDifference>& first) {
-    if (!first || !first->step_id || !first->sample || first->rank) return;
-    first->rank = a.rank_of(first->rollout_id, *first->sample);
-    if (!first->rank) first->rank = b.rank_of(first->rollout_id, *first->sample);
-  };
-  name(data.first);
-  for (FieldDifference& field : data.fields) name(field.first);
-}
-
 DumpsDifference compare(const DiffArguments& arguments) {
   const AnyDump a(arguments.a), b(arguments.b);
   try {
     DumpsDifference found =
         compare_dumps(a.run(), b.run(), diff_options(arguments), element_finder(), kept_difference);
-    add_shard(a, found);
-    name_ranks(a, b, found.data);
+    name_ranks(a, b, found);
     return found;
   } catch (const Error& error) {
     throw named(a, b, error);

@@ -4,10 +4,12 @@
 #include <CLI/Formatter.hpp>
 #include <iostream>
 
+#include "format/foreign/framework.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/record/incomplete_record.h"
+#include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -54,7 +56,7 @@ void add_export(CLI::App& program, VerbRun& chosen) {
   verb->add_option("--from,dump", options.dump, "the dump")->required();
   verb->add_option("--to", options.to, "the form")
       ->required()
-      ->check(CLI::IsMember({"slime", "miles", "relax", "jsonl", "safetensors"}));
+      ->check(one_of(foreign::kFrameworks, {"jsonl", "safetensors"}));
   verb->add_option("-o,--output", options.output,
                    "a folder for frameworks (or one .pt file), else a file; - prints JSONL")
       ->required();

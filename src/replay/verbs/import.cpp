@@ -5,11 +5,13 @@
 #include <iostream>
 #include <map>
 
+#include "format/foreign/framework.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/shell.h"
 #include "src/base/words.h"
 #include "src/replay/record/content_root.h"
+#include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -74,7 +76,7 @@ void add_import(CLI::App& program, VerbRun& chosen) {
       ->required();
   verb->add_option("-o,--output", options.output, "the dump to be made")->required();
   verb->add_option("--format", options.format, "who wrote it; judged by content where absent")
-      ->check(CLI::IsMember({"slime", "miles", "relax", "jsonl"}));
+      ->check(one_of(foreign::kFrameworks, {"jsonl"}));
   verb->add_option("--reward-key", options.reward_key,
                    "the number to take of a reward that is a dict");
   verb->add_flag("--force", options.force, "replace an older dump, once the new one is whole");

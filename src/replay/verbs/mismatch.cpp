@@ -11,7 +11,7 @@
 #include "src/replay/inspect/mismatch_report.h"
 #include "src/replay/inspect/token_texts.h"
 #include "src/replay/record/incomplete_record.h"
-#include "src/replay/verbs/number_check.h"
+#include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {

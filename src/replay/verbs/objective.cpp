@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "format/foreign/framework.h"
 #include "src/base/error.h"
 #include "src/base/shell.h"
 #include "src/base/text_table.h"
@@ -19,14 +20,12 @@
 #include "src/replay/record/incomplete_record.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/record/step_range.h"
-#include "src/replay/verbs/number_check.h"
 #include "src/replay/verbs/run_flags.h"
+#include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
 namespace {
-
-constexpr std::string_view kMiles = "miles";
 
 // Of numbers that a framework computed in binary32, in an order of its own.
 constexpr double kForeignTolerance = 1e-5;
@@ -53,8 +52,7 @@ RunOptions resolve_options(const ObjectiveArguments& arguments, const RecordedRu
                            const std::string& source) {
   const auto recorded = source.empty() ? record.find_config() : std::nullopt;
   if (recorded) return arguments.flags.resolve_record(recorded->options);
-  RunOptions base;
-  if (source == kMiles) base.dialect = "miles";
+  RunOptions base = options_of(source);
   const std::vector<Setting> launched = launched_objective(record);
   apply_settings(base, launched);
   const RunOptions out = arguments.flags.resolve(base);
@@ -217,7 +215,7 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
   const auto recorded = source.empty() ? record.find_config() : std::nullopt;
   if (recorded) options.recorded = recorded->options;
   const bool exact = recorded && options.setting.options.kernels == "portable";
-  options.setting.early_term = source == kMiles;
+  options.setting.early_term = source == to_string(foreign::Framework::kMiles);
   options.policy_loss_files = keeps_policy_loss(record.dump());
   options.tolerance = arguments.tolerance.value_or(exact ? 0 : kForeignTolerance);
   if (record.steps().empty()) {

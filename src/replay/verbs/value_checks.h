@@ -2,7 +2,11 @@
 
 #include <CLI/Validators.hpp>
 #include <cmath>
+#include <initializer_list>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace rlreplay::replay {
 
@@ -18,6 +22,14 @@ inline CLI::Validator finite_not_negative() {
         return is_distance(value) ? "" : text + " is not a finite number from 0 on";
       },
       "", "");
+}
+
+/// Of an option whose value is one of these names.
+inline CLI::Validator one_of(std::span<const std::string_view> names,
+                             std::initializer_list<const char*> more = {}) {
+  std::vector<std::string> all(names.begin(), names.end());
+  all.insert(all.end(), more.begin(), more.end());
+  return CLI::IsMember(all);
 }
 
 }  // namespace rlreplay::replay
