@@ -1,0 +1,116 @@
+"""What signals leave: what was shown is stored, and no process and no folder stays behind.
+usage: signals_test.py RLREPLAY
+"""
+import json
+import os
+import signal
+import sys
+import time
+import unittest
+
+from closed_program import CORRUPT, DEMO, INTERRUPTED, Program, is_alive, samples
+from support import Case, wait_for
+
+Case.program = os.path.abspath(sys.argv.pop(1))
+
+
+class Signals(Program):
+    def test_what_was_shown_is_stored(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            dump = self.here / number.name
+            process = self.start(*DEMO, "--steps", 100000, "--json", "-o", dump)
+            shown = [json.loads(process.stdout.readline()) for _ in range(25)]
+            process.send_signal(number)
+            rest, said = process.communicate()
+            shown += [json.loads(line) for line in rest.splitlines() if '"rlreplay.run.step/1"' in line]
+            self.assertEqual(process.returncode, INTERRUPTED)
+            said, = [line for line in said.splitlines() if "nothing is learned" not in line]
+            report = self.lines("verify", dump, code=CORRUPT)[0]
+            self.assertGreaterEqual(report["whole_steps"], len(shown))
+            last = report["whole_steps"]
+            self.assertRegex(said, f"everything up to (step {last - 1}.0|rollout {last}) is stored")
+            self.assertIn("capture --resume -o", said)
+
+    def test_a_second_signal_ends_at_once(self):
+        process = self.start(*DEMO, "--steps", 100000, "-o", self.here / "dump")
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        self.assertIn(process.wait(10), (INTERRUPTED, -signal.SIGINT, -signal.SIGTERM))
+
+    def test_temporary_folders(self):
+        lines = samples(self.here / "lines.jsonl", 200, 1000)
+        temporary = self.here / "tmp"
+        temporary.mkdir()
+        for verb in (["show"], ["diff", lines], ["mismatch"]):
+            process = self.start(*verb, lines, env={**os.environ, "TMPDIR": str(temporary)})
+            wait_for(lambda: any(temporary.iterdir()))
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate()
+            self.assertEqual(process.returncode, INTERRUPTED, said)
+            self.assertIn("interrupted", said)
+            self.assertEqual(list(temporary.iterdir()), [])
+
+    def test_an_import(self):
+        lines = samples(self.here / "lines.jsonl", 200, 1000)
+        process = self.start("import", lines, "-o", self.here / "dump")
+        wait_for(lambda: any(self.here.glob("dump*/**/*.h5")))
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate()
+        self.assertEqual((process.returncode, self.names()), (INTERRUPTED, ["lines.jsonl"]), said)
+        self.assertIn("interrupted; what it had begun is removed", said)
+
+    def test_a_golden_run(self):
+        process = self.start("golden", "record", self.here / "golden.txt", "--model", "demo",
+                             "--steps", 250)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+        self.assertEqual((process.returncode, self.names()), (INTERRUPTED, []))
+        self.assertEqual(said, "rlreplay: interrupted\n")
+
+    def judged(self, command, *more):
+        return [*DEMO, "--steps", 1, "--reward", "command", "--reward-command", command, *more,
+                "-o", self.here / "dump"]
+
+    def test_commands_that_were_started(self):
+        """A command that judges, and what it has started, end with the program."""
+        pids = self.here / "pids"
+        command = f"sleep 700 & echo $! > '{pids}.new'; echo $$ >> '{pids}.new'; " \
+                  f"mv '{pids}.new' '{pids}'; sleep 700; :"
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            process = self.start(*self.judged(command))
+            wait_for(pids.exists)
+            started = [int(word) for word in pids.read_text().split()]
+            pids.unlink()
+            process.send_signal(number)
+            process.wait(20)
+            # SIGKILL cannot be answered: the command itself ends, by the kernel.
+            ended = started if number != signal.SIGKILL else started[1:]
+            wait_for(lambda: not any(map(is_alive, ended)), 10)
+            for one in filter(is_alive, started):
+                os.kill(one, signal.SIGKILL)
+
+    def test_a_daemon_of_a_command_is_not_waited_for(self):
+        command = "setsid sleep 30 & while read line; do echo 1; done"
+        begin = time.monotonic()
+        result = self.run_program(*self.judged(command))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertLess(time.monotonic() - begin, 20)
+
+    def test_a_wrapped_launch(self):
+        """Who gets SIGTERM alone hands it on to all that the script has started."""
+        pid = self.here / "pid"
+        script = self.here / "run.sh"
+        script.write_text(f"#!/bin/bash\nsleep 700 &\necho $! > '{pid}.new'; mv '{pid}.new' '{pid}'\n"
+                          'trap "" TERM\nwait\npython3 -c 0 "$@"\nexit 3\n')
+        script.chmod(0o755)
+        process = self.start("capture", "--wrap", "slime", "-o", self.here / "dump", "--", script)
+        wait_for(pid.exists)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(30), INTERRUPTED)
+        wait_for(lambda: not is_alive(int(pid.read_text())), 10)
+
+
+if __name__ == "__main__":
+    unittest.main()
