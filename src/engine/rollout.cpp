@@ -91,7 +91,7 @@ void advance(const ModelContext& context, std::vector<Slot>& slots, const Rollou
   std::vector<int64_t> last;
   for (const kernels::Range& rows : batch.chunks) last.push_back(rows.end - 1);
   vocab.forward({hidden.data(), batch.rows(), context.model.config().hidden}, last);
-  vocab.sum_up();
+  vocab.sum_exponentials();
   if (const int64_t row = vocab.first_not_finite(); row >= 0) {
     const kernels::Draw& d = draws[static_cast<size_t>(row)];
     refuse_logits(context, batch, caches, d.sample, d.position);

@@ -28,7 +28,8 @@ using Nucleus = std::optional<std::span<const int32_t>>;
 enum class Logits { kBinary32, kBfloat16 };
 
 /// The vocabulary's part of the model for a few rows at a time: logits and what follows from them.
-/// Call in this order: forward, then sum_up and sample if wanted, score, backward if wanted.
+/// To draw tokens (rollout.cpp): forward, sum_exponentials, first_not_finite, sample, then score of
+/// what was drawn. Of tokens that are there (head.cpp): forward, score, in training backward.
 class VocabPass {
  public:
   /// temperature 0 scores at 1.
@@ -38,8 +39,9 @@ class VocabPass {
   /// Logits and their statistics for `rows` of hidden [T, C].
   void forward(kernels::Matrix<const float> hidden, std::span<const int64_t> rows);
 
-  /// What `first_not_finite` and `sample` need besides the logits.
-  void sum_up() { finish(max_.data()); }
+  /// Of every row the sum of exponentials and the entropy, which `first_not_finite` and `sample`
+  /// read, with the largest logit in the place of the label that nobody has drawn yet.
+  void sum_exponentials() { finish(max_.data()); }
 
   /// The first row with a logit, or a sum of exponentials, that is not finite; -1 if there is none.
   int64_t first_not_finite() const;

@@ -9,8 +9,9 @@
 namespace rlreplay::replay {
 namespace {
 
-RolloutBatch generate(Trainer& trainer, const Task& task, int64_t id, RunObserver& observer,
-                      const RunStart& start) {
+/// Responses with their rewards.
+RolloutBatch generate_and_judge(Trainer& trainer, const Task& task, int64_t id,
+                                RunObserver& observer, const RunStart& start) {
   if (start.samples) {
     std::vector<Sample> samples = start.samples(id);
     if (!samples.empty()) return {.id = id, .samples = std::move(samples)};
@@ -39,8 +40,7 @@ void note_advantages(int64_t id, std::span<const SampleTargets> targets) {
             << ": all advantages are 0, no group has different rewards: nothing is learned\n";
 }
 
-}  // namespace
-
+/// Targets of a rollout, then its steps, at most `max_steps`.
 void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBatch& batch,
                    int64_t max_steps, RunObserver& observer) {
   const std::vector<SampleTargets> targets =
@@ -64,12 +64,14 @@ void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBat
   }
 }
 
+}  // namespace
+
 void run_training(Trainer& trainer, const Task& task, const RunOptions& options,
                   RunObserver& observer, const RunStart& start) {
   const int64_t per_rollout = steps_per_rollout(options);
   int64_t left = planned_steps(options) - start.rollout * per_rollout;
   for (int64_t id = start.rollout; left > 0; ++id) {
-    const RolloutBatch batch = generate(trainer, task, id, observer, start);
+    const RolloutBatch batch = generate_and_judge(trainer, task, id, observer, start);
     if (!options.rollout_only) train_rollout(trainer, options, batch, left, observer);
     left -= per_rollout;
   }

@@ -23,10 +23,6 @@ class RunObserver {
                     std::span<const SampleTargets> /*targets*/) {}
 };
 
-/// Trains on one rollout: targets, then its steps.
-void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBatch& batch,
-                   int64_t max_steps, RunObserver& observer);
-
 /// Where a run begins that was begun before: the trainer's state is the one before this rollout.
 struct RunStart {
   int64_t rollout = 0;

@@ -61,6 +61,12 @@ struct StepOutcome {
 };
 
 /// A model in training: a backend with its weights and moments, the reference, and the schedule.
+/// Of each rollout its caller calls, in this order:
+///   generate    responses; a replay has recorded samples instead. Then Task (task.h) judges them.
+///   targets     once, of all samples: what the objective needs, by the weights before any update
+///   step        on a part of the samples and their targets, until none are left
+/// Callers: run_training (run.h) and replay_training (rerun/replay.h); of imported steps
+/// replay_imported (rerun/imported_replay.h), by complete_targets in the place of targets.
 class Trainer {
  public:
   /// Sees that the run fits into memory, then loads the weights.
@@ -77,7 +83,8 @@ class Trainer {
   /// Whether a generated sample ends with a stop id: else it had no room for more.
   bool has_stopped(const Sample& sample) const;
 
-  /// Old and reference log-probabilities and advantages of a rollout, before its first update.
+  /// Old and reference log-probabilities and advantages of a rollout, before its first update; old
+  /// ones are left out where its only step computes them anyway.
   /// `given`: of all samples, or empty; what is not empty of one stays as it is.
   std::vector<SampleTargets> targets(std::span<const Sample> samples,
                                      std::vector<SampleTargets> given = {});
