@@ -1,6 +1,6 @@
 """The wheel, installed: its programs, and dumps as arrays and tables.
 
-usage: wheel_test.py BUILD [TEST...]     BUILD: without the engine, with -DRLREPLAY_STATIC=ON
+usage: wheel_test.py BUILD [TEST...]     BUILD: of the preset wheel
 """
 import json
 import os
