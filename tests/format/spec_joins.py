@@ -1,0 +1,190 @@
+"""What rollouts, ranks, steps and states say of each other (format/SPEC.md 3), and digests of recorded values
+(docs/numerics.md 8). Of `spec_reader.py`, which see.
+"""
+import itertools
+import json
+import re
+import struct
+import urllib.parse
+
+import numpy as np
+import xxhash
+
+from spec_values import item, require, rows_of
+
+
+# 3. Rollouts and steps say the same; blocks of a tensor do not overlap
+
+def samples(parts):
+    """(unit, {id: {column: item of the sample}}) of each unit of a group that holds any."""
+    for unit, group in parts:
+        if "sample_id" not in group:
+            continue
+        ids, cuts, _ = rows_of(unit, group)
+        cuts.update({"micro_batch": range(len(ids) + 1)} if "micro_batch" in group else {})
+        length = np.diff(group["offsets"].elements())
+        found = {i: {"length": item("", group["offsets"], length[n:n + 1], ())} for n, i in enumerate(ids)}
+        for name, rows in cuts.items():
+            d, present = group[name], group.get(f"{name}_present")
+            v = d.elements().reshape(d.dims)
+            for n, i in enumerate(ids):
+                if present is None or present.elements()[n]:
+                    found[i][name] = item("", d, v[rows[n]:rows[n + 1]], ())
+        yield unit, found
+
+
+def check_same(unit, group, mine, other, names):
+    """What both record of the samples that they share is the same."""
+    for i in mine.keys() & other.keys():
+        for name in names & mine[i].keys() & other[i].keys():
+            require(mine[i][name] == other[i][name], "join", unit.path, group, f"{name} of sample {i}")
+
+
+def check_joins(dump):
+    for (kind, name), parts in dump.groups.items():
+        if kind == "weights":
+            check_tiles(parts)
+            continue
+        held = list(samples(parts))
+        for (_, mine), (unit, other) in itertools.combinations(held, 2):
+            require(kind == "train" or not mine.keys() & other.keys(), "meaning", unit.path, name)
+            packing = {"micro_batch"} if mine.keys() != other.keys() else set()
+            check_same(unit, name, mine, other, set().union(*mine.values()) - packing)
+        events = [unit.rank if kind == "train" else 0 for unit, group in parts if "events/tensors" in group]
+        require(len(set(events)) == len(events), "meaning", parts[0][0].path, name, "events of two units")
+        if kind == "train":
+            if dump.minor >= 9:  # 0.1 had no such rule
+                check_scalars(name, parts, {unit.path: frozenset(found) for unit, found in held})
+            rollout = dump.groups.get(("rollout", re.match("-?[0-9]+", name)[0]), [])
+            for (unit, mine), (_, other) in itertools.product(held, samples(rollout)):
+                check_same(unit, name, mine, other, {"length", "prompt_length", "tokens"})
+
+
+def check_scalars(step, parts, ids):
+    """Numbers of the step are one for all ranks; those of a rank's samples for ranks with the same."""
+    of_step = {"grad_norm", "clip_scale", "lr", "trajectories"}
+    of_samples = {"loss", "pg_loss", "entropy", "kl", "clip_fraction"}
+    seen = {}
+    for unit, d in ((unit, group["scalars"]) for unit, group in parts if "scalars" in group):
+        for n, name in enumerate(d.more["columns"].split("\n") if d.count else []):
+            if name in of_step | of_samples:
+                mine = item("", d, d.elements()[n:n + 1], (), False)
+                key = name, None if name in of_step else ids[unit.path]
+                require(seen.setdefault(key, mine) == mine, "join", unit.path, step, name)
+
+
+def check_tiles(parts):
+    """Logical tensors of the shards: no element is said twice; returns those that are whole."""
+    whole, filled = {}, {}
+    for unit, group in parts:
+        for name, d in group.items():
+            full, start = d.more.get("full_shape", d.dims), d.more.get("start", (0,) * len(d.dims))
+            if name == "scalars" or not d.count:
+                continue
+            if name not in whole:
+                whole[name], filled[name] = np.zeros(full, d.numpy), np.zeros(full, bool)
+            where = tuple(slice(a, a + n) for a, n in zip(start, d.dims))
+            require(whole[name].shape == tuple(full) and whole[name].dtype == d.numpy
+                    and not filled[name][where].any(), "tiles", unit.path, d.path)
+            whole[name][where], filled[name][where] = d.elements().reshape(d.dims), True
+    return {name: v for name, v in whole.items() if filled[name].all()}
+
+
+# Digests (docs/numerics.md 8)
+
+HEADS = r"(qkv|qk_norm|rotary)/d?q(_r)?|attention/(out|lse|delta|dq)|o/dx|.*o_proj\.weight|.*q_proj\.bias"
+KEY_HEADS = r"(qkv|qk_norm|rotary)/d?[kv](_r)?|attention/d[kv]|.*[kv]_proj\.bias"
+INNER = r"gate_up/(gate|up)|swiglu/.*|down/dx|.*down_proj\.weight"
+
+
+def segments(model, name, width):
+    """The columns where the last axis of a tensor is cut."""
+    if re.fullmatch(HEADS, name):
+        n = next(n for n in (8, 4, 2, 1) if model["num_attention_heads"] % n == 0)
+    elif re.fullmatch(KEY_HEADS, name):
+        n = model["num_key_value_heads"]
+    else:
+        n = 8 if re.fullmatch(INNER, name) else 1
+    return [i * width // n for i in range(n + 1)]
+
+
+def block(head, place, data):
+    seed = xxhash.xxh3_64_intdigest(struct.pack(f"<{len(place) + 1}Q", head, *place))
+    return xxhash.xxh3_128_intdigest(data.tobytes(), seed=seed)
+
+
+def row_digests(model, name, dtype, dims, values, tokens):
+    """A digest for each row (or leaf) of a tensor; 0 where it has a NaN or an infinity."""
+    head = xxhash.xxh3_64_intdigest(f"{name}|{dtype}|{','.join(map(str, dims))}".encode())
+    if tokens and not dims:
+        places = [(sample, position // 256) for sample, position in tokens]
+        rows = [(place, np.array([v for _, v in found], values.dtype))
+                for place, found in itertools.groupby(zip(places, values), key=lambda pair: pair[0])]
+    else:
+        shaped = values.reshape(-1, dims[-1] if dims else 1)
+        rows = zip(tokens or ((n,) for n in range(len(shaped))), shaped)
+    result = []
+    for place, row in rows:
+        cuts = segments(model, re.sub("^([0-9]+|-)/", "", name), len(row)) if dims else [0, len(row)]
+        column = not tokens or len(cuts) > 2
+        parts = [(a, b) for a, b in itertools.pairwise(cuts) if a < b] if np.isfinite(row).all() else []
+        result.append(sum(block(head, (*place, *[a] * column), row[a:b]) for a, b in parts) % (1 << 128))
+    return result
+
+
+def check_digests(dump):
+    """Recorded values against their digests, and a state against the events of the step before it."""
+    try:
+        model = json.loads(dump.meta["model"])
+        model["num_attention_heads"], model["num_key_value_heads"]
+    except (KeyError, TypeError, ValueError):
+        return  # nothing says where axes are cut
+    after = {}
+    for (kind, name), parts in dump.groups.items():
+        for unit, group in parts if kind != "weights" else []:
+            if "events/row_set" in group:
+                after.setdefault(name, {}).update(check_events(model, unit, group))
+    steps = sorted((name for kind, name in dump.groups if kind == "train"), key=step_number)
+    for before, step in itertools.pairwise(steps):
+        for name, value in check_tiles(dump.groups.get(("weights", step), [])).items():
+            kind, tensor = urllib.parse.unquote(name).split("/", 1)
+            said = after.get(before, {}).get(tensor if kind == "parameters" else f"{kind}/{tensor}")
+            if said and value.dtype == "<f4":
+                full = tensor if kind == "parameters" else f"{kind}/{tensor}"
+                mine = row_digests(model, full, "f32", value.shape, value.ravel(), None)
+                require(sum(mine) % (1 << 128) == said, "digest", f"weights/{step}", name)
+
+
+def step_number(step):
+    return tuple(map(int, re.fullmatch("(-?[0-9]+)-(-?[0-9]+)", step).groups()))
+
+
+def check_events(model, unit, group):
+    """Returns the digests of the weights and moments that the step left."""
+    e = {name[7:]: d.elements().reshape(d.dims) for name, d in group.items() if name.startswith("events/")}
+    places, left = [], {}
+    for a, b in itertools.pairwise(e["row_set_offsets"].tolist()):
+        runs = zip(*(e[f"run_{key}"][a:b].tolist() for key in ("sample", "position", "count")))
+        places.append([(sample, position + i) for sample, position, count in runs for i in range(count)])
+    for n, line in enumerate(e["tensors"].tobytes().decode().splitlines()):
+        where = "digest", unit.path, group["events/digest"].path, line
+        path, dtype, text = line.split(" ")
+        phase, layer, op, tensor = path.split("/", 3)
+        dims = () if text == "-" else tuple(map(int, text.split(",")))
+        name = f"{layer}/{op}/{tensor}"
+        if phase in ("reduce", "optimizer"):
+            name = tensor if op in ("gradient", "weight") else f"{op}/{tensor}"
+        want = int.from_bytes(e["digest"][n].tobytes(), "big")
+        if phase == "optimizer":
+            left[name] = want
+        start, count = (int(e[f"value_{k}"][n]) for k in ("start", "count")) if "value_start" in e else (0, 0)
+        first, last = e["row_digest_offsets"][n:n + 2].tolist() if "row_digest" in e else (0, 0)
+        rows = [int.from_bytes(row.tobytes(), "big") for row in e["row_digest"][first:last]] if last else []
+        require(not rows or sum(rows) % (1 << 128) == want, *where)
+        if count:
+            tokens = places[e["row_set"][n]] if e["row_set"][n] >= 0 else None
+            values = e[f"values_{dtype}"][start:start + count]
+            require(len(values) == count and (not tokens or len(tokens) == e["rows"][n]), *where)
+            mine = row_digests(model, name, dtype, dims, values, tokens)
+            require(sum(mine) % (1 << 128) == want and (not rows or mine == rows), *where)
+    return left
