@@ -80,7 +80,7 @@ class Replicas {
       if (rule == Rule::kEqual && first_.batch_value(column) != nullptr) {
         whole(column);
       } else if (first_.is_by_sample(column) && of_.is_by_sample(column)) {
-        by_sample(column);
+        by_sample(column, rule == Rule::kEqualBySample);
       } else if (rule) {
         numbers_by_sample(column);
       }
@@ -89,11 +89,17 @@ class Replicas {
   }
 
  private:
-  void by_sample(const std::string& column) {
+  /// `by_all`: each rank has the column, and so each or none says something of a sample.
+  void by_sample(const std::string& column, bool by_all) {
     for (size_t row = 0; row < first_.indices().size(); ++row) {
       const auto x = of_.find(row, column), y = first_.find(row, column);
-      compare(column, "sample " + std::to_string(first_.indices()[row]), x ? &*x : nullptr,
-              y ? &*y : nullptr);
+      const Value* mine = x ? &*x : nullptr;
+      const Value* other = y ? &*y : nullptr;
+      if (by_all && is_absent(mine) != is_absent(other)) {
+        report(column, row, says(of_, mine), says(first_, other));
+      } else {
+        compare(column, sample(row), mine, other);
+      }
     }
   }
 
@@ -101,11 +107,19 @@ class Replicas {
   void numbers_by_sample(const std::string& column) {
     for (size_t row = 0; row < first_.indices().size(); ++row) {
       const auto x = of_.number(row, column), y = first_.number(row, column);
-      if (!x || !y || same_value(*x, *y)) continue;
-      problems_.push_back(replica_problem(
-          of_, first_, column,
-          {"sample " + std::to_string(first_.indices()[row]), shortest_of(*x), shortest_of(*y)}));
+      if (x.has_value() == y.has_value() && (!x || same_value(*x, *y))) continue;
+      report(column, row, x ? shortest_of(*x) : "None", y ? shortest_of(*y) : "None");
     }
+  }
+
+  std::string sample(size_t row) const { return "sample " + std::to_string(first_.indices()[row]); }
+
+  static std::string says(const TrainShard& shard, const Value* value) {
+    return is_absent(value) ? "None" : in_words(shard.tree(), *value);
+  }
+
+  void report(const std::string& column, size_t row, const std::string& x, const std::string& y) {
+    problems_.push_back(replica_problem(of_, first_, column, {sample(row), x, y}));
   }
 
   void whole(const std::string& column) {
