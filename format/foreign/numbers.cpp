@@ -45,6 +45,13 @@ std::optional<TorchDType> torch_type(const ArrayDType& dtype) {
 
 }  // namespace
 
+std::optional<double> number_of(Value value) {
+  if (value.kind == Kind::kFloat) return value.real;
+  if (value.kind == Kind::kInt) return static_cast<double>(value.integer);
+  if (value.kind == Kind::kBool) return value.boolean ? 1 : 0;
+  return std::nullopt;
+}
+
 std::optional<Numbers> Numbers::of(const Tree& tree, Value value) {
   if (value.kind == Kind::kTensor) return of_tensor(tree, tree.tensor(value));
   if (value.kind == Kind::kArray) return of_array(tree.array(value));

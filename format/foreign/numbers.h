@@ -10,6 +10,9 @@
 
 namespace rlreplay::foreign {
 
+/// One number: of an integer, a float or, as in Python, a bool.
+std::optional<double> number_of(Value value);
+
 /// The numbers of a list, tensor or numpy array under one interface, row-major. Frameworks write
 /// the same column as any of them. Valid as long as the tree.
 class Numbers {

@@ -1,7 +1,10 @@
 #include "format/foreign/tree_difference.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "format/foreign/canonical_json.h"
@@ -17,13 +20,6 @@ namespace {
 using Found = std::optional<TreeDifference>;
 
 bool is_row(Value value) { return value.kind == Kind::kList || value.kind == Kind::kTuple; }
-
-std::optional<double> number(Value value) {
-  if (value.kind == Kind::kFloat) return value.real;
-  if (value.kind == Kind::kInt) return static_cast<double>(value.integer);
-  if (value.kind == Kind::kBool) return value.boolean ? 1 : 0;
-  return std::nullopt;
-}
 
 std::string number_text(const Numbers& numbers, size_t i) {
   return numbers.is_integer() ? std::to_string(numbers.integer(i)) : shortest_of(numbers.real(i));
@@ -45,12 +41,32 @@ std::string canonical(const Tree& tree, Value value) {
   return out;
 }
 
+using Items = std::span<const Value>;
+
+/// Keys and values by turns.
+Items items(const Tree& tree, Value record) {
+  return tree.sequence(record).values().subspan(record.kind == Kind::kObject ? 1 : 0);
+}
+
+/// What equal keys have in common. As in Python 1, 1.0 and True are one key, and "1" is another.
+std::string key_of(const Tree& tree, Value key) {
+  if (key.kind == Kind::kText) return "'" + std::string(tree.text(key));
+  const std::optional<double> real = key.kind == Kind::kInt ? std::nullopt : number_of(key);
+  const bool whole = real && std::abs(*real) < 0x1p63 && std::trunc(*real) == *real;
+  return canonical(tree, whole ? Value::of_int(static_cast<int64_t>(*real)) : key);
+}
+
+std::string key_text(const Tree& tree, Value key) {
+  if (key.kind == Kind::kText) return key_text(tree.text(key));
+  return number_of(key) ? in_words(tree, key) : printable(canonical(tree, key));
+}
+
 class Comparison {
  public:
   Comparison(const Tree& a, const Tree& b) : a_(a), b_(b) {}
 
   Found run(Value x, Value y) {
-    if (const auto p = number(x), q = number(y); p && q) {
+    if (const auto p = number_of(x), q = number_of(y); p && q) {
       const bool integers = x.kind == Kind::kInt && y.kind == Kind::kInt;
       return (integers ? x.integer == y.integer : same_value(*p, *q)) ? Found() : whole(x, y);
     }
@@ -91,20 +107,54 @@ class Comparison {
 
   /// By key, in whatever order: of the first one, then what only the second one has.
   Found records(Value x, Value y) {
-    const size_t begin = x.kind == Kind::kObject ? 1 : 0, other = y.kind == Kind::kObject ? 1 : 0;
-    const Sequence &p = a_.sequence(x), &q = b_.sequence(y);
-    for (size_t i = begin; i + 1 < p.size(); i += 2) {
-      if (p[i].kind != Kind::kText) continue;
-      const std::string_view key = a_.text(p[i]);
-      const Value* to = b_.find(y, key);
-      if (to == nullptr) return TreeDifference{key_text(key), in_words(a_, p[i + 1]), "nothing"};
-      if (Found found = run(p[i + 1], *to)) return below(key_text(key), *found);
+    const Items p = items(a_, x), q = items(b_, y);
+    const bool in_order = have_keys_in_order(p, q);
+    Index others = in_order ? Index() : index(q);
+    for (size_t i = 0; i + 1 < p.size(); i += 2) {
+      const Value* to = in_order ? &q[i + 1] : take(others, key_of(a_, p[i]));
+      if (to == nullptr) {
+        return TreeDifference{key_text(a_, p[i]), in_words(a_, p[i + 1]), "nothing"};
+      }
+      if (Found found = run(p[i + 1], *to)) return below(key_text(a_, p[i]), *found);
     }
-    for (size_t i = other; i + 1 < q.size(); i += 2) {
-      if (q[i].kind != Kind::kText || a_.find(x, b_.text(q[i])) != nullptr) continue;
-      return TreeDifference{key_text(b_.text(q[i])), "nothing", in_words(b_, q[i + 1])};
+    for (size_t i = 0; !in_order && i + 1 < q.size(); i += 2) {
+      if (others.at(key_of(b_, q[i])).met) continue;
+      return TreeDifference{key_text(b_, q[i]), "nothing", in_words(b_, q[i + 1])};
     }
     return std::nullopt;
+  }
+
+  bool have_keys_in_order(Items p, Items q) const {
+    if (p.size() != q.size()) return false;
+    for (size_t i = 0; i + 1 < p.size(); i += 2) {
+      const bool texts = p[i].kind == Kind::kText && q[i].kind == Kind::kText;
+      if (texts ? a_.text(p[i]) != b_.text(q[i]) : key_of(a_, p[i]) != key_of(b_, q[i])) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  struct Other {
+    const Value* value;
+    bool met = false;
+  };
+  using Index = std::map<std::string, Other>;
+
+  /// Of the second tree; the last one where a key occurs twice, as Tree::find has it.
+  Index index(Items q) const {
+    Index out;
+    for (size_t i = 0; i + 1 < q.size(); i += 2) {
+      out.insert_or_assign(key_of(b_, q[i]), Other{&q[i + 1]});
+    }
+    return out;
+  }
+
+  static const Value* take(Index& others, const std::string& key) {
+    const auto found = others.find(key);
+    if (found == others.end()) return nullptr;
+    found->second.met = true;
+    return found->second.value;
   }
 
   static Found below(const std::string& name, TreeDifference found) {

@@ -214,16 +214,12 @@ class ScheduleCheck {
       const auto at = tree.integer(row, "rollout_position");
       const Value* local = tree.find(row, "local_raw_reward");
       if (!at || *at < 0 || static_cast<size_t>(*at) >= rewards.size() || !local) continue;
-      const auto own = number(*local), said = number(rewards[static_cast<size_t>(*at)]);
+      const auto own = foreign::number_of(*local),
+                 said = foreign::number_of(rewards[static_cast<size_t>(*at)]);
       if (!own || !said || same_value(*own, *said)) continue;
       report("sample " + std::to_string(index) + " has the local_raw_reward " + shortest(*own) +
              ", raw_reward says " + shortest(*said) + " at its place " + std::to_string(*at));
     }
-  }
-
-  static std::optional<double> number(Value value) {
-    if (value.kind == Kind::kInt) return static_cast<double>(value.integer);
-    return value.kind == Kind::kFloat ? std::optional(value.real) : std::nullopt;
   }
 
   std::optional<Numbers> numbers(Value dict, const char* key) const {
