@@ -133,22 +133,43 @@ class Checker {
            where);
   }
 
-  void log_probs(const Value* value, std::string_view name, const std::string& where) {
+  /// Of tokens that count. Of a slice it is not known which those are: as many values as tokens are
+  /// masked may be anything.
+  void log_probs(const Value* value, std::string_view name, const Value* loss_mask,
+                 const std::string& where) {
     if (value == nullptr) return;
     const std::optional<Numbers> column = Numbers::of(tree_, *value);
     if (!column) {
       return report("bad-log-prob", std::string(name) + " holds something else than numbers",
                     where);
     }
-    const std::optional<size_t> bad = column->find([](auto number) {
+    const auto is_bad = [](auto number) {
       const auto x = static_cast<double>(number);
       return !std::isfinite(x) || x > kRounding;
-    });
+    };
+    std::optional<size_t> bad = column->find(is_bad);
+    const auto mask = loss_mask ? Numbers::of(tree_, *loss_mask) : std::nullopt;
+    if (bad && mask) bad = counting(*column, *bad, *mask, is_bad);
     if (!bad) return;
     const double x = column->real(*bad);
     const std::string place = std::string(name) + " of token " + std::to_string(*bad);
     if (!std::isfinite(x)) return report("non-finite", place + " is not finite", where);
     report("bad-log-prob", place + " is " + std::to_string(x) + ", above zero", where);
+  }
+
+  /// The first bad value, from `begin`, of a token that counts.
+  template <class IsBad>
+  static std::optional<size_t> counting(const Numbers& column, size_t begin, const Numbers& mask,
+                                        IsBad is_bad) {
+    const bool slice = mask.size() != column.size();
+    size_t masked = 0;
+    for (size_t i = 0; slice && i < mask.size(); ++i) masked += mask.real(i) == 0;
+    for (size_t i = begin; i < column.size(); ++i) {
+      if (!is_bad(column.real(i)) || (!slice && mask.real(i) == 0)) continue;
+      if (masked == 0) return i;
+      --masked;
+    }
+    return std::nullopt;
   }
 
   void status(const Value* value, const std::string& where) {
@@ -189,7 +210,8 @@ class Checker {
     equal_length(present(sample, "loss_mask"), response, "loss_mask", where);
     mask(present(sample, "loss_mask"), "loss_mask", where);
     equal_length(present(sample, "rollout_log_probs"), response, "rollout_log_probs", where);
-    log_probs(present(sample, "rollout_log_probs"), "rollout_log_probs", where);
+    log_probs(present(sample, "rollout_log_probs"), "rollout_log_probs",
+              present(sample, "loss_mask"), where);
     status(present(sample, "status"), where);
   }
 
@@ -214,7 +236,8 @@ class Checker {
       const bool slice = !whole && length(*value).value_or(0) <= *response;
       if (!slice) equal_length(value, response, name, where);
     }
-    for (const std::string_view name : kLogProbs) log_probs(column(name), name, where);
+    const Value* mask_of = column("loss_masks");
+    for (const std::string_view name : kLogProbs) log_probs(column(name), name, mask_of, where);
   }
 
   void train_rank(Value data) {

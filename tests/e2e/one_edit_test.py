@@ -145,6 +145,16 @@ def rounded(kind, bits):
     return edit
 
 
+def at_mask(value, of=0):
+    """A log-probability that sampler and trainer have of a token with the mask `of`."""
+    def edit(files):
+        sample = files["rollout_data/0.pt"]["samples"][0]
+        at = sample["loss_mask"].index(of)
+        sample["rollout_log_probs"][at] = value
+        train("train_data/0_0.pt", "rollout_log_probs", 0, at, to=value)(files)
+    return edit
+
+
 def terms(file, **said):
     """Miles' policy_loss_debug, of no sample."""
     return lambda files: files.update({f"policy_loss_debug/{file}.pt": {
@@ -320,6 +330,9 @@ EDITS = (
     ("a sampler's log-probability that is no number", LATEST,
      put("rollout_data/1.pt", "samples", 3, "rollout_log_probs", 2, to=float("nan")),
      every(("non-finite", "rollout_log_probs of token 2 is not finite"), PLAIN, DEEP, IMPORT)),
+    ("a log-probability that is no number of a token that counts", DATA,
+     at_mask(float("-inf"), of=1),
+     every(("non-finite", "rollout_log_probs of token 0 is not finite"), PLAIN, DEEP, IMPORT)),
     ("a rank's raw reward", DATA, train("train_data/0_1.pt", "raw_reward", 3, to=9.5),
      every(("raw_reward of the training data is not what the rollout says",
             "0_1.pt: raw_reward[3]: 9.5, the rollout says 1"), DEEP, IMPORT, IMPORTED, MISMATCH)),
@@ -353,6 +366,11 @@ EDITS = (
 LEGAL = (
     ("a trainer that works in bfloat16", DATA, rounded("bf", 16)),
     ("a trainer that works in float16", DATA, rounded("e", 13)),
+    *((f"a masked token with the log-probability {value}, the trainer in bfloat16", DATA,
+       both(at_mask(value), rounded("bf", 16))) for value in (float("-inf"), float("nan"))),
+    ("a masked token of a slice", CONTEXT, both(
+        put("rollout_data/0.pt", "samples", 4, "rollout_log_probs", 4, to=float("-inf")),
+        train("train_data/0_1.pt", "rollout_log_probs", 2, 4, to=float("-inf")))),
     ("nuclei on both sides", DATA, nuclei()),
     ("experts on both sides", DATA, experts()),
     ("the policy's terms", TENSOR, both(
@@ -551,8 +569,9 @@ class OneEdit(Case):
                 with self.subTest(name, verb=verb):
                     sound, before = self.of_sound(run, verb)
                     found = self.said(verb, folder, sound)
-                    words = "mismatch:" if verb != MISMATCH else "contradict"
-                    self.assertEqual(found.count(words), before.count(words), found)
+                    told = ("mismatch:", "non-finite:") if verb != MISMATCH else ("contradict",)
+                    for words in told:
+                        self.assertEqual(found.count(words), before.count(words), found)
 
 
 if __name__ == "__main__":

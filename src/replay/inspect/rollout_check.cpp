@@ -80,8 +80,9 @@ std::optional<size_t> other_log_prob(const std::vector<double>& copy,
                                      const std::vector<double>& of) {
   const auto all = [&](auto same) { return std::ranges::equal(copy, of, same); };
   for (const int dropped : {16, 13}) {  // bfloat16, float16
-    const auto rounded = [&](double x, double y) {
-      return is_rounded(static_cast<float>(x), static_cast<float>(y), dropped);
+    const auto rounded = [&](double copied, double said) {
+      const auto x = static_cast<float>(copied), y = static_cast<float>(said);
+      return same_value(x, y) || is_rounded(x, y, dropped);  // the first: infinities, NaNs
     };
     if (all(rounded)) return std::nullopt;
   }
