@@ -312,6 +312,18 @@ EDITS = (
     ("a rank's micro-batches contradict themselves", DATA,
      train("train_data/0_1.pt", "num_microbatches", to=[1, 3]),
      every(("num_microbatches announces 4 micro-batches", "0_1.pt"))),
+    ("micro-batches of two rollouts contradict themselves", DATA,
+     both(*(train(f"train_data/{rollout}_1.pt", "num_microbatches", to=[1, 3])
+            for rollout in (0, 1))),
+     every(("num_microbatches announces 4 micro-batches", "0_1.pt", "1_1.pt"), PLAIN, DEEP,
+           IMPORTED)),
+    ("a replica's reward, and a list of another rank", TENSOR,
+     both(longer("train_data/0_2.pt", "rewards"), train("train_data/0_1.pt", "rewards", 1, to=9.5)),
+     every(("rewards of rank 1 differs from that of rank 0", "rewards has 5 entries"), PLAIN, DEEP)),
+    ("a shard of other sizes of batches", LATEST,
+     shards(0, "global_batch_sizes", 0, to=lambda x: x + 1),
+     every(("schedule-mismatch", "global_batch_sizes[0] is 5 in dp_shards[0], 4 in dp_shards[1]",
+            "train_data/0.pt"), *KEEPING)),
     ("the trainer's copy of a log-probability", DATA,
      train("train_data/0_1.pt", "rollout_log_probs", 0, 2, to=-9.5),
      every(("rollout-mismatch", "rollout_log_probs of sample 1 of step 0.0 is -9.5 at token 8, "
@@ -440,6 +452,22 @@ class OneEdit(Case):
                         self.assertIn(word, found)
                         if word == words[0]:
                             self.assertNotIn(word, before)
+
+    def test_what_no_import_gets_past_is_damage(self):
+        """Exit code 3 of verify as of import, whether or not the import's words name it."""
+        for run, edit in (
+                (LATEST, shards(1, "micro_batch_indices", 1, 0, to=0)),
+                (DATA, put("rollout_data/0.pt", "samples", 1, "response_length", to=4000)),
+                (DATA, longer("train_data/0_1.pt", "tokens"))):
+            files = self.files(run)
+            edit(files)
+            folder = self.written("damage", files)
+            made = self.run_program("import", folder, "-o", self.folder / "damage dump", "--force")
+            self.assertEqual(made.returncode, 3, made.stderr)
+            for flags in ([], ["--deep"]):
+                result = self.run_program("verify", *flags, folder)
+                self.assertEqual(result.returncode, 3, result.stdout)
+                self.assertIn("problem ", result.stdout)
 
     def test_what_was_not_looked_at_is_said(self):
         """Plain verify holds no training against its rollout, and claims nothing of it."""

@@ -84,6 +84,18 @@ NameNumbers numbers_in(const std::filesystem::path& name) {
   return numbers_of(stem.substr(stem.starts_with("eval_") ? 5 : 0), "rollout_id", "rank");
 }
 
+/// What an error keeps from being done is a problem.
+template <class Work>
+void guarded(std::vector<Problem>& problems, Work work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    const bool incomplete = error.code() == ErrorCode::kIncomplete;
+    problems.push_back({incomplete ? "slice-missing" : std::string(to_string(error.code())),
+                        error.what(), error.where()});
+  }
+}
+
 }  // namespace
 
 std::vector<Problem> check_name(const std::string& name, const TorchFile& file) {
@@ -104,24 +116,26 @@ std::vector<Problem> check_name(const std::string& name, const TorchFile& file) 
 std::vector<Problem> check_rank_files(std::span<const TorchFile* const> files) {
   std::vector<Problem> problems;
   std::vector<TrainShard> shards;
-  try {
+  guarded(problems, [&] {
     for (const TorchFile* file : files) shards.emplace_back(*file);
-    if (shards.empty()) return problems;
-    check_batch_size(*files.front(), shards, problems);
+  });
+  if (shards.empty() || !problems.empty()) return problems;
+  for (const TorchFile* file : files) {
+    guarded(problems,
+            [&] { std::ranges::move(check_schedule(*file), std::back_inserter(problems)); });
+  }
+  // Sizes of batches that contradict themselves say nothing of other files.
+  if (!shards.front().is_whole() || problems.empty()) {
+    guarded(problems, [&] { check_batch_size(*files.front(), shards, problems); });
+  }
+  guarded(problems, [&] {
     for (const Problem& found : assemble_train(files).findings) {
       // What was settled by a rule is no contradiction.
       if (found.code != "padding-removed" && found.code != "partial-column") {
         problems.push_back(found);
       }
     }
-    for (const TorchFile* file : files) {
-      std::ranges::move(check_schedule(*file), std::back_inserter(problems));
-    }
-  } catch (const Error& error) {
-    const bool incomplete = error.code() == ErrorCode::kIncomplete;
-    problems.push_back({incomplete ? "slice-missing" : std::string(to_string(error.code())),
-                        error.what(), error.where()});
-  }
+  });
   return problems;
 }
 

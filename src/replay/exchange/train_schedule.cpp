@@ -139,10 +139,26 @@ class ScheduleCheck {
       return report("num_microbatches of one shard is of " + counted(*steps, "step") +
                     ", of another one of " + std::to_string(shard.counts->size()));
     }
+    for (size_t i = 1; i < shards_.size(); ++i) {
+      if (check_sizes(shards_[0].dict, shards_[i].dict, i)) return;
+    }
     const size_t sizes = read_batch_sizes(file_).size();
     if (!steps || sizes == 0 || sizes == *steps) return;
     report("num_microbatches is of " + counted(*steps, "step") + ", the batch sizes of " +
            std::to_string(sizes));
+  }
+
+  /// Of one rollout all shards name the sizes of its batches. Says whether they were reported.
+  bool check_sizes(Value first, Value other, size_t entry) {
+    const auto a = numbers(first, "global_batch_sizes"), b = numbers(other, "global_batch_sizes");
+    for (size_t i = 0; a && b && i < std::min(a->size(), b->size()); ++i) {
+      if (same_value(a->real(i), b->real(i))) continue;
+      report("global_batch_sizes[" + std::to_string(i) + "] is " + shortest(a->real(i)) +
+             " in dp_shards[0], " + shortest(b->real(i)) + " in dp_shards[" +
+             std::to_string(entry) + "]");
+      return true;
+    }
+    return false;
   }
 
   /// Of slime's one file a rollout: its samples against those of its shards.

@@ -38,14 +38,25 @@ void read_as_import(const TorchFile& file) {
   }
 }
 
-/// What one file says against itself; nothing where it cannot be read.
-std::unique_ptr<TorchFile> check_file(const std::string& path, Problems& problems) {
+bool is_refused(const TorchFile& file) {
+  try {
+    read_as_import(file);
+    return false;
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::kCorrupt;
+  }
+}
+
+/// What one file says against itself; nothing where it cannot be read. `refused`: no import gets
+/// past what is named.
+std::unique_ptr<TorchFile> check_file(const std::string& path, Problems& problems, bool& refused) {
   try {
     auto file = std::make_unique<TorchFile>(path);
     add_problems(file->problems(), path, problems);
     const auto found = check_dump(file->tree(), file->root());
     add_problems(found, path, problems);
     if (found.empty()) read_as_import(*file);
+    refused = refused || (!found.empty() && is_refused(*file));
     return file;
   } catch (const Error& error) {
     VerifyProblem& found = problems.emplace_back(unreadable_problem(error, path));
@@ -73,8 +84,11 @@ class RunFiles {
       trained_.insert(id->integer);
       train.push_back(file.get());
     }
-    if (!train.empty()) add_problems(check_rank_files(train), path, problems);
+    if (!train.empty()) check_ranks_of(train, path, problems);
   }
+
+  /// Whether files were met that cannot be put together.
+  bool damaged() const { return damaged_; }
 
   std::vector<foreign::Problem> finish() const {
     std::set<int64_t> generated;
@@ -83,6 +97,28 @@ class RunFiles {
   }
 
  private:
+  /// What keeps files that a problem names already from being put together is its consequence: the
+  /// others are held against each other.
+  void check_ranks_of(std::vector<const TorchFile*> files, const std::string& path,
+                      Problems& problems) {
+    const auto found = check_rank_files(files);
+    const bool refused = std::ranges::any_of(found, is_refusal);
+    damaged_ = damaged_ || refused;
+    if (!refused || problems.empty()) return add_problems(found, path, problems);
+    std::erase_if(files, [&](const TorchFile* file) {
+      return std::ranges::count(problems, file->path(), &VerifyProblem::path) > 0;
+    });
+    for (const foreign::Problem& problem : check_rank_files(files)) {
+      const bool of_these =
+          problem.code == "replica-mismatch" || problem.code == "schedule-mismatch";
+      if (of_these) add_problems({problem}, path, problems);
+    }
+  }
+
+  static bool is_refusal(const foreign::Problem& found) {
+    return found.code == to_string(ErrorCode::kCorrupt) || found.code == "slice-missing";
+  }
+
   void add_rollout(int64_t id, const std::string& path, Problems& problems) {
     if (std::filesystem::path(path).filename().string().starts_with("eval_")) return;
     const auto [first, fresh] = rollouts_.emplace(id, path);
@@ -94,6 +130,7 @@ class RunFiles {
 
   std::map<int64_t, std::string> rollouts_;
   std::set<int64_t> trained_;
+  bool damaged_ = false;
 };
 
 /// What was not looked at but in each file alone.
@@ -146,7 +183,8 @@ class TorchFiles {
     out_.others = others_.size();
     if (out_.others == out_.files) std::ranges::move(others_, std::back_inserter(out_.problems));
     if (folder_) add_missing_ranks(sources, out_.problems);
-    if (folder_ && sound()) add_problems(run_.finish(), path_, out_.problems);
+    if (folder_ && comparable_) add_problems(run_.finish(), path_, out_.problems);
+    out_.corrupt = out_.corrupt || run_.damaged();
     if (deep_ && !folder_ && has_own_ && sound()) {
       guarded([&] { const AnyDump dump(path_); });
     }
@@ -163,24 +201,31 @@ class TorchFiles {
 
   void check_family(const std::vector<SourceFile>& family) {
     std::vector<std::unique_ptr<TorchFile>> read;
+    Problems problems;
+    bool comparable = true;  // each is there and is what its name says
     for (const SourceFile& source : family) {
       ++out_.files;
-      auto file = check_file(source.path, out_.problems);
-      set_others_aside();
+      auto file = check_file(source.path, problems, out_.corrupt);
+      set_others_aside(problems);
       out_.corrupt = out_.corrupt || file == nullptr;
+      comparable = comparable && file != nullptr;
       if (file == nullptr) continue;
-      add_problems(check_name(source.name, *file), source.path, out_.problems);
+      const auto other = check_name(source.name, *file);
+      comparable = comparable && other.empty();
+      add_problems(other, source.path, problems);
       has_own_ = has_own_ || has_own(*file);
       read.push_back(std::move(file));
     }
-    if (folder_ && sound()) run_.add(read, path_, out_.problems);
+    if (folder_ && comparable) run_.add(read, path_, problems);
+    comparable_ = comparable_ && comparable;
+    std::ranges::move(problems, std::back_inserter(out_.problems));
   }
 
   /// A file that is no dump is a problem only where all are none.
-  void set_others_aside() {
+  void set_others_aside(Problems& problems) {
     const auto is_other = [](const VerifyProblem& found) { return found.code == "not-a-dump"; };
-    std::ranges::copy_if(out_.problems, std::back_inserter(others_), is_other);
-    std::erase_if(out_.problems, is_other);
+    std::ranges::copy_if(problems, std::back_inserter(others_), is_other);
+    std::erase_if(problems, is_other);
   }
 
   /// Of what is made of the files: what no reader gets past is a problem.
@@ -201,6 +246,7 @@ class TorchFiles {
   Problems others_;  // of files that are no dumps
   RunFiles run_;
   bool has_own_ = false;
+  bool comparable_ = true;  // the files so far, with each other
 };
 
 /// Samples and steps as lines of JSON.
