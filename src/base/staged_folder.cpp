@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSuffix = ".rlreplay-new";
 constexpr const char* kLock = "lock";
+constexpr std::string_view kWhole = "whole\n";  // the last line of the lock's file
 
 Error failed(const std::string& what, const std::string& where) {
   return {ErrorCode::kEnvironment, "could not " + what + ": " + std::strerror(errno), where};
@@ -126,18 +127,32 @@ void StagedFolder::recover(const std::string& mark) {
     if (!rename_to(aside_, final_, 0)) throw failed("give the old one its name again", aside_);
   }
   if (!mark.empty() && fs::exists(content_ + "/" + mark)) return recover_whole();
+  if (read_notes() && !is_empty_or_absent(content_) && identity_of(content_) != replaced_) {
+    throw Error(ErrorCode::kUsage,
+                "what lies here is whole and never took the name that it was made for: move it "
+                "there or elsewhere, or remove it",
+                content_);
+  }
   if (!fs::exists(content_) && !fs::exists(aside_)) return;
   std::cerr << "rlreplay: removes what an interrupted run left in " << staging_ << '\n';
   remove_tree(content_);
   remove_tree(aside_);
 }
 
+/// What the lock's file says: what the leftover was made to replace, and whether it is whole.
+bool StagedFolder::read_notes() {
+  std::string notes(256, '\0');
+  const ssize_t size = ::pread(lock_.get(), notes.data(), notes.size(), 0);
+  notes.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  const bool whole = notes.ends_with(kWhole);
+  replaced_ = notes.substr(0, notes.size() - (whole ? kWhole.size() : 0));
+  return whole;
+}
+
 /// Killed behind the last byte: before the new one took the name, or before the old one was
 /// removed.
 void StagedFolder::recover_whole() {
-  replaced_.resize(256);
-  const ssize_t size = ::pread(lock_.get(), replaced_.data(), replaced_.size(), 0);
-  replaced_.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  read_notes();
   whole_ = is_empty_or_absent(final_) || identity_of(final_) == replaced_;
   if (whole_) return;
   if (identity_of(content_) != replaced_) {
@@ -157,6 +172,15 @@ void StagedFolder::note_replaced() {
   // Where nothing can be written, whole leftovers are for a person to judge.
   if (::ftruncate(lock_.get(), 0) != 0) return;
   if (::pwrite(lock_.get(), replaced_.data(), replaced_.size(), 0) < 0) return;
+}
+
+/// Behind that: a kill or a refusal now leaves a whole one.
+void StagedFolder::note_whole() {
+  const auto size = static_cast<ssize_t>(kWhole.size());
+  const auto at = static_cast<off_t>(replaced_.size());
+  if (::pwrite(lock_.get(), kWhole.data(), kWhole.size(), at) == size) return;
+  std::cerr << "rlreplay: could not note in " << staging_
+            << " that what is built there is whole: " << std::strerror(errno) << '\n';
 }
 
 bool StagedFolder::left_beside(const std::string& path, const std::string& mark) {
@@ -183,6 +207,7 @@ void StagedFolder::exchange() {
 
 void StagedFolder::put_in_place() {
   make_names_durable(staging_);
+  note_whole();
   if (!is_empty_or_absent(final_) && replaced_by_new(final_) != replaced_) {
     throw Error(ErrorCode::kUsage,
                 "another process has put something here meanwhile, which is left as it is: the new "

@@ -11,16 +11,17 @@ namespace rlreplay {
 
 /// A folder that is built beside its name and takes the name when it is whole: whoever looks sees
 /// what was there before, or all of the new one. It is built in PATH.rlreplay-new/, which one
-/// process has at a time; what a process left there that was killed is removed by the next.
+/// process has at a time; what a process left there that was killed is removed by the next, unless
+/// it was whole.
 class StagedFolder {
  public:
   enum class Unnamed { kRemoved, kKept };  // what becomes of one that never takes its name
 
   /// `path` may be a link to the folder that is replaced; the folder above must be there. An empty
   /// folder whose name cannot be taken (a mount point) is built in itself, and left. `mark`: a
-  /// leftover with a file of this name is whole, and not removed. Errors: kUsage where another
-  /// process builds there, a whole one was left that was not made to replace what has the name now,
-  /// or the place beside holds something else; kEnvironment.
+  /// leftover with a file of this name is whole, and can be given its name. Errors: kUsage where
+  /// another process builds there, a whole one was left that has no `mark` or was not made to
+  /// replace what has the name now, or the place beside holds something else; kEnvironment.
   StagedFolder(const std::string& path, Unnamed unnamed, const std::string& mark = {});
   /// Removes what was built unless it has its name or is to be kept.
   ~StagedFolder();
@@ -47,7 +48,9 @@ class StagedFolder {
   void open();
   void recover(const std::string& mark);
   void recover_whole();
+  bool read_notes();
   void note_replaced();
+  void note_whole();
   void exchange();
   void put_in_place();
   void remove_what_is_built() noexcept;

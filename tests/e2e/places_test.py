@@ -81,6 +81,26 @@ class Saved(Program):
         first.wait()
         self.assertEqual(os.listdir(self.here), [])
 
+    def test_one_that_could_not_take_its_name_is_kept(self):
+        """Exports are built alike."""
+        saved, left = self.here / "saved", self.here / ("saved" + STAGED) / "content"
+        first = self.start("train", *RUN, 30, "--save", saved)
+        wait_for((left.parent / "lock").exists)
+        saved.mkdir()
+        (saved / "mine").write_text("mine")
+        _, said = first.communicate()
+        self.assertEqual(first.returncode, USAGE, said)
+        self.assertIn("the new one is whole in", said)
+        whole = files(left)
+        self.assertIn("model.safetensors", whole)
+        saved.rename(self.here / "theirs")
+        for flags in ([], ["--force"]):
+            self.refused(USAGE, ["whole", str(left)], "train", *RUN, 1, "--save", saved, *flags)
+        self.assertEqual(files(left), whole)
+        left.rename(self.here / "mine")
+        self.said(0, "train", *RUN, 1, "--save", saved)
+        self.assertEqual(sorted(os.listdir(self.here)), ["mine", "saved", "theirs"])
+
     def test_files_that_are_none_of_a_checkpoint(self):
         saved = self.here / "saved"
         self.said(0, "train", *RUN, 1, "--save", saved)
