@@ -105,8 +105,12 @@ def popped(*keys):
     return edit
 
 
+SHORTER = "shorter"
+
+
 def copies(column, of, to=None):
-    """A column of both kinds of files of rollout 0, alike; `to`: one place of rank 1's file."""
+    """A column of both kinds of files of rollout 0, alike; `to`: one place of rank 1's file, or that
+    the first of its entries is SHORTER."""
     def edit(files):
         samples = files["rollout_data/0.pt"]["samples"]
         for sample in samples:
@@ -114,7 +118,9 @@ def copies(column, of, to=None):
         for rank in (0, 1):
             data = files[f"train_data/0_{rank}.pt"]["rollout_data"]
             data[column] = [list(samples[i][column]) for i in data["sample_indices"]]
-        if to is not None:
+        if to == SHORTER:
+            data[column][0].pop()
+        elif to is not None:
             data[column][0][1] = to
     return edit
 
@@ -356,6 +362,12 @@ EDITS = (
     ("the trainer's copy of an expert", DATA, experts(to=99),
      every(("rollout_routed_experts of the training data", "0_1.pt: sample 1[1]: 99"),
            DEEP, IMPORT, IMPORTED, MISMATCH)),
+    *((f"the trainer's copy of {column} is shorter", DATA, edit(to=SHORTER),
+       every((f"{column} of the training data is not what the rollout says",
+              "0_1.pt: sample 1: ", " numbers, the rollout says "),
+             DEEP, IMPORT, IMPORTED, MISMATCH))
+      for column, edit in (("rollout_top_p_token_ids", nuclei),
+                           ("rollout_routed_experts", experts))),
     ("a mask that the trainer changed", DATA,
      train("train_data/0_0.pt", "loss_masks", 0, 0, to=lambda x: 1 - x),
      every(("masks of step 0.0 that are not the rollout's: sample 0, token 6: 0, the rollout says 1",

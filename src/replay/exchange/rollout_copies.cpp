@@ -8,6 +8,7 @@
 #include "format/foreign/tree_difference.h"
 #include "src/base/number_text.h"
 #include "src/base/numbers.h"
+#include "src/base/words.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -90,7 +91,12 @@ void compare_copies(const TrainShard& shard, const Tree& tree,
       const Value* of = field(tree, sample->second, column);
       if (!copy || of == nullptr) continue;
       const auto x = Numbers::of(shard.tree(), *copy), y = Numbers::of(tree, *of);
-      if (!x || !y || x->size() != y->size()) continue;
+      if (!x || !y) continue;
+      if (x->size() != y->size()) {
+        problems.push_back(mismatch(shard, column, index, "", counted(x->size(), "number"),
+                                    counted(y->size(), "number")));
+        continue;
+      }
       const auto found = tree_difference(shard.tree(), *copy, tree, *of);
       if (found)
         problems.push_back(mismatch(shard, column, index, found->place, found->a, found->b));
