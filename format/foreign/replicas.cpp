@@ -16,6 +16,7 @@ namespace {
 enum class Rule {
   kEqualBySample,  // the same of each sample, in whatever slice a rank works
   kEqual,          // the same of all samples together
+  kCopied,         // the same of each sample, where both have it of each
   kSliced,         // kSlicedColumns
 };
 
@@ -42,7 +43,9 @@ constexpr auto kRules = std::to_array<ColumnRule>({
     {"rollout_top_p_token_offsets", Rule::kEqualBySample},
     {"rollout_routed_experts", Rule::kEqualBySample},
     {"rollout_indexer_topk", Rule::kEqualBySample},
+    {"local_raw_reward", Rule::kCopied},
     {"raw_reward", Rule::kEqual},
+    {"dynamic_global_batch_size", Rule::kEqual},
     {"partition", Rule::kEqual},
     {"micro_batch_indices", Rule::kEqual},
     {"num_microbatches", Rule::kEqual},
@@ -81,7 +84,7 @@ class Replicas {
         whole(column);
       } else if (first_.is_by_sample(column) && of_.is_by_sample(column)) {
         by_sample(column, rule == Rule::kEqualBySample);
-      } else if (rule) {
+      } else if (rule && rule != Rule::kCopied) {
         numbers_by_sample(column);
       }
     }

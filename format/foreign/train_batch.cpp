@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "format/foreign/context_slices.h"
+#include "format/foreign/replica_columns.h"
 #include "format/foreign/replicas.h"
 #include "format/foreign/train_shard.h"
 #include "src/base/number_text.h"
@@ -265,8 +266,10 @@ class Assembler {
     add_samples(groups);
     // A column that no sample has was not recorded.
     std::erase_if(batch_.columns, [](const FloatColumn& c) { return c.offsets().back() == 0; });
-    if (const auto raw = shards[0].batch_column("raw_reward")) {
-      for (size_t i = 0; i < raw->size(); ++i) batch_.raw_reward.push_back(raw->real(i));
+    for (const TrainShard& shard : shards) {
+      const auto raw = shard.batch_column("raw_reward");
+      for (size_t i = 0; raw && i < raw->size(); ++i) batch_.raw_reward.push_back(raw->real(i));
+      if (raw) break;
     }
     describe(groups);
     for (const Group& group : groups) check_replicas(group);
@@ -283,6 +286,7 @@ class Assembler {
 
   /// What the ranks hold whole.
   void check_replicas(const Group& group) {
+    std::ranges::move(missing_columns(group.shards), std::back_inserter(batch_.findings));
     for (size_t i = 1; i < group.shards.size(); ++i) {
       const bool same_slice = group.cp_rank[i] == group.cp_rank[0];
       std::ranges::move(compare_replicas(*group.shards[i], *group.shards[0], same_slice),

@@ -80,6 +80,7 @@ def both(*edits):
 # -- the runs ------------------------------------------------------------------------------------
 TENSOR = ("miles-latest", "grpo-tp2dp2")  # ranks 0 and 1 hold the same samples
 CONTEXT = ("miles-latest", "grpo-cp2dp2")
+OLD_CONTEXT = ("slime-old", "grpo-cp2dp2")
 STAGES = ("slime-old", "grpo-pp2")
 
 
@@ -122,6 +123,16 @@ def copies(column, of, to=None):
             data[column][0].pop()
         elif to is not None:
             data[column][0][1] = to
+    return edit
+
+
+def local_rewards(to):
+    """Each rank's raw rewards of its own samples; `to`: the second one of rank 1."""
+    def edit(files):
+        for rank in range(4):
+            data = files[f"train_data/0_{rank}.pt"]["rollout_data"]
+            data["local_raw_reward"] = [data["raw_reward"][i] for i in data["sample_indices"]]
+        files["train_data/0_1.pt"]["rollout_data"]["local_raw_reward"][1] = to
     return edit
 
 
@@ -254,6 +265,20 @@ EDITS = (
     ("one rank's sums of masks are gone", CONTEXT,
      lacks("train_data/0_1.pt", "rollout_data", "rollout_mask_sums"),
      every(("rollout_mask_sums is missing in 0_1.pt",), *REFUSING)),
+    *((f"{column} of rank {rank} are gone", run,
+       lacks(f"train_data/0_{rank}.pt", "rollout_data", column),
+       every((f"{column} is missing in 0_{rank}.pt, and 0_{1 - rank}.pt has it",
+              f"train_data/0_{rank}.pt"), *READERS, DIFF))
+      for run, rank, column in (
+          (TENSOR, 1, "rollout_log_probs"), (TENSOR, 1, "advantages"), (TENSOR, 0, "log_probs"),
+          (CONTEXT, 1, "raw_reward"), (STAGES, 0, "rollout_log_probs"))),
+    ("a context rank's own raw rewards", OLD_CONTEXT, local_rewards(1),
+     replica("local_raw_reward", "sample 2: 1, rank 0 says 0")),
+    *((f"{column} of one rank is gone", CONTEXT,
+       lacks("train_data/0_1.pt", "rollout_data", column),
+       every((f"{column} is missing in 0_1.pt, and 0_0.pt has it, of the same rollout",
+              "schedule-mismatch", "train_data/0_1.pt"), *READERS[:-1]))
+      for column in ("micro_batch_indices", "num_microbatches")),
     ("one rank's versions are one fewer", CONTEXT,
      lacks("train_data/0_1.pt", "rollout_data", "weight_versions", 0),
      every(("weight_versions has 3 entries in 0_1.pt, and 4 in 0_0.pt",), *REFUSING)),
@@ -500,6 +525,17 @@ class OneEdit(Case):
         deep, = self.lines("verify", "--deep", self.written("unlooked", files), code=1)
         self.assertEqual(deep["not_checked"], ["what values mean, and training against its "
                                                "rollout: the problems come first"])
+
+    def test_a_replica_says_the_steps(self):
+        """Of a file without micro-batches the steps are those that its replica says."""
+        for column in ("micro_batch_indices", "num_microbatches", "num_rollouts"):
+            files = self.files(CONTEXT)
+            lacks("train_data/0_0.pt", "rollout_data", column)(files)
+            found = self.said(IMPORT, self.written("steps", files), None)
+            self.assertNotIn("steps-unknown", found)
+            units = self.run_program("diff", self.written("sound steps", self.files(CONTEXT)),
+                                     self.folder / "imported").stdout
+            self.assertNotIn("train/", units)
 
     def test_an_imported_dump_lists_places(self):
         """20 of what is alike, and how many more there were."""

@@ -202,11 +202,12 @@ std::map<int64_t, int64_t> schedule(std::span<const TorchFile* const> files,
                                     const TrainBatch& batch,
                                     std::vector<foreign::Problem>& findings) {
   std::map<int64_t, int64_t> steps;
-  bool known = true;
+  bool known = false;
+  std::ranges::move(lacking_schedules(files), std::back_inserter(findings));
   for (const TorchFile* file : files) {
     std::ranges::move(check_schedule(*file), std::back_inserter(findings));
     const auto of_file = read_schedule(*file);
-    known = known && of_file;
+    known = known || of_file;
     if (of_file) steps.insert(of_file->begin(), of_file->end());
   }
   for (const int64_t sample : batch.sample_index) known = known && steps.contains(sample);
@@ -310,7 +311,7 @@ ImportedTrain import_train(std::span<const TorchFile* const> files) {
       places[batch.sample_index[of_step[row]]] = {step, row};
     }
   }
-  const std::vector<int64_t> counted = read_batch_sizes(*files.front());
+  const std::vector<int64_t> counted = read_batch_sizes(files);
   for (const auto& [step, of_step] : rows) {
     made.steps[step] = make_step(batch, of_step);
     const bool said = static_cast<size_t>(step) < counted.size();

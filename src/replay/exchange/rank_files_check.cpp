@@ -28,10 +28,11 @@ std::string rollout_name(const TrainShard& shard) {
 
 /// Ranks are counted from 0; Miles since 2026-09 writes those of tensor rank 0 alone, so numbers
 /// may be left out where no sample is.
-void check_batch_size(const TorchFile& file, const std::vector<TrainShard>& shards,
-                      std::vector<Problem>& problems) {
+void check_batch_size(std::span<const TorchFile* const> files,
+                      const std::vector<TrainShard>& shards, std::vector<Problem>& problems) {
+  const TorchFile& file = *files.front();
   double wanted = 0;
-  for (const int64_t size : read_batch_sizes(file)) wanted += static_cast<double>(size);
+  for (const int64_t size : read_batch_sizes(files)) wanted += static_cast<double>(size);
   // A selection of samples, exported, is divided by the numbers of all.
   if (file.tree().find(file.root(), "rlreplay") != nullptr) return;
   std::set<double> found;
@@ -124,9 +125,10 @@ std::vector<Problem> check_rank_files(std::span<const TorchFile* const> files) {
     guarded(problems,
             [&] { std::ranges::move(check_schedule(*file), std::back_inserter(problems)); });
   }
+  std::ranges::move(lacking_schedules(files), std::back_inserter(problems));
   // Sizes of batches that contradict themselves say nothing of other files.
   if (!shards.front().is_whole() || problems.empty()) {
-    guarded(problems, [&] { check_batch_size(*files.front(), shards, problems); });
+    guarded(problems, [&] { check_batch_size(files, shards, problems); });
   }
   guarded(problems, [&] {
     for (const Problem& found : assemble_train(files).findings) {

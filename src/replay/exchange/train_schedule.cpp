@@ -1,6 +1,7 @@
 #include "src/replay/exchange/train_schedule.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <set>
 
@@ -248,6 +249,29 @@ class ScheduleCheck {
   std::vector<foreign::Problem> problems_;
 };
 
+/// Of the files of ranks, those that lack what another one says of all steps.
+void check_presence(std::span<const foreign::TorchFile* const> files, const char* key,
+                    std::vector<foreign::Problem>& problems) {
+  std::vector<std::string> has, lacks;
+  for (const foreign::TorchFile* file : files) {
+    const Value* data = file->tree().find(file->root(), "rollout_data");
+    if (data == nullptr || data->kind != Kind::kDict) continue;
+    const Value* value = file->tree().find(*data, key);
+    const bool absent = value == nullptr || value->kind == Kind::kNone;
+    (absent ? lacks : has).push_back(file->path());
+  }
+  const auto name = [](const std::string& path) {
+    return std::filesystem::path(path).filename().string();
+  };
+  for (const std::string& path : lacks) {
+    if (has.empty()) return;
+    problems.push_back({"schedule-mismatch",
+                        std::string(key) + " is missing in " + name(path) + ", and " +
+                            name(has.front()) + " has it, of the same rollout",
+                        path});
+  }
+}
+
 }  // namespace
 
 std::optional<std::map<int64_t, int64_t>> read_schedule(const foreign::TorchFile& file) {
@@ -262,6 +286,23 @@ std::optional<std::map<int64_t, int64_t>> read_schedule(const foreign::TorchFile
 
 std::vector<foreign::Problem> check_schedule(const foreign::TorchFile& file) {
   return ScheduleCheck(file).run();
+}
+
+std::vector<foreign::Problem> lacking_schedules(std::span<const foreign::TorchFile* const> files) {
+  std::vector<foreign::Problem> problems;
+  for (const char* key :
+       {"micro_batch_indices", "num_microbatches", "global_batch_sizes", "num_rollouts"}) {
+    check_presence(files, key, problems);
+  }
+  return problems;
+}
+
+std::vector<int64_t> read_batch_sizes(std::span<const foreign::TorchFile* const> files) {
+  for (const foreign::TorchFile* file : files) {
+    std::vector<int64_t> sizes = read_batch_sizes(*file);
+    if (!sizes.empty()) return sizes;
+  }
+  return {};
 }
 
 std::vector<int64_t> read_batch_sizes(const foreign::TorchFile& file) {

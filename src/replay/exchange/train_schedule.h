@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "format/foreign/torch_file.h"
@@ -18,7 +19,14 @@ std::optional<std::map<int64_t, int64_t>> read_schedule(const foreign::TorchFile
 /// Errors: those of read_schedule.
 std::vector<foreign::Problem> check_schedule(const foreign::TorchFile& file);
 
+/// Of the files of one rollout those that lack what another one says of the schedule: a
+/// schedule-mismatch each.
+std::vector<foreign::Problem> lacking_schedules(std::span<const foreign::TorchFile* const> files);
+
 /// How many trajectories the trainer counted in each step; empty where the dump does not say.
 std::vector<int64_t> read_batch_sizes(const foreign::TorchFile& file);
+
+/// The same, by the first of the files of one rollout that says it.
+std::vector<int64_t> read_batch_sizes(std::span<const foreign::TorchFile* const> files);
 
 }  // namespace rlreplay::replay
