@@ -93,6 +93,32 @@ class Search(support.Case):
         return self.check(name, self.rollout(0, rewards, self.centred(rewards), scalars=scalars,
                                              old_log_probs=old, log_probs=now))
 
+    def test_of_many_tokens_what_helps_is_tried_in_pairs_and_the_rest_is_told(self):
+        times = 17000
+        rewards, now = [1, 0, 0, 1], [row * times for row in self.NOW]
+        plain = self.plain_loss()
+        self.TOKENS = 3 * times  # of four samples: above 200,000
+        path = self.folder / "many.jsonl"
+
+        def run(**scalars):
+            lines = self.rollout(0, rewards, self.centred(rewards), scalars=scalars,
+                                 old_log_probs=[[-1.0] * self.TOKENS] * 4, log_probs=now,
+                                 ref_log_probs=[[-1.5] * self.TOKENS] * 4)
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            flags = ("--disable-grpo-std-normalization", "--use-kl-loss", "--kl-loss-type", "k2")
+            step, = self.lines("objective", path, *flags, code=1)
+            return step, " ".join(self.run_program("objective", path, *flags).stdout.split())
+
+        kl = statistics.fmean(lp + 1.5 for row in self.NOW for lp in row)
+        step, text = run(pg_loss=plain, kl=kl)
+        found, = step["explanations"]
+        self.assertEqual(found["settings"], ["--advantage-estimator policy_gradient",
+                                             "--kl-loss-type k1"])
+        self.assertNotIn("not all were tried", text)
+        step, text = run(pg_loss=7.5)
+        self.assertEqual(step["explanations"], [])
+        self.assertIn("; not all were tried of two at a time", text)
+
     def test_a_share_of_clipped_tokens_alone_explains_nothing(self):
         (step,), text = self.losses("share", pg_loss=7.5, loss=7.5, clip_fraction=0.0)
         verdicts = {q["name"]: q["verdict"] for q in step["quantities"]}

@@ -277,12 +277,12 @@ std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
     made.quantities.insert(made.quantities.end(), after.begin(), after.end());
     made.not_finite = first_not_finite(step, made.quantities);
     if (!options.explain) continue;
-    made.explanations = explain_advantages(before, options, rollout, [&](const auto& other) {
-      return quantities.advantages(i, other);
-    });
-    for (Explanation& found : explain_losses(after, options, rollout, [&](const auto& other) {
-           return quantities.losses(i, other);
-         })) {
+    made.explanations = explain_advantages(
+        before, options, rollout,
+        [&](const auto& other) { return quantities.advantages(i, other); }, made.untried);
+    for (Explanation& found : explain_losses(
+             after, options, rollout,
+             [&](const auto& other) { return quantities.losses(i, other); }, made.untried)) {
       made.explanations.push_back(std::move(found));
     }
   }

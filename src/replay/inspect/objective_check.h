@@ -44,6 +44,12 @@ struct Explanation {
   std::vector<Explanation> rivals;  // that reproduce as much of this step
 };
 
+/// Which alternatives the search for explanations left out for their number.
+struct Untried {
+  bool pairs = false;    // some two at a time
+  bool triples = false;  // some three of those that help
+};
+
 /// One recorded step against its objective, computed again.
 struct ObjectiveStep {
   StepId id;
@@ -51,6 +57,7 @@ struct ObjectiveStep {
   int64_t tokens = 0;  // with loss mask 1
   std::vector<Quantity> quantities;
   std::vector<Explanation> explanations;
+  Untried untried;
   bool policy_is_old = false;
   std::string not_finite;  // where the first NaN or infinity enters; empty without one
   int64_t unplaced = 0;    // samples that no row fits, where there are files of policy_loss_debug

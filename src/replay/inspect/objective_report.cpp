@@ -187,12 +187,21 @@ std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
   return out;
 }
 
-std::string unexplained(const std::set<std::string>& names) {
+/// Why what was not found may be there.
+std::string left_out(const Untried& untried) {
+  std::vector<std::string> out;
+  if (untried.pairs) out.emplace_back("two at a time (of many tokens only those that help are)");
+  if (untried.triples) out.emplace_back("three at a time (the first 64 of those that help)");
+  return out.empty() ? "" : "; not all were tried of " + joined(out, " and of ");
+}
+
+std::string unexplained(const std::set<std::string>& names, const Untried& untried) {
   if (names.empty()) return "";
   return paragraph("no alternative reproduces " + joined(names, ", ") +
                    ": neither dialect, estimator, grouping, normalisation, whitening, nor "
                    "reducer, denominators, clip, KL type, OPSM or TIS at their default bounds; a "
-                   "bound, a coefficient, a reward or code of one's own may differ");
+                   "bound, a coefficient, a reward or code of one's own may differ" +
+                   left_out(untried));
 }
 
 std::string quantity_json(const Quantity& q) {
@@ -232,12 +241,15 @@ std::string objective_text(std::span<const ObjectiveStep> steps, bool all) {
   out += other_reasons(steps, in_full);
   size_t explained = 0, different = 0;
   std::set<std::string> open;
+  Untried untried;
   for (const ObjectiveStep& step : steps) {
     if (step.reproduced()) continue;
     ++different;
+    untried.pairs |= step.untried.pairs;
+    untried.triples |= step.untried.triples;
     if (explained++ < most) out += (explained == 1 ? "\n" : "") + findings(step, open);
   }
-  out += unexplained(open);
+  out += unexplained(open, untried);
   if (different > most) {
     out += "and in " + more_steps(different - most, "explains") + "\n";
   }

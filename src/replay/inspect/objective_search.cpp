@@ -8,10 +8,10 @@
 namespace rlreplay::replay {
 namespace {
 
-// Two variants at a time are tried up to this many tokens of a rollout: their number is squared.
+// All pairs of variants are tried up to this many tokens of a rollout: their number is squared.
 constexpr size_t kPairTokens = 200000;
 constexpr size_t kMostRivals = 8;
-constexpr size_t kMostTriples = 64;
+constexpr size_t kMostHelpful = 64;  // pairs, and triples, of the variants that help
 
 using Variants = std::vector<ObjectiveVariant>;
 
@@ -47,37 +47,59 @@ class Search {
   }
 
   /// One variant away, or two, or three that each help, all findings; else the setting that
-  /// reproduces most of them, one or two away.
-  std::optional<Explanation> run(const Variants& variants, bool pairs) {
+  /// reproduces most of them, one or two away. Without `all_pairs` only those are tried whose
+  /// variants each help alone. What was left out of a search that did not find all is added to
+  /// `untried`.
+  std::optional<Explanation> run(const Variants& variants, bool all_pairs, Untried& untried) {
     if (findings_.empty()) return std::nullopt;
     for (const ObjectiveVariant& one : variants) {
       if (attempt({&one}) && best_->rivals.size() == kMostRivals) return std::move(best_);
     }
-    for (size_t i = 0; pairs && !is_complete() && i < variants.size(); ++i) {
-      for (size_t k = i + 1; k < variants.size(); ++k) {
-        if (attempt({&variants[i], &variants[k]})) return std::move(best_);
-      }
+    if (is_complete()) return std::move(best_);
+    std::vector<const ObjectiveVariant*> paired;
+    for (const ObjectiveVariant& one : variants) {
+      if (all_pairs || helpful_.contains(&one)) paired.push_back(&one);
     }
-    if (!is_complete()) try_triples();
+    const bool some = try_pairs(paired, all_pairs ? SIZE_MAX : kMostHelpful);
+    if (is_complete()) return std::move(best_);
+    const bool all = try_triples();
+    if (!is_complete()) {
+      untried.pairs |= !some || paired.size() < variants.size();
+      untried.triples |= !all;
+    }
     return std::move(best_);
   }
 
  private:
-  /// Of the variants that alone reproduce a finding, or one in a pair that neither of it does
-  /// alone.
-  void try_triples() {
+  /// Until one reproduces all findings; false where there are more than `most`.
+  bool try_pairs(const std::vector<const ObjectiveVariant*>& of, size_t most) {
+    size_t tried = 0;
+    for (size_t i = 0; i < of.size(); ++i) {
+      for (size_t k = i + 1; k < of.size(); ++k) {
+        if (tried++ == most) return false;
+        if (attempt({of[i], of[k]})) return true;
+      }
+    }
+    return true;
+  }
+
+  /// The same of the variants that help: see note().
+  bool try_triples() {
     const std::vector<const ObjectiveVariant*> of(helpful_.begin(), helpful_.end());
     size_t tried = 0;
     for (size_t i = 0; i < of.size(); ++i) {
       for (size_t k = i + 1; k < of.size(); ++k) {
         for (size_t l = k + 1; l < of.size(); ++l) {
-          if (tried++ == kMostTriples || attempt({of[i], of[k], of[l]})) return;
+          if (tried++ == kMostHelpful) return false;
+          if (attempt({of[i], of[k], of[l]})) return true;
         }
       }
     }
+    return true;
   }
 
-  /// Notes which variants help.
+  /// Notes which variants help: one that alone reproduces a finding, and both of a pair that
+  /// reproduces a finding which neither reproduces alone.
   void note(std::span<const ObjectiveVariant* const> changed,
             const std::vector<std::string>& found) {
     if (changed.size() == 1) alone_[changed[0]].insert(found.begin(), found.end());
@@ -163,11 +185,11 @@ bool tries_pairs(const RecordedRollout& rollout) {
 std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
                                             const ObjectiveOptions& options,
                                             const RecordedRollout& rollout,
-                                            const ObjectiveCompute& compute) {
+                                            const ObjectiveCompute& compute, Untried& untried) {
   const Variants variants =
       with_recorded(options, advantage_variants(options.setting, rollout.samples.size()));
   const bool pairs = tries_pairs(rollout);
-  const auto joint = Search(from, options.setting, compute).run(variants, pairs);
+  const auto joint = Search(from, options.setting, compute).run(variants, pairs, untried);
   if (joint && joint->left.empty()) return {*joint};
   const auto explain_part = [&](bool rewards) {
     const auto part_of = [=](std::vector<Quantity> all) {
@@ -178,7 +200,7 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
     const ObjectiveCompute of_part = [&](const ObjectiveSetting& other) {
       return part_of(compute(other));
     };
-    return Search(part, options.setting, of_part).run(variants, pairs);
+    return Search(part, options.setting, of_part).run(variants, pairs, untried);
   };
   std::vector<Explanation> out;
   size_t explained = 0;
@@ -198,10 +220,10 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
 std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
                                         const ObjectiveOptions& options,
                                         const RecordedRollout& rollout,
-                                        const ObjectiveCompute& compute) {
-  auto found =
-      Search(from, options.setting, compute)
-          .run(with_recorded(options, loss_variants(options.setting)), tries_pairs(rollout));
+                                        const ObjectiveCompute& compute, Untried& untried) {
+  auto found = Search(from, options.setting, compute)
+                   .run(with_recorded(options, loss_variants(options.setting)),
+                        tries_pairs(rollout), untried);
   if (!found) return {};
   found->of_losses = true;
   for (Explanation& rival : found->rivals) rival.of_losses = true;

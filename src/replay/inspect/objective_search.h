@@ -17,14 +17,14 @@ using ObjectiveCompute = std::function<std::vector<Quantity>(const ObjectiveSett
 std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
                                             const ObjectiveOptions& options,
                                             const RecordedRollout& rollout,
-                                            const ObjectiveCompute& compute);
+                                            const ObjectiveCompute& compute, Untried& untried);
 
 /// From log-probabilities to losses; empty or one. What gives shares of clipped tokens alone, and
 /// losses that were recorded beside them not, explains nothing; nor does what gives a lone share.
 std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
                                         const ObjectiveOptions& options,
                                         const RecordedRollout& rollout,
-                                        const ObjectiveCompute& compute);
+                                        const ObjectiveCompute& compute, Untried& untried);
 
 /// Whether `q` is a share of clipped tokens without a recorded loss beside it that was compared:
 /// many estimators clip as many.
