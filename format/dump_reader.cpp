@@ -47,8 +47,9 @@ void check_journal(const std::optional<Buffer<std::byte>>& journal, const Manife
   }
 }
 
-/// What is whole of a dump without manifest, in the form of one.
-Manifest from_journal(const Folder& folder) {
+/// What is whole of a dump without manifest, in the form of one; nothing where it was sealed
+/// meanwhile.
+std::optional<Manifest> from_journal(const Folder& folder) {
   const auto bytes = folder.read(kJournalName, kMaxJournalBytes);
   if (!bytes) throw FormatError(Rule::kNotADump, "the folder holds no dump", folder.path());
   const bool began = std::ranges::find(bytes_of(*bytes), std::byte{'\n'}) != bytes_of(*bytes).end();
@@ -57,6 +58,7 @@ Manifest from_journal(const Folder& folder) {
     throw FormatError(Rule::kNotADump, "the dump ended before it began: start anew", kJournalName);
   }
   if (!folder.exists(kIncompleteName)) {
+    if (folder.exists(kManifestName)) return std::nullopt;
     throw FormatError(Rule::kManifestMissing, "the dump was finished, but its manifest is missing",
                       kManifestName);
   }
@@ -114,7 +116,9 @@ DumpReader DumpReader::open(const std::string& path, const ReaderOptions& option
     state->manifest = parse_manifest(bytes_of(*bytes));
     check_journal(journal, state->manifest);
   } else {
-    state->manifest = from_journal(state->folder);
+    auto unfinished = from_journal(state->folder);
+    if (!unfinished) return open(path, options);
+    state->manifest = std::move(*unfinished);
   }
   state->find_groups();
   return DumpReader(std::move(state));

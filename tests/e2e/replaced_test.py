@@ -226,6 +226,25 @@ class Marks(Program):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertFalse((dump / "INCOMPLETE").exists())
 
+    def test_a_dump_that_is_sealed_while_it_is_read(self):
+        strace = shutil.which("strace")
+        if strace is None:
+            self.skipTest("no strace")
+        dump = self.dump()
+        (dump / "manifest.json").rename(self.here / "manifest")
+        (dump / "INCOMPLETE").touch()
+        reader = subprocess.Popen(
+            [strace, "-o", self.here / "calls", "-e", "trace=openat", "-e",
+             "inject=openat:delay_exit=1000000:when=1..4", "-P", dump, self.program, "verify",
+             dump], stdout=subprocess.PIPE, text=True)
+        wait_for(lambda: (self.here / "calls").exists()
+                 and "manifest.json" in (self.here / "calls").read_text())
+        (self.here / "manifest").rename(dump / "manifest.json")
+        (dump / "INCOMPLETE").unlink()
+        said, _ = reader.communicate()
+        self.assertEqual(reader.returncode, 0, said)
+        self.assertTrue(said.startswith("complete"), said)
+
     def test_a_journal_that_somebody_removed_or_changed(self):
         def remove(journal):
             journal.unlink()

@@ -83,6 +83,7 @@ VerifiedDump verify_dump(const std::string& path, bool deep) {
   out.complete = out.report.complete;
   if (out.damaged) return out;
   const auto dump = format::DumpReader::open(path);
+  if (dump.sealed() != out.report.sealed) return verify_dump(path, deep);  // its writer just ended
   add_problems(audit_records(dump), path, out.problems);
   const bool whole = out.problems.empty();
   out.complete = out.complete && std::ranges::none_of(out.problems, names_missing);
