@@ -289,6 +289,16 @@ EDITS = (
      train("train_data/0_1.pt", "sample_indices", 0, to=1),
      every(("this file lists sample 1, and that of rank 0 does not, though both list sample 2",
             "0_1.pt"), *REFUSING)),
+    *((f"an export's {said}", DATA,
+       both(*(put("rollout_data/0.pt", "samples", i, "metadata", "rlreplay", to=own)
+              for i in range(16))),
+       every((said, "rollout_data/0.pt: sample 0"), IMPORT))
+      for said, own in (("experts holds 70000, expected 0 to 65535",
+                         {"experts_shape": [1, 1], "experts": [70000]}),
+                        ("experts_shape holds 4294967296, expected 0 to 4294967295",
+                         {"experts_shape": [1 << 32, 1 << 32], "experts": []}),
+                        ("experts_shape says more experts than there can be",
+                         {"experts_shape": [(1 << 32) - 1, (1 << 32) - 1], "experts": []}))),
     ("a sample's tokens are gone", DATA,
      lacks("rollout_data/0.pt", "samples", 1, "tokens"),
      every(("tokens are missing or no integers", "rollout_data/0.pt", "sample 1"), *REFUSING)),

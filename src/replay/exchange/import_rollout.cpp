@@ -257,7 +257,7 @@ class RolloutImporter {
       const uint64_t wanted = versions.offsets[row + 1] - versions.offsets[row];
       if (!list || list->size() != wanted) return;
       for (size_t v = 0; v < list->size(); ++v) {
-        starts.push_back(static_cast<uint32_t>(list->integer(v)));
+        starts.push_back(checked<uint32_t>(row, "version_starts", list->integer(v)));
       }
     }
     versions.starts = std::move(starts);
@@ -273,18 +273,38 @@ class RolloutImporter {
   /// The experts that this program's own export wrote, where every sample has them.
   void add_experts() {
     format::Experts made;
+    uint64_t wanted = 0;
     for (size_t row = 0; row < order_.size(); ++row) {
       const auto shape = own_numbers(order_[row], "experts_shape");
       const auto ids = own_numbers(order_[row], "experts");
       if (!shape || !ids || shape->size() != 2) return;
-      made.layers = static_cast<uint64_t>(shape->integer(0));
-      made.slots = static_cast<uint64_t>(shape->integer(1));
+      made.layers = checked<uint32_t>(row, "experts_shape", shape->integer(0));
+      made.slots = checked<uint32_t>(row, "experts_shape", shape->integer(1));
       for (size_t e = 0; e < ids->size(); ++e) {
-        made.experts.push_back(static_cast<uint16_t>(ids->integer(e)));
+        made.experts.push_back(checked<uint16_t>(row, "experts", ids->integer(e)));
       }
+      if (!__builtin_mul_overflow(made.layers * made.slots, made_.data->tokens.size(), &wanted)) {
+        continue;
+      }
+      throw Error(ErrorCode::kCorrupt,
+                  "experts_shape says more experts than there can be: layers and slots of a token",
+                  sample(row));
     }
-    const uint64_t wanted = made_.data->tokens.size() * made.layers * made.slots;
     if (!order_.empty() && made.experts.size() == wanted) made_.data->experts = std::move(made);
+  }
+
+  /// A number of an own export, of a type that its dataset has. Errors: kCorrupt.
+  template <class T>
+  T checked(size_t row, std::string_view key, int64_t x) const {
+    if (std::in_range<T>(x)) return static_cast<T>(x);
+    throw Error(ErrorCode::kCorrupt,
+                std::string(key) + " holds " + std::to_string(x) + ", expected 0 to " +
+                    std::to_string(std::numeric_limits<T>::max()),
+                sample(row));
+  }
+
+  std::string sample(size_t row) const {
+    return "sample " + std::to_string(made_.data->sample_id[row]);
   }
 
   void take_raw_rewards() {
