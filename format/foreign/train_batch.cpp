@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 #include "format/foreign/context_slices.h"
 #include "format/foreign/replica_columns.h"
@@ -175,12 +176,43 @@ void put_last_stage_first(Group& group) {
   group = std::move(sorted);
 }
 
-/// Of what two ranks hold, a sample that only one of two files lists that share others.
+using Entry = std::pair<const std::vector<int64_t>, Group>;
+
+/// Of two files that share samples the one that lists others too.
 struct Overlap {
-  const Group* of = nullptr;
-  const Group* other = nullptr;
-  std::vector<int64_t> shared, only;  // only in `of`
+  const Entry* of = nullptr;
+  const Entry* other = nullptr;
+  size_t others = 0;  // that `of` shares samples with
+  size_t shared = 0;
+
+  /// The odd one shares samples with more others, or has fewer copies; its neighbour the most.
+  auto oddness() const {
+    return std::tuple(others, -static_cast<int64_t>(of->second.shards.size()), shared,
+                      of->second.shards[0]->rank());
+  }
 };
+
+/// The oddest of all, if there is any; `holders`: of each sample who lists it, in their order.
+std::optional<Overlap> find_overlap(
+    const std::map<std::vector<int64_t>, Group>& by_samples,
+    const std::unordered_map<int64_t, std::vector<const Entry*>>& holders) {
+  std::optional<Overlap> odd;
+  for (const Entry& of : by_samples) {
+    std::unordered_map<const Entry*, size_t> shared;
+    for (const int64_t index : of.first) {
+      for (const Entry* other : holders.at(index)) ++shared[other];
+    }
+    std::erase_if(shared, [&](const auto& found) { return found.second == of.first.size(); });
+    if (shared.empty()) continue;
+    const auto before = [](const auto& a, const auto& b) {
+      return a.second != b.second ? a.second < b.second : a.first->first > b.first->first;
+    };
+    const auto most = std::ranges::max_element(shared, before);
+    const Overlap found{&of, most->first, shared.size(), most->second};
+    if (!odd || odd->oddness() < found.oddness()) odd = found;
+  }
+  return odd;
+}
 
 /// Ranks hold the same samples or none in common, and each sample once. Errors: kCorrupt.
 void check_indices(const std::vector<TrainShard>& shards,
@@ -193,37 +225,27 @@ void check_indices(const std::vector<TrainShard>& shards,
                   "sample " + std::to_string(index) + " is listed twice in one file", shard.path());
     }
   }
-  std::map<int64_t, const Group*> owner;
-  const auto is_shared = [&](const auto& entry) {
-    return std::ranges::any_of(entry.first, [&](int64_t index) {
-      return owner.emplace(index, &entry.second).first->second != &entry.second;
-    });
-  };
-  if (std::ranges::none_of(by_samples, is_shared)) return;
-  std::vector<Overlap> found;
-  for (const auto& [x, of] : by_samples) {
-    for (const auto& [y, other] : by_samples) {
-      Overlap overlap{&of, &other, {}, {}};
-      const std::set<int64_t> a(x.begin(), x.end()), b(y.begin(), y.end());
-      std::ranges::set_intersection(a, b, std::back_inserter(overlap.shared));
-      std::ranges::set_difference(a, b, std::back_inserter(overlap.only));
-      if (&of == &other || overlap.shared.empty() || overlap.only.empty()) continue;
-      found.push_back(std::move(overlap));
+  std::unordered_map<int64_t, std::vector<const Entry*>> holders;
+  bool is_shared = false;
+  for (const Entry& entry : by_samples) {
+    for (const int64_t index : entry.first) {
+      holders[index].push_back(&entry);
+      is_shared = is_shared || holders[index].size() > 1;
     }
   }
-  if (found.empty()) return;
-  // The odd one shares samples with more others, or has fewer copies; its neighbour the most.
-  const auto oddness = [&](const Overlap& overlap) {
-    const auto others = std::ranges::count(found, overlap.of, &Overlap::of);
-    return std::tuple(others, -static_cast<int64_t>(overlap.of->shards.size()),
-                      overlap.shared.size(), overlap.of->shards[0]->rank());
+  const auto odd = is_shared ? find_overlap(by_samples, holders) : std::nullopt;
+  if (!odd) return;
+  const TrainShard &shard = *odd->of->second.shards[0], &other = *odd->other->second.shards[0];
+  const auto first = [&](bool shared) {
+    std::set<int64_t> out(odd->of->first.begin(), odd->of->first.end());
+    const std::set<int64_t> there(odd->other->first.begin(), odd->other->first.end());
+    std::erase_if(out, [&](int64_t index) { return there.contains(index) != shared; });
+    return std::to_string(*out.begin());
   };
-  const Overlap& odd = *std::ranges::max_element(found, {}, oddness);
-  const TrainShard &shard = *odd.of->shards[0], &other = *odd.other->shards[0];
   throw Error(ErrorCode::kCorrupt,
-              "this file lists sample " + std::to_string(odd.only.front()) + ", and that of rank " +
+              "this file lists sample " + first(false) + ", and that of rank " +
                   std::to_string(other.rank()) + " does not, though both list sample " +
-                  std::to_string(odd.shared.front()) + ": one of them has another's samples",
+                  first(true) + ": one of them has another's samples",
               shard.path());
 }
 
