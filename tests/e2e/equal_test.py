@@ -51,6 +51,8 @@ class Equal(Case):
         found = json.loads(result.stdout)
         self.assertEqual(found["identical"], result.returncode == 0)
         self.assertEqual(found["identical"], self.content(a) == self.content(b), found)
+        if found["identical"]:
+            self.assertEqual([found["content_a"], found["content_b"]], [self.content(a)] * 2)
         result = self.bisected(a, b, "--json")
         self.assertEqual(result.returncode, int(found["identical"]), result.stdout)
         self.assertEqual(json.loads(result.stdout)["first"], found["first"])

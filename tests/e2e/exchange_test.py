@@ -189,6 +189,16 @@ class Import(support.Case):
             self.assertIn(sentence, error["message"])
             self.assertTrue(error["where"].endswith("0.pt"), error)
 
+    def test_a_folder_of_a_run_that_is_none_is_refused(self):
+        for make in (os.mkfifo, lambda p: p.symlink_to("nowhere"), lambda p: p.write_text("")):
+            folder = self.copied()
+            shutil.rmtree(folder / "rollout_data")
+            make(folder / "rollout_data")
+            for error in (self.imported(folder, code=3)["error"],
+                          json.loads(self.run_program("verify", folder, "--json").stdout)["error"]):
+                self.assertIn("keeps a folder of this name", error["message"])
+                self.assertTrue(error["where"].endswith("rollout_data"), error)
+
     def test_like_findings_are_said_once(self):
         lines = self.run_program("import", self.slime, "-o", self.folder / "imported",
                                  "--force").stdout.splitlines()

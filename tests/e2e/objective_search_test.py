@@ -28,13 +28,13 @@ class Search(support.Case):
     TOKENS = 3
     NOW = [[-0.5, -0.5, -2.5], [-1.5, -0.5, -1.0], [-0.5, -0.75, -2.5], [-0.5, -1.0, -2.5]]
 
-    def rollout(self, rollout, rewards, advantages, steps=1, scalars=None, **columns):
-        """Lines of a rollout of one group, in `steps` steps; `advantages` of each sample."""
+    def rollout(self, rollout, rewards, advantages, steps=1, scalars=None, group=0, **columns):
+        """Lines of a rollout, in groups of so many, or one, and in `steps` steps; `advantages` of each sample."""
         lines, count = [], len(rewards) // steps
         for i, reward in enumerate(rewards):
             head = {"rollout_id": rollout, "sample_id": 100 * rollout + i, "prompt_length": 1,
                     "tokens": [1] * (self.TOKENS + 1), "loss_mask": [1] * self.TOKENS}
-            lines.append({"schema": "rlreplay.sample/1", **head, "group_id": 0, "reward": reward})
+            lines.append({"schema": "rlreplay.sample/1", **head, "group_id": i // group if group else 0, "reward": reward})
             lines.append({"schema": "rlreplay.train/1", **head, "step_id": i // count, "rank": 0,
                           "advantages": [f32(advantages[i])] * self.TOKENS,
                           **{name: values[i] for name, values in columns.items()}})
@@ -43,10 +43,10 @@ class Search(support.Case):
                           "rank": 0, "scalars": scalars})
         return lines
 
-    def check(self, name, *rollouts, code=1):
+    def check(self, name, *rollouts, code=1, more=()):
         path = self.folder / f"{name}.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for lines in rollouts for line in lines))
-        flags = "--disable-grpo-std-normalization", "--all"
+        flags = "--disable-grpo-std-normalization", "--all", *more
         return (self.lines("objective", path, *flags, code=code),
                 " ".join(self.run_program("objective", path, *flags).stdout.split()))
 
@@ -84,6 +84,26 @@ class Search(support.Case):
             found, = step["explanations"]
             self.assertEqual(found["settings"], ["--normalize-advantages over each step"])
             self.assertEqual(found["fails_in"], [])
+        self.assertNotIn("fails in", text)
+
+    def test_what_another_step_needs_is_taken_where_it_fits_as_well(self):
+        """Whitened, a group divided by its deviation is as it was; two groups are not."""
+        one, two = [1, 0, 0, 1], [1, 0, 0, 1, 0.5, 0.25, 0.25, 0]
+
+        def divided(rewards):
+            out = []
+            for group in (rewards[i:i + 4] for i in range(0, len(rewards), 4)):
+                deviation = statistics.stdev(group) + 1e-6
+                out += [x / deviation for x in self.centred(group)]
+            return whitened([a for a in out for _ in range(self.TOKENS)])[::self.TOKENS]
+
+        steps, text = self.check("pair", self.rollout(0, one, divided(one), group=4),
+                                 self.rollout(1, two, divided(two), group=4), more=("--tolerance", "1e-5"))
+        for step in steps:
+            found, = step["explanations"]
+            self.assertEqual(len(found["settings"]), 2, found)
+            self.assertEqual(found["fails_in"], [])
+        self.assertEqual(steps[0]["explanations"][0]["settings"], steps[1]["explanations"][0]["settings"])
         self.assertNotIn("fails in", text)
 
     def losses(self, name, **scalars):

@@ -136,6 +136,10 @@ std::vector<std::string> files_below(const fs::path& folder, const std::string& 
         if (!look.enters(*entry, entry.depth())) entry.disable_recursion_pending();
         continue;
       }
+      if (is_run_folder(entry->path().filename().string())) {
+        throw Error(ErrorCode::kIncomplete, "a run keeps a folder of this name, and this is none",
+                    entry->path().string());
+      }
       if (leads_nowhere) entry.disable_recursion_pending();
       names.push_back(entry->path().lexically_relative(folder).string());
       look.take(names.back());

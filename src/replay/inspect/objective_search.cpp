@@ -264,14 +264,44 @@ void for_each_explanation(std::vector<ObjectiveStep>& steps,
   }
 }
 
+namespace {
+
+size_t failures(const Explanation& e) { return e.fails_in.size(); }
+
+/// Whether what was found for another step explains as much of this one, and fails in fewer steps.
+bool is_better(const Explanation& other, const Explanation& chosen, const std::string& step) {
+  const auto among = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  return other.of_losses == chosen.of_losses && other.judged == chosen.judged &&
+         failures(other) < failures(chosen) && !among(other.fails_in, step) &&
+         std::ranges::all_of(chosen.quantities, [&](const std::string& name) {
+           return among(other.quantities, name);
+         });
+}
+
+void take_setting(const Explanation& from, Explanation& to) {
+  std::erase_if(to.left, [&](const std::string& name) {
+    const bool explained = std::ranges::find(from.quantities, name) != from.quantities.end();
+    if (explained) to.quantities.push_back(name);
+    return explained;
+  });
+  to.settings = from.settings;
+  to.reasons = from.reasons;
+  to.fails_in = from.fails_in;
+  to.apply = from.apply;
+}
+
+}  // namespace
+
 void choose_explanations(std::vector<ObjectiveStep>& steps) {
-  const auto fails = [](const Explanation& e) { return e.fails_in.size(); };
+  std::vector<Explanation> all;
+  for_each_explanation(steps, [&](const Explanation& found) { all.push_back(found); });
   for (ObjectiveStep& step : steps) {
     for (Explanation& chosen : step.explanations) {
-      const auto best = std::ranges::min_element(chosen.rivals, {}, fails);
-      if (best == chosen.rivals.end() || fails(*best) >= fails(chosen)) continue;
-      Explanation better = std::move(*best);
-      chosen = std::move(better);
+      for (const Explanation& other : all) {
+        if (is_better(other, chosen, step.id.name())) take_setting(other, chosen);
+      }
     }
   }
 }

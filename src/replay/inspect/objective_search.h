@@ -40,7 +40,8 @@ bool holds(const Explanation& explanation, const std::vector<Quantity>& from,
 void for_each_explanation(std::vector<ObjectiveStep>& steps,
                           const std::function<void(Explanation&)>& take);
 
-/// Of each explanation and its rivals the one that holds in most steps takes the place.
+/// Of each explanation, its rivals and those of other steps that hold in its step and explain as
+/// much of it, the one that holds in most steps takes the place.
 void choose_explanations(std::vector<ObjectiveStep>& steps);
 
 }  // namespace rlreplay::replay
