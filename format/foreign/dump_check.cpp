@@ -25,10 +25,28 @@ constexpr auto kLogProbs =
     std::to_array<std::string_view>({"rollout_log_probs", "log_probs", "ref_log_probs"});
 constexpr auto kResponseColumns = std::to_array<std::string_view>(
     {"rollout_log_probs", "log_probs", "ref_log_probs", "entropy", "advantages", "returns", "kl"});
-constexpr auto kSampleColumns = std::to_array<std::string_view>(
-    {"total_lengths", "response_lengths", "loss_masks", "rewards", "truncated", "sample_indices",
-     "rollout_ids", "rollout_log_probs", "log_probs", "ref_log_probs", "teacher_log_probs",
-     "entropy", "ref_entropy", "values", "advantages", "returns", "kl"});
+constexpr auto kSampleColumns = std::to_array<std::string_view>({"total_lengths",
+                                                                 "response_lengths",
+                                                                 "loss_masks",
+                                                                 "rewards",
+                                                                 "truncated",
+                                                                 "sample_indices",
+                                                                 "rollout_ids",
+                                                                 "rollout_log_probs",
+                                                                 "log_probs",
+                                                                 "ref_log_probs",
+                                                                 "teacher_log_probs",
+                                                                 "entropy",
+                                                                 "ref_entropy",
+                                                                 "values",
+                                                                 "advantages",
+                                                                 "returns",
+                                                                 "kl",
+                                                                 "local_raw_reward",
+                                                                 "rollout_top_p_token_ids",
+                                                                 "rollout_top_p_token_offsets",
+                                                                 "rollout_routed_experts",
+                                                                 "rollout_indexer_topk"});
 
 class Checker {
  public:

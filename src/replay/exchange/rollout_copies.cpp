@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "format/foreign/train_shard.h"
 #include "format/foreign/tree_difference.h"
@@ -46,10 +47,23 @@ std::map<int64_t, Value> by_index(const TorchFile& file) {
   return out;
 }
 
-bool has_copies(const TrainShard& shard) {
-  return std::ranges::any_of(kCopied, [&](std::string_view column) {
-    return shard.is_by_sample(column) && !shard.indices().empty() && shard.find(0, column);
-  });
+/// The cell of a column that holds something; nothing where it is absent or None.
+std::optional<Value> copy_of(const TrainShard& shard, size_t row, std::string_view column) {
+  const auto cell = shard.is_by_sample(column) ? shard.find(row, column) : std::nullopt;
+  return cell && cell->kind != Kind::kNone ? cell : std::nullopt;
+}
+
+/// The columns that the shard repeats of the rollout: of one that it leaves out it says nothing.
+std::vector<std::string_view> copied_columns(const TrainShard& shard) {
+  std::vector<std::string_view> out;
+  for (const std::string_view column : kCopied) {
+    for (size_t row = 0; row < shard.indices().size(); ++row) {
+      if (!copy_of(shard, row, column)) continue;
+      out.push_back(column);
+      break;
+    }
+  }
+  return out;
 }
 
 /// The numbers of a list, integers and floats as they come, or of a tensor; NaN for what is none.
@@ -81,20 +95,22 @@ Problem mismatch(const TrainShard& shard, std::string_view column, int64_t sampl
 }
 
 void compare_copies(const TrainShard& shard, const Tree& tree,
-                    const std::map<int64_t, Value>& samples, std::vector<Problem>& problems) {
+                    const std::map<int64_t, Value>& samples,
+                    std::span<const std::string_view> columns, std::vector<Problem>& problems) {
   for (size_t row = 0; row < shard.indices().size(); ++row) {
     const int64_t index = shard.indices()[row];
     const auto sample = samples.find(index);
     if (sample == samples.end()) continue;  // verify --deep: sample-unknown
-    for (const std::string_view column : kCopied) {
-      const auto copy = shard.is_by_sample(column) ? shard.find(row, column) : std::nullopt;
+    for (const std::string_view column : columns) {
+      const auto copy = copy_of(shard, row, column);
       const Value* of = field(tree, sample->second, column);
-      if (!copy || of == nullptr) continue;
-      const auto x = Numbers::of(shard.tree(), *copy), y = Numbers::of(tree, *of);
-      if (!x || !y) continue;
-      if (x->size() != y->size()) {
-        problems.push_back(mismatch(shard, column, index, "", counted(x->size(), "number"),
-                                    counted(y->size(), "number")));
+      const auto said = of == nullptr ? std::nullopt : Numbers::of(tree, *of);
+      const auto own = copy ? Numbers::of(shard.tree(), *copy) : std::nullopt;
+      if (!said || (copy && !own)) continue;
+      if (!copy || own->size() != said->size()) {
+        problems.push_back(mismatch(shard, column, index, "",
+                                    copy ? counted(own->size(), "number") : "None",
+                                    counted(said->size(), "number")));
         continue;
       }
       const auto found = tree_difference(shard.tree(), *copy, tree, *of);
@@ -116,11 +132,24 @@ std::vector<Problem> RolloutCopies::compare(int64_t rollout,
   const auto known = rollouts_.find(rollout);
   if (known == rollouts_.end()) return problems;
   const auto& rewards = known->second.rewards;
+  std::set<int64_t> trained;
+  for (const TorchFile* file : files) {
+    const TrainShard shard(*file);
+    trained.insert(shard.indices().begin(), shard.indices().end());
+  }
   std::optional<TorchFile> again;
   std::map<int64_t, Value> samples;
   for (const TorchFile* file : files) {
     const TrainShard shard(*file);
     const std::vector<double> raw = numbers_of(shard.tree(), shard.batch_value("raw_reward"));
+    // Rewards of the samples that were trained on, or of this rank's.
+    const bool of_others = raw.size() == shard.indices().size() || raw.size() == trained.size();
+    if (!raw.empty() && !rewards.empty() && raw.size() != rewards.size() && !of_others) {
+      problems.push_back({"rollout-mismatch",
+                          "raw_reward of the training data is not what the rollout says",
+                          shard.path() + ": raw_reward: " + std::to_string(raw.size()) +
+                              " entries, the rollout says " + std::to_string(rewards.size())});
+    }
     for (size_t i = 0; raw.size() == rewards.size() && i < raw.size(); ++i) {
       const auto& said = rewards[i];
       if (!said || same_value(raw[i], *said)) continue;
@@ -130,9 +159,10 @@ std::vector<Problem> RolloutCopies::compare(int64_t rollout,
            shard.path() + ": raw_reward[" + std::to_string(i) + "]: " + shortest_of(raw[i]) +
                ", the rollout says " + shortest_of(*said)});
     }
-    if (!has_copies(shard)) continue;
+    const auto columns = copied_columns(shard);
+    if (columns.empty()) continue;
     if (!again) samples = by_index(again.emplace(known->second.path));
-    compare_copies(shard, again->tree(), samples, problems);
+    compare_copies(shard, again->tree(), samples, columns, problems);
   }
   return problems;
 }
