@@ -59,7 +59,7 @@ std::string rest_of(const std::vector<const Problem*>& found, size_t kept) {
 bool is_contradiction(const Problem& finding) {
   constexpr auto kCodes = std::to_array<std::string_view>(
       {"replica-mismatch", "replica-missing", "name-mismatch", "schedule-mismatch",
-       "rollout-mismatch", "duplicate-index", "unknown-status", "length-mismatch"});
+       "rollout-mismatch", "duplicate-index", "unknown-status", "length-mismatch", "bad-mask"});
   return std::ranges::count(kCodes, finding.code) > 0;
 }
 
