@@ -43,7 +43,7 @@ std::string read_incomplete(const Folder& folder) {
   const auto bytes = folder.read(kIncompleteName, kMaxManifestBytes);
   if (!bytes || bytes->size() == 0) return "{}";
   const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-  return within(0, [&] { return unstable_of(text); });
+  return at_byte(0, [&] { return unstable_of(text); });
 }
 
 std::string find_incomplete(const Folder& folder) {

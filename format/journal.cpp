@@ -41,7 +41,7 @@ void parse_line(std::string_view line, uint64_t number, uint64_t begin, Journal&
   const Hash last = std::exchange(journal.last, record.hash);
   if (number == 0) journal.version = check_header(body, where);
   schema_of(where, [&] {
-    faults.gather([&] { within(begin, [&] { check_chain(body, number, last, where); }); });
+    faults.gather([&] { at_byte(begin, [&] { check_chain(body, number, last, where); }); });
     if (number == 0) {
       journal.meta = meta_from_json(body["meta"], where);
     } else {
@@ -63,7 +63,7 @@ Journal parse_journal(std::span<const std::byte> bytes) {
     const std::string_view line = text.substr(journal.whole_bytes, end - journal.whole_bytes);
     const uint64_t begin = std::exchange(journal.whole_bytes, end + 1);
     faults.gather(
-        [&] { within(begin, [&] { parse_line(line, number++, begin, journal, faults); }); });
+        [&] { at_byte(begin, [&] { parse_line(line, number++, begin, journal, faults); }); });
   }
   faults.raise();
   refuse_duplicates(journal.units, kJournalName);

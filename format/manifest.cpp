@@ -110,7 +110,7 @@ Manifest parse_text(std::string_view text) {
 
 Manifest parse_manifest(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return within(0, [&] { return parse_text(text); });
+  return at_byte(0, [&] { return parse_text(text); });
 }
 
 }  // namespace rlreplay::format

@@ -15,8 +15,6 @@ namespace rlreplay::foreign {
 namespace {
 
 constexpr int64_t kMaxToken = INT32_MAX;
-// A log-probability that was computed or stored in bf16 may round to just above zero.
-constexpr double kRounding = 0x1p-6;
 
 constexpr auto kStatuses =
     std::to_array<std::string_view>({"pending", "completed", "truncated", "aborted", "failed"});
@@ -163,7 +161,7 @@ class Checker {
     }
     const auto is_bad = [](auto number) {
       const auto x = static_cast<double>(number);
-      return !std::isfinite(x) || x > kRounding;
+      return !std::isfinite(x) || x > kMostLogProb;
     };
     std::optional<size_t> bad = column->find(is_bad);
     const auto mask = loss_mask ? Numbers::of(tree_, *loss_mask) : std::nullopt;

@@ -8,6 +8,9 @@
 
 namespace rlreplay::foreign {
 
+/// A log-probability that was computed or stored in bf16 may round to just above zero: up to this.
+inline constexpr double kMostLogProb = 0x1p-6;
+
 /// What a file of torch.save is to a trainer, judged by its content.
 enum class DumpKind {
   kNone,          // something else

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "format/foreign/dump_check.h"
 #include "format/group_name.h"
 #include "format/record.h"
 #include "format/unit.h"
@@ -32,8 +33,6 @@ using format::TrainData;
 using format::UnitRecord;
 
 constexpr size_t kMaxProblems = 100;
-// A log-probability that was computed or stored in bf16 may round to just above zero.
-constexpr double kRounding = 0x1p-6;
 
 std::map<std::string, std::set<int64_t>> ranks_by_step(const format::DumpReader& dump) {
   std::map<std::string, std::set<int64_t>> out;
@@ -286,7 +285,7 @@ class Auditor {
     for (uint64_t t = data.offsets[s] + prompt; t < data.offsets[s + 1]; ++t) {
       if (mask && mask->has(s) && mask->values[t] == 0) continue;
       const double x = column->at(t);
-      if (std::isfinite(x) && !(log_probs && x > kRounding)) continue;
+      if (std::isfinite(x) && !(log_probs && x > foreign::kMostLogProb)) continue;
       return report(std::isfinite(x) ? "bad-log-prob" : "non-finite", data.sample_id[s],
                     std::string(name) + " of sample " + std::to_string(data.sample_id[s]) + " is " +
                         std::to_string(x) + " at token " + std::to_string(t - data.offsets[s]));
