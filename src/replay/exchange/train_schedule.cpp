@@ -140,13 +140,14 @@ class ScheduleCheck {
       return report("num_microbatches of one shard is of " + counted(*steps, "step") +
                     ", of another one of " + std::to_string(shard.counts->size()));
     }
+    const size_t sizes = read_batch_sizes(file_).size();
+    if (steps && sizes != 0 && sizes != *steps) {
+      return report("num_microbatches is of " + counted(*steps, "step") + ", the batch sizes of " +
+                    std::to_string(sizes));
+    }
     for (size_t i = 1; i < shards_.size(); ++i) {
       if (check_sizes(shards_[0].dict, shards_[i].dict, i)) return;
     }
-    const size_t sizes = read_batch_sizes(file_).size();
-    if (!steps || sizes == 0 || sizes == *steps) return;
-    report("num_microbatches is of " + counted(*steps, "step") + ", the batch sizes of " +
-           std::to_string(sizes));
   }
 
   /// Of one rollout all shards name the sizes of its batches. Says whether they were reported.
