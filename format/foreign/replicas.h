@@ -1,9 +1,11 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "format/foreign/numbers.h"
 #include "format/foreign/train_shard.h"
 #include "format/foreign/tree_check.h"
 #include "format/foreign/tree_difference.h"
@@ -26,8 +28,13 @@ void check_columns(const TrainShard& of, const TrainShard& first);
 std::vector<Problem> compare_replicas(const TrainShard& of, const TrainShard& first,
                                       bool same_slice);
 
-/// A column of one rank that differs from another's; `at` names the sample and both values.
+/// A column of one rank that differs from another's; `at` names the sample and both values, `rest`
+/// stands behind them.
 Problem replica_problem(const TrainShard& of, const TrainShard& first, std::string_view column,
-                        const TreeDifference& at);
+                        const TreeDifference& at, const std::string& rest = {});
+
+/// Of a cell whose copy differs in more than the place that is named: by what all that it holds is
+/// told from others.
+std::string hash_text(const Numbers& cell);
 
 }  // namespace rlreplay::foreign

@@ -444,7 +444,8 @@ class Assembler {
       batch_.findings.push_back(replica_problem(
           shard, *known, column.name(),
           {where_ + ", position " + std::to_string(differs->at) + " of the response",
-           shortest_of(differs->found), shortest_of(values[differs->at])}));
+           shortest_of(differs->found), shortest_of(values[differs->at])},
+          differs->count > 1 ? hash_text(*cell) : ""));
     }
     const auto missing = std::count(owner.begin(), owner.end(), nullptr);
     if (missing == group.cp_size) return column.add_row({});
@@ -455,21 +456,25 @@ class Assembler {
   struct Difference {
     size_t at = 0;  // in the response
     double found = 0;
+    size_t count = 0;  // of places that differ; the first one is named
   };
 
   /// Writes a slice to its positions, or compares it with what is there.
   static std::optional<Difference> place(const Numbers& cell, ResponseRange head,
                                          ResponseRange tail, bool compare,
                                          std::vector<double>& values) {
+    std::optional<Difference> first;
     size_t i = 0;
     for (const ResponseRange range : {head, tail}) {
       for (int64_t t = range.begin; t < range.end; ++t, ++i) {
         const auto at = static_cast<size_t>(t);
         if (!compare) values[at] = cell.real(i);
-        if (!same_value(values[at], cell.real(i))) return Difference{at, cell.real(i)};
+        if (same_value(values[at], cell.real(i))) continue;
+        if (!first) first = Difference{at, cell.real(i)};
+        ++first->count;
       }
     }
-    return std::nullopt;
+    return first;
   }
 
   TrainBatch batch_;

@@ -570,6 +570,19 @@ class OneEdit(Case):
                                      self.folder / "imported").stdout
             self.assertNotIn("train/", units)
 
+    def test_a_later_place_of_a_replica_counts(self):
+        """Copies that contradict alike in the place that is named, and otherwise in a later one."""
+        for column, *places in ("advantages", (0, 1), (0, 2)), ("raw_reward", (1,), (3,)):
+            first, later = (train("train_data/0_1.pt", column, *place, to=lambda x: x + 0.25)
+                            for place in places)
+            folders = []
+            for name, edit in ("one", first), ("two", both(first, later)):
+                files = self.files(TENSOR)
+                edit(files)
+                folders.append(self.written(f"later {column} {name}", files))
+            with self.subTest(column):
+                self.assertEqual(self.run_program("diff", *folders).returncode, 1)
+
     def test_an_imported_dump_lists_places(self):
         """20 of what is alike, and how many more there were."""
         files = self.files(LATEST)
