@@ -313,7 +313,7 @@ DumpKind dump_kind(const Tree& tree, Value root) {
     return is_record(*tree.find(root, "rollout_data")) ? DumpKind::kTrainRank : DumpKind::kNone;
   }
   if (!has_records(tree, tree.find(root, "samples"))) return DumpKind::kNone;
-  if (has("call")) return DumpKind::kPolicyLoss;
+  if (has("call") || (has("ppo_kl") && has("pg_loss"))) return DumpKind::kPolicyLoss;
   if (has("format_version") || has("rank")) return DumpKind::kTrainSamples;
   return has("rollout_id") ? DumpKind::kRollout : DumpKind::kNone;
 }

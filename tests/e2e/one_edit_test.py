@@ -240,6 +240,10 @@ EDITS = (
     ("a copy of rank 0's terms in place of rank 12's", TENSOR, terms("rank_12_call_3", call=3),
      every(("says it is of rank 0, its name of 12", "policy_loss_debug/rank_12_call_3.pt"),
            *READERS, DIFF)),
+    ("the policy's terms do not say their call", TENSOR, both(
+        terms("rank_0_call_0"), lacks("policy_loss_debug/rank_0_call_0.pt", "call")),
+     every(("call is missing or not an integer", "policy_loss_debug/rank_0_call_0.pt"),
+           *REFUSING)),
     ("a file that says another rank", DATA, put("train_data/1_1.pt", "rank", to=0),
      every(("says it is of rank 0, its name of 1", "1_1.pt"))),
     ("a copy of rollout 0's training in place of rollout 1's", LATEST,

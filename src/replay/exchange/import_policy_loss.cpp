@@ -71,7 +71,13 @@ void drop_full_presence(std::optional<TokenFloats>& column) {
 
 }  // namespace
 
+void check_policy_loss(const foreign::TorchFile& file) {
+  if (file.tree().integer(file.root(), "call")) return;
+  throw Error(ErrorCode::kCorrupt, "call is missing or not an integer", file.path());
+}
+
 void PolicyLossRows::add(const foreign::TorchFile& file, const std::string& name) {
+  check_policy_loss(file);
   any_ = true;
   const Tree& tree = file.tree();
   const Value* samples = tree.find(file.root(), "samples");

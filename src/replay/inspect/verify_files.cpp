@@ -10,6 +10,7 @@
 #include "format/foreign/torch_file.h"
 #include "format/foreign/train_shard.h"
 #include "src/replay/exchange/any_dump.h"
+#include "src/replay/exchange/import_policy_loss.h"
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/rank_files_check.h"
 #include "src/replay/exchange/source_files.h"
@@ -29,6 +30,7 @@ void read_as_import(const TorchFile& file) {
   if (kind == DumpKind::kTrainRank || kind == DumpKind::kTrainSamples) {
     const foreign::TrainShard shard(file);
   }
+  if (kind == DumpKind::kPolicyLoss) check_policy_loss(file);
   if (kind != DumpKind::kRollout) return;
   try {
     foreign::read_rollout(file.tree(), file.root());
