@@ -114,6 +114,17 @@ class Bombs(Case):
         result = self.run_program("verify", many)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
+    def test_verify_ends_as_other_verbs_do(self):
+        """With 4 what is not read, with 5 what the machine lacks: neither says that it is damaged."""
+        gzip, lines = self.folder / "gzip.pt", self.folder / "cap.jsonl"
+        gzip.write_bytes(b"\x1f\x8b\x08" + bytes(40))
+        lines.write_text('{"tokens": [1, 2, 3], "response_length": 2, "reward": 1.0}\n')
+        self.assertEqual([self.run_program(verb, gzip).returncode for verb in ("verify", "show")],
+                         [4, 4])
+        nowhere = {**os.environ, "TMPDIR": "/nonexistent"}
+        self.assertEqual([self.run_program(verb, lines, env=nowhere).returncode
+                          for verb in ("verify", "show")], [5, 5])
+
     def test_what_is_large_is_read(self):
         """Text that deflates well, and a long integer, are no bombs."""
         integer = 7 ** 5000

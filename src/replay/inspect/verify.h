@@ -44,9 +44,9 @@ struct VerifiedFiles {
   std::vector<std::string> not_checked;  // a sentence each
   size_t files = 0;
   size_t others = 0;     // of these, no dumps, beside dumps
-  bool corrupt = false;  // a file cannot be read
+  bool corrupt = false;  // a file cannot be read that is not outside of what is supported
 
-  /// A version that is not known says nothing of what the file holds.
+  /// A version or form that is not read, or a limit, says nothing of what the file holds.
   bool unsupported() const;
   /// Whether all could be read and nothing is missing.
   bool whole() const;
@@ -62,6 +62,12 @@ bool names_missing(const VerifyProblem& problem);
 
 /// Whether what was thrown says something of the input, and not of the machine or the program.
 bool is_about_input(const Error& error);
+
+/// Whether it is a version or form that is not read, or a limit: no word on what is stored.
+bool is_outside_support(const Error& error);
+
+/// Whether a file of others is refused by it: all but errors of the machine or the program.
+bool is_refused_file(const Error& error);
 
 /// What no reader gets past. A usage error here is of files that are no one run.
 VerifyProblem unreadable_problem(const Error& error, const std::string& path);

@@ -52,6 +52,14 @@ bool is_about_input(const Error& error) {
          error.code() == ErrorCode::kUsage;
 }
 
+bool is_outside_support(const Error& error) {
+  return error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kLimit;
+}
+
+bool is_refused_file(const Error& error) {
+  return is_about_input(error) || is_outside_support(error) || error.code() == ErrorCode::kUnsafe;
+}
+
 VerifyProblem unreadable_problem(const Error& error, const std::string& path) {
   const bool runs = error.code() == ErrorCode::kUsage;
   return {runs ? "two-runs" : std::string(to_string(error.code())),

@@ -50,7 +50,7 @@ bool is_refused(const TorchFile& file) {
 }
 
 /// What one file says against itself; nothing where it cannot be read. `refused`: no import gets
-/// past what is named.
+/// past what is named. Errors: those of the machine.
 std::unique_ptr<TorchFile> check_file(const std::string& path, Problems& problems, bool& refused) {
   try {
     auto file = std::make_unique<TorchFile>(path);
@@ -61,6 +61,8 @@ std::unique_ptr<TorchFile> check_file(const std::string& path, Problems& problem
     refused = refused || (!found.empty() && is_refused(*file));
     return file;
   } catch (const Error& error) {
+    if (!is_refused_file(error)) throw;
+    refused = refused || !is_outside_support(error);
     VerifyProblem& found = problems.emplace_back(unreadable_problem(error, path));
     if (found.path.starts_with(path + ": ")) {
       found.dataset = found.path.substr(path.size() + 2);
@@ -209,7 +211,6 @@ class TorchFiles {
       ++out_.files;
       auto file = check_file(source.path, problems, out_.corrupt);
       set_others_aside(problems);
-      out_.corrupt = out_.corrupt || file == nullptr;
       comparable = comparable && file != nullptr;
       if (file == nullptr) continue;
       const auto other = check_name(source.name, *file);
@@ -236,8 +237,9 @@ class TorchFiles {
     try {
       work();
     } catch (const Error& error) {
-      if (!is_about_input(error)) throw;
-      out_.corrupt = !folder_ || error.code() != ErrorCode::kUsage;
+      if (!is_refused_file(error)) throw;
+      const bool apart = folder_ && error.code() == ErrorCode::kUsage;  // files of two runs
+      out_.corrupt = out_.corrupt || (!apart && !is_outside_support(error));
       out_.problems.push_back(unreadable_problem(error, path_));
     }
   }
@@ -265,7 +267,8 @@ VerifiedFiles verify_lines(const std::string& path, bool deep) {
       out.not_checked.push_back(values_not_checked(deep, /*folder=*/true));
     }
   } catch (const Error& error) {
-    out.corrupt = error.code() != ErrorCode::kUnsupported;
+    if (!is_refused_file(error)) throw;
+    out.corrupt = !is_outside_support(error);
     out.problems.push_back({std::string(to_string(error.code())), error.where(), "", error.what()});
   }
   return out;
@@ -275,7 +278,8 @@ VerifiedFiles verify_lines(const std::string& path, bool deep) {
 
 bool VerifiedFiles::unsupported() const {
   return std::ranges::any_of(problems, [](const VerifyProblem& found) {
-    return found.code == "unknown-version" || found.code == to_string(ErrorCode::kUnsupported);
+    return found.code == "unknown-version" || found.code == to_string(ErrorCode::kUnsupported) ||
+           found.code == to_string(ErrorCode::kLimit);
   });
 }
 
