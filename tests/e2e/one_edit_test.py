@@ -527,6 +527,16 @@ class OneEdit(Case):
                         if word == words[0]:
                             self.assertNotIn(word, before)
 
+    def test_a_file_is_named_whose_name_begins_a_place(self):
+        edit, = [edit for name, _, edit, _ in EDITS if name == "a mask that is none"]
+        files = self.files(LATEST)
+        edit(files)
+        folder = self.written("short", files)
+        (folder / "train_data/0.pt").rename(folder / "s")
+        result = self.run_program("verify", "s", "--json", cwd=folder)
+        problem, = json.loads(result.stdout)["problems"]
+        self.assertEqual((problem["path"], problem["dataset"][:6]), ("s", "sample"), problem)
+
     def test_what_no_import_gets_past_is_damage(self):
         """Exit code 3 of verify as of import, whether or not the import's words name it."""
         for run, edit in (

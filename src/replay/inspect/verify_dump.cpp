@@ -41,6 +41,13 @@ void check_values(const std::string& path, bool whole, VerifiedDump& out) {
   }
 }
 
+/// Whether a place begins with the whole path of a file: of `path`, or of one below it.
+bool is_at_or_below(std::string_view where, std::string_view path) {
+  if (path.empty() || !where.starts_with(path)) return false;
+  const std::string_view rest = where.substr(path.size());
+  return rest.empty() || path.ends_with('/') || rest[0] == '/' || rest[0] == ':';
+}
+
 }  // namespace
 
 bool names_missing(const VerifyProblem& problem) {
@@ -69,7 +76,7 @@ VerifyProblem unreadable_problem(const Error& error, const std::string& path) {
 void add_problems(const std::vector<foreign::Problem>& from, const std::string& path,
                   std::vector<VerifyProblem>& to) {
   for (const foreign::Problem& problem : from) {
-    const bool named = problem.where.starts_with(path);  // a file below it, by its whole path
+    const bool named = is_at_or_below(problem.where, path);
     to.push_back(
         {problem.code, named ? problem.where : path, named ? "" : problem.where, problem.message});
   }

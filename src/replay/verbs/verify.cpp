@@ -196,9 +196,9 @@ void add_verify(CLI::App& program, VerbRun& chosen) {
       "  states, which must be what the step before left, with its count of steps\n"
       "  whether every verb can read it; what could not be checked is named\n"
       "Of files of others, those of all ranks, and of each rollout its samples and its steps.\n"
-      "Exit code 3 where something is damaged or missing, 4 where a dump's version is too new,\n"
-      "1 where values or files contradict themselves. A dump whose writer died:\n"
-      "rlreplay seal --recovered.\n\n"
+      "Exit code 3 where something is damaged or missing, 4 where a version, a form or a size\n"
+      "is not supported, 1 where values or files contradict themselves. A dump whose writer\n"
+      "died: rlreplay seal --recovered.\n\n"
       "Examples:\n  rlreplay verify --deep dump/\n  rlreplay verify dump_details/");
   verb->callback([=, &chosen] {
     chosen = [=] {
