@@ -115,7 +115,11 @@ void find_cut(Group& group) {
       const int64_t rank = shard->cp_rank().value_or(-1);
       const bool sound = shard->cp_size() == first.cp_size() && group.cp_size <= kMaxRanks;
       if (!sound || rank < 0 || rank >= group.cp_size) {
-        throw Error(ErrorCode::kCorrupt, "cp_rank and cp_size make no sense together",
+        const bool other = shard->cp_size() != first.cp_size();
+        throw Error(ErrorCode::kCorrupt,
+                    other ? "cp_size is not that of rank " + std::to_string(first.rank()) +
+                                ", of the same samples: one of the two files is wrong"
+                          : "cp_rank and cp_size make no sense together",
                     shard->path());
       }
       group.cp_rank.push_back(*shard->cp_rank());
@@ -412,6 +416,11 @@ class Assembler {
     batch_.offsets.push_back(batch_.tokens.size());
   }
 
+  /// Of one file of several.
+  [[noreturn]] void corrupt(const std::string& message, const TrainShard& shard) const {
+    throw Error(ErrorCode::kCorrupt, message, shard.path() + ": " + where_);
+  }
+
   void add_mask(const Group& group, size_t row, size_t response) {
     const std::optional<Numbers> mask = group.shards[0]->cell(row, "loss_masks");
     if (mask && mask->size() != response)
@@ -433,7 +442,9 @@ class Assembler {
       if (!cell) continue;  // a stage of a pipeline that does not compute it
       const auto [head, tail] = slices(shard, row, group.cp_size, group.cp_rank[i]);
       if (cell->size() != static_cast<size_t>(head.size() + tail.size())) {
-        if (!shard.is_whole()) corrupt(column.name() + " does not have the length of its slice");
+        if (!shard.is_whole()) {
+          corrupt(column.name() + " does not have the length of its slice", shard);
+        }
         report("partial-column", column.name() + " holds only a slice of the response", shard);
         return column.add_row({});
       }
@@ -449,7 +460,10 @@ class Assembler {
     }
     const auto missing = std::count(owner.begin(), owner.end(), nullptr);
     if (missing == group.cp_size) return column.add_row({});
-    if (missing != 0) corrupt(column.name() + " is missing on a context-parallel rank");
+    for (size_t i = 0; missing != 0 && i < group.shards.size(); ++i) {
+      if (owner[static_cast<size_t>(group.cp_rank[i])] != nullptr) continue;
+      corrupt(column.name() + " is missing on a context-parallel rank", *group.shards[i]);
+    }
     column.add_row(values);
   }
 

@@ -82,6 +82,7 @@ TENSOR = ("miles-latest", "grpo-tp2dp2")  # ranks 0 and 1 hold the same samples
 CONTEXT = ("miles-latest", "grpo-cp2dp2")
 OLD_CONTEXT = ("slime-old", "grpo-cp2dp2")
 STAGES = ("slime-old", "grpo-pp2")
+MILES_STAGES = ("miles-latest", "grpo-pp2")
 
 
 DATA = ("slime-old", "grpo-dp2")  # two rollouts, two ranks
@@ -276,6 +277,18 @@ EDITS = (
       for run, rank, column in (
           (TENSOR, 1, "rollout_log_probs"), (TENSOR, 1, "advantages"), (TENSOR, 0, "log_probs"),
           (CONTEXT, 1, "raw_reward"), (STAGES, 0, "rollout_log_probs"))),
+    *((f"a context rank {rank} lacks what it computes", CONTEXT,
+       lacks(f"train_data/0_{rank}.pt", "rollout_data", "ref_log_probs"),
+       every(("ref_log_probs is missing on a context-parallel rank",
+              f"train_data/0_{rank}.pt: sample 0"), IMPORT, MISMATCH, DIFF))
+      for rank in (0, 1)),
+    ("a rank's samples have a value too few", TENSOR,
+     put("train_data/0_1.pt", "rollout_data", "ref_log_probs", 0, to=lambda x: [0.0] * 99),
+     every(("ref_log_probs does not have the length of its slice", "train_data/0_1.pt: sample 0"),
+           IMPORT, MISMATCH, DIFF)),
+    ("a pipeline rank of another context", MILES_STAGES, put("train_data/0_0.pt", "cp_size", to=2),
+     every(("cp_size is not that of rank 0", "one of the two files is wrong", "0_1.pt"),
+           *REFUSING)),
     ("a context rank's own raw rewards", OLD_CONTEXT, local_rewards(1),
      replica("local_raw_reward", "sample 2: 1, rank 0 says 0")),
     *((f"{column} of one rank is gone", CONTEXT,
