@@ -196,8 +196,8 @@ void ObjectWalk::find_bytes(const Storage& storage, DatasetEntry& entry) {
     }
   } else if (bytes == 0) {
     if (storage.size == 0 && storage.address == kNowhere) return;
-    faults_.add(Rule::kLayout, "a contiguous dataset without elements that names bytes",
-                entry.path);
+    faults_.add(Rule::kLayout, "a contiguous dataset without elements that names bytes", entry.path,
+                entry.address);
   } else {
     const auto piece = storage.size == bytes ? file_.find(storage.address, bytes) : std::nullopt;
     if (!piece) {

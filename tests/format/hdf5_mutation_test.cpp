@@ -444,6 +444,8 @@ TEST_CASE("a dataset without elements that names bytes is refused") {
     } catch (const FormatError& e) {
       CHECK(e.rule() == Rule::kLayout);
       CHECK(e.problem().dataset == "0/none");
+      REQUIRE(e.problem().offset);
+      CHECK(file.substr(*e.problem().offset, 4) == "OHDR");
     }
   }
 }
