@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
+
+#include "format/foreign/replicas.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -25,10 +26,6 @@ constexpr auto kElsewhere = std::to_array<std::string_view>(
 bool is_there(const TrainShard& shard, std::string_view column) {
   const Value* value = shard.batch_value(column);
   return shard.has(column) || (value != nullptr && value->kind != Kind::kNone);
-}
-
-std::string file_name(const TrainShard& shard) {
-  return std::filesystem::path(shard.path()).filename().string();
 }
 
 bool computes(const TrainShard& shard) {

@@ -18,7 +18,7 @@ namespace {
 enum class Rule {
   kEqualBySample,  // the same of each sample, in whatever slice a rank works
   kEqual,          // the same of all samples together
-  kCopied,         // the same of each sample, where both have it of each
+  kWhereBoth,      // the same of each sample, where both have it of each
   kSliced,         // kSlicedColumns
 };
 
@@ -45,7 +45,7 @@ constexpr auto kRules = std::to_array<ColumnRule>({
     {"rollout_top_p_token_offsets", Rule::kEqualBySample},
     {"rollout_routed_experts", Rule::kEqualBySample},
     {"rollout_indexer_topk", Rule::kEqualBySample},
-    {"local_raw_reward", Rule::kCopied},
+    {"local_raw_reward", Rule::kWhereBoth},
     {"raw_reward", Rule::kEqual},
     {"dynamic_global_batch_size", Rule::kEqual},
     {"partition", Rule::kEqual},
@@ -62,10 +62,6 @@ std::optional<Rule> rule_of(std::string_view column) {
 }
 
 bool is_absent(const Value* value) { return value == nullptr || value->kind == Kind::kNone; }
-
-std::string file_name(const TrainShard& shard) {
-  return std::filesystem::path(shard.path()).filename().string();
-}
 
 /// Of a file of columns the entries of one that is a list.
 std::optional<size_t> list_size(const TrainShard& shard, const std::string& column) {
@@ -110,7 +106,7 @@ class Replicas {
         whole(column);
       } else if (first_.is_by_sample(column) && of_.is_by_sample(column)) {
         by_sample(column, rule == Rule::kEqualBySample);
-      } else if (rule && rule != Rule::kCopied) {
+      } else if (rule && rule != Rule::kWhereBoth) {
         numbers_by_sample(column);
       }
     }
@@ -173,6 +169,10 @@ class Replicas {
 };
 
 }  // namespace
+
+std::string file_name(const TrainShard& shard) {
+  return std::filesystem::path(shard.path()).filename().string();
+}
 
 void check_columns(const TrainShard& of, const TrainShard& first) {
   for (const ColumnRule& rule : kRules) {

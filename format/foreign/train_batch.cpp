@@ -208,10 +208,10 @@ std::optional<Overlap> find_overlap(
     }
     std::erase_if(shared, [&](const auto& found) { return found.second == of.first.size(); });
     if (shared.empty()) continue;
-    const auto before = [](const auto& a, const auto& b) {
+    const auto less_shared = [](const auto& a, const auto& b) {
       return a.second != b.second ? a.second < b.second : a.first->first > b.first->first;
     };
-    const auto most = std::ranges::max_element(shared, before);
+    const auto most = std::ranges::max_element(shared, less_shared);
     const Overlap found{&of, most->first, shared.size(), most->second};
     if (!odd || odd->oddness() < found.oddness()) odd = found;
   }
