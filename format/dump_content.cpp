@@ -5,7 +5,6 @@
 #include <set>
 #include <string_view>
 
-#include "format/budget.h"
 #include "format/chain_reader.h"
 #include "format/dataset.h"
 #include "format/group_io.h"
@@ -21,6 +20,7 @@ std::string_view name_in(const StoredDataset& dataset) {
 struct Gathered {
   std::vector<GroupItems> items;  // in the order of the units' ranks
   size_t read = 0;
+  HeldBytes held;  // of all of its units
 };
 
 std::vector<std::byte> vector_of(const Buffer<std::byte>& bytes) {
@@ -63,11 +63,19 @@ std::vector<std::byte> read_table(const DumpReader& dump, const UnitReader& unit
   return bytes;
 }
 
-GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std::string& group) {
+GroupContent::Hold hold_for(const UnitReader& unit, std::string_view group, HeldBytes& held) {
+  return [&unit, group, &held](std::string_view name, uint64_t bytes) {
+    held.hold(unit.record(), std::string(group) + "/" + std::string(name), bytes);
+  };
+}
+
+GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std::string& group,
+                      HeldBytes& held) {
   const auto read = [&](const GroupDataset& dataset) {
     return read_table(dump, unit, group + "/" + dataset.name);
   };
-  GroupContent content(kind_of(unit.record().path), datasets_of(unit, group), read);
+  GroupContent content(kind_of(unit.record().path), datasets_of(unit, group), read,
+                       hold_for(unit, group, held));
   std::map<std::string, Buffer<std::byte>, std::less<>> places;  // of differences
   ChainReader chain(dump, [&](const StoredDataset& dataset) {
     Buffer<std::byte>& place = places[std::string(name_in(dataset))];
@@ -106,8 +114,9 @@ std::optional<std::pair<DType, Buffer<std::byte>>> read_dataset(const DumpReader
 std::map<std::string, Hash> read_fields(const DumpReader& dump, std::string_view kind,
                                         const std::string& group) {
   std::vector<GroupItems> units;
+  HeldBytes held;
   for (const UnitRecord* record : dump.find(kind, group)) {
-    units.push_back(read_items(dump, dump.open_unit(*record), group));
+    units.push_back(read_items(dump, dump.open_unit(*record), group, held));
   }
   return field_hashes(units);
 }
@@ -135,7 +144,7 @@ std::map<std::pair<std::string, std::string>, Hash> group_contents(const DumpRea
       Gathered& gathered = open[key];
       gathered.items.resize(holders.size());
       const auto at = std::ranges::find(holders, &record) - holders.begin();
-      gathered.items[static_cast<size_t>(at)] = read_items(dump, *unit, group);
+      gathered.items[static_cast<size_t>(at)] = read_items(dump, *unit, group, gathered.held);
       if (++gathered.read < holders.size()) continue;
       out.emplace(key, hash_of_fields(field_hashes(gathered.items)));
       open.erase(key);

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "format/budget.h"
 #include "format/dump_reader.h"
 #include "format/group_content.h"
 
@@ -25,8 +26,13 @@ std::vector<std::byte> read_table(const DumpReader& dump, const UnitReader& unit
 /// The datasets of a unit's group, for GroupContent.
 std::vector<GroupDataset> datasets_of(const UnitReader& unit, std::string_view group);
 
-/// What one unit says of a group, decoded. Errors: FormatError where it is not sound.
-GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std::string& group);
+/// Counts what GroupContent holds of a unit's group; all three outlive it.
+GroupContent::Hold hold_for(const UnitReader& unit, std::string_view group, HeldBytes& held);
+
+/// What one unit says of a group, decoded; what is held of it is drawn on `held`.
+/// Errors: FormatError where it is not sound; kDataLimit.
+GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std::string& group,
+                      HeldBytes& held);
 
 /// Type and elements of a dataset of a group, differences applied, where exactly one of the units
 /// has it.

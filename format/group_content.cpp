@@ -16,6 +16,8 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
+constexpr uint64_t kItemNumbers = sizeof(Hash) / sizeof(uint64_t);  // of an item that is kept
+
 template <class T>
 T load(Bytes bytes, size_t index) {
   T value;
@@ -232,11 +234,15 @@ bool has_content(std::string_view kind) {
 }
 
 GroupContent::GroupContent(std::string_view kind, std::vector<GroupDataset> datasets,
-                           const Read& read)
-    : kind_(kind), datasets_(std::move(datasets)) {
+                           const Read& read, const Hold& hold)
+    : kind_(kind), datasets_(std::move(datasets)), hold_(hold) {
   std::ranges::sort(datasets_, {}, &GroupDataset::name);
   if (kind != "weights") find_samples(read);
   if (samples_) find_columns(read);
+}
+
+void GroupContent::hold(std::string_view name, uint64_t samples, uint64_t numbers) const {
+  if (hold_) hold_(name, samples * numbers * sizeof(uint64_t));
 }
 
 const GroupDataset* GroupContent::find(std::string_view name) const {
@@ -251,6 +257,7 @@ std::optional<GroupContent::Offsets> GroupContent::read_offsets(std::string_view
       dataset->shape[0] != size + 1) {
     return std::nullopt;
   }
+  hold(name, size, 1);
   const std::vector<std::byte> bytes = read(*dataset);
   Offsets offsets(size + 1);
   std::memcpy(offsets.data(), bytes.data(), bytes.size());
@@ -266,6 +273,7 @@ void GroupContent::find_samples(const Read& read) {
   auto offsets = read_offsets("offsets", ids->shape[0], read);
   if (!offsets) return;
   tokens_ = std::move(*offsets);
+  hold("sample_id", ids->shape[0], 1 + kItemNumbers);
   const std::vector<std::byte> bytes = read(*ids);
   ids_.resize(ids->shape[0]);
   if (!bytes.empty()) std::memcpy(ids_.data(), bytes.data(), bytes.size());
@@ -282,6 +290,7 @@ void GroupContent::find_columns(const Read& read) {
   for (const GroupDataset& dataset : datasets_) {
     auto places = places_of(dataset, read);
     if (!places) continue;
+    hold(dataset.name, ids_.size(), kItemNumbers);
     places_.emplace(dataset.name, std::move(*places));
     const GroupDataset* present = find(presence_name(dataset.name));
     if (present != nullptr && size_of(present->dtype) == 1 && elements(*present) == ids_.size()) {
@@ -300,6 +309,7 @@ std::optional<GroupContent::Offsets> GroupContent::places_of(const GroupDataset&
   const char axis = known->shape.front();
   std::optional<Offsets> places;
   if (known->values == Values::kOffsets || known->name == "scalars") return std::nullopt;
+  if (axis == 'S' || axis == 'T') hold(dataset.name, ids_.size(), 1);
   if (axis == 'S') {
     places.emplace(ids_.size() + 1);
     for (size_t s = 0; s < places->size(); ++s) (*places)[s] = s;
@@ -375,7 +385,9 @@ void GroupContent::add_named(const GroupDataset& dataset, std::span<const std::b
 void GroupContent::put_sample(const std::string& field, uint64_t id, const GroupDataset& dataset,
                               const std::string& shape, std::span<const std::byte> bytes) {
   const std::string text = item_text(dataset, shape, value_text(dataset.dtype, bytes, {}));
-  items_[field].samples.push_back(hash_of_item(std::to_string(id), text));
+  std::vector<Hash>& samples = items_[field].samples;
+  if (samples.empty()) samples.reserve(ids_.size());
+  samples.push_back(hash_of_item(std::to_string(id), text));
 }
 
 void GroupContent::put_whole(const std::string& field, const GroupDataset& dataset,
@@ -385,21 +397,28 @@ void GroupContent::put_whole(const std::string& field, const GroupDataset& datas
 }
 
 std::map<std::string, Hash> field_hashes(std::span<const GroupItems> units) {
-  std::map<std::string, std::vector<Hash>> items;
+  std::set<std::string_view> fields;
   for (const GroupItems& unit : units) {
-    for (const auto& [field, said] : unit) {
-      auto& all = items[field];
-      all.insert(all.end(), said.samples.begin(), said.samples.end());
-    }
+    for (const auto& said : unit) fields.insert(said.first);
   }
   std::map<std::string, Hash> out;
-  for (auto& [field, hashes] : items) {
+  for (const std::string_view field : fields) {
+    std::vector<Hash> hashes;
+    for (const GroupItems& unit : units) {
+      const auto found = unit.find(field);
+      if (found == unit.end()) continue;
+      const std::vector<Hash>& samples = found->second.samples;
+      hashes.insert(hashes.end(), samples.begin(), samples.end());
+    }
     add_whole(field, units, hashes);
     std::ranges::sort(hashes);
     hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
-    std::string text;
-    for (const Hash& hash : hashes) text += hash.hex() + "\n";
-    out.emplace(field, hash_of(text));
+    Hasher hasher;
+    for (const Hash& hash : hashes) {
+      const std::string line = hash.hex() + "\n";
+      hasher.update(std::as_bytes(std::span(line)));
+    }
+    out.emplace(field, hasher.finish());
   }
   return out;
 }

@@ -56,8 +56,13 @@ class GroupContent {
   /// The decoded elements of a dataset of the unit.
   using Read = std::function<std::vector<std::byte>(const GroupDataset& dataset)>;
 
-  /// `read` is called for ids, offsets and the like, which say where the samples of the others lie.
-  GroupContent(std::string_view kind, std::vector<GroupDataset> datasets, const Read& read);
+  /// Called before so many bytes more are held for a dataset; may throw.
+  using Hold = std::function<void(std::string_view name, uint64_t bytes)>;
+
+  /// `read` is called for ids, offsets and the like, which say where the samples of the others lie;
+  /// `hold` for these, and for the items of all samples, before any is made.
+  GroupContent(std::string_view kind, std::vector<GroupDataset> datasets, const Read& read,
+               const Hold& hold = {});
 
   /// `hash`: of `bytes`, where the caller has it.
   void add(std::string_view name, std::span<const std::byte> bytes,
@@ -75,6 +80,8 @@ class GroupContent {
   using Offsets = std::vector<uint64_t>;
 
   const GroupDataset* find(std::string_view name) const;
+  /// Before so many numbers of each of `samples` samples are held.
+  void hold(std::string_view name, uint64_t samples, uint64_t numbers) const;
   std::optional<Offsets> read_offsets(std::string_view name, size_t size, const Read& read);
   void find_samples(const Read& read);
   void find_columns(const Read& read);
@@ -88,6 +95,7 @@ class GroupContent {
 
   std::string kind_;
   std::vector<GroupDataset> datasets_;
+  Hold hold_;
   std::vector<uint64_t> ids_;
   Offsets tokens_;
   bool samples_ = false;                                     // they were found, and are sound

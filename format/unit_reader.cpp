@@ -203,8 +203,7 @@ struct UnitReader::State {
   ThreadPool& pool;
   std::vector<h5::DatasetEntry> entries;
   std::vector<StoredDataset> datasets;  // parallel to the entries
-  std::vector<ChunkDecoder> decoders;   // one a worker, of whole datasets
-  ChunkDecoder part_decoder;            // of parts, which have no hash
+  std::vector<ChunkDecoder> decoders;   // one a worker
 
   FormatError error(Rule rule, const std::string& what, const std::string& dataset,
                     std::optional<uint64_t> offset = {}) const {
@@ -226,8 +225,7 @@ struct UnitReader::State {
   }
   /// Decodes one chunk; the result lies in the worker's scratch or, where `out` has room for the
   /// whole chunk, in `out`.
-  Bytes decode(ChunkDecoder& decoder, size_t dataset, uint64_t index, int worker,
-               std::span<std::byte> out);
+  Bytes decode(size_t dataset, uint64_t index, int worker, std::span<std::byte> out);
   /// Chunk `index` of a dataset that is read as a whole.
   void decode_into(const Read& read, uint64_t index, int worker);
   size_t index_of(const StoredDataset& dataset) const;
@@ -250,14 +248,15 @@ UnitReader::State::State(CheckedImage bytes, const UnitRecord& unit, ThreadPool&
   for (int i = 0; i < pool.threads(); ++i) decoders.emplace_back(frame_checksums);
 }
 
-Bytes UnitReader::State::decode(ChunkDecoder& decoder, size_t dataset, uint64_t index, int worker,
+Bytes UnitReader::State::decode(size_t dataset, uint64_t index, int worker,
                                 std::span<std::byte> out) {
   const h5::DatasetEntry& entry = entries[dataset];
   const size_t size = entry.layout.chunk * entry.layout.element.size;
   const std::span<std::byte> scratch(pool.scratch(worker, 2 * size), 2 * size);
   const std::span<std::byte> plain = out.size() >= size ? out.first(size) : scratch.first(size);
   const std::span<std::byte> decoded = entry.layout.shuffled ? scratch.last(size) : plain;
-  const FrameFault fault = decoder.decode(entry.pieces[index], decoded);
+  const FrameFault fault =
+      decoders[static_cast<size_t>(worker)].decode(entry.pieces[index], decoded);
   if (fault != FrameFault::kNone) {
     throw error(Rule::kFrame, "chunk " + std::to_string(index) + " is " + to_string(fault),
                 datasets[dataset].path, offset_of(dataset, index));
@@ -278,7 +277,7 @@ void UnitReader::State::decode_into(const Read& read, uint64_t index, int worker
   const auto place = read.out.subspan(begin, std::min(size, read.out.size() - begin));
   const Bytes under = difference ? read.base.subspan(begin, place.size()) : Bytes();
   const std::span<std::byte> direct = difference ? std::span<std::byte>() : place;
-  const Bytes plain = decode(decoders[static_cast<size_t>(worker)], dataset, index, worker, direct);
+  const Bytes plain = decode(dataset, index, worker, direct);
   put(plain.first(place.size()), place, under, difference);
 }
 
@@ -379,36 +378,13 @@ void UnitReader::stream(const StoredDataset& dataset, const Use& use) const {
       if (item == 0) return take({before.data(), there});
       const auto i = static_cast<uint64_t>(item - 1);
       const std::span<std::byte> place(now.data() + i * size, size);
-      state_->decode(state_->decoders[static_cast<size_t>(worker)], which, first + i, worker,
-                     place);
+      state_->decode(which, first + i, worker, place);
     });
     there = std::min(count * size, layout.bytes() - first * size);
     now.swap(before);
   }
   take({before.data(), there});
   state_->check_hash(which, hasher.finish());
-}
-
-void UnitReader::read_part(const StoredDataset& dataset, uint64_t first, uint64_t count,
-                           std::span<std::byte> out) const {
-  const size_t index = state_->index_of(dataset);
-  const h5::DatasetEntry& entry = state_->entries[index];
-  const h5::Layout& layout = entry.layout;
-  check(!dataset.base && first <= layout.count && count <= layout.count - first &&
-            out.size() == count * layout.element.size,
-        "wrong range for a part of a dataset");
-  if (count == 0) return;
-  const uint64_t begin = first * layout.element.size, end = begin + out.size();
-  if (layout.chunk == 0) {
-    std::memcpy(out.data(), entry.pieces[0].data() + begin, out.size());
-    return;
-  }
-  const uint64_t size = layout.chunk * layout.element.size;
-  for (uint64_t chunk = begin / size; chunk * size < end; ++chunk) {
-    const Bytes plain = state_->decode(state_->part_decoder, index, chunk, 0, {});
-    const uint64_t from = std::max(begin, chunk * size), to = std::min(end, (chunk + 1) * size);
-    std::memcpy(out.data() + (from - begin), plain.data() + (from - chunk * size), to - from);
-  }
 }
 
 }  // namespace rlreplay::format

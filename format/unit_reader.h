@@ -58,11 +58,6 @@ class UnitReader {
   using Use = std::function<void(std::span<const std::byte> piece)>;
   void stream(const StoredDataset& dataset, const Use& use = {}) const;
 
-  /// Decodes the elements [first, first + count) only, touching no other chunk, and checks the
-  /// chunks' own checksums. Not for differences.
-  void read_part(const StoredDataset& dataset, uint64_t first, uint64_t count,
-                 std::span<std::byte> out) const;
-
  private:
   struct State;
   explicit UnitReader(std::unique_ptr<State> state);

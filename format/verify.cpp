@@ -87,10 +87,12 @@ class UnitCheck {
   /// What the group says is computed again where the record names it.
   void begin_content(const UnitReader& unit, const std::string& group) {
     if (!unit.record().group_contents.contains(group)) return;
-    content_.emplace(kind_of(unit.record().path), datasets_of(unit, group),
-                     [&](const GroupDataset& dataset) {
-                       return read_table(dump_, unit, group + "/" + dataset.name);
-                     });
+    content_.emplace(
+        kind_of(unit.record().path), datasets_of(unit, group),
+        [&](const GroupDataset& dataset) {
+          return read_table(dump_, unit, group + "/" + dataset.name);
+        },
+        hold_for(unit, group, content_held_.emplace()));
   }
 
   void take(const StoredDataset& dataset, std::span<const std::byte> bytes) {
@@ -157,8 +159,9 @@ class UnitCheck {
   std::map<std::string, Buffer<std::byte>> places_;
   uint64_t held_ = 0;  // bytes in these places
   ChainReader chain_;
-  std::optional<GroupContent> content_;  // of the group at hand
-  std::vector<UnitReader::Read> plain_;  // not checked yet
+  std::optional<GroupContent> content_;    // of the group at hand
+  std::optional<HeldBytes> content_held_;  // of it
+  std::vector<UnitReader::Read> plain_;    // not checked yet
   uint64_t plain_bytes_ = 0;
   Buffer<std::byte> memory_;
 };

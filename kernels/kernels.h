@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/draw_tokens.h"
 #include "kernels/matmul.h"
 #include "kernels/optimizer.h"
 #include "kernels/rows.h"
-#include "kernels/sample.h"
 #include "kernels/vocab.h"
 
 namespace rlreplay {
@@ -22,28 +22,28 @@ class ThreadPool;
 /// of the last column.
 ///
 // clang-format off
-/// | operation                | header      | sums        | bf16 rounding points (reserved) |
-/// |--------------------------|-------------|-------------|---------------------------------|
-/// | pack_weight              | matmul.h    | -           | weights                         |
-/// | matmul, combine_segments | matmul.h    | dot         | y                               |
-/// | matmul_tokens            | matmul.h    | tokens      | -                               |
-/// | embedding                | rows.h      | -           | -                               |
-/// | embedding_tokens         | rows.h      | tokens      | -                               |
-/// | rms_norm                 | rows.h      | row         | y                               |
-/// | rms_norm_backward        | rows.h      | row, tokens | dx                              |
-/// | bias_tokens              | rows.h      | tokens      | -                               |
-/// | rotary                   | rows.h      | -           | y                               |
-/// | swiglu, swiglu_backward  | rows.h      | -           | out, dgate, dup                 |
-/// | add                      | rows.h      | -           | y                               |
-/// | attention                | attention.h | dot, row    | out                             |
-/// | attention_delta          | attention.h | row         | -                               |
-/// | attention_backward       | attention.h | dot, blocks | dq, dk, dv                      |
-/// | vocab_max                | vocab.h     | -           | -                               |
-/// | vocab_sums, log_prob     | vocab.h     | row, tree   | -                               |
-/// | log_prob_backward        | vocab.h     | -           | dlogits                         |
-/// | sample                   | sample.h    | integers    | -                               |
-/// | sum_squares              | optimizer.h | exact       | -                               |
-/// | token_gradient, adamw    | optimizer.h | -           | weights (copy)                  |
+/// | operation                | header        | sums        | bf16 rounding points (reserved) |
+/// |--------------------------|---------------|-------------|---------------------------------|
+/// | pack_weight              | matmul.h      | -           | weights                         |
+/// | matmul, combine_segments | matmul.h      | dot         | y                               |
+/// | matmul_tokens            | matmul.h      | tokens      | -                               |
+/// | embedding                | rows.h        | -           | -                               |
+/// | embedding_tokens         | rows.h        | tokens      | -                               |
+/// | rms_norm                 | rows.h        | row         | y                               |
+/// | rms_norm_backward        | rows.h        | row, tokens | dx                              |
+/// | bias_tokens              | rows.h        | tokens      | -                               |
+/// | rotary                   | rows.h        | -           | y                               |
+/// | swiglu, swiglu_backward  | rows.h        | -           | out, dgate, dup                 |
+/// | add                      | rows.h        | -           | y                               |
+/// | attention                | attention.h   | dot, row    | out                             |
+/// | attention_delta          | attention.h   | row         | -                               |
+/// | attention_backward       | attention.h   | dot, blocks | dq, dk, dv                      |
+/// | vocab_max                | vocab.h       | -           | -                               |
+/// | vocab_sums, log_prob     | vocab.h       | row, tree   | -                               |
+/// | log_prob_backward        | vocab.h       | -           | dlogits                         |
+/// | draw_tokens              | draw_tokens.h | integers    | -                               |
+/// | sum_squares              | optimizer.h   | exact       | -                               |
+/// | token_gradient, adamw    | optimizer.h   | -           | weights (copy)                  |
 // clang-format on
 namespace rlreplay::kernels {
 
@@ -76,7 +76,7 @@ struct KernelSet {
   Kernel<VocabSums> vocab_sums = nullptr;
   Kernel<LogProb> log_prob = nullptr;
   Kernel<LogProbBackward> log_prob_backward = nullptr;
-  Kernel<Sample> sample = nullptr;
+  Kernel<DrawTokens> draw_tokens = nullptr;
 
   Kernel<SumSquares> sum_squares = nullptr;
   Kernel<TokenGradient> token_gradient = nullptr;

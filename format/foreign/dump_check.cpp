@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,6 +24,9 @@ constexpr auto kLogProbs =
     std::to_array<std::string_view>({"rollout_log_probs", "log_probs", "ref_log_probs"});
 constexpr auto kResponseColumns = std::to_array<std::string_view>(
     {"rollout_log_probs", "log_probs", "ref_log_probs", "entropy", "advantages", "returns", "kl"});
+// Of these a file that holds all else whole may hold slices.
+constexpr auto kMaybeCutColumns = std::to_array<std::string_view>(
+    {"teacher_log_probs", "ref_entropy", "values", "opd_reverse_kl"});
 constexpr auto kSampleColumns = std::to_array<std::string_view>({"total_lengths",
                                                                  "response_lengths",
                                                                  "loss_masks",
@@ -30,6 +34,7 @@ constexpr auto kSampleColumns = std::to_array<std::string_view>({"total_lengths"
                                                                  "truncated",
                                                                  "sample_indices",
                                                                  "rollout_ids",
+                                                                 "rollout_mask_sums",
                                                                  "rollout_log_probs",
                                                                  "log_probs",
                                                                  "ref_log_probs",
@@ -40,20 +45,47 @@ constexpr auto kSampleColumns = std::to_array<std::string_view>({"total_lengths"
                                                                  "advantages",
                                                                  "returns",
                                                                  "kl",
+                                                                 "opd_reverse_kl",
                                                                  "local_raw_reward",
+                                                                 "weight_versions",
+                                                                 "prompt",
+                                                                 "metadata",
+                                                                 "source_names",
+                                                                 "max_seq_lens",
+                                                                 "multimodal_train_inputs",
                                                                  "rollout_top_p_token_ids",
                                                                  "rollout_top_p_token_offsets",
                                                                  "rollout_routed_experts",
                                                                  "rollout_indexer_topk"});
+// What a trainer has of each sample, or of none.
+constexpr auto kOfEachSample = std::to_array<std::string_view>({"tokens",
+                                                                "total_lengths",
+                                                                "response_lengths",
+                                                                "loss_masks",
+                                                                "rewards",
+                                                                "truncated",
+                                                                "sample_indices",
+                                                                "rollout_ids",
+                                                                "log_probs",
+                                                                "ref_log_probs",
+                                                                "entropy",
+                                                                "ref_entropy",
+                                                                "rollout_log_probs",
+                                                                "teacher_log_probs",
+                                                                "values",
+                                                                "advantages",
+                                                                "returns",
+                                                                "kl",
+                                                                "opd_reverse_kl",
+                                                                "rollout_mask_sums"});
 
 class Checker {
  public:
-  Checker(const Tree& tree, size_t most) : tree_(tree), most_(most) {}
+  Checker(const Tree& tree, const ProblemSink& sink) : tree_(tree), sink_(sink) {}
 
-  std::vector<Problem> run(Value root) {
+  void run(Value root) {
     if (const auto wrong = unknown_version(tree_, root)) {
-      report("unknown-version", *wrong, "");
-      return std::move(problems_);
+      return report("unknown-version", *wrong, "");
     }
     switch (dump_kind(tree_, root)) {
       case DumpKind::kNone:
@@ -63,7 +95,7 @@ class Checker {
         rollout(*tree_.find(root, "samples"));
         break;
       case DumpKind::kTrainRank:
-        train_rank(*tree_.find(root, "rollout_data"));
+        train_rank(root, *tree_.find(root, "rollout_data"));
         break;
       case DumpKind::kTrainSamples:
         train_samples(root);
@@ -71,20 +103,12 @@ class Checker {
       case DumpKind::kPolicyLoss:
         break;
     }
-    if (unlisted_ > 0) {
-      problems_.push_back(
-          {"more-problems", std::to_string(unlisted_) + " more problems are not listed", ""});
-    }
-    return std::move(problems_);
   }
 
  private:
   void report(const char* code, const std::string& message, const std::string& where) {
-    if (problems_.size() < most_) {
-      problems_.push_back({code, message, where});
-    } else {
-      ++unlisted_;
-    }
+    ++found_;
+    sink_({code, message, where});
   }
 
   const Value* present(Value dict, std::string_view key) const {
@@ -210,6 +234,16 @@ class Checker {
                where);
       }
     }
+    if (!indices.empty()) absent_indices(tree_.sequence(samples));
+  }
+
+  /// Where one sample has none, the place in the file is every sample's id.
+  void absent_indices(const Sequence& samples) {
+    for (size_t i = 0; i < samples.size(); ++i) {
+      if (present(samples[i], "index") != nullptr) continue;
+      report("length-mismatch", "index is None or missing, and other samples of the file have one",
+             "sample " + std::to_string(i));
+    }
   }
 
   void rollout_sample(Value sample, const std::string& where) {
@@ -225,7 +259,9 @@ class Checker {
     }
     equal_length(present(sample, "loss_mask"), response, "loss_mask", where);
     mask(present(sample, "loss_mask"), "loss_mask", where);
-    equal_length(present(sample, "rollout_log_probs"), response, "rollout_log_probs", where);
+    for (const char* name : {"rollout_log_probs", "teacher_log_probs", "opd_reverse_kl"}) {
+      equal_length(present(sample, name), response, name, where);
+    }
     log_probs(present(sample, "rollout_log_probs"), "rollout_log_probs",
               present(sample, "loss_mask"), where);
     status(present(sample, "status"), where);
@@ -246,27 +282,51 @@ class Checker {
     if (total && response && *response > *total) {
       report("length-mismatch", "the response is longer than the whole sample", where);
     }
-    for (const std::string_view name : kResponseColumns) {
+    const auto check = [&](std::string_view name, bool is_cut) {
       const Value* value = column(name);
-      if (value == nullptr || !response) continue;
-      const bool slice = !whole && length(*value).value_or(0) <= *response;
+      if (value == nullptr || !response) return;
+      const bool slice = is_cut && length(*value).value_or(0) <= *response;
       if (!slice) equal_length(value, response, name, where);
-    }
+    };
+    for (const std::string_view name : kResponseColumns) check(name, !whole);
+    for (const std::string_view name : kMaybeCutColumns) check(name, true);
     const Value* mask_of = column("loss_masks");
     for (const std::string_view name : kLogProbs) log_probs(column(name), name, mask_of, where);
   }
 
-  void train_rank(Value data) {
+  /// By most columns; `tokens` where they are of two minds.
+  size_t samples_of(Value data, size_t tokens) const {
+    std::map<size_t, size_t> columns = {{tokens, 1}};
+    for (const std::string_view name : kSampleColumns) {
+      const Value* value = present(data, name);
+      const auto found = value == nullptr ? std::nullopt : length(*value);
+      if (found) ++columns[*found];
+    }
+    size_t out = tokens;
+    for (const auto& [size, count] : columns) {
+      if (count > columns[out]) out = size;
+    }
+    return out;
+  }
+
+  void train_rank(Value root, Value data) {
     const Value* ids = tree_.find(data, "tokens");
     if (ids == nullptr || ids->kind != Kind::kList) {
       return report("length-mismatch", "rollout_data has no list of tokens", "rollout_data");
     }
-    const size_t rows = tree_.sequence(*ids).size();
-    const size_t before = problems_.size();
+    const size_t rows = samples_of(data, tree_.sequence(*ids).size());
+    const size_t before = found_;
+    equal_length(ids, rows, "tokens", "rollout_data");
     for (const std::string_view name : kSampleColumns) {
       equal_length(present(data, name), rows, name, "rollout_data");
     }
-    if (problems_.size() != before) return;
+    if (found_ != before) return;
+    absent_cells(root, rows, [&](std::string_view name, size_t row) {
+      const Value* values = present(data, name);
+      if (values == nullptr || values->kind != Kind::kList) return values != nullptr;
+      const Sequence& list = tree_.sequence(*values);
+      return row < list.size() && list[row].kind != Kind::kNone;
+    });
     for (size_t i = 0; i < rows; ++i) {
       std::deque<Value> cells;  // lists of numbers are packed: their elements have no address
       const auto column = [&](std::string_view name) -> const Value* {
@@ -279,6 +339,23 @@ class Checker {
     }
   }
 
+  /// Of what some samples have, those that lack it. `has`: of a column and a sample.
+  template <class Has>
+  void absent_cells(Value root, size_t samples, Has has) {
+    if (tree_.find(root, "rlreplay") != nullptr) return;  // own exports leave out what is absent
+    for (const std::string_view name : kOfEachSample) {
+      size_t first = 0;
+      while (first < samples && !has(name, first)) ++first;
+      for (size_t i = 0; first < samples && i < samples; ++i) {
+        if (has(name, i)) continue;
+        report("length-mismatch",
+               std::string(name) + " is None or missing, and sample " + std::to_string(first) +
+                   " of the file has it",
+               "sample " + std::to_string(i));
+      }
+    }
+  }
+
   void train_samples(Value root) {
     const bool whole = tree_.find(root, "format_version") != nullptr;
     const Value samples = *tree_.find(root, "samples");
@@ -287,12 +364,15 @@ class Checker {
       const auto column = [&](std::string_view name) { return present(sample, name); };
       train_row(column, whole, "sample " + std::to_string(i));
     }
+    const Sequence& rows = tree_.sequence(samples);
+    absent_cells(root, rows.size(), [&](std::string_view name, size_t row) {
+      return present(rows[row], name) != nullptr;
+    });
   }
 
   const Tree& tree_;
-  const size_t most_;
-  std::vector<Problem> problems_;
-  size_t unlisted_ = 0;
+  const ProblemSink& sink_;
+  size_t found_ = 0;
 };
 
 bool has_records(const Tree& tree, const Value* samples) {
@@ -332,8 +412,24 @@ std::optional<std::string> unknown_version(const Tree& tree, Value root) {
          ", which this program does not know: it reads version 2, and files that name none";
 }
 
-std::vector<Problem> check_dump(const Tree& tree, Value root, size_t most) {
-  return Checker(tree, most).run(root);
+std::vector<Problem> check_dump(const Tree& tree, Value root, const ProblemSink& all) {
+  constexpr size_t kMost = 100;
+  std::vector<Problem> problems;
+  size_t unlisted = 0;
+  const ProblemSink sink = [&](const Problem& found) {
+    if (all) all(found);
+    if (problems.size() < kMost) {
+      problems.push_back(found);
+    } else {
+      ++unlisted;
+    }
+  };
+  Checker(tree, sink).run(root);
+  if (unlisted > 0) {
+    problems.push_back(
+        {"more-problems", std::to_string(unlisted) + " more problems are not listed", ""});
+  }
+  return problems;
 }
 
 }  // namespace rlreplay::foreign

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,11 +24,14 @@ enum class DumpKind {
 DumpKind dump_kind(const Tree& tree, Value root);
 
 /// What is wrong with the version that a dump says it has; nothing where this program reads it.
-std::optional<std::string> unknown_version(const Tree& tree, Value root);
+[[nodiscard]] std::optional<std::string> unknown_version(const Tree& tree, Value root);
+
+using ProblemSink = std::function<void(const Problem&)>;
 
 /// Contradictions inside one dump, each with its sample: not-a-dump, unknown-version,
 /// length-mismatch, bad-token, bad-mask, non-finite, bad-log-prob, unknown-status,
-/// duplicate-index. At most `most`; one of code `more-problems` counts the others.
-std::vector<Problem> check_dump(const Tree& tree, Value root, size_t most = 100);
+/// duplicate-index. At most 100; one of code `more-problems` counts the others, and `all` is told
+/// each of them.
+std::vector<Problem> check_dump(const Tree& tree, Value root, const ProblemSink& all = {});
 
 }  // namespace rlreplay::foreign

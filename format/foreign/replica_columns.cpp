@@ -49,7 +49,7 @@ std::map<std::string, const TrainShard*> columns_of(std::span<const TrainShard* 
 
 }  // namespace
 
-std::vector<Problem> missing_columns(std::span<const TrainShard* const> shards) {
+std::vector<Problem> missing_columns(std::span<const TrainShard* const> shards, const char* of) {
   std::vector<Problem> problems;
   const auto columns = columns_of(shards);
   const bool computed = std::ranges::any_of(shards, [](auto* shard) { return computes(*shard); });
@@ -60,7 +60,7 @@ std::vector<Problem> missing_columns(std::span<const TrainShard* const> shards) 
       if (earlier_stage && std::ranges::count(kGiven, column) == 0) continue;
       problems.push_back({"replica-mismatch",
                           column + " is missing in " + file_name(*shard) + ", and " +
-                              file_name(*has) + " has it, of the same samples",
+                              file_name(*has) + " has it, " + of,
                           shard->path()});
     }
   }

@@ -6,8 +6,6 @@
 #include <string>
 #include <tuple>
 
-#include "format/foreign/canonical_json.h"
-#include "src/base/hash.h"
 #include "src/base/number_text.h"
 #include "src/base/numbers.h"
 
@@ -68,30 +66,6 @@ std::optional<size_t> list_size(const TrainShard& shard, const std::string& colu
   const Value* value = shard.batch_value(column);
   const bool list = value != nullptr && value->kind == Kind::kList;
   return list ? std::optional(shard.tree().sequence(*value).size()) : std::nullopt;
-}
-
-std::string with_hash(std::string_view text) {
-  return "; all that it holds has the hash " + hash_of(text).hex();
-}
-
-/// Whether a value has more to it than its words say.
-bool is_part(Value value) {
-  return value.kind != Kind::kNone && value.kind != Kind::kBool && value.kind != Kind::kInt &&
-         value.kind != Kind::kFloat && value.kind != Kind::kText;
-}
-
-/// What stands behind the first place at which two values differ, unless it is the only one.
-std::string rest_of(const Tree& a, Value x, const Tree& b, Value y) {
-  const auto p = Numbers::of(a, x), q = Numbers::of(b, y);
-  if (p && q && p->size() == q->size()) {
-    size_t differ = 0;
-    for (size_t i = 0; i < p->size(); ++i) differ += same_value(p->real(i), q->real(i)) ? 0 : 1;
-    if (differ <= 1) return {};
-  }
-  if (p) return hash_text(*p);
-  std::string text;
-  write_canonical_json(a, x, [&](std::string_view piece) { text += piece; });
-  return with_hash(text);
 }
 
 class Replicas {
@@ -157,10 +131,8 @@ class Replicas {
     auto found = tree_difference(of_.tree(), *x, first_.tree(), *y);
     if (!found) return;
     const std::string& place = found->place;
-    const bool below = !place.empty();
     found->place = place.empty() ? name : name + (place.front() == '[' ? "" : ".") + place;
-    const std::string rest = below || is_part(*x) ? rest_of(of_.tree(), *x, first_.tree(), *y) : "";
-    problems_.push_back(replica_problem(of_, first_, column, *found, rest));
+    problems_.push_back(replica_problem(of_, first_, column, *found));
   }
 
   const TrainShard& of_;
@@ -203,21 +175,12 @@ std::vector<Problem> compare_replicas(const TrainShard& of, const TrainShard& fi
 }
 
 Problem replica_problem(const TrainShard& of, const TrainShard& first, std::string_view column,
-                        const TreeDifference& at, const std::string& rest) {
+                        const TreeDifference& at) {
   const std::string rank = std::to_string(first.rank());
   return {"replica-mismatch",
           std::string(column) + " of rank " + std::to_string(of.rank()) +
               " differs from that of rank " + rank,
-          of.path() + ": " + at.place + ": " + at.a + ", rank " + rank + " says " + at.b + rest};
-}
-
-std::string hash_text(const Numbers& cell) {
-  std::string text;
-  for (size_t i = 0; i < cell.size(); ++i) {
-    text +=
-        (cell.is_integer() ? std::to_string(cell.integer(i)) : shortest_of(cell.real(i))) + "\n";
-  }
-  return with_hash(text);
+          of.path() + ": " + at.place + ": " + at.a + ", rank " + rank + " says " + at.b};
 }
 
 }  // namespace rlreplay::foreign

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "format/foreign/numbers.h"
 #include "format/foreign/train_shard.h"
 #include "format/foreign/tree_check.h"
 #include "format/foreign/tree_difference.h"
@@ -31,13 +30,8 @@ std::vector<Problem> compare_replicas(const TrainShard& of, const TrainShard& fi
 /// Of the file of a rank, without its folder.
 std::string file_name(const TrainShard& shard);
 
-/// A column of one rank that differs from another's; `at` names the sample and both values, `rest`
-/// stands behind them.
+/// A column of one rank that differs from another's; `at` names the sample and both values.
 Problem replica_problem(const TrainShard& of, const TrainShard& first, std::string_view column,
-                        const TreeDifference& at, const std::string& rest = {});
-
-/// Of a cell whose copy differs in more than the place that is named: by what all that it holds is
-/// told from others.
-std::string hash_text(const Numbers& cell);
+                        const TreeDifference& at);
 
 }  // namespace rlreplay::foreign

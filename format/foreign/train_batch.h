@@ -43,6 +43,6 @@ struct TrainBatch {
 /// differ that of a pipeline's last stage is taken, of its ranks the lowest. Where the files do not
 /// say how a response was cut, the lengths decide. Errors: kIncomplete where a rank's file is
 /// missing, kCorrupt where the pieces do not fit, kUnsupported where a file is no train dump.
-TrainBatch assemble_train(std::span<const TorchFile* const> files);
+[[nodiscard]] TrainBatch assemble_train(std::span<const TorchFile* const> files);
 
 }  // namespace rlreplay::foreign

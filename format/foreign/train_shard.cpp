@@ -40,8 +40,12 @@ TrainShard::TrainShard(const TorchFile& file) : file_(&file) {
   size_t rows = 0;
   if (by_row_) {
     rows = tree.sequence(data_).size();
-  } else if (const Value* tokens = tree.find(data_, "tokens")) {
-    rows = tokens->kind == Kind::kList ? tree.sequence(*tokens).size() : 0;
+  } else {
+    const Value* tokens = tree.find(data_, "tokens");
+    if (tokens == nullptr || tokens->kind != Kind::kList) {
+      throw Error(ErrorCode::kCorrupt, "rollout_data has no list of tokens", path());
+    }
+    rows = tree.sequence(*tokens).size();
   }
   // Where slime stores the index of a sample, Relax stores the row under the same name.
   const char* key = whole_ ? "sample_index" : "sample_indices";

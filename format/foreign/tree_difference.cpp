@@ -19,6 +19,12 @@ namespace {
 
 using Found = std::optional<TreeDifference>;
 
+/// An integer equals the float of its value, and no float that it is only rounded to.
+bool same_number(int64_t x, double y) {
+  return y >= -0x1p63 && y < 0x1p63 && static_cast<int64_t>(y) == x &&
+         same_value(static_cast<double>(x), y);
+}
+
 bool is_row(Value value) { return value.kind == Kind::kList || value.kind == Kind::kTuple; }
 
 std::string number_text(const Numbers& numbers, size_t i) {
@@ -67,8 +73,7 @@ class Comparison {
 
   Found run(Value x, Value y) {
     if (const auto p = number_of(x), q = number_of(y); p && q) {
-      const bool integers = x.kind == Kind::kInt && y.kind == Kind::kInt;
-      return (integers ? x.integer == y.integer : same_value(*p, *q)) ? Found() : whole(x, y);
+      return same(x, *p, y, *q) ? Found() : whole(x, y);
     }
     if (const auto p = Numbers::of(a_, x)) {
       if (const auto q = Numbers::of(b_, y)) return numbers(*p, *q, x, y);
@@ -87,11 +92,24 @@ class Comparison {
   /// A pair of parts that were compared: what is shared is looked at once.
   bool seen(Value x, Value y) { return !seen_.emplace(x.index, y.index).second; }
 
+  static bool same(Value x, double real_x, Value y, double real_y) {
+    const bool integer_x = x.kind == Kind::kInt, integer_y = y.kind == Kind::kInt;
+    if (integer_x && integer_y) return x.integer == y.integer;
+    if (integer_x) return same_number(x.integer, real_y);
+    return integer_y ? same_number(y.integer, real_x) : same_value(real_x, real_y);
+  }
+
+  static bool same(const Numbers& p, const Numbers& q, size_t i) {
+    if (p.is_integer() && q.is_integer()) return p.integer(i) == q.integer(i);
+    if (p.is_integer()) return same_number(p.integer(i), q.real(i));
+    if (q.is_integer()) return same_number(q.integer(i), p.real(i));
+    return same_value(p.real(i), q.real(i));
+  }
+
   Found numbers(const Numbers& p, const Numbers& q, Value x, Value y) const {
     const size_t common = std::min(p.size(), q.size());
     for (size_t i = 0; i < common; ++i) {
-      const bool integers = p.is_integer() && q.is_integer();
-      if (integers ? p.integer(i) == q.integer(i) : same_value(p.real(i), q.real(i))) continue;
+      if (same(p, q, i)) continue;
       return TreeDifference{"[" + std::to_string(i) + "]", number_text(p, i), number_text(q, i)};
     }
     return p.size() == q.size() ? Found() : whole(x, y);

@@ -16,7 +16,8 @@ struct TreeDifference {
 /// The first difference of two values, each of its tree, in the order of the first one. Numbers are
 /// compared as numbers, in whatever list, tensor or array they lie; where a tensor was stored is no
 /// part of what it says.
-std::optional<TreeDifference> tree_difference(const Tree& a, Value x, const Tree& b, Value y);
+[[nodiscard]] std::optional<TreeDifference> tree_difference(const Tree& a, Value x, const Tree& b,
+                                                            Value y);
 
 /// A value in a few words: "0.5", "'thd'", "a list of 3".
 std::string in_words(const Tree& tree, Value value);

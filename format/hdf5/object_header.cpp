@@ -85,6 +85,7 @@ ObjectHeader::ObjectHeader(File& file, uint64_t address) : file_(file), address_
     const uint64_t at = place.address(), length = place.number(8);
     add_messages(file.block(at, length, "OCHK"), (flags & kNumbered) != 0);
   }
+  check_reference_count();
 }
 
 void ObjectHeader::add_messages(Cursor chunk, bool numbered) {
@@ -110,6 +111,14 @@ void ObjectHeader::add_messages(Cursor chunk, bool numbered) {
     }
   }
   file_.expect(!has_room || chunk.left() == 0, "a gap in a header that has an empty message");
+}
+
+void ObjectHeader::check_reference_count() const {
+  const Message* message = find(MessageType::kReferenceCount);
+  if (message == nullptr) return;
+  Cursor c(message->body, file_);
+  c.expect(1, 0, "a reference count of another version than 0");
+  c.skip(4);
 }
 
 void ObjectHeader::expect_kind(bool group) const {

@@ -46,6 +46,8 @@ class ObjectHeader {
 
  private:
   void add_messages(Cursor chunk, bool numbered);
+  /// Nothing here reads it, but libhdf5 does, of every object that it opens.
+  void check_reference_count() const;
 
   File& file_;
   uint64_t address_;

@@ -131,7 +131,7 @@ void check_fill(Bytes fill, const File& file) {
 }
 
 std::optional<bool> shuffled_by(Bytes filters, const Element& element, const File& file) {
-  constexpr uint64_t kShuffle = 2, kZstd = 32015, kNamed = 256;
+  constexpr uint64_t kShuffle = 2, kZstd = 32015, kNamed = 256, kOptional = 1;
   Cursor c(filters, file);
   c.expect(1, 2, "filters of another version than 2");
   const uint64_t count = c.byte();
@@ -139,7 +139,7 @@ std::optional<bool> shuffled_by(Bytes filters, const Element& element, const Fil
   for (uint64_t i = 0; i < count; ++i) {
     ids.push_back(c.number(2));
     const uint64_t name = ids.back() < kNamed ? 0 : c.number(2);
-    c.skip(2);  // flags
+    file.expect((c.number(2) & ~kOptional) == 0, "a filter with unknown flags");
     const uint64_t parameters = c.number(2);
     c.skip(name);
     Cursor values(c.bytes(4 * parameters), file);

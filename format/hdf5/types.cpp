@@ -68,6 +68,7 @@ Dataspace dataspace_of(Bytes message, const File& file) {
   Cursor c(message, file);
   c.expect(1, 2, "a dataspace of another version than 2");
   const uint64_t rank = c.byte(), flags = c.byte(), kind = c.byte();
+  file.expect((flags & ~kHasMost) == 0, "a dataspace with unknown flags");
   file.expect(rank <= 32 && kind <= 2 && (kind == 1 || rank == 0), "a dataspace of another kind");
   Dataspace out;
   out.kind = static_cast<Dataspace::Kind>(kind);

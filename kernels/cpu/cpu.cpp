@@ -23,7 +23,7 @@ const std::vector<KernelSet>& cpu_kernel_sets() {
       cpu::add_rows(set, target);
       cpu::add_attention(set, target);
       cpu::add_vocab(set, target);
-      cpu::add_sample(set, target);
+      cpu::add_draw_tokens(set, target);
       cpu::add_optimizer(set, target);
     }
     return out;

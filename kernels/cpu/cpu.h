@@ -17,7 +17,7 @@ void add_attention(KernelSet& set, int64_t target);  // calls the next two
 void add_attention_forward(KernelSet& set, int64_t target);
 void add_attention_backward(KernelSet& set, int64_t target);
 void add_vocab(KernelSet& set, int64_t target);
-void add_sample(KernelSet& set, int64_t target);
+void add_draw_tokens(KernelSet& set, int64_t target);
 void add_optimizer(KernelSet& set, int64_t target);
 
 }  // namespace rlreplay::kernels::cpu

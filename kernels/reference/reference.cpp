@@ -10,7 +10,7 @@ const KernelSet& reference_kernels() {
     reference::add_rows(out);
     reference::add_attention(out);
     reference::add_vocab(out);
-    reference::add_sample(out);
+    reference::add_draw_tokens(out);
     reference::add_optimizer(out);
     return out;
   }();

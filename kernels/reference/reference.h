@@ -9,7 +9,7 @@ void add_matmul(KernelSet& set);
 void add_rows(KernelSet& set);
 void add_attention(KernelSet& set);
 void add_vocab(KernelSet& set);
-void add_sample(KernelSet& set);
+void add_draw_tokens(KernelSet& set);
 void add_optimizer(KernelSet& set);
 
 }  // namespace rlreplay::kernels::reference

@@ -6,7 +6,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/shell.h"
-#include "src/replay/compare/diff_report.h"
+#include "src/replay/compare/dumps_difference_report.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -193,8 +193,8 @@ std::string dumps_text(const replay::DumpsDifference& difference, const std::str
   }
   const std::string first = first_value_text(difference);
   return first + (first.empty() ? "" : "\n") +
-         difference_report(difference.events->step, name_a, name_b, command,
-                           {difference.causes, difference.element, length});
+         step_difference_report(difference.events->step, name_a, name_b, command,
+                                {difference.causes, difference.element, length});
 }
 
 std::string report_json(const RevisionQuestion& question, const Finding& finding) {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "src/bisect/revisions.h"
-#include "src/replay/compare/difference_report.h"
+#include "src/replay/compare/step_difference_report.h"
 
 namespace rlreplay::bisect {
 

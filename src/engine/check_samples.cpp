@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "kernels/sample.h"
+#include "kernels/draw_tokens.h"
 #include "src/base/error.h"
 
 namespace rlreplay::engine {

@@ -9,8 +9,8 @@
 
 #include "src/engine/optimizer.h"
 #include "src/engine/transformer.h"
-#include "src/objective/losses.h"
-#include "src/objective/objective.h"
+#include "src/objective/batch_objective.h"
+#include "src/objective/token_objective.h"
 
 namespace rlreplay::engine {
 

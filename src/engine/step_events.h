@@ -4,7 +4,7 @@
 
 #include "src/engine/gradients.h"
 #include "src/engine/runtime.h"
-#include "src/objective/objective.h"
+#include "src/objective/token_objective.h"
 
 /// What run_step shows of the objective and of the gradients. Nothing is computed without a sink.
 namespace rlreplay::engine {

@@ -65,7 +65,7 @@ int64_t VocabPass::first_not_finite() const {
 std::vector<int32_t> VocabPass::sample(std::span<const kernels::Draw> draws,
                                        const SamplingConfig& config) {
   std::vector<int32_t> ids(draws.size());
-  kernels::Sample op;
+  kernels::DrawTokens op;
   op.logits = logits();
   op.max = max_.data();
   op.sum = sum_.data();
@@ -75,7 +75,7 @@ std::vector<int32_t> VocabPass::sample(std::span<const kernels::Draw> draws,
   op.top_k = config.top_k;
   op.top_p = config.top_p;
   op.ids = ids.data();
-  runtime_.run(&KernelSet::sample, op);
+  runtime_.run(&KernelSet::draw_tokens, op);
   return ids;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/parameters.h"
+#include "src/base/rows_view.h"
 #include "src/events/record.h"
 
 namespace rlreplay::engine {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/base/sample.h"
-#include "src/objective/objective.h"
+#include "src/objective/token_objective.h"
 
 /// From rewards to per-token advantages, in binary64 on the host.
 namespace rlreplay::engine {

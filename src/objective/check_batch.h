@@ -3,7 +3,7 @@
 #include <span>
 
 #include "src/base/sample.h"
-#include "src/objective/objective.h"
+#include "src/objective/token_objective.h"
 
 namespace rlreplay::engine {
 

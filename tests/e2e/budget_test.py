@@ -137,6 +137,45 @@ class Budget(Bounded):
         self.assertEqual(report["whole_units"], report["units"])
 
 
+class Lines(Bounded):
+    """A line of JSON that says how many tokens a sample has, and has none of them."""
+    LINE = {"schema": "rlreplay.train/1", "rollout_id": 0, "step_id": 0, "rank": 0}
+
+    def imported(self, lines):
+        path = self.folder / "lines.jsonl"
+        path.write_text("".join(json.dumps({**self.LINE, **line}) + "\n" for line in lines))
+        return self.run_bounded("import", path, "-o", self.folder / "lines", "--force")
+
+    def test_zeros_that_no_line_spells_out(self):
+        whole = {"sample_id": 0, "length": 1, "log_probs": [-1.0], "loss_mask": [1]}
+        for many in ([{"sample_id": i, "length": 1 << 30} for i in (1, 2, 3)],
+                     [{"sample_id": 1, "length": 1 << 27}],
+                     [{"sample_id": 1, "length": 1 << 30, "prompt_length": 1 << 30,
+                       "log_probs": []}]):
+            with self.subTest(many=many):
+                prompt = {"prompt_length": 0} if "prompt_length" in many[0] else {}
+                code, output, peak = self.imported([{**whole, **prompt}, *many])
+                self.assertEqual(code, 4, output)
+                self.assertRegex(output, r"lines\.jsonl:2: what these \d+ bytes make would take more")
+                self.assertLess(peak, MOST)
+
+    def test_many_steps_of_them(self):
+        code, output, peak = self.imported(
+            {"step_id": i, "sample_id": 0, "length": 1 << 24, "prompt_length": 1 << 24,
+             "log_probs": []} for i in range(100))
+        self.assertEqual(code, 4, output)
+        self.assertRegex(output, r"lines\.jsonl:\d+: what these \d+ bytes ask for would take longer")
+        self.assertLess(peak, 2 * MOST)
+
+    def test_no_sound_file_is_refused(self):
+        """Long prompts, short answers, and columns that samples lack."""
+        code, output, _ = self.imported(
+            {"step_id": i // 32, "sample_id": i, "length": 30010, "prompt_length": 30000,
+             **({"log_probs": [-1.5] * 10} if i % 2 else {"ref_log_probs": [-1.5] * 10})}
+            for i in range(320))
+        self.assertEqual(code, 0, output)
+
+
 STORED = {"u64": "<u8", "u32": "<u4", "i32": "<i4", "f32": "<f4", "u8": "u1"}
 
 
@@ -171,6 +210,17 @@ def write_zeros(path, tokens, generated, trained, rollouts=1, steps=1):
         for s in range(steps):
             dump.units[f"train/{r}-{s}/rank0.h5"] = {
                 f"{r}-{s}/{name}": column for name, column in one_sample(tokens, trained).items()}
+    dump.write(path)
+
+
+def write_empty_samples(path, count):
+    dump = Patched.__new__(Patched)
+    dump.meta = {"ranks": 1, "source": {"imported": "jsonl"}}
+    dump.unstable, dump.complete = {}, True
+    columns = {"sample_id": array(np.zeros(count), "u64"), "tokens": array([], "i32"),
+               "offsets": array(np.zeros(count + 1), "u64"),
+               "prompt_length": array(np.zeros(count), "u32")}
+    dump.units = {"rollout/0.h5": {f"0/{name}": column for name, column in columns.items()}}
     dump.write(path)
 
 
@@ -243,11 +293,45 @@ class WholeDump(Bounded):
         code, output, _ = self.run_bounded("export", path, "--to", "jsonl", "-o", lines)
         self.assertEqual(code, 0, output)
 
+    def test_content_of_many_samples(self):
+        """What a content root says of each sample of a rollout of which no table is too large."""
+        path, few = self.folder / "content", self.folder / "few"
+        for folder, count in ((path, 2_000_000), (few, 3)):
+            writer = multiprocessing.Process(target=write_empty_samples, args=(folder, count))
+            writer.start()
+            writer.join()
+        self.assertLess((path / "rollout/0.h5").stat().st_size, 1 << 20)
+        for verb in (["show", path], ["diff", path, few]):
+            with self.subTest(verb[0]):
+                code, output, peak = self.run_bounded(*verb)
+                self.assertEqual(code, 4, output)
+                self.assertIn("bytes would be held decoded", output)
+                self.assertLess(peak, MOST)
+                self.assertLess(self.seconds, 2)
+
     def test_many_rollouts(self):
         """No verb refuses what is held one after the other."""
         path = zeros(self.folder / "rollouts", 1_100_000, {"tokens": "i32", "log_probs": "f32"},
                      {"log_probs": "f32", "advantages": "f32"}, rollouts=16)
         self.assertEqual(self.hold(path), set())
+
+
+class ManyRanks(Bounded):
+    def test_no_rollout_has_the_rank_of_another(self):
+        folder = self.folder / "ranks" / "train_data"
+        folder.mkdir(parents=True)
+        for i in range(1000):
+            (folder / f"{i}_{i}.pt").write_bytes(b"")
+        for verb in ["show"], ["import", "-o", self.folder / "of ranks"]:
+            code, output, peak = self.run_bounded(*verb, folder.parent)
+            self.assertEqual(code, 3, output)
+            self.assertIn("train_data/0_1.pt is not there, and rank 1 has a file of rollout 1",
+                          " ".join(output.split()))
+            self.assertLess(peak, MOST, verb)
+        code, output, peak = self.run_bounded("verify", "--json", folder.parent)
+        self.assertEqual(code, 3, output)
+        self.assertIn("998900 more problems are not listed", output)
+        self.assertLess(peak, MOST)
 
 
 class Reads(Bounded):

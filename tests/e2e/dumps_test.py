@@ -262,8 +262,8 @@ class Verify(Case):
         self.assertIn("other old_log_probs in train/0-0/rank1.h5 than in "
                       "train/0-0/rank0.h5 (token 2: -0.25, not -0.5)", message)
         lines.append({**row, "sample_id": 1, "step_id": 1, "rank": 0})
-        (code, message), = self.problems(dump("shorter"), code=3)
-        self.assertEqual(code, "rank-missing")
+        with self.assertRaisesRegex(AssertionError, "no line is of rank 1 in step 0-1"):
+            dump("shorter")
         lines[:] = [other]
         (code, message), = self.problems(dump("gone"), code=3)
         self.assertEqual(code, "rank-missing")
@@ -371,9 +371,12 @@ class Told(Case):
         self.assertEqual(self.different(a, a, code=0)[1]["notes"], [])
         _, found = self.different(a, b, code=0)
         self.assertTrue(found["identical"])
+        self.assertEqual(found["kept_files"], 1)
         self.assertEqual(found["notes"], ["kept file train_data/0_0.pt differs "
                                           "(rollout_data.truncated[2]: 0, in B 1): what only the file "
                                           "says is no part of the content"])
+        text = self.run_program("diff", a, b).stdout
+        self.assertTrue(text.startswith("identical in content; 1 kept file differs\n"), text)
         save(a / "replay/other.pt", {"a": 1})
         (a / "train_data/note.json").write_text("{}")
         found, = self.lines("verify", a)

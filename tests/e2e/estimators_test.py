@@ -243,7 +243,7 @@ class Lines(Case):
     GAE = ["--advantage-estimator", "ppo", "--gamma", "0.9", "--lambd", "0.8", "--kl-coef", "0.1"]
 
     def test_a_reward_that_context_parallelism_moves_is_found(self):
-        for ranks, wanted in ((2, [None, 4, 0, 0, 7, 8]), (4, [None] * 6)):
+        for ranks, wanted in ((2, [None, 4, 0, 0, 7, 8]), (3, [None] * 5 + [8]), (4, [None] * 6)):
             samples, trained, places, _ = self.gae_over_ranks(ranks)
             self.assertEqual(places, wanted)
             found = f"the reward where the first of {ranks} ranks of context parallelism ends"

@@ -89,6 +89,8 @@ class JsonLines(support.Case):
             ([sample, {**step, "columns": ["b", "b"]}], ":2 /columns/1", '"b"'),
             ([sample, {**step, "advantages": [1]}], ":2", '"advantages"'),
             ([sample, train, train], ":3 /sample_id", "this id"),
+            ([sample, {**train, "rank": 2 ** 63 - 1}], ":2 /rank", "1048575"),
+            ([sample, {**step, "rank": 2 ** 20}], ":2 /rank", "1048575"),
             ([sample, {**step, "scalars": {"": 1, "a": 2}, "columns": None}], ":2 /scalars", '""'),
             ([{**sample, "experts": {**sample["experts"], "ranks": 1}}], ":1 /experts", '"ranks"'),
             ([{**sample, "nucleus": {**sample["nucleus"], "id": [1]}}], ":1 /nucleus", '"id"'),
@@ -107,6 +109,35 @@ class JsonLines(support.Case):
                 self.assertTrue(error["where"].endswith(where), error)
                 self.assertIn(key, error["message"])
                 self.assertFalse(old.exists())
+
+    def test_every_step_has_the_ranks_of_the_others(self):
+        row = {"schema": "rlreplay.train/1", "rollout_id": 0, "length": 1, "log_probs": [-1.0]}
+        def imported(places, code=0):
+            path = self.folder / "ranks.jsonl"
+            path.write_text("".join(json.dumps({**row, "step_id": step, "rank": rank, "sample_id": i})
+                                    + "\n" for i, (step, rank) in enumerate(places)))
+            out = self.run_program("import", path, "-o", self.folder / "ranks", "--force", "--json")
+            self.assertEqual(out.returncode, code, out.stdout + out.stderr)
+            return json.loads(out.stdout.splitlines()[-1])
+        whole = [(0, 0), (0, 1), (1, 0), (1, 1)]
+        for gone, (step, rank) in enumerate(whole):
+            said = imported(whole[:gone] + whole[gone + 1:], code=3)["error"]["message"]
+            self.assertIn(f"no line is of rank {rank} in step 0-{step}", said)
+        self.assertEqual(imported([(0, 1), (1, 1)])["steps"], 2)
+        self.assertEqual(imported(whole)["steps"], 2)
+        part, again = self.folder / "part.jsonl", self.folder / "part"
+        rollout = [json.dumps({"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": i,
+                               "prompt_length": 0, "tokens": [i]}) for i in range(4)]
+        with open(self.folder / "ranks.jsonl", "a") as file:
+            file.write("\n".join(rollout) + "\n")
+        self.run_program("import", self.folder / "ranks.jsonl", "-o", self.folder / "ranks", "--force")
+        done = self.run_program("export", self.folder / "ranks", "--samples", "0", "--to", "jsonl",
+                                "-o", part)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.run_program("import", part, "-o", again).returncode, 0)
+        back = self.run_program("export", again, "--to", "jsonl", "-o", "-").stdout
+        self.assertEqual(back, part.read_text())
+        self.assertEqual(self.run_program("verify", again).returncode, 0)
 
     def test_what_no_reader_takes_is_not_written(self):
         sample, _, step = self.lines()
@@ -153,8 +184,9 @@ class Import(support.Case):
         for name in ("0_0", "0_1", "1_0"):
             (folder / "train_data" / f"{name}.pt").write_text("not even a torch file")
         error = self.imported(folder, code=3)["error"]
-        self.assertIn("the file of rank 1 is missing", error["message"])
-        self.assertTrue(error["where"].endswith("1_0.pt"), error)
+        self.assertIn("train_data/1_1.pt is not there, and rank 1 has a file of rollout 0",
+                      error["message"])
+        self.assertTrue(error["where"].endswith("1_1.pt"), error)
 
     def test_what_is_no_torch_file_is_named(self):
         folder = self.copied()

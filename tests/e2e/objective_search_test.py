@@ -4,6 +4,7 @@ every recorded number and every compared step.
 usage: objective_search_test.py RLREPLAY
 """
 import json
+import math
 import os
 import statistics
 import struct
@@ -135,8 +136,9 @@ class Search(support.Case):
         self.assertEqual(found["settings"], ["--advantage-estimator policy_gradient",
                                              "--kl-loss-type k1"])
         self.assertNotIn("not all were tried", text)
+        self.assertNotIn("untried", step)
         step, text = run(pg_loss=7.5)
-        self.assertEqual(step["explanations"], [])
+        self.assertEqual((step["explanations"], step["untried"]), ([], ["pairs"]))
         self.assertIn("; not all were tried of two at a time", text)
 
     def test_a_share_of_clipped_tokens_alone_explains_nothing(self):
@@ -227,6 +229,48 @@ class Search(support.Case):
         found, = step["explanations"]
         self.assertEqual((found["settings"], found["quantities"], found["not_reproduced"]),
                          (["--kl-loss-coef 0.005"], ["loss"], []))
+
+    def test_options_that_give_the_same_are_both_named(self):
+        """Where nothing is clipped TIS gives what the sampler's log-probabilities as old ones do."""
+        rewards, now = [1, 0, 0, 1], [[-0.5, -1.0, -2.0]] * 4
+        old = [[-0.5, -1.0625, -2.0]] * 4
+        one, two = [-0.5, -1.0, -2.0625], [-0.4375, -1.0, -2.0]
+        sampled = [one, two, two, one]
+        loss = -statistics.fmean(a * math.exp(lp - s) for a, row, of in
+                                 zip(self.centred(rewards), now, sampled) for lp, s in zip(row, of))
+        lines = self.rollout(0, rewards, self.centred(rewards), scalars={"pg_loss": loss},
+                             old_log_probs=old, log_probs=now)
+        for i, line in enumerate(l for l in lines if l["schema"] == "rlreplay.sample/1"):
+            line["log_probs"] = sampled[i]
+        (step,), text = self.check("same", lines)
+        found, = step["explanations"]
+        self.assertEqual(found["settings"], ["--use-rollout-logprobs"])
+        self.assertIn("or with: --use-tis", text)
+
+    def test_a_total_whose_part_differs_is_not_explained(self):
+        """Both are wrong by what a KL loss would add to the total."""
+        rewards, old = [1, 0, 0, 1], [[-1.0, -0.5, -2.0]] * 4
+        apart = 0.01 * statistics.fmean(lp + 1.5 for row in old for lp in row)
+        for pg_loss, settings in ((0.0, ["--kl-loss-coef 0.01", "--use-kl-loss with --kl-loss-type k1"]),
+                                  (apart, None)):
+            (step,), text = self.check("part", self.rollout(
+                0, rewards, self.centred(rewards), scalars={"pg_loss": pg_loss, "loss": apart},
+                old_log_probs=old, log_probs=old, ref_log_probs=[[-1.5] * 3] * 4),
+                more=("--kl-loss-type", "k2"))
+            self.assertEqual([sorted(e["settings"]) for e in step["explanations"]],
+                             [settings] if settings else [])
+
+    def test_what_fits_a_step_by_chance_is_left_out(self):
+        """A wrong reward that another option shapes, in one step alone, with the right advantages."""
+        rewards = [1, 0]
+        good, bad = ({"reward": of} for of in (self.centred(rewards), rewards))
+        steps, text = self.check("chance", *(
+            self.rollout(i, rewards, self.centred(rewards), **columns)
+            for i, columns in enumerate((bad, good))))
+        self.assertEqual([s["reproduced"] for s in steps], [False, True])
+        self.assertEqual([s["explanations"] for s in steps], [[], []])
+        (step,), _ = self.check("alone", self.rollout(0, rewards, self.centred(rewards), **bad))
+        self.assertEqual(step["explanations"][0]["settings"], ["--disable-rewards-normalization"])
 
     def test_what_an_alternative_leaves_is_said(self):
         """The recorded total has something else."""

@@ -208,7 +208,7 @@ class Recorded(Case):
                             "--normalize-advantages in binary32")
 
     def test_whitening_in_binary32_within_ranks_is_named(self):
-        for ranks in (2, 4):
+        for ranks in (2, 3, 4, 6):
             self.check_binary32(
                 f"close {ranks}", lambda row: [zigzag(row, ranks, rank) for rank in range(ranks)],
                 f"--normalize-advantages in binary32 within each of {ranks} ranks of context "

@@ -137,14 +137,49 @@ def local_rewards(to):
     return edit
 
 
+def distilled(column, to=None):
+    """The training has a column of the rollout in binary32."""
+    def rounded_copies(files):
+        for rank in (0, 1):
+            for values in files[f"train_data/0_{rank}.pt"]["rollout_data"][column]:
+                values[:] = [struct.unpack("f", struct.pack("f", x))[0] for x in values]
+    return both(copies(column, lambda s: [-1.3] * s["response_length"], to), rounded_copies)
+
+
+def popped_of(file, *place):
+    """A list of any file without its last entry."""
+    def edit(files):
+        at = files[file]
+        for key in place:
+            at = at[key]
+        at.pop()
+    return edit
+
+
 def nuclei(to=None):
     return both(copies("rollout_top_p_token_ids", lambda s: [7] * s["response_length"], to),
                 copies("rollout_top_p_token_offsets",
                        lambda s: list(range(s["response_length"] + 1))))
 
 
+def copies_apart(column):
+    """Copies of a rollout's column in its training that differ in one place, and in a later one."""
+    def later(files):
+        files["train_data/0_1.pt"]["rollout_data"][column][0][2] = 9
+    return copies(column, lambda s: [7] * (len(s["tokens"]) - 1), to=8), later
+
+
 def experts(to=None):
     return copies("rollout_routed_experts", lambda s: [i % 8 for i in s["tokens"][1:]], to)
+
+
+def prompts(files):
+    """The prompts of rollout 0 in its training, one of them another."""
+    prompt = {s["index"]: s["prompt"] for s in files["rollout_data/0.pt"]["samples"]}
+    for rank in (0, 1):
+        data = files[f"train_data/0_{rank}.pt"]["rollout_data"]
+        data["prompt"] = [prompt[i] for i in data["sample_indices"]]
+    train("train_data/0_0.pt", "prompt", 0, to="q")(files)
 
 
 def rounded(kind, bits):
@@ -189,6 +224,12 @@ def replica(column, *where, verbs=(PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH, DIFF
     return {verb: words for verb in verbs}
 
 
+def replica_lacks(column, *where):
+    """That one sample lacks it the file itself says, and first; mismatch names what comes first."""
+    said = replica(column, *where)
+    return said | {MISMATCH: (f"{column} is None or missing, and sample 0 of the file has it",)}
+
+
 # name, run, edit, words by verb: each verb says all of them, and does not of the run as it is.
 EDITS = (
     ("a replica's reward", TENSOR, train("train_data/0_1.pt", "rewards", 1, to=9.5),
@@ -212,7 +253,7 @@ EDITS = (
               "global_batch_sizes[1]: 4, rank 1 says 3")}),
     ("a replica's nuclei", TENSOR,
      both(*(train(f"train_data/0_{rank}.pt", "rollout_top_p_token_ids",
-                  to=[[5, 6, 7 + rank], [5], [6], [7]]) for rank in (0, 1))),
+                  to=[[5, 6, 7 + (rank == 1)], [5], [6], [7]]) for rank in range(4))),
      replica("rollout_top_p_token_ids", "sample 0[2]: 8, rank 0 says 7")),
     ("a replica's log-probability", TENSOR,
      train("train_data/0_1.pt", "log_probs", 0, 2, to=-0.125),
@@ -220,14 +261,34 @@ EDITS = (
     ("a context rank's mask", CONTEXT, train("train_data/0_1.pt", "loss_masks", 1, 0, to=0),
      replica("loss_masks", "sample 2[0]: 0, rank 0 says 1")),
     *((f"of one sample rank {rank} has no {column}", TENSOR,
-       train(f"train_data/0_{rank}.pt", column, 1, to=None), replica(column, *where))
+       train(f"train_data/0_{rank}.pt", column, 1, to=None), replica_lacks(column, *where))
       for rank, column, *where in ((1, "tokens", "sample 2: None, rank 0 says "),
                                    (1, "loss_masks", "sample 2: None, rank 0 says "),
                                    (0, "loss_masks", " numbers, rank 0 says None"))),
+    *((f"of one sample a replica has no {column}", TENSOR,
+       train("train_data/0_1.pt", column, 1, to=None),
+       replica_lacks(column, "sample 2: None, rank 0 says ", " numbers"))
+      for column in ("rollout_log_probs", "log_probs", "ref_log_probs", "entropy", "advantages",
+                     "returns")),
+    ("of one sample a later stage has no advantages", STAGES,
+     train("train_data/0_1.pt", "rollout_log_probs", 1, to=None),
+     every(("rollout_log_probs of rank 1 differs from that of rank 0", "None, rank 0 says "),
+           *KEEPING, DIFF)),
+    *((f"the training's {column} of a sample", run, edit,
+       every((f"{column} of the training data is not what the rollout says", *where),
+             DEEP, IMPORT, IMPORTED))
+      for column, run, edit, where in (
+          ("truncated", DATA, train("train_data/1_1.pt", "truncated", 2, to=lambda x: 1 - x),
+           ("train_data/1_1.pt: sample 21: 1, the rollout says 0",)),
+          ("weight_versions", TENSOR,
+           both(*(train(f"train_data/0_{rank}.pt", "weight_versions", 1, to=["7"])
+                  for rank in (0, 1))),
+           ("train_data/0_0.pt: sample 2[0]: '7', the rollout says '0'",)),
+          ("prompt", DATA, prompts, ("train_data/0_0.pt: sample 0: 'q', the rollout says ",)))),
     ("of one sample a rank has no sum of masks", TENSOR,
      train("train_data/0_1.pt", "rollout_mask_sums",
            to=lambda sums: [None if i == 1 else x for i, x in enumerate(sums.storage.values)]),
-     replica("rollout_mask_sums", "sample 2: None, rank 0 says ")),
+     replica_lacks("rollout_mask_sums", "sample 2: None, rank 0 says ")),
     ("a copy of rank 0's file in place of rank 1's", LISTS,
      copied("train_data/0_0.pt", over="train_data/0_1.pt"),
      every(("says it is of rank 0, its name of 1", "0_1.pt"))),
@@ -247,12 +308,24 @@ EDITS = (
            *REFUSING)),
     ("a file that says another rank", DATA, put("train_data/1_1.pt", "rank", to=0),
      every(("says it is of rank 0, its name of 1", "1_1.pt"))),
+    *((f"a rank has one of {column} too many", TENSOR, longer("train_data/0_1.pt", column),
+       every((f"{column} has 5 entries, 4 are expected", "train_data/0_1.pt"), PLAIN, DEEP))
+      for column in ("weight_versions", "rollout_ids", "returns")),
+    ("a column of one sample is longer than its response", LATEST,
+     put("train_data/0.pt", "samples", 3, "ref_entropy", to=lambda x: [0.5] * 99),
+     every(("ref_entropy has 99 entries, ", "train_data/0.pt: sample 3"), PLAIN, DEEP)),
     ("a copy of rollout 0's training in place of rollout 1's", LATEST,
      copied("train_data/0.pt", over="train_data/1.pt"),
      every(("says it is of rollout_id 0, its name of 1", "1.pt"), PLAIN, DEEP)),
     ("a copy of rollout 0's samples in place of rollout 1's", LATEST,
      copied("rollout_data/0.pt", over="rollout_data/1.pt"),
      every(("says it is of rollout_id 0, its name of 1", "1.pt"), PLAIN, DEEP)),
+    ("a sample lacks its index", DATA, lacks("rollout_data/1.pt", "samples", 5, "index"),
+     every(("index is None or missing, and other samples of the file have one",
+            "rollout_data/1.pt: sample 5"), *KEEPING, DIFF)),
+    ("a rollout's file does not say its rollout", DATA, lacks("rollout_data/1.pt", "rollout_id"),
+     every(("the file has the name of a dump, and holds none", "rollout_data/1.pt"),
+           IMPORT, IMPORTED, DIFF)),
     ("a rank's file does not say its rollout", DATA, lacks("train_data/0_0.pt", "rollout_id"),
      every(("rollout_id is missing", "0_0.pt"), *REFUSING)),
     ("a rollout's training does not say its rollout", LATEST,
@@ -277,6 +350,25 @@ EDITS = (
       for run, rank, column in (
           (TENSOR, 1, "rollout_log_probs"), (TENSOR, 1, "advantages"), (TENSOR, 0, "log_probs"),
           (CONTEXT, 1, "raw_reward"), (STAGES, 0, "rollout_log_probs"))),
+    *((f"{column} of a rank of other samples are gone", DATA,
+       lacks("train_data/0_1.pt", "rollout_data", column),
+       every((f"{column} is missing in 0_1.pt, and 0_0.pt has it, of the same rollout",
+              "train_data/0_1.pt"), *READERS, DIFF))
+      for column in ("raw_reward", "truncated", "advantages", "rollout_log_probs")),
+    *((f"the training's {column} of a sample is another", DATA, distilled(column, to=-0.25),
+       every((f"{column} of the training data is not what the rollout says",
+              "train_data/0_1.pt: sample ", "[1]: -0.25, the rollout says -1.3"),
+             DEEP, IMPORT, IMPORTED))
+      for column in ("teacher_log_probs", "opd_reverse_kl")),
+    *((f"a rollout's {column} are one fewer", DATA,
+       both(distilled(column), popped_of("rollout_data/0.pt", "samples", 3, column)),
+       every(("length-mismatch", f"{column} has ", "rollout_data/0.pt: sample 3"), *KEEPING))
+      for column in ("teacher_log_probs", "opd_reverse_kl")),
+    ("the training's trajectory of a sample", DATA, both(
+        put("rollout_data/0.pt", "samples", 2, "rollout_id", to=2),
+        train("train_data/0_0.pt", "rollout_ids", 1, to=999)),
+     every(("rollout_ids of the training data is not what the rollout says",
+            "train_data/0_0.pt: sample 2: 999, the rollout says 2"), DEEP, IMPORTED)),
     *((f"a context rank {rank} lacks what it computes", CONTEXT,
        lacks(f"train_data/0_{rank}.pt", "rollout_data", "ref_log_probs"),
        every(("ref_log_probs is missing on a context-parallel rank",
@@ -286,6 +378,13 @@ EDITS = (
      put("train_data/0_1.pt", "rollout_data", "ref_log_probs", 0, to=lambda x: [0.0] * 99),
      every(("ref_log_probs does not have the length of its slice", "train_data/0_1.pt: sample 0"),
            IMPORT, MISMATCH, DIFF)),
+    *((f"{column} of a sample of {size} entries", run, train(file, column, row, to=[0.0] * size),
+       every((f"{column} does not have the length of its slice", f"{file}: sample"), *(REFUSING[2:] if size else REFUSING)))
+      for run, file, column, row in ((DATA, "train_data/0_0.pt", "log_probs", 3),
+                                     (LISTS, "train_data/0_1.pt", "ref_log_probs", 0),
+                                     (OLD_CONTEXT, "train_data/0_1.pt", "advantages", 0),
+                                     (CONTEXT, "train_data/0_1.pt", "advantages", 0))
+      for size in (0, 99)),
     ("a pipeline rank of another context", MILES_STAGES, put("train_data/0_0.pt", "cp_size", to=2),
      every(("cp_size is not that of rank 0", "one of the two files is wrong", "0_1.pt"),
            *REFUSING)),
@@ -298,7 +397,8 @@ EDITS = (
       for column in ("micro_batch_indices", "num_microbatches")),
     ("one rank's versions are one fewer", CONTEXT,
      lacks("train_data/0_1.pt", "rollout_data", "weight_versions", 0),
-     every(("weight_versions has 3 entries in 0_1.pt, and 4 in 0_0.pt",), *REFUSING)),
+     {**every(("weight_versions has 3 entries in 0_1.pt, and 4 in 0_0.pt",), IMPORT, MISMATCH, DIFF),
+      **every(("weight_versions has 3 entries, 4 are expected", "0_1.pt"), PLAIN, DEEP)}),
     ("a context rank lists a sample twice", CONTEXT,
      train("train_data/0_1.pt", "sample_indices", 0, to=2),
      every(("sample 2 is listed twice in one file", "0_1.pt"), *REFUSING)),
@@ -331,8 +431,8 @@ EDITS = (
        every(("length-mismatch", f"{column} has ", "train_data/0_1.pt"), *KEEPING))
       for column in ("rewards", "log_probs", "ref_log_probs", "sample_indices", "rollout_ids")),
     ("a rank's file of one rollout is gone", LISTS, gone("train_data/1_1.pt"),
-     every(("the file of rank 1 is missing beside this one", "1_0.pt"), PLAIN, DEEP, IMPORT,
-           MISMATCH)),
+     every(("train_data/1_1.pt is not there, and rank 1 has a file of rollout 0",), PLAIN, DEEP,
+           IMPORT, MISMATCH)),
     ("a sample of another rank than its shard's", LATEST,
      put("train_data/0.pt", "samples", 4, "data_parallel_rank", to=1),
      every(("sample 4 has the data_parallel_rank 1, the entry of dp_shards that lists it says 0",))),
@@ -367,6 +467,22 @@ EDITS = (
      every(("num_microbatches of one shard is of 2 steps, of another one of 1",))),
     ("batch sizes of other numbers of steps", LATEST, shards(0, "global_batch_sizes", to=[8]),
      every(("num_microbatches is of 2 steps, the batch sizes of 1",))),
+    *((f"batch sizes of the other shard, of {len(to)} steps", LATEST,
+       shards(1, "global_batch_sizes", to=to),
+       every((f"global_batch_sizes is of 2 steps in dp_shards[0], of {len(to)} in dp_shards[1]",
+              "train_data/0.pt"), *KEEPING))
+      for to in ([4], [4, 4, 4])),
+    ("a rank of other steps", DATA, both(
+        train("train_data/0_1.pt", "num_microbatches", to=[1]),
+        train("train_data/0_1.pt", "micro_batch_indices", to=[list(range(8))]),
+        train("train_data/0_1.pt", "global_batch_sizes", to=[8])),
+     every(("schedule-mismatch",
+            "num_microbatches is of 1 step in 0_1.pt, of 2 in 0_0.pt, of the same rollout"),
+           *KEEPING, DIFF)),
+    ("a rank of other sizes of batches", DATA,
+     train("train_data/0_1.pt", "global_batch_sizes", to=[2, 6]),
+     every(("global_batch_sizes[0] is 2 in 0_1.pt, 4 in 0_0.pt, of the same rollout",),
+           *READERS, DIFF)),
     ("a rank's micro-batches contradict themselves", DATA,
      train("train_data/0_1.pt", "num_microbatches", to=[1, 3]),
      every(("num_microbatches announces 4 micro-batches", "0_1.pt"))),
@@ -471,6 +587,8 @@ LEGAL = (
         put("rollout_data/0.pt", "samples", 4, "rollout_log_probs", 4, to=float("-inf")),
         train("train_data/0_1.pt", "rollout_log_probs", 2, 4, to=float("-inf")))),
     ("nuclei on both sides", DATA, nuclei()),
+    *((f"{column} on both sides", DATA, distilled(column))
+      for column in ("teacher_log_probs", "opd_reverse_kl")),
     ("experts on both sides", DATA, experts()),
     ("the policy's terms", TENSOR, both(
         terms("rank_0_call_0"), terms("rank_3_call_12", rank=3, call=12), terms("another_name"))),
@@ -597,18 +715,30 @@ class OneEdit(Case):
                                      self.folder / "imported").stdout
             self.assertNotIn("train/", units)
 
-    def test_a_later_place_of_a_replica_counts(self):
-        """Copies that contradict alike in the place that is named, and otherwise in a later one."""
-        for column, *places in ("advantages", (0, 1), (0, 2)), ("raw_reward", (1,), (3,)):
-            first, later = (train("train_data/0_1.pt", column, *place, to=lambda x: x + 0.25)
-                            for place in places)
-            folders = []
-            for name, edit in ("one", first), ("two", both(first, later)):
-                files = self.files(TENSOR)
+    def test_a_later_place_counts(self):
+        """Files that contradict alike in the place that is named, and otherwise in a later one."""
+        def of_rank(column, *places, file="train_data/0_1.pt", to=lambda x: x + 0.25):
+            return tuple(train(file, column, *place, to=to) for place in places)
+
+        cases = (
+            (TENSOR, of_rank("advantages", (0, 1), (0, 2))),
+            (TENSOR, of_rank("raw_reward", (1,), (3,))),
+            (DATA, of_rank("loss_masks", (0, 1), (0, 2), to=2)),
+            (DATA, of_rank("truncated", (0,), (1,), to=7)),
+            (DATA, copies_apart("rollout_routed_experts")))
+        for number, (run, (one, later)) in enumerate(cases):
+            folders, dumps = [], []
+            for name, edit in ("one", one), ("two", both(one, later)), ("again", one):
+                files = self.files(run)
                 edit(files)
-                folders.append(self.written(f"later {column} {name}", files))
-            with self.subTest(column):
-                self.assertEqual(self.run_program("diff", *folders).returncode, 1)
+                folders.append(self.written(f"later {number} {name}", files))
+                dumps.append(self.folder / f"later {number} {name} dump")
+                made = self.run_program("import", folders[-1], "-o", dumps[-1])
+                self.assertEqual(made.returncode, 0, made.stderr)
+            with self.subTest(number):
+                for pair in folders, dumps:
+                    self.assertEqual(self.run_program("diff", *pair[:2]).returncode, 1)
+                    self.assertEqual(self.run_program("diff", pair[0], pair[2]).returncode, 0)
 
     def test_an_imported_dump_lists_places(self):
         """20 of what is alike, and how many more there were."""
@@ -673,8 +803,8 @@ class OneEdit(Case):
 
         one, other = run("resting", "resting"), run("dozing", "dozing")
         problems = self.lines("verify", other, code=1)[0]["problems"]
-        self.assertEqual([p["dataset"] for p in problems if "'dozing'" in p["message"]],
-                         ["rollout_data/0.pt: sample 129"])
+        place, = (p["dataset"] for p in problems if "'dozing'" in p["message"])
+        self.assertRegex(place, "^rollout_data/0.pt: sample 129; all that the file says has the ")
         self.assertEqual(self.run_program("diff", one, other).returncode, 1)
 
     def test_a_contradiction_is_a_difference(self):

@@ -108,6 +108,12 @@ class Verify(Case):
         report = self.finds({"rank-missing"}, two_ranks, CORRUPT, deep=False)
         self.assertEqual((report["whole_steps"], report["verdict"]), (0, "INCOMPLETE"))
 
+        def a_million_ranks(dump):
+            dump.meta["ranks"] = 1 << 20
+        report = self.finds({"rank-missing"}, a_million_ranks, CORRUPT, deep=False)
+        for problem in report["problems"]:
+            self.assertTrue(problem["message"].endswith("step: 1, 2, 3, 4 and 1048571 more"), problem)
+
         def same_rank_twice(dump):
             dump.meta["ranks"] = 2
             dump.units["train/0-0/rank00.h5"] = dump.units["train/0-0/rank0.h5"]
@@ -136,6 +142,8 @@ class Verify(Case):
             return change
         self.finds({"sample-unknown"}, add("train/1-0/rank0.h5", "1-0/sample_id", -1))
         self.finds({"event"}, add("rollout/1.h5", "1/tokens", 3))
+        self.finds({"event"}, add("rollout/1.h5", "1/events/rank"))
+        self.finds({"event"}, add("train/1-0/rank0.h5", "1-0/events/rank", -1))
 
         def swap(dump):
             ids = dump.at("rollout/0.h5", "0/sample_id").values
@@ -190,7 +198,8 @@ class Verify(Case):
             dump.meta["ranks"] = 2
             for unit in [u for u in dump.units if u.startswith("train/")]:
                 dump.units[unit.replace("rank0", "rank1")] = {
-                    d: a.reshaped(a.values.copy()) for d, a in dump.units[unit].items()}
+                    d: a.reshaped(a.values + 1 if d.endswith("events/rank") else a.values.copy())
+                    for d, a in dump.units[unit].items()}
         self.found(self.patched(copy, self.plain), "--deep", code=0)
 
         def differs(dump):
@@ -482,6 +491,16 @@ class Imported(Case):
 
     def test_what_can_be_exported(self):
         self.assertEqual(self.verdicts(lambda dump: None)[:2], (0, 0))
+
+    def test_findings_without_their_text(self):
+        dump = copy.deepcopy(self.dump)
+        tokens = dump.units["rollout/1.h5"]["1/tokens"]
+        dump.units["x-findings/found.h5"] = {"data/texts": tokens}
+        path = dump.write(self.folder / "no text")
+        for deep in ([], ["--deep"]):
+            result = self.run_program("verify", *deep, path)
+            self.assertEqual(result.returncode, CORRUPT, result.stdout)
+            self.assertIn("data/text", result.stdout)
 
     def test_what_an_export_refuses(self):
         kept = "x-slime/rollout_data/1.h5"

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "src/objective/advantage.h"
-#include "src/objective/losses.h"
+#include "src/objective/batch_objective.h"
 #include "tests/engine/objective_batch.h"
 
 // What recipes choose besides GRPO's clip: policy losses over samples, corrections, trajectories,

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/objective/advantage.h"
-#include "src/objective/objective.h"
+#include "src/objective/token_objective.h"
 
 /// The objective a second time, in extended precision and from its formulas: nothing here calls the
 /// engine, whose types only carry the options and the batch.

@@ -1,13 +1,12 @@
-#include "src/objective/objective.h"
-
 #include <catch2/catch.hpp>
 #include <initializer_list>
 #include <string>
 
 #include "src/base/error.h"
 #include "src/objective/advantage.h"
+#include "src/objective/batch_objective.h"
 #include "src/objective/check_batch.h"
-#include "src/objective/losses.h"
+#include "src/objective/token_objective.h"
 #include "tests/engine/objective_batch.h"
 #include "tests/engine/objective_formulas.h"
 #include "tests/kernels/support.h"

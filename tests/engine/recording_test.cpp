@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/events/rows.h"
+#include "tests/base/digest_oracle.h"
 #include "tests/engine/record.h"
 
 using namespace rlreplay;
@@ -13,13 +14,22 @@ using namespace rlreplay::engine::test;
 
 namespace {
 
-std::vector<TokenRun> token_runs(const RowSet& rows) {
-  std::vector<TokenRun> out;
-  int64_t row = 0;
+using Coordinates = std::vector<std::vector<uint64_t>>;
+
+/// Sample and position of each row.
+Coordinates tokens_of(const RowSet& rows) {
+  Coordinates out;
   for (const RowRun& run : rows) {
-    out.push_back({run.sample, run.position, row, run.count});
-    row += run.count;
+    for (int64_t i = 0; i < run.count; ++i) {
+      out.push_back({run.sample, static_cast<uint64_t>(run.position + i)});
+    }
   }
+  return out;
+}
+
+Coordinates numbers_of(int64_t rows) {
+  Coordinates out;
+  for (int64_t row = 0; row < rows; ++row) out.push_back({static_cast<uint64_t>(row)});
   return out;
 }
 
@@ -116,10 +126,10 @@ TEST_CASE("every event of the table is recorded once, at its granularity") {
 TEST_CASE("recorded digests are those of the values, by the digest of tensors and tokens") {
   Scenario s;
   s.architecture = Architecture::kQwen3;
+  s.prompts = {3, 250, 290};  // the response to the second crosses a leaf's border
   const ModelConfig c = small_model(s.architecture);
   const ParameterTable parameters = make_parameters(c);
   const Recorded got = record(s);
-  ThreadPool pool(1);
   for (const EventRecord& r : got.step.events) {
     CAPTURE(to_string(r.event));
     REQUIRE(r.values.size() == static_cast<size_t>(r.rows * r.cols) * size_of(r.dtype));
@@ -127,16 +137,19 @@ TEST_CASE("recorded digests are those of the values, by the digest of tensors an
     Digest sum;
     for (const Digest& row : r.row_digests) sum += row;
     if (!r.dims.empty()) REQUIRE(sum == r.digest);
+    const RowsView values = values_of(r);
     if (r.row_set < 0) {
-      REQUIRE(r.digest == digest_part(plan.id, {values_of(r), 0, 0}, plan.cuts, pool));
-    } else if (!r.dims.empty()) {
-      const auto runs = token_runs(got.step.row_sets[static_cast<size_t>(r.row_set)]);
-      REQUIRE(r.digest == digest_tokens(plan.id, values_of(r), runs, 0, plan.cuts, pool));
+      REQUIRE(r.digest ==
+              rlreplay::test::digest_of_rows(plan.id, values, numbers_of(r.rows), plan.cuts, true));
+      continue;
+    }
+    const Coordinates at = tokens_of(got.step.row_sets[static_cast<size_t>(r.row_set)]);
+    if (!r.dims.empty()) {
+      REQUIRE(r.digest ==
+              rlreplay::test::digest_of_rows(plan.id, values, at, plan.cuts, !plan.cuts.empty()));
     } else {
-      const RowSet& rows = got.step.row_sets[static_cast<size_t>(r.row_set)];
-      if (rows.front().position != 0) continue;  // of response tokens: begins inside a leaf
-      REQUIRE(r.digest == digest_token_scalars(plan.id, values_of(r), token_runs(rows),
-                                               kernels::kTokenLeaf, pool));
+      REQUIRE(r.digest ==
+              rlreplay::test::digest_of_leaves(plan.id, values, at, kernels::kTokenLeaf));
     }
   }
   // The numbers that a step returns are the recorded ones.

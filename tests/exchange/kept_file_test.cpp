@@ -50,15 +50,22 @@ void refused(const std::vector<Kept>& files, const std::string& words) {
     CHECK(exit_code(error.code()) == 3);
     CHECK(std::string(error.what()).find(words) != std::string::npos);
   }
+  const std::vector<foreign::Problem> found = check_kept_files(dump);
+  REQUIRE(!found.empty());
+  CHECK(found.front().code == "not-exportable");
 }
 
-TEST_CASE("two kept files of one name are refused, and names of no file") {
-  refused({{"x-slime/a.h5", "0", "a.pt", kEmpty}, {"x-slime/b.h5", "0", "./a.pt", kEmpty}},
-          "two files of one name");
-  for (const char* name : {".", "a/", "a/.."}) {
-    refused({{"x-slime/a.h5", "0", name, kEmpty}}, "no file's");
+TEST_CASE("kept files are refused whose name is no plain path, or not their unit's") {
+  for (const std::string& name :
+       {std::string("."), std::string("a/"), std::string("a/.."), std::string("../a.pt"),
+        std::string("./a.pt"), std::string("/a.pt"), std::string("a/../b.pt"), std::string("a\nb"),
+        std::string("a\x1b[2J.pt"), std::string(300, 'a'), std::string()}) {
+    CAPTURE(name);
+    refused({{"x-slime/a.h5", "0", name, kEmpty}}, "no plain path");
   }
-  refused({{"x-slime/a.h5", "0", "../a.pt", kEmpty}}, "leads out");
+  refused({{"x-slime/a.h5", "0", "b.pt", kEmpty}}, "another unit");
+  refused({{"x-slime/a.h5", "0", "a.pt", kEmpty}, {"x-slime/b.h5", "0", "a.pt", kEmpty}},
+          "another unit");
 }
 
 TEST_CASE("a kept rollout that belongs to no rollout is refused") {

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <vector>
 
+#include "format/foreign/tree_hash.h"
+
 namespace rlreplay::foreign {
 namespace {
 
@@ -44,6 +46,60 @@ TEST_CASE("the order of keys is no difference, and what one lacks is named") {
   CHECK(difference(tree, dict({"a", "b", "c"}), dict({"c", "a", "b"})) == "none");
   CHECK(difference(tree, dict({"a", "b"}), dict({"b"})) == "a: 'a', nothing");
   CHECK(difference(tree, dict({"b"}), dict({"b", "a"})) == "a: nothing, 'a'");
+}
+
+/// Lists, tuples and dicts of numbers of several kinds, texts and None.
+std::vector<Value> some_values(Tree& tree) {
+  const Value one = Value::of_int(1), real = Value::of_float(1), yes = Value::of_bool(true);
+  const Value half = Value::of_float(0.5), large = Value::of_int((int64_t{1} << 53) + 1);
+  const Value word = text(tree, "1"), key = text(tree, "key");
+  std::vector<Value> out = {one,
+                            real,
+                            yes,
+                            half,
+                            large,
+                            Value::of_float(0x1p53),
+                            word,
+                            Value(),
+                            Value::of_float(-0.0),
+                            Value::of_int(0)};
+  const std::vector<std::vector<Value>> rows = {
+      {},           {one},        {real},     {yes},       {half, one},   {half, real},
+      {one, one},   {real, real}, {yes, yes}, {word},      {one, word},   {real, word},
+      {large, one}, {large},      {Value()},  {half, yes}, {Value(), one}};
+  for (const auto& row : rows) {
+    for (const Kind kind : {Kind::kList, Kind::kTuple}) {
+      out.push_back(tree.add_sequence(kind, row));
+      out.push_back(tree.add_sequence(Kind::kList, std::vector{out.back(), word}));
+      out.push_back(tree.add_sequence(Kind::kDict, std::vector{key, out.back()}));
+    }
+  }
+  return out;
+}
+
+TEST_CASE("what says the same has the same hash, and what does not has another") {
+  Tree tree;
+  const std::vector<Value> values = some_values(tree);
+  size_t equal = 0;
+  for (const Value x : values) {
+    for (const Value y : values) {
+      const std::string found = difference(tree, x, y);
+      INFO(found);
+      // Numbers of several kinds are compared one by one, with a list of one kind as wholes.
+      if (found == "none") {
+        ++equal;
+        CHECK(tree_hash(tree, x) == tree_hash(tree, y));
+      }
+      const bool wholes = found.find("number") != found.npos || found.find("list") != found.npos;
+      if (found != "none" && !wholes) CHECK(tree_hash(tree, x) != tree_hash(tree, y));
+    }
+  }
+  CHECK(equal > values.size());
+  Tree other;
+  const Value list = tree.add_sequence(Kind::kList, std::vector{Value::of_int(3)});
+  other.add_sequence(Kind::kList);  // so that the places differ
+  CHECK(tree_hash(tree, list) ==
+        tree_hash(other, other.add_sequence(Kind::kList, std::vector{Value::of_int(3)})));
 }
 
 TEST_CASE("many keys in another order take no quadratic time") {

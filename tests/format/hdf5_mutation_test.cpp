@@ -327,6 +327,10 @@ TEST_CASE("forms that libhdf5 does not read are refused") {
       {"classes of a heap's room", 2, "FSHD", 0, 38, 2, 5},
       {"addresses of a heap's room", 2, "FSHD", 0, 44, 2, 60},
       {"a dataset's message in a group", 0, "OHDR", 0x0a, kType, 1, 0x05},
+      {"a reference count without its number", 0, "OHDR", 0x0a, kType, 1, 0x16},
+      {"a reference count of version 3", 0, "OHDR", 0x0c, kType, 1, 0x16},
+      {"a dataspace's flags", 0, "OHDR", 0x01, 2, 1, 0x03},
+      {"a dataspace's flags", 0, "OHDR", 0x01, 2, 1, 0x80},
       {"a group's message in a dataset", 0, "OHDR", 0x05, kType, 1, 0x0a},
   };
   for (const Change& change : changes) {
@@ -338,6 +342,24 @@ TEST_CASE("forms that libhdf5 does not read are refused") {
       std::string file = unit.bytes;
       std::memcpy(&file[place + static_cast<size_t>(change.at)], &change.value, change.size);
       check_refused(unit, file);
+    }
+  }
+}
+
+TEST_CASE("flags of a filter that are not defined are refused") {
+  const Sound unit = sound_units()[3];
+  const std::vector<size_t> filters = places(unit, "OHDR", 0x0b);
+  REQUIRE(!filters.empty());
+  for (const size_t place : filters) {
+    const bool shuffles = unit.bytes[place + 2] == 2;
+    const size_t zstd = place + (shuffles ? 12 : 2);  // id, length of a name, flags
+    for (const size_t flags : shuffles ? std::vector{place + 4, zstd + 4} : std::vector{zstd + 4}) {
+      for (const uint16_t value : {0x21, 0xff01, 2}) {
+        CAPTURE(flags - place, value);
+        std::string file = unit.bytes;
+        std::memcpy(&file[flags], &value, sizeof value);
+        check_refused(unit, file);
+      }
     }
   }
 }

@@ -113,32 +113,9 @@ TEST_CASE("a wrong checksum of a frame: only a reader who compares it minds") {
     return to_string(Rule::kUnlisted);
   };
   const auto whole = [&](const UnitReader& r) { r.read(r.datasets()[0], out); };
-  const auto part = [&](const UnitReader& r) { r.read_part(r.datasets()[0], 0, out.size(), out); };
   CHECK(rule_of(true, whole) == to_string(Rule::kFrame));
-  CHECK(rule_of(true, part) == to_string(Rule::kFrame));
-  CHECK(rule_of(false, part) == to_string(Rule::kFrame));
   CHECK(rule_of(false, whole) == to_string(Rule::kUnlisted));
   CHECK(equal(out, d.bytes));
-}
-
-TEST_CASE("a range is read without the rest") {
-  Random random(2);
-  Packing packing;
-  packing.chunk_bytes = 64 << 10;
-  const std::vector<Dataset> all = {dataset("0/tokens", DType::kI32, {100'000}, random),
-                                    dataset("0/few", DType::kU16, {100}, random)};
-  const EncodedUnit unit = encode(all, 1, packing);
-  ThreadPool pool(1);
-  const UnitReader reader = UnitReader::open(copy_of(unit.image.bytes()), unit.record, pool);
-  for (const Dataset& d : all) {
-    const size_t size = size_of(d.dtype), elements = d.bytes.size() / size;
-    for (int i = 0; i < 50; ++i) {
-      const uint64_t first = random.below(elements + 1), count = random.below(elements - first + 1);
-      std::vector<std::byte> out(count * size);
-      reader.read_part(*reader.find(d.path), first, count, out);
-      CHECK(equal(out, d.bytes.subspan(first * size, count * size)));
-    }
-  }
 }
 
 TEST_CASE("equal content gives equal files, whatever the number of threads") {

@@ -217,7 +217,7 @@ class Outputs {
     for (uint64_t i = 0; i < 6; ++i) draws.push_back({i << 33 | i, static_cast<uint32_t>(10 * i)});
     std::vector<int32_t> ids(6);
     for (const int64_t top_k : {0, 50}) {
-      Sample op;
+      DrawTokens op;
       op.logits = l;
       op.max = max.data();
       op.sum = sum.data();
@@ -226,11 +226,11 @@ class Outputs {
       op.top_k = top_k;
       op.top_p = top_k == 0 ? 1.0 : 0.9;
       op.ids = ids.data();
-      set_.sample(op, pool_);
+      set_.draw_tokens(op, pool_);
       for (int64_t row = 0; row < M; ++row) {
         const std::span<const float> of(&l(row, 0), V);
         const bool promised = std::ranges::none_of(of, [](float x) { return std::isnan(x); });
-        if (!promised) ids[static_cast<size_t>(row)] = -1;  // see Sample
+        if (!promised) ids[static_cast<size_t>(row)] = -1;  // see DrawTokens
       }
       record("sample top_k=" + std::to_string(top_k), ids);
     }

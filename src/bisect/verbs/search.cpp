@@ -10,7 +10,7 @@
 #include "src/bisect/report.h"
 #include "src/bisect/verbs/options.h"
 #include "src/bisect/verbs/verb.h"
-#include "src/replay/compare/diff_report.h"
+#include "src/replay/compare/dumps_difference_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/verbs/command_line.h"

@@ -148,7 +148,7 @@ class Generation {
                   "sample " + std::to_string(draws[i].sample));
     }
     std::vector<int32_t> ids(draws.size());
-    kernels::Sample op;
+    kernels::DrawTokens op;
     op.logits = {logits.const_data_ptr<float>(), logits.size(0), logits.size(1)};
     op.max = max.const_data_ptr<float>();
     op.sum = sum.const_data_ptr<float>();
@@ -158,7 +158,7 @@ class Generation {
     op.top_k = config_.sampling.top_k;
     op.top_p = config_.sampling.top_p;
     op.ids = ids.data();
-    runtime_.run(&kernels::KernelSet::sample, op);
+    runtime_.run(&kernels::KernelSet::draw_tokens, op);
     for (size_t i = first; i < end; ++i) {
       Sample& s = slots_[i].sample;
       const auto row = static_cast<int64_t>(i - first);

@@ -4,6 +4,7 @@
 #include "src/engine/torch/network.h"
 #include "src/engine/torch/objective.h"
 #include "src/engine/torch/scores.h"
+#include "src/objective/batch_objective.h"
 
 namespace rlreplay::aten {
 namespace {

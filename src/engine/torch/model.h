@@ -8,7 +8,7 @@
 #include "src/base/parameters.h"
 #include "src/base/sample.h"
 #include "src/engine/torch/operators.h"
-#include "src/objective/objective.h"
+#include "src/objective/token_objective.h"
 
 /// The same model on stock ATen operators with autograd: an oracle in float64, a baseline and
 /// something to compare with in float32.

@@ -5,7 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "src/base/sample.h"
-#include "src/objective/objective.h"
+#include "src/objective/token_objective.h"
 
 /// For the files of this folder alone.
 namespace rlreplay::aten {

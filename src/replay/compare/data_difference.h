@@ -64,7 +64,7 @@ struct DataDifference {
 /// at.
 /// Errors: FormatError where a unit is not sound; kUsage for a tolerance of a field that neither
 /// dump has, naming those that there are.
-DataDifference compare_data(const format::DumpReader& a, const format::DumpReader& b,
-                            const DiffOptions& options = {});
+[[nodiscard]] DataDifference compare_data(const format::DumpReader& a, const format::DumpReader& b,
+                                          const DiffOptions& options = {});
 
 }  // namespace rlreplay::replay

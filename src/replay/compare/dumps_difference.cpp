@@ -80,7 +80,8 @@ std::string kept_name(const std::string& path) {
 
 /// Kept files are no part of the content: a difference in them is said beside the verdict.
 void add_kept(const format::DumpReader& a, const format::DumpReader& b, const KeptFinder& find,
-              std::vector<std::string>& notes) {
+              DumpsDifference& difference) {
+  std::vector<std::string>& notes = difference.notes;
   constexpr size_t kMostNamed = 6;
   const KeptFiles in_a = kept_files(a), in_b = kept_files(b);
   if (in_a.empty() != in_b.empty()) {
@@ -95,13 +96,15 @@ void add_kept(const format::DumpReader& a, const format::DumpReader& b, const Ke
     if (other == in_b.end()) found.push_back(kept_name(path) + " is only in A");
     if (other != in_b.end() && other->second != content) {
       const bool named = find && found.size() < kMostNamed;
-      const std::string field = named ? find(a, b, path) : "";
-      found.push_back(kept_name(path) + " differs" + (field.empty() ? "" : " (" + field + ")"));
+      const auto field = named ? find(a, b, path) : std::nullopt;
+      if (field && field->empty()) continue;  // it is written otherwise, and says the same
+      found.push_back(kept_name(path) + " differs" + (field ? " (" + *field + ")" : ""));
     }
   }
   for (const auto& [path, content] : in_b) {
     if (!in_a.contains(path)) found.push_back(kept_name(path) + " is only in B");
   }
+  difference.kept = found.size();
   for (size_t i = 0; i < std::min(found.size(), kMostNamed); ++i) {
     notes.push_back(found[i] + ": what only the file says is no part of the content");
   }
@@ -157,7 +160,7 @@ DumpsDifference compare_dumps(const RecordedRun& a, const RecordedRun& b,
   add_content(a, b, difference);
   add_notes("A", a.dump(), difference.notes);
   add_notes("B", b.dump(), difference.notes);
-  add_kept(a.dump(), b.dump(), find_kept, difference.notes);
+  add_kept(a.dump(), b.dump(), find_kept, difference);
   add_order(difference.data, difference.notes);
   if (difference.within) {
     difference.notes.push_back(

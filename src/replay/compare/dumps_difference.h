@@ -21,7 +21,8 @@ struct DumpsDifference {
   std::string element;                           // how it was found, or why it was not
   std::optional<std::pair<Hash, Hash>> content;  // roots, where the dumps say them themselves
   std::vector<std::string> notes;                // what was not compared, and why
-  bool within = false;                           // not identical, but within the tolerances given
+  size_t kept = 0;      // foreign files of both that say something else beside the content
+  bool within = false;  // not identical, but within the tolerances given
 
   bool identical() const { return data.identical; }
   /// Of the events, where they part; null where they do not, or there are none.
@@ -35,18 +36,18 @@ struct DumpsDifference {
 using ElementFinder = std::function<std::string(const RecordedRun& a, const RecordedRun& b,
                                                 StepDifference& difference)>;
 
-/// Where the foreign files differ that a unit of both keeps, and what each says there; empty where
-/// that is not known.
-using KeptFinder = std::function<std::string(const format::DumpReader& a,
-                                             const format::DumpReader& b, const std::string& unit)>;
+/// Where the foreign files differ that a unit of both keeps, and what each says there: empty where
+/// they say the same, nothing where that is not known.
+using KeptFinder = std::function<std::optional<std::string>(
+    const format::DumpReader& a, const format::DumpReader& b, const std::string& unit)>;
 
 /// Compares all that is part of the content of two dumps, and says what caused the difference, in
 /// the order of causes, and where in the run it begins: events of the first step that differs, with
 /// the element as far as records or `find_element` name it.
 /// Errors: those of compare_data; FormatError for a record that says something else than its unit.
-DumpsDifference compare_dumps(const RecordedRun& a, const RecordedRun& b,
-                              const DiffOptions& options = {},
-                              const ElementFinder& find_element = {},
-                              const KeptFinder& find_kept = {});
+[[nodiscard]] DumpsDifference compare_dumps(const RecordedRun& a, const RecordedRun& b,
+                                            const DiffOptions& options = {},
+                                            const ElementFinder& find_element = {},
+                                            const KeptFinder& find_kept = {});
 
 }  // namespace rlreplay::replay

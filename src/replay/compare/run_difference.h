@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "src/replay/compare/origin.h"
+#include "src/replay/compare/step_difference.h"
 #include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::replay {
@@ -23,12 +23,14 @@ struct RunDifference {
 
 /// The weights and moments that differ in the last states up to a step that both dumps have, by the
 /// hashes of what they hold; none where they have no such state.
-StateTensors differing_state(const RecordedRun& a, const RecordedRun& b, const StepId& step);
+[[nodiscard]] StateTensors differing_state(const RecordedRun& a, const RecordedRun& b,
+                                           const StepId& step);
 
 /// Compares the events of the steps that both dumps have, in order, and stops at the first that
 /// differs. A rollout's events count to its first step; what only one dump recorded of the two is
 /// left out.
 /// Errors: FormatError where a unit that must be read is not sound.
-RunDifference compare_runs(const RecordedRun& a, const RecordedRun& b, EqualContent equal);
+[[nodiscard]] RunDifference compare_runs(const RecordedRun& a, const RecordedRun& b,
+                                         EqualContent equal);
 
 }  // namespace rlreplay::replay

@@ -103,7 +103,9 @@ void AnyDump::import_files() {
   options.paths = {path_};
   options.output = temporary_->path() + "/dump";
   options.temporary = true;
-  sources_ = import_dump(options).sources;
+  ImportReport report = import_dump(options);
+  sources_ = std::move(report.sources);
+  findings_ = std::move(report.findings);
 }
 
 void AnyDump::open(const std::string& folder) {
@@ -185,7 +187,8 @@ const std::vector<AnyDump::Shard>& AnyDump::shards(int64_t rollout) const {
         RestoredFile file(reader(), unit, native.of(unit), content_bytes(reader()));
         made.list(file.tree(), file.root());
       }
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kEnvironment || error.code() == ErrorCode::kInternal) throw;
       continue;  // verify says what is wrong with it
     }
     if (!made.samples.empty()) out.push_back(std::move(made));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "format/foreign/tree.h"
+#include "format/foreign/tree_check.h"
 #include "src/base/error.h"
 #include "src/base/temporary_folder.h"
 #include "src/replay/record/recorded_run.h"
@@ -38,11 +39,13 @@ class AnyDump {
   /// Whether it was imported for this object alone.
   bool is_temporary() const { return temporary_.has_value(); }
 
+  /// What the import for this object found; nothing of a dump that was there.
+  const std::vector<foreign::Problem>& findings() const { return findings_; }
+
   /// The error with a path that the user knows in place of a unit's: below the dump's folder, or
   /// that of the foreign file from which the unit was made.
   Error named(const Error& error) const;
-  /// The rank whose file of training data holds a sample; nothing where none or several do, or the
-  /// files were not imported for this object.
+  /// The rank whose file of training data holds a sample; nothing where none or several do.
   std::optional<int64_t> rank_of(int64_t rollout, uint64_t sample) const;
   /// The foreign file of training data that a sample is of, by its name in its run, and the rank
   /// that trains on it: "train_data/0_1.pt (rank 1)". Empty where the dump keeps none.
@@ -76,6 +79,7 @@ class AnyDump {
   std::string path_;
   std::optional<TemporaryFolder> temporary_;    // of a foreign one
   std::map<std::string, std::string> sources_;  // its units, and the files that they are of
+  std::vector<foreign::Problem> findings_;
   mutable std::map<int64_t, std::vector<Shard>> shards_;  // by rollout, once they were asked for
   std::unique_ptr<RecordedRun> run_;
 };

@@ -174,6 +174,7 @@ class Exporter {
     const std::string& group = record.groups.front();
     if (!takes(group)) return;
     const format::UnitReader unit = dump_.open_unit(record);
+    check_kept_name(unit);
     RestoredFile file(dump_, unit, native_.of(unit), content_bytes_);
     const std::optional<int64_t> id = format::parse_rollout(group);
     Value root = file.root();
@@ -288,17 +289,9 @@ class Exporter {
   }
 
   void write(const std::string& name, const Tree& tree, Value root) {
-    namespace fs = std::filesystem;
-    // A name comes from the dump, which may be anybody's.
-    const fs::path relative = fs::path(name).lexically_normal();
-    const bool inside = relative.is_relative() && !relative.empty() && *relative.begin() != "..";
-    if (!inside)
-      throw Error(ErrorCode::kCorrupt, "a kept file's name leads out of the folder", name);
-    if (!relative.has_filename() || relative == ".")
-      throw Error(ErrorCode::kCorrupt, "a kept file's name is no file's", name);
-    if (!written_.insert(relative.string()).second)
+    if (!written_.insert(name).second)
       throw Error(ErrorCode::kCorrupt, "the dump keeps two files of one name", name);
-    made_.files.push_back(sink_(relative, tree, root));
+    made_.files.push_back(sink_(name, tree, root));
   }
 
   const DumpReader& dump_;

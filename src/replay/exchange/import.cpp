@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
-#include <limits>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,6 +17,8 @@
 #include "src/base/shell.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/any_dump.h"
+#include "src/replay/exchange/contradictions.h"
+#include "src/replay/exchange/file_findings.h"
 #include "src/replay/exchange/import_policy_loss.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/import_train.h"
@@ -94,10 +96,7 @@ class Importer {
     if (progress_) progress_(path);
     JsonlFile file(path);
     report_.files.push_back({path, "JSONL, a sample a line"});
-    int64_t ranks = 1;
-    for (const std::string& unit : file.steps()) {
-      ranks = std::max(ranks, format::rank_of(unit) + 1);
-    }
+    const int64_t ranks = ranks_of_steps(file);
     for (const int64_t id : file.rollouts()) {
       const auto rollout = file.rollout(id);
       count(*rollout);
@@ -109,11 +108,33 @@ class Importer {
       const std::string group = unit.substr(6, unit.rfind('/') - 6);
       claim(unit, path);
       writer(ranks).append(unit, to_datasets(file.step(unit), group));
-      report_.steps += format::rank_of(unit) == 0;
     }
     with_inputs_ = file.with_inputs();
     write_inputs();
     return finish(writer(ranks));
+  }
+
+  /// How many ranks there are; counts the steps. Errors: kIncomplete where one lacks a rank.
+  int64_t ranks_of_steps(const JsonlFile& file) {
+    std::map<std::string, std::set<int64_t>> steps;
+    std::set<int64_t> ranks;
+    for (const std::string& unit : file.steps()) {
+      steps[unit.substr(6, unit.rfind('/') - 6)].insert(format::rank_of(unit));
+    }
+    for (const auto& [step, there] : steps) ranks.insert(there.begin(), there.end());
+    for (const auto& [step, there] : steps) {
+      const auto& of_step = there;  // a lambda captures no structured binding
+      const auto gone =
+          std::ranges::find_if(ranks, [&](int64_t r) { return !of_step.contains(r); });
+      if (gone == ranks.end()) continue;
+      throw Error(ErrorCode::kIncomplete,
+                  "no line is of rank " + std::to_string(*gone) + " in step " + step +
+                      ", and other steps have that rank: add its lines, or where it has no samples "
+                      "a rlreplay.step/1 with the scalars {}",
+                  options_.paths.front());
+    }
+    report_.steps = steps.size();
+    return ranks.empty() ? 1 : *ranks.rbegin() + 1;
   }
 
   ImportReport run_torch() {
@@ -132,9 +153,8 @@ class Importer {
     for (auto& [id, reads] : single_ranks_) add_train(reads);
     note_policy_loss();
     write_inputs();
-    if (!kept_findings_.empty()) {
-      writer().append(kFindingsUnit, findings_datasets(kept_findings_));
-    }
+    for (foreign::Problem& found : file_findings_.finish()) contradictions_.add(std::move(found));
+    if (!contradictions_.empty()) writer().append(kFindingsUnit, contradictions_.datasets());
     return finish(writer());
   }
 
@@ -264,15 +284,22 @@ class Importer {
 
   /// What one file says against itself: listed in part, kept whole.
   void check_file(const SourceFile& source, const TorchFile& file) {
-    auto problems = check_dump(file.tree(), file.root());
-    note(source.path, problems);
-    if (!problems.empty() && problems.back().code == "more-problems") {
-      problems = check_dump(file.tree(), file.root(), std::numeric_limits<size_t>::max());
+    note(source.path, check_dump(file.tree(), file.root(), [&](const foreign::Problem& found) {
+           if (!is_contradiction(found)) return;
+           file_findings_.add(source.name, contradictions_.tail(source.name, file), found);
+         }));
+  }
+
+  /// Whether a file is what its name says.
+  void check_names(const SourceFile& source, const TorchFile& file, DumpKind kind) {
+    std::vector<foreign::Problem> problems = check_name(source.name, file);
+    if (kind == DumpKind::kNone && names_dump(source.name)) {
+      problems.push_back(
+          {"name-mismatch", "the file has the name of a dump, and holds none", source.path});
     }
     for (foreign::Problem& problem : problems) {
-      if (!is_contradiction(problem)) continue;
-      problem.where = source.name + ": " + problem.where;
-      kept_findings_.push_back(std::move(problem));
+      report_.findings.push_back(problem);
+      contradictions_.add(std::move(problem), source.name, file);
     }
   }
 
@@ -285,11 +312,7 @@ class Importer {
       report_.files.push_back({source.path, identity.layout});
       note(source.path, file.problems());
       check_file(source, file);
-      for (foreign::Problem& problem : check_name(source.name, file)) {
-        report_.findings.push_back(problem);
-        problem.where = source.name;
-        kept_findings_.push_back(std::move(problem));
-      }
+      check_names(source, file, identity.kind);
       Read read{source, std::move(file), identity};
       if (vendor_.empty()) vendor_ = vendor(identity);
       if (identity.kind == DumpKind::kRollout) {
@@ -347,9 +370,11 @@ class Importer {
       const Read& read = of == reads.end() ? reads.front() : *of;
       note(read.source.path, {problem});
       if (!is_contradiction(problem)) continue;
-      foreign::Problem kept = problem;
-      if (of != reads.end()) kept.where.replace(0, read.source.path.size(), read.source.name);
-      kept_findings_.push_back(std::move(kept));
+      if (of == reads.end()) {
+        contradictions_.add(problem);
+      } else {
+        contradictions_.add(problem, read.source.name, read.file);
+      }
     }
   }
 
@@ -391,7 +416,7 @@ class Importer {
     note(read.source.path, made.findings);
     for (const foreign::Problem& finding : made.findings) {
       if (!is_replaced_id(finding)) continue;
-      kept_findings_.push_back({finding.code, finding.message, read.source.name});
+      contradictions_.add({finding.code, finding.message, read.source.name});
     }
     std::vector<Dataset> datasets = to_datasets(made.data, group);
     const std::string unit = "rollout/" + group + ".h5";
@@ -399,7 +424,7 @@ class Importer {
     if (evaluation) return keep(read, made.replacements, std::move(datasets));
     claim(unit, read.source.path);
     with_inputs_[made.rollout_id].merge(made.with_inputs);
-    copies_.add(made, read.source.path);
+    copies_.add(made, read.file);
     count(*made.data);
     writer().append(unit, datasets);
     keep(read, made.replacements, {});
@@ -461,7 +486,8 @@ class Importer {
   RolloutCopies copies_;
   PolicyLossRows policy_loss_;
   std::map<std::string, size_t> without_policy_loss_;  // samples by step
-  std::vector<foreign::Problem> kept_findings_;
+  Contradictions contradictions_;
+  FileFindings file_findings_;
   ImportReport report_;
   Provenance provenance_;
 };

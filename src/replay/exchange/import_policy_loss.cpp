@@ -69,12 +69,16 @@ void drop_full_presence(std::optional<TokenFloats>& column) {
   column->presence.clear();
 }
 
-}  // namespace
-
+/// Errors: kCorrupt where the file does not say its rank or its call.
 void check_policy_loss(const foreign::TorchFile& file) {
-  if (file.tree().integer(file.root(), "call")) return;
-  throw Error(ErrorCode::kCorrupt, "call is missing or not an integer", file.path());
+  for (const char* key : {"rank", "call"}) {
+    if (file.tree().integer(file.root(), key)) continue;
+    throw Error(ErrorCode::kCorrupt, std::string(key) + " is missing or not an integer",
+                file.path());
+  }
 }
+
+}  // namespace
 
 void PolicyLossRows::add(const foreign::TorchFile& file, const std::string& name) {
   check_policy_loss(file);

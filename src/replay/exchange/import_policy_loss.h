@@ -10,9 +10,6 @@
 
 namespace rlreplay::replay {
 
-/// Errors: kCorrupt where the file does not say its call.
-void check_policy_loss(const foreign::TorchFile& file);
-
 /// What Miles' policy_loss_debug files say of samples, until the training data that they belong to
 /// is there: the log-probabilities of the step's own forward pass, and the policy's terms. The
 /// files name neither rollout nor sample (their index counts within a micro-batch), so a sample is
@@ -21,8 +18,8 @@ void check_policy_loss(const foreign::TorchFile& file);
 class PolicyLossRows {
  public:
   /// `name`: the file's in its run. Rows of slices of context parallelism are counted and left out.
-  /// Errors: kCorrupt, where the file does not say its call, and naming the row, where lengths do
-  /// not agree.
+  /// Errors: kCorrupt, where the file does not say its rank or call, and naming the row, where
+  /// lengths do not agree.
   void add(const foreign::TorchFile& file, const std::string& name);
 
   /// Gives each sample of a step the row that fits it, once. How many samples with a response got

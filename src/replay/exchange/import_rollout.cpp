@@ -209,11 +209,7 @@ class RolloutImporter {
   }
 
   static std::optional<double> number(const Value* value) {
-    if (value == nullptr) return std::nullopt;
-    if (value->kind == Kind::kFloat) return value->real;
-    if (value->kind == Kind::kInt) return static_cast<double>(value->integer);
-    if (value->kind == Kind::kBool) return value->boolean ? 1 : 0;
-    return std::nullopt;
+    return value == nullptr ? std::nullopt : foreign::number_of(*value);
   }
 
   /// A sample with a version that is no number has none: one of its own would be another's.

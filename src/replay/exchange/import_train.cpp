@@ -13,6 +13,7 @@
 #include "src/replay/exchange/rollout_columns.h"
 #include "src/replay/exchange/slime_columns.h"
 #include "src/replay/exchange/train_schedule.h"
+#include "src/replay/exchange/trajectory_check.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -203,7 +204,13 @@ std::map<int64_t, int64_t> schedule(std::span<const TorchFile* const> files,
                                     std::vector<foreign::Problem>& findings) {
   std::map<int64_t, int64_t> steps;
   bool known = false;
-  std::ranges::move(lacking_schedules(files), std::back_inserter(findings));
+  for (auto* check : {&compare_schedules, &check_layouts}) {
+    std::ranges::move(check(files), std::back_inserter(findings));
+  }
+  std::vector<foreign::TrainShard> shards;
+  for (const TorchFile* file : files) shards.emplace_back(*file);
+  std::ranges::move(check_trajectories(shards, read_batch_sizes(files)).problems,
+                    std::back_inserter(findings));
   for (const TorchFile* file : files) {
     std::ranges::move(check_schedule(*file), std::back_inserter(findings));
     const auto of_file = read_schedule(*file);

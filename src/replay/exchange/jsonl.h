@@ -9,6 +9,7 @@
 #include "format/dump_reader.h"
 #include "format/rollout_data.h"
 #include "format/train_data.h"
+#include "src/base/budget.h"
 #include "src/base/json_lines.h"
 #include "src/replay/exchange/selection.h"
 
@@ -50,7 +51,7 @@ class JsonlFile {
   std::vector<int64_t> rollouts() const;
   std::vector<std::string> steps() const;
 
-  /// Errors: as the constructor.
+  /// Errors: as the constructor; kLimit where lines of a few bytes stand for columns of many zeros.
   std::shared_ptr<format::RolloutData> rollout(int64_t id);
   std::shared_ptr<format::TrainData> step(const std::string& unit);
 
@@ -59,6 +60,7 @@ class JsonlFile {
 
  private:
   JsonLines lines_;
+  Budget budget_;  // of the file
   std::map<int64_t, std::set<uint64_t>> with_inputs_;
   std::map<int64_t, std::vector<JsonLines::Place>> rollouts_;
   std::map<std::string, std::vector<JsonLines::Place>> trains_;

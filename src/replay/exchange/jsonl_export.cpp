@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "format/record.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/replay/exchange/cell.h"
@@ -242,13 +243,19 @@ void export_steps(const format::DumpReader& dump, const format::UnitRecord& unit
     if (reader.find(group + "/sample_id") == nullptr) continue;  // events alone
     const TrainData data = read_train_data(dump, reader, group);
     const std::set<uint64_t> others = samples_with_inputs(dump, rollout);
+    bool said = false;
     for (size_t s = 0; s < data.size(); ++s) {
       if (!is_chosen(chosen, rollout, data.sample_id[s])) continue;
+      said = true;
       sink(train_line(data, step_head("rlreplay.train/1", group, rank), s, others) + '\n');
     }
-    if (!data.scalars) continue;
+    if (!data.scalars && (said || format::ranks_of(dump.meta()) == 1)) continue;
     JsonLine line = step_head("rlreplay.step/1", group, rank);
-    put_named(line, "scalars", *data.scalars, 0);
+    if (data.scalars) {
+      put_named(line, "scalars", *data.scalars, 0);
+    } else {
+      line.json("scalars", "{}");  // a step without one of its ranks is refused
+    }
     sink(line.str() + '\n');
   }
 }

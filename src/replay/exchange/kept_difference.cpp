@@ -21,16 +21,17 @@ RestoredFile restored(const format::DumpReader& dump, const format::UnitRecord& 
 
 }  // namespace
 
-std::string kept_difference(const format::DumpReader& a, const format::DumpReader& b,
-                            const std::string& unit) {
+std::optional<std::string> kept_difference(const format::DumpReader& a, const format::DumpReader& b,
+                                           const std::string& unit) {
   const format::UnitRecord *in_a = find_unit(a, unit), *in_b = find_unit(b, unit);
-  if (in_a == nullptr || in_b == nullptr) return {};
+  if (in_a == nullptr || in_b == nullptr) return std::nullopt;
   try {
     RestoredFile x = restored(a, *in_a), y = restored(b, *in_b);
     const auto found = tree_difference(x.tree(), x.root(), y.tree(), y.root());
     return found ? found->place + ": " + found->a + ", in B " + found->b : "";
-  } catch (const Error&) {
-    return {};  // verify --deep says what is wrong with it
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kEnvironment || error.code() == ErrorCode::kInternal) throw;
+    return std::nullopt;  // verify --deep says what is wrong with it
   }
 }
 

@@ -12,6 +12,7 @@
 #include "format/rule.h"
 #include "format/unit.h"
 #include "src/base/dtype.h"
+#include "src/base/terminal.h"
 #include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
@@ -33,6 +34,19 @@ std::string unit_name(std::string_view text) {
   }
   if (name.size() <= kMaxName) return name.empty() ? "_" : name;
   return name.substr(0, kMaxName - 33) + "-" + hash_of(text).hex();
+}
+
+/// No part of it is empty, leads elsewhere or is longer than a name may be.
+bool is_plain_path(std::string_view path) {
+  constexpr size_t kMostBytes = 255;
+  if (terminal_text(path) != path || path.find_first_of("\n\t") != path.npos) return false;
+  for (size_t at = 0; at <= path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    if (part.empty() || part == "." || part == ".." || part.size() > kMostBytes) return false;
+    at = end + 1;
+  }
+  return true;
 }
 
 /// Serves the parts that a kept pickle refers to.
@@ -116,6 +130,16 @@ std::string kept_name(const format::UnitReader& unit) {
   }
   throw format::FormatError(format::Rule::kMeaning, "it does not say which file it was",
                             unit.record().path, path);
+}
+
+void check_kept_name(const format::UnitReader& unit) {
+  const std::string name = kept_name(unit), &path = unit.record().path;
+  if (!is_plain_path(name)) {
+    throw Error(ErrorCode::kCorrupt, "the name of the file that it keeps is no plain path", path);
+  }
+  if (kept_path(std::string(format::kind_of(path).substr(2)), name) != path) {
+    throw Error(ErrorCode::kCorrupt, "it keeps a file whose name is that of another unit", path);
+  }
 }
 
 std::vector<Dataset> keep_file(const foreign::TorchFile& file,

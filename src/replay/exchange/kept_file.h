@@ -22,6 +22,10 @@ std::string kept_path(const std::string& vendor, const std::string& file);
 /// The name of the file that a unit keeps. Errors: FormatError where it does not say it.
 std::string kept_name(const format::UnitReader& unit);
 
+/// That it is a file's below a folder, which leads to this unit, in characters that every screen
+/// shows as they are. Errors: kCorrupt; as of kept_name.
+void check_kept_name(const format::UnitReader& unit);
+
 /// What a unit must hold so that a foreign file can be written again: its pickle, without what
 /// `replacements` says lies elsewhere in the dump, and the content of its other tensors.
 /// `name` is that under which it is written again.

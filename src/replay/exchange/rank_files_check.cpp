@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "src/base/error.h"
 #include "src/base/number_text.h"
 #include "src/replay/exchange/train_schedule.h"
+#include "src/replay/exchange/trajectory_check.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -31,30 +33,41 @@ std::string rollout_name(const TrainShard& shard) {
 void check_batch_size(std::span<const TorchFile* const> files,
                       const std::vector<TrainShard>& shards, std::vector<Problem>& problems) {
   const TorchFile& file = *files.front();
-  double wanted = 0;
-  for (const int64_t size : read_batch_sizes(files)) wanted += static_cast<double>(size);
   // A selection of samples, exported, is divided by the numbers of all.
   if (file.tree().find(file.root(), "rlreplay") != nullptr) return;
-  std::set<double> found;
+  const TrajectoryCheck found = check_trajectories(shards, read_batch_sizes(files));
+  std::ranges::copy(found.problems, std::back_inserter(problems));
+  if (found.missing() <= 0) return;
   std::set<int64_t> ranks;
-  for (const TrainShard& shard : shards) {
-    ranks.insert(shard.rank());
-    for (size_t row = 0; row < shard.indices().size(); ++row) {
-      const auto id = shard.scalar(row, "rollout_ids");
-      found.insert(id.value_or(static_cast<double>(shard.indices()[row])));
-    }
-  }
-  if (static_cast<double>(found.size()) >= wanted) return;
+  for (const TrainShard& shard : shards) ranks.insert(shard.rank());
   std::string there;
   for (const int64_t rank : ranks) there += (there.empty() ? "" : ", ") + std::to_string(rank);
   const bool whole = shards.front().is_whole();
   problems.push_back(
       {"rank-missing",
-       "the steps took " + std::to_string(static_cast<int64_t>(wanted)) + " samples, " +
+       "the steps took " + std::to_string(found.taken) + " samples, " +
            (whole ? "the file holds " : "the files of rank " + there + " hold ") +
-           std::to_string(found.size()) + ": " +
+           std::to_string(found.named) + ": " +
            (whole ? "those of another rank are missing" : "another rank's file is missing"),
        rollout_name(shards.front())});
+}
+
+/// Samples that one file lists twice: what is said of its other samples follows from that.
+/// The code is that of the refusal by assemble_train.
+void check_twice(const std::vector<TrainShard>& shards, std::vector<Problem>& problems) {
+  for (const TrainShard& shard : shards) {
+    std::map<int64_t, size_t> rows;
+    for (size_t row = 0; row < shard.indices().size(); ++row) {
+      const auto [at, fresh] = rows.emplace(shard.indices()[row], row);
+      if (fresh) continue;
+      problems.push_back({std::string(to_string(ErrorCode::kCorrupt)),
+                          "sample " + std::to_string(at->first) +
+                              " is listed twice in one file, in rows " +
+                              std::to_string(at->second) + " and " + std::to_string(row),
+                          shard.path()});
+      break;
+    }
+  }
 }
 
 /// What a name says of the file's content, by key.
@@ -99,6 +112,8 @@ void guarded(std::vector<Problem>& problems, Work work) {
 
 }  // namespace
 
+bool names_dump(const std::string& name) { return !numbers_in(name).empty(); }
+
 std::vector<Problem> check_name(const std::string& name, const TorchFile& file) {
   std::vector<Problem> problems;
   if (dump_kind(file.tree(), file.root()) == foreign::DumpKind::kNone) return problems;
@@ -120,12 +135,13 @@ std::vector<Problem> check_rank_files(std::span<const TorchFile* const> files) {
   guarded(problems, [&] {
     for (const TorchFile* file : files) shards.emplace_back(*file);
   });
+  check_twice(shards, problems);
   if (shards.empty() || !problems.empty()) return problems;
   for (const TorchFile* file : files) {
     guarded(problems,
             [&] { std::ranges::move(check_schedule(*file), std::back_inserter(problems)); });
   }
-  std::ranges::move(lacking_schedules(files), std::back_inserter(problems));
+  std::ranges::move(compare_schedules(files), std::back_inserter(problems));
   // Sizes of batches that contradict themselves say nothing of other files.
   if (!shards.front().is_whole() || problems.empty()) {
     guarded(problems, [&] { check_batch_size(files, shards, problems); });
@@ -137,6 +153,7 @@ std::vector<Problem> check_rank_files(std::span<const TorchFile* const> files) {
         problems.push_back(found);
       }
     }
+    std::ranges::move(check_layouts(files), std::back_inserter(problems));
   });
   return problems;
 }

@@ -7,6 +7,7 @@
 
 #include "format/foreign/train_shard.h"
 #include "format/foreign/tree_difference.h"
+#include "format/foreign/tree_hash.h"
 #include "src/base/number_text.h"
 #include "src/base/numbers.h"
 #include "src/base/words.h"
@@ -22,11 +23,27 @@ using foreign::TrainShard;
 using foreign::Tree;
 using foreign::Value;
 
-/// Columns that no trainer cuts or changes. A teacher's log-probabilities are cut under context
-/// parallelism.
-constexpr auto kCopied =
-    std::to_array<std::string_view>({"rollout_top_p_token_ids", "rollout_top_p_token_offsets",
-                                     "rollout_routed_experts", "rollout_indexer_topk"});
+/// A column that no trainer computes, and the field of a sample that it repeats.
+struct Copied {
+  std::string_view column;
+  std::string_view field;
+  bool is_short = false;  // its hash is known of each sample, so that a rollout is not read again
+  bool is_cut = false;    // under context parallelism, and maybe rounded to the trainer's type
+};
+constexpr auto kCopied = std::to_array<Copied>({
+    {"rollout_top_p_token_ids", "rollout_top_p_token_ids"},
+    {"rollout_top_p_token_offsets", "rollout_top_p_token_offsets"},
+    {"rollout_routed_experts", "rollout_routed_experts"},
+    {"rollout_indexer_topk", "rollout_indexer_topk"},
+    {"weight_versions", "weight_versions", true},
+    {"prompt", "prompt", true},
+    {"truncated", "status", true},
+    {"source_names", "metadata", true},
+    {"rollout_ids", "rollout_id", true},
+    {"metadata", "train_metadata", true},
+    {"teacher_log_probs", "teacher_log_probs", false, true},
+    {"opd_reverse_kl", "opd_reverse_kl", false, true},
+});
 
 const Value* field(const Tree& tree, Value sample, std::string_view key) {
   const Value* value = tree.find(sample, key);
@@ -53,17 +70,30 @@ std::optional<Value> copy_of(const TrainShard& shard, size_t row, std::string_vi
   return cell && cell->kind != Kind::kNone ? cell : std::nullopt;
 }
 
-/// The columns that the shard repeats of the rollout: of one that it leaves out it says nothing.
-std::vector<std::string_view> copied_columns(const TrainShard& shard) {
-  std::vector<std::string_view> out;
-  for (const std::string_view column : kCopied) {
-    for (size_t row = 0; row < shard.indices().size(); ++row) {
-      if (!copy_of(shard, row, column)) continue;
-      out.push_back(column);
-      break;
-    }
+/// Whether the shard repeats the column for any sample: of one that it leaves out it says nothing.
+bool repeats(const TrainShard& shard, std::string_view column) {
+  for (size_t row = 0; row < shard.indices().size(); ++row) {
+    if (copy_of(shard, row, column)) return true;
   }
-  return out;
+  return false;
+}
+
+/// What a sample says that the column should repeat; nothing where it says none of it.
+std::optional<Value> said_of(const Tree& tree, Value sample, const Copied& copied) {
+  const Value* of = field(tree, sample, copied.field);
+  if (of == nullptr) return std::nullopt;
+  if (copied.column == "truncated") {
+    if (of->kind != Kind::kText) return std::nullopt;
+    return Value::of_int(tree.text(*of) == "truncated" ? 1 : 0);
+  }
+  if (copied.column != "source_names") return *of;
+  const Value* name = foreign::is_record(*of) ? field(tree, *of, "source_name") : nullptr;
+  return name == nullptr ? std::nullopt : std::optional(*name);
+}
+
+std::string size_text(const Tree& tree, Value value) {
+  const auto numbers = Numbers::of(tree, value);
+  return numbers ? counted(numbers->size(), "number") : in_words(tree, value);
 }
 
 /// The numbers of a list, integers and floats as they come, or of a tensor; NaN for what is none.
@@ -86,6 +116,16 @@ std::vector<double> numbers_of(const Tree& tree, const Value* value) {
   return out;
 }
 
+/// The first place at which a copy says more than rounding to bfloat16 or float16 can change.
+std::optional<size_t> beyond_rounding(const Numbers& copy, const Numbers& of) {
+  for (size_t i = 0; i < copy.size(); ++i) {
+    const double found = copy.real(i), said = of.real(i);
+    const double bound = std::fabs(said) * 0x1p-8 + 0x1p-24;
+    if (!same_value(found, said) && !(std::fabs(found - said) <= bound)) return i;
+  }
+  return std::nullopt;
+}
+
 Problem mismatch(const TrainShard& shard, std::string_view column, int64_t sample,
                  const std::string& place, const std::string& found, const std::string& said) {
   return {"rollout-mismatch",
@@ -95,35 +135,64 @@ Problem mismatch(const TrainShard& shard, std::string_view column, int64_t sampl
 }
 
 void compare_copies(const TrainShard& shard, const Tree& tree,
-                    const std::map<int64_t, Value>& samples,
-                    std::span<const std::string_view> columns, std::vector<Problem>& problems) {
+                    const std::map<int64_t, Value>& samples, std::span<const Copied> columns,
+                    std::vector<Problem>& problems) {
   for (size_t row = 0; row < shard.indices().size(); ++row) {
     const int64_t index = shard.indices()[row];
     const auto sample = samples.find(index);
     if (sample == samples.end()) continue;  // verify --deep: sample-unknown
-    for (const std::string_view column : columns) {
-      const auto copy = copy_of(shard, row, column);
-      const Value* of = field(tree, sample->second, column);
-      const auto said = of == nullptr ? std::nullopt : Numbers::of(tree, *of);
-      const auto own = copy ? Numbers::of(shard.tree(), *copy) : std::nullopt;
-      if (!said || (copy && !own)) continue;
-      if (!copy || own->size() != said->size()) {
-        problems.push_back(mismatch(shard, column, index, "",
-                                    copy ? counted(own->size(), "number") : "None",
-                                    counted(said->size(), "number")));
+    for (const Copied& copied : columns) {
+      const auto copy = copy_of(shard, row, copied.column);
+      const auto said = said_of(tree, sample->second, copied);
+      if (!said) continue;
+      const auto x = copied.is_cut && copy ? Numbers::of(shard.tree(), *copy) : std::nullopt;
+      const auto y = x ? Numbers::of(tree, *said) : std::nullopt;
+      if (y && x->size() <= y->size()) {
+        const auto at = x->size() == y->size() ? beyond_rounding(*x, *y) : std::nullopt;
+        if (at) {
+          problems.push_back(mismatch(shard, copied.column, index, "[" + std::to_string(*at) + "]",
+                                      shortest_of(x->real(*at)), shortest_of(y->real(*at))));
+        }
         continue;
       }
-      const auto found = tree_difference(shard.tree(), *copy, tree, *of);
-      if (found)
-        problems.push_back(mismatch(shard, column, index, found->place, found->a, found->b));
+      const std::string whole = size_text(tree, *said);
+      if (!copy) {
+        problems.push_back(mismatch(shard, copied.column, index, "", "None", whole));
+        continue;
+      }
+      const auto found = tree_difference(shard.tree(), *copy, tree, *said);
+      if (!found) continue;
+      const std::string own = size_text(shard.tree(), *copy);
+      const bool other_size = own != whole;
+      problems.push_back(mismatch(shard, copied.column, index, other_size ? "" : found->place,
+                                  other_size ? own : found->a, other_size ? whole : found->b));
     }
   }
 }
 
 }  // namespace
 
-void RolloutCopies::add(const ImportedRollout& rollout, const std::string& path) {
-  rollouts_[rollout.rollout_id] = {path, rollout.raw_rewards};
+void RolloutCopies::add(const ImportedRollout& rollout, const TorchFile& file) {
+  Rollout& made = rollouts_[rollout.rollout_id];
+  made = {file.path(), rollout.raw_rewards, {}};
+  for (const auto& [index, sample] : by_index(file)) {
+    for (const Copied& copied : kCopied) {
+      const auto said = copied.is_short ? said_of(file.tree(), sample, copied) : std::nullopt;
+      if (said) made.hashes[index].emplace(copied.column, tree_hash(file.tree(), *said));
+    }
+  }
+}
+
+/// Whether each row says what the rollout says, as far as that is known without reading it again.
+bool RolloutCopies::are_known_to_agree(const TrainShard& shard, const Rollout& rollout,
+                                       std::string_view column) {
+  for (size_t row = 0; row < shard.indices().size(); ++row) {
+    const auto of = rollout.hashes.find(shard.indices()[row]);
+    if (of == rollout.hashes.end() || !of->second.contains(column)) continue;
+    const auto copy = copy_of(shard, row, column);
+    if (!copy || tree_hash(shard.tree(), *copy) != of->second.at(column)) return false;
+  }
+  return true;
 }
 
 std::vector<Problem> RolloutCopies::compare(int64_t rollout,
@@ -159,7 +228,11 @@ std::vector<Problem> RolloutCopies::compare(int64_t rollout,
            shard.path() + ": raw_reward[" + std::to_string(i) + "]: " + shortest_of(raw[i]) +
                ", the rollout says " + shortest_of(*said)});
     }
-    const auto columns = copied_columns(shard);
+    std::vector<Copied> columns;
+    for (const Copied& copied : kCopied) {
+      const bool agree = copied.is_short && are_known_to_agree(shard, known->second, copied.column);
+      if (!agree && repeats(shard, copied.column)) columns.push_back(copied);
+    }
     if (columns.empty()) continue;
     if (!again) samples = by_index(again.emplace(known->second.path));
     compare_copies(shard, again->tree(), samples, columns, problems);

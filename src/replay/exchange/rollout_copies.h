@@ -5,22 +5,25 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "format/foreign/torch_file.h"
+#include "format/foreign/train_shard.h"
+#include "src/base/hash.h"
 #include "src/replay/exchange/import_rollout.h"
 
 namespace rlreplay::replay {
 
 /// What the training data of a rollout repeats of its samples and no column of a train unit holds:
-/// raw rewards, nuclei, experts, a teacher's log-probabilities.
+/// raw rewards, nuclei, experts, versions of the weights, how a sample ended.
 class RolloutCopies {
  public:
   /// A rollout that was read from a file.
-  void add(const ImportedRollout& rollout, const std::string& path);
+  void add(const ImportedRollout& rollout, const foreign::TorchFile& file);
 
   /// What the files of a rollout's training say otherwise: a rollout-mismatch of each column and
-  /// sample. What either has not, or has in another length, is not compared. Errors: those of
+  /// sample. What the rollout has not, or no row of a file, is not compared. Errors: those of
   /// TorchFile, which the rollout's is again where training has copies of its long columns.
   std::vector<foreign::Problem> compare(int64_t rollout,
                                         std::span<const foreign::TorchFile* const> files) const;
@@ -29,7 +32,13 @@ class RolloutCopies {
   struct Rollout {
     std::string path;
     std::vector<std::optional<double>> rewards;  // in the order of the file
+    /// Of each sample, by its index, the hashes of what columns of training repeat.
+    std::map<int64_t, std::map<std::string_view, Hash>> hashes;
   };
+
+  static bool are_known_to_agree(const foreign::TrainShard& shard, const Rollout& rollout,
+                                 std::string_view column);
+
   std::map<int64_t, Rollout> rollouts_;
 };
 

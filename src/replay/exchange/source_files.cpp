@@ -157,28 +157,98 @@ int64_t rank_of(const std::string& name) {
   return std::strtoll(stem.c_str() + stem.find('_') + 1, nullptr, 10);
 }
 
+/// Its rollout, as the name says it.
+std::string rollout_of(const std::string& name) {
+  const std::string stem = fs::path(name).stem().string();
+  return stem.substr(0, stem.find('_'));
+}
+
+/// The rollouts that have a file of a rank: how many, and the first of them.
+struct RankRollouts {
+  size_t count = 0;
+  std::vector<std::string> first;
+};
+
+constexpr size_t kMostRolloutsNamed = 4;
+
+using FolderRanks = std::map<int64_t, RankRollouts>;
+
+std::string folder_of(const SourceFile& file) { return fs::path(file.name).parent_path().string(); }
+
+/// Of all rollouts: by folder and rank, those that have a file.
+std::map<std::string, FolderRanks> ranks_by_folder(
+    const std::vector<std::vector<SourceFile>>& sources) {
+  std::map<std::string, FolderRanks> folders;
+  for (const auto& family : sources) {
+    for (const SourceFile& file : family) {
+      if (!names_rank(file.name)) continue;
+      RankRollouts& rollouts = folders[folder_of(file)][rank_of(file.name)];
+      if (rollouts.first.size() < kMostRolloutsNamed) {
+        rollouts.first.push_back(rollout_of(file.name));
+      }
+      ++rollouts.count;
+    }
+  }
+  return folders;
+}
+
+/// "a file of rollout 3", "files of rollouts 0, 1, 2, 3 and 5 more".
+std::string files_of_rollouts(const RankRollouts& rollouts) {
+  if (rollouts.count == 1) return "a file of rollout " + rollouts.first.front();
+  std::string out = "files of rollouts ";
+  for (size_t i = 0; i < rollouts.first.size(); ++i) {
+    out += (i == 0 ? "" : ", ") + rollouts.first[i];
+  }
+  const size_t others = rollouts.count - rollouts.first.size();
+  return out + (others == 0 ? "" : " and " + std::to_string(others) + " more");
+}
+
+/// Of the family that begins with a file, the rank that others have.
+foreign::Problem missing_rank(const SourceFile& first, int64_t rank, const RankRollouts& others) {
+  const fs::path of(first.name);
+  const fs::path name = of.parent_path() / (rollout_of(first.name) + "_" + std::to_string(rank) +
+                                            of.extension().string());
+  return {"rank-missing",
+          name.string() + " is not there, and rank " + std::to_string(rank) + " has " +
+              files_of_rollouts(others),
+          (fs::path(first.path).parent_path() / name.filename()).string()};
+}
+
 }  // namespace
 
 bool names_rank(const std::string& name) { return rank_family(name).has_value(); }
 
-void check_ranks(const std::vector<std::vector<SourceFile>>& sources) {
-  std::map<std::string, std::set<int64_t>> ranks;  // of all rollouts, by folder
-  const auto folder = [](const SourceFile& file) { return fs::path(file.name).parent_path(); };
+std::vector<foreign::Problem> missing_ranks(const std::vector<std::vector<SourceFile>>& sources,
+                                            size_t most) {
+  const std::map<std::string, FolderRanks> folders = ranks_by_folder(sources);
+  std::vector<foreign::Problem> problems;
+  size_t unlisted = 0;
   for (const auto& family : sources) {
-    for (const SourceFile& file : family) {
-      if (names_rank(file.name)) ranks[folder(file)].insert(rank_of(file.name));
+    const SourceFile& first = family.front();
+    if (!names_rank(first.name)) continue;
+    std::set<int64_t> there;
+    for (const SourceFile& file : family) there.insert(rank_of(file.name));
+    const FolderRanks& ranks = folders.at(folder_of(first));
+    size_t missing = ranks.size() - there.size();
+    // A rank of this family is passed over once, and no other one is looked at beyond the most.
+    for (auto at = ranks.begin(); missing > 0 && problems.size() < most; ++at) {
+      if (there.contains(at->first)) continue;
+      problems.push_back(missing_rank(first, at->first, at->second));
+      --missing;
     }
+    unlisted += missing;
   }
-  for (const auto& family : sources) {
-    if (!names_rank(family.front().name)) continue;
-    std::set<int64_t> missing = ranks[folder(family.front())];
-    for (const SourceFile& file : family) missing.erase(rank_of(file.name));
-    if (missing.empty()) continue;
-    throw Error(ErrorCode::kIncomplete,
-                "the file of rank " + std::to_string(*missing.begin()) +
-                    " is missing beside this one: other rollouts of the run have it",
-                family.front().path);
+  if (unlisted > 0) {
+    problems.push_back(
+        {"more-problems", std::to_string(unlisted) + " more problems are not listed", ""});
   }
+  return problems;
+}
+
+void check_ranks(const std::vector<std::vector<SourceFile>>& sources) {
+  const auto missing = missing_ranks(sources, 1);
+  if (missing.empty()) return;
+  throw Error(ErrorCode::kIncomplete, missing.front().message, missing.front().where);
 }
 
 std::map<std::string, size_t> other_files(const std::vector<std::string>& paths,

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "format/foreign/tree_check.h"
+
 namespace rlreplay::replay {
 
 /// A file to be read, and the name that it has in its run.
@@ -15,8 +17,8 @@ struct SourceFile {
 
 /// The files with this ending at and below the paths, by name. A folder that is itself one of a run
 /// (`train_data`) stays part of the name. Files that belong together by name (`0_0.pt`, `0_1.pt`)
-/// make one entry. Links are followed;
-/// other file systems that are mounted below a path are not looked at.
+/// make one entry. Links are followed; other file systems that are mounted below a path are not
+/// looked at.
 /// Errors: kIncomplete where a path does not exist or what has the ending is no file; kUsage for a
 /// folder of so much else that it is no run's; kEnvironment.
 std::vector<std::vector<SourceFile>> find_sources(const std::vector<std::string>& paths,
@@ -25,8 +27,13 @@ std::vector<std::vector<SourceFile>> find_sources(const std::vector<std::string>
 /// Whether a name says which rank of which rollout the file is of: `0_1.pt`.
 bool names_rank(const std::string& name);
 
-/// Holds every rollout of a folder to the ranks that the folder's other rollouts have files of.
-/// Errors: kIncomplete.
+/// Holds every rollout of a folder to the ranks that the folder's other rollouts have files of: a
+/// rank-missing for each file that is not there, with its path; of more than `most` one
+/// `more-problems` at the end counts the others.
+std::vector<foreign::Problem> missing_ranks(const std::vector<std::vector<SourceFile>>& sources,
+                                            size_t most = 100);
+
+/// The same. Errors: kIncomplete, of the first.
 void check_ranks(const std::vector<std::vector<SourceFile>>& sources);
 
 /// How many files without this ending lie below the paths: by file, or folder (`trajectory/`).

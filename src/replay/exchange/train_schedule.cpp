@@ -1,11 +1,13 @@
 #include "src/replay/exchange/train_schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iterator>
 #include <set>
 
 #include "format/foreign/numbers.h"
+#include "format/foreign/tree_difference.h"
 #include "src/base/number_text.h"
 #include "src/base/numbers.h"
 #include "src/base/words.h"
@@ -17,6 +19,9 @@ using foreign::Kind;
 using foreign::Numbers;
 using foreign::Tree;
 using foreign::Value;
+
+/// slime's name of the sizes of a rollout's batches, and Miles'.
+constexpr std::array kBatchSizes = {"global_batch_sizes", "num_rollouts"};
 
 /// Of one shard: a dict of sample_indices, and of micro_batch_indices (rows of each micro-batch)
 /// and num_microbatches (of each step).
@@ -52,9 +57,32 @@ std::vector<Shard> shards_of(const foreign::TorchFile& file) {
   return out;
 }
 
-/// Adds the samples of one shard.
-bool add_shard(const Tree& tree, const Shard& shard, const std::string& path,
-               std::map<int64_t, int64_t>& steps) {
+/// The step of a sample, and the shard that says it.
+struct StepOf {
+  int64_t step = 0;
+  size_t shard = 0;
+};
+
+/// A sample that an earlier row named. Errors: kCorrupt.
+[[noreturn]] void refuse_twice(int64_t sample, const StepOf& first, const StepOf& again,
+                               const std::string& path) {
+  if (first.shard != again.shard) {
+    throw Error(ErrorCode::kCorrupt,
+                "dp_shards[" + std::to_string(again.shard) + "] trains on sample " +
+                    std::to_string(sample) + ", and so does dp_shards[" +
+                    std::to_string(first.shard) + "]: a sample is of one shard",
+                path);
+  }
+  throw Error(ErrorCode::kCorrupt,
+              "sample " + std::to_string(sample) + " is trained on " +
+                  (first.step == again.step ? "twice in one step" : "in two steps") +
+                  ": micro_batch_indices names it twice",
+              path);
+}
+
+/// Adds the samples of one shard. Errors: kCorrupt.
+bool add_shard(const Tree& tree, const Shard& shard, size_t number, const std::string& path,
+               std::map<int64_t, StepOf>& steps) {
   if (!shard.says_steps()) return false;
   const Numbers &samples = *shard.samples, &counts = *shard.counts;
   const foreign::Sequence& list = *shard.batches;
@@ -72,18 +100,26 @@ bool add_shard(const Tree& tree, const Shard& shard, const std::string& path,
                       path);
         }
         const int64_t sample = samples.integer(static_cast<size_t>(row));
-        const auto [it, fresh] = steps.emplace(sample, static_cast<int64_t>(step));
-        if (fresh) continue;
-        const bool twice = it->second == static_cast<int64_t>(step);
-        throw Error(ErrorCode::kCorrupt,
-                    "sample " + std::to_string(sample) + " is trained on " +
-                        (twice ? "twice in one step" : "in two steps") +
-                        ": micro_batch_indices names it twice",
-                    path);
+        const StepOf place{static_cast<int64_t>(step), number};
+        const auto [it, fresh] = steps.emplace(sample, place);
+        if (!fresh) refuse_twice(sample, it->second, place, path);
       }
     }
   }
   return true;
+}
+
+/// What two say of one key, where it is not the same.
+std::optional<std::string> unlike(const std::string& key, const Numbers& a, const std::string& in_a,
+                                  const Numbers& b, const std::string& in_b) {
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (same_value(a.real(i), b.real(i))) continue;
+    return key + "[" + std::to_string(i) + "] is " + shortest(a.real(i)) + " in " + in_a + ", " +
+           shortest(b.real(i)) + " in " + in_b;
+  }
+  if (a.size() == b.size()) return std::nullopt;
+  return key + " is of " + counted(a.size(), "step") + " in " + in_a + ", of " +
+         std::to_string(b.size()) + " in " + in_b;
 }
 
 /// What shards say that does not go together.
@@ -92,7 +128,7 @@ class ScheduleCheck {
   explicit ScheduleCheck(const foreign::TorchFile& file) : file_(file), shards_(shards_of(file)) {}
 
   std::vector<foreign::Problem> run() {
-    for (const Shard& shard : shards_) check_counts(shard);
+    for (size_t i = 0; i < shards_.size(); ++i) check_counts(shards_[i], i);
     check_steps();
     const Value* samples = file_.tree().find(file_.root(), "samples");
     if (samples != nullptr && !shards_.empty()) {
@@ -107,7 +143,7 @@ class ScheduleCheck {
     problems_.push_back({"schedule-mismatch", message, file_.path()});
   }
 
-  void check_counts(const Shard& shard) {
+  void check_counts(const Shard& shard, size_t number) {
     if (!shard.says_steps()) return;
     constexpr int64_t kMost = int64_t{1} << 32;
     int64_t announced = 0;
@@ -119,18 +155,17 @@ class ScheduleCheck {
       report("num_microbatches announces " + std::to_string(announced) +
              " micro-batches, micro_batch_indices has " + std::to_string(shard.batches->size()));
     }
-    std::map<int64_t, int64_t> steps;
-    if (!add_shard(file_.tree(), shard, file_.path(), steps)) {
+    if (!add_shard(file_.tree(), shard, number, file_.path(), steps_)) {
       return report("micro_batch_indices holds something else than rows");
     }
     for (size_t i = 0; i < shard.samples->size(); ++i) {
-      if (steps.contains(shard.samples->integer(i))) continue;
+      if (steps_.contains(shard.samples->integer(i))) continue;
       return report("sample " + std::to_string(shard.samples->integer(i)) +
                     " is in no micro-batch of micro_batch_indices");
     }
   }
 
-  /// All shards take the same steps.
+  /// Shards that are not of the same steps, and sizes of batches of other steps than theirs.
   void check_steps() {
     std::optional<size_t> steps;
     for (const Shard& shard : shards_) {
@@ -145,19 +180,22 @@ class ScheduleCheck {
       return report("num_microbatches is of " + counted(*steps, "step") + ", the batch sizes of " +
                     std::to_string(sizes));
     }
-    for (size_t i = 1; i < shards_.size(); ++i) {
-      if (check_sizes(shards_[0].dict, shards_[i].dict, i)) return;
+    for (const char* key : kBatchSizes) {
+      if (check_sizes(key)) return;
     }
   }
 
   /// Of one rollout all shards name the sizes of its batches. Says whether they were reported.
-  bool check_sizes(Value first, Value other, size_t entry) {
-    const auto a = numbers(first, "global_batch_sizes"), b = numbers(other, "global_batch_sizes");
-    for (size_t i = 0; a && b && i < std::min(a->size(), b->size()); ++i) {
-      if (same_value(a->real(i), b->real(i))) continue;
-      report("global_batch_sizes[" + std::to_string(i) + "] is " + shortest(a->real(i)) +
-             " in dp_shards[0], " + shortest(b->real(i)) + " in dp_shards[" +
-             std::to_string(entry) + "]");
+  bool check_sizes(const char* key) {
+    if (shards_.size() < 2) return false;
+    const auto first = numbers(shards_[0].dict, key);
+    for (size_t i = 1; first && i < shards_.size(); ++i) {
+      const auto other = numbers(shards_[i].dict, key);
+      if (!other) continue;
+      const auto found =
+          unlike(key, *first, "dp_shards[0]", *other, "dp_shards[" + std::to_string(i) + "]");
+      if (!found) continue;
+      report(*found);
       return true;
     }
     return false;
@@ -247,29 +285,103 @@ class ScheduleCheck {
 
   const foreign::TorchFile& file_;
   std::vector<Shard> shards_;
+  std::map<int64_t, StepOf> steps_;  // of the shards so far
   std::vector<foreign::Problem> problems_;
 };
 
-/// Of the files of ranks, those that lack what another one says of all steps.
-void check_presence(std::span<const foreign::TorchFile* const> files, const char* key,
+const Value* value_of(const foreign::TorchFile& file, Value dict, const char* key) {
+  const Value* value = dict.kind == Kind::kDict ? file.tree().find(dict, key) : nullptr;
+  return value == nullptr || value->kind == Kind::kNone ? nullptr : value;
+}
+
+std::string name_of(const foreign::TorchFile& file) {
+  return std::filesystem::path(file.path()).filename().string();
+}
+
+/// Of files of one rollout, those that lack what another one says; `find`: of a file.
+template <class Find>
+void check_presence(std::span<const foreign::TorchFile* const> files, const char* key, Find find,
                     std::vector<foreign::Problem>& problems) {
-  std::vector<std::string> has, lacks;
+  const auto has = std::ranges::find_if(files, [&](auto* file) { return find(*file) != nullptr; });
+  if (has == files.end()) return;
   for (const foreign::TorchFile* file : files) {
-    const Value* data = file->tree().find(file->root(), "rollout_data");
-    if (data == nullptr || data->kind != Kind::kDict) continue;
-    const Value* value = file->tree().find(*data, key);
-    const bool absent = value == nullptr || value->kind == Kind::kNone;
-    (absent ? lacks : has).push_back(file->path());
-  }
-  const auto name = [](const std::string& path) {
-    return std::filesystem::path(path).filename().string();
-  };
-  for (const std::string& path : lacks) {
-    if (has.empty()) return;
+    if (find(*file) != nullptr) continue;
     problems.push_back({"schedule-mismatch",
-                        std::string(key) + " is missing in " + name(path) + ", and " +
-                            name(has.front()) + " has it, of the same rollout",
-                        path});
+                        std::string(key) + " is missing in " + name_of(*file) + ", and " +
+                            name_of(**has) + " has it, of the same rollout",
+                        file->path()});
+  }
+}
+
+/// Ranks that say another value than the first which says one.
+void check_alike(std::span<const foreign::TorchFile* const> files, const char* key,
+                 std::vector<foreign::Problem>& problems) {
+  const foreign::TorchFile* first = nullptr;
+  for (const foreign::TorchFile* file : files) {
+    const Value* value = value_of(*file, file->root(), key);
+    if (value == nullptr) continue;
+    if (first == nullptr) first = file;
+    const std::string own = foreign::in_words(file->tree(), *value);
+    const std::string said =
+        foreign::in_words(first->tree(), *value_of(*first, first->root(), key));
+    if (own == said) continue;
+    problems.push_back({"schedule-mismatch",
+                        std::string(key) + " is " + own + " in " + name_of(*file) + ", " + said +
+                            " in " + name_of(*first) + ", of the same rollout",
+                        file->path()});
+  }
+}
+
+/// The shards of the ranks' files, one of each set of samples: those of the same samples are
+/// replicas, which are held to each other whole.
+std::vector<std::pair<const foreign::TorchFile*, Shard>> distinct_shards(
+    std::span<const foreign::TorchFile* const> files) {
+  std::vector<std::pair<const foreign::TorchFile*, Shard>> out;
+  std::set<std::set<int64_t>> seen;
+  for (const foreign::TorchFile* file : files) {
+    if (file->tree().find(file->root(), "rollout_data") == nullptr) continue;
+    Shard shard = shards_of(*file).front();
+    std::set<int64_t> samples;
+    for (size_t i = 0; shard.samples && i < shard.samples->size(); ++i) {
+      samples.insert(shard.samples->integer(i));
+    }
+    if (seen.insert(std::move(samples)).second) out.emplace_back(file, std::move(shard));
+  }
+  return out;
+}
+
+/// Ranks of other samples that say another number of steps, or other sizes of batches, than the
+/// first which says some.
+void check_steps_alike(std::span<const foreign::TorchFile* const> files,
+                       std::vector<foreign::Problem>& problems) {
+  const auto shards = distinct_shards(files);
+  const auto report = [&](const foreign::TorchFile* file, const std::string& message) {
+    problems.push_back({"schedule-mismatch", message + ", of the same rollout", file->path()});
+  };
+  const auto first =
+      std::ranges::find_if(shards, [](const auto& s) { return s.second.counts.has_value(); });
+  for (auto at = first; at != shards.end(); ++at) {
+    const size_t steps = at->second.counts ? at->second.counts->size() : 0;
+    const size_t said = first->second.counts->size();
+    if (!at->second.counts || steps == said) continue;
+    report(at->first, "num_microbatches is of " + counted(steps, "step") + " in " +
+                          name_of(*at->first) + ", of " + std::to_string(said) + " in " +
+                          name_of(*first->first));
+  }
+  for (const char* key : kBatchSizes) {
+    const foreign::TorchFile* by = nullptr;
+    std::optional<Numbers> said;
+    for (const auto& [file, shard] : shards) {
+      const Value* value = value_of(*file, shard.dict, key);
+      auto own = value == nullptr ? std::nullopt : Numbers::of(file->tree(), *value);
+      if (!own) continue;
+      if (!said) {
+        by = file;
+        said = std::move(own);
+      } else if (const auto found = unlike(key, *own, name_of(*file), *said, name_of(*by))) {
+        report(file, *found);
+      }
+    }
   }
 }
 
@@ -278,10 +390,12 @@ void check_presence(std::span<const foreign::TorchFile* const> files, const char
 std::optional<std::map<int64_t, int64_t>> read_schedule(const foreign::TorchFile& file) {
   const std::vector<Shard> shards = shards_of(file);
   if (shards.empty()) return std::nullopt;
-  std::map<int64_t, int64_t> steps;
-  for (const Shard& shard : shards) {
-    if (!add_shard(file.tree(), shard, file.path(), steps)) return std::nullopt;
+  std::map<int64_t, StepOf> found;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (!add_shard(file.tree(), shards[i], i, file.path(), found)) return std::nullopt;
   }
+  std::map<int64_t, int64_t> steps;
+  for (const auto& [sample, place] : found) steps[sample] = place.step;
   return steps;
 }
 
@@ -289,12 +403,29 @@ std::vector<foreign::Problem> check_schedule(const foreign::TorchFile& file) {
   return ScheduleCheck(file).run();
 }
 
-std::vector<foreign::Problem> lacking_schedules(std::span<const foreign::TorchFile* const> files) {
+std::vector<foreign::Problem> compare_schedules(std::span<const foreign::TorchFile* const> files) {
   std::vector<foreign::Problem> problems;
   for (const char* key :
        {"micro_batch_indices", "num_microbatches", "global_batch_sizes", "num_rollouts"}) {
-    check_presence(files, key, problems);
+    const auto find = [&](const foreign::TorchFile& file) -> const Value* {
+      const Value* data = file.tree().find(file.root(), "rollout_data");
+      return data == nullptr ? nullptr : value_of(file, *data, key);
+    };
+    check_presence(files, key, find, problems);
   }
+  check_steps_alike(files, problems);
+  return problems;
+}
+
+std::vector<foreign::Problem> check_layouts(std::span<const foreign::TorchFile* const> files) {
+  std::vector<foreign::Problem> problems;
+  for (const char* key : {"rank", "cp_rank", "cp_size", "qkv_format"}) {
+    const auto find = [&](const foreign::TorchFile& file) {
+      return value_of(file, file.root(), key);
+    };
+    check_presence(files, key, find, problems);
+  }
+  for (const char* key : {"cp_size", "qkv_format"}) check_alike(files, key, problems);
   return problems;
 }
 
@@ -313,8 +444,7 @@ std::vector<int64_t> read_batch_sizes(const foreign::TorchFile& file) {
       shards != nullptr && shards->kind == Kind::kList && tree.sequence(*shards).size() > 0) {
     data = &tree.sequence(*shards).values().front();
   }
-  // slime's name, and Miles'.
-  for (const char* key : {"global_batch_sizes", "num_rollouts"}) {
+  for (const char* key : kBatchSizes) {
     const Value* value =
         data == nullptr || data->kind != Kind::kDict ? nullptr : tree.find(*data, key);
     const auto sizes = value == nullptr ? std::nullopt : Numbers::of(tree, *value);

@@ -13,11 +13,14 @@
 #include "src/base/numbers.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/export_torch.h"
+#include "src/replay/exchange/kept_file.h"
 #include "src/replay/inspect/rollout_check.h"
 #include "src/replay/options/weights_policy.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/event_store.h"
 #include "src/replay/record/import_findings.h"
+#include "src/replay/record/imported_samples.h"
+#include "src/replay/record/missing_ranks.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/record/step_id.h"
 #include "src/replay/record/step_range.h"
@@ -62,6 +65,29 @@ std::vector<StepId> steps_of(const format::DumpReader& dump) {
   std::vector<StepId> out;
   for (const auto& [group, ranks] : ranks_by_step(dump)) {
     if (const auto step = parse_step(group)) out.push_back(*step);
+  }
+  return out;
+}
+
+/// The imported rollouts whose samples have other ids than their files say, by which steps name
+/// them: what an import keeps of that names the first file, and its indices that occur twice.
+std::set<int64_t> replaced_rollouts(const format::DumpReader& dump) {
+  std::set<std::string> files;
+  for (const Problem& found : replaced_ids(dump)) {
+    files.insert(found.where.substr(0, found.where.rfind(", and ")));
+  }
+  for (const Problem& found : recorded_findings(dump)) {
+    if (found.code != "duplicate-index") continue;
+    files.insert(found.where.substr(0, found.where.find(": sample ")));
+  }
+  std::set<int64_t> out;
+  for (const UnitRecord& record : dump.units()) {
+    const std::string_view kind = format::kind_of(record.path);
+    const bool kept = kind.starts_with("x-") && kind != kInputsKind && kind != kFindingsKind;
+    if (files.empty() || !kept || !files.contains(kept_name(dump.open_unit(record)))) continue;
+    for (const std::string& group : record.groups) {
+      if (const auto name = GroupName::parse(group)) out.insert(name->rollout);
+    }
   }
   return out;
 }
@@ -116,7 +142,8 @@ void audit_plan(const format::DumpReader& dump, std::vector<Problem>& problems) 
 
 class Auditor {
  public:
-  explicit Auditor(const format::DumpReader& dump) : dump_(dump), config_(sound_config(dump)) {}
+  explicit Auditor(const format::DumpReader& dump)
+      : dump_(dump), config_(sound_config(dump)), replaced_(replaced_rollouts(dump)) {}
 
   std::vector<Problem> run() {
     for (const UnitRecord& record : dump_.units()) {
@@ -247,6 +274,7 @@ class Auditor {
   uint64_t prompt_of(const TrainData& data, size_t s, const RolloutData& of) {
     const auto at = std::ranges::lower_bound(of.sample_id, data.sample_id[s]);
     if (at == of.sample_id.end() || *at != data.sample_id[s]) {
+      if (loaded_ && replaced_.contains(*loaded_)) return 0;
       report("sample-unknown", data.sample_id[s],
              "the step trains on sample " + std::to_string(data.sample_id[s]) +
                  ", which its rollout does not have");
@@ -294,6 +322,7 @@ class Auditor {
 
   const format::DumpReader& dump_;
   std::optional<RecordedConfig> config_;
+  std::set<int64_t> replaced_;
   std::vector<Problem> problems_;
   size_t unlisted_ = 0;
   std::string where_;
@@ -339,10 +368,7 @@ std::vector<Problem> audit_records(const format::DumpReader& dump) {
   for (const auto& [group, there] : ranks_by_step(dump)) {
     const auto step = GroupName::parse(group);
     if (step && step->step) steps[step->rollout].insert(*step->step);
-    std::string missing;
-    for (int64_t rank = 0; rank < ranks; ++rank) {
-      if (!there.contains(rank)) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
-    }
+    const std::string missing = missing_ranks(there, ranks);
     if (missing.empty()) continue;
     problems.push_back(
         {"rank-missing",

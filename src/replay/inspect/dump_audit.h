@@ -19,7 +19,7 @@ std::vector<foreign::Problem> check_run(const std::set<int64_t>& generated,
 /// What the units of a sealed dump say of each other, from its records alone: rank-missing (a step
 /// that not all ranks hold), step-missing (a gap between a rollout's steps), plan-missing, and of
 /// an imported dump what check_run finds.
-std::vector<foreign::Problem> audit_records(const format::DumpReader& dump);
+[[nodiscard]] std::vector<foreign::Problem> audit_records(const format::DumpReader& dump);
 
 /// And from its values: bad-token, too-long, bad-mask, non-finite (also of rewards) and
 /// bad-log-prob (of tokens with loss mask 1), prompt-value, sample-unknown (a step trains on a
@@ -28,8 +28,8 @@ std::vector<foreign::Problem> audit_records(const format::DumpReader& dump);
 /// same sample and differ), rollout-mismatch (what a trainer repeats of the rollout), not-readable,
 /// not-replayable. At most 100 of a rollout. To `notes`, where there are any: what it did not
 /// judge. Errors: FormatError where a unit is not sound.
-std::vector<foreign::Problem> audit_values(const RecordedRun& run,
-                                           std::vector<std::string>* notes = nullptr);
+[[nodiscard]] std::vector<foreign::Problem> audit_values(const RecordedRun& run,
+                                                         std::vector<std::string>* notes = nullptr);
 
 /// What ranks may say differently, and do: a sentence for each step.
 std::vector<std::string> notes_of(const RecordedRun& run);

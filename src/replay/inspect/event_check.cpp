@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "format/record.h"
 #include "format/rollout_data.h"
 #include "format/rule.h"
 #include "format/train_data.h"
@@ -354,6 +355,7 @@ class RunCheck {
     if (data == nullptr) return;
     const StepEvents events = record_.rollout_events(id);
     if (events.events.empty()) return;
+    check_ranks(events, std::nullopt);
     const auto shapes = shapes_of(*data, data->sample_id);
     GroupCheck check(model_, parameters_, pool_, events);
     note(check.run(&shapes, columns_of(*data), nullptr, reporter()));
@@ -369,6 +371,7 @@ class RunCheck {
   void check_unit(const StepId& step, const format::UnitReader& unit, const RolloutData* of) {
     const StepEvents events =
         read_events(record_.dump(), unit, step.group(), step.rollout, step.step);
+    check_ranks(events, format::rank_of(unit.record().path));
     const bool columns = unit.find(step.group() + "/sample_id") != nullptr;
     const TrainData data =
         columns ? read_train_data(record_.dump(), unit, step.group()) : TrainData{};
@@ -377,6 +380,19 @@ class RunCheck {
     GroupCheck check(model_, parameters_, pool_, events);
     note(check.run(shapes ? &*shapes : nullptr, columns_of(data, of),
                    data.scalars ? &*data.scalars : nullptr, reporter()));
+  }
+
+  /// Of a step, a unit holds the tensors of its rank; of a rollout, of any rank.
+  void check_ranks(const StepEvents& events, std::optional<int64_t> rank) {
+    const int64_t ranks = format::ranks_of(record_.dump().meta());
+    for (const EventRecord& r : events.events) {
+      const auto said = static_cast<uint32_t>(r.rank);
+      if (rank ? said == *rank : said < ranks) continue;
+      return add("event", "events/rank",
+                 "says rank " + std::to_string(said) + ", and " +
+                     (rank ? "the unit is of rank " + std::to_string(*rank)
+                           : "the run has " + std::to_string(ranks) + " ranks"));
+    }
   }
 
   const RecordedRun& record_;

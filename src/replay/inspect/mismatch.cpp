@@ -7,7 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/numbers.h"
-#include "src/objective/objective.h"
+#include "src/objective/token_objective.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/recorded_step.h"

@@ -304,6 +304,7 @@ void hold_explanations(const RecordedRollout& rollout, const ObjectiveOptions& o
         at->second = explanation.of_losses ? quantities.losses(i, setting)
                                            : quantities.advantages(i, setting);
       }
+      count_evidence(step.quantities, at->second, explanation);
       if (holds(explanation, step.quantities, at->second)) return;
       explanation.fails_in.push_back(step.id.name());
     });

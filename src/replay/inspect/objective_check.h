@@ -38,6 +38,8 @@ struct Explanation {
   std::vector<std::string> quantities;         // that are reproduced then
   std::vector<std::string> left;               // of those judged with them, that differ still
   std::vector<std::string> fails_in;           // other compared steps in which it does not hold
+  int64_t steps_for = 0;      // in which it reproduces what differs, and breaks none of it
+  int64_t steps_against = 0;  // in which the given options reproduce what it does not
   bool of_losses = false;
   std::vector<std::string> judged;  // names
   std::function<void(ObjectiveSetting&)> apply;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/objective/losses.h"
+#include "src/objective/batch_objective.h"
 #include "src/replay/inspect/objective_setting.h"
 #include "src/replay/record/recorded_step.h"
 

@@ -160,6 +160,33 @@ std::string failing_steps(const Explanation& e) {
          (more == 0 ? "" : " and " + std::to_string(more) + " more");
 }
 
+bool is_flag(const std::string& setting) {
+  return setting.starts_with("--") || setting.starts_with("without --");
+}
+
+/// Whether one setting is the other with something more: "--normalize-advantages over each step".
+bool refines(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  const std::string one = joined(a, " and "), other = joined(b, " and ");
+  return one.starts_with(other) || other.starts_with(one);
+}
+
+/// Options that reproduce the same in as many steps, at most three: none where the dump itself
+/// recorded the one that is named.
+std::string other_options(const Explanation& e) {
+  constexpr size_t kNamed = 3;
+  const auto said = std::ranges::find(e.reasons, kAsRecorded);
+  if (said != e.reasons.end() || !std::ranges::all_of(e.settings, is_flag)) return "";
+  std::vector<std::string> names;
+  for (const Explanation& rival : e.rivals) {
+    const std::string name = joined(rival.settings, " and ");
+    const bool known = std::ranges::find(names, name) != names.end();
+    if (known || !std::ranges::all_of(rival.settings, is_flag)) continue;
+    if (refines(rival.settings, e.settings) || rival.fails_in.size() > e.fails_in.size()) continue;
+    if (names.size() < kNamed) names.push_back(name);
+  }
+  return joined(names, ", or ");
+}
+
 /// `open`: takes the names of what no alternative reproduces.
 std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
   std::string out;
@@ -181,6 +208,8 @@ std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
     for (const std::string& reason : e.reasons) {
       if (!reason.empty()) out += paragraph("(" + reason + ")", 2);
     }
+    const std::string others = other_options(e);
+    if (!others.empty()) out += paragraph("or with: " + others, 2);
     if (!e.left.empty()) out += paragraph("but not " + joined(e.left, ", "), 2);
     if (!e.fails_in.empty()) out += paragraph("but it fails in " + failing_steps(e), 2);
   }
@@ -271,8 +300,8 @@ std::string objective_json(const ObjectiveStep& step) {
                                                 .json("fails_in", json_list(e.fails_in))
                                                 .str();
   }
-  return JsonLine()
-      .text("schema", "rlreplay.objective/1")
+  JsonLine line;
+  line.text("schema", "rlreplay.objective/1")
       .integer("rollout_id", step.id.rollout)
       .integer("step_id", step.id.step)
       .integer("samples", static_cast<int64_t>(step.samples))
@@ -282,8 +311,12 @@ std::string objective_json(const ObjectiveStep& step) {
       .integer("policy_loss_unplaced", step.unplaced)
       .json("not_finite", step.not_finite.empty() ? "null" : json_quoted(step.not_finite))
       .json("quantities", "[" + quantities + "]")
-      .json("explanations", "[" + explanations + "]")
-      .str();
+      .json("explanations", "[" + explanations + "]");
+  std::vector<std::string> untried;
+  if (step.untried.pairs) untried.emplace_back("pairs");
+  if (step.untried.triples) untried.emplace_back("triples");
+  if (!untried.empty()) line.json("untried", json_list(untried));
+  return line.str();
 }
 
 }  // namespace rlreplay::replay

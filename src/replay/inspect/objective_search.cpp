@@ -35,6 +35,18 @@ std::vector<std::string> mended(const std::vector<Quantity>& from,
   return out;
 }
 
+/// Whether a setting that reproduces the total loss leaves a part of it different: what is recorded
+/// of the rest of the sum then contradicts what the setting gives.
+bool leaves_part_of_loss(const std::vector<Quantity>& now, const RunOptions& options) {
+  const auto differs = [&](const char* name) {
+    const auto at = std::ranges::find(now, name, &Quantity::name);
+    return at != now.end() && is_finding(*at);
+  };
+  return differs("pg_loss") ||
+         (options.use_kl_loss && options.kl_loss_coef != 0 && differs("kl")) ||
+         (options.entropy_coef != 0 && differs("entropy"));
+}
+
 /// Settings that reproduce findings of one step.
 class Search {
  public:
@@ -127,7 +139,9 @@ class Search {
     };
     ObjectiveSetting other = setting_;
     apply(other);
-    const auto found = mended(from_, compute_(other));
+    const std::vector<Quantity> now = compute_(other);
+    std::vector<std::string> found = mended(from_, now);
+    if (leaves_part_of_loss(now, other.options)) std::erase(found, "loss");
     if (changed.size() < 3) note(changed, found);
     if (changed.size() == 3 && found.size() < findings_.size()) return false;
     if (explains_nothing(found) ||
@@ -189,7 +203,8 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
   const Variants variants =
       with_recorded(options, advantage_variants(options.setting, rollout.samples.size()));
   const bool pairs = tries_pairs(rollout);
-  const auto joint = Search(from, options.setting, compute).run(variants, pairs, untried);
+  Untried of_both;
+  const auto joint = Search(from, options.setting, compute).run(variants, pairs, of_both);
   if (joint && joint->left.empty()) return {*joint};
   const auto explain_part = [&](bool rewards) {
     const auto part_of = [=](std::vector<Quantity> all) {
@@ -241,17 +256,35 @@ bool is_lone_share(const std::vector<Quantity>& of_step, const Quantity& q) {
   });
 }
 
+namespace {
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+}  // namespace
+
 bool holds(const Explanation& explanation, const std::vector<Quantity>& from,
            const std::vector<Quantity>& now) {
-  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::ranges::find(names, name) != names.end();
-  };
   return std::ranges::all_of(from, [&](const Quantity& q) {
     const auto other = std::ranges::find(now, q.name, &Quantity::name);
     if (other == now.end() || !has(explanation.judged, q.name)) return true;
     const bool wanted = is_reproduced(q) || (is_finding(q) && has(explanation.quantities, q.name));
     return !wanted || is_reproduced(*other);
   });
+}
+
+void count_evidence(const std::vector<Quantity>& from, const std::vector<Quantity>& now,
+                    Explanation& explanation) {
+  bool against = false, mends = false;
+  for (const Quantity& q : from) {
+    const auto other = std::ranges::find(now, q.name, &Quantity::name);
+    if (other == now.end() || !has(explanation.quantities, q.name)) continue;
+    against |= is_reproduced(q) && !is_reproduced(*other);
+    mends |= is_finding(q) && is_reproduced(*other);
+  }
+  explanation.steps_against += against;
+  explanation.steps_for += !against && mends;
 }
 
 void for_each_explanation(std::vector<ObjectiveStep>& steps,
@@ -290,6 +323,14 @@ void take_setting(const Explanation& from, Explanation& to) {
   to.reasons = from.reasons;
   to.fails_in = from.fails_in;
   to.apply = from.apply;
+  to.steps_for = from.steps_for;
+  to.steps_against = from.steps_against;
+}
+
+/// One that leaves a number of its own step, or fails in more steps than it explains, where the
+/// given options reproduce the same: it fits by chance.
+bool is_chance(const Explanation& e) {
+  return e.steps_against > 0 && (!e.left.empty() || e.steps_against > e.steps_for);
 }
 
 }  // namespace
@@ -303,6 +344,7 @@ void choose_explanations(std::vector<ObjectiveStep>& steps) {
         if (is_better(other, chosen, step.id.name())) take_setting(other, chosen);
       }
     }
+    std::erase_if(step.explanations, is_chance);
   }
 }
 

@@ -36,12 +36,16 @@ bool is_lone_share(const std::vector<Quantity>& of_step, const Quantity& q);
 bool holds(const Explanation& explanation, const std::vector<Quantity>& from,
            const std::vector<Quantity>& now);
 
+/// Counts a step for or against an explanation, by what it is said to reproduce.
+void count_evidence(const std::vector<Quantity>& from, const std::vector<Quantity>& now,
+                    Explanation& explanation);
+
 /// Each explanation and its rivals.
 void for_each_explanation(std::vector<ObjectiveStep>& steps,
                           const std::function<void(Explanation&)>& take);
 
 /// Of each explanation, its rivals and those of other steps that hold in its step and explain as
-/// much of it, the one that holds in most steps takes the place.
+/// much of it, the one that holds in most steps takes the place. What fits by chance is left out.
 void choose_explanations(std::vector<ObjectiveStep>& steps);
 
 }  // namespace rlreplay::replay

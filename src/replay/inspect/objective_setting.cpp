@@ -11,6 +11,8 @@ namespace {
 using S = ObjectiveSetting;
 using Variants = std::vector<ObjectiveVariant>;
 
+constexpr int64_t kMostRanks = 8;  // of context parallelism, that are tried
+
 bool is_slime(const S& from) { return dialect(from.options) == engine::Dialect::kSlime; }
 
 /// The other value of a flag.
@@ -96,7 +98,7 @@ void add_discounts(Variants& out, const S& from) {
 /// Where slime's GAE has the reward.
 void add_reward_places(Variants& out, const S& from) {
   if (!is_slime(from)) return;
-  for (const int64_t ranks : {2, 4, 8}) {
+  for (int64_t ranks = 2; ranks <= kMostRanks; ++ranks) {
     out.push_back({"the reward where the first of " + std::to_string(ranks) +
                        " ranks of context parallelism ends",
                    "slime's PPO gives it to the last response token that this rank holds: an "
@@ -130,7 +132,7 @@ void add_whitening(Variants& out, const S& from) {
                    s.options.normalize_advantages = true;
                    s.whitening = Whitening::kNegative;
                  }});
-  for (const int64_t ranks : {2, 4, 8}) {
+  for (int64_t ranks = 2; ranks <= kMostRanks; ++ranks) {
     const auto within = [ranks](S& s) {
       s.options.normalize_advantages = true;
       s.whitening_ranks = ranks;
@@ -189,7 +191,7 @@ void add_policy_losses(Variants& out, const S& from) {
 }  // namespace
 
 Variants recorded_variants(const S& from, const RunOptions& recorded) {
-  const std::string reason = "as the dump recorded it";
+  const std::string reason(kAsRecorded);
   Variants out;
   std::vector<std::string> names;
   for (const Option& option : option_table()) {

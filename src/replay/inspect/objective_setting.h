@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/replay/options/options.h"
@@ -40,6 +41,9 @@ struct ObjectiveVariant {
   std::string reason;  // empty where the flag says it
   std::function<void(ObjectiveSetting&)> apply;
 };
+
+/// The reason of recorded_variants().
+constexpr std::string_view kAsRecorded = "as the dump recorded it";
 
 /// Options of the objective that a record has otherwise than `from`, as it has them: one by one,
 /// and, of more than two, all together.

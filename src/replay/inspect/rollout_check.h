@@ -10,6 +10,6 @@ namespace rlreplay::replay {
 /// check_replayable refuses of one that a run of ours recorded. Not checked are masks that are not
 /// the rollout's: frameworks let their users change them.
 /// Errors: FormatError.
-RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout);
+[[nodiscard]] RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout);
 
 }  // namespace rlreplay::replay

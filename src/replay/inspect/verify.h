@@ -36,7 +36,7 @@ struct VerifiedDump {
 };
 
 /// `deep`: with every value, and what it means. Errors: as format::verify.
-VerifiedDump verify_dump(const std::string& path, bool deep);
+[[nodiscard]] VerifiedDump verify_dump(const std::string& path, bool deep);
 
 /// What is known of files that are no dump of ours.
 struct VerifiedFiles {
@@ -53,7 +53,7 @@ struct VerifiedFiles {
 };
 
 /// Files of torch.save, one or those of a folder, or a file of JSON lines.
-VerifiedFiles verify_files(const std::string& path, bool deep);
+[[nodiscard]] VerifiedFiles verify_files(const std::string& path, bool deep);
 
 // What both are made of.
 
@@ -61,16 +61,16 @@ VerifiedFiles verify_files(const std::string& path, bool deep);
 bool names_missing(const VerifyProblem& problem);
 
 /// Whether what was thrown says something of the input, and not of the machine or the program.
-bool is_about_input(const Error& error);
+[[nodiscard]] bool is_about_input(const Error& error);
 
 /// Whether it is a version or form that is not read, or a limit: no word on what is stored.
-bool is_outside_support(const Error& error);
+[[nodiscard]] bool is_outside_support(const Error& error);
 
 /// Whether a file of others is refused by it: all but errors of the machine or the program.
-bool is_refused_file(const Error& error);
+[[nodiscard]] bool is_refused_file(const Error& error);
 
 /// What no reader gets past. A usage error here is of files that are no one run.
-VerifyProblem unreadable_problem(const Error& error, const std::string& path);
+[[nodiscard]] VerifyProblem unreadable_problem(const Error& error, const std::string& path);
 
 /// Of the file or folder `path`, or of a file below it that a problem names by its whole path.
 void add_problems(const std::vector<foreign::Problem>& from, const std::string& path,

@@ -30,7 +30,7 @@ void read_as_import(const TorchFile& file) {
   if (kind == DumpKind::kTrainRank || kind == DumpKind::kTrainSamples) {
     const foreign::TrainShard shard(file);
   }
-  if (kind == DumpKind::kPolicyLoss) check_policy_loss(file);
+  if (kind == DumpKind::kPolicyLoss) PolicyLossRows().add(file, file.path());
   if (kind != DumpKind::kRollout) return;
   try {
     foreign::read_rollout(file.tree(), file.root());
@@ -106,7 +106,9 @@ class RunFiles {
   void check_ranks_of(std::vector<const TorchFile*> files, const std::string& path,
                       Problems& problems) {
     const auto found = check_rank_files(files);
-    const bool refused = std::ranges::any_of(found, is_refusal);
+    const bool lacks = std::ranges::count(found, "rank-missing", &foreign::Problem::code) > 0 &&
+                       std::ranges::any_of(problems, is_of_columns);
+    const bool refused = lacks || std::ranges::any_of(found, is_refusal);
     damaged_ = damaged_ || refused;
     if (!refused || problems.empty()) return add_problems(found, path, problems);
     std::erase_if(files, [&](const TorchFile* file) {
@@ -117,6 +119,11 @@ class RunFiles {
           problem.code == "replica-mismatch" || problem.code == "schedule-mismatch";
       if (of_these) add_problems({problem}, path, problems);
     }
+  }
+
+  /// Of a file's columns, which say how many samples it has.
+  static bool is_of_columns(const VerifyProblem& found) {
+    return found.code == "length-mismatch" && found.dataset == "rollout_data";
   }
 
   static bool is_refusal(const foreign::Problem& found) {
@@ -147,6 +154,10 @@ std::string values_not_checked(bool deep, bool folder) {
 /// Problems of what was made of the files, by the file.
 void check_values(const std::string& path, VerifiedFiles& out) {
   with_dump(path, [&](const AnyDump& dump) {
+    for (const foreign::Problem& found : dump.findings()) {
+      if (found.code != "policy-loss-missing") continue;
+      out.not_checked.push_back("the policy's terms of " + found.where + ": " + found.message);
+    }
     for (const foreign::Problem& problem : audit_values(dump.run(), &out.not_checked)) {
       const std::string file = dump.file_of(problem.where, problem.sample);
       if (file.empty()) {
@@ -164,15 +175,6 @@ bool has_own(const TorchFile& file) {
          find_own(file.tree(), file.root(), "steps") != nullptr;
 }
 
-/// Ranks whose file of one rollout is not there, and those of others are.
-void add_missing_ranks(const std::vector<std::vector<SourceFile>>& sources, Problems& problems) {
-  try {
-    check_ranks(sources);
-  } catch (const Error& error) {
-    problems.push_back({"rank-missing", error.where(), "", error.what()});
-  }
-}
-
 /// Files of torch.save: their containers, whether what they say of samples fits together, the
 /// ranks of a rollout, rollouts against steps, and with `deep` every value. A file that is given
 /// alone stands for itself.
@@ -186,7 +188,7 @@ class TorchFiles {
     for (const auto& family : sources) check_family(family);
     out_.others = others_.size();
     if (out_.others == out_.files) std::ranges::move(others_, std::back_inserter(out_.problems));
-    if (folder_) add_missing_ranks(sources, out_.problems);
+    if (folder_) add_problems(missing_ranks(sources), path_, out_.problems);
     if (folder_ && comparable_) add_problems(run_.finish(), path_, out_.problems);
     out_.corrupt = out_.corrupt || run_.damaged();
     if (deep_ && !folder_ && has_own_ && sound()) {
@@ -210,8 +212,9 @@ class TorchFiles {
     for (const SourceFile& source : family) {
       ++out_.files;
       auto file = check_file(source.path, problems, out_.corrupt);
-      set_others_aside(problems);
-      comparable = comparable && file != nullptr;
+      const bool named = folder_ && names_dump(source.name);
+      if (!named) set_others_aside(problems);
+      comparable = comparable && file != nullptr && !(named && is_no_dump(*file));
       if (file == nullptr) continue;
       const auto other = check_name(source.name, *file);
       comparable = comparable && other.empty();
@@ -224,7 +227,11 @@ class TorchFiles {
     std::ranges::move(problems, std::back_inserter(out_.problems));
   }
 
-  /// A file that is no dump is a problem only where all are none.
+  static bool is_no_dump(const TorchFile& file) {
+    return dump_kind(file.tree(), file.root()) == DumpKind::kNone;
+  }
+
+  /// A file that is no dump is a problem only where all are none, or its name says that it is one.
   void set_others_aside(Problems& problems) {
     const auto is_other = [](const VerifyProblem& found) { return found.code == "not-a-dump"; };
     std::ranges::copy_if(problems, std::back_inserter(others_), is_other);

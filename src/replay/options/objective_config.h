@@ -1,7 +1,7 @@
 #pragma once
 
 #include "src/objective/advantage.h"
-#include "src/objective/objective.h"
+#include "src/objective/token_objective.h"
 #include "src/replay/options/options.h"
 
 /// What the objective is told, from the options of a run.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "format/group_io.h"
+#include "format/rule.h"
 #include "src/base/hash.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -26,7 +27,9 @@ std::vector<Problem> read_findings(const format::DumpReader& dump, bool (*wanted
     const format::UnitReader reader = dump.open_unit(*unit);
     const format::GroupReader values(dump, reader, "data");
     const format::StoredDataset* dataset = values.find("text");
-    if (dataset == nullptr) continue;
+    if (dataset == nullptr) {
+      throw format::FormatError(format::Rule::kMeaning, "it is missing", unit->path, "data/text");
+    }
     const std::vector<uint8_t> text = values.read<uint8_t>(*dataset);
     for (auto begin = text.begin(); begin != text.end();) {
       const auto end = std::find(begin, text.end(), uint8_t{'\n'});

@@ -98,7 +98,7 @@ std::vector<StepId> steps_of_rollouts(const RecordedRun& run);
 /// Errors: FormatError; kIncomplete where neither a step nor its rollout holds a sample's tokens or
 /// the length of its prompt; kCorrupt where they contradict one another, and where two ranks hold
 /// one sample with other values.
-RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout);
+[[nodiscard]] RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout);
 
 /// The same, what is refused being left out and added to `problems`. Errors: FormatError.
 RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout,

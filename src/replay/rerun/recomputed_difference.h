@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "src/replay/compare/origin.h"
+#include "src/replay/compare/step_difference.h"
 #include "src/replay/record/recorded_run.h"
 #include "src/replay/rerun/replay.h"
 

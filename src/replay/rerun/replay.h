@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "src/replay/capture/recorder.h"
-#include "src/replay/compare/origin.h"
+#include "src/replay/compare/step_difference.h"
 #include "src/replay/record/recorded_run.h"
 #include "src/replay/record/step_range.h"
 #include "src/replay/rerun/injection.h"

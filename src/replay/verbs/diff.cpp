@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "src/base/shell.h"
-#include "src/replay/compare/diff_report.h"
+#include "src/replay/compare/dumps_difference_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/kept_difference.h"
 #include "src/replay/record/step_id.h"
@@ -54,7 +54,7 @@ std::string verdict(const DiffArguments& arguments, const DumpsDifference& diffe
   if (difference.within) return "not identical, but within" + tolerances_text(arguments);
   if (!difference.identical()) return diff_verdict(difference);
   return arguments.trust_hashes ? "identical by recorded hashes; equal units were not read"
-                                : "identical";
+                                : identical_verdict(difference);
 }
 
 /// With the name of that of the two which cannot be read.

@@ -4,7 +4,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/shell.h"
-#include "src/replay/compare/difference_report.h"
+#include "src/replay/compare/step_difference_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/record/incomplete_record.h"
@@ -56,10 +56,10 @@ void print(const RolloutArguments& arguments, const ReplayedRollout& rollout) {
   ReportOptions report;
   if (arguments.all) report.length = ReportLength::kAll;
   std::cout << '\n'
-            << difference_report(rollout.difference, "record", "replay",
-                                 "rlreplay rollout " + shell_word(arguments.from) +
-                                     arguments.flags.command_line(),
-                                 report)
+            << step_difference_report(rollout.difference, "record", "replay",
+                                      "rlreplay rollout " + shell_word(arguments.from) +
+                                          arguments.flags.command_line(),
+                                      report)
             << '\n';
 }
 

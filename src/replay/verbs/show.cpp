@@ -14,6 +14,7 @@
 #include "src/replay/inspect/show_event.h"
 #include "src/replay/inspect/token_texts.h"
 #include "src/replay/record/incomplete_record.h"
+#include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -136,7 +137,8 @@ void add_show(CLI::App& program, VerbRun& chosen) {
   verb->add_option("--sort", options.sort,
                    "order of --samples: reward (the smallest first) or length")
       ->check(CLI::IsMember({"reward", "length"}));
-  verb->add_option("--sample", options.sample, "one sample, by id: its tokens and their numbers");
+  verb->add_option("--sample", options.sample, "one sample, by id: its tokens and their numbers")
+      ->check(not_negative());
   verb->add_option("--rollout", options.rollout, "the rollout of the sample or tensor");
   verb->add_option("--step", options.step, "what is recorded of a step, as 3.0");
   verb->add_option("--rank", options.rank, "the rank whose part is shown");

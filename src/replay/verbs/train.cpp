@@ -11,7 +11,7 @@
 #include "src/base/interrupt.h"
 #include "src/base/shell.h"
 #include "src/replay/capture/recorder.h"
-#include "src/replay/compare/difference_report.h"
+#include "src/replay/compare/step_difference_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/options/save_place.h"
@@ -149,8 +149,8 @@ class ReplayPrinter {
                                                               : 8);
     }
     if (first_->difference.identical()) return;
-    std::cout << difference_report(first_->difference, "record", "replay",
-                                   again(arguments_, first_->outcome), report);
+    std::cout << step_difference_report(first_->difference, "record", "replay",
+                                        again(arguments_, first_->outcome), report);
   }
 
   void print_json(const RecordedRun& record, const ReportOptions& report) const {

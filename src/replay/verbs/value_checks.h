@@ -24,6 +24,13 @@ inline CLI::Validator finite_not_negative() {
       "", "");
 }
 
+/// Of an option whose number is an id: one below 0 would be read as a large one.
+inline CLI::Validator not_negative() {
+  return CLI::Validator(
+      [](std::string& text) { return text.starts_with('-') ? text + " is no id" : std::string(); },
+      "", "");
+}
+
 /// Of an option whose value is one of these names.
 inline CLI::Validator one_of(std::span<const std::string_view> names,
                              std::initializer_list<const char*> more = {}) {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "src/base/error.h"
-#include "src/replay/compare/origin.h"
+#include "src/replay/compare/step_difference.h"
 #include "src/replay/verbs/capture.h"
 #include "src/replay/verbs/engine_half.h"
 

@@ -7,7 +7,7 @@
 #include "kernels/functions.h"
 #include "kernels/kernels.h"
 #include "src/base/thread_pool.h"
-#include "tests/kernels/sample_support.h"
+#include "tests/kernels/draw_tokens_support.h"
 #include "tests/kernels/support.h"
 
 using namespace rlreplay::kernels;
@@ -95,7 +95,7 @@ TEST_CASE("noise: u is never 0 or 1, the noise is finite and below the bound of 
   CHECK(most < 16.75f);
 }
 
-TEST_CASE("sample: every set draws the reference's ids, with any number of threads") {
+TEST_CASE("draw_tokens: every set draws the reference's ids, with any number of threads") {
   std::vector<int64_t> vocabularies = {1, 2, 5, 63, 64, 65, 643, 4097};
   if (full()) vocabularies.push_back(151936);
   for (const int64_t vocab : vocabularies) {
@@ -124,7 +124,7 @@ TEST_CASE("sample: every set draws the reference's ids, with any number of threa
   }
 }
 
-TEST_CASE("sample: a row draws the same id alone, in a batch, and in another batch") {
+TEST_CASE("draw_tokens: a row draws the same id alone, in a batch, and in another batch") {
   const Problem p = problem(643, 3);
   ThreadPool pool(2);
   for (const auto& set : all_sets()) {
@@ -142,7 +142,7 @@ TEST_CASE("sample: a row draws the same id alone, in a batch, and in another bat
   }
 }
 
-TEST_CASE("sample: greedy is the first maximum; a banned id is never drawn") {
+TEST_CASE("draw_tokens: greedy is the first maximum; a banned id is never drawn") {
   Problem p(3, 70);
   p.logits.fill(-1);
   p.logits(0, 66) = p.logits(0, 69) = 3;
@@ -162,7 +162,7 @@ TEST_CASE("sample: greedy is the first maximum; a banned id is never drawn") {
 }
 
 // The 0.9999 quantiles of chi-square; the seed is fixed, so this can fail only for a reason.
-TEST_CASE("sample: frequencies follow the softmax, restricted or not") {
+TEST_CASE("draw_tokens: frequencies follow the softmax, restricted or not") {
   constexpr int kDraws = 20000;
   constexpr int64_t kVocab = 40;
   Random random(11);

@@ -1,4 +1,4 @@
-#include "kernels/sample.h"
+#include "kernels/draw_tokens.h"
 
 #include <algorithm>
 #include <limits>
@@ -34,7 +34,7 @@ std::vector<Candidate> ranked(const float* logits, int64_t vocab) {
   return out;
 }
 
-void keep_top_p(const Sample& op, int64_t t, std::vector<Candidate>& order) {
+void keep_top_p(const DrawTokens& op, int64_t t, std::vector<Candidate>& order) {
   const float inverse = 1.0f / op.sum[t];
   std::vector<uint64_t> mass;
   uint64_t kept = 0;
@@ -50,13 +50,13 @@ void keep_top_p(const Sample& op, int64_t t, std::vector<Candidate>& order) {
   order.resize(n);
 }
 
-float noise(const Sample& op, const Draw& draw, int32_t id) {
+float noise(const DrawTokens& op, const Draw& draw, int32_t id) {
   const auto counter = noise_counter(draw, op.stream, static_cast<uint32_t>(id / 4));
   const float u = open_unit(philox(counter, op.seed).word[id % 4]);
   return contract::log<Scalar>(-contract::log<Scalar>(u));
 }
 
-int32_t draw_row(const Sample& op, int64_t t) {
+int32_t draw_row(const DrawTokens& op, int64_t t) {
   std::vector<Candidate> order = ranked(op.logits.row(t), op.logits.cols);
   if (op.greedy) return order[0].id;
   if (op.top_k > 0 && op.top_k < op.logits.cols) order.resize(static_cast<size_t>(op.top_k));
@@ -72,12 +72,12 @@ int32_t draw_row(const Sample& op, int64_t t) {
   return best;
 }
 
-void sample(const Sample& op, ThreadPool& pool) {
+void draw_tokens(const DrawTokens& op, ThreadPool& pool) {
   pool.run(op.logits.rows, [&](int64_t t, int) { op.ids[t] = draw_row(op, t); });
 }
 
 }  // namespace
 
-void add_sample(KernelSet& set) { set.sample = sample; }
+void add_draw_tokens(KernelSet& set) { set.draw_tokens = draw_tokens; }
 
 }  // namespace rlreplay::kernels::reference

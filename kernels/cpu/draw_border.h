@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/sample.h"
+#include "kernels/draw_tokens.h"
 
 namespace rlreplay::kernels::cpu {
 
@@ -29,7 +29,7 @@ class BorderSearch {
  public:
   static size_t scratch_bytes(int64_t vocab);
 
-  BorderSearch(const Sample& op, int64_t t, const BorderTiles& tiles, std::byte* scratch);
+  BorderSearch(const DrawTokens& op, int64_t t, const BorderTiles& tiles, std::byte* scratch);
 
   Ranked find();
 
@@ -44,7 +44,7 @@ class BorderSearch {
   uint64_t mass(Ranked candidate) const;
   Ranked top_p_border(int last_bin, int64_t kept_of_last_bin, uint64_t kept);
 
-  const Sample& op_;
+  const DrawTokens& op_;
   const BorderTiles& tiles_;
   const float* logits_;
   float max_;

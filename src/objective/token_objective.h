@@ -5,8 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "src/base/sample.h"
-
 /// The per-token objective: policy loss, KL and entropy with their gradient. Everything is computed
 /// in binary64 from binary32 log-probabilities: a loss is a sum of terms of both signs that nearly
 /// cancel, and the digits that their own rounding took would be the first to show.
@@ -90,8 +88,8 @@ struct SequenceTerms {
 SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const TokenInput> sample);
 
 /// Derivatives at a kink are those of the side without the clip.
-/// Rounding: as written in objective.cpp, every operation once in binary64; c and ce once more, to
-/// binary32.
+/// Rounding: as written in token_objective.cpp, every operation once in binary64; c and ce once
+/// more, to binary32.
 TokenTerms token_objective(const ObjectiveConfig& config, const TokenInput& token,
                            const SequenceTerms& sequence = {});
 
@@ -117,14 +115,13 @@ Kl kl_estimate(KlType type, Dialect dialect, float log_prob, float ref_log_prob,
 Kl kl_of_difference(KlType type, Dialect dialect, double difference,
                     std::optional<double> ratio = {});
 
-/// w_t of every sample's tokens, in binary64: 1 / (D_i N) or 1 / sum D_i. By tokens, D_i is the sum
-/// of the sample's mask. By samples, that of its whole trajectory, and N the trajectories of the
-/// batch, or `trajectories` where a trainer says how many. A D_i of 0 counts as 1.
-std::vector<double> sample_weights(Reducer reducer, std::span<const Sample> samples,
-                                   std::optional<int64_t> trajectories = {});
-
-/// The loss weight W that sets the scale of the gradient sums (docs/numerics.md section 2).
-double total_loss_weight(const ObjectiveConfig& config, std::span<const Sample> samples,
-                         std::span<const SampleTargets> targets, std::span<const double> weights);
+/// PPO's value loss of one token: the larger square of the value's and the clipped value's distance
+/// from the return.
+struct ValueTerms {
+  double loss = 0;
+  double derivative = 0;  // by the value
+  bool clipped = false;
+};
+ValueTerms value_objective(double clip, float value, float old_value, float target);
 
 }  // namespace rlreplay::engine

@@ -1,4 +1,4 @@
-#include "src/replay/compare/origin.h"
+#include "src/replay/compare/step_difference.h"
 
 #include <algorithm>
 #include <map>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/contract.h"
-#include "tests/kernels/sample_support.h"
+#include "tests/kernels/draw_tokens_support.h"
 
 /// A second reading of the rules of sampling, with one mistake at a time: each must be seen.
 using namespace rlreplay::kernels;

@@ -6,6 +6,8 @@
 
 namespace rlreplay::replay {
 
+/// `identical`, or `identical in content; 2 kept files differ`
+std::string identical_verdict(const DumpsDifference& difference);
 /// `differ: 1 option, 2 rollouts, 3 steps`
 std::string diff_verdict(const DumpsDifference& difference);
 

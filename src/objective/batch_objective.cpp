@@ -1,11 +1,52 @@
-#include "src/objective/losses.h"
+#include "src/objective/batch_objective.h"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "src/objective/check_batch.h"
 
 namespace rlreplay::engine {
+
+std::vector<double> sample_weights(Reducer reducer, std::span<const Sample> samples,
+                                   std::optional<int64_t> trajectories) {
+  std::map<std::pair<bool, uint64_t>, int64_t> of_trajectory;
+  int64_t total = 0;
+  for (const Sample& s : samples) {
+    const int64_t own = std::count(s.loss_mask.begin(), s.loss_mask.end(), uint8_t{1});
+    of_trajectory[trajectory_of(s)] += own;
+    total += std::max<int64_t>(1, own);
+  }
+  const auto count = trajectories.value_or(static_cast<int64_t>(of_trajectory.size()));
+  std::vector<double> out;
+  for (const Sample& s : samples) {
+    const int64_t own = s.trajectory_tokens.value_or(of_trajectory[trajectory_of(s)]);
+    const double denominator =
+        reducer == Reducer::kTokenMean
+            ? static_cast<double>(total)
+            : static_cast<double>(std::max<int64_t>(1, own)) * static_cast<double>(count);
+    out.push_back(1.0 / denominator);
+  }
+  return out;
+}
+
+double total_loss_weight(const ObjectiveConfig& config, std::span<const Sample> samples,
+                         std::span<const SampleTargets> targets, std::span<const double> weights) {
+  double total = 0;
+  for (const size_t i : by_id(samples)) {
+    double sample = 0;
+    for (size_t t = 0; t < samples[i].loss_mask.size(); ++t) {
+      if (samples[i].loss_mask[t] == 0) continue;
+      const double terms = (std::fabs(policy_advantage(config.dialect, targets[i].advantages[t])) +
+                            config.kl_loss_coef) +
+                           config.entropy_coef;
+      sample += weights[i] * terms;
+    }
+    total += sample;
+  }
+  return total;
+}
 
 TokenInput token_input(const Sample& s, const SampleTargets& targets, double weight, size_t t,
                        float log_prob, float entropy) {
@@ -90,31 +131,6 @@ Losses evaluate_losses(const ObjectiveConfig& config, std::span<const Sample> sa
     add(out, sample);
   }
   return out;
-}
-
-Objective evaluate_objective(const ObjectiveConfig& config, std::span<const Sample> samples,
-                             std::span<const SampleTargets> targets,
-                             std::span<const double> weights, std::span<const Scores> scores) {
-  check_batch(config, samples, targets);
-  Objective out;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    check_scores(samples[i], scores[i].log_probs, scores[i].entropy);
-    out.terms.push_back(
-        sample_objective(config, sample_input(samples[i], targets[i], weights[i], scores[i])));
-  }
-  out.losses = reduce_losses(samples, weights, scores, out.terms);
-  return out;
-}
-
-ValueTerms value_objective(double clip, float value, float old_value, float target) {
-  const auto old = static_cast<double>(old_value), goal = static_cast<double>(target);
-  const double moved = static_cast<double>(value) - old;
-  const double bounded = old + std::clamp(moved, -clip, clip);
-  const double free = static_cast<double>(value) - goal, held = bounded - goal;
-  const bool clipped = std::fabs(moved) > clip;
-  // Equal at the clip's border: there the derivative is the free side's.
-  if (free * free >= held * held) return {free * free, 2 * free, clipped};
-  return {held * held, clipped ? 0 : 2 * held, clipped};
 }
 
 }  // namespace rlreplay::engine

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "src/replay/compare/causes.h"
-#include "src/replay/compare/origin.h"
+#include "src/replay/compare/step_difference.h"
 
 namespace rlreplay::replay {
 
@@ -23,9 +23,9 @@ struct ReportOptions {
 /// The divergence report for people: where two records part, both values and how
 /// far they lie apart, what differs after it. `name_a`, `name_b`: what the sides are called;
 /// `command`: what shows it again, last line of the report.
-std::string difference_report(const StepDifference& difference, std::string_view name_a,
-                              std::string_view name_b, std::string_view command,
-                              const ReportOptions& options = {});
+std::string step_difference_report(const StepDifference& difference, std::string_view name_a,
+                                   std::string_view name_b, std::string_view command,
+                                   const ReportOptions& options = {});
 
 /// `origin` and `fields` of the programs' JSON (null, and an array).
 std::string origin_json(const std::optional<Origin>& origin);

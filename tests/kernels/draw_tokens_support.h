@@ -59,17 +59,17 @@ struct Problem {
 
   std::vector<int32_t> draw(const KernelSet& set, const Rules& rules, ThreadPool& pool) const {
     std::vector<int32_t> ids(draws.size(), -7);
-    set.sample({.logits = logits.view(),
-                .max = max.data(),
-                .sum = sum.data(),
-                .draws = draws,
-                .seed = rules.seed,
-                .stream = rules.stream,
-                .greedy = rules.greedy,
-                .top_k = rules.top_k,
-                .top_p = rules.top_p,
-                .ids = ids.data()},
-               pool);
+    set.draw_tokens({.logits = logits.view(),
+                     .max = max.data(),
+                     .sum = sum.data(),
+                     .draws = draws,
+                     .seed = rules.seed,
+                     .stream = rules.stream,
+                     .greedy = rules.greedy,
+                     .top_k = rules.top_k,
+                     .top_p = rules.top_p,
+                     .ids = ids.data()},
+                    pool);
     return ids;
   }
 

@@ -1,6 +1,6 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/sample.cpp"
-#include "kernels/sample.h"
+#define HWY_TARGET_INCLUDE "kernels/cpu/draw_tokens.cpp"
+#include "kernels/draw_tokens.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +12,7 @@
 #include "kernels/cpu/arithmetic-inl.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/sample_border.h"
+#include "kernels/cpu/draw_border.h"
 #include "src/base/thread_pool.h"
 
 #if HWY_TARGET & RLREPLAY_FUSED_TARGETS
@@ -59,7 +59,7 @@ HWY_INLINE F negative_noise(hn::Vec<U64> words) {
 /// The noise of one row.
 class Noise {
  public:
-  Noise(const Sample& op, const Draw& draw)
+  Noise(const DrawTokens& op, const Draw& draw)
       : seed_(op.seed), name_(noise_counter(draw, op.stream, 0)) {}
 
   /// out[j] = log(-log u) of ids id + j kLanes and following; id is a multiple of 4.
@@ -180,12 +180,12 @@ void tile_probabilities(const float* logits, float max, float inverse, float* ou
   }
 }
 
-void sample_greedily(const Sample& op, ThreadPool& pool) {
+void draw_greedily(const DrawTokens& op, ThreadPool& pool) {
   pool.run(op.logits.rows,
            [&](int64_t t, int) { op.ids[t] = greedy(op.logits.row(t), op.logits.cols); });
 }
 
-void sample_all(const Sample& op, ThreadPool& pool) {
+void draw_of_all(const DrawTokens& op, ThreadPool& pool) {
   const int64_t rows = op.logits.rows, vocab = op.logits.cols;
   const int64_t chunks = (vocab + kChunk - 1) / kChunk;
   auto* best = reinterpret_cast<Ranked*>(
@@ -206,7 +206,7 @@ void sample_all(const Sample& op, ThreadPool& pool) {
   }
 }
 
-void sample_restricted(const Sample& op, ThreadPool& pool) {
+void draw_of_some(const DrawTokens& op, ThreadPool& pool) {
   const BorderTiles tiles{tile_bins, tile_probabilities};
   const int64_t vocab = op.logits.cols;
   pool.run(op.logits.rows, [&](int64_t t, int worker) {
@@ -218,15 +218,15 @@ void sample_restricted(const Sample& op, ThreadPool& pool) {
   });
 }
 
-void sample(const Sample& op, ThreadPool& pool) {
-  if (op.greedy) return sample_greedily(op, pool);
+void draw_tokens(const DrawTokens& op, ThreadPool& pool) {
+  if (op.greedy) return draw_greedily(op, pool);
   const bool all = op.top_k <= 0 || op.top_k >= op.logits.cols;
-  return all && op.top_p >= 1 ? sample_all(op, pool) : sample_restricted(op, pool);
+  return all && op.top_p >= 1 ? draw_of_all(op, pool) : draw_of_some(op, pool);
 }
 
 }  // namespace
 
-void fill_sample(KernelSet& set) { set.sample = sample; }
+void fill_draw_tokens(KernelSet& set) { set.draw_tokens = draw_tokens; }
 
 }  // namespace rlreplay::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -235,9 +235,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace rlreplay::kernels::cpu {
 
-void add_sample(KernelSet& set, int64_t target) {
-  choose(target, HWY_CHOOSE_AVX3(fill_sample), HWY_CHOOSE_AVX2(fill_sample),
-         HWY_CHOOSE_NEON(fill_sample))(set);
+void add_draw_tokens(KernelSet& set, int64_t target) {
+  choose(target, HWY_CHOOSE_AVX3(fill_draw_tokens), HWY_CHOOSE_AVX2(fill_draw_tokens),
+         HWY_CHOOSE_NEON(fill_draw_tokens))(set);
 }
 
 }  // namespace rlreplay::kernels::cpu

@@ -1,4 +1,4 @@
-#include "kernels/cpu/sample_border.h"
+#include "kernels/cpu/draw_border.h"
 
 #include <algorithm>
 #include <cstring>
@@ -22,7 +22,7 @@ size_t BorderSearch::scratch_bytes(int64_t vocab) {
   return kBins * (sizeof(uint64_t) + sizeof(int64_t)) + static_cast<size_t>(vocab) * sizeof(Ranked);
 }
 
-BorderSearch::BorderSearch(const Sample& op, int64_t t, const BorderTiles& tiles,
+BorderSearch::BorderSearch(const DrawTokens& op, int64_t t, const BorderTiles& tiles,
                            std::byte* scratch)
     : op_(op),
       tiles_(tiles),

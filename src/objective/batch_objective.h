@@ -1,12 +1,15 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "src/base/sample.h"
-#include "src/objective/objective.h"
+#include "src/objective/token_objective.h"
 
-/// From a batch's log-probabilities to its losses: what a step does between forward and backward.
+/// The objective of a batch: from its log-probabilities to its losses, which is what a step does
+/// between forward and backward.
 namespace rlreplay::engine {
 
 /// The batch's losses, reduced: sums over tokens of w_t x_t in binary64.
@@ -17,6 +20,16 @@ struct Losses {
   double total = 0;
   double clip_fraction = 0;  // of the tokens that are clipped, x = 1
 };
+
+/// w_t of every sample's tokens, in binary64: 1 / (D_i N) or 1 / sum D_i. By tokens, D_i is the sum
+/// of the sample's mask. By samples, that of its whole trajectory, and N the trajectories of the
+/// batch, or `trajectories` where a trainer says how many. A D_i of 0 counts as 1.
+std::vector<double> sample_weights(Reducer reducer, std::span<const Sample> samples,
+                                   std::optional<int64_t> trajectories = {});
+
+/// The loss weight W that sets the scale of the gradient sums (docs/numerics.md section 2).
+double total_loss_weight(const ObjectiveConfig& config, std::span<const Sample> samples,
+                         std::span<const SampleTargets> targets, std::span<const double> weights);
 
 /// What the objective reads of response token `t`. Where the targets have no old log-probabilities,
 /// the policy is its own past.
@@ -32,31 +45,12 @@ Losses reduce_losses(std::span<const Sample> samples, std::span<const double> we
                      std::span<const Scores> scores,
                      std::span<const std::vector<TokenTerms>> terms);
 
-/// The objective of a batch whose log-probabilities are known.
-struct Objective {
-  std::vector<std::vector<TokenTerms>> terms;  // of every sample's response tokens
-  Losses losses;
-};
-
-/// What run_step computes between its forward and its backward, by the same code.
+/// What run_step computes between its forward and its backward, to the same bits; no more than a
+/// sample's terms are in memory.
 /// Shapes: `weights` of sample_weights; `scores` as long as the responses.
 /// Errors: as check_batch and check_scores.
-Objective evaluate_objective(const ObjectiveConfig& config, std::span<const Sample> samples,
-                             std::span<const SampleTargets> targets,
-                             std::span<const double> weights, std::span<const Scores> scores);
-
-/// Its losses alone, to the same bits: no more than a sample's terms are in memory.
 Losses evaluate_losses(const ObjectiveConfig& config, std::span<const Sample> samples,
                        std::span<const SampleTargets> targets, std::span<const double> weights,
                        std::span<const Scores> scores);
-
-/// PPO's value loss of one token: the larger square of the value's and the clipped value's distance
-/// from the return.
-struct ValueTerms {
-  double loss = 0;
-  double derivative = 0;  // by the value
-  bool clipped = false;
-};
-ValueTerms value_objective(double clip, float value, float old_value, float target);
 
 }  // namespace rlreplay::engine

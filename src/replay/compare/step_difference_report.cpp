@@ -1,4 +1,4 @@
-#include "src/replay/compare/difference_report.h"
+#include "src/replay/compare/step_difference_report.h"
 
 #include <algorithm>
 #include <cmath>
@@ -171,9 +171,9 @@ void value_json(JsonLine& out, std::string_view key, const RecordedValue& value)
 
 }  // namespace
 
-std::string difference_report(const StepDifference& difference, std::string_view name_a,
-                              std::string_view name_b, std::string_view command,
-                              const ReportOptions& options) {
+std::string step_difference_report(const StepDifference& difference, std::string_view name_a,
+                                   std::string_view name_b, std::string_view command,
+                                   const ReportOptions& options) {
   if (!difference.origin) return "no difference\n";
   const bool brief = options.length == ReportLength::kBrief;
   const bool all = options.length == ReportLength::kAll;

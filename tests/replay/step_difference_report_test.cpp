@@ -1,4 +1,4 @@
-#include "src/replay/compare/difference_report.h"
+#include "src/replay/compare/step_difference_report.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -36,7 +36,7 @@ TEST_CASE("the report names place, values, distance and what shows it again") {
   ReportOptions all;
   all.length = ReportLength::kAll;
   const std::string text =
-      difference_report(c.difference, "dump a", "dump b", "rlreplay diff x y", all);
+      step_difference_report(c.difference, "dump a", "dump b", "rlreplay diff x y", all);
   INFO(text);
   CHECK_THAT(text, Contains("first difference: 3.0/forward/0/swiglu/y\n"));
   // 100 columns a row, 12 rows before it.
@@ -61,8 +61,8 @@ TEST_CASE("the report names place, values, distance and what shows it again") {
   }
   CHECK(gaps > 0);
   CHECK(text.ends_with("rlreplay diff x y\n"));
-  CHECK(difference_report({}, "a", "b", "x") == "no difference\n");
-  const std::string brief = difference_report(c.difference, "a", "b", "x");
+  CHECK(step_difference_report({}, "a", "b", "x") == "no difference\n");
+  const std::string brief = step_difference_report(c.difference, "a", "b", "x");
   CHECK_THAT(brief, Contains(" more (--all lists them)\n") && !Contains("floats by distance"));
   CHECK(std::ranges::count(brief, '\n') <= 20);
 }
@@ -71,12 +71,12 @@ TEST_CASE("causes come before the event, and say whether data differ") {
   const Compared c = compared("3.0/objective/-/targets/advantage:0:1", "ops+values");
   ReportOptions options;
   options.causes = {{"options", "lr: 1e-04 -> 2e-04"}, {"options", "seed: 1 -> 2"}};
-  const std::string text = difference_report(c.difference, "a", "b", "x", options);
+  const std::string text = step_difference_report(c.difference, "a", "b", "x", options);
   CHECK_THAT(text, Contains("  options     lr: 1e-04 -> 2e-04\n              seed: 1 -> 2\n"));
   CHECK_THAT(text, Contains("it is given to the step"));
   CHECK(text.find("options") < text.find("where"));
   options.causes.push_back({"data", "rewards: rollout 3, sample 0: 0 -> 1"});
-  CHECK_THAT(difference_report(c.difference, "a", "b", "x", options),
+  CHECK_THAT(step_difference_report(c.difference, "a", "b", "x", options),
              Contains("were given different data"));
   const JsonDocument json = JsonDocument::parse(to_json(c.difference, options), "diff");
   CHECK(json.root()["causes"].at(2)["kind"].string() == "data");
@@ -116,6 +116,6 @@ TEST_CASE("without values element and numbers are null") {
   CHECK(origin["sample"].integer(0, 99) == 40);
   CHECK(origin["token"].integer(0, 99) == 1);
   CHECK(origin["class"].string() == "interval");
-  const std::string text = difference_report(c.difference, "a", "b", "x");
+  const std::string text = step_difference_report(c.difference, "a", "b", "x");
   CHECK_THAT(text, Contains("were not recorded") && Contains("sample 40, token 1, rank 0"));
 }

@@ -26,7 +26,7 @@ struct Draw {
 /// is drawn where one is, is no promise.
 /// Order: any, masses are integers; top-p takes ids by descending logit, equal ones by ascending
 /// id.
-struct Sample {
+struct DrawTokens {
   Matrix<const float> logits;
   const float* max = nullptr;
   const float* sum = nullptr;

@@ -1,4 +1,4 @@
-#include "src/replay/compare/diff_report.h"
+#include "src/replay/compare/dumps_difference_report.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "src/base/numbers.h"
 #include "src/base/text_table.h"
 #include "src/base/words.h"
-#include "src/replay/compare/difference_report.h"
+#include "src/replay/compare/step_difference_report.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -167,6 +167,12 @@ size_t lines_of(const std::string& text) {
 
 }  // namespace
 
+std::string identical_verdict(const DumpsDifference& difference) {
+  if (difference.kept == 0) return "identical";
+  return "identical in content; " + counted(difference.kept, "kept file") +
+         (difference.kept == 1 ? " differs" : " differ");
+}
+
 std::string diff_verdict(const DumpsDifference& difference) {
   const DataDifference& data = difference.data;
   std::string out;
@@ -212,7 +218,7 @@ std::string diff_text(const DumpsDifference& difference, const std::string& verd
   if (difference.origin() != nullptr) {
     const ReportOptions report{difference.causes, difference.element,
                                all ? ReportLength::kAll : ReportLength::kBrief};
-    out += difference_report(difference.events->step, "A", "B", command, report);
+    out += step_difference_report(difference.events->step, "A", "B", command, report);
   } else {
     out += causes_text(difference.causes, all ? SIZE_MAX : kCausesBeforeEvents);
     end += "again: " + command + "\n";
@@ -248,6 +254,7 @@ std::string diff_json(const DumpsDifference& compared, const std::string& comman
       .integer("bytes_read", static_cast<int64_t>(difference.bytes_read));
   compared.content ? out.text("content_a", compared.content->first.hex()) : out.null("content_a");
   compared.content ? out.text("content_b", compared.content->second.hex()) : out.null("content_b");
+  if (compared.kept > 0) out.integer("kept_files", static_cast<int64_t>(compared.kept));
   out.json("notes", array_json(compared.notes, quoted));
   return out.text("reproduce", command).str();
 }

@@ -56,8 +56,8 @@ struct StateBefore {
 };
 
 /// Events that only one side recorded because the other one recorded less are left out.
-StepDifference compare_steps(const engine::StepEvents& a, const engine::StepEvents& b,
-                             const StateBefore& before = {});
+[[nodiscard]] StepDifference compare_steps(const engine::StepEvents& a, const engine::StepEvents& b,
+                                           const StateBefore& before = {});
 
 /// All differing events, up to `most`, that have a row whose inputs agree, in canonical order.
 /// `events`: what compare_steps found.

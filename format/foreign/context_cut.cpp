@@ -1,0 +1,180 @@
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "format/foreign/replicas.h"
+#include "format/foreign/shard_group.h"
+#include "src/base/numbers.h"
+
+namespace rlreplay::foreign {
+namespace {
+
+constexpr int64_t kMaxRanks = 1 << 20;
+constexpr int64_t kMaxLength = int64_t{1} << 40;  // tokens of a sample
+
+/// Cells that do not have the lengths of their places.
+struct Misfits {
+  size_t count = 0, cells = 0;        // of all files
+  const TrainShard* shard = nullptr;  // of the first; all are its where `one_file` says so
+  std::string_view column;
+  size_t row = 0;
+  size_t cells_of_file = 0;  // of that file
+  bool one_file = true;
+
+  /// Whether the cut is right and cells are damaged: a wrong one leaves most of a file unfit.
+  bool are_few() const { return count * 20 <= cells || (one_file && count * 2 < cells_of_file); }
+};
+
+/// Adds the recorded cells of a shard at its place; stops at the first misfit where `only_first`.
+void add_misfits(const TrainShard& shard, int64_t cp_size, int64_t cp_rank, bool only_first,
+                 Misfits& out) {
+  size_t cells = 0;
+  for (size_t row = 0; row < shard.indices().size(); ++row) {
+    const auto [head, tail] = slices(shard, row, cp_size, cp_rank);
+    const auto wanted = static_cast<size_t>(head.size() + tail.size());
+    for (const std::string_view column : kSlicedColumns) {
+      const std::optional<Numbers> cell = shard.cell(row, column);
+      cells += cell ? 1 : 0;
+      if (!cell || cell->size() == wanted) continue;
+      if (out.count++ == 0)
+        std::tie(out.shard, out.column, out.row) = std::tuple(&shard, column, row);
+      if (only_first) return;
+      out.one_file = out.one_file && out.shard == &shard;
+    }
+  }
+  out.cells += cells;
+  if (out.shard == &shard) out.cells_of_file = cells;
+}
+
+/// Ranks count tensor parallelism first, then context parallelism, then the rest.
+std::vector<int64_t> places(size_t shards, int64_t cp_size, int64_t tp_size) {
+  std::vector<int64_t> ranks;
+  for (size_t i = 0; i < shards; ++i) {
+    ranks.push_back(static_cast<int64_t>(i) / tp_size % cp_size);
+  }
+  return ranks;
+}
+
+/// Whether files at the same place hold the same slices.
+bool replicas_agree(const ShardGroup& group, const std::vector<int64_t>& ranks) {
+  std::map<int64_t, const TrainShard*> first;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const TrainShard& a = *first.emplace(ranks[i], group.shards[i]).first->second;
+    const TrainShard& b = *group.shards[i];
+    for (size_t row = 0; &a != &b && row < group.rows(); ++row) {
+      for (const std::string_view column : kSlicedColumns) {
+        const std::optional<Numbers> x = a.cell(row, column);
+        const std::optional<Numbers> y = b.cell(row, column);
+        for (size_t t = 0; x && y && t < x->size(); ++t) {
+          if (!same_value(x->real(t), y->real(t))) return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+bool all_fit(const ShardGroup& group, int64_t cp_size, const std::vector<int64_t>& ranks) {
+  Misfits found;
+  for (size_t i = 0; i < ranks.size() && found.count == 0; ++i) {
+    add_misfits(*group.shards[i], cp_size, ranks[i], /*only_first=*/true, found);
+  }
+  return found.count == 0;
+}
+
+struct Cut {
+  int64_t cp_size = 1;
+  std::vector<int64_t> cp_rank;  // of each shard
+};
+
+/// The cuts that so many files allow.
+std::vector<Cut> possible_cuts(size_t shards) {
+  const auto count = static_cast<int64_t>(shards);
+  std::vector<Cut> out;
+  for (int64_t cp_size = 1; cp_size <= count; ++cp_size) {
+    for (int64_t tp_size = 1; tp_size <= count / cp_size; ++tp_size) {
+      if (count % (cp_size * tp_size) == 0)
+        out.push_back({cp_size, places(shards, cp_size, tp_size)});
+    }
+  }
+  return out;
+}
+
+/// Of a group that no cut fits: cells that are damaged, or a file that is missing.
+[[noreturn]] void refuse_cut(const ShardGroup& group, const std::vector<Cut>& cuts) {
+  std::optional<Misfits> fewest;
+  for (const Cut& cut : cuts) {
+    Misfits found;
+    for (size_t i = 0; i < group.shards.size(); ++i) {
+      add_misfits(*group.shards[i], cut.cp_size, cut.cp_rank[i], /*only_first=*/false, found);
+    }
+    if (!fewest || found.count < fewest->count) fewest = found;
+  }
+  if (fewest && fewest->are_few()) {
+    const TrainShard& shard = *fewest->shard;
+    throw Error(ErrorCode::kCorrupt,
+                std::string(fewest->column) + " does not have the length of its slice",
+                shard.path() + ": sample " + std::to_string(shard.indices()[fewest->row]));
+  }
+  throw Error(ErrorCode::kIncomplete,
+              "the slices of the responses do not add up over the files of " +
+                  ranks_text(group.shards) + ": another rank's file is missing",
+              group.shards[0]->path());
+}
+
+}  // namespace
+
+std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row, int64_t cp_size,
+                                    int64_t cp_rank) {
+  const int64_t total = shard.length(row, "total_lengths");
+  const int64_t response = shard.length(row, "response_lengths");
+  const auto corrupt = [&](const char* message) {
+    throw Error(ErrorCode::kCorrupt, message, shard.place(row));
+  };
+  if (response >= total) corrupt("the response is not shorter than the whole sample");
+  if (cp_size == 1) return {ResponseRange{0, response}, ResponseRange{response, response}};
+  const std::optional<double> padded = shard.scalar(row, "max_seq_lens");
+  const double cut = padded.value_or(static_cast<double>(total));
+  const bool sound = cut >= static_cast<double>(total) && cut <= static_cast<double>(kMaxLength);
+  if (!sound) corrupt("max_seq_lens or total_lengths makes no sense");
+  return response_slices(total, response, static_cast<int64_t>(cut), cp_size, cp_rank);
+}
+
+void find_cut(ShardGroup& group) {
+  const TrainShard& first = *group.shards[0];
+  if (first.cp_size()) {
+    group.cp_size = *first.cp_size();
+    for (const TrainShard* shard : group.shards) {
+      const int64_t rank = shard->cp_rank().value_or(-1);
+      const bool sound = shard->cp_size() == first.cp_size() && group.cp_size <= kMaxRanks;
+      if (!sound || rank < 0 || rank >= group.cp_size) {
+        const bool other = shard->cp_size() != first.cp_size();
+        throw Error(ErrorCode::kCorrupt,
+                    other ? "cp_size is not that of rank " + std::to_string(first.rank()) +
+                                ", of the same samples: one of the two files is wrong"
+                          : "cp_rank and cp_size make no sense together",
+                    shard->path());
+      }
+      group.cp_rank.push_back(*shard->cp_rank());
+    }
+    return;
+  }
+  group.cp_rank.assign(group.shards.size(), 0);
+  if (first.is_whole()) return;
+  const std::vector<Cut> cuts = possible_cuts(group.shards.size());
+  bool found = false;
+  for (const Cut& cut : cuts) {
+    if (!all_fit(group, cut.cp_size, cut.cp_rank)) continue;
+    // Several places may have slices of these lengths: the true one's replicas are equal.
+    const bool agree = replicas_agree(group, cut.cp_rank);
+    if (!found || agree) {
+      group.cp_size = cut.cp_size;
+      group.cp_rank = cut.cp_rank;
+    }
+    found = true;
+    if (agree) return;
+  }
+  if (!found) refuse_cut(group, cuts);
+}
+
+}  // namespace rlreplay::foreign

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/foreign/context_slices.h"
+#include "format/foreign/train_shard.h"
+
+namespace rlreplay::foreign {
+
+/// The files that hold the same samples: slices of context parallelism and their replicas.
+struct ShardGroup {
+  std::vector<const TrainShard*> shards;  // by rank
+  int64_t cp_size = 1;
+  std::vector<int64_t> cp_rank;  // of each shard
+
+  size_t rows() const { return shards[0]->indices().size(); }
+};
+
+/// The files of a rollout by the samples that they hold, each group's in the order in which its
+/// copies count: a pipeline's last stage first, then by rank.
+/// Errors: kIncomplete where a rank's file is missing, kCorrupt where the files do not fit.
+std::vector<ShardGroup> group_shards(const std::vector<TrainShard>& shards);
+
+/// The elements of a sample's response that a rank of context parallelism holds. Errors: kCorrupt.
+std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row, int64_t cp_size,
+                                    int64_t cp_rank);
+
+/// Finds how the responses of a group are cut: by what its files say, else by the lengths of their
+/// columns. Errors: kCorrupt for a column of another length than its slice, kIncomplete.
+void find_cut(ShardGroup& group);
+
+/// Whether the shard has numbers of any sample in the column.
+bool fills(const TrainShard& shard, std::string_view column);
+
+/// "ranks 0, 2".
+std::string ranks_text(const std::vector<const TrainShard*>& shards);
+
+}  // namespace rlreplay::foreign

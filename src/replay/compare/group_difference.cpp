@@ -1,0 +1,301 @@
+#include "src/replay/compare/group_difference.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+
+#include "format/dump_content.h"
+#include "format/tables.h"
+#include "format/unit.h"
+#include "src/replay/compare/rank_difference.h"
+#include "src/replay/compare/sample_table.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using format::UnitReader;
+using Fields = std::map<std::string, Hash>;
+
+/// Names of the fields whose hashes differ, or that only one has.
+std::vector<std::string> differing(const Fields& a, const Fields& b) {
+  std::vector<std::string> out;
+  const auto other = [](const Fields& fields, const auto& field) {
+    const auto at = fields.find(field.first);
+    return at == fields.end() || at->second != field.second;
+  };
+  for (const auto& field : a) {
+    if (other(b, field)) out.push_back(field.first);
+  }
+  for (const auto& field : b) {
+    if (!a.contains(field.first)) out.push_back(field.first);
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+/// "[16, 64]" of the first unit that has the dataset.
+std::string shape_text(const std::vector<UnitReader>& units, const std::string& path) {
+  for (const UnitReader& unit : units) {
+    const format::StoredDataset* dataset = unit.find(path);
+    if (dataset != nullptr) return format::shape_text(dataset->shape);
+  }
+  return "";
+}
+
+/// Codes by their names.
+std::optional<FieldValues> named(const std::optional<FieldValues>& finish) {
+  const auto* code = finish ? std::get_if<std::span<const uint8_t>>(&finish->values) : nullptr;
+  if (code == nullptr || code->empty()) return finish;
+  return FieldValues{format::to_string(static_cast<format::Finish>(code->front())), std::nullopt};
+}
+
+class GroupComparer {
+ public:
+  GroupComparer(const ContentGroup& group, const GroupUnits& a, const GroupUnits& b, bool assembled,
+                FieldComparison& values)
+      : group_(group), a_(a), b_(b), assembled_(assembled), values_(values) {
+    if (group.number) place_.rollout_id = group.number->rollout;
+    if (group.number) place_.step_id = group.number->step;
+  }
+
+  bool run() {
+    const uint64_t before = count(), unrecorded = missing_events();
+    compare();
+    const uint64_t lacking = missing_events() - unrecorded;
+    return lacking > 0 && count() - before == lacking;
+  }
+
+ private:
+  using Counts = std::map<std::string, uint64_t>;
+
+  void compare() {
+    values_.at(place_);
+    const uint64_t all_before = count();
+    const Counts before = counts();
+    if (group_.kind == "rollout") compare_rollouts();
+    if (group_.kind == "train") compare_steps();
+    const std::vector<std::string> fields = differing(a_.fields, b_.fields);
+    bool events = false;
+    for (const std::string& name : fields) {
+      if (name.starts_with("events/")) {
+        if (!std::exchange(events, true)) {
+          compare_recorded_events(group_, a_, b_, place_, values_);
+        }
+      } else if (!is_shown(name)) {
+        compare_dataset(name);
+      }
+    }
+    // What differs, where none of the forms above shows it.
+    const Counts after = counts();
+    const bool any = count() != all_before;
+    const bool lacks = is_counted("samples", before, after);
+    for (const std::string& name : fields) {
+      // Samples that one lacks, and what other fields imply, make hashes differ that need no line.
+      const bool by_others = lacks || name == "samples" || name == "removed" ||
+                             name == "trajectory_tokens" || name.starts_with("events/");
+      if (!(by_others ? any : is_counted(name, before, after))) add_unshown(name);
+    }
+  }
+
+  /// A field that differs and that nothing was counted of.
+  void add_unshown(const std::string& name) {
+    FieldDifference& of = values_.field(group_.kind + "/" + name, is_judged(name));
+    const auto unsaid = unsaid_.find(of.field);
+    if (unsaid != unsaid_.end()) {
+      for (const auto& [place, of_a] : unsaid->second) {
+        values_.at(place);
+        values_.missing(of, of_a, "recorded");
+      }
+      return;
+    }
+    values_.at(place_);
+    ++of.compared;
+    values_.differs(of, "stored otherwise", "stored otherwise");
+  }
+
+  /// By field, what was counted of it.
+  Counts counts() const {
+    Counts out;
+    for (const FieldDifference& f : values_.fields) {
+      out[f.field] = f.different + f.missing + f.tolerated;
+    }
+    return out;
+  }
+
+  uint64_t count() const {
+    uint64_t out = 0;
+    for (const FieldDifference& f : values_.fields) out += f.different + f.missing + f.tolerated;
+    return out;
+  }
+
+  uint64_t missing_events() const {
+    uint64_t out = 0;
+    for (const FieldDifference& f : values_.fields) {
+      if (f.field.ends_with("/events")) out += f.missing;
+    }
+    return out;
+  }
+
+  /// Whether a field of the content that differs was counted under a name that shows it.
+  bool is_counted(const std::string& name, const Counts& before, const Counts& after) const {
+    const std::string own = name.substr(0, name.find('/'));
+    const std::string whole = group_.kind + "/" + name;
+    const std::string scalar = "step/" + name.substr(name.find('/') + 1);
+    const std::string shown[] = {
+        whole, own == "scalars" && group_.kind == "train" ? scalar : group_.kind + "/" + own,
+        whole == "rollout/tokens" ? "rollout/prompt" : whole};
+    return std::ranges::any_of(shown, [&](const std::string& field) {
+      const auto was = before.find(field), is = after.find(field);
+      return is != after.end() && is->second != (was == before.end() ? 0 : was->second);
+    });
+  }
+
+  /// Whether a field of the content is one of columns and scalars, which tolerances are for.
+  bool is_judged(const std::string& name) const {
+    return group_.kind != "weights" && !name.starts_with("events/");
+  }
+
+  /// Whether the samples' fields or the scalars show a field of the content.
+  bool is_shown(const std::string& name) const {
+    if (group_.kind == "weights") return false;
+    if (name == "samples") return true;
+    if (name.starts_with("scalars/")) return group_.kind == "train";
+    return format::find_known(group_.kind, name) != nullptr;
+  }
+
+  void compare_rollouts() {
+    const auto read = [&](const GroupUnits& from) {
+      std::vector<format::RolloutData> out;
+      format::HeldBytes held;
+      for (const UnitReader& unit : from.units) {
+        if (holds_events_alone(unit, group_.name)) continue;
+        out.push_back(read_rollout_data(from.dump, unit, group_.name, &held));
+      }
+      return out;
+    };
+    const auto left = read(a_), right = read(b_);
+    compare_samples("rollout", SampleTable::of(std::span(left)), SampleTable::of(std::span(right)));
+  }
+
+  void compare_steps() {
+    const auto read = [&](const GroupUnits& from) {
+      std::vector<format::TrainData> out;
+      format::HeldBytes held;
+      for (const UnitReader& unit : from.units) {
+        if (unit.find(group_.name + "/sample_id") == nullptr) continue;
+        out.push_back(read_train_data(from.dump, unit, group_.name, &held));
+        for (const uint64_t id : out.back().sample_id) {
+          ranks_.emplace(id, format::rank_of(unit.record().path));
+        }
+      }
+      return out;
+    };
+    const auto left = read(a_), right = read(b_);
+    compare_samples("train", SampleTable::of(std::span(left)), SampleTable::of(std::span(right)));
+    compare_scalars(group_, a_, b_, place_, values_);
+  }
+
+  ValueDifference place_of(uint64_t sample) const {
+    ValueDifference out = place_;
+    out.sample = sample;
+    const auto at = ranks_.find(sample);
+    if (at != ranks_.end() && !assembled_) out.rank = at->second;
+    return out;
+  }
+
+  void compare_samples(const std::string& kind, const SampleTable& a, const SampleTable& b) {
+    const auto lacks = [&](const SampleTable& from, const SampleTable& other, bool in_a) {
+      for (const auto& [id, row] : from.rows()) {
+        if (other.rows().contains(id)) continue;
+        values_.at(place_of(id));
+        values_.missing(values_.field(kind + "/samples"), in_a, "there");
+      }
+    };
+    lacks(a, b, true);
+    lacks(b, a, false);
+    for (size_t f = 0; f < a.fields().size(); ++f) {
+      for (const auto& [id, row_a] : a.rows()) {
+        const auto row_b = b.rows().find(id);
+        if (row_b == b.rows().end()) continue;
+        auto x = a.fields()[f].values(row_a), y = b.fields()[f].values(row_b->second);
+        if (!x && !y) continue;
+        const std::string& name = a.fields()[f].name;
+        if (!x || !y) unsaid_[name].emplace_back(place_of(id), x.has_value());
+        if (!x && a.fields()[f].implied) x = a.fields()[f].implied(row_a);
+        if (!y && b.fields()[f].implied) y = b.fields()[f].implied(row_b->second);
+        values_.at(place_of(id));
+        if (name == "rollout/finish") x = named(x), y = named(y);
+        values_.compare(values_.field(name), x, y);
+      }
+    }
+    values_.at(place_);
+  }
+
+  /// A dataset of a state, or one that is in none of the tables.
+  void compare_dataset(const std::string& name) {
+    const bool scalar = name.starts_with("scalars/");
+    const std::string part = scalar ? name.substr(8) : name.substr(0, name.find('/'));
+    FieldDifference& of = values_.field(group_.kind + "/" + part, is_judged(name));
+    ValueDifference place = place_;
+    place.tensor = name;
+    values_.at(place);
+    const bool in_a = a_.fields.contains(name);
+    if (in_a != b_.fields.contains(name)) return values_.missing(of, in_a, "recorded");
+    const std::string left_shape = shape_text(a_.units, group_.name + "/" + name);
+    const std::string right_shape = shape_text(b_.units, group_.name + "/" + name);
+    if (left_shape != right_shape) {
+      ++of.compared;
+      return values_.differs(of, left_shape, right_shape);
+    }
+    const std::string dataset = scalar ? "scalars" : name;
+    const auto x = format::read_dataset(a_.dump, a_.units, group_.name, dataset);
+    const auto y = format::read_dataset(b_.dump, b_.units, group_.name, dataset);
+    const auto values = [](const auto& read) {
+      return read ? values_of(read->first, {read->second.data(), read->second.size()})
+                  : std::nullopt;
+    };
+    const auto left = values(x), right = values(y);
+    const uint64_t before = of.different;
+    if (left && right) values_.compare(of, left, right);
+    if (of.different != before) return;
+    ++of.compared;
+    values_.differs(of, "stored otherwise", "stored otherwise");
+  }
+
+  const ContentGroup& group_;
+  const GroupUnits& a_;
+  const GroupUnits& b_;
+  bool assembled_;
+  FieldComparison& values_;
+  std::map<uint64_t, int64_t> ranks_;  // of the step's samples
+  // By field, the samples of which only one has a value, and whether A has: another may imply it.
+  std::map<std::string, std::vector<std::pair<ValueDifference, bool>>> unsaid_;
+  ValueDifference place_;  // of the group
+};
+
+}  // namespace
+
+std::string ContentGroup::text() const {
+  if (!number) return kind + " " + name;
+  const std::string rollout = "rollout " + std::to_string(number->rollout);
+  if (!number->step) return rollout;
+  const std::string step = "step " + std::to_string(*number->step) + " of " + rollout;
+  return kind == "weights" ? "the state before " + step : step;
+}
+
+bool operator<(const ContentGroup& a, const ContentGroup& b) {
+  const auto key = [](const ContentGroup& of) {
+    const int order = of.kind == "rollout" ? 0 : of.kind == "weights" ? 1 : 2;
+    return std::tuple(!of.number.has_value(), of.number.value_or(format::GroupName{}), order,
+                      of.name);
+  };
+  return key(a) < key(b);
+}
+
+bool compare_group(const ContentGroup& group, const GroupUnits& a, const GroupUnits& b,
+                   bool assembled, FieldComparison& values) {
+  return GroupComparer(group, a, b, assembled, values).run();
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "format/dataset.h"
+#include "format/foreign/torch_file.h"
+
+namespace rlreplay::replay {
+
+/// What the files of an import contradict themselves, each other and their names in: the dump keeps
+/// it, for its units hold one file's say. Each finding carries the hash of all that its file says:
+/// two imports are the same only where the files that contradict are.
+class Contradictions {
+ public:
+  /// `name`: of the file in its run, which takes its path's place in `where`.
+  void add(foreign::Problem problem, const std::string& name, const foreign::TorchFile& file);
+
+  /// The end of each place of a file.
+  std::string tail(const std::string& name, const foreign::TorchFile& file);
+
+  /// As it stands.
+  void add(foreign::Problem problem) { findings_.push_back(std::move(problem)); }
+
+  bool empty() const { return findings_.empty(); }
+  /// The content of the unit (import_findings.h).
+  std::vector<format::Dataset> datasets() const;
+
+ private:
+  std::vector<foreign::Problem> findings_;
+  std::map<std::string, std::string> hashes_;  // of what files say, by name
+};
+
+}  // namespace rlreplay::replay

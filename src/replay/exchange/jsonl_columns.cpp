@@ -1,0 +1,356 @@
+#include "src/replay/exchange/jsonl_columns.h"
+
+#include <algorithm>
+#include <set>
+
+namespace rlreplay::replay::jsonl {
+namespace {
+
+using format::Column;
+using format::Finish;
+using format::Presence;
+using format::RolloutData;
+using format::Texts;
+using format::TokenFloats;
+using format::TrainData;
+
+/// Whether every row has the key, or some, or none: nothing for none, an empty mask for all.
+std::optional<Presence> presence_of(const std::vector<Row>& rows, std::string_view key) {
+  Presence mask;
+  for (const Row& row : rows) mask.push_back(row.find(key) ? 1 : 0);
+  const auto count = std::count(mask.begin(), mask.end(), 1);
+  if (count == 0) return std::nullopt;
+  if (static_cast<size_t>(count) == mask.size()) mask.clear();
+  return mask;
+}
+
+/// A key that every line of a rollout or step has, or none.
+bool all_or_none(const std::vector<Row>& rows, std::string_view key) {
+  const std::optional<Presence> mask = presence_of(rows, key);
+  if (!mask) return false;
+  if (mask->empty()) return true;
+  const auto missing = std::find(mask->begin(), mask->end(), 0) - mask->begin();
+  throw rows[static_cast<size_t>(missing)].root().error(
+      "'" + std::string(key) + "' is missing here, and other lines have it");
+}
+
+bool is_wide(const std::vector<Row>& rows, std::string_view key) {
+  for (const Row& row : rows) {
+    const auto names = row.find("wide");
+    for (size_t i = 0; names && i < names->size(); ++i) {
+      if (names->at(i).string() == key) return true;
+    }
+  }
+  return false;
+}
+
+/// Zeros that lines do not spell out, of one rollout or step.
+class Zeros {
+ public:
+  explicit Zeros(Budget& budget) : budget_(budget) {}
+  Zeros(const Zeros&) = delete;
+  Zeros& operator=(const Zeros&) = delete;
+  ~Zeros() { budget_.give_back(bytes_); }
+
+  template <class T>
+  void add(const Row& row, uint64_t count, std::vector<T>& values) {
+    try {
+      budget_.hold(count * sizeof(T));
+      budget_.work(count);
+    } catch (const Error& error) {
+      throw row.root().error(error.code(), error.what());
+    }
+    bytes_ += count * sizeof(T);
+    values.resize(values.size() + count);
+  }
+
+ private:
+  Budget& budget_;
+  uint64_t bytes_ = 0;
+};
+
+/// Values of the response, behind as many zeros as the prompt has tokens.
+template <class T, class Read>
+void add_response(const Row& row, std::string_view key, std::vector<T>& values, Zeros& zeros,
+                  Read read) {
+  const std::optional<JsonValue> list = row.find(key);
+  const uint64_t wanted = row.length - row.prompt;
+  if (list && list->size() != wanted) {
+    throw list->error("it has " + std::to_string(list->size()) + " values, the response has " +
+                      std::to_string(wanted) + " tokens");
+  }
+  zeros.add(row, list ? row.prompt : row.length, values);
+  for (uint64_t i = 0; list && i < wanted; ++i) values.push_back(read(list->at(i)));
+}
+
+std::optional<TokenFloats> floats(const std::vector<Row>& rows, std::string_view key,
+                                  Zeros& zeros) {
+  std::optional<Presence> presence = presence_of(rows, key);
+  if (!presence) return std::nullopt;
+  TokenFloats made;
+  made.presence = std::move(*presence);
+  const bool wide = is_wide(rows, key);
+  for (const Row& row : rows) {
+    if (wide) {
+      add_response(row, key, made.wide, zeros, [](JsonValue v) { return real(v, true); });
+    } else {
+      add_response(row, key, made.narrow, zeros,
+                   [](JsonValue v) { return static_cast<float>(real(v, false)); });
+    }
+  }
+  return made;
+}
+
+std::optional<Column<uint8_t>> mask(const std::vector<Row>& rows, Zeros& zeros) {
+  std::optional<Presence> presence = presence_of(rows, "loss_mask");
+  if (!presence) return std::nullopt;
+  Column<uint8_t> made;
+  made.presence = std::move(*presence);
+  for (const Row& row : rows) {
+    add_response(row, "loss_mask", made.values, zeros,
+                 [](JsonValue v) { return static_cast<uint8_t>(v.integer(0, 1)); });
+  }
+  return made;
+}
+
+template <class T, class Read>
+std::optional<Column<T>> column(const std::vector<Row>& rows, std::string_view key, Read read) {
+  std::optional<Presence> presence = presence_of(rows, key);
+  if (!presence) return std::nullopt;
+  Column<T> made;
+  made.presence = std::move(*presence);
+  for (const Row& row : rows) {
+    const auto value = row.find(key);
+    made.values.push_back(value ? read(*value) : T());
+  }
+  return made;
+}
+
+std::optional<std::vector<uint32_t>> counts(const std::vector<Row>& rows, std::string_view key) {
+  if (!all_or_none(rows, key)) return std::nullopt;
+  std::vector<uint32_t> made;
+  for (const Row& row : rows) {
+    made.push_back(static_cast<uint32_t>(row.root()[key].integer(0, UINT32_MAX)));
+  }
+  return made;
+}
+
+std::optional<Texts> texts(const std::vector<Row>& rows, std::string_view key) {
+  std::optional<Presence> presence = presence_of(rows, key);
+  if (!presence) return std::nullopt;
+  Texts made;
+  made.presence = std::move(*presence);
+  for (const Row& row : rows) {
+    const auto value = row.find(key);
+    made.add(value ? std::string_view(value->string()) : std::string_view());
+  }
+  return made;
+}
+
+std::vector<int32_t> tokens(const std::vector<Row>& rows) {
+  std::vector<int32_t> made;
+  for (const Row& row : rows) {
+    const JsonValue list = row.root()["tokens"];
+    for (size_t i = 0; i < list.size(); ++i) {
+      made.push_back(static_cast<int32_t>(list.at(i).integer(0, INT32_MAX)));
+    }
+  }
+  return made;
+}
+
+std::vector<uint64_t> ids_and_offsets(const std::vector<Row>& rows,
+                                      std::vector<uint64_t>& offsets) {
+  std::vector<uint64_t> ids;
+  for (const Row& row : rows) {
+    ids.push_back(id_of(row.root()["sample_id"]));
+    offsets.push_back(offsets.back() + row.length);
+  }
+  return ids;
+}
+
+/// Every line has the names of the first one.
+std::optional<format::NamedColumns> components(const std::vector<Row>& rows) {
+  std::optional<Presence> presence = presence_of(rows, "reward_components");
+  if (!presence) return std::nullopt;
+  format::NamedColumns made;
+  for (const Row& row : rows) {
+    const auto value = row.find("reward_components");
+    if (!value) continue;
+    const std::vector<std::string> names = names_of(row.root(), *value);
+    if (made.names.empty()) made.names = names;
+    if (names.size() != made.names.size()) {
+      throw value->error("its members are not those of the rollout's first line that has them");
+    }
+  }
+  for (const Row& row : rows) {
+    const auto value = row.find("reward_components");
+    for (const std::string& name : made.names) {
+      made.values.push_back(value ? real((*value)[name], true) : 0);
+    }
+  }
+  made.presence = std::move(*presence);
+  return made;
+}
+
+std::optional<std::vector<Finish>> finish(const std::vector<Row>& rows) {
+  if (!all_or_none(rows, "finish")) return std::nullopt;
+  constexpr std::string_view kNames[] = {"stop", "length", "aborted", "failed", "unknown"};
+  constexpr Finish kCodes[] = {Finish::kStop, Finish::kLength, Finish::kAborted, Finish::kFailed,
+                               Finish::kUnknown};
+  std::vector<Finish> made;
+  for (const Row& row : rows) {
+    const JsonValue value = row.root()["finish"];
+    const auto* name = std::find(std::begin(kNames), std::end(kNames), value.string());
+    if (name == std::end(kNames)) {
+      throw value.error("expected stop, length, aborted, failed or unknown");
+    }
+    made.push_back(kCodes[name - std::begin(kNames)]);
+  }
+  return made;
+}
+
+std::optional<format::Versions> versions(const std::vector<Row>& rows) {
+  if (!all_or_none(rows, "versions")) return std::nullopt;
+  format::Versions made;
+  if (all_or_none(rows, "version_starts")) made.starts.emplace();
+  for (const Row& row : rows) {
+    const JsonValue list = row.root()["versions"];
+    for (size_t i = 0; i < list.size(); ++i) {
+      made.versions.push_back(list.at(i).integer(INT64_MIN, INT64_MAX));
+    }
+    made.offsets.push_back(made.versions.size());
+    if (!made.starts) continue;
+    const JsonValue starts = row.root()["version_starts"];
+    if (starts.size() != list.size()) throw starts.error("there is one for each version");
+    for (size_t i = 0; i < starts.size(); ++i) {
+      made.starts->push_back(static_cast<uint32_t>(starts.at(i).integer(0, UINT32_MAX)));
+    }
+  }
+  return made;
+}
+
+std::optional<format::Experts> experts(const std::vector<Row>& rows) {
+  if (!all_or_none(rows, "experts")) return std::nullopt;
+  format::Experts made;
+  for (const Row& row : rows) {
+    const JsonValue value = row.root()["experts"];
+    check_keys(value, {"layers", "slots", "ids"});
+    const auto layers = static_cast<uint64_t>(value["layers"].integer(0, 1 << 20));
+    const auto slots = static_cast<uint64_t>(value["slots"].integer(0, 1 << 20));
+    const bool first = &row == &rows.front();
+    if (!first && (layers != made.layers || slots != made.slots)) {
+      throw value.error("all samples of a rollout have the same layers and slots");
+    }
+    made.layers = layers;
+    made.slots = slots;
+    const JsonValue ids = value["ids"];
+    if (ids.size() != row.length * made.layers * made.slots) {
+      throw ids.error("there is one for each token, layer and slot");
+    }
+    for (size_t i = 0; i < ids.size(); ++i) {
+      made.experts.push_back(static_cast<uint16_t>(ids.at(i).integer(0, UINT16_MAX)));
+    }
+  }
+  return made;
+}
+
+std::optional<format::TokenSets> nuclei(const std::vector<Row>& rows) {
+  std::optional<Presence> presence = presence_of(rows, "nucleus");
+  if (!presence) return std::nullopt;
+  format::TokenSets made;
+  made.presence = std::move(*presence);
+  for (const Row& row : rows) {
+    const auto value = row.find("nucleus");
+    const size_t end = made.sizes.size() + row.length, first = made.ids.size();
+    made.sizes.resize(made.sizes.size() + row.prompt);
+    uint64_t sum = 0;
+    if (value) {
+      check_keys(*value, {"sizes", "ids"});
+      const JsonValue sizes = (*value)["sizes"], ids = (*value)["ids"];
+      for (size_t t = 0; t < sizes.size(); ++t) {
+        made.sizes.push_back(static_cast<uint32_t>(sizes.at(t).integer(0, INT32_MAX)));
+        sum += made.sizes.back();
+      }
+      if (made.sizes.size() != end) throw sizes.error("there is one for each response token");
+      for (size_t k = 0; k < ids.size(); ++k) {
+        made.ids.push_back(static_cast<int32_t>(ids.at(k).integer(0, INT32_MAX)));
+      }
+      if (made.ids.size() - first != sum) throw ids.error("there are not as many as the sizes say");
+    }
+    made.sizes.resize(end);
+    made.offsets.push_back(made.ids.size());
+  }
+  return made;
+}
+
+std::optional<std::vector<double>> token_weights(const std::vector<Row>& rows) {
+  if (!all_or_none(rows, "token_weights")) return std::nullopt;
+  std::vector<double> made;
+  for (const Row& row : rows) {
+    const JsonValue list = row.root()["token_weights"];
+    if (list.size() != row.length) throw list.error("there is one for each token");
+    for (size_t i = 0; i < list.size(); ++i) made.push_back(real(list.at(i), true));
+  }
+  return made;
+}
+
+}  // namespace
+
+std::shared_ptr<RolloutData> make_rollout(std::vector<Row>& rows, Budget& budget) {
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return id_of(a.root()["sample_id"]) < id_of(b.root()["sample_id"]);
+  });
+  Zeros zeros(budget);
+  auto data = std::make_shared<RolloutData>();
+  data->sample_id = ids_and_offsets(rows, data->offsets);
+  for (size_t s = 0; s + 1 < rows.size(); ++s) {
+    if (data->sample_id[s] != data->sample_id[s + 1]) continue;
+    throw rows[s + 1].root()["sample_id"].error("another line of the rollout has this id");
+  }
+  data->tokens = tokens(rows);
+  data->prompt_length = counts(rows, "prompt_length");
+  data->group_id = column<uint64_t>(rows, "group_id", id_of);
+  data->trajectory_id = column<uint64_t>(rows, "trajectory_id", id_of);
+  data->nucleus = nuclei(rows);
+  data->log_probs = floats(rows, "log_probs", zeros);
+  data->loss_mask = mask(rows, zeros);
+  data->removed =
+      column<uint8_t>(rows, "removed", [](JsonValue v) -> uint8_t { return v.boolean() ? 1 : 0; });
+  data->rewards = column<double>(rows, "reward", [](JsonValue v) { return real(v, true); });
+  data->reward_components = components(rows);
+  data->finish = finish(rows);
+  data->versions = versions(rows);
+  data->prompt_text = texts(rows, "prompt");
+  data->response_text = texts(rows, "response");
+  data->label_text = texts(rows, "label");
+  data->experts = experts(rows);
+  for (const Row& row : rows) check_line(row.root(), row.asked);
+  return data;
+}
+
+std::shared_ptr<TrainData> make_train(const std::vector<Row>& rows, Budget& budget) {
+  Zeros zeros(budget);
+  auto data = std::make_shared<TrainData>();
+  std::set<uint64_t> seen;
+  for (const Row& row : rows) {
+    const JsonValue id = row.root()["sample_id"];
+    if (seen.insert(id_of(id)).second) continue;
+    throw id.error("another line of the step and rank has this id");
+  }
+  data->sample_id = ids_and_offsets(rows, data->offsets);
+  if (all_or_none(rows, "tokens")) data->tokens = tokens(rows);
+  data->prompt_length = counts(rows, "prompt_length");
+  data->micro_batch = counts(rows, "micro_batch");
+  data->loss_mask = mask(rows, zeros);
+  data->rewards = column<double>(rows, "reward", [](JsonValue v) { return real(v, true); });
+  data->trajectory_id = column<uint64_t>(rows, "trajectory_id", id_of);
+  data->trajectory_tokens = column<uint64_t>(rows, "trajectory_tokens", id_of);
+  data->token_weights = token_weights(rows);
+  for (const format::TokenColumnField& field : format::kTokenColumnFields) {
+    (*data).*field.column = floats(rows, field.name, zeros);
+  }
+  for (const Row& row : rows) check_line(row.root(), row.asked);
+  return data;
+}
+
+}  // namespace rlreplay::replay::jsonl

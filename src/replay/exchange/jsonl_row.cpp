@@ -1,0 +1,80 @@
+#include "src/replay/exchange/jsonl_row.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstdint>
+
+#include "src/base/words.h"
+
+namespace rlreplay::replay::jsonl {
+
+void check_keys(JsonValue object, const std::set<std::string, std::less<>>& read) {
+  for (const auto& [key, value] : object.members()) {
+    if (read.contains(key)) continue;
+    const auto meant = nearest(key, std::vector<std::string>(read.begin(), read.end()));
+    throw object.error("there is no key \"" + std::string(key) + "\"" +
+                       (meant ? ", did you mean \"" + *meant + "\"?"
+                              : ": rlreplay import --help names those that are read"));
+  }
+}
+
+void check_line(JsonValue root, std::set<std::string, std::less<>> read) {
+  read.insert({"schema", "rollout_id", "sample_id", "step_id", "rank", "columns", "wide"});
+  check_keys(root, read);
+}
+
+double real(JsonValue value, bool wide) {
+  if (!value.is_string()) return value.number();
+  const std::string& text = value.string();
+  uint64_t bits = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
+  const size_t digits = wide ? 16 : 8;
+  const bool sound = read.ec == std::errc() && read.ptr == text.data() + text.size();
+  if (!sound || text.size() != digits) throw value.error("expected a number or its bits in hex");
+  if (wide) return std::bit_cast<double>(bits);
+  return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+}
+
+uint64_t id_of(JsonValue value) { return static_cast<uint64_t>(value.integer(0, INT64_MAX)); }
+
+std::vector<std::string> names_of(JsonValue root, JsonValue object) {
+  std::vector<std::string> names;
+  if (const auto columns = root.find("columns")) {
+    for (size_t i = 0; i < columns->size(); ++i) {
+      if (std::ranges::count(names, columns->at(i).string()) > 0) {
+        throw columns->at(i).error("`columns` names \"" + columns->at(i).string() + "\" twice");
+      }
+      names.push_back(columns->at(i).string());
+    }
+  } else {
+    for (const auto& [name, number] : object.members()) names.emplace_back(name);
+  }
+  for (const std::string& name : names) {
+    if (name.empty() || name.find('\n') != name.npos) {
+      throw object.error("the name \"" + name + "\" is empty or has a line end: no dump holds it");
+    }
+  }
+  if (names.size() != object.members().size()) {
+    throw object.error("its members are not those that `columns` names");
+  }
+  return names;
+}
+
+Row make_row(JsonDocument document) {
+  Row row{std::move(document)};
+  const auto ids = row.find("tokens");
+  const auto length = row.find("length");
+  if (!ids && !length) throw row.root().error("there are no tokens");
+  row.length = ids ? ids->size() : static_cast<uint64_t>(length->integer(0, 1 << 30));
+  if (ids && length && length->integer(0, INT64_MAX) != static_cast<int64_t>(row.length)) {
+    throw length->error("it is " + length->dump() + ", and `tokens` has " +
+                        std::to_string(row.length) + ": leave it out, or write how many there are");
+  }
+  if (const auto prompt = row.find("prompt_length")) {
+    row.prompt = static_cast<uint64_t>(prompt->integer(0, static_cast<int64_t>(row.length)));
+  }
+  return row;
+}
+
+}  // namespace rlreplay::replay::jsonl

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/json_value.h"
+
+/// A line of a JSONL file, and the forms that its values have (jsonl.h).
+namespace rlreplay::replay::jsonl {
+
+/// One line with what its columns need to know of it.
+struct Row {
+  JsonDocument document;
+  uint64_t length = 0;  // tokens
+  uint64_t prompt = 0;
+  mutable std::set<std::string, std::less<>> asked = {};  // keys that somebody reads
+  JsonValue root() const { return document.root(); }
+  std::optional<JsonValue> find(std::string_view key) const {
+    asked.emplace(key);
+    return root().find(key);
+  }
+};
+
+/// Errors: kCorrupt where it has no tokens, or says of them what cannot be.
+Row make_row(JsonDocument document);
+
+/// A key that nothing reads is a mistake, and would be lost without a word.
+void check_keys(JsonValue object, const std::set<std::string, std::less<>>& read);
+
+/// Of a line, whose place has keys of its own.
+void check_line(JsonValue root, std::set<std::string, std::less<>> read);
+
+/// A number, or the text of its bits.
+double real(JsonValue value, bool wide);
+
+uint64_t id_of(JsonValue value);
+
+/// The names of an object's members, in the order of `columns` beside it where there is one.
+std::vector<std::string> names_of(JsonValue root, JsonValue object);
+
+}  // namespace rlreplay::replay::jsonl

@@ -1,0 +1,107 @@
+#include "src/replay/exchange/trajectory_check.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "src/base/number_text.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using foreign::TrainShard;
+
+struct Member {
+  const TrainShard* shard = nullptr;
+  size_t row = 0;
+  int64_t sample = 0;
+  double masked = 0;          // its tokens that count
+  std::optional<double> sum;  // of its trajectory's, as the trainer counted
+};
+
+Member member_of(const TrainShard& shard, size_t row) {
+  Member out{&shard, row, shard.indices()[row], 0, shard.number(row, "rollout_mask_sums")};
+  const auto mask = shard.cell(row, "loss_masks");
+  for (size_t i = 0; mask && i < mask->size(); ++i) out.masked += mask->real(i) != 0 ? 1 : 0;
+  if (!mask) out.masked = static_cast<double>(shard.length(row, "response_lengths"));
+  return out;
+}
+
+/// Each sample once, as its file and row, by what it names.
+using Rows = std::vector<std::pair<const TrainShard*, size_t>>;
+std::map<double, Rows> by_trajectory(std::span<const TrainShard> shards) {
+  std::map<double, Rows> out;
+  std::set<int64_t> seen;
+  for (const TrainShard& shard : shards) {
+    for (size_t row = 0; row < shard.indices().size(); ++row) {
+      const int64_t sample = shard.indices()[row];
+      if (!seen.insert(sample).second) continue;
+      const auto id = shard.scalar(row, "rollout_ids");
+      out[id.value_or(static_cast<double>(sample))].emplace_back(&shard, row);
+    }
+  }
+  return out;
+}
+
+std::vector<Member> members_of(const Rows& rows) {
+  std::vector<Member> out;
+  for (const auto& [shard, row] : rows) out.push_back(member_of(*shard, row));
+  return out;
+}
+
+double masked_of(const std::vector<Member>& members) {
+  double all = 0;
+  for (const Member& member : members) all += member.masked;
+  return all;
+}
+
+/// The one that is most likely the trajectory's: of its own number, as frameworks count.
+const Member& owner_of(const std::vector<Member>& members, double id) {
+  const auto own = std::ranges::find_if(
+      members, [&](const Member& m) { return static_cast<double>(m.sample) == id; });
+  return own == members.end() ? members.front() : *own;
+}
+
+std::string sum_text(const Member& member) {
+  return member.sum ? shortest_of(*member.sum) : "None";
+}
+
+}  // namespace
+
+TrajectoryCheck check_trajectories(std::span<const TrainShard> shards,
+                                   std::span<const int64_t> batch_sizes) {
+  TrajectoryCheck out;
+  constexpr int64_t kMostTaken = int64_t{1} << 52;
+  for (const int64_t size : batch_sizes) {
+    out.taken = std::min(kMostTaken, out.taken + std::clamp<int64_t>(size, 0, kMostTaken));
+  }
+  const auto trajectories = by_trajectory(shards);
+  out.named = static_cast<int64_t>(trajectories.size());
+  for (const auto& [id, rows] : trajectories) {
+    if (out.missing() <= 0) break;
+    if (rows.size() < 2) continue;
+    const std::vector<Member> members = members_of(rows);
+    const double all = masked_of(members);
+    const auto counts_less = [&](const Member& member) { return member.sum && *member.sum < all; };
+    if (std::ranges::none_of(members, counts_less)) continue;
+    const Member& owner = owner_of(members, id);
+    for (const Member& member : members) {
+      if (&member == &owner || (members.size() > 2 && member.sum == owner.sum)) continue;
+      out.problems.push_back(
+          {"schedule-mismatch",
+           "rollout_ids of sample " + std::to_string(member.sample) + " is " + shortest_of(id) +
+               ", as that of sample " + std::to_string(owner.sample) +
+               ", but rollout_mask_sums of the one is " + sum_text(member) + ", of the other " +
+               sum_text(owner) + ", and their masks together have " + shortest_of(all) +
+               ": the steps took " + std::to_string(out.taken) +
+               " trajectories, the samples name " + std::to_string(out.named),
+           member.shard->place(member.row)});
+    }
+  }
+  return out;
+}
+
+}  // namespace rlreplay::replay

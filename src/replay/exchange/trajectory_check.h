@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "format/foreign/train_shard.h"
+#include "format/foreign/tree_check.h"
+
+namespace rlreplay::replay {
+
+/// What the samples of a rollout's files say of the trajectories that its steps took.
+struct TrajectoryCheck {
+  int64_t taken = 0;  // by the sizes of the batches; 0 where no file says them
+  int64_t named = 0;  // by the samples
+  /// Samples that name another's trajectory, so that fewer are named than were taken: a
+  /// schedule-mismatch each.
+  std::vector<foreign::Problem> problems;
+
+  /// Those that no file names.
+  int64_t missing() const { return taken - named - static_cast<int64_t>(problems.size()); }
+};
+
+/// Of the files of one rollout. A sample without `rollout_ids` is a trajectory of its own.
+/// Errors: kCorrupt.
+TrajectoryCheck check_trajectories(std::span<const foreign::TrainShard> shards,
+                                   std::span<const int64_t> batch_sizes);
+
+}  // namespace rlreplay::replay

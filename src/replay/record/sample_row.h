@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "format/rollout_data.h"
+#include "src/base/sample.h"
+
+namespace rlreplay::replay {
+
+/// Where a sample's tokens lie in a table of columns.
+struct SampleRow {
+  size_t row = 0;
+  uint64_t begin = 0, response = 0, end = 0;
+};
+
+template <class T>
+std::vector<T> tokens_of(const std::vector<T>& values, uint64_t begin, uint64_t end) {
+  return {values.begin() + static_cast<ptrdiff_t>(begin),
+          values.begin() + static_cast<ptrdiff_t>(end)};
+}
+
+/// The response's values of a row; empty where the sample has none.
+std::vector<double> response_of(const std::optional<format::TokenFloats>& column,
+                                const SampleRow& at);
+
+std::optional<std::vector<uint8_t>> mask_of(const std::optional<format::Column<uint8_t>>& column,
+                                            const SampleRow& at);
+
+/// What top-p kept of a sample's response; nothing where the sample does not say.
+std::optional<Nuclei> nuclei_of(const format::RolloutData& data, const SampleRow& at);
+
+/// What these take, as they were decoded: what is read as binary64 counts as it was stored.
+uint64_t bytes_of_response(const std::optional<format::TokenFloats>& column, const SampleRow& at);
+uint64_t bytes_of_nuclei(const format::RolloutData& data, const SampleRow& at);
+
+}  // namespace rlreplay::replay

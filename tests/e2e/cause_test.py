@@ -1,0 +1,228 @@
+"""One edit of a framework's files, and all that verify says of them: the cause, and nothing that follows
+from it. A row of CAUSES each.
+
+usage: cause_test.py RLREPLAY
+"""
+import os
+import subprocess
+import unittest
+
+import one_edit_test as edits
+from one_edit_test import (CONTEXT, DATA, LATEST, LISTS, TENSOR, both, gone, lacks, longer, put,
+                           shards, terms, train)
+
+MILES = ("miles-latest", "grpo-dp2")
+TRAINED = "train_data/0.pt"
+MOST = 60 << 20
+
+
+def listed_again(files):
+    """The last shard is there twice."""
+    files[TRAINED]["dp_shards"] += files[TRAINED]["dp_shards"][-1:]
+
+
+def sized(run):
+    """The sizes of batches of all ranks, as frameworks write them."""
+    sizes = [8, 8]
+    if run == LATEST:
+        return both(*(shards(i, "global_batch_sizes", to=sizes) for i in (0, 1)))
+    return both(*(train(f"train_data/0_{rank}.pt", "global_batch_sizes", to=sizes)
+                  for rank in (0, 1)))
+
+
+def without(file, key):
+    return both(terms(file), lacks(f"policy_loss_debug/{file}.pt", key))
+
+
+def short_terms(files):
+    terms("rank_0_call_0", samples=[{"index": 0, "total_length": 5, "response_length": 2,
+                                     "train_log_probs": [0.0], "old_log_probs": [0.0, 0.0]}])(files)
+
+
+def run_of_three(files):
+    """A third rollout, of which rank 1 has no file."""
+    for rank in (0, 1):
+        copy = dict(files[f"train_data/1_{rank}.pt"], rollout_id=2)
+        files[f"train_data/2_{rank}.pt"] = copy
+    files["rollout_data/2.pt"] = dict(files["rollout_data/1.pt"], rollout_id=2)
+    del files["train_data/0_1.pt"]
+
+
+def none_of(column, row=6):
+    return put(TRAINED, "samples", row, column, to=None)
+
+
+LACKS = "is None or missing, and sample 0 of the file has it"
+NO_DUMP = "this is no dump of a rollout or of training data"
+
+# name, run, edit, exit code, and of each problem its code, place and words of its message
+CAUSES = (
+    ("a shard is listed twice", LATEST, listed_again, 3,
+     [("corrupt", TRAINED, "dp_shards[2] trains on sample 1, and so does dp_shards[1]")]),
+    ("a shard lists another's sample", LATEST, shards(1, "sample_indices", 0, to=0), 3,
+     [("corrupt", TRAINED, "dp_shards[1] trains on sample 0, and so does dp_shards[0]")]),
+    ("a sample of another's trajectory", LATEST,
+     both(sized(LATEST), put(TRAINED, "samples", 3, "rollout_ids", to=4)), 1,
+     [("schedule-mismatch", f"{TRAINED}: sample 3",
+       "rollout_ids of sample 3 is 4, as that of sample 4, but rollout_mask_sums of the one is 3, of "
+       "the other 9, and their masks together have 12: the steps took 16 trajectories, the samples "
+       "name 15")]),
+    ("a rank's sample of another rank's trajectory", DATA,
+     both(sized(DATA), train("train_data/0_1.pt", "rollout_ids", 1, to=4)), 1,
+     [("schedule-mismatch", "train_data/0_1.pt: sample 3",
+       "rollout_ids of sample 3 is 4, as that of sample 4")]),
+    *((f"the policy's terms do not say their {key}", TENSOR, without("rank_0_call_0", key), 3,
+       [("corrupt", "policy_loss_debug/rank_0_call_0.pt", f"{key} is missing or not an integer")])
+      for key in ("rank", "call")),
+    ("the policy's terms of other lengths", TENSOR, short_terms, 3,
+     [("corrupt", "policy_loss_debug/rank_0_call_0.pt: sample 0",
+       "train_log_probs has 1 entries, old_log_probs 2")]),
+    *((f"{key} of rank {rank} is {how}", MILES, edit(f"train_data/0_{rank}.pt", key), 1,
+       [("schedule-mismatch", f"train_data/0_{rank}.pt",
+         f"{key} is missing in 0_{rank}.pt, and 0_{1 - rank}.pt has it, of the same rollout")])
+      for key in ("cp_size", "qkv_format", "rank") for rank in (0, 1)
+      for how, edit in (("None", lambda file, key: put(file, key, to=None)), ("gone", lacks))),
+    ("another form of sequences on one rank", TENSOR,
+     put("train_data/0_1.pt", "qkv_format", to="bshd"), 1,
+     [("schedule-mismatch", "train_data/0_1.pt", "qkv_format is 'bshd' in 0_1.pt, 'thd' in 0_0.pt")]),
+    ("a context rank lacks the size of its context", CONTEXT,
+     lacks("train_data/0_1.pt", "cp_size"), 3,
+     [("corrupt", "train_data/0_1.pt", "cp_size is not that of rank 0")]),
+    *((f"{column} of one sample is None", LATEST, none_of(column), code,
+       [("length-mismatch", f"{TRAINED}: sample 6", f"{column} {LACKS}")])
+      for column, code in (("loss_masks", 1), ("advantages", 1), ("log_probs", 1),
+                           ("rollout_ids", 1), ("rollout_mask_sums", 1), ("truncated", 1),
+                           ("tokens", 3), ("rewards", 3), ("total_lengths", 3))),
+    ("loss_masks of one sample is gone", LATEST, lacks(TRAINED, "samples", 6, "loss_masks"), 1,
+     [("length-mismatch", f"{TRAINED}: sample 6", f"loss_masks {LACKS}")]),
+    *((f"{column} of one sample of a rank is None", DATA,
+       train("train_data/0_1.pt", column, 2, to=None), code,
+       [("length-mismatch", "train_data/0_1.pt: sample 2", f"{column} {LACKS}")])
+      for column, code in (("loss_masks", 1), ("advantages", 1), ("tokens", 3), ("rewards", 3),
+                           ("sample_indices", 3))),
+    *((f"rank {rank} has no {column}", run,
+       both(sized(run), lacks(f"train_data/0_{rank}.pt", "rollout_data", column)), 3,
+       [(code, f"train_data/0_{rank}.pt{place}", said)])
+      for run in (DATA, LISTS) for rank in (0, 1) for column, code, place, said in (
+          ("tokens", "length-mismatch", ": rollout_data", "rollout_data has no list of tokens"),
+          ("sample_indices", "corrupt", ": row 0", "sample_indices is missing or not an integer"),
+          ("rewards", "corrupt", f": sample {rank}", "there is no reward"))),
+    *((f"tokens {name}", DATA, both(sized(DATA), edit), 3,
+       [("length-mismatch", "train_data/0_1.pt: rollout_data", said)])
+      for name, edit, said in (
+          ("of no sample", train("train_data/0_1.pt", "tokens", to=[]),
+           "tokens has 0 entries, 8 are expected"),
+          ("that are None", train("train_data/0_1.pt", "tokens", to=None),
+           "rollout_data has no list of tokens"),
+          ("of a sample fewer", lacks("train_data/0_1.pt", "rollout_data", "tokens", 0),
+           "tokens has 7 entries, 8 are expected"),
+          ("of a sample more", longer("train_data/0_1.pt", "tokens"),
+           "tokens has 9 entries, 8 are expected"))),
+    ("a rank's file of one rollout is gone", DATA, gone("train_data/1_1.pt"), 3,
+     [("rank-missing", "train_data/1_1.pt",
+       "train_data/1_1.pt is not there, and rank 1 has a file of rollout 0")]),
+    ("the file of one rank and rollout of three is gone", LISTS, run_of_three, 3,
+     [("rank-missing", "train_data/0_1.pt",
+       "train_data/0_1.pt is not there, and rank 1 has files of rollouts 1, 2")]),
+    *((f"{file} has no {key}", run, lacks(file, key), 1, [("not-a-dump", file, NO_DUMP)])
+      for run, file, key in ((DATA, "rollout_data/0.pt", "rollout_id"),
+                             (DATA, "rollout_data/0.pt", "samples"),
+                             (DATA, "rollout_data/eval_1.pt", "samples"),
+                             (DATA, "train_data/0_1.pt", "rollout_data"),
+                             (LATEST, TRAINED, "samples"))),
+    ("an index of two samples of the one file", LATEST,
+     put(TRAINED, "samples", 3, "sample_index", to=4), 3,
+     [("corrupt", TRAINED, "sample 4 is listed twice in one file, in rows 3 and 4")]),
+    *((f"an index of two samples of a rank of {run[0]}", run,
+       both(sized(run), train("train_data/0_1.pt", "sample_indices", 1, to=1)), 3,
+       [("corrupt", "train_data/0_1.pt", "sample 1 is listed twice in one file, in rows 0 and 1")])
+      for run in (DATA, LISTS)),
+    ("an index of two samples of a rollout", DATA,
+     put("rollout_data/1.pt", "samples", 3, "index", to=20), 1,
+     [("duplicate-index", "rollout_data/1.pt: sample 4", "two samples have the index 20")]),
+)
+
+
+class Causes(edits.Case):
+    files, written = edits.OneEdit.files, edits.OneEdit.written
+
+    def test_the_cause_alone_is_named(self):
+        for number, (name, run, edit, code, wanted) in enumerate(CAUSES):
+            files = self.files(run)
+            edit(files)
+            folder = self.written(f"cause {number}", files)
+            made = self.run_program("import", folder, "-o", self.folder / "dump", "--force")
+            with self.subTest(name):
+                self.assertIn(made.returncode, (0, code), made.stderr)
+            for flags in ([], ["--deep"]):
+                with self.subTest(name, flags=flags):
+                    found, = self.lines("verify", *flags, folder, code=code)
+                    self.check_problems(found["problems"], wanted, folder)
+                    if code == 3:
+                        self.assertEqual(made.returncode, 3, made.stdout)
+
+    def check_problems(self, found, wanted, folder):
+        told = [(p["code"], ": ".join(filter(None, (p["path"], p["dataset"]))), p["message"])
+                for p in found]
+        self.assertEqual(len(told), len(wanted), told)
+        for (code, place, message), (its_code, its_place, words) in zip(told, wanted):
+            self.assertEqual((code, place), (its_code, str(folder / its_place)))
+            self.assertIn(words, message)
+
+    def test_a_file_of_another_name_is_no_problem(self):
+        files = self.files(DATA)
+        files["rollout_data/notes.pt"] = ["no dump"]
+        found, = self.lines("verify", self.written("notes", files), code=0)
+        self.assertEqual((found["problems"], found["other_files"]), ([], 1))
+
+    def test_an_index_twice_makes_no_sample_unknown(self):
+        """Of an import, whose samples have their places as ids then."""
+        for run in (DATA, LATEST):
+            files = self.files(run)
+            put("rollout_data/1.pt", "samples", 3, "index", to=20)(files)
+            dump = self.folder / "twice"
+            self.run_program("import", self.written("twice " + run[0], files), "-o", dump, "--force")
+            found, = self.lines("verify", "--deep", dump, code=1)
+            codes = [p["code"] for p in found["problems"] if "rollout_data/1.pt" in p["dataset"]
+                     or "train/1" in p["dataset"]]
+            self.assertEqual(codes, ["duplicate-index"], found)
+
+    def test_terms_that_are_missing_are_a_note(self):
+        files = self.files(MILES)
+        terms("rank_0_call_0")(files)
+        files = {path: content for path, content in files.items() if "rollout_data/" not in path}
+        folder = self.written("few terms", files)
+        found, = self.lines("verify", "--deep", folder, code=0)
+        self.assertIn("the policy's terms of step 0.0: no row of policy_loss_debug fits 8 samples: a "
+                      "file of the step is missing, or is another's", found["not_checked"])
+        self.assertEqual(found["problems"], [])
+
+    def bounded(self, *arguments):
+        """Exit code, and the most memory that the program held."""
+        process = subprocess.Popen([self.program, *map(str, arguments)], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode, usage.ru_maxrss << 10
+
+    def test_a_small_file_of_many_contradictions(self):
+        """One sample a hundred thousand times: the places of what is wrong with it are counted."""
+        sample = {"tokens": [1, -2, 3], "response_length": 2, "reward": 1.0, "status": "resting"}
+        folder = self.written("many", {"rollout_data/0.pt": {
+            "rollout_id": 0, "metadata": {}, "samples": [sample] * 200_000}})
+        self.assertLess((folder / "rollout_data/0.pt").stat().st_size, 1 << 20)
+        code, peak = self.bounded("import", folder, "-o", self.folder / "no dump")
+        self.assertEqual(code, 3)  # -2 is no token
+        self.assertLess(peak, MOST)
+        sample["tokens"][1] = 2
+        folder = self.written("many", {"rollout_data/0.pt": {
+            "rollout_id": 0, "metadata": {}, "samples": [sample] * 200_000}})
+        made = self.run_program("import", folder, "-o", self.folder / "many dump")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        listed = self.lines("verify", self.folder / "many dump", code=1)[0]["problems"]
+        self.assertEqual(len(listed), 20)
+        self.assertRegex(listed[-1]["dataset"], r"sample 19; .*, and 199980 more, all 200000 with the hash")
+
+
+if __name__ == "__main__":
+    unittest.main()
