@@ -39,6 +39,19 @@ def short_terms(files):
                                      "train_log_probs": [0.0], "old_log_probs": [0.0, 0.0]}])(files)
 
 
+def terms_of_two(**said):
+    """A file of the policy's terms of two samples, of which the second has three tokens."""
+    def edit(files):
+        rows = [{"index": i, "total_length": 6 + i, "response_length": 2 + i,
+                 "train_log_probs": [-0.5] * (2 + i), "old_log_probs": [-0.5] * (2 + i),
+                 "rollout_log_probs": [-0.5] * (2 + i), "advantages": [0.0] * (2 + i),
+                 "local_loss_mask": [1.0] * (2 + i)} for i in (0, 1)]
+        rows[1].update({key: value for key, value in said.items() if key in rows[1]})
+        whole = {"ppo_kl": [0.0] * 5, "pg_loss": [0.0] * 5}
+        terms("rank_0_call_0", samples=rows, **{key: said.get(key, whole[key]) for key in whole})(files)
+    return edit
+
+
 def run_of_three(files):
     """A third rollout, of which rank 1 has no file."""
     for rank in (0, 1):
@@ -77,6 +90,14 @@ CAUSES = (
     ("the policy's terms of other lengths", TENSOR, short_terms, 3,
      [("corrupt", "policy_loss_debug/rank_0_call_0.pt: sample 0",
        "train_log_probs has 1 entries, old_log_probs 2")]),
+    *((f"{size} of {key} for five tokens", TENSOR, terms_of_two(**{key: [0.0] * size}), 3,
+       [("corrupt", "policy_loss_debug/rank_0_call_0.pt",
+         f"{key} has {size} entries, its 2 samples together 5")])
+      for key in ("ppo_kl", "pg_loss") for size in (0, 4, 6)),
+    *((f"{size} of {key} for three tokens", TENSOR, terms_of_two(**{key: [0.0] * size}), 3,
+       [("corrupt", "policy_loss_debug/rank_0_call_0.pt: sample 1",
+         f"{key} has {size} entries, old_log_probs 3")])
+      for key in ("advantages", "local_loss_mask", "rollout_log_probs") for size in (2, 4)),
     *((f"{key} of rank {rank} is {how}", MILES, edit(f"train_data/0_{rank}.pt", key), 1,
        [("schedule-mismatch", f"train_data/0_{rank}.pt",
          f"{key} is missing in 0_{rank}.pt, and 0_{1 - rank}.pt has it, of the same rollout")])

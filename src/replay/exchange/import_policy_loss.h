@@ -7,6 +7,7 @@
 
 #include "format/foreign/torch_file.h"
 #include "format/train_data.h"
+#include "src/replay/exchange/policy_loss_row.h"
 
 namespace rlreplay::replay {
 
@@ -30,8 +31,7 @@ class PolicyLossRows {
   std::map<std::string, size_t> left() const;
 
  private:
-  struct Row {
-    std::vector<float> current, policy_kl, policy_loss;
+  struct Row : PolicyLossRow {
     std::string file;
   };
   using Rows = std::map<std::string, std::deque<Row>>;

@@ -1,0 +1,119 @@
+#include "src/replay/exchange/policy_loss_row.h"
+
+#include <optional>
+#include <string_view>
+
+#include "format/foreign/numbers.h"
+#include "src/base/error.h"
+#include "src/base/words.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using foreign::Kind;
+using foreign::Numbers;
+using foreign::TorchFile;
+using foreign::Tree;
+using foreign::Value;
+
+/// The floats of a member; none where it is absent or holds something else.
+std::vector<float> floats(const Tree& tree, Value dict, const char* key) {
+  const Value* value = tree.find(dict, key);
+  const auto numbers = value == nullptr ? std::nullopt : Numbers::of(tree, *value);
+  std::vector<float> out;
+  for (size_t i = 0; numbers && i < numbers->size(); ++i) {
+    out.push_back(static_cast<float>(numbers->real(i)));
+  }
+  return out;
+}
+
+bool says(const Tree& tree, Value dict, const char* key) {
+  const Value* value = tree.find(dict, key);
+  return value != nullptr && value->kind != Kind::kNone;
+}
+
+size_t length(const Tree& tree, Value dict, const char* key, const std::string& where) {
+  const Value* value = tree.find(dict, key);
+  if (value != nullptr && value->kind == Kind::kInt && value->integer >= 0) {
+    return static_cast<size_t>(value->integer);
+  }
+  throw Error(ErrorCode::kCorrupt, std::string(key) + " is missing or no length", where);
+}
+
+[[noreturn]] void refuse_length(const char* key, size_t found, const std::string& expected,
+                                const std::string& where) {
+  throw Error(ErrorCode::kCorrupt,
+              std::string(key) + " has " + std::to_string(found) + " entries, " + expected, where);
+}
+
+/// Errors: kCorrupt where the file does not say its rank or its call.
+void check_policy_loss(const TorchFile& file) {
+  for (const char* key : {"rank", "call"}) {
+    if (file.tree().integer(file.root(), key)) continue;
+    throw Error(ErrorCode::kCorrupt, std::string(key) + " is missing or not an integer",
+                file.path());
+  }
+}
+
+/// Errors: kCorrupt where what is of each token has not the length of the old log-probabilities.
+void check_lengths(const Tree& tree, Value sample, const PolicyLossRow& row,
+                   const std::string& where) {
+  const auto refuse = [&](const char* key, size_t found) {
+    refuse_length(key, found, "old_log_probs " + std::to_string(row.old.size()), where);
+  };
+  if (row.current.size() != row.old.size()) refuse("train_log_probs", row.current.size());
+  for (const char* key :
+       {"advantages", "local_loss_mask", "rollout_log_probs", "train_rollout_abs_diff"}) {
+    if (!says(tree, sample, key)) continue;
+    const size_t found = floats(tree, sample, key).size();
+    // The sampler's may be whole where the others are slices.
+    const bool whole = std::string_view(key) == "rollout_log_probs" && found == row.response;
+    if (found != row.old.size() && !whole) refuse(key, found);
+  }
+}
+
+PolicyLossRow read_row(const Tree& tree, Value sample, const std::string& where) {
+  PolicyLossRow row;
+  row.old = floats(tree, sample, "old_log_probs");
+  row.current = floats(tree, sample, "train_log_probs");
+  row.total = length(tree, sample, "total_length", where);
+  row.response = length(tree, sample, "response_length", where);
+  check_lengths(tree, sample, row, where);
+  return row;
+}
+
+/// Gives each row its part of the terms of all. Errors: kCorrupt where they are not as many.
+void add_terms(const TorchFile& file, const char* key, std::vector<float> PolicyLossRow::*column,
+               std::vector<PolicyLossRow>& rows) {
+  const std::vector<float> all = floats(file.tree(), file.root(), key);
+  size_t tokens = 0;
+  for (const PolicyLossRow& row : rows) tokens += row.old.size();
+  if (all.size() != tokens) {
+    refuse_length(key, all.size(),
+                  "its " + counted(rows.size(), "sample") + " together " + std::to_string(tokens),
+                  file.path());
+  }
+  auto begin = all.begin();
+  for (PolicyLossRow& row : rows) {
+    const auto end = begin + static_cast<ptrdiff_t>(row.old.size());
+    (row.*column).assign(begin, end);
+    begin = end;
+  }
+}
+
+}  // namespace
+
+std::vector<PolicyLossRow> read_policy_loss(const TorchFile& file) {
+  check_policy_loss(file);
+  const Tree& tree = file.tree();
+  const foreign::Sequence& samples = tree.sequence(*tree.find(file.root(), "samples"));
+  std::vector<PolicyLossRow> rows;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    rows.push_back(read_row(tree, samples[i], file.path() + ": sample " + std::to_string(i)));
+  }
+  add_terms(file, "ppo_kl", &PolicyLossRow::policy_kl, rows);
+  add_terms(file, "pg_loss", &PolicyLossRow::policy_loss, rows);
+  return rows;
+}
+
+}  // namespace rlreplay::replay
