@@ -122,9 +122,12 @@ class JsonLines(support.Case):
         whole = [(0, 0), (0, 1), (1, 0), (1, 1)]
         for gone, (step, rank) in enumerate(whole):
             said = imported(whole[:gone] + whole[gone + 1:], code=3)["error"]["message"]
-            self.assertIn(f"no line is of rank {rank} in step 0-{step}", said)
-        self.assertEqual(imported([(0, 1), (1, 1)])["steps"], 2)
+            self.assertIn(f"of 2 ranks, no line of step 0-{step} is of these: {rank};", said)
+        imported([(0, 1), (1, 1)], code=3)
         self.assertEqual(imported(whole)["steps"], 2)
+        gap, = imported([(0, 0), (3, 0)])["findings"]
+        self.assertEqual((gap["code"], gap["message"]),
+                         ("step-missing", "2 steps are missing between the first and the last"))
         part, again = self.folder / "part.jsonl", self.folder / "part"
         rollout = [json.dumps({"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": i,
                                "prompt_length": 0, "tokens": [i]}) for i in range(4)]

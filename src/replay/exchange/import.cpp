@@ -14,6 +14,7 @@
 #include "format/dump_writer.h"
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
+#include "format/group_name.h"
 #include "src/base/shell.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/any_dump.h"
@@ -32,6 +33,8 @@
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/import_findings.h"
 #include "src/replay/record/imported_samples.h"
+#include "src/replay/record/missing_ranks.h"
+#include "src/replay/record/run_gaps.h"
 #include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
@@ -52,6 +55,12 @@ struct Read {
 std::string last_name(const std::string& name) {
   const size_t slash = name.rfind('/');
   return slash == name.npos ? name : name.substr(slash + 1);
+}
+
+/// Of `rollout/3.h5` and `train/3-0/rank1.h5`: `3` and `3-0`.
+std::string group_of(const std::string& unit) {
+  const size_t begin = unit.find('/') + 1;
+  return unit.substr(begin, unit.find_first_of("/.", begin) - begin);
 }
 
 /// Lets errors say in which file they are: the first, where they name none of them.
@@ -105,9 +114,8 @@ class Importer {
       writer(ranks).append("rollout/" + group + ".h5", to_datasets(rollout, group));
     }
     for (const std::string& unit : file.steps()) {
-      const std::string group = unit.substr(6, unit.rfind('/') - 6);
       claim(unit, path);
-      writer(ranks).append(unit, to_datasets(file.step(unit), group));
+      writer(ranks).append(unit, to_datasets(file.step(unit), group_of(unit)));
     }
     with_inputs_ = file.with_inputs();
     write_inputs();
@@ -117,24 +125,24 @@ class Importer {
   /// How many ranks there are; counts the steps. Errors: kIncomplete where one lacks a rank.
   int64_t ranks_of_steps(const JsonlFile& file) {
     std::map<std::string, std::set<int64_t>> steps;
-    std::set<int64_t> ranks;
+    int64_t ranks = 1;
     for (const std::string& unit : file.steps()) {
-      steps[unit.substr(6, unit.rfind('/') - 6)].insert(format::rank_of(unit));
+      const int64_t rank = format::rank_of(unit);
+      steps[group_of(unit)].insert(rank);
+      ranks = std::max(ranks, rank + 1);
     }
-    for (const auto& [step, there] : steps) ranks.insert(there.begin(), there.end());
     for (const auto& [step, there] : steps) {
-      const auto& of_step = there;  // a lambda captures no structured binding
-      const auto gone =
-          std::ranges::find_if(ranks, [&](int64_t r) { return !of_step.contains(r); });
-      if (gone == ranks.end()) continue;
+      const std::string missing = missing_ranks(there, ranks);
+      if (missing.empty()) continue;
       throw Error(ErrorCode::kIncomplete,
-                  "no line is of rank " + std::to_string(*gone) + " in step " + step +
-                      ", and other steps have that rank: add its lines, or where it has no samples "
-                      "a rlreplay.step/1 with the scalars {}",
+                  "of " + std::to_string(ranks) + " ranks, no line of step " + step +
+                      " is of these: " + missing +
+                      "; add their lines, or where one has no samples a rlreplay.step/1 with the "
+                      "scalars {}",
                   options_.paths.front());
     }
     report_.steps = steps.size();
-    return ranks.empty() ? 1 : *ranks.rbegin() + 1;
+    return ranks;
   }
 
   ImportReport run_torch() {
@@ -159,11 +167,26 @@ class Importer {
   }
 
   ImportReport finish(format::DumpWriter& writer) {
+    note_gaps();
     report_.root =
         writer.seal({.complete = true, .unstable = provenance_.json(), .derived_from = {}});
     writer_.reset();
     place_.settle();
     return std::move(report_);
+  }
+
+  /// Rollouts and steps that are not there, though later ones are.
+  void note_gaps() {
+    std::set<int64_t> generated, trained;
+    std::map<int64_t, std::set<int64_t>> steps;
+    for (const auto& [unit, path] : report_.sources) {
+      const auto name = format::GroupName::parse(group_of(unit));
+      if (!name || unit.starts_with("x-")) continue;
+      (name->step ? trained : generated).insert(name->rollout);
+      if (name->step) steps[name->rollout].insert(*name->step);
+    }
+    note(options_.paths.front(), check_rollouts(generated, trained));
+    note(options_.paths.front(), check_steps(steps));
   }
 
   /// Trajectories, dashboards, tokenizers: an import that dropped them silently would be believed.

@@ -21,6 +21,7 @@
 #include "src/replay/record/import_findings.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/missing_ranks.h"
+#include "src/replay/record/run_gaps.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/record/step_id.h"
 #include "src/replay/record/step_range.h"
@@ -103,7 +104,7 @@ void audit_run(const format::DumpReader& dump, std::vector<Problem>& problems) {
       if (name) (kind == "train" ? trained : generated).insert(name->rollout);
     }
   }
-  std::ranges::move(check_run(generated, trained), std::back_inserter(problems));
+  std::ranges::move(check_rollouts(generated, trained), std::back_inserter(problems));
 }
 
 /// Rollouts and steps that the options of a captured run announce and the dump lacks.
@@ -341,25 +342,6 @@ void check_event_units(const RecordedRun& run) {
 
 }  // namespace
 
-std::vector<Problem> check_run(const std::set<int64_t>& generated,
-                               const std::set<int64_t>& trained) {
-  std::vector<Problem> problems;
-  if (generated.empty() || trained.empty()) return problems;  // recorded without the other
-  const auto add = [&](const char* code, int64_t rollout, const char* message) {
-    problems.push_back({code, message, "rollout " + std::to_string(rollout)});
-  };
-  for (const int64_t rollout : generated) {
-    if (rollout > *trained.rbegin() || trained.contains(rollout)) continue;
-    add("step-missing", rollout, "its steps are not there, and those of a later rollout are");
-  }
-  for (const int64_t rollout : trained) {
-    if (generated.contains(rollout)) continue;
-    add("sample-unknown", rollout,
-        "there are steps of it, and its samples are not there, as those of other rollouts are");
-  }
-  return problems;
-}
-
 std::vector<Problem> audit_records(const format::DumpReader& dump) {
   std::vector<Problem> problems;
   if (!dump.sealed()) return problems;  // its writer may be at work
@@ -375,13 +357,7 @@ std::vector<Problem> audit_records(const format::DumpReader& dump) {
          "of " + std::to_string(ranks) + " ranks, these hold no part of the step: " + missing,
          "train/" + group});
   }
-  for (const auto& [rollout, there] : steps) {
-    const int64_t gaps = *there.rbegin() - *there.begin() + 1 - static_cast<int64_t>(there.size());
-    if (gaps == 0) continue;
-    problems.push_back({"step-missing",
-                        std::to_string(gaps) + " steps are missing between the first and the last",
-                        "rollout " + std::to_string(rollout)});
-  }
+  std::ranges::move(check_steps(steps), std::back_inserter(problems));
   try {
     imported_from(dump.meta(), "meta");
     audit_plan(dump, problems);

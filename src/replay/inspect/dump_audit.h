@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include "format/dump_reader.h"
@@ -10,15 +9,9 @@
 
 namespace rlreplay::replay {
 
-/// Which rollouts of a run have their samples, and which have steps, against each other:
-/// step-missing (of a rollout before the last that was trained on), sample-unknown (steps of a
-/// rollout that is not there, though others are).
-std::vector<foreign::Problem> check_run(const std::set<int64_t>& generated,
-                                        const std::set<int64_t>& trained);
-
 /// What the units of a sealed dump say of each other, from its records alone: rank-missing (a step
 /// that not all ranks hold), step-missing (a gap between a rollout's steps), plan-missing, and of
-/// an imported dump what check_run finds.
+/// an imported dump what check_rollouts finds.
 [[nodiscard]] std::vector<foreign::Problem> audit_records(const format::DumpReader& dump);
 
 /// And from its values: bad-token, too-long, bad-mask, non-finite (also of rewards) and

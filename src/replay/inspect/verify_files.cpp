@@ -97,7 +97,7 @@ class RunFiles {
   std::vector<foreign::Problem> finish() const {
     std::set<int64_t> generated;
     for (const auto& [rollout, path] : rollouts_) generated.insert(rollout);
-    return check_run(generated, trained_);
+    return check_rollouts(generated, trained_);
   }
 
  private:

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "format/foreign/tree_check.h"
+
+/// What is missing between the rollouts and steps of a run that are there.
+namespace rlreplay::replay {
+
+/// Which rollouts of a run have their samples, and which have steps, against each other:
+/// step-missing (of a rollout before the last that was trained on), sample-unknown (steps of a
+/// rollout that is not there, though others are).
+[[nodiscard]] std::vector<foreign::Problem> check_rollouts(const std::set<int64_t>& generated,
+                                                           const std::set<int64_t>& trained);
+
+/// The steps of each rollout: step-missing where one between two is not there.
+[[nodiscard]] std::vector<foreign::Problem> check_steps(
+    const std::map<int64_t, std::set<int64_t>>& steps);
+
+}  // namespace rlreplay::replay
