@@ -30,14 +30,14 @@ std::vector<Problem> check_rollouts(const std::set<int64_t>& generated,
 std::vector<Problem> check_steps(const std::map<int64_t, std::set<int64_t>>& steps) {
   std::vector<Problem> problems;
   for (const auto& [rollout, there] : steps) {
-    const auto span = static_cast<uint64_t>(*there.rbegin()) - static_cast<uint64_t>(*there.begin());
+    const auto span =
+        static_cast<uint64_t>(*there.rbegin()) - static_cast<uint64_t>(*there.begin());
     const uint64_t missing = span + 1 - there.size();
     if (missing == 0) continue;
-    problems.push_back(
-        {"step-missing",
-         counted(missing, "step") + (missing == 1 ? " is" : " are") +
-             " missing between the first and the last",
-         "rollout " + std::to_string(rollout)});
+    problems.push_back({"step-missing",
+                        counted(missing, "step") + (missing == 1 ? " is" : " are") +
+                            " missing between the first and the last",
+                        "rollout " + std::to_string(rollout)});
   }
   return problems;
 }
