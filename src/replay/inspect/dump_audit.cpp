@@ -21,8 +21,8 @@
 #include "src/replay/record/import_findings.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/missing_ranks.h"
-#include "src/replay/record/run_gaps.h"
 #include "src/replay/record/recorded_step.h"
+#include "src/replay/record/run_gaps.h"
 #include "src/replay/record/step_id.h"
 #include "src/replay/record/step_range.h"
 
