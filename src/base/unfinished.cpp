@@ -1,6 +1,7 @@
 #include "src/base/unfinished.h"
 
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 namespace rlreplay {
@@ -8,40 +9,46 @@ namespace {
 
 struct List {
   std::mutex mutex;
-  std::list<std::function<void()>> undos;
+  Unfinished* latest = nullptr;
 };
 
-/// Never destroyed: a thread may end the program while others return from main.
-List& list() {
-  static List* const out = new List;
-  return *out;
-}
+// There before any code runs, and never destroyed: a thread may end the program while others return
+// from main.
+constinit List all_unfinished;
+static_assert(std::is_trivially_destructible_v<List>);
 
 }  // namespace
 
-Unfinished::Unfinished(std::function<void()> undo) {
-  std::lock_guard lock(list().mutex);
-  place_ = list().undos.insert(list().undos.end(), std::move(undo));
+Unfinished::Unfinished(std::function<void()> undo) : undo_(std::move(undo)) {
+  const std::lock_guard lock(all_unfinished.mutex);
+  earlier_ = std::exchange(all_unfinished.latest, this);
+  if (earlier_ != nullptr) earlier_->later_ = this;
 }
 
 Unfinished::~Unfinished() {
   if (!listed_) return;
-  std::lock_guard lock(list().mutex);
-  list().undos.erase(place_);
+  const std::lock_guard lock(all_unfinished.mutex);
+  leave();
 }
 
-void Unfinished::finish(const std::function<void()>& last) {
-  std::lock_guard lock(list().mutex);
-  last();
-  list().undos.erase(place_);
+void Unfinished::leave() {
+  if (earlier_ != nullptr) earlier_->later_ = later_;
+  (later_ != nullptr ? later_->earlier_ : all_unfinished.latest) = earlier_;
   listed_ = false;
 }
 
+void Unfinished::finish(const std::function<void()>& last) {
+  const std::lock_guard lock(all_unfinished.mutex);
+  last();
+  leave();
+}
+
 bool undo_unfinished() {
-  list().mutex.lock();  // for good
-  auto& undos = list().undos;
-  for (auto it = undos.rbegin(); it != undos.rend(); ++it) (*it)();
-  return !undos.empty();
+  all_unfinished.mutex.lock();  // for good
+  for (const Unfinished* one = all_unfinished.latest; one != nullptr; one = one->earlier_) {
+    one->undo_();
+  }
+  return all_unfinished.latest != nullptr;
 }
 
 }  // namespace rlreplay

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <functional>
-#include <list>
 
 namespace rlreplay {
 
 /// Something that must not outlive the program half made: a temporary folder, a partial file, a
 /// group of processes. A signal that ends the program unwinds no stack; what lives then is undone
-/// by `undo_unfinished`. The list is the process's, as signals are.
+/// by `undo_unfinished`. The list of them is the process's, as signals are, and owns none of them.
 class Unfinished {
  public:
   /// `undo` is called by the thread that ends the program, while the owner may still be at work. It
@@ -22,7 +21,12 @@ class Unfinished {
   void finish(const std::function<void()>& last);
 
  private:
-  std::list<std::function<void()>>::iterator place_;
+  friend bool undo_unfinished();
+  void leave();  // the list
+
+  std::function<void()> undo_;
+  Unfinished* earlier_ = nullptr;  // neighbours in the list
+  Unfinished* later_ = nullptr;
   bool listed_ = true;
 };
 
