@@ -1,9 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
-
-#include <sys/types.h>
 
 #include "src/base/process.h"
 
@@ -26,15 +23,5 @@ struct ForegroundEnd {
 /// once; a second one kills them, and what outlives the program then is killed, too. A log is not
 /// for here. Called before the first thread. Errors: kEnvironment when it cannot be started.
 ForegroundEnd run_in_foreground(const Command& command);
-
-/// The processes that this one has started, and they in turn, as they are now; those too whose
-/// parents have ended, once `adopt_orphans` was called before.
-std::vector<pid_t> descendants();
-
-/// Makes this process the parent of descendants whose own has ended.
-void adopt_orphans();
-
-/// Sends a signal to all descendants.
-void signal_descendants(int signal);
 
 }  // namespace rlreplay
