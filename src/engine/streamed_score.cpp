@@ -148,7 +148,7 @@ class Stream {
     round_to_bfloat16(Matrix<float>(rounded_x_.data(), rows, C));
   }
 
-  /// The weights of a layer, in a model of one.
+  /// The weights of a layer, read and packed, in a model of one.
   void load_layer(Model& model, int64_t layer) {
     const LayerParameters& from = names_.layers[static_cast<size_t>(layer)];
     const LayerParameters& to = model.parameters().layers[0];
@@ -170,8 +170,8 @@ class Stream {
           {model.weights().data() + to.offset, static_cast<size_t>(to.size())});
   }
 
-  /// Weights that are bfloat16 already need no other products.
-  void round_weights(Model& model) {
+  /// Rounds weights to bfloat16 and packs them, unless all of them are bfloat16 already.
+  void round_and_pack(Model& model) {
     const auto size = static_cast<int64_t>(model.weights().size());
     if (round_to_bfloat16(Matrix<float>(model.weights().data(), 1, size))) {
       model.pack(runtime_, /*backward=*/false);
@@ -182,7 +182,7 @@ class Stream {
     load_layer(model, layer);
     forward(runtime_, model, x_);
     if (options_.rounded) {
-      round_weights(model);
+      round_and_pack(model);
       forward(rounding_, model, rounded_x_);
     }
     step();
@@ -210,7 +210,7 @@ class Stream {
     model.pack(runtime_, /*backward=*/false);
     score(model, x_, Logits::kBinary32, out_.exact);
     if (options_.rounded) {
-      round_weights(model);
+      round_and_pack(model);
       score(model, rounded_x_, Logits::kBfloat16, out_.rounded);
     }
     step();
