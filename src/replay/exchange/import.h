@@ -45,12 +45,14 @@ std::string findings_text(const ImportReport& report);
 /// The beginning of the line that says for machines what an import to `dump` made.
 JsonLine import_line(std::string_view schema, const std::string& dump, const ImportReport& report);
 
+/// Told each file before it is read.
+using ImportProgress = std::function<void(const std::string& path)>;
+
 /// Reads other people's debug dumps into a dump of ours, and runs nothing that they carry. Shards
 /// of one rollout are put together; what has no place of its own is kept in `x-` units, from which
-/// export writes files of the same content. `progress` is told each file before it is read.
+/// export writes files of the same content.
 /// Errors: kUsage where nothing is found or two files hold the same; kIncomplete where a rank's
 /// file is missing; those of TorchFile and assemble_train. Nothing is left behind then.
-ImportReport import_dump(const ImportOptions& options,
-                         const std::function<void(const std::string& path)>& progress = {});
+ImportReport import_dump(const ImportOptions& options, const ImportProgress& progress = {});
 
 }  // namespace rlreplay::replay

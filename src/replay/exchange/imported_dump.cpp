@@ -1,0 +1,119 @@
+#include "src/replay/exchange/imported_dump.h"
+
+#include <memory>
+#include <utility>
+
+#include "format/canonical.h"
+#include "format/group_name.h"
+#include "src/base/words.h"
+#include "src/replay/record/imported_samples.h"
+#include "src/replay/record/run_gaps.h"
+
+namespace rlreplay::replay {
+
+std::string group_of_unit(const std::string& unit) {
+  const size_t begin = unit.find('/') + 1;
+  return unit.substr(begin, unit.find_first_of("/.", begin) - begin);
+}
+
+ImportedDump::ImportedDump(const ImportOptions& options)
+    : options_(options),
+      place_(options.output, options.force,
+             options.temporary ? format::DumpPlace::Writer::kTemporary
+                               : format::DumpPlace::Writer::kOneGo) {}
+
+void ImportedDump::made_by(const std::string& vendor, int64_t ranks) {
+  vendor_ = vendor;
+  ranks_ = ranks;
+}
+
+void ImportedDump::claim(const std::string& unit, const std::string& path) {
+  const auto [it, fresh] = report_.sources.emplace(unit, path);
+  if (fresh) return;
+  throw Error(
+      ErrorCode::kUsage,
+      "this file and " + it->second + " hold the same (" + unit + "): import one run at a time",
+      path);
+}
+
+void ImportedDump::append(const std::string& unit, const std::vector<format::Dataset>& datasets) {
+  writer().append(unit, datasets);
+}
+
+void ImportedDump::note(const std::string& path, const std::vector<foreign::Problem>& problems) {
+  for (const foreign::Problem& problem : problems) {
+    if (problem.code == "not-a-dump") continue;  // its layout says so
+    const bool named = problem.where.find(path) != problem.where.npos;
+    report_.findings.push_back(
+        {problem.code, problem.message, named ? problem.where : path + ": " + problem.where});
+  }
+}
+
+void ImportedDump::count(const format::RolloutData& data) {
+  ++report_.rollouts;
+  report_.samples += data.size();
+  report_.tokens += data.tokens.size();
+}
+
+void ImportedDump::add_inputs(int64_t rollout, std::set<uint64_t> samples) {
+  with_inputs_[rollout].merge(samples);
+}
+
+void ImportedDump::append_inputs() {
+  size_t samples = 0;
+  for (const auto& [rollout, ids] : with_inputs_) {
+    if (ids.empty()) continue;
+    samples += ids.size();
+    const std::string group = std::to_string(rollout);
+    append(std::string(kInputsKind) + "/" + group + ".h5",
+           {format::dataset_of<uint64_t>(group + "/sample_id", DType::kU64, {ids.size()},
+                                         {ids.begin(), ids.end()})});
+  }
+  if (samples == 0) return;
+  report_.findings.push_back(
+      {"inputs",
+       counted(samples, "sample") +
+           " were made from more than their tokens (images, sound): that is kept for an "
+           "export, and no model here reads it, so train refuses them",
+       options_.paths.front()});
+}
+
+/// Rollouts and steps that are not there, though later ones are.
+void ImportedDump::note_gaps() {
+  std::set<int64_t> generated, trained;
+  std::map<int64_t, std::set<int64_t>> steps;
+  for (const auto& [unit, path] : report_.sources) {
+    const auto name = format::GroupName::parse(group_of_unit(unit));
+    if (!name || unit.starts_with("x-")) continue;
+    (name->step ? trained : generated).insert(name->rollout);
+    if (name->step) steps[name->rollout].insert(*name->step);
+  }
+  note(options_.paths.front(), check_rollouts(generated, trained));
+  note(options_.paths.front(), check_steps(steps));
+}
+
+ImportReport ImportedDump::finish() {
+  note_gaps();
+  report_.root =
+      writer().seal({.complete = true, .unstable = provenance_.json(), .derived_from = {}});
+  writer_.reset();
+  place_.settle();
+  return std::move(report_);
+}
+
+/// The writer begins with the first file that could be read.
+format::DumpWriter& ImportedDump::writer() {
+  if (writer_) return *writer_;
+  format::JsonObject source;
+  source.text("imported", vendor_);
+  format::JsonObject meta;
+  meta.number("ranks", static_cast<uint64_t>(ranks_)).json("source", source.str());
+  if (!options_.launch.empty()) meta.json("launch", options_.launch);
+  format::WriterOptions settings;
+  settings.threads = options_.threads;
+  if (options_.temporary) settings.system = std::make_shared<format::UnsyncedSystem>();
+  writer_.emplace(format::DumpWriter::create(place_.path(), meta.str(), settings));
+  return *writer_;
+}
+
+}  // namespace rlreplay::replay
