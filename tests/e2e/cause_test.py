@@ -8,10 +8,9 @@ import subprocess
 import unittest
 
 import one_edit_test as edits
-from one_edit_test import (CONTEXT, DATA, LATEST, LISTS, TENSOR, both, gone, lacks, longer, put,
-                           shards, terms, train)
+from one_edit_test import (CONTEXT, DATA, LATEST, LISTS, MILES, TENSOR, both, gone, lacks, longer,
+                           put, shards, terms, train)
 
-MILES = ("miles-latest", "grpo-dp2")
 TRAINED = "train_data/0.pt"
 MOST = 60 << 20
 
@@ -217,6 +216,27 @@ class Causes(edits.Case):
         self.assertIn("the policy's terms of step 0.0: no row of policy_loss_debug fits 8 samples: a "
                       "file of the step is missing, or is another's", found["not_checked"])
         self.assertEqual(found["problems"], [])
+
+    def test_slices_of_the_terms_are_not_called_missing(self):
+        files = self.files(CONTEXT)
+        for rank in range(4):
+            data = files[f"train_data/0_{rank}.pt"]["rollout_data"]
+            rows = [{"index": i, "total_length": total, "response_length": response,
+                     **dict.fromkeys(("train_log_probs", "old_log_probs", "advantages"), [-0.5])}
+                    for i, (total, response) in enumerate(zip(data["total_lengths"],
+                                                              data["response_lengths"]))]
+            terms(f"rank_{rank}_call_0", rank=rank, samples=rows, ppo_kl=[0.0] * len(rows),
+                  pg_loss=[0.0] * len(rows))(files)
+        files = {path: content for path, content in files.items() if "rollout_data/" not in path}
+        folder = self.written("slices", files)
+        made = self.run_program("import", folder, "-o", self.folder / "slices dump")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        said = ("the rows of policy_loss_debug for 4 samples are slices of context parallelism, which "
+                "are not placed: they are kept in their files alone")
+        self.assertIn(f"finding policy-loss-unplaced: {said} (step 0.0", made.stdout)
+        self.assertNotIn("fit no sample", made.stdout)
+        found, = self.lines("verify", "--deep", folder, code=0)
+        self.assertIn(f"the policy's terms of step 0.0: {said}", found["not_checked"])
 
     def bounded(self, *arguments):
         """Exit code, and the most memory that the program held."""

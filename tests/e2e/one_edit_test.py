@@ -83,6 +83,7 @@ CONTEXT = ("miles-latest", "grpo-cp2dp2")
 OLD_CONTEXT = ("slime-old", "grpo-cp2dp2")
 STAGES = ("slime-old", "grpo-pp2")
 MILES_STAGES = ("miles-latest", "grpo-pp2")
+MILES = ("miles-latest", "grpo-dp2")
 
 
 DATA = ("slime-old", "grpo-dp2")  # two rollouts, two ranks
@@ -214,6 +215,45 @@ def terms(file, **said):
         "rank": 0, "call": 0, "samples": [], "ppo_kl": [], "pg_loss": [], "finite": {}, **said}})
 
 
+def trained_terms(*edits, groups=None, ranks=(0, 1)):
+    """Miles' policy_loss_debug of the first micro-batch of two ranks, as their training data have it;
+    `groups`: of as many samples, each of which then says its place there."""
+    def numbers(column):
+        return list(column.elements() if isinstance(column, fixtures.Tensor) else column)
+
+    def edit(files):
+        for rank in ranks:
+            data = files[f"train_data/0_{rank}.pt"]["rollout_data"]
+            rows = []
+            for i in data["micro_batch_indices"][0]:
+                old, sample = numbers(data["log_probs"][i]), data["sample_indices"][i]
+                rows.append({
+                    "index": len(rows), "total_length": data["total_lengths"][i],
+                    "response_length": len(old), "train_log_probs": [x - 0.25 for x in old],
+                    "old_log_probs": old, "advantages": numbers(data["advantages"][i]),
+                    "local_loss_mask": [float(x) for x in numbers(data["loss_masks"][i])],
+                    "rollout_log_probs": numbers(data["rollout_log_probs"][i])})
+                if groups:
+                    rows[-1].update(group_index=sample // groups, in_group_id=sample % groups)
+            tokens = sum(row["response_length"] for row in rows)
+            terms(f"rank_{rank}_call_0", rank=rank, samples=rows, ppo_kl=[0.25] * tokens,
+                  pg_loss=[0.5] * tokens)(files)
+        both(*edits)(files)
+    return edit
+
+
+def term(*place, to, rank=0):
+    return put(f"policy_loss_debug/rank_{rank}_call_0.pt", *place, to=to)
+
+
+def called_again(*edits):
+    """The first call's terms of rank 0 a second time."""
+    def edit(files):
+        files["policy_loss_debug/rank_0_call_1.pt"] = {
+            **files["policy_loss_debug/rank_0_call_0.pt"], "call": 1}
+    return trained_terms(edit, *edits)
+
+
 def every(words, *verbs):
     return dict.fromkeys(verbs or READERS, words)
 
@@ -306,6 +346,33 @@ EDITS = (
         terms("rank_0_call_0"), lacks("policy_loss_debug/rank_0_call_0.pt", "call")),
      every(("call is missing or not an integer", "policy_loss_debug/rank_0_call_0.pt"),
            *REFUSING)),
+    *((f"the policy's terms have another {column} than the training", MILES,
+       trained_terms(term("samples", 1, column, 2, to=-0.0625)),
+       every((f"policy-loss-mismatch: {column} of policy_loss_debug is not what the training data says",
+              "policy_loss_debug/rank_0_call_0.pt: row 1: sample 2 of step 0.0, token 8: -0.0625, "
+              "the training data says "), *KEEPING[1:]))
+      for column in ("advantages", "local_loss_mask", "rollout_log_probs", "old_log_probs")),
+    ("the policy's terms say another place", MILES, trained_terms(term("samples", 1, "index", to=0)),
+     every(("policy-loss-mismatch: a row of policy_loss_debug has another index than its place",
+            "policy_loss_debug/rank_0_call_0.pt: row 1: index 0"), *KEEPING[1:])),
+    *((f"the policy's terms say another {key}", MILES,
+       trained_terms(term("samples", 1, key, to=3), groups=4),
+       every(("policy-loss-mismatch: group_index and in_group_id of policy_loss_debug are not those of "
+              "the sample", "policy_loss_debug/rank_0_call_0.pt: row 1: sample 2 of step 0.0: "),
+             *KEEPING[1:]))
+      for key in ("group_index", "in_group_id")),
+    ("the policy's terms of one call twice", MILES, called_again(),
+     every(("policy-loss-mismatch: a row of policy_loss_debug occurs twice",
+            "policy_loss_debug/rank_0_call_1.pt: row 0: as policy_loss_debug/rank_0_call_0.pt: row 0"),
+           *KEEPING[1:])),
+    *((f"two ranks of the same samples have other {column}", TENSOR, trained_terms(edit),
+       every((f"policy-loss-mismatch: {column} of policy_loss_debug differs between rows of one sample",
+              f"policy_loss_debug/rank_1_call_0.pt: row 0: position {at} of the response: ",
+              "policy_loss_debug/rank_0_call_0.pt: row 0 says "), *KEEPING[1:]))
+      for column, at, edit in (
+          ("train_log_probs", 2, term("samples", 0, "train_log_probs", 2, to=-7.5, rank=1)),
+          ("advantages", 2, term("samples", 0, "advantages", 2, to=-7.5, rank=1)),
+          ("pg_loss", 1, term("pg_loss", 1, to=-7.5, rank=1)))),
     ("a file that says another rank", DATA, put("train_data/1_1.pt", "rank", to=0),
      every(("says it is of rank 0, its name of 1", "1_1.pt"))),
     *((f"a rank has one of {column} too many", TENSOR, longer("train_data/0_1.pt", column),
@@ -592,6 +659,8 @@ LEGAL = (
     ("experts on both sides", DATA, experts()),
     ("the policy's terms", TENSOR, both(
         terms("rank_0_call_0"), terms("rank_3_call_12", rank=3, call=12), terms("another_name"))),
+    *((f"the policy's terms of the run {run[1]}", run, trained_terms(groups=groups))
+      for run in (MILES, TENSOR) for groups in (None, 2, 4)),
     ("raw rewards of the samples' own", DATA, both(
         train("train_data/0_1.pt", "raw_reward", 3, to=9.5),
         put("rollout_data/0.pt", "samples", 0, "metadata", "raw_reward", to=1))),

@@ -9,7 +9,6 @@
 
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
-#include "src/base/words.h"
 #include "src/replay/exchange/contradictions.h"
 #include "src/replay/exchange/file_findings.h"
 #include "src/replay/exchange/import_lines.h"
@@ -85,24 +84,25 @@ class Importer {
     for (const SourceFile& source : sources) {
       if (!source.name.starts_with("policy_loss_debug/")) continue;
       const TorchFile file(source.path);
-      if (identify(file).kind == DumpKind::kPolicyLoss) policy_loss_.add(file, source.name);
+      if (identify(file).kind == DumpKind::kPolicyLoss) {
+        policy_loss_.add(file, source.name);
+        policy_loss_paths_[source.name] = source.path;
+      }
       file.check_unchanged();
     }
   }
 
   void note_policy_loss() {
-    for (const auto& [file, count] : policy_loss_.left()) {
-      report_.findings.push_back(
-          {"policy-loss-unplaced",
-           counted(count, "row") +
-               " fit no sample of the training data: they are kept in their file alone",
-           file});
-    }
-    for (const auto& [step, count] : without_policy_loss_) {
-      report_.findings.push_back({"policy-loss-missing",
-                                  "no row of policy_loss_debug fits " + counted(count, "sample") +
-                                      ": a file of the step is missing, or is another's",
-                                  "step " + step});
+    std::optional<TorchFile> read;  // once for all that is found of it
+    for (auto& [name, row, found] : policy_loss_.findings()) {
+      if (name.empty()) {
+        report_.findings.push_back(std::move(found));
+        continue;
+      }
+      const std::string& path = policy_loss_paths_.at(name);
+      if (!read || read->path() != path) read.emplace(path);
+      dump_.note(path, {found});
+      contradictions_.add(std::move(found), name, *read);
     }
   }
 
@@ -271,8 +271,7 @@ class Importer {
       const std::string group = std::to_string(made.rollout_id) + "-" + std::to_string(step);
       const std::string unit = "train/" + group + "/rank0.h5";
       dump_.claim(unit, reads.front().source.path);
-      const size_t without = policy_loss_.complete(*data);
-      if (without > 0) without_policy_loss_[StepId{made.rollout_id, step}.name()] = without;
+      policy_loss_.complete(*data, StepId{made.rollout_id, step}.name());
       std::vector<Dataset> datasets = to_datasets(data, group);
       if (const auto own = made.own.find(step); own != made.own.end()) {
         within(files, [&] { add_own(unit, datasets, own->second); });
@@ -291,7 +290,7 @@ class Importer {
   std::map<int64_t, std::deque<Read>> single_ranks_;
   RolloutCopies copies_;
   PolicyLossRows policy_loss_;
-  std::map<std::string, size_t> without_policy_loss_;  // samples by step
+  std::map<std::string, std::string> policy_loss_paths_;  // by name
   Contradictions contradictions_;
   FileFindings file_findings_;
 };

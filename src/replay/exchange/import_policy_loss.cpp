@@ -1,8 +1,14 @@
 #include "src/replay/exchange/import_policy_loss.h"
 
-#include <utility>
+#include <algorithm>
+#include <iterator>
+#include <span>
+#include <tuple>
 
 #include "src/base/hash.h"
+#include "src/base/number_text.h"
+#include "src/base/numbers.h"
+#include "src/base/words.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -10,9 +16,9 @@ namespace {
 using format::TokenFloats;
 using format::TrainData;
 
-std::string key_of(size_t total, std::span<const float> old) {
+std::string key_of(size_t total, std::span<const float> log_probs) {
   std::string out = std::to_string(total) + "/";
-  out.append(reinterpret_cast<const char*>(old.data()), old.size_bytes());
+  out.append(reinterpret_cast<const char*>(log_probs.data()), log_probs.size_bytes());
   return hash_of(out).hex();
 }
 
@@ -39,18 +45,90 @@ void drop_full_presence(std::optional<TokenFloats>& column) {
   column->presence.clear();
 }
 
+size_t total_of(const TrainData& step, size_t sample) {
+  return step.offsets[sample + 1] - step.offsets[sample];
+}
+
+size_t response_of(const TrainData& step, size_t sample) {
+  return total_of(step, sample) - (*step.prompt_length)[sample];
+}
+
+/// What the training data say of a response, in the trainer's type; nothing where they do not.
+std::optional<std::vector<float>> response_values(const TrainData& step, size_t sample,
+                                                  const std::optional<TokenFloats>& column) {
+  if (!column || !column->has(sample)) return std::nullopt;
+  std::vector<float> out;
+  for (size_t t = step.offsets[sample + 1] - response_of(step, sample);
+       t < step.offsets[sample + 1]; ++t) {
+    out.push_back(static_cast<float>(column->at(t)));
+  }
+  return out;
+}
+
+std::optional<std::vector<float>> response_mask(const TrainData& step, size_t sample) {
+  if (!step.loss_mask || !step.loss_mask->has(sample)) return std::nullopt;
+  const auto end =
+      step.loss_mask->values.begin() + static_cast<ptrdiff_t>(step.offsets[sample + 1]);
+  return std::vector<float>(end - static_cast<ptrdiff_t>(response_of(step, sample)), end);
+}
+
+/// The first place where two of one length are not the same.
+std::optional<size_t> first_other(const std::vector<float>& a, const std::vector<float>& b) {
+  const size_t both = std::min(a.size(), b.size());
+  for (size_t t = 0; t < both; ++t) {
+    if (!same_value(a[t], b[t])) return t;
+  }
+  return a.size() == b.size() ? std::nullopt : std::optional(both);
+}
+
+/// What a row repeats of the training data and says otherwise: the place in the response.
+struct Other {
+  std::string_view column;
+  size_t at;
+  float found, said;
+};
+
+std::vector<Other> others(const PolicyLossRow& row, const TrainData& step, size_t sample) {
+  std::vector<Other> out;
+  const auto add = [&](std::string_view name, const std::vector<float>& found,
+                       const std::optional<std::vector<float>>& said) {
+    if (found.empty() || !said) return;
+    if (const auto at = first_other(found, *said))
+      out.push_back({name, *at, found[*at], (*said)[*at]});
+  };
+  add("advantages", row.advantages, response_values(step, sample, step.advantages));
+  add("local_loss_mask", row.mask, response_mask(step, sample));
+  add("rollout_log_probs", row.sampled, response_values(step, sample, step.rollout_log_probs));
+  return out;
+}
+
+std::string not_said(std::string_view column) {
+  return std::string(column) + " of policy_loss_debug is not what the training data says";
+}
+
 }  // namespace
 
 void PolicyLossRows::add(const foreign::TorchFile& file, const std::string& name) {
   any_ = true;
   for (PolicyLossRow& row : read_policy_loss(file)) {
-    if (row.is_slice()) {
-      ++slices_[name];
-      continue;
+    const Row made{std::move(row), name};
+    if (made.index && *made.index != static_cast<int64_t>(made.place)) {
+      mismatch(made, "a row of policy_loss_debug has another index than its place",
+               "index " + std::to_string(*made.index));
     }
-    const std::string key = key_of(row.total, row.old);
-    rows_[key].push_back({std::move(row), name});
+    if (made.is_slice()) {
+      ++slices_[{made.total, made.response}][name];
+    } else {
+      rows_[key_of(made.total, made.old)].push_back(made);
+    }
   }
+}
+
+void PolicyLossRows::mismatch(const Row& row, std::string message, const std::string& where) {
+  mismatches_.push_back({row.file,
+                         row.place,
+                         {"policy-loss-mismatch", std::move(message),
+                          "row " + std::to_string(row.place) + ": " + where}});
 }
 
 PolicyLossRows::Rows::iterator PolicyLossRows::fitting(const TrainData& step, size_t sample) {
@@ -65,19 +143,72 @@ PolicyLossRows::Rows::iterator PolicyLossRows::fitting(const TrainData& step, si
   return rows_.end();
 }
 
-size_t PolicyLossRows::complete(TrainData& step) {
-  if (!any_ || !step.prompt_length) return 0;
-  size_t without = 0;
+PolicyLossRows::Row PolicyLossRows::take(Rows::iterator from, const TrainData& step,
+                                         size_t sample) {
+  std::deque<Row>& rows = from->second;
+  auto chosen =
+      std::ranges::find_if(rows, [&](const Row& row) { return others(row, step, sample).empty(); });
+  if (chosen == rows.end()) chosen = rows.begin();
+  Row row = std::move(*chosen);
+  rows.erase(chosen);
+  if (rows.empty()) {
+    rows_.erase(from);
+  } else {
+    placed_[from->first].push_back(row);
+  }
+  return row;
+}
+
+/// A row that repeats the sampler's log-probabilities tells what its old ones should have been.
+void PolicyLossRows::want(const TrainData& step, size_t sample, const std::string& step_name) {
+  const std::pair lengths{total_of(step, sample), response_of(step, sample)};
+  if (lengths.second == 0) return;
+  if (slices_.contains(lengths)) {
+    sliced_.insert(lengths);
+    ++without_[step_name].slices;
+    return;
+  }
+  ++without_[step_name].missing;
+  auto old = response_values(step, sample, step.old_log_probs);
+  const auto sampled = response_values(step, sample, step.rollout_log_probs);
+  if (!old || !sampled) return;
+  wanted_.emplace(
+      key_of(lengths.first, *sampled),
+      Wanted{step.sample_id[sample], step_name, (*step.prompt_length)[sample], std::move(*old)});
+}
+
+void PolicyLossRows::compare(const Row& row, const TrainData& step, size_t sample,
+                             const std::string& step_name) {
+  const std::string of =
+      "sample " + std::to_string(step.sample_id[sample]) + " of step " + step_name;
+  for (const Other& other : others(row, step, sample)) {
+    mismatch(row, not_said(other.column),
+             of + ", token " + std::to_string((*step.prompt_length)[sample] + other.at) + ": " +
+                 shortest(other.found) + ", the training data says " + shortest(other.said));
+  }
+  if (!row.group_index || !row.index_in_group) return;
+  const auto id = static_cast<int64_t>(step.sample_id[sample]);
+  const int64_t group = *row.group_index, rest = id - *row.index_in_group;
+  // Which size of groups puts the sample there; the first of the run is that of all.
+  const bool divides = group > 0 && rest > 0 && rest % group == 0;
+  if (divides && !group_size_) group_size_ = rest / group;
+  const bool holds = group_size_ ? group == id / *group_size_ && rest == group * *group_size_
+                                 : group == 0 && rest == 0;
+  if (holds) return;
+  mismatch(row, "group_index and in_group_id of policy_loss_debug are not those of the sample",
+           of + ": " + std::to_string(group) + " and " + std::to_string(*row.index_in_group));
+}
+
+void PolicyLossRows::complete(TrainData& step, const std::string& step_name) {
+  if (!any_ || !step.prompt_length) return;
   for (size_t s = 0; s < step.size(); ++s) {
     const auto at = fitting(step, s);
     if (at == rows_.end()) {
-      const uint64_t tokens = step.offsets[s + 1] - step.offsets[s];
-      without += tokens > (*step.prompt_length)[s] ? 1 : 0;
+      want(step, s, step_name);
       continue;
     }
-    const Row row = std::move(at->second.front());
-    at->second.pop_front();
-    if (at->second.empty()) rows_.erase(at);
+    const Row row = take(at, step, s);
+    compare(row, step, s, step_name);
     put(step.log_probs, step, s, row.current);
     put(step.policy_kl, step, s, row.policy_kl);
     put(step.policy_loss, step, s, row.policy_loss);
@@ -85,13 +216,104 @@ size_t PolicyLossRows::complete(TrainData& step) {
   drop_full_presence(step.log_probs);
   drop_full_presence(step.policy_kl);
   drop_full_presence(step.policy_loss);
-  return without;
 }
 
-std::map<std::string, size_t> PolicyLossRows::left() const {
-  std::map<std::string, size_t> out = slices_;
+/// What is left of rows whose bits of old log-probabilities another row of the same sample has.
+void PolicyLossRows::settle_copies() {
+  for (const auto& [key, placed] : placed_) {
+    const auto left = rows_.find(key);
+    if (left == rows_.end()) continue;
+    for (const Row& row : left->second) compare_copies(row, placed);
+    rows_.erase(left);
+  }
+}
+
+void PolicyLossRows::compare_copies(const Row& row, const std::deque<Row>& placed) {
+  if (row.old.empty()) return;
+  const auto other_column = [&](const Row& of) {
+    return std::ranges::find_if(kPolicyLossColumns, [&](const PolicyLossColumn& column) {
+      return first_other(row.*column.column, of.*column.column).has_value();
+    });
+  };
+  const auto text = [](const Row& of) { return of.file + ": row " + std::to_string(of.place); };
+  for (const Row& of : placed) {
+    if (other_column(of) != kPolicyLossColumns.end()) continue;
+    if (of.rank != row.rank) return;  // another rank of tensor parallelism
+    return mismatch(row, "a row of policy_loss_debug occurs twice", "as " + text(of));
+  }
+  const Row& of = placed.front();
+  const PolicyLossColumn& column = *other_column(of);
+  const std::vector<float>&found = row.*column.column, &said = of.*column.column;
+  const size_t at = *first_other(found, said);
+  const auto value = [&](const std::vector<float>& values) {
+    return at < values.size() ? shortest(values[at]) : std::string("None");
+  };
+  mismatch(row,
+           std::string(column.name) + " of policy_loss_debug differs between rows of one sample",
+           "position " + std::to_string(at) + " of the response: " + value(found) + ", " +
+               text(of) + " says " + value(said));
+}
+
+/// Rows of samples that are known by the sampler's log-probabilities alone.
+void PolicyLossRows::settle_wanted() {
+  for (auto left = rows_.begin(); left != rows_.end();) {
+    std::erase_if(left->second, [&](const Row& row) { return is_wanted(row); });
+    left = left->second.empty() ? rows_.erase(left) : std::next(left);
+  }
+}
+
+bool PolicyLossRows::is_wanted(const Row& row) {
+  const auto at =
+      row.sampled.empty() ? wanted_.end() : wanted_.find(key_of(row.total, row.sampled));
+  if (at == wanted_.end()) return false;
+  const Wanted& of = at->second;
+  const auto t = first_other(row.old, of.old);
+  if (!t) return false;
+  mismatch(row, not_said("old_log_probs"),
+           "sample " + std::to_string(of.sample) + " of step " + of.step + ", token " +
+               std::to_string(of.prompt + *t) + ": " + shortest(row.old[*t]) +
+               ", the training data says " + shortest(of.old[*t]));
+  --without_[of.step].missing;
+  wanted_.erase(at);
+  return true;
+}
+
+std::vector<PolicyLossFinding> PolicyLossRows::findings() {
+  settle_copies();
+  settle_wanted();
+  std::vector<PolicyLossFinding> out = std::move(mismatches_);
+  std::ranges::stable_sort(
+      out, {}, [](const PolicyLossFinding& found) { return std::tie(found.file, found.row); });
+  const auto add = [&](const char* code, std::string message, std::string where) {
+    out.push_back({"", 0, {code, std::move(message), std::move(where)}});
+  };
+  std::map<std::string, size_t> unplaced;
   for (const auto& [key, rows] : rows_) {
-    for (const Row& row : rows) ++out[row.file];
+    for (const Row& row : rows) ++unplaced[row.file];
+  }
+  for (const auto& [lengths, files] : slices_) {
+    for (const auto& [file, count] : files) unplaced[file] += sliced_.contains(lengths) ? 0 : count;
+  }
+  for (const auto& [file, count] : unplaced) {
+    if (count == 0) continue;
+    add("policy-loss-unplaced",
+        counted(count, "row") +
+            " fit no sample of the training data: they are kept in their file alone",
+        file);
+  }
+  for (const auto& [step, without] : without_) {
+    if (without.slices > 0) {
+      add("policy-loss-unplaced",
+          "the rows of policy_loss_debug for " + counted(without.slices, "sample") +
+              " are slices of context parallelism, which are not placed: they are kept in their "
+              "files alone",
+          "step " + step);
+    }
+    if (without.missing == 0) continue;
+    add("policy-loss-missing",
+        "no row of policy_loss_debug fits " + counted(without.missing, "sample") +
+            ": a file of the step is missing, or is another's",
+        "step " + step);
   }
   return out;
 }

@@ -2,14 +2,25 @@
 
 #include <deque>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "format/foreign/torch_file.h"
+#include "format/foreign/tree_check.h"
 #include "format/train_data.h"
 #include "src/replay/exchange/policy_loss_row.h"
 
 namespace rlreplay::replay {
+
+/// Something that was found of files of policy_loss_debug: of the one with this name, or of a step.
+struct PolicyLossFinding {
+  std::string file;          // empty of a step
+  size_t row = 0;            // of the file
+  foreign::Problem problem;  // its place within the file, or the step
+};
 
 /// What Miles' policy_loss_debug files say of samples, until the training data that they belong to
 /// is there: the log-probabilities of the step's own forward pass, and the policy's terms. The
@@ -18,17 +29,18 @@ namespace rlreplay::replay {
 /// the trainer took those (--use-rollout-logprobs).
 class PolicyLossRows {
  public:
-  /// `name`: the file's in its run. Rows of slices of context parallelism are counted and left out.
-  /// Errors: kCorrupt, where the file does not say its rank or call, and naming the row, where
-  /// lengths do not agree.
+  /// `name`: the file's in its run. Errors: as read_policy_loss.
   void add(const foreign::TorchFile& file, const std::string& name);
 
-  /// Gives each sample of a step the row that fits it, once. How many samples with a response got
-  /// none; 0 where no file was read.
-  size_t complete(format::TrainData& step);
+  /// Gives each sample of a step the row that fits it, once, and holds what the row repeats of the
+  /// training data against it. Of several that fit the first that agrees is taken.
+  void complete(format::TrainData& step, const std::string& step_name);
 
-  /// By file, rows that fitted no sample so far.
-  std::map<std::string, size_t> left() const;
+  /// Of all steps: policy-loss-mismatch, where rows say something else than the training data, than
+  /// each other or than their place; policy-loss-unplaced, of rows by file and of slices by step;
+  /// policy-loss-missing, of samples by step. A copy of a row that another rank wrote (of tensor
+  /// parallelism) is no finding. What is a mismatch is not said to be missing.
+  std::vector<PolicyLossFinding> findings();
 
  private:
   struct Row : PolicyLossRow {
@@ -36,12 +48,41 @@ class PolicyLossRows {
   };
   using Rows = std::map<std::string, std::deque<Row>>;
 
+  /// A sample that got no row, though its old log-probabilities are known.
+  struct Wanted {
+    uint64_t sample = 0;
+    std::string step;
+    size_t prompt = 0;
+    std::vector<float> old;
+  };
+  /// Samples of a step with a response that got no row: of which no slice has the lengths, and
+  /// others.
+  struct Without {
+    size_t missing = 0, slices = 0;
+  };
+
   /// The rows that fit a sample of a step; the end where none does.
   Rows::iterator fitting(const format::TrainData& step, size_t sample);
+  Row take(Rows::iterator from, const format::TrainData& step, size_t sample);
+  void want(const format::TrainData& step, size_t sample, const std::string& step_name);
+  void mismatch(const Row& row, std::string message, const std::string& where);
+  void compare(const Row& row, const format::TrainData& step, size_t sample,
+               const std::string& step_name);
+  void settle_copies();
+  void compare_copies(const Row& row, const std::deque<Row>& placed);
+  void settle_wanted();
+  bool is_wanted(const Row& row);
 
   Rows rows_;
-  std::map<std::string, size_t> slices_;  // by file
-  bool any_ = false;                      // whether a file was read
+  Rows placed_;                                // of which others with the same key were there
+  std::multimap<std::string, Wanted> wanted_;  // by lengths and the sampler's log-probabilities
+  std::map<std::pair<size_t, size_t>, std::map<std::string, size_t>>
+      slices_;                                  // by lengths, by file
+  std::set<std::pair<size_t, size_t>> sliced_;  // lengths of samples, of which there are slices
+  std::map<std::string, Without> without_;      // by step
+  std::vector<PolicyLossFinding> mismatches_;
+  std::optional<int64_t> group_size_;  // that a row implies
+  bool any_ = false;                   // whether a file was read
 };
 
 }  // namespace rlreplay::replay

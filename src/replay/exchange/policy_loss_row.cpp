@@ -79,6 +79,12 @@ PolicyLossRow read_row(const Tree& tree, Value sample, const std::string& where)
   row.total = length(tree, sample, "total_length", where);
   row.response = length(tree, sample, "response_length", where);
   check_lengths(tree, sample, row, where);
+  row.advantages = floats(tree, sample, "advantages");
+  row.mask = floats(tree, sample, "local_loss_mask");
+  row.sampled = floats(tree, sample, "rollout_log_probs");
+  row.index = tree.integer(sample, "index");
+  row.group_index = tree.integer(sample, "group_index");
+  row.index_in_group = tree.integer(sample, "in_group_id");
   return row;
 }
 
@@ -110,6 +116,8 @@ std::vector<PolicyLossRow> read_policy_loss(const TorchFile& file) {
   std::vector<PolicyLossRow> rows;
   for (size_t i = 0; i < samples.size(); ++i) {
     rows.push_back(read_row(tree, samples[i], file.path() + ": sample " + std::to_string(i)));
+    rows.back().place = i;
+    rows.back().rank = *tree.integer(file.root(), "rank");
   }
   add_terms(file, "ppo_kl", &PolicyLossRow::policy_kl, rows);
   add_terms(file, "pg_loss", &PolicyLossRow::policy_loss, rows);

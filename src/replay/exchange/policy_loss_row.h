@@ -1,7 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "format/foreign/torch_file.h"
@@ -13,9 +17,29 @@ struct PolicyLossRow {
   size_t total = 0;     // length of the sample
   size_t response = 0;  // of its response; `old` is shorter where it is a slice
   std::vector<float> old, current, policy_kl, policy_loss;
+  std::vector<float> advantages, mask, sampled;        // empty where the file has none
+  std::optional<int64_t> index;                        // in its micro-batch
+  std::optional<int64_t> group_index, index_in_group;  // of the sample, in later files
+  int64_t rank = 0;
+  size_t place = 0;  // in the file
 
   bool is_slice() const { return old.size() != response; }
 };
+
+/// The columns of a row by their names in the file.
+struct PolicyLossColumn {
+  std::string_view name;
+  std::vector<float> PolicyLossRow::*column;
+};
+inline constexpr auto kPolicyLossColumns = std::to_array<PolicyLossColumn>({
+    {"advantages", &PolicyLossRow::advantages},
+    {"local_loss_mask", &PolicyLossRow::mask},
+    {"rollout_log_probs", &PolicyLossRow::sampled},
+    {"old_log_probs", &PolicyLossRow::old},
+    {"train_log_probs", &PolicyLossRow::current},
+    {"ppo_kl", &PolicyLossRow::policy_kl},
+    {"pg_loss", &PolicyLossRow::policy_loss},
+});
 
 /// The rows of a file, in its order. Errors: kCorrupt where the file does not say its rank or call,
 /// and, naming the row, where a value of each token has another length than the others; also where

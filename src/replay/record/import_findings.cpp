@@ -62,7 +62,8 @@ std::string rest_of(const std::vector<const Problem*>& found, size_t kept) {
 bool is_contradiction(const Problem& finding) {
   constexpr auto kCodes = std::to_array<std::string_view>(
       {"replica-mismatch", "replica-missing", "name-mismatch", "schedule-mismatch",
-       "rollout-mismatch", "duplicate-index", "unknown-status", "length-mismatch", "bad-mask"});
+       "rollout-mismatch", "policy-loss-mismatch", "duplicate-index", "unknown-status",
+       "length-mismatch", "bad-mask"});
   return std::ranges::count(kCodes, finding.code) > 0;
 }
 
