@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "format/tables.h"
+
 namespace rlreplay::format {
 
 // Ends and order are enough: then every range of neighbours lies inside the values.
@@ -94,12 +96,15 @@ void GroupReader::expect(bool condition, std::string_view name, const char* mess
   throw FormatError(Rule::kMeaning, message, unit_.record().path, group_ + "/" + std::string(name));
 }
 
-void GroupReader::check_dtype(const StoredDataset& dataset, DType dtype) const {
-  if (dataset.dtype == dtype) return;
-  throw FormatError(Rule::kMeaning,
-                    "its dtype is " + std::string(to_string(dataset.dtype)) + ", not " +
-                        std::string(to_string(dtype)),
-                    unit_.record().path, dataset.path);
+void GroupReader::check_form(const StoredDataset& dataset, DType dtype) const {
+  const auto refuse = [&](const std::string& message) {
+    throw FormatError(Rule::kMeaning, message, unit_.record().path, dataset.path);
+  };
+  if (dataset.dtype != dtype) refuse(other_dtype(dataset.dtype, to_string(dtype)));
+  const std::string_view path = dataset.path;
+  const KnownDataset* row =
+      find_known(kind_of(unit_.record().path), path.substr(path.find('/') + 1));
+  if (row != nullptr && dataset.shape.size() != dimensions_of(*row)) refuse(other_dimensions(*row));
 }
 
 void GroupReader::hold(const StoredDataset& dataset) const {
@@ -136,7 +141,7 @@ void GroupReader::operator()(std::string_view name, TokenFloats& column, Axis ax
 void GroupReader::operator()(std::string_view name, Texts& texts, Axis) {
   const StoredDataset* dataset = find(name);
   expect(dataset != nullptr, name, "it is missing");
-  check_dtype(*dataset, DType::kU8);
+  check_form(*dataset, DType::kU8);
   texts.bytes = read_bytes<std::string>(*dataset);
   texts.offsets = offsets(offsets_name(name), extents_.samples, texts.bytes.size());
   presence(name, texts.presence);

@@ -139,7 +139,7 @@ class GroupReader {
   const StoredDataset* find(std::string_view name) const;
   template <class T>
   std::vector<T> read(const StoredDataset& dataset) const {
-    check_dtype(dataset, dtype_for<T>());
+    check_form(dataset, dtype_for<T>());
     hold(dataset);
     std::vector<T> values(dataset.bytes / sizeof(T));
     read_into(dataset, std::as_writable_bytes(std::span(values)));
@@ -153,11 +153,12 @@ class GroupReader {
     read_into(dataset, std::as_writable_bytes(std::span(bytes)));
     return bytes;
   }
+  /// Errors: FormatError kMeaning for another dtype, or other dimensions than the tables say.
+  void check_form(const StoredDataset& dataset, DType dtype) const;
   /// Errors: FormatError kMeaning unless `condition`.
   void expect(bool condition, std::string_view name, const char* message) const;
 
  private:
-  void check_dtype(const StoredDataset& dataset, DType dtype) const;
   /// Counts what the columns of the group take. Errors: FormatError kDataLimit.
   void hold(const StoredDataset& dataset) const;
   void read_into(const StoredDataset& dataset, std::span<std::byte> out) const;

@@ -95,14 +95,10 @@ void GroupCheck::bind(const StoredDataset& dataset, std::string_view symbol, uin
 void GroupCheck::check_shape(const StoredDataset& dataset, const KnownDataset& row) {
   const auto dtypes = words(row.dtypes);
   if (std::find(dtypes.begin(), dtypes.end(), to_string(dataset.dtype)) == dtypes.end()) {
-    report(dataset, "its dtype is " + std::string(to_string(dataset.dtype)) + ", not " +
-                        std::string(row.dtypes));
+    report(dataset, other_dtype(dataset.dtype, row.dtypes));
   }
   const auto symbols = words(row.shape);
-  if (symbols.size() != dataset.shape.size()) {
-    return report(dataset,
-                  "it has another number of dimensions than [" + std::string(row.shape) + "]");
-  }
+  if (symbols.size() != dataset.shape.size()) return report(dataset, other_dimensions(row));
   for (size_t i = 0; i < symbols.size(); ++i) bind(dataset, symbols[i], dataset.shape[i]);
 }
 

@@ -76,13 +76,20 @@ constexpr KnownDataset kTable[] = {
     {"train", "events/values_f64", "f64", "d"},
     {"train", "events/values_i32", "i32", "i"},
     {"train", "events/values_i64", "i64", "l"},
+    {"x-slime", "pickle", "u8", "n"},
+    {"x-slime", "records", "u8", "m"},
+    {"x-slime", "record_offsets", "u64", "r+1", Values::kOffsets, 'm'},
+    {"x-inputs", "sample_id", "u64", "S", Values::kSampleIds},
+    {"x-findings", "text", "u8", "n"},
 };
 
 /// Which samples have a value: NAME_present of any column NAME.
 constexpr KnownDataset kPresence = {"", "", "u8", "S", Values::kMask};
 
-/// The events of the rollout phase have the same tables in a rollout unit.
+/// The events of the rollout phase have the same tables in a rollout unit, kept files in any
+/// framework's.
 bool applies(const KnownDataset& known, std::string_view kind, std::string_view name) {
+  if (kind == "x-miles" || kind == "x-relax") kind = "x-slime";
   const bool events = name.starts_with("events/") && (kind == "rollout" || kind == "train");
   return known.name == name && (known.kind == kind || events);
 }
@@ -97,6 +104,18 @@ const KnownDataset* find_known(std::string_view kind, std::string_view name) {
   const auto it = std::find_if(std::begin(kTable), std::end(kTable),
                                [&](const auto& k) { return applies(k, kind, name); });
   return it == std::end(kTable) ? nullptr : it;
+}
+
+size_t dimensions_of(const KnownDataset& row) {
+  return row.shape.empty() ? 0 : static_cast<size_t>(std::ranges::count(row.shape, ' ')) + 1;
+}
+
+std::string other_dtype(DType found, std::string_view expected) {
+  return "its dtype is " + std::string(to_string(found)) + ", not " + std::string(expected);
+}
+
+std::string other_dimensions(const KnownDataset& row) {
+  return "it has another number of dimensions than [" + std::string(row.shape) + "]";
 }
 
 }  // namespace rlreplay::format

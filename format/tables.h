@@ -1,7 +1,10 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+
+#include "src/base/dtype.h"
 
 namespace rlreplay::format {
 
@@ -35,5 +38,11 @@ std::span<const KnownDataset> known_datasets();
 
 /// The row for a dataset of a unit, by the name below its group; null when the tables know none.
 const KnownDataset* find_known(std::string_view kind, std::string_view name);
+
+size_t dimensions_of(const KnownDataset& row);
+
+/// What is said of a dataset of another form.
+std::string other_dtype(DType found, std::string_view expected);
+std::string other_dimensions(const KnownDataset& row);
 
 }  // namespace rlreplay::format

@@ -8,6 +8,7 @@
 #include "format/foreign/pickle_machine.h"
 #include "format/foreign/tensor_content.h"
 #include "format/foreign/tree_check.h"
+#include "format/group_io.h"
 #include "format/group_name.h"
 #include "format/rule.h"
 #include "format/unit.h"
@@ -92,11 +93,11 @@ class Source : public foreign::RecordSource {
 
 template <class T>
 std::vector<T> read(const format::DumpReader& dump, const format::UnitReader& unit,
-                    const std::string& path) {
-  const StoredDataset* dataset = unit.find(path);
-  if (dataset == nullptr) {
-    throw format::FormatError(format::Rule::kMeaning, "it is missing", unit.record().path, path);
-  }
+                    const std::string& group, const char* name) {
+  const format::GroupReader reader(dump, unit, group);
+  const StoredDataset* dataset = reader.find(name);
+  reader.expect(dataset != nullptr, name, "it is missing");
+  reader.check_form(*dataset, format::dtype_for<T>());
   const Buffer<std::byte> bytes = dump.read(unit, *dataset);
   std::vector<T> values(bytes.size() / sizeof(T));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
@@ -233,9 +234,9 @@ RestoredFile::RestoredFile(const format::DumpReader& dump, const format::UnitRea
     : state_(std::make_unique<State>()) {
   const std::string group = group_of(unit);
   const std::string path = group + "/pickle";
-  state_->pickle = read<uint8_t>(dump, unit, path);
-  state_->records = read<uint8_t>(dump, unit, group + "/records");
-  state_->offsets = read<uint64_t>(dump, unit, group + "/record_offsets");
+  state_->pickle = read<uint8_t>(dump, unit, group, "pickle");
+  state_->records = read<uint8_t>(dump, unit, group, "records");
+  state_->offsets = read<uint64_t>(dump, unit, group, "record_offsets");
   const auto corrupt = [&](const char* message) {
     throw format::FormatError(format::Rule::kMeaning, message, unit.record().path, path);
   };
