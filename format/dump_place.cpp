@@ -56,7 +56,7 @@ void remove_old(const std::string& old) {
 }  // namespace
 
 bool take_sealed(const std::string& path) {
-  if (!StagedFolder::left_beside(path, kManifestName)) return false;
+  if (StagedFolder::left_beside(path, kManifestName).empty()) return false;
   StagedFolder staged(path, StagedFolder::Unnamed::kKept, kManifestName);
   if (staged.is_whole()) {
     Descriptor lock;

@@ -1,5 +1,6 @@
 #include "format/upgrade.h"
 
+#include <filesystem>
 #include <utility>
 
 #include "format/dump_place.h"
@@ -85,8 +86,13 @@ UpgradeReport upgrade_to(const std::string& from, DumpPlace place, int threads) 
 
 }  // namespace
 
-UpgradeReport upgrade(const std::string& from, const std::string& to, int threads) {
-  return upgrade_to(from, DumpPlace(to, false, DumpPlace::Writer::kOneGo), threads);
+UpgradeReport upgrade(const std::string& from, const std::string& to, int threads, bool replace) {
+  std::error_code absent;
+  if (std::filesystem::equivalent(from, to, absent)) {
+    throw Error(ErrorCode::kUsage, "-o is the dump itself: without -o the new one takes its place",
+                to);
+  }
+  return upgrade_to(from, DumpPlace(to, replace, DumpPlace::Writer::kOneGo), threads);
 }
 
 UpgradeReport upgrade_in_place(const std::string& path, int threads) {

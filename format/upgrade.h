@@ -16,10 +16,11 @@ struct UpgradeReport {
 
 /// Writes a sealed dump of an older version as a dump of this one, into a folder that is absent or
 /// empty: units are encoded again, what they mean stays the same. Every value is checked before,
-/// and contents and root are compared afterwards.
-/// Errors: kUsage when the dump is of this version already or not sealed; FormatError as in
-/// reading.
-UpgradeReport upgrade(const std::string& from, const std::string& to, int threads);
+/// and contents and root are compared afterwards. `replace`: another dump that is there gives way.
+/// Errors: kUsage when the dump is of this version already or not sealed, or `to` leads to it;
+/// FormatError as in reading.
+UpgradeReport upgrade(const std::string& from, const std::string& to, int threads,
+                      bool replace = false);
 
 /// The same in place: the new dump takes the old one's name in one step.
 /// Where `path` is a link, the folder that it leads to is replaced.

@@ -52,6 +52,12 @@ std::string output_file(const std::string& path) {
   return problem ? path : target.string();
 }
 
+void check_unoccupied(const std::string& path, bool replace) {
+  namespace fs = std::filesystem;
+  if (replace || !fs::exists(path) || (fs::is_directory(path) && fs::is_empty(path))) return;
+  throw Error(ErrorCode::kUsage, "it is there already; --force replaces it", path);
+}
+
 AtomicFile::AtomicFile(const std::string& path)
     : path_(output_file(path)), temporary_(temporary_name(path_)) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;

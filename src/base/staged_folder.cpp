@@ -183,9 +183,10 @@ void StagedFolder::note_whole() {
             << " that what is built there is whole: " << std::strerror(errno) << '\n';
 }
 
-bool StagedFolder::left_beside(const std::string& path, const std::string& mark) {
+std::string StagedFolder::left_beside(const std::string& path, const std::string& mark) {
   std::error_code ignored;
-  return fs::exists(plain_path(path) + kSuffix + "/content/" + mark, ignored);
+  const std::string content = plain_path(path) + kSuffix + "/content";
+  return fs::exists(content + "/" + mark, ignored) ? content : "";
 }
 
 void StagedFolder::take_name() {

@@ -28,8 +28,8 @@ class StagedFolder {
   StagedFolder(const StagedFolder&) = delete;
   StagedFolder& operator=(const StagedFolder&) = delete;
 
-  /// Whether a leftover with a file of the name `mark` lies beside `path`.
-  static bool left_beside(const std::string& path, const std::string& mark);
+  /// Where a leftover with a file of the name `mark` lies beside `path`; empty without one.
+  static std::string left_beside(const std::string& path, const std::string& mark);
   /// Whether a whole one was left: it lies in `path()`, and all that it needs is its name.
   bool is_whole() const { return whole_; }
 

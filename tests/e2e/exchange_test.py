@@ -295,6 +295,15 @@ class Export(support.Case):
         self.assertEqual(self.refused("jsonl", "--groups", "0", dump=self.folder / "no groups"),
                          "there is no group 0: no groups are recorded")
 
+    def test_lines_alone_are_written_to_standard_output(self):
+        for to, words in (("slime", "name a folder (or one .pt file) for slime"),
+                          ("safetensors", "name a file for safetensors")):
+            result = self.run_program("export", self.dump, "--to", to, "-o", "-", cwd=self.folder)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+            self.assertEqual(result.stderr, "rlreplay: -o -: jsonl alone is written to standard output: "
+                                            f"{words}\n")
+            self.assertFalse((self.folder / "-").exists())
+
     def test_one_file_holds_the_rollout_of_the_selection(self):
         made, path = self.export("slime", "--groups", "3", output=".pt")
         self.assertEqual(made["files"], [str(path)])

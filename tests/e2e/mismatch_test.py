@@ -261,9 +261,22 @@ class Mismatch(Case):
         plot = self.folder / "kept.svg"
         plot.write_text("before")
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-        full = self.run_program("mismatch", self.dump, "--plot", plot, preexec_fn=limit)
+        full = self.run_program("mismatch", self.dump, "--plot", plot, "--force", preexec_fn=limit)
         self.assertEqual(full.returncode, 5, full.stderr)
         self.assertEqual(plot.read_text(), "before")
+
+    def test_a_plot_that_is_there_is_replaced_where_that_is_asked_for(self):
+        plot = self.folder / "there.svg"
+        plot.write_text("mine")
+        refused = self.run_program("mismatch", self.dump, "--plot", plot)
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+        self.assertEqual(refused.stderr,
+                         f"rlreplay: {plot}: it is there already; --force replaces it\n")
+        self.assertEqual(plot.read_text(), "mine")
+        self.assertEqual(self.run_program("mismatch", self.dump, "--force").returncode, 2)
+        forced = self.run_program("mismatch", self.dump, "--plot", plot, "--force")
+        self.assertEqual(forced.returncode, 0, forced.stderr)
+        self.assertTrue(plot.read_text().startswith("<svg"))
 
 
 class Colours(Case):

@@ -118,6 +118,10 @@ class Replaced(Program):
         first.kill()
         first.wait()
         self.assertEqual(files(dump), before)
+        said = self.run_program("capture", "--resume", "-o", dump)
+        self.assertEqual((said.returncode, files(dump)), (0, before), said.stderr)
+        for words in ("older dump", f"unfinished in {staged / 'content'}", "capture --resume -o"):
+            self.assertIn(words, said.stderr)
         unfinished = self.lines("verify", staged / "content", code=CORRUPT)[0]
         self.assertEqual(unfinished["units"], unfinished["whole_units"])
         result = self.run_program(*DEMO, "--steps", 1, "-o", dump, "--force")
@@ -292,6 +296,23 @@ class Upgraded(Program):
         after = self.lines("verify", dump)[0]
         self.assertEqual((after["version"], after["root"]), ("0.9", before))
         self.assertEqual(self.names(), ["dump", "link"])
+
+    def test_a_dump_gives_way_to_the_new_one_where_that_is_asked_for(self):
+        dump, old, damaged = self.dump(), self.here / "old", self.here / "damaged"
+        shutil.copytree(self.golden, old)
+        shutil.copytree(old, damaged)
+        next(damaged.glob("train/*/*.h5")).write_bytes(b"")
+        before = files(self.here)
+        self.refused(USAGE, ["--force"], "upgrade", old, "-o", dump)
+        self.refused(USAGE, ["without -o"], "upgrade", old, "-o", old, "--force")
+        self.refused(USAGE, ["--force", "-o"], "upgrade", old, "--force")
+        self.refused(CORRUPT, ["h5"], "upgrade", damaged, "-o", dump, "--force")
+        self.assertEqual(files(self.here), before)
+        root_of_old = root(self.program, old)
+        self.lines("upgrade", old, "-o", dump, "--force")
+        after = self.lines("verify", dump)[0]
+        self.assertEqual((after["version"], after["root"]), ("0.9", root_of_old))
+        self.assertEqual(self.names(), ["damaged", "dump", "old"])
 
 
 if __name__ == "__main__":

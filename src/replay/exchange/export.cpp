@@ -24,8 +24,19 @@ namespace fs = std::filesystem;
 using format::DumpReader;
 using format::UnitRecord;
 
+/// Lines are a stream; anything else needs a name.
+void check_stream(const ExportOptions& options) {
+  if (options.to == "jsonl") return;
+  const bool one_file = options.to == "safetensors";
+  throw Error(ErrorCode::kUsage,
+              "jsonl alone is written to standard output: name a " +
+                  std::string(one_file ? "file" : "folder (or one .pt file)") + " for " +
+                  options.to,
+              "-o -");
+}
+
 void check_output(const ExportOptions& options) {
-  if (options.output == "-") return;
+  if (options.output == "-") return check_stream(options);
   const fs::path output = plain_path(options.output), dump = plain_path(options.dump);
   const auto refuse = [&](const std::string& why) {
     throw Error(ErrorCode::kUsage, why, options.output);
@@ -35,9 +46,7 @@ void check_output(const ExportOptions& options) {
     refuse("the dump lies within this folder: write the export elsewhere");
   }
   format::check_outside_dumps(options.output);
-  if (options.force || !fs::exists(options.output)) return;
-  if (fs::is_directory(options.output) && fs::is_empty(options.output)) return;
-  throw Error(ErrorCode::kUsage, "it is there already; --force replaces it", options.output);
+  check_unoccupied(options.output, options.force);
 }
 
 void write_jsonl(const DumpReader& dump, const ExportOptions& options,

@@ -2,9 +2,11 @@
 #include <iostream>
 
 #include "format/dump_files.h"
+#include "format/journal.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
 #include "src/base/shell.h"
+#include "src/base/staged_folder.h"
 #include "src/replay/capture/recorder.h"
 #include "src/replay/capture/resume.h"
 #include "src/replay/options/config_file.h"
@@ -126,10 +128,23 @@ bool is_own(const RunOptions& options, const RunOptions& recorded) {
          std::filesystem::exists(options.save + "/model.safetensors");
 }
 
+/// A capture with --force that was killed has its dump beside: this is about the older one.
+void note_left_beside(const std::string& path) {
+  const std::string left = StagedFolder::left_beside(path, format::kJournalName);
+  if (left.empty()) return;
+  std::cerr
+      << "rlreplay: " << path
+      << ": this is the older dump; what was begun with --force to replace it is unfinished in "
+      << left << ": rlreplay capture --resume -o " << shell_word(left) << " goes on with it\n";
+}
+
 int resume(const CaptureArguments& arguments) {
   EndOnSignal on_signal(arguments.json);
   ignore_broken_pipes();
-  if (!arguments.flags.print_config()) format::take_sealed(arguments.output);
+  if (!arguments.flags.print_config()) {
+    format::take_sealed(arguments.output);
+    note_left_beside(arguments.output);
+  }
   const RecordedRun found(arguments.output);
   const RunOptions recorded = found.config().options;
   const RunOptions options = arguments.flags.resolve(recorded);

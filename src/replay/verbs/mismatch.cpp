@@ -21,6 +21,7 @@ struct MismatchArguments {
   std::string path, model, plot;
   MismatchOptions options;
   std::optional<double> tolerance;
+  bool force = false;
   bool json = false;
 };
 
@@ -35,9 +36,13 @@ void check_plot(const MismatchArguments& arguments) {
     throw Error(ErrorCode::kUsage, "--plot draws SVG: name a file that ends with .svg",
                 arguments.plot);
   }
+  if (arguments.plot.empty() && arguments.force) {
+    throw Error(ErrorCode::kUsage, "--force replaces the file of --plot: name it");
+  }
   if (arguments.plot.empty()) return;
   output_file(arguments.plot);
   format::check_outside_dumps(arguments.plot);
+  check_unoccupied(arguments.plot, arguments.force);
 }
 
 int mismatch(const MismatchArguments& arguments, const RecordedRun& run) {
@@ -77,6 +82,7 @@ void add_mismatch(CLI::App& program, VerbRun& chosen) {
   verb->add_option("--worst", arguments->options.worst, "how many of the worst tokens to list [8]")
       ->check(CLI::NonNegativeNumber);
   verb->add_option("--plot", arguments->plot, "also draw it, as an SVG file");
+  verb->add_flag("--force", arguments->force, "replace the file of --plot");
   verb->add_option("--tolerance", arguments->tolerance,
                    "exit with 1 where forward_logp_max_diff exceeds it")
       ->check(finite_not_negative());

@@ -14,15 +14,22 @@ namespace {
 struct UpgradeArguments {
   std::string path, output;
   int threads = 2;
+  bool force = false;
   bool json = false;
 };
 
 int upgrade(const UpgradeArguments& arguments) {
   check_imported(arguments.path);
   const bool in_place = arguments.output.empty();
+  if (in_place && arguments.force) {
+    throw Error(ErrorCode::kUsage,
+                "--force replaces the dump of -o: without -o the new one takes the old one's place "
+                "anyway");
+  }
   const format::UpgradeReport report =
-      in_place ? format::upgrade_in_place(arguments.path, arguments.threads)
-               : format::upgrade(arguments.path, arguments.output, arguments.threads);
+      in_place
+          ? format::upgrade_in_place(arguments.path, arguments.threads)
+          : format::upgrade(arguments.path, arguments.output, arguments.threads, arguments.force);
   if (arguments.json) {
     std::cout << JsonLine()
                      .text("schema", "rlreplay.upgrade/1")
@@ -49,6 +56,7 @@ void add_upgrade(CLI::App& program, VerbRun& chosen) {
   verb->add_option("path", arguments->path, "a sealed dump")->required();
   verb->add_option("-o,--output", arguments->output,
                    "where the new dump goes; without it, it takes the old one's place");
+  verb->add_flag("--force", arguments->force, "replace the dump of -o, once the new one is whole");
   verb->add_option("--threads", arguments->threads)->capture_default_str();
   verb->add_flag("--json", arguments->json, "print one JSON object");
   verb->footer(
