@@ -9,7 +9,7 @@ import time
 import unittest
 
 from closed_program import CORRUPT, DEMO, INTERRUPTED, Program, is_alive, samples
-from support import Case, wait_for
+from support import STAGED, Case, wait_for
 
 Case.program = os.path.abspath(sys.argv.pop(1))
 
@@ -59,6 +59,22 @@ class Signals(Program):
         _, said = process.communicate()
         self.assertEqual((process.returncode, self.names()), (INTERRUPTED, ["lines.jsonl"]), said)
         self.assertIn("interrupted; what it had begun is removed", said)
+
+    def test_an_export_and_a_second_signal_while_it_is_undone(self):
+        lines = samples(self.here / "lines.jsonl", 1500)
+        dump, made = self.here / "dump", self.here / "made"
+        self.assertEqual(self.run_program("import", lines, "-o", dump).returncode, 0)
+        staged = self.here / ("made" + STAGED)
+        for trial in range(3):
+            process = self.start("export", dump, "--to", "slime", "-o", made)
+            wait_for(lambda: len(list(staged.glob("content/*/*.pt"))) > 700)
+            process.send_signal(signal.SIGTERM)
+            for _ in range(20):
+                time.sleep(0.001)
+                process.send_signal(signal.SIGTERM)
+            _, said = process.communicate()
+            self.assertEqual((process.returncode, self.names()), (INTERRUPTED, ["dump", "lines.jsonl"]),
+                             said)
 
     def test_a_golden_run(self):
         process = self.start("golden", "record", self.here / "golden.txt", "--model", "demo",

@@ -45,8 +45,8 @@ EndOnSignal::~EndOnSignal() {
 
 void EndOnSignal::wait(bool json) {
   if (!signalled(interrupt_.fd(), done_)) return;
-  interrupt_.let_next_end();
   mutex_.lock();  // for good: whoever would end an act waits for the program's end
+  if (before_) interrupt_.let_next_end();  // an act may take long; undoing must come to its end
   const int code = report_error("rlreplay", json, last_words());
   std::fflush(nullptr);
   ::_exit(code);

@@ -10,8 +10,8 @@
 namespace rlreplay::replay {
 
 /// While it lives, a signal ends the program with one sentence and its exit code, instead of in
-/// silence. No stack is unwound, but what is unfinished is undone; a second signal ends the program
-/// at once. Made before the first thread.
+/// silence. No stack is unwound, but what is unfinished is undone, which a second signal does not
+/// end; an act before that it does. Made before the first thread.
 class EndOnSignal {
  public:
   explicit EndOnSignal(bool json);
