@@ -476,13 +476,18 @@ EDITS = (
     *((f"an export's {said}", DATA,
        both(*(put("rollout_data/0.pt", "samples", i, "metadata", "rlreplay", to=own)
               for i in range(16))),
-       every((said, "rollout_data/0.pt: sample 0"), IMPORT))
+       every((said, "rollout_data/0.pt", "sample 0"), *REFUSING))
       for said, own in (("experts holds 70000, expected 0 to 65535",
                          {"experts_shape": [1, 1], "experts": [70000]}),
                         ("experts_shape holds 4294967296, expected 0 to 4294967295",
                          {"experts_shape": [1 << 32, 1 << 32], "experts": []}),
                         ("experts_shape says more experts than there can be",
                          {"experts_shape": [(1 << 32) - 1, (1 << 32) - 1], "experts": []}))),
+    ("an export's step is no dict", DATA, put("train_data/0_0.pt", "rlreplay", to={"steps": [1]}),
+     every(("a step below `rlreplay` has no step", "train_data/0_0.pt"), *REFUSING)),
+    ("an export's dataset has no name", DATA,
+     put("rollout_data/0.pt", "rlreplay", to={"datasets": [{"dtype": "u8"}]}),
+     every(("a dataset below `rlreplay` has no name", "rollout_data/0.pt"), *REFUSING)),
     ("a sample's tokens are gone", DATA,
      lacks("rollout_data/0.pt", "samples", 1, "tokens"),
      every(("tokens are missing or no integers", "rollout_data/0.pt", "sample 1"), *REFUSING)),

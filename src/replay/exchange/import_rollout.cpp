@@ -69,6 +69,14 @@ class RolloutImporter {
     return std::move(made_);
   }
 
+  /// What an own export put beside the framework's columns, and nothing else.
+  void check_own() {
+    order();
+    add_versions();
+    add_experts();
+    take_own(file_.root());
+  }
+
  private:
   void report(const char* code, const std::string& message) {
     made_.findings.push_back({code, message, owner_});
@@ -279,7 +287,7 @@ class RolloutImporter {
       for (size_t e = 0; e < ids->size(); ++e) {
         made.experts.push_back(checked<uint16_t>(row, "experts", ids->integer(e)));
       }
-      if (!__builtin_mul_overflow(made.layers * made.slots, made_.data->tokens.size(), &wanted)) {
+      if (!__builtin_mul_overflow(made.layers * made.slots, batch_.offsets.back(), &wanted)) {
         continue;
       }
       throw Error(ErrorCode::kCorrupt,
@@ -374,6 +382,10 @@ std::vector<uint64_t> sample_ids(const std::vector<std::optional<int64_t>>& indi
 ImportedRollout import_rollout(foreign::TorchFile& file, const std::string& owner,
                                std::string_view reward_key) {
   return RolloutImporter(file, owner, reward_key).run(file.root());
+}
+
+void check_rollout_file(foreign::TorchFile& file) {
+  RolloutImporter(file, "rollout", {}).check_own();
 }
 
 }  // namespace rlreplay::replay

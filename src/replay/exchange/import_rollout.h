@@ -39,4 +39,7 @@ std::vector<uint64_t> sample_ids(const std::vector<std::optional<int64_t>>& indi
 ImportedRollout import_rollout(foreign::TorchFile& file, const std::string& owner,
                                std::string_view reward_key = {});
 
+/// What no import of a rollout's file gets past. Errors: as of import_rollout, with any reward key.
+void check_rollout_file(foreign::TorchFile& file);
+
 }  // namespace rlreplay::replay

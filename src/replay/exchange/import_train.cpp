@@ -338,4 +338,9 @@ ImportedTrain import_train(std::span<const TorchFile* const> files) {
   return made;
 }
 
+void check_train_file(const TorchFile& file) {
+  const foreign::TrainShard shard(file);
+  read_own_steps(file, 0);
+}
+
 }  // namespace rlreplay::replay

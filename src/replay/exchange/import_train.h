@@ -30,4 +30,7 @@ struct ImportedTrain {
 /// Errors: as foreign::assemble_train.
 ImportedTrain import_train(std::span<const foreign::TorchFile* const> files);
 
+/// What no import of a file of training data gets past. Errors: as of import_train.
+void check_train_file(const foreign::TorchFile& file);
+
 }  // namespace rlreplay::replay

@@ -6,11 +6,11 @@
 #include <set>
 
 #include "format/foreign/dump_check.h"
-#include "format/foreign/rollout_file.h"
 #include "format/foreign/torch_file.h"
-#include "format/foreign/train_shard.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/import_policy_loss.h"
+#include "src/replay/exchange/import_rollout.h"
+#include "src/replay/exchange/import_train.h"
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/rank_files_check.h"
 #include "src/replay/exchange/source_files.h"
@@ -26,22 +26,20 @@ using foreign::TorchFile;
 using Problems = std::vector<VerifyProblem>;
 
 /// What no import gets past. Errors: kCorrupt.
-void read_as_import(const TorchFile& file) {
+void read_as_import(TorchFile& file) {
   const DumpKind kind = dump_kind(file.tree(), file.root());
-  if (kind == DumpKind::kTrainRank || kind == DumpKind::kTrainSamples) {
-    const foreign::TrainShard shard(file);
-  }
-  if (kind == DumpKind::kPolicyLoss) PolicyLossRows().add(file, file.path());
-  if (kind != DumpKind::kRollout) return;
   try {
-    foreign::read_rollout(file.tree(), file.root());
+    if (kind == DumpKind::kTrainRank || kind == DumpKind::kTrainSamples) check_train_file(file);
+    if (kind == DumpKind::kPolicyLoss) PolicyLossRows().add(file, file.path());
+    if (kind == DumpKind::kRollout) check_rollout_file(file);
   } catch (const Error& error) {
     const std::string& where = error.where();
+    if (where.find(file.path()) != where.npos) throw;
     throw Error(error.code(), error.what(), file.path() + (where.empty() ? "" : ": ") + where);
   }
 }
 
-bool is_refused(const TorchFile& file) {
+bool is_refused(TorchFile& file) {
   try {
     read_as_import(file);
     return false;
