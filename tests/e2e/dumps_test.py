@@ -384,6 +384,28 @@ class Told(Case):
         said = self.run_program("import", a, "-o", self.folder / "named")
         self.assertIn("train_data/note.json", said.stdout)
 
+    def test_files_that_no_import_reads(self):
+        """A note says that they differ: they are no part of what is compared."""
+        of = {0: -0.5, 1: -1.0, 2: -0.25, 3: -2.0}
+        a, b = (self.folder_of(f"others {name}", [(0, of, {})]) for name in "ab")
+        for folder, name, text in ((a, "events/0.jsonl", "{}"), (b, "events/0.jsonl", "[]"),
+                                   (a, "same.txt", "x"), (b, "same.txt", "x"), (b, "board.html", "x")):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text)
+        os.mkfifo(a / "pipe")
+        os.mkfifo(b / "pipe")
+        _, found = self.different(a, b, code=0)
+        self.assertTrue(found["identical"])
+        why = ": only .pt files are read, and it is no part of the content"
+        self.assertEqual(found["notes"], ["events/0.jsonl differs" + why,
+                                          "pipe was not compared (it cannot be read)" + why,
+                                          "board.html is only in B" + why])
+        self.assertEqual(self.different(a, a, code=0)[1]["notes"], [])
+        for i in range(9):
+            (a / f"{i}.log").write_text("")
+        _, found = self.different(a, b, code=0)
+        self.assertEqual(found["notes"][-1], "and 6 more files of this kind")
+
     def test_sums_of_masks(self):
         """They are compared by what they mean, and held against the masks."""
         of = {0: -0.5, 1: -1.0, 2: -0.25, 3: -2.0}

@@ -251,6 +251,12 @@ void check_ranks(const std::vector<std::vector<SourceFile>>& sources) {
   throw Error(ErrorCode::kIncomplete, missing.front().message, missing.front().where);
 }
 
+std::vector<std::string> other_names(const std::string& folder, const std::string& ending) {
+  std::vector<std::string> names = files_below(folder, ending);
+  std::erase_if(names, [&](const std::string& name) { return name.ends_with(ending); });
+  return names;
+}
+
 std::map<std::string, size_t> other_files(const std::vector<std::string>& paths,
                                           const std::string& ending) {
   std::map<std::string, size_t> others;

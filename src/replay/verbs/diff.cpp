@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <iostream>
+#include <iterator>
 
 #include "src/base/shell.h"
 #include "src/replay/compare/dumps_difference_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/kept_difference.h"
+#include "src/replay/exchange/other_difference.h"
 #include "src/replay/record/step_id.h"
 #include "src/replay/verbs/engine_half.h"
 #include "src/replay/verbs/value_checks.h"
@@ -96,6 +98,7 @@ DumpsDifference compare(const DiffArguments& arguments) {
     DumpsDifference found =
         compare_dumps(a.run(), b.run(), diff_options(arguments), element_finder(), kept_difference);
     name_ranks(a, b, found);
+    std::ranges::move(other_differences(arguments.a, arguments.b), std::back_inserter(found.notes));
     return found;
   } catch (const Error& error) {
     throw named(a, b, error);
@@ -132,7 +135,8 @@ void add_diff(CLI::App& program, VerbRun& chosen) {
       "numbers of ranks and however the dumps are stored; equal\n"
       "is equal to the bit, and a NaN equals a NaN. Every stored byte is held to its hash;\n"
       "units of equal content are not decoded. Times and other volatile things of foreign\n"
-      "dumps are left out; a note names files that differ in them. With a tolerance, columns and "
+      "dumps are left out; a note names files that differ in them, or that no import reads. With a "
+      "tolerance, columns and "
       "scalars decide, and the verdict says\n"
       "so.\n\n"
       "What differs comes in the order of causes: options, versions and environment; state,\n"
