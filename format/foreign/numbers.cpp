@@ -57,11 +57,26 @@ std::optional<Numbers> Numbers::of(const Tree& tree, Value value) {
   if (value.kind == Kind::kArray) return of_array(tree.array(value));
   if (value.kind != Kind::kList) return std::nullopt;
   const Sequence& list = tree.sequence(value);
-  if (list.size() != 0 && !list.is_integers() && !list.is_floats()) return std::nullopt;
+  if (list.packing() == Sequence::Packing::kValues) return of_values(list.values());
   Numbers made;
   made.list_ = &list;
   made.size_ = list.size();
   made.integer_ = !list.is_floats();
+  return made;
+}
+
+std::optional<Numbers> Numbers::of_values(std::span<const Value> values) {
+  const auto is_whole = [](Value v) { return v.kind == Kind::kBool || v.kind == Kind::kInt; };
+  if (!std::ranges::all_of(values, is_whole)) return std::nullopt;
+  Numbers made;
+  made.item_ = sizeof(int64_t);
+  made.size_ = values.size();
+  made.copy_.reserve(made.size_ * made.item_);
+  for (const Value v : values) {
+    const int64_t whole = v.kind == Kind::kBool ? int64_t{v.boolean} : v.integer;
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&whole);
+    made.copy_.insert(made.copy_.end(), bytes, bytes + sizeof whole);
+  }
   return made;
 }
 

@@ -18,7 +18,8 @@ std::optional<double> number_of(Value value);
 class Numbers {
  public:
   /// Nothing where the value is no list of integers or floats only, and no tensor or array of
-  /// integers of int64 range, bools or real floats. An empty list is one of integers.
+  /// integers of int64 range, bools or real floats. In a list of integers a bool is 0 or 1, as in
+  /// Python. An empty list is one of integers.
   static std::optional<Numbers> of(const Tree& tree, Value value);
 
   size_t size() const { return size_; }
@@ -42,6 +43,7 @@ class Numbers {
 
  private:
   Numbers() = default;
+  static std::optional<Numbers> of_values(std::span<const Value> values);
   static std::optional<Numbers> of_tensor(const Tree& tree, const Tensor& tensor);
   static std::optional<Numbers> of_array(const Array& array);
   bool fits() const;

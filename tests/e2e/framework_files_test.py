@@ -5,9 +5,11 @@ usage: framework_files_test.py RLREPLAY
 import json
 import os
 import pathlib
+import pickle
 import sys
 import time
 import unittest
+import zipfile
 
 import support
 
@@ -42,6 +44,39 @@ class Train(support.Case):
         same = self.run_program("diff", *(self.folder / f"dump {stride}" for stride in (1, 2)))
         self.assertEqual(same.returncode, 0, same.stdout)
         self.assertLess(seconds[1], 3 * seconds[0] + 1, seconds)
+
+    def test_masks_of_bools(self):
+        """They are 0 and 1, in a rollout and in training data; an export has bools again."""
+        def run(name, mask):
+            sample = {"index": 0, "group_index": 0, "tokens": [1, 2, 3], "response_length": 2,
+                      "reward": 1.0, "status": "completed", "loss_mask": mask}
+            path = self.folder / name
+            support.save(path / "rollout_data/0.pt", {"rollout_id": 0, "samples": [sample]})
+            support.save(path / "train_data/0_0.pt", rank_file(1, loss_masks=[mask]))
+            self.assertEqual(self.run_program("verify", "--deep", path).returncode, 0, name)
+            dump, out = self.folder / f"{name} dump", self.folder / f"{name} out"
+            made, = self.lines("import", path, "-o", dump)
+            self.lines("export", dump, "--to", "slime", "-o", out)
+            with zipfile.ZipFile(out / "rollout_data/0.pt") as archive:
+                pickled, = [archive.read(n) for n in archive.namelist() if n.endswith("data.pkl")]
+            shown, = self.lines("show", path, "--sample", "0")
+            return made["content"], pickle.loads(pickled)["samples"][0]["loss_mask"], shown["loss_mask"]
+
+        numbers, bools = run("numbers", [0, 1]), run("bools", [False, True])
+        self.assertEqual(bools, numbers)
+        self.assertEqual([type(m) for m in bools[1]], [bool, bool])
+        self.assertEqual(run("both", [0, True]), numbers)
+        row = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 0, "tokens": [1, 2, 3],
+               "prompt_length": 1}
+        contents = set()
+        for i, mask in enumerate(([0, 1], [False, True], [0, True])):
+            lines = self.folder / f"{i}.jsonl"
+            lines.write_text(json.dumps({**row, "loss_mask": mask}) + "\n")
+            made, = self.lines("import", lines, "-o", self.folder / f"lines {i}")
+            contents.add(made["content"])
+        self.assertEqual(len(contents), 1)
+        lines.write_text(json.dumps({**row, "loss_mask": [0, 2]}) + "\n")
+        self.assertEqual(self.run_program("verify", lines).returncode, 3)
 
     def test_an_unknown_version(self):
         """Every verb refuses it alike, whatever else it has renamed."""

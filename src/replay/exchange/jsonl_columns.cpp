@@ -107,8 +107,10 @@ std::optional<Column<uint8_t>> mask(const std::vector<Row>& rows, Zeros& zeros) 
   Column<uint8_t> made;
   made.presence = std::move(*presence);
   for (const Row& row : rows) {
-    add_response(row, "loss_mask", made.values, zeros,
-                 [](JsonValue v) { return static_cast<uint8_t>(v.integer(0, 1)); });
+    add_response(row, "loss_mask", made.values, zeros, [](JsonValue v) {
+      const bool refused = v.is_string() || v.is_null() || v.is_array() || v.is_object();
+      return static_cast<uint8_t>(v.is_number() || refused ? v.integer(0, 1) : v.boolean());
+    });
   }
   return made;
 }
