@@ -7,8 +7,10 @@ import os
 import resource
 import shlex
 import shutil
+import subprocess
 import sys
 import unittest
+import zipfile
 
 import material
 import support
@@ -114,6 +116,31 @@ class Foreign(support.Case):
             for path in files:
                 for name in ("show", "objective", "no model", "deep"):
                     self.said(name, path)
+
+    def test_nothing_that_a_file_carries_is_run(self):
+        """Most of these would leave a file where the reader runs; whoever unpickles one finds it."""
+        here, dump = self.folder / "here", self.folder / "dump of none"
+        here.mkdir()
+        for folder in material.folders():
+            hostile = folder / "dumps/hostile"
+            for path in hostile.glob("global_os_system.pt"):
+                with zipfile.ZipFile(path) as archive:
+                    pickled, = [archive.read(n) for n in archive.namelist() if n.endswith("data.pkl")]
+                subprocess.run([sys.executable, "-c", "import pickle, sys\n"
+                                "pickle.loads(sys.stdin.buffer.read())"], input=pickled, cwd=here,
+                               capture_output=True)
+                made, = here.iterdir()
+                made.unlink()
+            files = sorted(hostile.glob("*.pt"))
+            self.assertGreater(len(files), 100)
+            for path in files:
+                for words in (["show", path], ["verify", "--deep", path], ["import", path, "-o", dump,
+                                                                           "--force"]):
+                    result = self.run_program(*words, cwd=here)
+                    self.assertLess(result.returncode, 70, (words, result.stderr))
+            for words in (["verify", hostile], ["import", hostile, "-o", dump, "--force"]):
+                self.assertNotEqual(self.run_program(*words, cwd=here).returncode, 0)
+        self.assertEqual(list(here.iterdir()), [])
 
     def test_a_damaged_dump_names_its_file(self):
         damaged = self.folder / "damaged"
