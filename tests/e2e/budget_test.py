@@ -309,6 +309,15 @@ class WholeDump(Bounded):
                 self.assertLess(peak, MOST)
                 self.assertLess(self.seconds, 2)
 
+    def test_two_dumps_draw_on_one_budget(self):
+        """Each is within it, and a comparison holds both."""
+        a, b = (zeros(self.folder / f"of {n}", n, {"tokens": "i32"}, {}, steps=0)
+                for n in (14_000_000, 13_999_999))
+        code, output, peak = self.run_bounded("diff", a, b)
+        self.assertEqual(code, 4, output)
+        self.assertIn("bytes would be held decoded", output)
+        self.assertLess(peak, MOST)
+
     def test_many_rollouts(self):
         """No verb refuses what is held one after the other."""
         path = zeros(self.folder / "rollouts", 1_100_000, {"tokens": "i32", "log_probs": "f32"},

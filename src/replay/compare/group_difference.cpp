@@ -17,6 +17,8 @@ namespace {
 using format::UnitReader;
 using Fields = std::map<std::string, Hash>;
 
+constexpr uint64_t kRowBytes = 128;  // of a sample in a SampleTable and beside it, by its id
+
 /// Names of the fields whose hashes differ, or that only one has.
 std::vector<std::string> differing(const Fields& a, const Fields& b) {
   std::vector<std::string> out;
@@ -103,8 +105,8 @@ class GroupComparer {
     FieldDifference& of = values_.field(group_.kind + "/" + name, is_judged(name));
     const auto unsaid = unsaid_.find(of.field);
     if (unsaid != unsaid_.end()) {
-      for (const auto& [place, of_a] : unsaid->second) {
-        values_.at(place);
+      for (const auto& [sample, of_a] : unsaid->second) {
+        values_.at(place_of(sample));
         values_.missing(of, of_a, "recorded");
       }
       return;
@@ -167,10 +169,10 @@ class GroupComparer {
   void compare_rollouts() {
     const auto read = [&](const GroupUnits& from) {
       std::vector<format::RolloutData> out;
-      format::HeldBytes held;
       for (const UnitReader& unit : from.units) {
         if (holds_events_alone(unit, group_.name)) continue;
-        out.push_back(read_rollout_data(from.dump, unit, group_.name, &held));
+        out.push_back(read_rollout_data(from.dump, unit, group_.name, &held_));
+        held_.hold(unit.record(), group_.name, out.back().size() * kRowBytes);
       }
       return out;
     };
@@ -181,10 +183,10 @@ class GroupComparer {
   void compare_steps() {
     const auto read = [&](const GroupUnits& from) {
       std::vector<format::TrainData> out;
-      format::HeldBytes held;
       for (const UnitReader& unit : from.units) {
         if (unit.find(group_.name + "/sample_id") == nullptr) continue;
-        out.push_back(read_train_data(from.dump, unit, group_.name, &held));
+        out.push_back(read_train_data(from.dump, unit, group_.name, &held_));
+        held_.hold(unit.record(), group_.name, out.back().size() * kRowBytes);
         for (const uint64_t id : out.back().sample_id) {
           ranks_.emplace(id, format::rank_of(unit.record().path));
         }
@@ -221,7 +223,7 @@ class GroupComparer {
         auto x = a.fields()[f].values(row_a), y = b.fields()[f].values(row_b->second);
         if (!x && !y) continue;
         const std::string& name = a.fields()[f].name;
-        if (!x || !y) unsaid_[name].emplace_back(place_of(id), x.has_value());
+        if (!x || !y) unsaid_[name].emplace_back(id, x.has_value());
         if (!x && a.fields()[f].implied) x = a.fields()[f].implied(row_a);
         if (!y && b.fields()[f].implied) y = b.fields()[f].implied(row_b->second);
         values_.at(place_of(id));
@@ -270,8 +272,9 @@ class GroupComparer {
   FieldComparison& values_;
   std::map<uint64_t, int64_t> ranks_;  // of the step's samples
   // By field, the samples of which only one has a value, and whether A has: another may imply it.
-  std::map<std::string, std::vector<std::pair<ValueDifference, bool>>> unsaid_;
-  ValueDifference place_;  // of the group
+  std::map<std::string, std::vector<std::pair<uint64_t, bool>>> unsaid_;
+  ValueDifference place_;   // of the group
+  format::HeldBytes held_;  // of both dumps
 };
 
 }  // namespace
