@@ -246,6 +246,68 @@ class Search(support.Case):
         found, = step["explanations"]
         self.assertEqual(found["settings"], ["--use-rollout-logprobs"])
         self.assertIn("or with: --use-tis", text)
+        self.assertIn(["--use-tis"], found["rivals"])
+
+    def discounted(self, rollout, kl):
+        """A step of REINFORCE++ with a KL in the reward: the rewards are as they come, and where there
+        is a KL the advantages tell the estimator."""
+        rewards = [1, 0, 0, 1]
+        advantages = [[f32(r - 0.5 * kl * (self.TOKENS - t)) for t in range(self.TOKENS)]
+                      for r in rewards]
+        plain = -statistics.fmean(a * math.exp(lp - old) for of, row in zip(advantages, self.NOW)
+                                  for a, lp, old in zip(of, row, [-0.6, -0.6, -2.4]))
+        lines = self.rollout(rollout, rewards, rewards, reward=rewards, group=2,
+                             scalars={"pg_loss": plain}, log_probs=self.NOW,
+                             old_log_probs=[[-0.6, -0.6, -2.4]] * 4,
+                             ref_log_probs=[[-0.6 - kl, -0.6 - kl, -2.4 - kl]] * 4)
+        for of, line in zip(advantages, (x for x in lines if x["schema"] == "rlreplay.train/1")):
+            line["advantages"] = of
+        return lines
+
+    def test_one_estimator_explains_all_that_it_gives(self):
+        """Without a KL the rewards of REINFORCE++ are those that no option shapes, and its policy loss
+        is grpo's: the steps with a KL, and each step's other numbers, tell which it was."""
+        steps, text = self.check(
+            "estimator", *(self.discounted(i, kl) for i, kl in enumerate((0.0, 0.25, 0.0))),
+            more=("--advantage-estimator", "gspo", "--kl-coef", "0.5", "--eps-clip", "9"))
+        for step in steps:
+            named = {q["name"] for q in step["quantities"] if q["verdict"] == "different"}
+            self.assertLessEqual({"rewards", "pg_loss"}, named)
+            self.assertEqual({tuple(e["settings"]) for e in step["explanations"]},
+                             {("--advantage-estimator reinforce_plus_plus",)}, step["rollout_id"])
+            self.assertEqual({name for e in step["explanations"] for name in e["quantities"]}, named)
+        # Of one step alone no more is known, and what the losses tell is told of the rewards.
+        (step,), _ = self.check("one estimator", self.discounted(0, 0.0),
+                                more=("--advantage-estimator", "gspo", "--eps-clip", "9"))
+        self.assertEqual({tuple(e["settings"]) for e in step["explanations"]},
+                         {("--advantage-estimator reinforce_plus_plus",)})
+
+    def test_a_false_return_is_no_false_advantage(self):
+        """Advantages are whitened from recorded returns, over all steps of the rollout."""
+        rewards = [1, 0, 0, 1, 0.5, 0]
+        centred = self.centred(rewards)
+        tokens = whitened([a for a in centred for _ in range(self.TOKENS)])
+        returns = [[f32(a)] * self.TOKENS for a in centred]
+        for name, advantages, flags in (("whitened", tokens[::self.TOKENS], ["--normalize-advantages"]),
+                                        ("plain", centred, [])):
+            lines = self.rollout(0, rewards, advantages, steps=2, returns=returns)
+            more = ("--tolerance", "1e-5", *flags)
+            self.check(name, lines, code=0, more=more)
+            false = [row[:] for row in returns]
+            false[1][2] += 0.5
+            lines = self.rollout(0, rewards, advantages, steps=2, returns=false)
+            first, second = self.check(name, lines, more=more)[0]
+            self.assertEqual([(q["name"], q["sample"], q["token"], q["different"])
+                              for q in first["quantities"] if q["verdict"] == "different"],
+                             [("returns", 1, 3, 1)])
+            self.assertTrue(second["reproduced"])
+            # A false advantage beside it is one.
+            advantages = [*advantages[:5], advantages[5] + 0.5]
+            lines = self.rollout(0, rewards, advantages, steps=2, returns=false)
+            _, second = self.check(name, lines, more=more)[0]
+            found, = (q for q in second["quantities"] if q["verdict"] == "different")
+            self.assertEqual((found["name"], found["sample"], found["different"]),
+                             ("advantages", 5, 3))
 
     def test_a_total_whose_part_differs_is_not_explained(self):
         """Both are wrong by what a KL loss would add to the total."""

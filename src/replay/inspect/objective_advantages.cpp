@@ -51,7 +51,12 @@ class Training {
       engine::Returns returns =
           engine::compute_returns(config_, samples_, *rewards, targets_, rewarded);
       out.returns = rounded_columns(returns.returns);
-      take_recorded_returns(returns.advantages);
+      engine::TokenValues own;
+      if (config_.normalize_advantages) own = returns.advantages;
+      if (take_recorded_returns(returns.advantages)) {
+        if (config_.normalize_advantages) whiten(own);
+        out.own_advantages = config_.normalize_advantages ? rounded_columns(own) : *out.returns;
+      }
       if (config_.normalize_advantages) whiten(returns.advantages);
       out.advantages = rounded_columns(returns.advantages);
     } catch (const Error& error) {
@@ -174,11 +179,14 @@ class Training {
   }
 
   /// But for GAE and distillation returns are the advantages before they are whitened.
-  void take_recorded_returns(engine::TokenValues& advantages) const {
+  /// Whether they were taken.
+  bool take_recorded_returns(engine::TokenValues& advantages) const {
     const bool charged =
         config_.opd_kl_coef && config_.estimator != engine::Estimator::kReinforcePlusPlusBaseline;
-    if (config_.estimator == engine::Estimator::kPpo || charged) return;
-    if (is_recorded(&RecordedStep::returns)) advantages = recorded(&RecordedStep::returns);
+    if (config_.estimator == engine::Estimator::kPpo || charged) return false;
+    if (!is_recorded(&RecordedStep::returns)) return false;
+    advantages = recorded(&RecordedStep::returns);
+    return true;
   }
 
   void whiten(engine::TokenValues& values) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "src/base/error.h"
@@ -139,8 +140,13 @@ std::vector<Quantity> advantage_quantities(const RecordedStep& step, const Advan
   if (step.reverse_kl && values.reverse_kl) {
     out.push_back(check.column("reverse_kl", step.reverse_kl, values.reverse_kl, first, {}));
   }
-  out.push_back(
-      check.column("advantages", step.advantages, values.advantages, first, values.missing));
+  Quantity advantages =
+      check.column("advantages", step.advantages, values.advantages, first, values.missing);
+  if (advantages.verdict == Verdict::kDifferent && values.own_advantages) {
+    Quantity own = check.column("advantages", step.advantages, values.own_advantages, first, {});
+    if (own.different < advantages.different) advantages = std::move(own);
+  }
+  out.push_back(std::move(advantages));
   return out;
 }
 
@@ -281,7 +287,7 @@ std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
         before, options, rollout,
         [&](const auto& other) { return quantities.advantages(i, other); }, made.untried);
     for (Explanation& found : explain_losses(
-             after, options, rollout,
+             after, options, rollout, made.explanations,
              [&](const auto& other) { return quantities.losses(i, other); }, made.untried)) {
       made.explanations.push_back(std::move(found));
     }
@@ -295,14 +301,14 @@ void hold_explanations(const RecordedRollout& rollout, const ObjectiveOptions& o
   for (const ObjectiveStep& step : of_rollout) {
     const auto place = std::ranges::find(rollout.steps, step.id, &RecordedStep::id);
     const auto i = static_cast<size_t>(place - rollout.steps.begin());
-    std::map<std::pair<bool, std::vector<std::string>>, std::vector<Quantity>> computed;
+    std::map<std::vector<std::string>, std::vector<Quantity>> computed;
     for_each_explanation(all, [&](Explanation& explanation) {
-      const auto [at, fresh] = computed.try_emplace({explanation.of_losses, explanation.settings});
+      const auto [at, fresh] = computed.try_emplace(explanation.settings);
       if (fresh) {
         ObjectiveSetting setting = options.setting;
         explanation.apply(setting);
-        at->second = explanation.of_losses ? quantities.losses(i, setting)
-                                           : quantities.advantages(i, setting);
+        at->second = quantities.advantages(i, setting);
+        std::ranges::move(quantities.losses(i, setting), std::back_inserter(at->second));
       }
       count_evidence(step.quantities, at->second, explanation);
       if (holds(explanation, step.quantities, at->second)) return;

@@ -40,6 +40,9 @@ struct Explanation {
   std::vector<std::string> fails_in;           // other compared steps in which it does not hold
   int64_t steps_for = 0;      // in which it reproduces what differs, and breaks none of it
   int64_t steps_against = 0;  // in which the given options reproduce what it does not
+  /// Of all numbers of all steps, also those that it was not found for: which it reproduces and the
+  /// given options do not, less the others.
+  int64_t mends = 0;
   bool of_losses = false;
   std::vector<std::string> judged;  // names
   std::function<void(ObjectiveSetting&)> apply;

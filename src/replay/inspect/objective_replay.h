@@ -18,6 +18,9 @@ namespace rlreplay::replay {
 struct AdvantageValues {
   std::optional<std::vector<double>> shaped;        // rewards, of the steps' samples in a row
   TokenColumn kl, returns, reverse_kl, advantages;  // likewise
+  /// Of the returns above, where `advantages` are of recorded ones: one false return changes these
+  /// of every token that is whitened with it.
+  TokenColumn own_advantages;
   std::string missing;
 };
 AdvantageValues replay_advantages(const RecordedRollout& rollout, const ObjectiveSetting& setting);

@@ -170,19 +170,29 @@ bool refines(const std::vector<std::string>& a, const std::vector<std::string>& 
   return one.starts_with(other) || other.starts_with(one);
 }
 
-/// Options that reproduce the same in as many steps, at most three: none where the dump itself
-/// recorded the one that is named.
-std::string other_options(const Explanation& e) {
-  constexpr size_t kNamed = 3;
+/// Options that reproduce as much in as many steps, each once: none where the dump itself recorded
+/// the one that is named.
+std::vector<const Explanation*> other_options(const Explanation& e) {
   const auto said = std::ranges::find(e.reasons, kAsRecorded);
-  if (said != e.reasons.end() || !std::ranges::all_of(e.settings, is_flag)) return "";
-  std::vector<std::string> names;
+  if (said != e.reasons.end() || !std::ranges::all_of(e.settings, is_flag)) return {};
+  std::vector<const Explanation*> out;
   for (const Explanation& rival : e.rivals) {
-    const std::string name = joined(rival.settings, " and ");
-    const bool known = std::ranges::find(names, name) != names.end();
+    const bool known = std::ranges::any_of(
+        out, [&](const Explanation* other) { return other->settings == rival.settings; });
     if (known || !std::ranges::all_of(rival.settings, is_flag)) continue;
     if (refines(rival.settings, e.settings) || rival.fails_in.size() > e.fails_in.size()) continue;
-    if (names.size() < kNamed) names.push_back(name);
+    if (rival.mends < e.mends) continue;
+    out.push_back(&rival);
+  }
+  return out;
+}
+
+/// The first three of them.
+std::string other_options_text(const Explanation& e) {
+  constexpr size_t kNamed = 3;
+  std::vector<std::string> names;
+  for (const Explanation* rival : other_options(e)) {
+    if (names.size() < kNamed) names.push_back(joined(rival->settings, " and "));
   }
   return joined(names, ", or ");
 }
@@ -208,7 +218,7 @@ std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
     for (const std::string& reason : e.reasons) {
       if (!reason.empty()) out += paragraph("(" + reason + ")", 2);
     }
-    const std::string others = other_options(e);
+    const std::string others = other_options_text(e);
     if (!others.empty()) out += paragraph("or with: " + others, 2);
     if (!e.left.empty()) out += paragraph("but not " + joined(e.left, ", "), 2);
     if (!e.fails_in.empty()) out += paragraph("but it fails in " + failing_steps(e), 2);
@@ -256,6 +266,21 @@ std::string quantity_json(const Quantity& q) {
   return line.str();
 }
 
+std::string explanation_json(const Explanation& e) {
+  JsonLine line;
+  line.json("quantities", json_list(e.quantities))
+      .json("settings", json_list(e.settings))
+      .json("reasons", json_list(e.reasons))
+      .json("not_reproduced", json_list(e.left))
+      .json("fails_in", json_list(e.fails_in));
+  std::string rivals;
+  for (const Explanation* rival : other_options(e)) {
+    rivals += (rivals.empty() ? "" : ",") + json_list(rival->settings);
+  }
+  if (!rivals.empty()) line.json("rivals", "[" + rivals + "]");
+  return line.str();
+}
+
 }  // namespace
 
 std::string objective_text(std::span<const ObjectiveStep> steps, bool all) {
@@ -291,14 +316,7 @@ std::string objective_json(const ObjectiveStep& step) {
     quantities += (quantities.empty() ? "" : ",") + quantity_json(q);
   }
   for (const Explanation& e : step.explanations) {
-    explanations +=
-        (explanations.empty() ? "" : ",") + JsonLine()
-                                                .json("quantities", json_list(e.quantities))
-                                                .json("settings", json_list(e.settings))
-                                                .json("reasons", json_list(e.reasons))
-                                                .json("not_reproduced", json_list(e.left))
-                                                .json("fails_in", json_list(e.fails_in))
-                                                .str();
+    explanations += (explanations.empty() ? "" : ",") + explanation_json(e);
   }
   JsonLine line;
   line.text("schema", "rlreplay.objective/1")

@@ -4,6 +4,9 @@
 #include <initializer_list>
 #include <map>
 #include <set>
+#include <utility>
+
+#include "src/base/words.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -186,6 +189,19 @@ Variants with_recorded(const ObjectiveOptions& options, const Variants& others) 
   return out;
 }
 
+/// What explains other numbers of the step, where it is not among the variants.
+void add_explained(const std::vector<Explanation>& explained, Variants& variants) {
+  const auto add = [&](const Explanation& e) {
+    const std::string name = joined(e.settings, " and ");
+    const bool known = std::ranges::count(variants, name, &ObjectiveVariant::name) > 0;
+    if (!known) variants.push_back({name, e.reasons.empty() ? "" : e.reasons.front(), e.apply});
+  };
+  for (const Explanation& e : explained) {
+    add(e);
+    std::ranges::for_each(e.rivals, add);
+  }
+}
+
 bool tries_pairs(const RecordedRollout& rollout) {
   size_t tokens = 0;
   for (const RecordedStep& step : rollout.steps) {
@@ -235,10 +251,11 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
 std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
                                         const ObjectiveOptions& options,
                                         const RecordedRollout& rollout,
+                                        const std::vector<Explanation>& of_advantages,
                                         const ObjectiveCompute& compute, Untried& untried) {
-  auto found = Search(from, options.setting, compute)
-                   .run(with_recorded(options, loss_variants(options.setting)),
-                        tries_pairs(rollout), untried);
+  Variants variants = with_recorded(options, loss_variants(options.setting));
+  add_explained(of_advantages, variants);
+  auto found = Search(from, options.setting, compute).run(variants, tries_pairs(rollout), untried);
   if (!found) return {};
   found->of_losses = true;
   for (Explanation& rival : found->rivals) rival.of_losses = true;
@@ -279,9 +296,13 @@ void count_evidence(const std::vector<Quantity>& from, const std::vector<Quantit
   bool against = false, mends = false;
   for (const Quantity& q : from) {
     const auto other = std::ranges::find(now, q.name, &Quantity::name);
-    if (other == now.end() || !has(explanation.quantities, q.name)) continue;
-    against |= is_reproduced(q) && !is_reproduced(*other);
-    mends |= is_finding(q) && is_reproduced(*other);
+    if (other == now.end()) continue;
+    const bool breaks = is_reproduced(q) && !is_reproduced(*other);
+    const bool mended = is_finding(q) && is_reproduced(*other);
+    explanation.mends += mended - breaks;
+    if (!has(explanation.quantities, q.name)) continue;
+    against |= breaks;
+    mends |= mended;
   }
   explanation.steps_against += against;
   explanation.steps_for += !against && mends;
@@ -301,13 +322,15 @@ namespace {
 
 size_t failures(const Explanation& e) { return e.fails_in.size(); }
 
-/// Whether what was found for another step explains as much of this one, and fails in fewer steps.
+/// Whether what was found for another step explains as much of this one, and fails in fewer steps,
+/// or in as many and mends more.
 bool is_better(const Explanation& other, const Explanation& chosen, const std::string& step) {
   const auto among = [](const std::vector<std::string>& names, const std::string& name) {
     return std::ranges::find(names, name) != names.end();
   };
   return other.of_losses == chosen.of_losses && other.judged == chosen.judged &&
-         failures(other) < failures(chosen) && !among(other.fails_in, step) &&
+         std::pair(failures(other), -other.mends) < std::pair(failures(chosen), -chosen.mends) &&
+         !among(other.fails_in, step) &&
          std::ranges::all_of(chosen.quantities, [&](const std::string& name) {
            return among(other.quantities, name);
          });
@@ -325,6 +348,7 @@ void take_setting(const Explanation& from, Explanation& to) {
   to.apply = from.apply;
   to.steps_for = from.steps_for;
   to.steps_against = from.steps_against;
+  to.mends = from.mends;
 }
 
 /// One that leaves a number of its own step, or fails in more steps than it explains, where the

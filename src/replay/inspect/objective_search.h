@@ -21,9 +21,11 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
 
 /// From log-probabilities to losses; empty or one. What gives shares of clipped tokens alone, and
 /// losses that were recorded beside them not, explains nothing; nor does what gives a lone share.
+/// What explains the advantages of the step, and its rivals, are tried of the losses as well.
 std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
                                         const ObjectiveOptions& options,
                                         const RecordedRollout& rollout,
+                                        const std::vector<Explanation>& of_advantages,
                                         const ObjectiveCompute& compute, Untried& untried);
 
 /// Whether `q` is a share of clipped tokens without a recorded loss beside it that was compared:
@@ -36,7 +38,8 @@ bool is_lone_share(const std::vector<Quantity>& of_step, const Quantity& q);
 bool holds(const Explanation& explanation, const std::vector<Quantity>& from,
            const std::vector<Quantity>& now);
 
-/// Counts a step for or against an explanation, by what it is said to reproduce.
+/// Counts a step for or against an explanation, by what it is said to reproduce, and what it mends
+/// of all that the step recorded.
 void count_evidence(const std::vector<Quantity>& from, const std::vector<Quantity>& now,
                     Explanation& explanation);
 
@@ -45,7 +48,8 @@ void for_each_explanation(std::vector<ObjectiveStep>& steps,
                           const std::function<void(Explanation&)>& take);
 
 /// Of each explanation, its rivals and those of other steps that hold in its step and explain as
-/// much of it, the one that holds in most steps takes the place. What fits by chance is left out.
+/// much of it, the one that holds in most steps takes the place, and of those the one that mends
+/// most in all of them. What fits by chance is left out.
 void choose_explanations(std::vector<ObjectiveStep>& steps);
 
 }  // namespace rlreplay::replay

@@ -170,7 +170,7 @@ void pick_reward(const std::string& key, RecordedRollout& rollout) {
 void hold_explanations(const RecordedRun& record, const std::string& reward_key,
                        const ObjectiveOptions& options, std::vector<ObjectiveStep>& all) {
   const auto explained = [](const ObjectiveStep& step) { return !step.explanations.empty(); };
-  if (all.size() < 2 || std::ranges::none_of(all, explained)) return;
+  if (std::ranges::none_of(all, explained)) return;
   for (size_t begin = 0; begin < all.size();) {
     size_t end = begin;
     while (end < all.size() && all[end].id.rollout == all[begin].id.rollout) ++end;
