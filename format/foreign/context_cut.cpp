@@ -2,8 +2,8 @@
 #include <optional>
 #include <tuple>
 
-#include "format/foreign/replicas.h"
 #include "format/foreign/shard_group.h"
+#include "format/foreign/train_columns.h"
 #include "src/base/numbers.h"
 
 namespace rlreplay::foreign {
@@ -32,12 +32,12 @@ void add_misfits(const TrainShard& shard, int64_t cp_size, int64_t cp_rank, bool
   for (size_t row = 0; row < shard.indices().size(); ++row) {
     const auto [head, tail] = slices(shard, row, cp_size, cp_rank);
     const auto wanted = static_cast<size_t>(head.size() + tail.size());
-    for (const std::string_view column : kSlicedColumns) {
-      const std::optional<Numbers> cell = shard.cell(row, column);
+    for (const TrainColumn& column : kTrainColumns) {
+      const auto cell = column.is_cut() ? shard.cell(row, column.name) : std::nullopt;
       cells += cell ? 1 : 0;
       if (!cell || cell->size() == wanted) continue;
       if (out.count++ == 0)
-        std::tie(out.shard, out.column, out.row) = std::tuple(&shard, column, row);
+        std::tie(out.shard, out.column, out.row) = std::tuple(&shard, column.name, row);
       if (only_first) return;
       out.one_file = out.one_file && out.shard == &shard;
     }
@@ -62,9 +62,10 @@ bool replicas_agree(const ShardGroup& group, const std::vector<int64_t>& ranks) 
     const TrainShard& a = *first.emplace(ranks[i], group.shards[i]).first->second;
     const TrainShard& b = *group.shards[i];
     for (size_t row = 0; &a != &b && row < group.rows(); ++row) {
-      for (const std::string_view column : kSlicedColumns) {
-        const std::optional<Numbers> x = a.cell(row, column);
-        const std::optional<Numbers> y = b.cell(row, column);
+      for (const TrainColumn& column : kTrainColumns) {
+        if (!column.is_cut()) continue;
+        const std::optional<Numbers> x = a.cell(row, column.name);
+        const std::optional<Numbers> y = b.cell(row, column.name);
         for (size_t t = 0; x && y && t < x->size(); ++t) {
           if (!same_value(x->real(t), y->real(t))) return false;
         }

@@ -11,6 +11,7 @@
 
 #include "format/foreign/numbers.h"
 #include "format/foreign/text.h"
+#include "format/foreign/train_columns.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -19,65 +20,6 @@ constexpr int64_t kMaxToken = INT32_MAX;
 
 constexpr auto kStatuses =
     std::to_array<std::string_view>({"pending", "completed", "truncated", "aborted", "failed"});
-// Columns of numbers, one of a response's length for each sample.
-constexpr auto kLogProbs =
-    std::to_array<std::string_view>({"rollout_log_probs", "log_probs", "ref_log_probs"});
-constexpr auto kResponseColumns = std::to_array<std::string_view>(
-    {"rollout_log_probs", "log_probs", "ref_log_probs", "entropy", "advantages", "returns", "kl"});
-// Of these a file that holds all else whole may hold slices.
-constexpr auto kMaybeCutColumns = std::to_array<std::string_view>(
-    {"teacher_log_probs", "ref_entropy", "values", "opd_reverse_kl"});
-constexpr auto kSampleColumns = std::to_array<std::string_view>({"total_lengths",
-                                                                 "response_lengths",
-                                                                 "loss_masks",
-                                                                 "rewards",
-                                                                 "truncated",
-                                                                 "sample_indices",
-                                                                 "rollout_ids",
-                                                                 "rollout_mask_sums",
-                                                                 "rollout_log_probs",
-                                                                 "log_probs",
-                                                                 "ref_log_probs",
-                                                                 "teacher_log_probs",
-                                                                 "entropy",
-                                                                 "ref_entropy",
-                                                                 "values",
-                                                                 "advantages",
-                                                                 "returns",
-                                                                 "kl",
-                                                                 "opd_reverse_kl",
-                                                                 "local_raw_reward",
-                                                                 "weight_versions",
-                                                                 "prompt",
-                                                                 "metadata",
-                                                                 "source_names",
-                                                                 "max_seq_lens",
-                                                                 "multimodal_train_inputs",
-                                                                 "rollout_top_p_token_ids",
-                                                                 "rollout_top_p_token_offsets",
-                                                                 "rollout_routed_experts",
-                                                                 "rollout_indexer_topk"});
-// What a trainer has of each sample, or of none.
-constexpr auto kOfEachSample = std::to_array<std::string_view>({"tokens",
-                                                                "total_lengths",
-                                                                "response_lengths",
-                                                                "loss_masks",
-                                                                "rewards",
-                                                                "truncated",
-                                                                "sample_indices",
-                                                                "rollout_ids",
-                                                                "log_probs",
-                                                                "ref_log_probs",
-                                                                "entropy",
-                                                                "ref_entropy",
-                                                                "rollout_log_probs",
-                                                                "teacher_log_probs",
-                                                                "values",
-                                                                "advantages",
-                                                                "returns",
-                                                                "kl",
-                                                                "opd_reverse_kl",
-                                                                "rollout_mask_sums"});
 
 class Checker {
  public:
@@ -259,8 +201,9 @@ class Checker {
     }
     equal_length(present(sample, "loss_mask"), response, "loss_mask", where);
     mask(present(sample, "loss_mask"), "loss_mask", where);
-    for (const char* name : {"rollout_log_probs", "teacher_log_probs", "opd_reverse_kl"}) {
-      equal_length(present(sample, name), response, name, where);
+    for (const TrainColumn& column : kTrainColumns) {
+      if (!column.is_cut() || column.repeats == Repeats::kNothing) continue;
+      equal_length(present(sample, column.field), response, column.field, where);
     }
     log_probs(present(sample, "rollout_log_probs"), "rollout_log_probs",
               present(sample, "loss_mask"), where);
@@ -277,28 +220,29 @@ class Checker {
     const std::optional<size_t> response =
         stated(column("response_lengths"), "response_lengths", where);
     equal_length(ids, total, "tokens", where);
-    equal_length(column("loss_masks"), response, "loss_masks", where);
+    for (const TrainColumn& known : kTrainColumns) {
+      const Value* value = known.is_of_response() ? column(known.name) : nullptr;
+      if (value == nullptr || !response) continue;
+      const bool may_be_slice = known.holds == Holds::kAnySlice || (known.is_cut() && !whole);
+      if (may_be_slice && length(*value).value_or(0) <= *response) continue;
+      equal_length(value, response, known.name, where);
+    }
     mask(column("loss_masks"), "loss_masks", where);
     if (total && response && *response > *total) {
       report("length-mismatch", "the response is longer than the whole sample", where);
     }
-    const auto check = [&](std::string_view name, bool is_cut) {
-      const Value* value = column(name);
-      if (value == nullptr || !response) return;
-      const bool slice = is_cut && length(*value).value_or(0) <= *response;
-      if (!slice) equal_length(value, response, name, where);
-    };
-    for (const std::string_view name : kResponseColumns) check(name, !whole);
-    for (const std::string_view name : kMaybeCutColumns) check(name, true);
     const Value* mask_of = column("loss_masks");
-    for (const std::string_view name : kLogProbs) log_probs(column(name), name, mask_of, where);
+    for (const TrainColumn& known : kTrainColumns) {
+      if (known.holds != Holds::kLogProbs) continue;
+      log_probs(column(known.name), known.name, mask_of, where);
+    }
   }
 
   /// By most columns; `tokens` where they are of two minds.
   size_t samples_of(Value data, size_t tokens) const {
-    std::map<size_t, size_t> columns = {{tokens, 1}};
-    for (const std::string_view name : kSampleColumns) {
-      const Value* value = present(data, name);
+    std::map<size_t, size_t> columns;
+    for (const TrainColumn& known : kTrainColumns) {
+      const Value* value = known.is_by_sample() ? present(data, known.name) : nullptr;
       const auto found = value == nullptr ? std::nullopt : length(*value);
       if (found) ++columns[*found];
     }
@@ -316,9 +260,9 @@ class Checker {
     }
     const size_t rows = samples_of(data, tree_.sequence(*ids).size());
     const size_t before = found_;
-    equal_length(ids, rows, "tokens", "rollout_data");
-    for (const std::string_view name : kSampleColumns) {
-      equal_length(present(data, name), rows, name, "rollout_data");
+    for (const TrainColumn& known : kTrainColumns) {
+      if (!known.is_by_sample()) continue;
+      equal_length(present(data, known.name), rows, known.name, "rollout_data");
     }
     if (found_ != before) return;
     absent_cells(root, rows, [&](std::string_view name, size_t row) {
@@ -343,14 +287,15 @@ class Checker {
   template <class Has>
   void absent_cells(Value root, size_t samples, Has has) {
     if (tree_.find(root, "rlreplay") != nullptr) return;  // own exports leave out what is absent
-    for (const std::string_view name : kOfEachSample) {
+    for (const TrainColumn& known : kTrainColumns) {
+      if (!known.is_of_each()) continue;
       size_t first = 0;
-      while (first < samples && !has(name, first)) ++first;
+      while (first < samples && !has(known.name, first)) ++first;
       for (size_t i = 0; first < samples && i < samples; ++i) {
-        if (has(name, i)) continue;
+        if (has(known.name, i)) continue;
         report("length-mismatch",
-               std::string(name) + " is None or missing, and sample " + std::to_string(first) +
-                   " of the file has it",
+               std::string(known.name) + " is None or missing, and sample " +
+                   std::to_string(first) + " of the file has it",
                "sample " + std::to_string(i));
       }
     }

@@ -1,27 +1,20 @@
 #include "format/foreign/replica_columns.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string>
 #include <string_view>
 
 #include "format/foreign/replicas.h"
+#include "format/foreign/train_columns.h"
 
 namespace rlreplay::foreign {
 namespace {
 
-/// What only the last stage of a pipeline computes.
-constexpr auto kComputed =
-    std::to_array<std::string_view>({"log_probs", "ref_log_probs", "entropy", "ref_entropy",
-                                     "values", "returns", "advantages", "kl"});
-
-/// What every stage is given.
-constexpr auto kGiven = std::to_array<std::string_view>(
-    {"rollout_log_probs", "raw_reward", "local_raw_reward", "dynamic_global_batch_size"});
-
-constexpr auto kElsewhere = std::to_array<std::string_view>(
-    {"micro_batch_indices", "num_microbatches", "global_batch_sizes", "num_rollouts"});
+bool is_had_by(std::string_view column, HadBy ranks) {
+  const TrainColumn* known = train_column(column);
+  return known != nullptr && known->had_by == ranks;
+}
 
 bool is_there(const TrainShard& shard, std::string_view column) {
   const Value* value = shard.batch_value(column);
@@ -29,7 +22,9 @@ bool is_there(const TrainShard& shard, std::string_view column) {
 }
 
 bool computes(const TrainShard& shard) {
-  return std::ranges::any_of(kComputed, [&](std::string_view name) { return shard.has(name); });
+  return std::ranges::any_of(kTrainColumns, [&](const TrainColumn& column) {
+    return column.had_by == HadBy::kLastStage && shard.has(column.name);
+  });
 }
 
 /// The columns, and of each the first file that has it.
@@ -39,11 +34,12 @@ std::map<std::string, const TrainShard*> columns_of(std::span<const TrainShard* 
     for (const std::string& column : shard->columns()) {
       if (is_there(*shard, column)) out.emplace(column, shard);
     }
-    for (const std::string_view column : kGiven) {
-      if (is_there(*shard, column)) out.emplace(column, shard);
+    for (const TrainColumn& column : kTrainColumns) {
+      const bool is_given = column.had_by == HadBy::kEvery;
+      if (is_given && is_there(*shard, column.name)) out.emplace(column.name, shard);
     }
   }
-  for (const std::string_view column : kElsewhere) out.erase(std::string(column));
+  std::erase_if(out, [](const auto& of) { return is_had_by(of.first, HadBy::kSchedule); });
   return out;
 }
 
@@ -57,7 +53,7 @@ std::vector<Problem> missing_columns(std::span<const TrainShard* const> shards, 
     const bool earlier_stage = computed && !computes(*shard);
     for (const auto& [column, has] : columns) {
       if (is_there(*shard, column)) continue;
-      if (earlier_stage && std::ranges::count(kGiven, column) == 0) continue;
+      if (earlier_stage && !is_had_by(column, HadBy::kEvery)) continue;
       problems.push_back({"replica-mismatch",
                           column + " is missing in " + file_name(*shard) + ", and " +
                               file_name(*has) + " has it, " + of,

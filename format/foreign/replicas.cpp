@@ -6,58 +6,12 @@
 #include <string>
 #include <tuple>
 
+#include "format/foreign/train_columns.h"
 #include "src/base/number_text.h"
 #include "src/base/numbers.h"
 
 namespace rlreplay::foreign {
 namespace {
-
-/// Of a column, what two ranks with the same samples must say.
-enum class Rule {
-  kEqualBySample,  // the same of each sample, in whatever slice a rank works
-  kEqual,          // the same of all samples together
-  kWhereBoth,      // the same of each sample, where both have it of each
-  kSliced,         // kSlicedColumns
-};
-
-struct ColumnRule {
-  std::string_view column;
-  Rule rule;
-};
-
-/// A column that is not here is the same of each sample where both ranks hold the same slice, and
-/// a rank's own where it has no value for each sample.
-constexpr auto kRules = std::to_array<ColumnRule>({
-    {"tokens", Rule::kEqualBySample},
-    {"total_lengths", Rule::kEqualBySample},
-    {"response_lengths", Rule::kEqualBySample},
-    {"loss_masks", Rule::kEqualBySample},
-    {"rewards", Rule::kEqualBySample},
-    {"truncated", Rule::kEqualBySample},
-    {"sample_indices", Rule::kEqualBySample},
-    {"rollout_ids", Rule::kEqualBySample},
-    {"rollout_mask_sums", Rule::kEqualBySample},
-    {"max_seq_lens", Rule::kEqualBySample},
-    {"weight_versions", Rule::kEqualBySample},
-    {"rollout_top_p_token_ids", Rule::kEqualBySample},
-    {"rollout_top_p_token_offsets", Rule::kEqualBySample},
-    {"rollout_routed_experts", Rule::kEqualBySample},
-    {"rollout_indexer_topk", Rule::kEqualBySample},
-    {"local_raw_reward", Rule::kWhereBoth},
-    {"raw_reward", Rule::kEqual},
-    {"dynamic_global_batch_size", Rule::kEqual},
-    {"partition", Rule::kEqual},
-    {"micro_batch_indices", Rule::kEqual},
-    {"num_microbatches", Rule::kEqual},
-    {"global_batch_sizes", Rule::kEqual},
-    {"num_rollouts", Rule::kEqual},
-});
-
-std::optional<Rule> rule_of(std::string_view column) {
-  if (std::ranges::count(kSlicedColumns, column) > 0) return Rule::kSliced;
-  const auto at = std::ranges::find(kRules, column, &ColumnRule::column);
-  return at == kRules.end() ? std::nullopt : std::optional(at->rule);
-}
 
 bool is_absent(const Value* value) { return value == nullptr || value->kind == Kind::kNone; }
 
@@ -74,13 +28,16 @@ class Replicas {
 
   std::vector<Problem> run(bool same_slice) {
     for (const std::string& column : first_.columns()) {
-      const std::optional<Rule> rule = rule_of(column);
-      if (rule == Rule::kSliced || (!rule && !same_slice)) continue;
-      if (rule == Rule::kEqual && first_.batch_value(column) != nullptr) {
+      const TrainColumn* known = train_column(column);
+      const Alike alike = known != nullptr ? known->alike : Alike::kInSlice;
+      const bool is_cut = known != nullptr && known->is_cut();
+      const bool is_batch = known != nullptr && !known->is_by_sample();
+      if (is_cut || (alike == Alike::kInSlice && !same_slice)) continue;
+      if (is_batch && first_.batch_value(column) != nullptr) {
         whole(column);
       } else if (first_.is_by_sample(column) && of_.is_by_sample(column)) {
-        by_sample(column, rule == Rule::kEqualBySample);
-      } else if (rule && rule != Rule::kWhereBoth) {
+        by_sample(column, alike == Alike::kAlways && !is_batch);
+      } else if (alike == Alike::kAlways) {
         numbers_by_sample(column);
       }
     }
@@ -147,9 +104,9 @@ std::string file_name(const TrainShard& shard) {
 }
 
 void check_columns(const TrainShard& of, const TrainShard& first) {
-  for (const ColumnRule& rule : kRules) {
-    const std::string column(rule.column);
-    if (rule.rule != Rule::kEqualBySample) continue;
+  for (const TrainColumn& known : kTrainColumns) {
+    const std::string column(known.name);
+    if (!known.is_by_sample() || known.alike != Alike::kAlways) continue;
     if (of.has(column) != first.has(column)) {
       const auto& [lacks, has] = of.has(column) ? std::tie(first, of) : std::tie(of, first);
       throw Error(ErrorCode::kCorrupt,

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,12 +9,6 @@
 #include "format/foreign/tree_difference.h"
 
 namespace rlreplay::foreign {
-
-/// What is cut along the response under context parallelism: joined, and compared slice by slice
-/// (assemble_train).
-inline constexpr auto kSlicedColumns = std::to_array<std::string_view>(
-    {"rollout_log_probs", "log_probs", "ref_log_probs", "teacher_log_probs", "entropy",
-     "ref_entropy", "values", "returns", "advantages", "kl", "opd_reverse_kl"});
 
 /// Two files of the same samples both have what each rank of them is given whole, and have it of
 /// each sample. Errors: kCorrupt, naming the column and both files.

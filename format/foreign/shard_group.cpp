@@ -8,13 +8,15 @@
 #include <unordered_map>
 
 #include "format/foreign/replicas.h"
+#include "format/foreign/train_columns.h"
 
 namespace rlreplay::foreign {
 namespace {
 
 size_t filled_columns(const TrainShard& shard) {
-  return static_cast<size_t>(
-      std::ranges::count_if(kSlicedColumns, [&](auto column) { return fills(shard, column); }));
+  return static_cast<size_t>(std::ranges::count_if(kTrainColumns, [&](const TrainColumn& column) {
+    return column.is_cut() && fills(shard, column.name);
+  }));
 }
 
 /// Where copies contradict each other the first one is the step's: the loss is computed on the last

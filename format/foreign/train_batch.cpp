@@ -9,6 +9,7 @@
 #include "format/foreign/replica_columns.h"
 #include "format/foreign/replicas.h"
 #include "format/foreign/shard_group.h"
+#include "format/foreign/train_columns.h"
 #include "src/base/number_text.h"
 #include "src/base/numbers.h"
 
@@ -26,8 +27,9 @@ class Assembler {
       }
     }
     const std::vector<ShardGroup> groups = group_shards(shards);
-    for (const std::string_view name : kSlicedColumns)
-      batch_.columns.emplace_back(std::string(name));
+    for (const TrainColumn& column : kTrainColumns) {
+      if (column.is_cut()) batch_.columns.emplace_back(std::string(column.name));
+    }
     add_samples(groups);
     // A column that no sample has was not recorded.
     std::erase_if(batch_.columns, [](const FloatColumn& c) { return c.offsets().back() == 0; });

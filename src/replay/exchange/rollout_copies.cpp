@@ -1,10 +1,10 @@
 #include "src/replay/exchange/rollout_copies.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
+#include "format/foreign/train_columns.h"
 #include "format/foreign/train_shard.h"
 #include "format/foreign/tree_difference.h"
 #include "format/foreign/tree_hash.h"
@@ -16,34 +16,19 @@ namespace rlreplay::replay {
 namespace {
 
 using foreign::Kind;
+using foreign::kTrainColumns;
 using foreign::Numbers;
 using foreign::Problem;
+using foreign::Repeats;
 using foreign::TorchFile;
+using foreign::TrainColumn;
 using foreign::TrainShard;
 using foreign::Tree;
 using foreign::Value;
 
-/// A column that no trainer computes, and the field of a sample that it repeats.
-struct Copied {
-  std::string_view column;
-  std::string_view field;
-  bool is_short = false;  // its hash is known of each sample, so that a rollout is not read again
-  bool is_cut = false;    // under context parallelism, and maybe rounded to the trainer's type
-};
-constexpr auto kCopied = std::to_array<Copied>({
-    {"rollout_top_p_token_ids", "rollout_top_p_token_ids"},
-    {"rollout_top_p_token_offsets", "rollout_top_p_token_offsets"},
-    {"rollout_routed_experts", "rollout_routed_experts"},
-    {"rollout_indexer_topk", "rollout_indexer_topk"},
-    {"weight_versions", "weight_versions", true},
-    {"prompt", "prompt", true},
-    {"truncated", "status", true},
-    {"source_names", "metadata", true},
-    {"rollout_ids", "rollout_id", true},
-    {"metadata", "train_metadata", true},
-    {"teacher_log_probs", "teacher_log_probs", false, true},
-    {"opd_reverse_kl", "opd_reverse_kl", false, true},
-});
+bool is_compared(const TrainColumn& column) {
+  return column.repeats != Repeats::kNothing && column.repeats != Repeats::kInSteps;
+}
 
 const Value* field(const Tree& tree, Value sample, std::string_view key) {
   const Value* value = tree.find(sample, key);
@@ -79,14 +64,14 @@ bool repeats(const TrainShard& shard, std::string_view column) {
 }
 
 /// What a sample says that the column should repeat; nothing where it says none of it.
-std::optional<Value> said_of(const Tree& tree, Value sample, const Copied& copied) {
-  const Value* of = field(tree, sample, copied.field);
+std::optional<Value> said_of(const Tree& tree, Value sample, const TrainColumn& column) {
+  const Value* of = field(tree, sample, column.field);
   if (of == nullptr) return std::nullopt;
-  if (copied.column == "truncated") {
+  if (column.name == "truncated") {
     if (of->kind != Kind::kText) return std::nullopt;
     return Value::of_int(tree.text(*of) == "truncated" ? 1 : 0);
   }
-  if (copied.column != "source_names") return *of;
+  if (column.name != "source_names") return *of;
   const Value* name = foreign::is_record(*of) ? field(tree, *of, "source_name") : nullptr;
   return name == nullptr ? std::nullopt : std::optional(*name);
 }
@@ -135,36 +120,37 @@ Problem mismatch(const TrainShard& shard, std::string_view column, int64_t sampl
 }
 
 void compare_copies(const TrainShard& shard, const Tree& tree,
-                    const std::map<int64_t, Value>& samples, std::span<const Copied> columns,
+                    const std::map<int64_t, Value>& samples, std::span<const TrainColumn> columns,
                     std::vector<Problem>& problems) {
   for (size_t row = 0; row < shard.indices().size(); ++row) {
     const int64_t index = shard.indices()[row];
     const auto sample = samples.find(index);
     if (sample == samples.end()) continue;  // verify --deep: sample-unknown
-    for (const Copied& copied : columns) {
-      const auto copy = copy_of(shard, row, copied.column);
-      const auto said = said_of(tree, sample->second, copied);
+    for (const TrainColumn& column : columns) {
+      const auto copy = copy_of(shard, row, column.name);
+      const auto said = said_of(tree, sample->second, column);
       if (!said) continue;
-      const auto x = copied.is_cut && copy ? Numbers::of(shard.tree(), *copy) : std::nullopt;
+      const auto x = column.repeats == Repeats::kRounded && copy ? Numbers::of(shard.tree(), *copy)
+                                                                 : std::nullopt;
       const auto y = x ? Numbers::of(tree, *said) : std::nullopt;
       if (y && x->size() <= y->size()) {
         const auto at = x->size() == y->size() ? beyond_rounding(*x, *y) : std::nullopt;
         if (at) {
-          problems.push_back(mismatch(shard, copied.column, index, "[" + std::to_string(*at) + "]",
+          problems.push_back(mismatch(shard, column.name, index, "[" + std::to_string(*at) + "]",
                                       shortest_of(x->real(*at)), shortest_of(y->real(*at))));
         }
         continue;
       }
       const std::string whole = size_text(tree, *said);
       if (!copy) {
-        problems.push_back(mismatch(shard, copied.column, index, "", "None", whole));
+        problems.push_back(mismatch(shard, column.name, index, "", "None", whole));
         continue;
       }
       const auto found = tree_difference(shard.tree(), *copy, tree, *said);
       if (!found) continue;
       const std::string own = size_text(shard.tree(), *copy);
       const bool other_size = own != whole;
-      problems.push_back(mismatch(shard, copied.column, index, other_size ? "" : found->place,
+      problems.push_back(mismatch(shard, column.name, index, other_size ? "" : found->place,
                                   other_size ? own : found->a, other_size ? whole : found->b));
     }
   }
@@ -176,9 +162,10 @@ void RolloutCopies::add(const ImportedRollout& rollout, const TorchFile& file) {
   Rollout& made = rollouts_[rollout.rollout_id];
   made = {file.path(), rollout.raw_rewards, {}};
   for (const auto& [index, sample] : by_index(file)) {
-    for (const Copied& copied : kCopied) {
-      const auto said = copied.is_short ? said_of(file.tree(), sample, copied) : std::nullopt;
-      if (said) made.hashes[index].emplace(copied.column, tree_hash(file.tree(), *said));
+    for (const TrainColumn& column : kTrainColumns) {
+      const auto said =
+          column.repeats == Repeats::kShort ? said_of(file.tree(), sample, column) : std::nullopt;
+      if (said) made.hashes[index].emplace(column.name, tree_hash(file.tree(), *said));
     }
   }
 }
@@ -228,10 +215,12 @@ std::vector<Problem> RolloutCopies::compare(int64_t rollout,
            shard.path() + ": raw_reward[" + std::to_string(i) + "]: " + shortest_of(raw[i]) +
                ", the rollout says " + shortest_of(*said)});
     }
-    std::vector<Copied> columns;
-    for (const Copied& copied : kCopied) {
-      const bool agree = copied.is_short && are_known_to_agree(shard, known->second, copied.column);
-      if (!agree && repeats(shard, copied.column)) columns.push_back(copied);
+    std::vector<TrainColumn> columns;
+    for (const TrainColumn& column : kTrainColumns) {
+      const bool agree = column.repeats == Repeats::kShort &&
+                         are_known_to_agree(shard, known->second, column.name);
+      if (!is_compared(column) || agree) continue;
+      if (repeats(shard, column.name)) columns.push_back(column);
     }
     if (columns.empty()) continue;
     if (!again) samples = by_index(again.emplace(known->second.path));

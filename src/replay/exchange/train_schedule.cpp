@@ -7,6 +7,7 @@
 #include <set>
 
 #include "format/foreign/numbers.h"
+#include "format/foreign/train_columns.h"
 #include "format/foreign/tree_difference.h"
 #include "src/base/number_text.h"
 #include "src/base/numbers.h"
@@ -289,7 +290,7 @@ class ScheduleCheck {
   std::vector<foreign::Problem> problems_;
 };
 
-const Value* value_of(const foreign::TorchFile& file, Value dict, const char* key) {
+const Value* value_of(const foreign::TorchFile& file, Value dict, std::string_view key) {
   const Value* value = dict.kind == Kind::kDict ? file.tree().find(dict, key) : nullptr;
   return value == nullptr || value->kind == Kind::kNone ? nullptr : value;
 }
@@ -300,8 +301,8 @@ std::string name_of(const foreign::TorchFile& file) {
 
 /// Of files of one rollout, those that lack what another one says; `find`: of a file.
 template <class Find>
-void check_presence(std::span<const foreign::TorchFile* const> files, const char* key, Find find,
-                    std::vector<foreign::Problem>& problems) {
+void check_presence(std::span<const foreign::TorchFile* const> files, std::string_view key,
+                    Find find, std::vector<foreign::Problem>& problems) {
   const auto has = std::ranges::find_if(files, [&](auto* file) { return find(*file) != nullptr; });
   if (has == files.end()) return;
   for (const foreign::TorchFile* file : files) {
@@ -405,8 +406,9 @@ std::vector<foreign::Problem> check_schedule(const foreign::TorchFile& file) {
 
 std::vector<foreign::Problem> compare_schedules(std::span<const foreign::TorchFile* const> files) {
   std::vector<foreign::Problem> problems;
-  for (const char* key :
-       {"micro_batch_indices", "num_microbatches", "global_batch_sizes", "num_rollouts"}) {
+  for (const foreign::TrainColumn& column : foreign::kTrainColumns) {
+    if (column.had_by != foreign::HadBy::kSchedule) continue;
+    const std::string_view key = column.name;
     const auto find = [&](const foreign::TorchFile& file) -> const Value* {
       const Value* data = file.tree().find(file.root(), "rollout_data");
       return data == nullptr ? nullptr : value_of(file, *data, key);
