@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "format/foreign/replicas.h"
 #include "format/foreign/train_columns.h"
 
 namespace rlreplay::foreign {
@@ -54,10 +53,10 @@ std::vector<Problem> missing_columns(std::span<const TrainShard* const> shards, 
     for (const auto& [column, has] : columns) {
       if (is_there(*shard, column)) continue;
       if (earlier_stage && !is_had_by(column, HadBy::kEvery)) continue;
-      problems.push_back({"replica-mismatch",
-                          column + " is missing in " + file_name(*shard) + ", and " +
-                              file_name(*has) + " has it, " + of,
-                          shard->path()});
+      problems.push_back(
+          {"replica-mismatch",
+           column + " is missing in " + shard->name() + ", and " + has->name() + " has it, " + of,
+           shard->path()});
     }
   }
   return problems;

@@ -1,7 +1,6 @@
 #include "format/foreign/replicas.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -99,10 +98,6 @@ class Replicas {
 
 }  // namespace
 
-std::string file_name(const TrainShard& shard) {
-  return std::filesystem::path(shard.path()).filename().string();
-}
-
 void check_columns(const TrainShard& of, const TrainShard& first) {
   for (const TrainColumn& known : kTrainColumns) {
     const std::string column(known.name);
@@ -110,7 +105,7 @@ void check_columns(const TrainShard& of, const TrainShard& first) {
     if (of.has(column) != first.has(column)) {
       const auto& [lacks, has] = of.has(column) ? std::tie(first, of) : std::tie(of, first);
       throw Error(ErrorCode::kCorrupt,
-                  column + " is missing in " + file_name(lacks) + ", and " + file_name(has) +
+                  column + " is missing in " + lacks.name() + ", and " + has.name() +
                       " has it, of the same samples",
                   lacks.path());
     }
@@ -119,9 +114,9 @@ void check_columns(const TrainShard& of, const TrainShard& first) {
     const bool odd = *x != of.indices().size();
     const TrainShard &there = odd ? of : first, &other = odd ? first : of;
     throw Error(ErrorCode::kCorrupt,
-                column + " has " + std::to_string(odd ? *x : *y) + " entries in " +
-                    file_name(there) + ", and " + std::to_string(odd ? *y : *x) + " in " +
-                    file_name(other) + ", of the same samples",
+                column + " has " + std::to_string(odd ? *x : *y) + " entries in " + there.name() +
+                    ", and " + std::to_string(odd ? *y : *x) + " in " + other.name() +
+                    ", of the same samples",
                 there.path());
   }
 }

@@ -20,9 +20,6 @@ void check_columns(const TrainShard& of, const TrainShard& first);
 std::vector<Problem> compare_replicas(const TrainShard& of, const TrainShard& first,
                                       bool same_slice);
 
-/// Of the file of a rank, without its folder.
-std::string file_name(const TrainShard& shard);
-
 /// A column of one rank that differs from another's; `at` names the sample and both values.
 Problem replica_problem(const TrainShard& of, const TrainShard& first, std::string_view column,
                         const TreeDifference& at);

@@ -1,6 +1,7 @@
 #include "format/foreign/torch_file.h"
 
 #include <charconv>
+#include <filesystem>
 #include <optional>
 
 #include "format/foreign/pickle_machine.h"
@@ -82,6 +83,8 @@ TorchFile::TorchFile(const std::string& path) : path_(path) {
     throw Error(error.code(), error.what(), placed ? path : path + ": " + error.where());
   }
 }
+
+std::string TorchFile::name() const { return std::filesystem::path(path_).filename().string(); }
 
 void TorchFile::read() {
   refuse_other_formats(file_->bytes());

@@ -21,6 +21,8 @@ class TorchFile {
   explicit TorchFile(const std::string& path);
 
   const std::string& path() const { return path_; }
+  /// Its path without folders.
+  std::string name() const;
   const Tree& tree() const { return tree_; }
   Tree& tree() { return tree_; }
   Value root() const { return root_; }

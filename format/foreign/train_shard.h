@@ -19,6 +19,7 @@ class TrainShard {
   explicit TrainShard(const TorchFile& file);
 
   const std::string& path() const { return file_->path(); }
+  std::string name() const { return file_->name(); }
   /// The file and the sample of a row, for errors.
   std::string place(size_t row) const;
   int64_t rollout_id() const { return rollout_id_; }

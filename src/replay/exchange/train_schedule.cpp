@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <iterator>
 #include <set>
 
@@ -295,10 +294,6 @@ const Value* value_of(const foreign::TorchFile& file, Value dict, std::string_vi
   return value == nullptr || value->kind == Kind::kNone ? nullptr : value;
 }
 
-std::string name_of(const foreign::TorchFile& file) {
-  return std::filesystem::path(file.path()).filename().string();
-}
-
 /// Of files of one rollout, those that lack what another one says; `find`: of a file.
 template <class Find>
 void check_presence(std::span<const foreign::TorchFile* const> files, std::string_view key,
@@ -308,8 +303,8 @@ void check_presence(std::span<const foreign::TorchFile* const> files, std::strin
   for (const foreign::TorchFile* file : files) {
     if (find(*file) != nullptr) continue;
     problems.push_back({"schedule-mismatch",
-                        std::string(key) + " is missing in " + name_of(*file) + ", and " +
-                            name_of(**has) + " has it, of the same rollout",
+                        std::string(key) + " is missing in " + file->name() + ", and " +
+                            (*has)->name() + " has it, of the same rollout",
                         file->path()});
   }
 }
@@ -327,8 +322,8 @@ void check_alike(std::span<const foreign::TorchFile* const> files, const char* k
         foreign::in_words(first->tree(), *value_of(*first, first->root(), key));
     if (own == said) continue;
     problems.push_back({"schedule-mismatch",
-                        std::string(key) + " is " + own + " in " + name_of(*file) + ", " + said +
-                            " in " + name_of(*first) + ", of the same rollout",
+                        std::string(key) + " is " + own + " in " + file->name() + ", " + said +
+                            " in " + first->name() + ", of the same rollout",
                         file->path()});
   }
 }
@@ -366,8 +361,8 @@ void check_steps_alike(std::span<const foreign::TorchFile* const> files,
     const size_t said = first->second.counts->size();
     if (!at->second.counts || steps == said) continue;
     report(at->first, "num_microbatches is of " + counted(steps, "step") + " in " +
-                          name_of(*at->first) + ", of " + std::to_string(said) + " in " +
-                          name_of(*first->first));
+                          at->first->name() + ", of " + std::to_string(said) + " in " +
+                          first->first->name());
   }
   for (const char* key : kBatchSizes) {
     const foreign::TorchFile* by = nullptr;
@@ -379,7 +374,7 @@ void check_steps_alike(std::span<const foreign::TorchFile* const> files,
       if (!said) {
         by = file;
         said = std::move(own);
-      } else if (const auto found = unlike(key, *own, name_of(*file), *said, name_of(*by))) {
+      } else if (const auto found = unlike(key, *own, file->name(), *said, by->name())) {
         report(file, *found);
       }
     }
