@@ -174,6 +174,19 @@ def experts(to=None):
     return copies("rollout_routed_experts", lambda s: [i % 8 for i in s["tokens"][1:]], to)
 
 
+def renamed(column, of, said):
+    """A column of rollout 0's training that another field of its samples says, one of them otherwise."""
+    def edit(files):
+        samples = files["rollout_data/0.pt"]["samples"]
+        for sample in samples:
+            sample.update(of(sample))
+        for rank in (0, 1):
+            data = files[f"train_data/0_{rank}.pt"]["rollout_data"]
+            data[column] = [said(samples[i]) for i in data["sample_indices"]]
+        data[column][1] = "another"
+    return edit
+
+
 def prompts(files):
     """The prompts of rollout 0 in its training, one of them another."""
     prompt = {s["index"]: s["prompt"] for s in files["rollout_data/0.pt"]["samples"]}
@@ -324,7 +337,15 @@ EDITS = (
            both(*(train(f"train_data/0_{rank}.pt", "weight_versions", 1, to=["7"])
                   for rank in (0, 1))),
            ("train_data/0_0.pt: sample 2[0]: '7', the rollout says '0'",)),
-          ("prompt", DATA, prompts, ("train_data/0_0.pt: sample 0: 'q', the rollout says ",)))),
+          ("prompt", DATA, prompts, ("train_data/0_0.pt: sample 0: 'q', the rollout says ",)),
+          ("metadata", DATA, renamed("metadata", lambda s: {"train_metadata": "kept"},
+                                     lambda s: s["train_metadata"]),
+           ("train_data/0_1.pt: sample 3: 'another', the rollout says 'kept'",)),
+          ("source_names", DATA, renamed("source_names", lambda s: {"metadata": {"source_name": "web"}},
+                                         lambda s: s["metadata"]["source_name"]),
+           ("train_data/0_1.pt: sample 3: 'another', the rollout says 'web'",)),
+          ("rollout_indexer_topk", DATA, copies("rollout_indexer_topk", lambda s: [7, 7], to=8),
+           ("train_data/0_1.pt: sample 1[1]: 8, the rollout says 7",)))),
     ("of one sample a rank has no sum of masks", TENSOR,
      train("train_data/0_1.pt", "rollout_mask_sums",
            to=lambda sums: [None if i == 1 else x for i, x in enumerate(sums.storage.values)]),
