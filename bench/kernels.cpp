@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "bench/bench.h"
-#include "bench/machine.h"
 #include "bench/measure.h"
+#include "bench/peaks.h"
 #include "bench/print.h"
 #include "src/base/error.h"
 #include "src/engine/torch/operators.h"

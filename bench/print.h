@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "bench/machine.h"
 #include "bench/measure.h"
+#include "bench/peaks.h"
 
 namespace rlreplay::bench {
 

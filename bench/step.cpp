@@ -5,8 +5,8 @@
 #include <span>
 #include <string_view>
 
-#include "bench/machine.h"
 #include "bench/measure.h"
+#include "bench/peaks.h"
 #include "bench/step_item.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "format/budget.h"
 #include "format/dump_reader.h"
 #include "format/group_content.h"
+#include "format/held_bytes.h"
 
 namespace rlreplay::format {
 

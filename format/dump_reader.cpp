@@ -4,14 +4,14 @@
 #include <map>
 #include <utility>
 
-#include "format/budget.h"
 #include "format/chain_reader.h"
 #include "format/checked_image.h"
 #include "format/folder.h"
+#include "format/held_bytes.h"
 #include "format/incomplete.h"
 #include "format/journal.h"
 #include "format/rule.h"
-#include "src/base/memory.h"
+#include "src/base/allocation.h"
 
 namespace rlreplay::format {
 namespace {

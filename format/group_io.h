@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "format/budget.h"
 #include "format/dataset.h"
 #include "format/dump_reader.h"
+#include "format/held_bytes.h"
 #include "format/rule.h"
 #include "format/sample_columns.h"
 

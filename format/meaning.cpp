@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "format/budget.h"
+#include "format/held_bytes.h"
 #include "format/tables.h"
 #include "src/base/utf8.h"
 

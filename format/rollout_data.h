@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "format/budget.h"
 #include "format/dataset.h"
 #include "format/dump_reader.h"
+#include "format/held_bytes.h"
 #include "format/sample_columns.h"
 
 namespace rlreplay::format {

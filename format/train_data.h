@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "format/budget.h"
 #include "format/dataset.h"
 #include "format/dump_reader.h"
+#include "format/held_bytes.h"
 #include "format/sample_columns.h"
 
 namespace rlreplay::format {

@@ -7,10 +7,10 @@
 #include <tuple>
 #include <vector>
 
-#include "format/budget.h"
 #include "format/chain_reader.h"
 #include "format/dump_content.h"
 #include "format/folder.h"
+#include "format/held_bytes.h"
 #include "format/incomplete.h"
 #include "format/journal.h"
 #include "format/manifest.h"

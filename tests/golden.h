@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "src/base/golden.h"
+#include "src/base/golden_file.h"
 
 namespace rlreplay::test {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "format/foreign/model_config.h"
+#include "format/foreign/checkpoint_config.h"
 #include "format/foreign/safetensors_file.h"
 
 namespace rlreplay::foreign {

@@ -1,6 +1,6 @@
 #include <charconv>
 
-#include "format/foreign/model_config.h"
+#include "format/foreign/checkpoint_config.h"
 
 namespace rlreplay::foreign {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "format/foreign/shard_group.h"
 #include "format/foreign/train_columns.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 
 namespace rlreplay::foreign {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "format/foreign/train_columns.h"
 #include "src/base/number_text.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 
 namespace rlreplay::foreign {
 namespace {

@@ -11,7 +11,7 @@
 #include "format/foreign/numbers.h"
 #include "format/foreign/text.h"
 #include "src/base/number_text.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/base/words.h"
 
 namespace rlreplay::foreign {

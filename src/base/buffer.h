@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "src/base/memory.h"
+#include "src/base/allocation.h"
 
 namespace rlreplay {
 

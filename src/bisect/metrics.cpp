@@ -14,7 +14,7 @@
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/json_value.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 
 namespace rlreplay::bisect {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/engine/optimizer.h"
+#include "src/engine/optimizer_step.h"
 #include "src/engine/transformer.h"
 #include "src/objective/batch_objective.h"
 #include "src/objective/token_objective.h"

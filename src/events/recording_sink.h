@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "src/base/thread_pool.h"
-#include "src/events/digest.h"
 #include "src/events/row_history.h"
+#include "src/events/tensor_digest.h"
 
 namespace rlreplay::engine {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/events/record.h"
+#include "src/events/event_record.h"
 
 namespace rlreplay::engine {
 

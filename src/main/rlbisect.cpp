@@ -4,7 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/base/report_error.h"
-#include "src/bisect/verbs/verb.h"
+#include "src/bisect/verbs/search_verbs.h"
 
 namespace {
 

@@ -5,7 +5,8 @@
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
-#include "src/base/numbers.h"
+#include "src/base/percentile.h"
+#include "src/base/same_value.h"
 
 namespace rlreplay {
 LogProbDifference compare_log_probs(std::span<const Sample> samples,

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "src/task/unicode.h"
-#include "src/task/utf8.h"
+#include "src/task/utf8_text.h"
 
 namespace rlreplay {
 namespace {

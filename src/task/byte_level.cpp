@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "src/task/utf8.h"
+#include "src/task/utf8_text.h"
 
 namespace rlreplay {
 namespace {

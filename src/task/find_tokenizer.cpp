@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "src/base/error.h"
-#include "src/task/demo.h"
+#include "src/task/demo_task.h"
 
 namespace rlreplay {
 

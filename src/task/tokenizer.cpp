@@ -6,7 +6,7 @@
 #include "src/task/byte_level.h"
 #include "src/task/pattern.h"
 #include "src/task/unicode.h"
-#include "src/task/utf8.h"
+#include "src/task/utf8_text.h"
 
 namespace rlreplay {
 namespace {

@@ -7,7 +7,7 @@
 #include <utf8proc.h>
 
 #include "src/base/error.h"
-#include "src/task/utf8.h"
+#include "src/task/utf8_text.h"
 
 namespace rlreplay {
 namespace {

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
-#include "src/base/golden.h"
+#include "src/base/golden_file.h"
 #include "tests/base/digest_oracle.h"
 
 using namespace rlreplay;

@@ -1,5 +1,3 @@
-#include "src/base/golden.h"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "src/base/error.h"
+#include "src/base/golden_file.h"
 #include "tests/temporary_folder.h"
 
 using namespace rlreplay;

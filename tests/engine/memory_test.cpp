@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "src/base/allocation.h"
 #include "src/base/error.h"
-#include "src/base/memory.h"
 #include "src/engine/rollout.h"
 #include "tests/engine/models.h"
 #include "tests/temporary_folder.h"

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "src/base/error.h"
-#include "src/events/rows.h"
+#include "src/events/event_rows.h"
 #include "tests/base/digest_oracle.h"
-#include "tests/engine/record.h"
+#include "tests/engine/recorded_scenario.h"
 
 using namespace rlreplay;
 using namespace rlreplay::engine;

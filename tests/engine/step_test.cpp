@@ -4,8 +4,8 @@
 
 #include "src/base/error.h"
 #include "src/engine/rollout.h"
-#include "src/engine/torch/model.h"
 #include "src/engine/torch/operators.h"
+#include "src/engine/torch/run_model.h"
 #include "tests/engine/models.h"
 #include "tests/environment.h"
 

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "src/engine/rotary.h"
-#include "src/engine/torch/model.h"
 #include "src/engine/torch/operators.h"
+#include "src/engine/torch/run_model.h"
 #include "tests/engine/models.h"
 #include "tests/engine/objective_formulas.h"
 #include "tests/environment.h"

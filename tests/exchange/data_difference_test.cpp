@@ -13,7 +13,7 @@
 #include "format/rollout_data.h"
 #include "format/train_data.h"
 #include "src/base/error.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/replay/inspect/show_dump.h"
 #include "tests/format/support.h"
 

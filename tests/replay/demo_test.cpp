@@ -8,7 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
-#include "src/replay/rerun/golden.h"
+#include "src/replay/rerun/golden_run.h"
 #include "src/replay/run/run.h"
 #include "src/replay/source/model_source.h"
 #include "tests/golden.h"

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "src/base/error.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "tests/replay/planted.h"
 
 using namespace rlreplay;

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "src/replay/rerun/injection.h"
-#include "tests/engine/record.h"
+#include "tests/engine/recorded_scenario.h"
 
 /// A recorded rollout and step with one planted difference.
 namespace rlreplay::replay::test {

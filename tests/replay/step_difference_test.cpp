@@ -5,7 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
-#include "src/events/rows.h"
+#include "src/events/event_rows.h"
 #include "tests/environment.h"
 #include "tests/replay/planted.h"
 

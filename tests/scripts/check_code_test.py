@@ -74,6 +74,11 @@ class CheckCode(unittest.TestCase):
                 self.assertIn(rule, result.stdout)
                 self.assertIn("1 violations", result.stdout)
 
+    def test_a_second_header_of_one_name_is_found(self):
+        result = check(CLEAN | {"format/text.h": "#pragma once\n"})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("src/base/text.h:1: format/text.h has this name too", result.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "src/task/unicode.h"
-#include "src/task/utf8.h"
+#include "src/task/utf8_text.h"
 #include "tests/task/support.h"
 
 using namespace rlreplay;

@@ -1,8 +1,7 @@
-#include "src/task/demo.h"
-
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "src/task/demo_task.h"
 #include "src/task/reward.h"
 #include "tests/task/support.h"
 

@@ -2,7 +2,7 @@
 #include <random>
 #include <sstream>
 
-#include "src/task/demo.h"
+#include "src/task/demo_task.h"
 #include "src/task/prompts.h"
 #include "tests/task/support.h"
 #include "tests/task/word_problems.h"

@@ -4,8 +4,8 @@
 #include "src/base/error.h"
 #include "src/bisect/current.h"
 #include "src/bisect/report.h"
-#include "src/bisect/verbs/options.h"
-#include "src/bisect/verbs/verb.h"
+#include "src/bisect/verbs/common_options.h"
+#include "src/bisect/verbs/search_verbs.h"
 #include "src/replay/verbs/command_line.h"
 
 namespace rlreplay::bisect {

@@ -10,7 +10,7 @@
 #include "src/base/model_config.h"
 #include "src/base/parameters.h"
 #include "src/base/sample.h"
-#include "src/engine/torch/model.h"
+#include "src/engine/torch/run_model.h"
 
 /// For the files of this folder alone.
 namespace rlreplay::aten {

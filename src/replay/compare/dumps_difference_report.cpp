@@ -6,7 +6,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/base/text_table.h"
 #include "src/base/words.h"
 #include "src/replay/compare/step_difference_report.h"

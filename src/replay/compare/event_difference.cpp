@@ -7,8 +7,8 @@
 #include <map>
 
 #include "src/base/number_text.h"
-#include "src/base/numbers.h"
-#include "src/events/rows.h"
+#include "src/base/same_value.h"
+#include "src/events/event_rows.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/events/record.h"
+#include "src/events/event_record.h"
 
 namespace rlreplay::replay {
 

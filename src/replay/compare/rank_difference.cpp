@@ -5,7 +5,7 @@
 
 #include "format/group_io.h"
 #include "format/unit.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/events/name.h"
 #include "src/replay/compare/event_difference.h"
 #include "src/replay/record/event_store.h"

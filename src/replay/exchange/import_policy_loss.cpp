@@ -7,7 +7,7 @@
 
 #include "src/base/hash.h"
 #include "src/base/number_text.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/base/words.h"
 
 namespace rlreplay::replay {

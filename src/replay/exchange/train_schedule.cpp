@@ -9,7 +9,7 @@
 #include "format/foreign/train_columns.h"
 #include "format/foreign/tree_difference.h"
 #include "src/base/number_text.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/base/words.h"
 
 namespace rlreplay::replay {

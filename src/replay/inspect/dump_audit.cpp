@@ -10,7 +10,7 @@
 #include "format/unit.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/export_torch.h"
 #include "src/replay/exchange/kept_file.h"

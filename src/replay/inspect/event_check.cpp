@@ -14,10 +14,10 @@
 #include "format/train_data.h"
 #include "kernels/order.h"
 #include "src/base/error.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
+#include "src/events/event_rows.h"
 #include "src/events/name.h"
 #include "src/events/recording_sink.h"
-#include "src/events/rows.h"
 #include "src/replay/record/event_store.h"
 #include "src/replay/record/recorded_step.h"
 

@@ -6,7 +6,8 @@
 #include <limits>
 
 #include "src/base/error.h"
-#include "src/base/numbers.h"
+#include "src/base/percentile.h"
+#include "src/base/same_value.h"
 #include "src/objective/token_objective.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/imported_samples.h"

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "src/base/error.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/replay/inspect/objective_not_finite.h"
 #include "src/replay/inspect/objective_search.h"
 

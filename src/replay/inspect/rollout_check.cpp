@@ -10,7 +10,7 @@
 
 #include "src/base/error.h"
 #include "src/base/number_text.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/base/words.h"
 #include "src/replay/record/recorded_step.h"
 

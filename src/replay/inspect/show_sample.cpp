@@ -9,7 +9,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/number_text.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/base/text_table.h"
 #include "src/base/words.h"
 #include "src/replay/compare/sample_table.h"

@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/terminal.h"
 #include "src/base/text_table.h"
-#include "src/task/demo.h"
+#include "src/task/demo_task.h"
 #include "src/task/find_tokenizer.h"
 
 namespace rlreplay::replay {

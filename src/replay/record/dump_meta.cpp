@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "format/canonical.h"
+#include "format/foreign/checkpoint_config.h"
 #include "format/foreign/framework.h"
-#include "format/foreign/model_config.h"
 #include "kernels/order.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"

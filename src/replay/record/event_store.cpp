@@ -8,8 +8,8 @@
 
 #include "format/group_io.h"
 #include "src/base/error.h"
+#include "src/events/event_rows.h"
 #include "src/events/name.h"
-#include "src/events/rows.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "format/dataset.h"
 #include "format/dump_reader.h"
-#include "src/events/record.h"
+#include "src/events/event_record.h"
 
 /// Recorded events into a unit of a dump and back: a few flat arrays, however many tensors there
 /// are (format/SPEC.md, events).

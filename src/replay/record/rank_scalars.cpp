@@ -5,7 +5,7 @@
 #include <map>
 
 #include "src/base/number_text.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 
 namespace rlreplay::replay {
 

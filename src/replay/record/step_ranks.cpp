@@ -9,7 +9,7 @@
 #include "format/unit.h"
 #include "src/base/hash.h"
 #include "src/base/number_text.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "format/budget.h"
+#include "format/held_bytes.h"
 #include "format/train_data.h"
 #include "src/replay/record/rank_scalars.h"
 #include "src/replay/record/record_refusal.h"

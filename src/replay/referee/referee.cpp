@@ -5,7 +5,8 @@
 #include <numeric>
 
 #include "src/base/error.h"
-#include "src/base/numbers.h"
+#include "src/base/percentile.h"
+#include "src/base/same_value.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -6,7 +6,7 @@
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/base/number_text.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 
 namespace rlreplay::replay {
 namespace {

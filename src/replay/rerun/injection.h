@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "src/base/parameters.h"
+#include "src/events/event_rows.h"
 #include "src/events/name.h"
-#include "src/events/rows.h"
 
 namespace rlreplay::replay {
 

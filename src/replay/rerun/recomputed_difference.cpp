@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "src/base/allocation.h"
 #include "src/base/error.h"
-#include "src/base/memory.h"
-#include "src/events/rows.h"
+#include "src/events/event_rows.h"
 #include "src/replay/compare/causes.h"
 #include "src/replay/compare/run_difference.h"
 #include "src/replay/record/recorded_step.h"

@@ -5,7 +5,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/number_text.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/replay/capture/sample_data.h"
 
 namespace rlreplay::replay {

@@ -4,11 +4,11 @@
 #include <iostream>
 
 #include "format/unit.h"
+#include "src/base/allocation.h"
 #include "src/base/error.h"
-#include "src/base/memory.h"
 #include "src/base/parameters.h"
 #include "src/engine/memory.h"
-#include "src/events/record.h"
+#include "src/events/event_record.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/options/weights_policy.h"
 

@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "src/base/json_line.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/base/terminal.h"
 #include "src/base/text_table.h"
 

@@ -7,7 +7,7 @@
 
 #include "src/engine/model.h"
 #include "src/replay/source/model_source.h"
-#include "src/task/demo.h"
+#include "src/task/demo_task.h"
 
 /// The built-in model: small enough to be made anew whenever it is asked for, and about half right,
 /// so that the first reinforcement learning steps show. The same bits on every machine.

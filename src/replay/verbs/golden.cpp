@@ -1,5 +1,3 @@
-#include "src/replay/rerun/golden.h"
-
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "src/base/json_line.h"
 #include "src/base/shell.h"
 #include "src/replay/options/config_file.h"
+#include "src/replay/rerun/golden_run.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
 #include "src/task/find_tokenizer.h"

@@ -2,8 +2,8 @@
 #include <iostream>
 #include <set>
 
+#include "src/base/allocation.h"
 #include "src/base/error.h"
-#include "src/base/memory.h"
 #include "src/base/progress.h"
 #include "src/base/shell.h"
 #include "src/replay/options/config_file.h"

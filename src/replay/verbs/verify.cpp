@@ -1,5 +1,3 @@
-#include "src/replay/inspect/verify.h"
-
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "src/base/words.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/source_files.h"
+#include "src/replay/inspect/verified.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {

@@ -1,8 +1,8 @@
-#include "format/budget.h"
+#include "format/held_bytes.h"
 
 #include "format/rule.h"
+#include "src/base/allocation.h"
 #include "src/base/budget.h"
-#include "src/base/memory.h"
 
 namespace rlreplay::format {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/base/sample.h"
-#include "src/events/record.h"
+#include "src/events/event_record.h"
 
 namespace rlreplay::engine {
 

@@ -6,7 +6,7 @@
 
 #include "src/base/parameters.h"
 #include "src/base/rows_view.h"
-#include "src/events/record.h"
+#include "src/events/event_record.h"
 
 namespace rlreplay::engine {
 

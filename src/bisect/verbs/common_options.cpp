@@ -1,4 +1,4 @@
-#include "src/bisect/verbs/options.h"
+#include "src/bisect/verbs/common_options.h"
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>

@@ -1,4 +1,4 @@
-#include "format/foreign/model_config.h"
+#include "format/foreign/checkpoint_config.h"
 
 #include <algorithm>
 #include <cmath>

@@ -65,8 +65,4 @@ std::optional<T> add_ulps(T value, int64_t ulps) {
   return rank < 0 ? -out : out;
 }
 
-/// The nearest-rank percentile of values in ascending order; 0 of none.
-/// Units: `share` of 1: the median is 0.5.
-double percentile(std::span<const double> sorted, double share);
-
 }  // namespace rlreplay

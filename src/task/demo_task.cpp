@@ -1,4 +1,4 @@
-#include "src/task/demo.h"
+#include "src/task/demo_task.h"
 
 #include "src/base/error.h"
 

@@ -1,4 +1,4 @@
-#include "src/events/record.h"
+#include "src/events/event_record.h"
 
 #include <algorithm>
 #include <iterator>

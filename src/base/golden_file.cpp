@@ -1,4 +1,4 @@
-#include "src/base/golden.h"
+#include "src/base/golden_file.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/json_line.h"
-#include "src/base/numbers.h"
+#include "src/base/same_value.h"
 #include "src/base/text_table.h"
 
 namespace rlreplay {

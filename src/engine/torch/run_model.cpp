@@ -1,4 +1,4 @@
-#include "src/engine/torch/model.h"
+#include "src/engine/torch/run_model.h"
 
 #include "src/engine/torch/convert.h"
 #include "src/engine/torch/network.h"

@@ -1,4 +1,4 @@
-#include "src/events/rows.h"
+#include "src/events/event_rows.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "src/base/golden.h"
+#include "src/base/golden_file.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/run/run.h"
 

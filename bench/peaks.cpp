@@ -1,6 +1,6 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "bench/machine.cpp"
-#include "bench/machine.h"
+#define HWY_TARGET_INCLUDE "bench/peaks.cpp"
+#include "bench/peaks.h"
 
 #include <algorithm>
 #include <chrono>

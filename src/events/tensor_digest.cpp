@@ -1,4 +1,4 @@
-#include "src/events/digest.h"
+#include "src/events/tensor_digest.h"
 
 #include <algorithm>
 #include <array>

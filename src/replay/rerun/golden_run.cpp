@@ -1,4 +1,4 @@
-#include "src/replay/rerun/golden.h"
+#include "src/replay/rerun/golden_run.h"
 
 #include <algorithm>
 #include <charconv>

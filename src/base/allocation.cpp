@@ -1,4 +1,4 @@
-#include "src/base/memory.h"
+#include "src/base/allocation.h"
 
 #include <algorithm>
 #include <cstdlib>

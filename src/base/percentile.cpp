@@ -1,4 +1,4 @@
-#include "src/base/numbers.h"
+#include "src/base/percentile.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "src/engine/optimizer.h"
+#include "src/engine/optimizer_step.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "src/task/utf8.h"
+#include "src/task/utf8_text.h"
 
 namespace rlreplay {
 namespace {
