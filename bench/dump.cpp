@@ -157,7 +157,9 @@ void run(const Arguments& arguments) {
   };
   const auto read = [&] {
     const format::DumpReader in = format::DumpReader::open(dump, reader);
-    for (const format::UnitRecord& unit : in.units()) in.read_all(in.open_unit(unit));
+    for (const format::UnitRecord& unit : in.units()) {
+      static_cast<void>(in.read_all(in.open_unit(unit)));
+    }
   };
   compare("write", arguments, bytes, write, [&] {
     for (uint64_t i = 0; i < units; ++i) pipeline_write(plain_path(i), data, writer.packing);

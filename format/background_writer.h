@@ -58,7 +58,7 @@ class BackgroundWriter {
   void work();
   void stop();
   void rethrow();
-  bool has_room(uint64_t bytes) const;
+  [[nodiscard]] bool has_room(uint64_t bytes) const;
   void wait_until_stored(std::unique_lock<std::mutex>& lock);
 
   DumpWriter writer_;  // the thread's until it has ended

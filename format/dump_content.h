@@ -20,8 +20,8 @@ inline constexpr uint64_t kPieceByPiece = uint64_t{16} << 20;
 void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupContent& content);
 
 /// A table that says where the samples of others lie. Errors: as above.
-std::vector<std::byte> read_table(const DumpReader& dump, const UnitReader& unit,
-                                  const std::string& path);
+[[nodiscard]] std::vector<std::byte> read_table(const DumpReader& dump, const UnitReader& unit,
+                                                const std::string& path);
 
 /// The datasets of a unit's group, for GroupContent.
 std::vector<GroupDataset> datasets_of(const UnitReader& unit, std::string_view group);
@@ -31,19 +31,18 @@ GroupContent::Hold hold_for(const UnitReader& unit, std::string_view group, Held
 
 /// What one unit says of a group, decoded; what is held of it is drawn on `held`.
 /// Errors: FormatError where it is not sound; kDataLimit.
-GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std::string& group,
-                      HeldBytes& held);
+[[nodiscard]] GroupItems read_items(const DumpReader& dump, const UnitReader& unit,
+                                    const std::string& group, HeldBytes& held);
 
 /// Type and elements of a dataset of a group, differences applied, where exactly one of the units
 /// has it.
-std::optional<std::pair<DType, Buffer<std::byte>>> read_dataset(const DumpReader& dump,
-                                                                std::span<const UnitReader> units,
-                                                                const std::string& group,
-                                                                const std::string& name);
+[[nodiscard]] std::optional<std::pair<DType, Buffer<std::byte>>> read_dataset(
+    const DumpReader& dump, std::span<const UnitReader> units, const std::string& group,
+    const std::string& name);
 
 /// The hash of each field of a group, over all units that hold it, decoded.
-std::map<std::string, Hash> read_fields(const DumpReader& dump, std::string_view kind,
-                                        const std::string& group);
+[[nodiscard]] std::map<std::string, Hash> read_fields(const DumpReader& dump, std::string_view kind,
+                                                      const std::string& group);
 
 /// Whether units, in their order, are recorded as holding the same.
 bool same_content(std::span<const UnitRecord* const> a, std::span<const UnitRecord* const> b);

@@ -9,7 +9,7 @@
 namespace rlreplay::format {
 
 /// Whether a path below a dump is one that a writer makes, whole or under its temporary name.
-bool is_dump_file(std::string_view path);
+[[nodiscard]] bool is_dump_file(std::string_view path);
 
 /// Whether the folder is empty or holds only what a writer left that died before its first record
 /// was whole.

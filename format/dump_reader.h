@@ -53,9 +53,10 @@ class DumpReader {
   /// Sorted by path.
   const std::vector<UnitRecord>& units() const;
   /// Null when there is none.
-  const UnitRecord* find(std::string_view path) const;
+  [[nodiscard]] const UnitRecord* find(std::string_view path) const;
   /// The units of a kind that hold a group: all ranks of `train`, `0-3`, in the order of ranks.
-  std::vector<const UnitRecord*> find(std::string_view kind, std::string_view group) const;
+  [[nodiscard]] std::vector<const UnitRecord*> find(std::string_view kind,
+                                                    std::string_view group) const;
 
   /// Checks the stored bytes of a unit, and nothing of what is in them.
   /// Errors: FormatError, from kUnitLimit to kUnitHash.
@@ -69,15 +70,16 @@ class DumpReader {
   Buffer<std::byte> read(const UnitReader& unit, const StoredDataset& dataset) const;
 
   /// All datasets of a unit, in its order. Errors: as of `read`.
-  std::vector<Buffer<std::byte>> read_all(const UnitReader& unit) const;
+  [[nodiscard]] std::vector<Buffer<std::byte>> read_all(const UnitReader& unit) const;
 
   /// The decoded base of a dataset that is stored as a difference.
-  Buffer<std::byte> read_base(const UnitReader& unit, const StoredDataset& dataset) const;
+  [[nodiscard]] Buffer<std::byte> read_base(const UnitReader& unit,
+                                            const StoredDataset& dataset) const;
 
  private:
   struct State;
   explicit DumpReader(std::unique_ptr<State> state);
-  CheckedImage read_unit(const UnitRecord& unit) const;
+  [[nodiscard]] CheckedImage read_unit(const UnitRecord& unit) const;
   /// Opens a unit's file, which has the size that its record names, for `use`.
   template <class Use>
   auto with_file(const UnitRecord& unit, Use use) const;

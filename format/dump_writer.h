@@ -60,7 +60,7 @@ class DumpWriter {
   const std::string& meta() const;
   /// The acknowledged units, in the order of their journal lines.
   const std::vector<UnitRecord>& units() const;
-  const UnitRecord* find(std::string_view path) const;
+  [[nodiscard]] const UnitRecord* find(std::string_view path) const;
 
   /// Encodes, stores and acknowledges one unit.
   /// Errors: kUsage for a path that is there already or a bad dataset; kUnsupported for more than a

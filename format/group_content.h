@@ -69,7 +69,7 @@ class GroupContent {
            const std::optional<Hash>& hash = {});
 
   /// Whether `add_floats` may take a dataset: f32, and not one of samples or names.
-  bool is_plain_floats(std::string_view name) const;
+  [[nodiscard]] bool is_plain_floats(std::string_view name) const;
   /// A dataset whose elements were not held at once.
   void add_floats(std::string_view name, const FloatHash& hash);
 
@@ -79,10 +79,11 @@ class GroupContent {
   /// Where each sample's elements of a dataset begin; one more than there are samples.
   using Offsets = std::vector<uint64_t>;
 
-  const GroupDataset* find(std::string_view name) const;
+  [[nodiscard]] const GroupDataset* find(std::string_view name) const;
   /// Before so many numbers of each of `samples` samples are held.
   void hold(std::string_view name, uint64_t samples, uint64_t numbers) const;
-  std::optional<Offsets> read_offsets(std::string_view name, size_t size, const Read& read);
+  [[nodiscard]] std::optional<Offsets> read_offsets(std::string_view name, size_t size,
+                                                    const Read& read);
   void find_samples(const Read& read);
   void find_columns(const Read& read);
   std::optional<Offsets> places_of(const GroupDataset& dataset, const Read& read);
@@ -116,6 +117,6 @@ std::map<std::string, Hash> group_contents(std::string_view kind,
                                            std::span<const Dataset> datasets);
 
 /// Whether groups of a unit of this kind are part of a dump's content.
-bool has_content(std::string_view kind);
+[[nodiscard]] bool has_content(std::string_view kind);
 
 }  // namespace rlreplay::format

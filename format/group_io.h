@@ -136,7 +136,7 @@ class GroupReader {
   std::vector<uint64_t> offsets(std::string_view name, size_t size, size_t total);
   void named(std::string_view name, std::optional<NamedColumns>& columns, size_t rows);
 
-  const StoredDataset* find(std::string_view name) const;
+  [[nodiscard]] const StoredDataset* find(std::string_view name) const;
   template <class T>
   std::vector<T> read(const StoredDataset& dataset) const {
     check_form(dataset, dtype_for<T>());
@@ -147,7 +147,7 @@ class GroupReader {
   }
   /// The bytes of a dataset of any dtype, in a container of bytes.
   template <class Container>
-  Container read_bytes(const StoredDataset& dataset) const {
+  [[nodiscard]] Container read_bytes(const StoredDataset& dataset) const {
     hold(dataset);
     Container bytes(static_cast<size_t>(dataset.bytes), typename Container::value_type{});
     read_into(dataset, std::as_writable_bytes(std::span(bytes)));

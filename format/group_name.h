@@ -18,7 +18,7 @@ struct GroupName {
   friend auto operator<=>(const GroupName&, const GroupName&) = default;
 
   /// Nothing for a name of another form: numbers as they are printed, so not `07`.
-  static std::optional<GroupName> parse(std::string_view text) {
+  [[nodiscard]] static std::optional<GroupName> parse(std::string_view text) {
     const size_t dash = text.find('-', 1);
     const auto rollout = parse_number<int64_t>(text.substr(0, dash));
     if (!rollout) return std::nullopt;
@@ -35,7 +35,7 @@ struct GroupName {
 };
 
 /// A rollout's group; nothing for a step's, or a name of another form.
-inline std::optional<int64_t> parse_rollout(std::string_view text) {
+[[nodiscard]] inline std::optional<int64_t> parse_rollout(std::string_view text) {
   const auto name = GroupName::parse(text);
   return name && !name->step ? std::optional(name->rollout) : std::nullopt;
 }

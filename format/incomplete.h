@@ -16,9 +16,9 @@ void write_incomplete(const Folder& folder, const std::string& unstable, System&
 /// The `unstable` that the writer left, as canonical JSON; `{}` where it left none or the file is
 /// absent or empty.
 /// Errors: FormatError kFileType, kFileSize, and of records kRecordSyntax to kSchema.
-std::string read_incomplete(const Folder& folder);
+[[nodiscard]] std::string read_incomplete(const Folder& folder);
 
 /// The same for whoever can do without: `{}` where the file cannot be read or breaks a rule.
-std::string find_incomplete(const Folder& folder);
+[[nodiscard]] std::string find_incomplete(const Folder& folder);
 
 }  // namespace rlreplay::format

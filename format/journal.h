@@ -30,7 +30,7 @@ struct Journal {
 
 /// Errors: FormatError, from kRecordSyntax to kDuplicate. A last line without its end is left out,
 /// not an error.
-Journal parse_journal(std::span<const std::byte> bytes);
+[[nodiscard]] Journal parse_journal(std::span<const std::byte> bytes);
 
 /// The journal of these units.
 std::string journal_text(const std::string& meta, const std::vector<UnitRecord>& units);

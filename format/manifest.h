@@ -47,6 +47,6 @@ Hash root_of(const std::string& meta, const std::vector<UnitRecord>& sorted_unit
 std::string manifest_text(const Manifest& manifest);
 
 /// Errors: FormatError, from kRecordSyntax to kRoot.
-Manifest parse_manifest(std::span<const std::byte> bytes);
+[[nodiscard]] Manifest parse_manifest(std::span<const std::byte> bytes);
 
 }  // namespace rlreplay::format

@@ -11,7 +11,8 @@
 /// Errors: as of the whole.
 namespace rlreplay::format {
 
-RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
-                              const std::string& group, std::vector<std::string> leave_out);
+[[nodiscard]] RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
+                                            const std::string& group,
+                                            std::vector<std::string> leave_out);
 
 }  // namespace rlreplay::format

@@ -15,7 +15,7 @@ void put_header(JsonObject& object);
 
 /// The version that a record names, as `0.9`.
 /// Errors: FormatError kFormatName, kVersion or kMustUnderstand, in this order.
-std::string check_header(const JsonValue& body, const std::string& path);
+[[nodiscard]] std::string check_header(const JsonValue& body, const std::string& path);
 
 std::string unit_json(const UnitRecord& unit);
 

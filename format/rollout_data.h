@@ -67,14 +67,14 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data, const 
 
 /// Reads one group of a rollout unit; `held` counts it where others are held with it.
 /// Errors: FormatError, kMeaning where the datasets do not agree with one another.
-RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
-                              const std::string& group, HeldBytes* held = nullptr);
+[[nodiscard]] RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,
+                                            const std::string& group, HeldBytes* held = nullptr);
 
 /// Whether a rollout unit's group holds no samples, but what was seen of their generation.
 bool holds_events_alone(const UnitReader& unit, const std::string& group);
 
 /// The rollout `id` of a dump, whichever unit holds it; nothing where none does.
-std::optional<RolloutData> find_rollout_data(const DumpReader& dump, int64_t id,
-                                             HeldBytes* held = nullptr);
+[[nodiscard]] std::optional<RolloutData> find_rollout_data(const DumpReader& dump, int64_t id,
+                                                           HeldBytes* held = nullptr);
 
 }  // namespace rlreplay::format

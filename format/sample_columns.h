@@ -15,7 +15,7 @@ namespace rlreplay::format {
 /// Shapes: [S] of 0 and 1, or [0].
 using Presence = std::vector<uint8_t>;
 
-inline bool is_present(const Presence& presence, size_t sample) {
+[[nodiscard]] inline bool is_present(const Presence& presence, size_t sample) {
   return presence.empty() || presence[sample] != 0;
 }
 
@@ -25,7 +25,7 @@ struct Column {
   std::vector<T> values;
   Presence presence;
 
-  bool has(size_t sample) const { return is_present(presence, sample); }
+  [[nodiscard]] bool has(size_t sample) const { return is_present(presence, sample); }
   friend bool operator==(const Column&, const Column&) = default;
 };
 
@@ -36,9 +36,9 @@ struct TokenFloats {
   std::vector<double> wide;
   Presence presence;
 
-  bool is_wide() const { return !wide.empty(); }
+  [[nodiscard]] bool is_wide() const { return !wide.empty(); }
   size_t size() const { return is_wide() ? wide.size() : narrow.size(); }
-  bool has(size_t sample) const { return is_present(presence, sample); }
+  [[nodiscard]] bool has(size_t sample) const { return is_present(presence, sample); }
   double at(size_t token) const {
     return is_wide() ? wide[token] : static_cast<double>(narrow[token]);
   }
@@ -51,7 +51,7 @@ struct Texts {
   std::string bytes;
   Presence presence;
 
-  bool has(size_t sample) const { return is_present(presence, sample); }
+  [[nodiscard]] bool has(size_t sample) const { return is_present(presence, sample); }
   std::string_view at(size_t sample) const {
     return std::string_view(bytes).substr(offsets[sample], offsets[sample + 1] - offsets[sample]);
   }
@@ -69,7 +69,7 @@ struct TokenSets {
   std::vector<int32_t> ids;
   Presence presence;
 
-  bool has(size_t sample) const { return is_present(presence, sample); }
+  [[nodiscard]] bool has(size_t sample) const { return is_present(presence, sample); }
   friend bool operator==(const TokenSets&, const TokenSets&) = default;
 };
 
@@ -80,7 +80,7 @@ struct NamedColumns {
   Presence presence;
 
   /// Of the first row; nothing where there is no such name.
-  std::optional<double> find(std::string_view name) const {
+  [[nodiscard]] std::optional<double> find(std::string_view name) const {
     const auto at = std::ranges::find(names, name);
     if (at == names.end()) return std::nullopt;
     return values[static_cast<size_t>(at - names.begin())];

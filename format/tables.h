@@ -37,7 +37,7 @@ struct KnownDataset {
 std::span<const KnownDataset> known_datasets();
 
 /// The row for a dataset of a unit, by the name below its group; null when the tables know none.
-const KnownDataset* find_known(std::string_view kind, std::string_view name);
+[[nodiscard]] const KnownDataset* find_known(std::string_view kind, std::string_view name);
 
 size_t dimensions_of(const KnownDataset& row);
 

@@ -78,7 +78,7 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const TrainData> data, const st
 
 /// Reads one group of a train unit; `held` counts it where others are held with it.
 /// Errors: FormatError, kMeaning where the datasets do not agree with one another.
-TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const std::string& group,
-                          HeldBytes* held = nullptr);
+[[nodiscard]] TrainData read_train_data(const DumpReader& dump, const UnitReader& unit,
+                                        const std::string& group, HeldBytes* held = nullptr);
 
 }  // namespace rlreplay::format

@@ -36,7 +36,7 @@ class UnitReader {
   /// Those of one group.
   std::span<const StoredDataset> datasets_of(std::string_view group) const;
   /// Null when there is none.
-  const StoredDataset* find(std::string_view path) const;
+  [[nodiscard]] const StoredDataset* find(std::string_view path) const;
 
   /// Decodes a whole dataset into `out`, of exactly its size, and checks its hash. `base` holds the
   /// decoded bytes of the base where a difference is stored, and may be `out` itself.

@@ -56,7 +56,7 @@ struct CheckpointFile {
 };
 
 /// Whether a checkpoint may have a file of this name: weights, configuration, tokenizer.
-bool is_checkpoint_file(std::string_view name);
+[[nodiscard]] bool is_checkpoint_file(std::string_view name);
 
 /// Writes `tensors` as FOLDER/model.safetensors and the texts beside it. An index of shards that
 /// FOLDER held goes away.

@@ -12,12 +12,12 @@ namespace rlreplay::foreign {
 /// Reads FOLDER/config.json, as transformers wrote it before or since version 5, and the stop ids
 /// of FOLDER/generation_config.json where there is one. Errors: kUnsupported, naming what is not
 /// supported; kCorrupt, naming the key; kIncomplete where there is no config.json.
-ModelConfig read_model_config(const std::string& folder);
+[[nodiscard]] ModelConfig read_model_config(const std::string& folder);
 
 /// The text of a config.json, and back. `where` names it in errors.
 /// Errors: as read_model_config.
 std::string config_json(const ModelConfig& config);
-ModelConfig parse_model_config(std::string_view text, const std::string& where);
+[[nodiscard]] ModelConfig parse_model_config(std::string_view text, const std::string& where);
 
 /// A tensor that a checkpoint of this configuration must hold.
 struct ExpectedTensor {

@@ -32,6 +32,7 @@ using ProblemSink = std::function<void(const Problem&)>;
 /// length-mismatch, bad-token, bad-mask, non-finite, bad-log-prob, unknown-status,
 /// duplicate-index. At most 100; one of code `more-problems` counts the others, and `all` is told
 /// each of them.
-std::vector<Problem> check_dump(const Tree& tree, Value root, const ProblemSink& all = {});
+[[nodiscard]] std::vector<Problem> check_dump(const Tree& tree, Value root,
+                                              const ProblemSink& all = {});
 
 }  // namespace rlreplay::foreign

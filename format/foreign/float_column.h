@@ -19,7 +19,7 @@ class FloatColumn {
   size_t row_size(size_t row) const { return offsets_[row + 1] - offsets_[row]; }
 
   /// Whether all values are exact in binary32.
-  bool is_narrow() const { return wide_.empty(); }
+  [[nodiscard]] bool is_narrow() const { return wide_.empty(); }
 
   /// Shapes: [rows + 1]; row i is [offsets[i], offsets[i + 1]) of the values.
   const std::vector<uint64_t>& offsets() const { return offsets_; }

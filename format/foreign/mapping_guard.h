@@ -11,6 +11,6 @@ int guard_mapping(const void* begin, size_t size);
 void end_guard(int guard);
 
 /// Whether the mapping has lost a page.
-bool has_lost_pages(int guard);
+[[nodiscard]] bool has_lost_pages(int guard);
 
 }  // namespace rlreplay::foreign

@@ -23,7 +23,7 @@ class Numbers {
   static std::optional<Numbers> of(const Tree& tree, Value value);
 
   size_t size() const { return size_; }
-  bool is_integer() const { return integer_; }
+  [[nodiscard]] bool is_integer() const { return integer_; }
 
   /// The element i < size(); `integer` where is_integer(), `real` always.
   int64_t integer(size_t i) const;
@@ -36,10 +36,10 @@ class Numbers {
 
   /// The place of the first element that `test` is true of.
   template <class Test>
-  std::optional<size_t> find(Test test) const;
+  [[nodiscard]] std::optional<size_t> find(Test test) const;
 
   /// Whether binary32 holds every element exactly.
-  bool is_narrow() const;
+  [[nodiscard]] bool is_narrow() const;
 
  private:
   Numbers() = default;

@@ -17,8 +17,8 @@ void check_columns(const TrainShard& of, const TrainShard& first);
 /// What the files of two ranks that hold the same samples say differently, of all that is not cut:
 /// a replica-mismatch for each column and sample. `same_slice`: whether they are the same rank of
 /// context parallelism; of two others, columns that nobody knows may be cut.
-std::vector<Problem> compare_replicas(const TrainShard& of, const TrainShard& first,
-                                      bool same_slice);
+[[nodiscard]] std::vector<Problem> compare_replicas(const TrainShard& of, const TrainShard& first,
+                                                    bool same_slice);
 
 /// A column of one rank that differs from another's; `at` names the sample and both values.
 Problem replica_problem(const TrainShard& of, const TrainShard& first, std::string_view column,

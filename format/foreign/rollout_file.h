@@ -33,6 +33,7 @@ struct RolloutFile {
 /// The batch of a rollout dump of slime, Miles or Relax. `reward_key` picks a number where a reward
 /// is a dict. Run check_dump first: it names what is wrong with a sample.
 /// Errors: kUnsupported where the file is no rollout dump; kCorrupt, naming the sample.
-RolloutFile read_rollout(const Tree& tree, Value root, std::string_view reward_key = {});
+[[nodiscard]] RolloutFile read_rollout(const Tree& tree, Value root,
+                                       std::string_view reward_key = {});
 
 }  // namespace rlreplay::foreign

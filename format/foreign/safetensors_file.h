@@ -38,7 +38,7 @@ class SafetensorsFile {
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
 
   /// The tensor of this name or null.
-  const StoredTensor* find(std::string_view name) const;
+  [[nodiscard]] const StoredTensor* find(std::string_view name) const;
 
   /// The texts of "__metadata__".
   const std::vector<std::pair<std::string, std::string>>& metadata() const { return metadata_; }

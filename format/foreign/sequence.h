@@ -29,8 +29,12 @@ class Sequence {
   size_t size() const { return size_; }
   size_t bytes() const { return capacity_; }
   Packing packing() const { return packing_; }
-  bool is_integers() const { return packing_ >= Packing::kU8 && packing_ <= Packing::kI64; }
-  bool is_floats() const { return packing_ == Packing::kF32 || packing_ == Packing::kF64; }
+  [[nodiscard]] bool is_integers() const {
+    return packing_ >= Packing::kU8 && packing_ <= Packing::kI64;
+  }
+  [[nodiscard]] bool is_floats() const {
+    return packing_ == Packing::kF32 || packing_ == Packing::kF64;
+  }
 
   Value operator[](size_t i) const;
 

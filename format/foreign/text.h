@@ -17,7 +17,7 @@ using rlreplay::Surrogates;
 [[noreturn]] void corrupt(const std::string& message, const std::string& where = {});
 
 /// Whether valid text (surrogates allowed) holds a surrogate.
-bool has_surrogates(std::string_view text);
+[[nodiscard]] bool has_surrogates(std::string_view text);
 
 /// The name in quotes for a message: at most 80 bytes, control and non-ASCII bytes as \xHH.
 std::string printable(std::string_view name);

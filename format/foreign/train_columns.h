@@ -51,12 +51,16 @@ struct TrainColumn {
   Repeats repeats = Repeats::kNothing;
   std::string_view field = {};
 
-  constexpr bool is_cut() const {
+  [[nodiscard]] constexpr bool is_cut() const {
     return holds == Holds::kSlice || holds == Holds::kAnySlice || holds == Holds::kLogProbs;
   }
-  constexpr bool is_of_response() const { return is_cut() || holds == Holds::kResponse; }
-  constexpr bool is_by_sample() const { return holds != Holds::kBatch; }
-  constexpr bool is_of_each() const { return is_by_sample() && holds != Holds::kOptional; }
+  [[nodiscard]] constexpr bool is_of_response() const {
+    return is_cut() || holds == Holds::kResponse;
+  }
+  [[nodiscard]] constexpr bool is_by_sample() const { return holds != Holds::kBatch; }
+  [[nodiscard]] constexpr bool is_of_each() const {
+    return is_by_sample() && holds != Holds::kOptional;
+  }
 };
 
 /// In the order in which what is wrong is said.

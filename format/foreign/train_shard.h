@@ -30,7 +30,7 @@ class TrainShard {
   std::optional<int64_t> cp_size() const { return cp_size_; }
 
   /// Whether the framework has put context-parallel slices together already.
-  bool is_whole() const { return whole_; }
+  [[nodiscard]] bool is_whole() const { return whole_; }
 
   const Tree& tree() const { return file_->tree(); }
 
@@ -38,13 +38,13 @@ class TrainShard {
   std::vector<std::string> columns() const;
 
   /// Whether there is such a column; in a file of rows, in the first row.
-  bool has(std::string_view column) const;
+  [[nodiscard]] bool has(std::string_view column) const;
 
   /// A column's value for a row; nothing where it is absent.
-  std::optional<Value> find(size_t row, std::string_view column) const;
+  [[nodiscard]] std::optional<Value> find(size_t row, std::string_view column) const;
 
   /// Whether a column of a file of columns has a value for each row.
-  bool is_by_sample(std::string_view column) const;
+  [[nodiscard]] bool is_by_sample(std::string_view column) const;
 
   /// What lies beside the columns ("micro_batch_indices"), or a column as a whole.
   const Value* batch_value(std::string_view name) const;

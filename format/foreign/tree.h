@@ -120,7 +120,7 @@ class Tree {
 
   /// The value of a text key of a dict, an ordered dict or an object's attributes; null if absent.
   /// The last one where a key occurs twice.
-  const Value* find(Value dict, std::string_view key) const;
+  [[nodiscard]] const Value* find(Value dict, std::string_view key) const;
   /// The same where it is an integer.
   std::optional<int64_t> integer(Value dict, std::string_view key) const;
 

@@ -24,6 +24,6 @@ struct Problem {
 /// value wins, at the place of the first), and reports them.
 /// Errors: kUnsupported for cycles and bare storages, kCorrupt for depth and content out of
 /// proportion.
-std::vector<Problem> check_tree(Tree& tree, Value root, size_t bytes);
+[[nodiscard]] std::vector<Problem> check_tree(Tree& tree, Value root, size_t bytes);
 
 }  // namespace rlreplay::foreign

@@ -69,16 +69,18 @@ struct Value {
 };
 
 /// Whether a value has members by name.
-inline bool is_record(Value value) {
+[[nodiscard]] inline bool is_record(Value value) {
   return value.kind == Kind::kDict || value.kind == Kind::kObject ||
          value.kind == Kind::kOrderedDict;
 }
 
 /// Whether `index` of such a value points to a sequence.
-inline bool is_sequence(Kind kind) { return kind >= Kind::kList && kind <= Kind::kTorchSize; }
+[[nodiscard]] inline bool is_sequence(Kind kind) {
+  return kind >= Kind::kList && kind <= Kind::kTorchSize;
+}
 
 /// Whether Python's dict would accept it as a key.
-inline bool is_hashable(Kind kind) {
+[[nodiscard]] inline bool is_hashable(Kind kind) {
   switch (kind) {
     case Kind::kNone:
     case Kind::kBool:

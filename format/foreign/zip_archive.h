@@ -33,7 +33,7 @@ class ZipArchive {
   const std::vector<Member>& members() const { return members_; }
 
   /// The member of this name or null.
-  const Member* find(std::string_view name) const;
+  [[nodiscard]] const Member* find(std::string_view name) const;
 
  private:
   /// Replaces the stored bytes of `member` by its content, and checks the CRC.

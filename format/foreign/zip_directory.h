@@ -35,6 +35,6 @@ void read_zip64_extra(Bytes extra, std::vector<uint64_t*> marked);
 /// Reads the end record, its zip64 companions and the central directory. The directory must end
 /// where the end records begin and these must end with the file.
 /// Errors: kCorrupt, or kUnsupported for several disks, encryption and unknown compression.
-ZipDirectory read_zip_directory(Bytes file);
+[[nodiscard]] ZipDirectory read_zip_directory(Bytes file);
 
 }  // namespace rlreplay::foreign

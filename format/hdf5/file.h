@@ -60,7 +60,7 @@ class File {
   /// That no two structures that were handed out share a byte, and no two objects within them.
   void expect_disjoint();
   /// Nothing where it does not lie in the file. Errors: as of `note_inner`.
-  std::optional<Bytes> find(uint64_t address, uint64_t size);
+  [[nodiscard]] std::optional<Bytes> find(uint64_t address, uint64_t size);
   /// Errors: also for a block outside of the file.
   Bytes take(uint64_t address, uint64_t size);
   /// What a block holds between its signature (where it has one) and the checksum at its end, which

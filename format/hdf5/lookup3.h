@@ -11,6 +11,6 @@ uint32_t lookup3(std::span<const std::byte> bytes);
 
 /// Whether bytes have this checksum. In builds for fuzzers all have: what they look for lies
 /// behind.
-bool has_checksum(std::span<const std::byte> bytes, uint64_t checksum);
+[[nodiscard]] bool has_checksum(std::span<const std::byte> bytes, uint64_t checksum);
 
 }  // namespace rlreplay::format::h5

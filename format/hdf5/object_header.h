@@ -42,7 +42,7 @@ class ObjectHeader {
   void expect_kind(bool group) const;
   /// The one message of a type; null where there is none.
   /// Errors: kContainer for two.
-  const Message* find(MessageType type) const;
+  [[nodiscard]] const Message* find(MessageType type) const;
 
  private:
   void add_messages(Cursor chunk, bool numbered);

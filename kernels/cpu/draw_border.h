@@ -31,7 +31,7 @@ class BorderSearch {
 
   BorderSearch(const DrawTokens& op, int64_t t, const BorderTiles& tiles, std::byte* scratch);
 
-  Ranked find();
+  [[nodiscard]] Ranked find();
 
   /// The lowest id that stays when `last` is the last one.
   int32_t lowest(Ranked last) const;

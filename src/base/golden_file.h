@@ -37,9 +37,9 @@ std::string golden_value(int64_t value);
 
 /// Errors: kUnsupported for another version; kCorrupt, naming the line, for no golden file, a key
 /// without value, a key twice, and for a conflict that a merge left.
-GoldenFile parse_golden(std::string_view text, const std::string& where);
+[[nodiscard]] GoldenFile parse_golden(std::string_view text, const std::string& where);
 /// Errors: also those of read_file.
-GoldenFile read_golden(const std::string& path);
+[[nodiscard]] GoldenFile read_golden(const std::string& path);
 
 /// Errors: kUsage for a key or value that a line cannot hold.
 std::string golden_text(const GoldenFile& file);
@@ -55,8 +55,8 @@ struct GoldenDifference {
 };
 
 /// All differences by ascending key; empty: the check passes.
-std::vector<GoldenDifference> compare_golden(const GoldenEntries& recorded,
-                                             const GoldenEntries& now);
+[[nodiscard]] std::vector<GoldenDifference> compare_golden(const GoldenEntries& recorded,
+                                                           const GoldenEntries& now);
 
 /// A line a difference, at most `limit` of them: "step 0 loss: 0x1.8p-1 recorded, 0x1.8001p-1 now
 /// (+65536 ulps)".

@@ -16,7 +16,8 @@ void check_regular_file(const std::string& path);
 
 /// The whole content of a regular file. `what`: in a word or two, for errors ("a golden file").
 /// Errors: as above; kCorrupt above `max_bytes`; kEnvironment where the system refuses to read.
-std::string read_file(const std::string& path, size_t max_bytes, const std::string& what);
+[[nodiscard]] std::string read_file(const std::string& path, size_t max_bytes,
+                                    const std::string& what);
 
 /// The absolute path without links and a slash at its end, be anything there or not.
 /// Errors: kEnvironment where it cannot be followed: a link that leads to itself.

@@ -40,7 +40,7 @@ class JsonLines {
   JsonDocument at(const Place& place);
 
  private:
-  bool read_line();
+  [[nodiscard]] bool read_line();
 
   std::unique_ptr<std::istream> stream_;
   std::string name_;

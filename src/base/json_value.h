@@ -28,12 +28,12 @@ class JsonDocument;
 /// Errors: every getter throws kCorrupt with the value's place when the value is not what it asks.
 class JsonValue {
  public:
-  bool is_null() const;
-  bool is_string() const;
-  bool is_array() const;
-  bool is_object() const;
-  bool is_integer() const;
-  bool is_number() const;
+  [[nodiscard]] bool is_null() const;
+  [[nodiscard]] bool is_string() const;
+  [[nodiscard]] bool is_array() const;
+  [[nodiscard]] bool is_object() const;
+  [[nodiscard]] bool is_integer() const;
+  [[nodiscard]] bool is_number() const;
 
   const std::string& string() const;
   bool boolean() const;
@@ -48,7 +48,7 @@ class JsonValue {
   /// The member of an object, which must be there.
   JsonValue operator[](std::string_view key) const;
   /// The member of an object, or nothing when it is absent or null.
-  std::optional<JsonValue> find(std::string_view key) const;
+  [[nodiscard]] std::optional<JsonValue> find(std::string_view key) const;
   /// All members of an object, sorted by key.
   std::vector<std::pair<std::string_view, JsonValue>> members() const;
 
@@ -73,8 +73,8 @@ class JsonDocument {
  public:
   /// `where` names the text in errors: a path, or `path:line`.
   /// Errors: kCorrupt when the text breaks JSON's rules or the limits.
-  static JsonDocument parse(std::string_view text, std::string where,
-                            const JsonLimits& limits = {});
+  [[nodiscard]] static JsonDocument parse(std::string_view text, std::string where,
+                                          const JsonLimits& limits = {});
   /// Errors: kIncomplete when there is no such file, else as `parse`.
   static JsonDocument read(const std::string& path, const JsonLimits& limits = {});
 

@@ -11,7 +11,7 @@ namespace rlreplay {
 
 /// A decimal number that is the whole text, and fits.
 template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
+[[nodiscard]] std::optional<Number> parse_number(std::string_view text) {
   Number value = 0;
   const char* end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, value);

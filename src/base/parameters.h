@@ -24,7 +24,7 @@ struct Parameter {
   int64_t heads = 1;   // contributions a token: heads of a query or key norm, else 1
 
   int64_t size() const { return rows * cols; }
-  bool is_vector() const {
+  [[nodiscard]] bool is_vector() const {
     return role == Role::kBias || role == Role::kNorm || role == Role::kHeadNorm;
   }
 };

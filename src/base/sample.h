@@ -38,7 +38,7 @@ struct Sample {
 
   int64_t response_length() const { return static_cast<int64_t>(tokens.size()) - prompt_length; }
   /// Whether response token `t` is left out of the objective; without a mask none is.
-  bool is_masked(int64_t t) const {
+  [[nodiscard]] bool is_masked(int64_t t) const {
     const auto i = static_cast<size_t>(t);
     return i < loss_mask.size() && loss_mask[i] == 0;
   }

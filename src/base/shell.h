@@ -19,7 +19,7 @@ struct ShellPart {
   Kind kind;
   std::string_view text;
 
-  bool is_redirection() const;
+  [[nodiscard]] bool is_redirection() const;
 };
 
 /// A quote that nothing closes reaches to the end. The parts are views of `text`.

@@ -31,7 +31,7 @@ class StagedFolder {
   /// Where a leftover with a file of the name `mark` lies beside `path`; empty without one.
   static std::string left_beside(const std::string& path, const std::string& mark);
   /// Whether a whole one was left: it lies in `path()`, and all that it needs is its name.
-  bool is_whole() const { return whole_; }
+  [[nodiscard]] bool is_whole() const { return whole_; }
 
   /// Where to build: an empty folder, or none yet in one that is there.
   const std::string& path() const { return content_; }
@@ -48,7 +48,7 @@ class StagedFolder {
   void open();
   void recover(const std::string& mark);
   void recover_whole();
-  bool read_notes();
+  [[nodiscard]] bool read_notes();
   void note_replaced();
   void note_whole();
   void exchange();

@@ -8,6 +8,6 @@ namespace rlreplay {
 /// as text.
 enum class Surrogates { kRefused, kAllowed };
 
-bool is_utf8(std::string_view text, Surrogates surrogates);
+[[nodiscard]] bool is_utf8(std::string_view text, Surrogates surrogates);
 
 }  // namespace rlreplay

@@ -17,10 +17,10 @@ struct CurrentQuestion {
 };
 
 /// Errors: kInterrupted, kIncomplete and kUsage for the reference, those of a run.
-Judgement judge_current(const CurrentQuestion& question, const Interrupt& interrupt);
+[[nodiscard]] Judgement judge_current(const CurrentQuestion& question, const Interrupt& interrupt);
 
 /// Compares what two runs left, without running anything.
-Judgement judge_recorded(const Criterion& criterion, const std::string& reference,
-                         const std::string& path);
+[[nodiscard]] Judgement judge_recorded(const Criterion& criterion, const std::string& reference,
+                                       const std::string& path);
 
 }  // namespace rlreplay::bisect

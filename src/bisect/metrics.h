@@ -27,7 +27,8 @@ struct Metric {
   std::vector<std::string> step_names = {};  // where steps are not merely counted
 };
 
-const Metric* find_metric(const std::vector<Metric>& metrics, const std::string& name);
+[[nodiscard]] const Metric* find_metric(const std::vector<Metric>& metrics,
+                                        const std::string& name);
 
 /// `grad_norm, loss`
 std::string names_of(const std::vector<Metric>& metrics);
@@ -36,6 +37,6 @@ std::string names_of(const std::vector<Metric>& metrics);
 /// text, `0x1.8p-1` or `nan`; NaN and Infinity may stand bare, as Python's json writes them. Any
 /// other text is compared as it stands.
 /// Errors: kIncomplete when there is no such file, kCorrupt.
-std::vector<Metric> read_metrics(const std::string& path);
+[[nodiscard]] std::vector<Metric> read_metrics(const std::string& path);
 
 }  // namespace rlreplay::bisect

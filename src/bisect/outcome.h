@@ -23,10 +23,10 @@ std::string to_string(Outcome::Kind kind);
 
 /// What a run that has ended left in its output folder. Exit code 1 with an uncaught exception of
 /// Python as last words is a crash and no verdict.
-Outcome read_outcome(const ProcessResult& run, const std::string& output);
+[[nodiscard]] Outcome read_outcome(const ProcessResult& run, const std::string& output);
 
 /// What lies at a path: a metrics file, a dump, or an output folder with one of them.
 /// Errors: kIncomplete when there is none of these.
-Outcome read_recorded(const std::string& path);
+[[nodiscard]] Outcome read_recorded(const std::string& path);
 
 }  // namespace rlreplay::bisect

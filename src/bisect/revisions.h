@@ -68,7 +68,7 @@ struct Listener {
 /// once so that a run that is not deterministic is noticed; the culprit and its parent are run
 /// more than once before it is named. What searches that were killed have left is removed first.
 /// Errors: kUsage for ends that are no range, kInterrupted, and those of git and of runs.
-Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
-                      const Listener& listener);
+[[nodiscard]] Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
+                                    const Listener& listener);
 
 }  // namespace rlreplay::bisect

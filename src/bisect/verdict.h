@@ -48,19 +48,22 @@ struct Judgement {
 };
 
 /// Compares the metrics that the reference has, or the one that is asked for.
-Judgement judge_metrics(const Criterion& criterion, const std::vector<Metric>& reference,
-                        const std::vector<Metric>& metrics);
+[[nodiscard]] Judgement judge_metrics(const Criterion& criterion,
+                                      const std::vector<Metric>& reference,
+                                      const std::vector<Metric>& metrics);
 
 /// Why metrics can be no reference: what decides is no finite number anywhere, or nothing was
 /// trained (grad_norm is 0 at every step). Empty where they can.
 std::string emptiness_of(const Criterion& criterion, const std::vector<Metric>& metrics);
 
 /// Whether a second run of one revision left what the first one did: good if so.
-Judgement judge_repetition(const Criterion& criterion, const Outcome& first, const Outcome& second);
+[[nodiscard]] Judgement judge_repetition(const Criterion& criterion, const Outcome& first,
+                                         const Outcome& second);
 
 /// Judges what a run left against what the good end left. The good end itself has no reference: it
 /// is good if it can be one.
-Judgement judge(const Criterion& criterion, const Outcome* reference, const Outcome& outcome);
+[[nodiscard]] Judgement judge(const Criterion& criterion, const Outcome* reference,
+                              const Outcome& outcome);
 
 /// Errors: kUsage for a tolerance where what is compared is equal or not: digests and exit codes.
 void check_tolerance(const Criterion& criterion, const Outcome& reference);

@@ -28,6 +28,6 @@ std::string torch_version();
 
 /// Where the library stands: beside the program, or in `lib` beside the program's folder.
 /// Errors: kEnvironment where there is none.
-std::string find_torch_library();
+[[nodiscard]] std::string find_torch_library();
 
 }  // namespace rlreplay::engine

@@ -78,7 +78,7 @@ struct StepEvents {
   std::vector<EventRecord> events;
 
   friend bool operator==(const StepEvents&, const StepEvents&) = default;
-  const EventRecord* find(const Event& event) const;
+  [[nodiscard]] const EventRecord* find(const Event& event) const;
   /// The sum of the digests of an operation's tensors: of all weights, of all gradients.
   Digest total(Op op) const;
   /// Puts a rollout's events before its first step's.
@@ -100,7 +100,7 @@ struct RecordOptions {
 };
 
 /// `steps|tensors|ops[+stats][+values]`, in any order after the first. Errors: kUsage.
-RecordOptions parse_record_options(std::string_view text);
+[[nodiscard]] RecordOptions parse_record_options(std::string_view text);
 std::string to_string(const RecordOptions& options);
 
 }  // namespace rlreplay::engine

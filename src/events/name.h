@@ -28,7 +28,7 @@ std::string to_string(const StepEvent& event);
 std::string digest_name(const Event& event);
 
 /// Errors: kUsage with what is wrong and what would be right.
-Event parse_event(std::string_view text);
-StepEvent parse_step_event(std::string_view text);
+[[nodiscard]] Event parse_event(std::string_view text);
+[[nodiscard]] StepEvent parse_step_event(std::string_view text);
 
 }  // namespace rlreplay::engine

@@ -93,10 +93,10 @@ struct EventSpec {
 const std::vector<EventSpec>& event_table();
 
 /// The line of an event, null where there is none.
-const EventSpec* find_event(const Event& event);
+[[nodiscard]] const EventSpec* find_event(const Event& event);
 
-bool is_parameter(Kind kind);
-bool is_per_token(Kind kind);
+[[nodiscard]] bool is_parameter(Kind kind);
+[[nodiscard]] bool is_per_token(Kind kind);
 DType dtype_of(Kind kind);
 
 std::string_view name(Granularity granularity);

@@ -26,9 +26,9 @@ struct LogProbDifference {
 
 /// Shapes: a[i], b[i] per response token of samples[i].
 /// Order: the mean is a chain in binary64 by ascending sample id, then token.
-LogProbDifference compare_log_probs(std::span<const Sample> samples,
-                                    std::span<const std::vector<float>> a,
-                                    std::span<const std::vector<float>> b);
+[[nodiscard]] LogProbDifference compare_log_probs(std::span<const Sample> samples,
+                                                  std::span<const std::vector<float>> a,
+                                                  std::span<const std::vector<float>> b);
 
 /// {"max": ..., "mean": ..., ..., "where": {"sample": ..., "token": ..., "rank": 0}}
 std::string to_json(const LogProbDifference& difference);

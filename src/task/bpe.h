@@ -49,7 +49,7 @@ class Bpe {
   static constexpr uint64_t kEmpty = UINT64_MAX;
   static constexpr uint32_t kNoMerge = UINT32_MAX;
 
-  const Slot* find(TokenId left, TokenId right) const;
+  [[nodiscard]] const Slot* find(TokenId left, TokenId right) const;
   void encode_short(Scratch& scratch) const;
   void encode_long(Scratch& scratch) const;
   void push_candidate(Scratch& scratch, uint32_t position) const;

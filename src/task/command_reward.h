@@ -21,7 +21,7 @@ class CommandReward : public Reward {
   bool runs_command() const override { return true; }
 
  private:
-  std::vector<double> parse(std::string_view output, size_t count) const;
+  [[nodiscard]] std::vector<double> parse(std::string_view output, size_t count) const;
 
   std::string command_;
   std::chrono::milliseconds time_limit_;

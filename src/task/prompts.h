@@ -47,7 +47,8 @@ class PromptReader {
 
 /// All prompts of a file.
 /// Errors: as PromptReader, and kIncomplete when there are none.
-std::vector<Prompt> read_prompts(const std::string& path, const PromptOptions& options = {});
+[[nodiscard]] std::vector<Prompt> read_prompts(const std::string& path,
+                                               const PromptOptions& options = {});
 
 struct PromptEncoding {
   const Tokenizer* tokenizer = nullptr;

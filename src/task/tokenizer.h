@@ -39,9 +39,9 @@ class Tokenizer {
 
   /// The bytes of one token; none where the id names no token.
   std::string_view bytes(TokenId id) const;
-  bool is_special(TokenId id) const;
+  [[nodiscard]] bool is_special(TokenId id) const;
   /// The id of an added token or of a vocabulary entry as the file spells it.
-  std::optional<TokenId> find(std::string_view token) const;
+  [[nodiscard]] std::optional<TokenId> find(std::string_view token) const;
   /// One more than the highest id.
   TokenId size() const;
 

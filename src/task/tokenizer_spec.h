@@ -41,6 +41,6 @@ struct TokenizerSpec {
 /// Reads a tokenizer.json. Truncation and padding are ignored: they belong to a batch.
 /// Errors: kCorrupt where it breaks its own rules, kUnsupported, by name, for every kind of
 /// tokenizer but byte-level BPE with the splits above.
-TokenizerSpec parse_tokenizer_spec(const JsonDocument& document);
+[[nodiscard]] TokenizerSpec parse_tokenizer_spec(const JsonDocument& document);
 
 }  // namespace rlreplay

@@ -10,11 +10,11 @@ namespace rlreplay {
 std::string normalize_nfc(std::string_view text);
 
 /// Unicode's White_Space.
-bool is_space(char32_t code_point);
+[[nodiscard]] bool is_space(char32_t code_point);
 
 /// A character of a word as regular expressions mean it: letters, marks, decimal digits, connector
 /// punctuation, join controls.
-bool is_word_character(char32_t code_point);
+[[nodiscard]] bool is_word_character(char32_t code_point);
 
 /// The version of utf8proc as it is loaded.
 std::string utf8proc_library_version();

@@ -15,7 +15,7 @@ struct Utf8Fault {
   bool incomplete = false;  // the text ends inside a sequence that more bytes could complete
 };
 
-Utf8Fault find_utf8_fault(std::string_view bytes);
+[[nodiscard]] Utf8Fault find_utf8_fault(std::string_view bytes);
 
 /// Bytes as text, each ill-formed part replaced by U+FFFD.
 std::string utf8_lossy(std::string_view bytes);

@@ -32,8 +32,8 @@ void append(std::vector<T>& to, std::vector<T> more) {
 }  // namespace
 
 void check_recording(const RunOptions& options) {
-  parse_weights_policy(options.weights);
-  engine::parse_record_options(options.record);
+  static_cast<void>(parse_weights_policy(options.weights));
+  static_cast<void>(engine::parse_record_options(options.record));
 }
 
 StateDigests state_digests(const engine::StepEvents& events) {

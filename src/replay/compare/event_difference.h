@@ -53,10 +53,10 @@ using EventPair = std::pair<const engine::EventRecord*, const engine::EventRecor
 std::vector<EventPair> paired_events(const engine::StepEvents& a, const engine::StepEvents& b);
 
 /// The difference of two records of one event; nothing if they are the same.
-std::optional<EventDifference> compare_event(const engine::StepEvents& a,
-                                             const engine::EventRecord& in_a,
-                                             const engine::StepEvents& b,
-                                             const engine::EventRecord& in_b);
+[[nodiscard]] std::optional<EventDifference> compare_event(const engine::StepEvents& a,
+                                                           const engine::EventRecord& in_a,
+                                                           const engine::StepEvents& b,
+                                                           const engine::EventRecord& in_b);
 
 /// What differs in the first of these rows only; nothing without values.
 std::optional<EventDifference::Value> first_value_in(const engine::StepEvents& a,

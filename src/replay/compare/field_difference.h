@@ -26,7 +26,7 @@ struct ValueDifference {
 };
 
 /// Whether it is of events that only one dump recorded, which says nothing of what was computed.
-bool is_unrecorded(const std::string& field, const ValueDifference& at);
+[[nodiscard]] bool is_unrecorded(const std::string& field, const ValueDifference& at);
 
 /// `rollout 0, step 1, sample 3, token 7`
 std::string place_text(const ValueDifference& at);
@@ -47,7 +47,7 @@ struct FieldDifference {
   std::array<uint64_t, 24> ulps{};
   std::optional<ValueDifference> first;  // an unrecorded event only where there is no other
 
-  bool is_equal() const { return different == 0 && missing == 0; }
+  [[nodiscard]] bool is_equal() const { return different == 0 && missing == 0; }
 };
 
 /// Compares values, field by field.

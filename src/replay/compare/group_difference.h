@@ -36,7 +36,7 @@ struct GroupUnits {
 /// Compares the values of the fields whose hashes differ, field by field. `assembled`: of a
 /// framework's files, whose ranks were put together; none of them is this dump's.
 /// Returns whether it differs in nothing but events that only one of the dumps recorded.
-bool compare_group(const ContentGroup& group, const GroupUnits& a, const GroupUnits& b,
-                   bool assembled, FieldComparison& values);
+[[nodiscard]] bool compare_group(const ContentGroup& group, const GroupUnits& a,
+                                 const GroupUnits& b, bool assembled, FieldComparison& values);
 
 }  // namespace rlreplay::replay

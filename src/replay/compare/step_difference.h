@@ -61,9 +61,10 @@ struct StateBefore {
 
 /// All differing events, up to `most`, that have a row whose inputs agree, in canonical order.
 /// `events`: what compare_steps found.
-std::vector<Origin> find_origins(const engine::StepEvents& a, const engine::StepEvents& b,
-                                 std::span<const EventDifference> events, const StateBefore& before,
-                                 size_t most);
+[[nodiscard]] std::vector<Origin> find_origins(const engine::StepEvents& a,
+                                               const engine::StepEvents& b,
+                                               std::span<const EventDifference> events,
+                                               const StateBefore& before, size_t most);
 
 /// Whether the record of a difference could be finer: its element is not known, or not whether it
 /// begins there.

@@ -240,7 +240,7 @@ std::string AnyDump::file_of(const std::string& place, std::optional<uint64_t> s
 bool AnyDump::reads(const Error& error) const {
   const format::UnitRecord* unit = find_unit(error);
   try {
-    if (unit != nullptr) reader().read_all(reader().open_unit(*unit));
+    if (unit != nullptr) static_cast<void>(reader().read_all(reader().open_unit(*unit)));
     return true;
   } catch (const Error&) {
     return false;

@@ -15,7 +15,7 @@
 namespace rlreplay::replay {
 
 /// Whether the folder is a dump of ours, finished or not.
-bool is_native_dump(const std::string& path);
+[[nodiscard]] bool is_native_dump(const std::string& path);
 
 /// Errors: kUsage for a file that only a dump of ours has.
 void check_no_part(const std::string& path);
@@ -37,7 +37,7 @@ class AnyDump {
   const RecordedRun& run() const { return *run_; }
   const format::DumpReader& reader() const { return run_->dump(); }
   /// Whether it was imported for this object alone.
-  bool is_temporary() const { return temporary_.has_value(); }
+  [[nodiscard]] bool is_temporary() const { return temporary_.has_value(); }
 
   /// What the import for this object found; nothing of a dump that was there.
   const std::vector<foreign::Problem>& findings() const { return findings_; }
@@ -71,7 +71,7 @@ class AnyDump {
   };
   /// Those of a rollout that can be read, each parsed once.
   const std::vector<Shard>& shards(int64_t rollout) const;
-  const format::UnitRecord* find_unit(const Error& error) const;
+  [[nodiscard]] const format::UnitRecord* find_unit(const Error& error) const;
 
   void import_files();
   void open(const std::string& folder);

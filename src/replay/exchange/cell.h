@@ -21,9 +21,10 @@ using Cell = std::variant<std::span<const int32_t>, std::span<const uint8_t>,
                           std::span<const float>, std::span<const double>, std::string_view>;
 
 /// The cell of a row; nothing where the dataset is absent or the sample has none.
-std::optional<Cell> find_cell(const format::RolloutData& data, std::string_view dataset,
-                              size_t row);
-std::optional<Cell> find_cell(const format::TrainData& data, std::string_view dataset, size_t row);
+[[nodiscard]] std::optional<Cell> find_cell(const format::RolloutData& data,
+                                            std::string_view dataset, size_t row);
+[[nodiscard]] std::optional<Cell> find_cell(const format::TrainData& data, std::string_view dataset,
+                                            size_t row);
 
 /// The rollouts and training data that places refer to, by "rollout/3" and "train/3-0".
 struct NativeData {
@@ -31,7 +32,7 @@ struct NativeData {
   std::map<std::string, format::TrainData, std::less<>> trains;
 
   /// The cell at "rollout/3/tokens/12".
-  std::optional<Cell> find(std::string_view place) const;
+  [[nodiscard]] std::optional<Cell> find(std::string_view place) const;
 };
 
 /// Whether a list, text or tensor of a foreign file is the cell, type and bits.

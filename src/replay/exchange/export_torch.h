@@ -26,6 +26,6 @@ Exported export_torch(const format::DumpReader& dump, const std::string& vendor,
 
 /// What export_torch refuses of the files that an import kept: each is put together again, and
 /// none is written. Errors: kEnvironment.
-std::vector<foreign::Problem> check_kept_files(const format::DumpReader& dump);
+[[nodiscard]] std::vector<foreign::Problem> check_kept_files(const format::DumpReader& dump);
 
 }  // namespace rlreplay::replay

@@ -71,7 +71,7 @@ class PolicyLossRows {
   void settle_copies();
   void compare_copies(const Row& row, const std::deque<Row>& placed);
   void settle_wanted();
-  bool is_wanted(const Row& row);
+  [[nodiscard]] bool is_wanted(const Row& row);
 
   Rows rows_;
   Rows placed_;                                // of which others with the same key were there

@@ -19,7 +19,7 @@ struct Row {
   uint64_t prompt = 0;
   mutable std::set<std::string, std::less<>> asked = {};  // keys that somebody reads
   JsonValue root() const { return document.root(); }
-  std::optional<JsonValue> find(std::string_view key) const {
+  [[nodiscard]] std::optional<JsonValue> find(std::string_view key) const {
     asked.emplace(key);
     return root().find(key);
   }

@@ -252,7 +252,7 @@ RestoredFile::RestoredFile(const format::DumpReader& dump, const format::UnitRea
   try {
     state_->tree = foreign::Tree(&budget);
     root_ = foreign::PickleMachine(state_->pickle, state_->tree, source).run();
-    foreign::check_tree(state_->tree, root_, limit);
+    static_cast<void>(foreign::check_tree(state_->tree, root_, limit));
     state_->tree.release_budget();
   } catch (const Error& error) {
     throw Error(error.code(), error.what(), unit.record().path + ": " + path);

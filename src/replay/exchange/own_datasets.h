@@ -23,15 +23,16 @@ foreign::Value add_own_datasets(foreign::Tree& tree, const format::DumpReader& d
 
 /// The same datasets below `group` again. They own their bytes.
 /// Errors: kCorrupt where the list is not what add_own_datasets makes.
-std::vector<format::Dataset> read_own_datasets(const foreign::Tree& tree, foreign::Value list,
-                                               const std::string& group);
+[[nodiscard]] std::vector<format::Dataset> read_own_datasets(const foreign::Tree& tree,
+                                                             foreign::Value list,
+                                                             const std::string& group);
 
 /// Holds the unit that is made with such datasets to the rules of a reader (format/meaning.h),
 /// before it is stored. Errors: kCorrupt, naming the dataset.
 void check_with_own(const std::string& unit, std::span<const format::Dataset> datasets);
 
 /// A value of the dict under `rlreplay`; null where there is none.
-const foreign::Value* find_own(const foreign::Tree& tree, foreign::Value root,
-                               std::string_view key);
+[[nodiscard]] const foreign::Value* find_own(const foreign::Tree& tree, foreign::Value root,
+                                             std::string_view key);
 
 }  // namespace rlreplay::replay

@@ -23,7 +23,7 @@ struct PolicyLossRow {
   int64_t rank = 0;
   size_t place = 0;  // in the file
 
-  bool is_slice() const { return old.size() != response; }
+  [[nodiscard]] bool is_slice() const { return old.size() != response; }
 };
 
 /// The columns of a row by their names in the file.
@@ -44,6 +44,6 @@ inline constexpr auto kPolicyLossColumns = std::to_array<PolicyLossColumn>({
 /// The rows of a file, in its order. Errors: kCorrupt where the file does not say its rank or call,
 /// and, naming the row, where a value of each token has another length than the others; also where
 /// the terms of all rows are more or fewer than their tokens.
-std::vector<PolicyLossRow> read_policy_loss(const foreign::TorchFile& file);
+[[nodiscard]] std::vector<PolicyLossRow> read_policy_loss(const foreign::TorchFile& file);
 
 }  // namespace rlreplay::replay

@@ -25,8 +25,8 @@ class RolloutCopies {
   /// What the files of a rollout's training say otherwise: a rollout-mismatch of each column and
   /// sample. What the rollout has not, or no row of a file, is not compared. Errors: those of
   /// TorchFile, which the rollout's is again where training has copies of its long columns.
-  std::vector<foreign::Problem> compare(int64_t rollout,
-                                        std::span<const foreign::TorchFile* const> files) const;
+  [[nodiscard]] std::vector<foreign::Problem> compare(
+      int64_t rollout, std::span<const foreign::TorchFile* const> files) const;
 
  private:
   struct Rollout {

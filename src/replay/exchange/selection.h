@@ -16,7 +16,7 @@ struct Selection {
   std::optional<std::set<uint64_t>> samples;
   std::optional<std::set<uint64_t>> groups;
 
-  bool is_all() const { return !samples && !groups; }
+  [[nodiscard]] bool is_all() const { return !samples && !groups; }
 };
 
 /// The samples of each rollout that a selection takes; rollouts without any are not in it.

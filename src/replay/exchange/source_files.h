@@ -21,8 +21,8 @@ struct SourceFile {
 /// looked at.
 /// Errors: kIncomplete where a path does not exist or what has the ending is no file; kUsage for a
 /// folder of so much else that it is no run's; kEnvironment.
-std::vector<std::vector<SourceFile>> find_sources(const std::vector<std::string>& paths,
-                                                  const std::string& ending);
+[[nodiscard]] std::vector<std::vector<SourceFile>> find_sources(
+    const std::vector<std::string>& paths, const std::string& ending);
 
 /// Whether a name says which rank of which rollout the file is of: `0_1.pt`.
 bool names_rank(const std::string& name);

@@ -23,7 +23,7 @@ struct TrajectoryCheck {
 
 /// Of the files of one rollout. A sample without `rollout_ids` is a trajectory of its own.
 /// Errors: kCorrupt.
-TrajectoryCheck check_trajectories(std::span<const foreign::TrainShard> shards,
-                                   std::span<const int64_t> batch_sizes);
+[[nodiscard]] TrajectoryCheck check_trajectories(std::span<const foreign::TrainShard> shards,
+                                                 std::span<const int64_t> batch_sizes);
 
 }  // namespace rlreplay::replay

@@ -10,6 +10,6 @@ namespace rlreplay::replay {
 /// scalars beside them: rows against samples, digests against row digests, values and columns,
 /// statistics against values. Those of a dump that does not say of which model they
 /// are cannot be checked.
-RecordFindings check_events(const RecordedRun& record, ThreadPool& pool);
+[[nodiscard]] RecordFindings check_events(const RecordedRun& record, ThreadPool& pool);
 
 }  // namespace rlreplay::replay

@@ -81,8 +81,8 @@ struct ObjectiveOptions {
 };
 
 /// All steps of one rollout.
-std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
-                                           const ObjectiveOptions& options);
+[[nodiscard]] std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
+                                                         const ObjectiveOptions& options);
 
 /// Holds the explanations of all steps against the steps of one rollout: adds to `fails_in`.
 void hold_explanations(const RecordedRollout& rollout, const ObjectiveOptions& options,

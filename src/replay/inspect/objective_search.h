@@ -30,7 +30,7 @@ std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
 
 /// Whether `q` is a share of clipped tokens without a recorded loss beside it that was compared:
 /// many estimators clip as many.
-bool is_lone_share(const std::vector<Quantity>& of_step, const Quantity& q);
+[[nodiscard]] bool is_lone_share(const std::vector<Quantity>& of_step, const Quantity& q);
 
 /// Whether an explanation of another step holds for a step whose quantities are `from` with the
 /// given setting and `now` with the explanation's: it breaks nothing, and what it reproduces there

@@ -11,6 +11,6 @@ namespace rlreplay::replay {
 /// Compares the digests of every recorded state, differences applied, with those in the record of
 /// the step before it, and the counter of steps with its place in the run. A state that a replay
 /// could not load is a problem too; the dump must say of which model they are.
-RecordFindings check_states(const RecordedRun& record, ThreadPool& pool);
+[[nodiscard]] RecordFindings check_states(const RecordedRun& record, ThreadPool& pool);
 
 }  // namespace rlreplay::replay

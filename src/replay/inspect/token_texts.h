@@ -14,7 +14,8 @@ namespace rlreplay::replay {
 /// the model that a dump of ours was made with, where it is still there. Nothing where none is
 /// known.
 /// Errors: kIncomplete for a `model` without one, else as Tokenizer::read.
-std::optional<Tokenizer> find_tokenizer(const RecordedRun& run, const std::string& model);
+[[nodiscard]] std::optional<Tokenizer> find_tokenizer(const RecordedRun& run,
+                                                      const std::string& model);
 
 /// A token's text on one line, in quotes; its id where there is no tokenizer.
 std::string token_text(const std::optional<Tokenizer>& tokenizer, int32_t id);

@@ -8,7 +8,7 @@ namespace rlreplay::replay {
 
 /// Whether an environment variable is one of those that are kept. An environment holds secrets: no
 /// other is.
-bool is_kept_variable(std::string_view name);
+[[nodiscard]] bool is_kept_variable(std::string_view name);
 
 /// What a process computes with; empty for one that computes nothing.
 struct Computing {

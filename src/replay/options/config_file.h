@@ -11,7 +11,7 @@
 namespace rlreplay::replay {
 
 /// The settings of a YAML or JSON file. Errors: those of apply_config_file but apply_settings'.
-std::vector<Setting> read_config_file(const std::string& path);
+[[nodiscard]] std::vector<Setting> read_config_file(const std::string& path);
 
 /// Takes the settings of a YAML or JSON file over: one mapping from option names (- or _) to
 /// values. Errors: kIncomplete where there is no such file; kCorrupt, naming the line, also where
@@ -23,7 +23,8 @@ void apply_config_file(RunOptions& options, const std::string& path);
 Error placed_in_config(const Error& error, const std::string& path, std::span<const Setting> given);
 
 /// The options that a dump carries, a JSON object. `where` names the text in errors.
-std::vector<Setting> parse_options_json(std::string_view text, const std::string& where);
+[[nodiscard]] std::vector<Setting> parse_options_json(std::string_view text,
+                                                      const std::string& where);
 
 /// All options as YAML, by section: what --print-config prints and --config reads.
 std::string options_yaml(const RunOptions& options);

@@ -140,7 +140,7 @@ struct Option {
 std::span<const Option> option_table();
 
 /// The option of this name or alias, - and _ alike; null where there is none.
-const Option* find_option(std::string_view name);
+[[nodiscard]] const Option* find_option(std::string_view name);
 
 /// Sets an option from a text: "true", "3", "0.5", "7,8", "none" for an optional one.
 /// Errors: kUsage, naming the option, the text and what is accepted.

@@ -18,6 +18,6 @@ struct WeightsPolicy {
   int64_t number(int64_t steps_taken) const { return every > 0 ? steps_taken / every : 0; }
 };
 /// `all|first|every=N|none`. Errors: kUsage.
-WeightsPolicy parse_weights_policy(const std::string& text);
+[[nodiscard]] WeightsPolicy parse_weights_policy(const std::string& text);
 
 }  // namespace rlreplay::replay

@@ -14,6 +14,6 @@ struct PlacedSetting {
 
 /// The settings of a YAML file: one flat mapping; lists of scalars are joined by commas.
 /// Errors: as read_file; kCorrupt, naming path:line.
-std::vector<PlacedSetting> read_yaml_settings(const std::string& path);
+[[nodiscard]] std::vector<PlacedSetting> read_yaml_settings(const std::string& path);
 
 }  // namespace rlreplay::replay

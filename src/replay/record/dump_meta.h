@@ -21,7 +21,7 @@ struct RecordedConfig {
   std::string part;  // as dump_meta has it
 };
 /// Errors: kUnsupported for a dump that says nothing of them (an imported one); kCorrupt.
-RecordedConfig read_dump_meta(const std::string& meta, const std::string& where);
+[[nodiscard]] RecordedConfig read_dump_meta(const std::string& meta, const std::string& where);
 
 /// Who wrote the files that a dump was imported from: "slime"; nothing for a captured one.
 /// Errors: kCorrupt where it says something else.

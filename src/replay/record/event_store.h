@@ -20,7 +20,7 @@ std::vector<format::Dataset> event_datasets(const engine::StepEvents& events,
                                             const std::string& group);
 
 /// Whether the group has events at all.
-bool has_events(const format::UnitReader& unit, const std::string& group);
+[[nodiscard]] bool has_events(const format::UnitReader& unit, const std::string& group);
 
 /// The units that hold events of a rollout's or a step's group, by rank.
 /// Errors: FormatError kMeaning where two of one rank do.
@@ -37,7 +37,9 @@ std::optional<format::UnitReader> open_events(const format::DumpReader& dump, co
 
 /// Reads them back. Errors: FormatError kMeaning where the arrays do not agree with one another or
 /// name an event that this version does not have.
-engine::StepEvents read_events(const format::DumpReader& dump, const format::UnitReader& unit,
-                               const std::string& group, int64_t rollout_id, int64_t step_id);
+[[nodiscard]] engine::StepEvents read_events(const format::DumpReader& dump,
+                                             const format::UnitReader& unit,
+                                             const std::string& group, int64_t rollout_id,
+                                             int64_t step_id);
 
 }  // namespace rlreplay::replay

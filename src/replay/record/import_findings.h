@@ -18,10 +18,10 @@ inline constexpr const char* kFindingsUnit = "x-findings/import.h5";
 
 /// Whether files contradict each other, their names or themselves, or one is missing: a reader of
 /// the imported dump must be told of it.
-bool is_contradiction(const foreign::Problem& finding);
+[[nodiscard]] bool is_contradiction(const foreign::Problem& finding);
 
 /// Whether samples have their place in the file as id, so that a reader must be told.
-bool is_replaced_id(const foreign::Problem& finding);
+[[nodiscard]] bool is_replaced_id(const foreign::Problem& finding);
 
 /// Findings as the content of their unit: of contradictions of one code and message the first 20
 /// places, of others the first; the last that is kept says how many more there were and, of

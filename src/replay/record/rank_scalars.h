@@ -26,7 +26,9 @@ struct StepScalars {
   std::vector<OfRank> differing;  // all ranks of one name behind one another
 
   /// One on which all ranks agree.
-  std::optional<double> find(std::string_view name) const { return agreed.find(name); }
+  [[nodiscard]] std::optional<double> find(std::string_view name) const {
+    return agreed.find(name);
+  }
 };
 
 /// Whose a scalar is, by its name: all ranks of a step say the same of the step's; of the samples'

@@ -29,14 +29,14 @@ class RecordedRun {
   /// Errors: those of read_dump_meta.
   RecordedConfig config() const { return read_dump_meta(dump_.meta(), path_); }
   /// The same; nothing for a dump that names no model that this version knows.
-  std::optional<RecordedConfig> find_config() const;
+  [[nodiscard]] std::optional<RecordedConfig> find_config() const;
 
   /// In order.
   const std::vector<int64_t>& rollouts() const { return rollouts_; }
   const std::vector<StepId>& steps() const { return steps_; }
   /// Steps before which the state was recorded.
   const std::vector<StepId>& states() const { return states_; }
-  bool has_state(const StepId& step) const;
+  [[nodiscard]] bool has_state(const StepId& step) const;
 
   /// The named numbers of a step, of all ranks.
   StepScalars scalars(const StepId& step) const;

@@ -26,7 +26,7 @@ using TokenColumn = std::optional<std::vector<std::vector<double>>>;
 std::vector<float> narrowed(std::span<const double> values);
 
 /// Whether every sample that has a response has the column.
-bool is_whole(const TokenColumn& column, std::span<const Sample> samples);
+[[nodiscard]] bool is_whole(const TokenColumn& column, std::span<const Sample> samples);
 
 /// Which fields of a sample were recorded; the others are 0, the mask is ones.
 struct RecordedFields {
@@ -81,8 +81,8 @@ struct RecordedRollout {
   std::map<uint64_t, size_t> rows;  // of `data` and `samples`, by id
   std::vector<RecordedStep> steps;
 
-  bool has_rewards() const;  // of every sample
-  bool has_groups() const;
+  [[nodiscard]] bool has_rewards() const;  // of every sample
+  [[nodiscard]] bool has_groups() const;
 };
 
 /// The rollouts that have steps in the dump, in order.
@@ -101,8 +101,8 @@ std::vector<StepId> steps_of_rollouts(const RecordedRun& run);
 [[nodiscard]] RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout);
 
 /// The same, what is refused being left out and added to `problems`. Errors: FormatError.
-RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout,
-                                      RecordProblems& problems);
+[[nodiscard]] RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout,
+                                                    RecordProblems& problems);
 
 /// Sees that a rollout holds all that a replay of it needs. Errors: kIncomplete, naming what not.
 void check_replayable(const RecordedRun& run, const RecordedRollout& rollout);

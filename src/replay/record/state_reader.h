@@ -33,8 +33,8 @@ std::span<T> values_of(std::span<T> all, const Parameter& p) {
 }
 
 /// How many steps the optimizer had counted.
-int64_t read_steps(const format::DumpReader& dump, const format::UnitReader& unit,
-                   const std::string& group);
+[[nodiscard]] int64_t read_steps(const format::DumpReader& dump, const format::UnitReader& unit,
+                                 const std::string& group);
 
 /// The unit that holds the state before a step. Errors: kIncomplete where there is none.
 format::UnitReader open_state(const format::DumpReader& dump, const std::string& group);

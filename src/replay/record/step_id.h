@@ -20,6 +20,6 @@ struct StepId {
 
 /// A step by either name, "3.0" or "3-0", of which each number may be negative; nothing for any
 /// other text.
-std::optional<StepId> parse_step(std::string_view text);
+[[nodiscard]] std::optional<StepId> parse_step(std::string_view text);
 
 }  // namespace rlreplay::replay

@@ -18,7 +18,7 @@ struct StepRange {
 
 /// `a..b`, `a..` or `a`, each a count from 0 or one of the record's steps, `3.0`; all of them for
 /// an empty text. Errors: kUsage.
-StepRange parse_steps(const std::string& text, std::span<const StepId> steps);
+[[nodiscard]] StepRange parse_steps(const std::string& text, std::span<const StepId> steps);
 
 /// Errors: kUsage where the range names a step that a run of so many has not.
 void check_steps(const StepRange& range, size_t steps, const std::string& path);
@@ -32,6 +32,6 @@ struct RunPart {
 
 /// Of which steps a dump is: `part` as dump_meta has it; all of the run where it is empty. "1.0.."
 /// goes as far as the dump's own `steps` do. Errors: kCorrupt.
-RunPart parse_part(const std::string& part, std::span<const StepId> steps);
+[[nodiscard]] RunPart parse_part(const std::string& part, std::span<const StepId> steps);
 
 }  // namespace rlreplay::replay

@@ -21,8 +21,8 @@ struct StepRank {
 };
 
 /// Those of a step that hold more than events, in order. `held` holds their bytes.
-std::vector<StepRank> read_step_ranks(const RecordedRun& run, const StepId& step,
-                                      format::HeldBytes& held);
+[[nodiscard]] std::vector<StepRank> read_step_ranks(const RecordedRun& run, const StepId& step,
+                                                    format::HeldBytes& held);
 
 StepScalars scalars_of(const std::vector<StepRank>& ranks);
 

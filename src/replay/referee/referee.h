@@ -105,7 +105,7 @@ inline constexpr double kBeyondNoise = 3;
 inline constexpr double kBrokenSample = 10;
 
 /// Compares. `scores`: of the case's samples, both evaluations.
-RefereeVerdict judge(const RefereeCase& given, const engine::StreamedScores& scores,
-                     size_t worst = 12);
+[[nodiscard]] RefereeVerdict judge(const RefereeCase& given, const engine::StreamedScores& scores,
+                                   size_t worst = 12);
 
 }  // namespace rlreplay::replay

@@ -23,7 +23,7 @@ struct Injection {
 };
 
 /// Errors: kUsage.
-Injection parse_injection(std::string_view text);
+[[nodiscard]] Injection parse_injection(std::string_view text);
 std::string to_string(const Injection& injection);
 
 /// What an injection did.

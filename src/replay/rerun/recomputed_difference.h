@@ -31,6 +31,7 @@ RecomputedDifference recompute_difference(const DifferenceSide& a, const Differe
 
 /// The same for two dumps, `difference` being what their events show: where the element is not
 /// known it is computed, and the note says so, or why it is not. Empty where nothing is to be done.
-std::string find_element(const RecordedRun& a, const RecordedRun& b, StepDifference& difference);
+[[nodiscard]] std::string find_element(const RecordedRun& a, const RecordedRun& b,
+                                       StepDifference& difference);
 
 }  // namespace rlreplay::replay

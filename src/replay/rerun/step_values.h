@@ -37,9 +37,10 @@ struct StepValues {
 
 /// `samples`, `targets`: of the replay, in the order of the record's. `taken`: columns of the
 /// targets that are the record's own.
-StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome,
-                          std::span<const Sample> samples, std::span<const SampleTargets> targets,
-                          std::span<const std::string_view> taken);
+[[nodiscard]] StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome,
+                                        std::span<const Sample> samples,
+                                        std::span<const SampleTargets> targets,
+                                        std::span<const std::string_view> taken);
 
 /// [{"name": ..., "sample": ..., "token": ..., "record": ..., "replay": ...}, ...]
 std::string values_json(const StepValues& values);

@@ -43,7 +43,7 @@ class Task {
   std::vector<engine::Request> requests(int64_t id) const;
 
   /// Texts and rewards of generated samples. Errors: those of Reward::score.
-  RolloutBatch judge(int64_t id, std::vector<Sample> samples) const;
+  [[nodiscard]] RolloutBatch judge(int64_t id, std::vector<Sample> samples) const;
 
  private:
   void try_reward(uint64_t used) const;

@@ -81,7 +81,7 @@ class Trainer {
                                const std::function<void(int64_t)>& progress);
 
   /// Whether a generated sample ends with a stop id: else it had no room for more.
-  bool has_stopped(const Sample& sample) const;
+  [[nodiscard]] bool has_stopped(const Sample& sample) const;
 
   /// Old and reference log-probabilities and advantages of a rollout, before its first update; old
   /// ones are left out where its only step computes them anyway.

@@ -48,7 +48,7 @@ std::unique_ptr<ModelSource> open_checkpoint(const std::string& folder);
 
 /// The model that --model names: `demo`, of the seed's initial weights, or a checkpoint's folder.
 /// Errors: kUsage for none, else as open_checkpoint.
-std::unique_ptr<ModelSource> find_model(const std::string& name, int64_t seed);
+[[nodiscard]] std::unique_ptr<ModelSource> find_model(const std::string& name, int64_t seed);
 
 /// Weights, in the flat storage's order, as tensors of a checkpoint that view them.
 std::vector<foreign::StoredTensor> stored_tensors(const ParameterTable& parameters,

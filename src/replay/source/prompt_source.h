@@ -35,8 +35,8 @@ class PromptSource {
 /// Errors: kUsage where --prompts is missing; kUnsupported for a prompt that leaves the model no
 /// position for a response, kCorrupt for an id outside the vocabulary, each naming path:line; those
 /// of read_prompts and encode_prompt.
-std::unique_ptr<PromptSource> read_prompt_source(const RunOptions& options,
-                                                 const ModelSource& model,
-                                                 const Tokenizer& tokenizer);
+[[nodiscard]] std::unique_ptr<PromptSource> read_prompt_source(const RunOptions& options,
+                                                               const ModelSource& model,
+                                                               const Tokenizer& tokenizer);
 
 }  // namespace rlreplay::replay

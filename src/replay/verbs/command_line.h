@@ -15,6 +15,6 @@ void set_up_help(CLI::App& program);
 /// Reads the words into the program's options. A help (`--help-json`: the whole of it for programs)
 /// or version that was asked for is printed: then the exit code. Flags of launch scripts are left
 /// in `remaining()`, one word each with its values. Errors: kUsage, a sentence each.
-std::optional<int> read_words(CLI::App& program, std::vector<std::string> words);
+[[nodiscard]] std::optional<int> read_words(CLI::App& program, std::vector<std::string> words);
 
 }  // namespace rlreplay::replay

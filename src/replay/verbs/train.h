@@ -39,7 +39,7 @@ int train_imported(const TrainArguments& arguments, const RecordedRun& record,
                    const std::string& vendor);
 
 /// The referee.
-int judge_forward(const TrainArguments& arguments, const RecordedRun& record);
+[[nodiscard]] int judge_forward(const TrainArguments& arguments, const RecordedRun& record);
 /// Errors: kUsage for options of the referee without it.
 void check_referee(const TrainArguments& arguments);
 

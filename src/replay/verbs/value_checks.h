@@ -11,7 +11,7 @@
 namespace rlreplay::replay {
 
 /// Whether a number is a distance: nan and inf are none.
-inline bool is_distance(double value) { return value >= 0 && std::isfinite(value); }
+[[nodiscard]] inline bool is_distance(double value) { return value >= 0 && std::isfinite(value); }
 
 /// Of an option whose number is a distance.
 inline CLI::Validator finite_not_negative() {
