@@ -48,25 +48,20 @@ std::string content_hash(const TorchFile& file) {
 
 }  // namespace
 
-std::string Contradictions::tail(const std::string& name, const TorchFile& file) {
-  const auto [hash, fresh] = hashes_.emplace(name, "");
-  if (fresh) hash->second = content_hash(file);
-  return "; all that the file says has the hash " + hash->second;
-}
-
 void Contradictions::add(foreign::Problem problem, const std::string& name, const TorchFile& file) {
+  const auto [tail, fresh] = tails_.emplace(name, "");
+  if (fresh) tail->second = "; all that the file says has the hash " + content_hash(file);
   std::string& where = problem.where;
-  if (where.starts_with(file.path())) {
-    where.replace(0, file.path().size(), name);
-  } else {
-    where.insert(0, where.empty() ? name : name + ": ");
+  if (where == file.path()) {
+    where.clear();
+  } else if (where.starts_with(file.path() + ": ")) {
+    where.erase(0, file.path().size() + 2);
   }
-  where += tail(name, file);
-  findings_.push_back(std::move(problem));
+  findings_.add(name, tail->second, problem);
 }
 
 std::vector<format::Dataset> Contradictions::datasets() const {
-  return findings_datasets(findings_);
+  return findings_datasets(findings_.finish());
 }
 
 }  // namespace rlreplay::replay

@@ -6,6 +6,7 @@
 
 #include "format/dataset.h"
 #include "format/foreign/torch_file.h"
+#include "src/replay/exchange/file_findings.h"
 
 namespace rlreplay::replay {
 
@@ -17,19 +18,16 @@ class Contradictions {
   /// `name`: of the file in its run, which takes its path's place in `where`.
   void add(foreign::Problem problem, const std::string& name, const foreign::TorchFile& file);
 
-  /// The end of each place of a file.
-  std::string tail(const std::string& name, const foreign::TorchFile& file);
-
   /// As it stands.
-  void add(foreign::Problem problem) { findings_.push_back(std::move(problem)); }
+  void add(const foreign::Problem& problem) { findings_.add("", "", problem); }
 
   bool empty() const { return findings_.empty(); }
   /// The content of the unit (import_findings.h).
   std::vector<format::Dataset> datasets() const;
 
  private:
-  std::vector<foreign::Problem> findings_;
-  std::map<std::string, std::string> hashes_;  // of what files say, by name
+  FileFindings findings_;
+  std::map<std::string, std::string> tails_;  // what ends the places of files, by name
 };
 
 }  // namespace rlreplay::replay

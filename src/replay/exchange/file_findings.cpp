@@ -6,13 +6,13 @@
 #include <span>
 #include <string_view>
 
-#include "src/base/hash.h"
 #include "src/base/number_text.h"
+#include "src/replay/record/import_findings.h"
 
 namespace rlreplay::replay {
 namespace {
 
-constexpr size_t kPlacesOfFiles = 20;  // what findings_datasets keeps
+constexpr size_t kPlaces = 20;  // that are kept of contradictions of one code and message
 constexpr std::string_view kSample = "sample ";
 
 /// The row of "sample 12".
@@ -26,36 +26,44 @@ std::optional<ptrdiff_t> sample_row(std::string_view where) {
 
 void FileFindings::add(const std::string& name, const std::string& tail,
                        const foreign::Problem& found) {
-  if (files_.empty() || files_.back().first != name) files_.emplace_back(name, tail);
+  const auto [of, fresh] = numbers_.emplace(name, files_.size());
+  if (fresh) files_.emplace_back(name, tail);
   auto at = sample_row(found.where);
   if (!at) {
     texts_.push_back(found.where);
     at = -static_cast<ptrdiff_t>(texts_.size());
   }
-  alike_[{found.code, found.message}].push_back({files_.size() - 1, *at});
+  alike_[{found.code, found.message}].push_back({of->second, *at});
 }
 
 std::string FileFindings::text(const Place& place) const {
   const std::string where = place.at < 0 ? texts_[static_cast<size_t>(-place.at) - 1]
                                          : std::string(kSample) + std::to_string(place.at);
   const auto& [name, tail] = files_[place.file];
-  return name + (where.empty() ? "" : ": ") + where + tail;
+  return name + (name.empty() || where.empty() ? "" : ": ") + where + tail;
+}
+
+Hash FileFindings::hash_of_all(const std::vector<Place>& places) const {
+  std::vector<std::string> all;
+  std::ranges::transform(places, std::back_inserter(all),
+                         [&](const Place& place) { return text(place); });
+  std::ranges::sort(all);
+  Hasher hasher;
+  for (std::string& place : all) hasher.update(std::as_bytes(std::span(place += '\n')));
+  return hasher.finish();
 }
 
 std::vector<foreign::Problem> FileFindings::finish() const {
   std::vector<foreign::Problem> out;
   for (const auto& [what, places] : alike_) {
-    const auto shown = std::span(places).first(std::min(places.size(), kPlacesOfFiles));
-    for (const Place& place : shown) out.push_back({what.first, what.second, text(place)});
-    if (shown.size() == places.size()) continue;
-    std::vector<std::string> all;
-    std::ranges::transform(places, std::back_inserter(all),
-                           [&](const Place& place) { return text(place); });
-    std::ranges::sort(all);
-    Hasher hasher;
-    for (std::string& place : all) hasher.update(std::as_bytes(std::span(place += '\n')));
-    out.back().where += ", and " + std::to_string(places.size() - shown.size()) + " more, all " +
-                        std::to_string(places.size()) + " with the hash " + hasher.finish().hex();
+    const bool contradict = is_contradiction({what.first, what.second, ""});
+    const auto kept = std::span(places).first(std::min(places.size(), contradict ? kPlaces : 1));
+    for (const Place& place : kept) out.push_back({what.first, what.second, text(place)});
+    if (kept.size() == places.size()) continue;
+    out.back().where += ", and " + std::to_string(places.size() - kept.size()) + " more";
+    if (!contradict) continue;
+    out.back().where +=
+        ", all " + std::to_string(places.size()) + " with the hash " + hash_of_all(places).hex();
   }
   return out;
 }

@@ -7,18 +7,22 @@
 #include <vector>
 
 #include "format/foreign/tree_check.h"
+#include "src/base/hash.h"
 
 namespace rlreplay::replay {
 
-/// In what the files of an import contradict themselves, gathered file by file in a few bytes a
-/// place: a small file can hold a great many that are alike.
+/// What an import found in its files, gathered in a few bytes a place: a small file can hold a
+/// great many that are alike.
 class FileFindings {
  public:
-  /// Of the file with this name in its run; `tail`: what ends each of its places.
+  /// Of the file with this name in its run, or of none; `tail`: what ends each of its places.
   void add(const std::string& name, const std::string& tail, const foreign::Problem& found);
 
-  /// Each as findings_datasets takes it, its place between name and tail: of one code and message
-  /// the first 20, of which the last says how many more there were, and the hash of all.
+  bool empty() const { return alike_.empty(); }
+
+  /// Each with its place between name and tail: of contradictions of one code and message the first
+  /// 20, of others the first; the last says how many more there were and, of contradictions, the
+  /// hash of all, by which they are told from others.
   std::vector<foreign::Problem> finish() const;
 
  private:
@@ -29,8 +33,10 @@ class FileFindings {
   };
 
   std::string text(const Place& place) const;
+  Hash hash_of_all(const std::vector<Place>& places) const;
 
   std::vector<std::pair<std::string, std::string>> files_;  // names and tails
+  std::map<std::string, size_t> numbers_;                   // places in files_, by name
   std::vector<std::string> texts_;
   std::map<std::pair<std::string, std::string>, std::vector<Place>> alike_;
 };

@@ -10,7 +10,6 @@
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
 #include "src/replay/exchange/contradictions.h"
-#include "src/replay/exchange/file_findings.h"
 #include "src/replay/exchange/import_lines.h"
 #include "src/replay/exchange/import_policy_loss.h"
 #include "src/replay/exchange/import_rollout.h"
@@ -74,7 +73,6 @@ class Importer {
     for (auto& [id, reads] : single_ranks_) add_train(reads);
     note_policy_loss();
     dump_.append_inputs();
-    for (foreign::Problem& found : file_findings_.finish()) contradictions_.add(std::move(found));
     if (!contradictions_.empty()) dump_.append(kFindingsUnit, contradictions_.datasets());
   }
 
@@ -110,8 +108,7 @@ class Importer {
   void check_file(const SourceFile& source, const TorchFile& file) {
     dump_.note(source.path,
                check_dump(file.tree(), file.root(), [&](const foreign::Problem& found) {
-                 if (!is_contradiction(found)) return;
-                 file_findings_.add(source.name, contradictions_.tail(source.name, file), found);
+                 if (is_contradiction(found)) contradictions_.add(found, source.name, file);
                }));
   }
 
@@ -292,7 +289,6 @@ class Importer {
   PolicyLossRows policy_loss_;
   std::map<std::string, std::string> policy_loss_paths_;  // by name
   Contradictions contradictions_;
-  FileFindings file_findings_;
 };
 
 }  // namespace

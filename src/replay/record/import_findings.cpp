@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <string_view>
-#include <utility>
 
 #include "format/group_io.h"
 #include "format/rule.h"
-#include "src/base/hash.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 
@@ -17,8 +14,6 @@ namespace rlreplay::replay {
 using foreign::Problem;
 
 namespace {
-
-constexpr size_t kPlaces = 20;  // that are kept of findings of one code and message
 
 /// Of the lines of the unit those that `wanted` is true of.
 std::vector<Problem> read_findings(const format::DumpReader& dump, bool (*wanted)(const Problem&)) {
@@ -43,20 +38,6 @@ std::vector<Problem> read_findings(const format::DumpReader& dump, bool (*wanted
   return out;
 }
 
-/// What stands behind the last place that is kept: how many more there were and, of contradictions,
-/// by what all of them are told from others.
-std::string rest_of(const std::vector<const Problem*>& found, size_t kept) {
-  if (found.size() == kept) return {};
-  const std::string more = ", and " + std::to_string(found.size() - kept) + " more";
-  if (!is_contradiction(*found.front())) return more;
-  std::vector<std::string_view> places;
-  for (const Problem* problem : found) places.push_back(problem->where);
-  std::ranges::sort(places);
-  std::string all;
-  for (const std::string_view place : places) all.append(place).append("\n");
-  return more + ", all " + std::to_string(found.size()) + " with the hash " + hash_of(all).hex();
-}
-
 }  // namespace
 
 bool is_contradiction(const Problem& finding) {
@@ -70,23 +51,15 @@ bool is_contradiction(const Problem& finding) {
 bool is_replaced_id(const Problem& finding) { return finding.code == "sample-id-replaced"; }
 
 std::vector<format::Dataset> findings_datasets(const std::vector<Problem>& findings) {
-  std::map<std::pair<std::string, std::string>, std::vector<const Problem*>> alike;
-  for (const Problem& finding : findings)
-    alike[{finding.code, finding.message}].push_back(&finding);
   std::vector<uint8_t> text;
-  for (const auto& [what, found] : alike) {
-    const size_t places = std::min(found.size(), is_contradiction(*found.front()) ? kPlaces : 1);
-    for (size_t i = 0; i < places; ++i) {
-      const bool last = i + 1 == places;
-      const std::string line =
-          JsonLine()
-              .text("code", what.first)
-              .text("message", what.second)
-              .text("where", found[i]->where + (last ? rest_of(found, places) : ""))
-              .str();
-      text.insert(text.end(), line.begin(), line.end());
-      text.push_back('\n');
-    }
+  for (const Problem& finding : findings) {
+    const std::string line = JsonLine()
+                                 .text("code", finding.code)
+                                 .text("message", finding.message)
+                                 .text("where", finding.where)
+                                 .str();
+    text.insert(text.end(), line.begin(), line.end());
+    text.push_back('\n');
   }
   const uint64_t size = text.size();
   return {format::dataset_of<uint8_t>("data/text", DType::kU8, {size}, std::move(text))};

@@ -23,9 +23,7 @@ inline constexpr const char* kFindingsUnit = "x-findings/import.h5";
 /// Whether samples have their place in the file as id, so that a reader must be told.
 [[nodiscard]] bool is_replaced_id(const foreign::Problem& finding);
 
-/// Findings as the content of their unit: of contradictions of one code and message the first 20
-/// places, of others the first; the last that is kept says how many more there were and, of
-/// contradictions, the hash of all places.
+/// Findings as the content of their unit, a line each.
 std::vector<format::Dataset> findings_datasets(const std::vector<foreign::Problem>& findings);
 
 /// The contradictions that an import found; empty where it found nothing, or the dump is none.
