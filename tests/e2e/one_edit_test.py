@@ -222,6 +222,25 @@ def at_mask(value, of=0):
     return edit
 
 
+def cells_shorter(file):
+    """Every number of the response of a rank's samples, one fewer."""
+    def edit(files):
+        data = files[file]["rollout_data"]
+        for column, cells in data.items():
+            if column in ("loss_masks", "tokens") or not isinstance(cells, list):
+                continue
+            for i, cell in enumerate(cells):
+                if isinstance(cell, fixtures.Tensor):
+                    begin = cell.offset
+                    cells[i] = list(cell.storage.values[begin:begin + cell.shape[0] - 1])
+    return edit
+
+
+def without_rollouts(*edits):
+    """A run of which only the training was dumped."""
+    return both(*edits, gone("rollout_data/0.pt"), gone("rollout_data/1.pt"))
+
+
 def terms(file, **said):
     """Miles' policy_loss_debug, of no sample."""
     return lambda files: files.update({f"policy_loss_debug/{file}.pt": {
@@ -452,6 +471,10 @@ EDITS = (
        both(distilled(column), popped_of("rollout_data/0.pt", "samples", 3, column)),
        every(("length-mismatch", f"{column} has ", "rollout_data/0.pt: sample 3"), *KEEPING))
       for column in ("teacher_log_probs", "opd_reverse_kl")),
+    ("the training's trajectory of a sample that says none, of Miles", ("miles-latest", "grpo-dp2"),
+     train("train_data/0_0.pt", "rollout_ids", 1, to=999),
+     every(("rollout_ids of the training data is not what the rollout says",
+            "train_data/0_0.pt: sample 2: 999, the rollout says 2"), DEEP, IMPORT, IMPORTED)),
     ("the training's trajectory of a sample", DATA, both(
         put("rollout_data/0.pt", "samples", 2, "rollout_id", to=2),
         train("train_data/0_0.pt", "rollout_ids", 1, to=999)),
@@ -548,6 +571,15 @@ EDITS = (
      every(("the steps took 16 samples, the file holds 8",), PLAIN, DEEP, IMPORT, MISMATCH)),
     ("fewer micro-batches than announced", LATEST, shards(0, "num_microbatches", to=[1, 2]),
      every(("num_microbatches announces 3 micro-batches, micro_batch_indices has 2",))),
+    *((f"{count} micro-batches announced", LATEST, shards(1, "num_microbatches", to=[1, count]),
+       every((f"num_microbatches[1] announces {count} micro-batches, micro_batch_indices has 2",)))
+      for count in (1 << 62, -3)),
+    *((f"{key} in one shard alone", LATEST, shards(1, key, to=[4, 4]),
+       every((f"{key} is missing in dp_shards[0], and dp_shards[1] has it", "train_data/0.pt")))
+      for key in ("num_rollouts",)),
+    *((f"a shard without {key}", LATEST, lacks("train_data/0.pt", "dp_shards", 1, key),
+       every((f"{key} is missing in dp_shards[1], and dp_shards[0] has it", "train_data/0.pt")))
+      for key in ("global_batch_sizes", "num_microbatches", "micro_batch_indices")),
     ("a sample in no micro-batch", LATEST, popped("dp_shards", 1, "micro_batch_indices", 1),
      every(("sample 15 is in no micro-batch",))),
     ("a sample in two micro-batches", LATEST, shards(1, "micro_batch_indices", 1, 0, to=0),
@@ -576,6 +608,17 @@ EDITS = (
      train("train_data/0_1.pt", "global_batch_sizes", to=[2, 6]),
      every(("global_batch_sizes[0] is 2 in 0_1.pt, 4 in 0_0.pt, of the same rollout",),
            *READERS, DIFF)),
+    ("a rank of another dynamic size of batches", DATA, both(
+        *(train(f"train_data/0_{rank}.pt", "dynamic_global_batch_size", to=8 + rank)
+          for rank in (0, 1))),
+     every(("dynamic_global_batch_size is 9 in 0_1.pt, 8 in 0_0.pt, of the same rollout",),
+           *READERS, DIFF)),
+    *((f"a rank's raw rewards without the rollout's, {name}", DATA,
+       without_rollouts(train("train_data/0_1.pt", "raw_reward", to=to)),
+       every((f"{said} in 0_1.pt, {other} in 0_0.pt, of the same rollout", "train_data/0_1.pt")))
+      for name, to, said, other in (
+          ("another", lambda rewards: [9.5, *rewards[1:]], "raw_reward[0] is 9.5", "1"),
+          ("one fewer", lambda rewards: rewards[:-1], "raw_reward is of 15 samples", "of 16"))),
     ("a rank's micro-batches contradict themselves", DATA,
      train("train_data/0_1.pt", "num_microbatches", to=[1, 3]),
      every(("num_microbatches announces 4 micro-batches", "0_1.pt"))),

@@ -14,6 +14,7 @@
 #include "format/foreign/train_shard.h"
 #include "src/base/error.h"
 #include "src/base/number_text.h"
+#include "src/replay/exchange/rollout_copies.h"
 #include "src/replay/exchange/train_schedule.h"
 #include "src/replay/exchange/trajectory_check.h"
 
@@ -129,7 +130,7 @@ std::vector<Problem> check_name(const std::string& name, const TorchFile& file) 
   return problems;
 }
 
-std::vector<Problem> check_rank_files(std::span<const TorchFile* const> files) {
+std::vector<Problem> check_rank_files(std::span<const TorchFile* const> files, bool generated) {
   std::vector<Problem> problems;
   std::vector<TrainShard> shards;
   guarded(problems, [&] {
@@ -154,6 +155,7 @@ std::vector<Problem> check_rank_files(std::span<const TorchFile* const> files) {
       }
     }
     std::ranges::move(check_layouts(files), std::back_inserter(problems));
+    if (!generated) std::ranges::move(compare_raw_rewards(files), std::back_inserter(problems));
   });
   return problems;
 }

@@ -11,9 +11,10 @@ namespace rlreplay::replay {
 /// What the train dumps of one rollout say of each other: rank-missing (a number is left out, or
 /// the files hold fewer samples than they say were trained on), replica-mismatch (copies of tensor
 /// or pipeline parallelism differ), slice-missing, schedule-mismatch, and what keeps them from
-/// being put together; of a file that lists a sample twice that alone.
+/// being put together; of a file that lists a sample twice that alone. `generated`: their rollout
+/// is there; else compare_raw_rewards, too.
 [[nodiscard]] std::vector<foreign::Problem> check_rank_files(
-    std::span<const foreign::TorchFile* const> files);
+    std::span<const foreign::TorchFile* const> files, bool generated = true);
 
 /// Whether a file's name says which rollout, rank or call it is of: "train_data/0_1.pt".
 bool names_dump(const std::string& name);

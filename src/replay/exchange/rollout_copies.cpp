@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "format/foreign/framework.h"
 #include "format/foreign/train_columns.h"
 #include "format/foreign/train_shard.h"
 #include "format/foreign/tree_difference.h"
@@ -63,9 +64,19 @@ bool repeats(const TrainShard& shard, std::string_view column) {
   return false;
 }
 
+/// Whether a sample without an id of its rollout has its index there, as Miles says.
+bool has_index_as_id(const TorchFile& file) {
+  return identify_dump(file.tree(), file.root()).framework == foreign::Framework::kMiles;
+}
+
 /// What a sample says that the column should repeat; nothing where it says none of it.
-std::optional<Value> said_of(const Tree& tree, Value sample, const TrainColumn& column) {
+std::optional<Value> said_of(const TorchFile& file, Value sample, const TrainColumn& column) {
+  const Tree& tree = file.tree();
   const Value* of = field(tree, sample, column.field);
+  if (of == nullptr) {
+    if (column.name != "rollout_ids" || !has_index_as_id(file)) return std::nullopt;
+    of = field(tree, sample, "index");
+  }
   if (of == nullptr) return std::nullopt;
   if (column.name == "truncated") {
     if (of->kind != Kind::kText) return std::nullopt;
@@ -119,16 +130,17 @@ Problem mismatch(const TrainShard& shard, std::string_view column, int64_t sampl
               ", the rollout says " + said};
 }
 
-void compare_copies(const TrainShard& shard, const Tree& tree,
+void compare_copies(const TrainShard& shard, const TorchFile& rollout,
                     const std::map<int64_t, Value>& samples, std::span<const TrainColumn> columns,
                     std::vector<Problem>& problems) {
+  const Tree& tree = rollout.tree();
   for (size_t row = 0; row < shard.indices().size(); ++row) {
     const int64_t index = shard.indices()[row];
     const auto sample = samples.find(index);
     if (sample == samples.end()) continue;  // verify --deep: sample-unknown
     for (const TrainColumn& column : columns) {
       const auto copy = copy_of(shard, row, column.name);
-      const auto said = said_of(tree, sample->second, column);
+      const auto said = said_of(rollout, sample->second, column);
       if (!said) continue;
       const auto x = column.repeats == Repeats::kRounded && copy ? Numbers::of(shard.tree(), *copy)
                                                                  : std::nullopt;
@@ -156,7 +168,40 @@ void compare_copies(const TrainShard& shard, const Tree& tree,
   }
 }
 
+/// The first place at which two say another reward, in words; nothing where there is none.
+std::optional<std::string> other_reward(const std::vector<double>& a, const std::string& in_a,
+                                        const std::vector<double>& b, const std::string& in_b) {
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (same_value(a[i], b[i])) continue;
+    return "raw_reward[" + std::to_string(i) + "] is " + shortest_of(a[i]) + " in " + in_a + ", " +
+           shortest_of(b[i]) + " in " + in_b;
+  }
+  if (a.size() == b.size()) return std::nullopt;
+  return "raw_reward is of " + counted(a.size(), "sample") + " in " + in_a + ", of " +
+         std::to_string(b.size()) + " in " + in_b;
+}
+
 }  // namespace
+
+std::vector<Problem> compare_raw_rewards(std::span<const TorchFile* const> files) {
+  std::vector<Problem> problems;
+  std::set<std::vector<int64_t>> seen;  // replicas are held to each other whole
+  std::vector<double> said;
+  std::string by;
+  for (const TorchFile* file : files) {
+    const TrainShard shard(*file);
+    const std::vector<double> own = numbers_of(shard.tree(), shard.batch_value("raw_reward"));
+    const bool of_its_samples = own.size() == shard.indices().size();
+    if (own.empty() || of_its_samples || !seen.insert(shard.indices()).second) continue;
+    if (said.empty()) {
+      said = own;
+      by = shard.name();
+    } else if (const auto found = other_reward(own, shard.name(), said, by)) {
+      problems.push_back({"replica-mismatch", *found + ", of the same rollout", shard.path()});
+    }
+  }
+  return problems;
+}
 
 void RolloutCopies::add(const ImportedRollout& rollout, const TorchFile& file) {
   Rollout& made = rollouts_[rollout.rollout_id];
@@ -164,7 +209,7 @@ void RolloutCopies::add(const ImportedRollout& rollout, const TorchFile& file) {
   for (const auto& [index, sample] : by_index(file)) {
     for (const TrainColumn& column : kTrainColumns) {
       const auto said =
-          column.repeats == Repeats::kShort ? said_of(file.tree(), sample, column) : std::nullopt;
+          column.repeats == Repeats::kShort ? said_of(file, sample, column) : std::nullopt;
       if (said) made.hashes[index].emplace(column.name, tree_hash(file.tree(), *said));
     }
   }
@@ -186,7 +231,7 @@ std::vector<Problem> RolloutCopies::compare(int64_t rollout,
                                             std::span<const TorchFile* const> files) const {
   std::vector<Problem> problems;
   const auto known = rollouts_.find(rollout);
-  if (known == rollouts_.end()) return problems;
+  if (known == rollouts_.end()) return compare_raw_rewards(files);
   const auto& rewards = known->second.rewards;
   std::set<int64_t> trained;
   for (const TorchFile* file : files) {
@@ -224,7 +269,7 @@ std::vector<Problem> RolloutCopies::compare(int64_t rollout,
     }
     if (columns.empty()) continue;
     if (!again) samples = by_index(again.emplace(known->second.path));
-    compare_copies(shard, again->tree(), samples, columns, problems);
+    compare_copies(shard, *again, samples, columns, problems);
   }
   return problems;
 }

@@ -15,6 +15,12 @@
 
 namespace rlreplay::replay {
 
+/// Of the files of a rollout's training those of other samples that say other raw rewards of the
+/// rollout than the first: a replica-mismatch each. It is asked where the rollout is not there to
+/// say them.
+[[nodiscard]] std::vector<foreign::Problem> compare_raw_rewards(
+    std::span<const foreign::TorchFile* const> files);
+
 /// What the training data of a rollout repeats of its samples and no column of a train unit holds:
 /// raw rewards, nuclei, experts, versions of the weights, how a sample ended.
 class RolloutCopies {
@@ -23,7 +29,8 @@ class RolloutCopies {
   void add(const ImportedRollout& rollout, const foreign::TorchFile& file);
 
   /// What the files of a rollout's training say otherwise: a rollout-mismatch of each column and
-  /// sample. What the rollout has not, or no row of a file, is not compared. Errors: those of
+  /// sample. What the rollout has not, or no row of a file, is not compared. Of a rollout that was
+  /// not read: compare_raw_rewards. Errors: those of
   /// TorchFile, which the rollout's is again where training has copies of its long columns.
   [[nodiscard]] std::vector<foreign::Problem> compare(
       int64_t rollout, std::span<const foreign::TorchFile* const> files) const;

@@ -109,6 +109,11 @@ bool add_shard(const Tree& tree, const Shard& shard, size_t number, const std::s
   return true;
 }
 
+const Value* value_of(const foreign::TorchFile& file, Value dict, std::string_view key) {
+  const Value* value = dict.kind == Kind::kDict ? file.tree().find(dict, key) : nullptr;
+  return value == nullptr || value->kind == Kind::kNone ? nullptr : value;
+}
+
 /// What two say of one key, where it is not the same.
 std::optional<std::string> unlike(const std::string& key, const Numbers& a, const std::string& in_a,
                                   const Numbers& b, const std::string& in_b) {
@@ -129,6 +134,9 @@ class ScheduleCheck {
 
   std::vector<foreign::Problem> run() {
     for (size_t i = 0; i < shards_.size(); ++i) check_counts(shards_[i], i);
+    for (const foreign::TrainColumn& column : foreign::kTrainColumns) {
+      if (column.had_by == foreign::HadBy::kSchedule) check_shards_have(column.name);
+    }
     check_steps();
     const Value* samples = file_.tree().find(file_.root(), "samples");
     if (samples != nullptr && !shards_.empty()) {
@@ -145,15 +153,9 @@ class ScheduleCheck {
 
   void check_counts(const Shard& shard, size_t number) {
     if (!shard.says_steps()) return;
-    constexpr int64_t kMost = int64_t{1} << 32;
-    int64_t announced = 0;
-    for (size_t i = 0; i < shard.counts->size(); ++i) {
-      announced =
-          std::min(kMost, announced + std::clamp<int64_t>(shard.counts->integer(i), 0, kMost));
-    }
-    if (announced != static_cast<int64_t>(shard.batches->size())) {
-      report("num_microbatches announces " + std::to_string(announced) +
-             " micro-batches, micro_batch_indices has " + std::to_string(shard.batches->size()));
+    if (const auto announced = announced_by(*shard.counts, shard.batches->size())) {
+      report("num_microbatches" + *announced + " micro-batches, micro_batch_indices has " +
+             std::to_string(shard.batches->size()));
     }
     if (!add_shard(file_.tree(), shard, number, file_.path(), steps_)) {
       return report("micro_batch_indices holds something else than rows");
@@ -163,6 +165,38 @@ class ScheduleCheck {
       return report("sample " + std::to_string(shard.samples->integer(i)) +
                     " is in no micro-batch of micro_batch_indices");
     }
+  }
+
+  /// What the numbers of micro-batches announce, in words, where it is not `there`.
+  static std::optional<std::string> announced_by(const Numbers& counts, size_t there) {
+    constexpr int64_t kMost = int64_t{1} << 32;
+    int64_t sum = 0;
+    for (size_t i = 0; i < counts.size(); ++i) {
+      const int64_t count = counts.integer(i);
+      if (count < 0 || count > kMost) {
+        return "[" + std::to_string(i) + "] announces " + std::to_string(count);
+      }
+      sum += count;
+    }
+    if (sum == static_cast<int64_t>(there)) return std::nullopt;
+    return " announces " + std::to_string(sum);
+  }
+
+  /// Of one rollout each shard says what another one says of the schedule.
+  void check_shards_have(std::string_view key) {
+    const auto lacks = [&](const Shard& shard) {
+      const Value* value = value_of(file_, shard.dict, key);
+      return value == nullptr;
+    };
+    const auto gone = std::ranges::find_if(shards_, lacks);
+    const auto has = std::ranges::find_if_not(shards_, lacks);
+    if (gone == shards_.end() || has == shards_.end()) return;
+    report(std::string(key) + " is missing in " + shard_name(gone) + ", and " + shard_name(has) +
+           " has it");
+  }
+
+  std::string shard_name(std::vector<Shard>::const_iterator shard) const {
+    return "dp_shards[" + std::to_string(shard - shards_.begin()) + "]";
   }
 
   /// Shards that are not of the same steps, and sizes of batches of other steps than theirs.
@@ -289,11 +323,6 @@ class ScheduleCheck {
   std::vector<foreign::Problem> problems_;
 };
 
-const Value* value_of(const foreign::TorchFile& file, Value dict, std::string_view key) {
-  const Value* value = dict.kind == Kind::kDict ? file.tree().find(dict, key) : nullptr;
-  return value == nullptr || value->kind == Kind::kNone ? nullptr : value;
-}
-
 /// Of files of one rollout, those that lack what another one says; `find`: of a file.
 template <class Find>
 void check_presence(std::span<const foreign::TorchFile* const> files, std::string_view key,
@@ -328,11 +357,12 @@ void check_alike(std::span<const foreign::TorchFile* const> files, const char* k
   }
 }
 
+using RankShards = std::vector<std::pair<const foreign::TorchFile*, Shard>>;
+
 /// The shards of the ranks' files, one of each set of samples: those of the same samples are
 /// replicas, which are held to each other whole.
-std::vector<std::pair<const foreign::TorchFile*, Shard>> distinct_shards(
-    std::span<const foreign::TorchFile* const> files) {
-  std::vector<std::pair<const foreign::TorchFile*, Shard>> out;
+RankShards distinct_shards(std::span<const foreign::TorchFile* const> files) {
+  RankShards out;
   std::set<std::set<int64_t>> seen;
   for (const foreign::TorchFile* file : files) {
     if (file->tree().find(file->root(), "rollout_data") == nullptr) continue;
@@ -344,6 +374,44 @@ std::vector<std::pair<const foreign::TorchFile*, Shard>> distinct_shards(
     if (seen.insert(std::move(samples)).second) out.emplace_back(file, std::move(shard));
   }
   return out;
+}
+
+/// Ranks that say other numbers than the first which says some.
+template <class Report>
+void check_numbers_alike(const RankShards& shards, const char* key, Report report) {
+  const foreign::TorchFile* by = nullptr;
+  std::optional<Numbers> said;
+  for (const auto& [file, shard] : shards) {
+    const Value* value = value_of(*file, shard.dict, key);
+    auto own = value == nullptr ? std::nullopt : Numbers::of(file->tree(), *value);
+    if (!own) continue;
+    if (!said) {
+      by = file;
+      said = std::move(own);
+    } else if (const auto found = unlike(key, *own, file->name(), *said, by->name())) {
+      report(file, *found);
+    }
+  }
+}
+
+/// A batch's size that a rollout had of its own, which is one number.
+template <class Report>
+void check_dynamic_sizes(const RankShards& shards, Report report) {
+  constexpr const char* kKey = "dynamic_global_batch_size";
+  const foreign::TorchFile* by = nullptr;
+  std::string said;
+  for (const auto& [file, shard] : shards) {
+    const Value* value = value_of(*file, shard.dict, kKey);
+    if (value == nullptr) continue;
+    const std::string own = foreign::in_words(file->tree(), *value);
+    if (by == nullptr) {
+      by = file;
+      said = own;
+    } else if (own != said) {
+      report(file, std::string(kKey) + " is " + own + " in " + file->name() + ", " + said + " in " +
+                       by->name());
+    }
+  }
 }
 
 /// Ranks of other samples that say another number of steps, or other sizes of batches, than the
@@ -364,21 +432,8 @@ void check_steps_alike(std::span<const foreign::TorchFile* const> files,
                           at->first->name() + ", of " + std::to_string(said) + " in " +
                           first->first->name());
   }
-  for (const char* key : kBatchSizes) {
-    const foreign::TorchFile* by = nullptr;
-    std::optional<Numbers> said;
-    for (const auto& [file, shard] : shards) {
-      const Value* value = value_of(*file, shard.dict, key);
-      auto own = value == nullptr ? std::nullopt : Numbers::of(file->tree(), *value);
-      if (!own) continue;
-      if (!said) {
-        by = file;
-        said = std::move(own);
-      } else if (const auto found = unlike(key, *own, file->name(), *said, by->name())) {
-        report(file, *found);
-      }
-    }
-  }
+  for (const char* key : kBatchSizes) check_numbers_alike(shards, key, report);
+  check_dynamic_sizes(shards, report);
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ namespace rlreplay::replay {
 [[nodiscard]] std::vector<foreign::Problem> check_schedule(const foreign::TorchFile& file);
 
 /// Of the files of one rollout those that lack what another one says of the schedule, or, of other
-/// samples, say another number of steps or other sizes of batches: a schedule-mismatch each.
+/// samples, say another number of steps or other sizes of batches (also the dynamic one): a
+/// schedule-mismatch each.
 [[nodiscard]] std::vector<foreign::Problem> compare_schedules(
     std::span<const foreign::TorchFile* const> files);
 

@@ -78,6 +78,7 @@ class RunFiles {
   void add(const std::vector<std::unique_ptr<TorchFile>>& family, const std::string& path,
            Problems& problems) {
     std::vector<const TorchFile*> train;
+    bool generated = true;  // each rollout that is trained on is there
     for (const auto& file : family) {
       const DumpKind kind = dump_kind(file->tree(), file->root());
       const foreign::Value* id = file->tree().find(file->root(), "rollout_id");
@@ -85,9 +86,11 @@ class RunFiles {
       if (kind == DumpKind::kRollout) add_rollout(id->integer, file->path(), problems);
       if (kind != DumpKind::kTrainRank && kind != DumpKind::kTrainSamples) continue;
       trained_.insert(id->integer);
+      generated = generated && rollouts_.contains(id->integer);
       train.push_back(file.get());
     }
-    if (!train.empty()) check_ranks_of(train, path, problems);
+    if (train.empty()) return;
+    check_ranks_of(train, generated, path, problems);
   }
 
   /// Whether files were met that cannot be put together.
@@ -101,10 +104,10 @@ class RunFiles {
 
  private:
   /// What keeps files that a problem names already from being put together is its consequence: the
-  /// others are held against each other.
-  void check_ranks_of(std::vector<const TorchFile*> files, const std::string& path,
+  /// others are held against each other. `generated`: their rollouts are there.
+  void check_ranks_of(std::vector<const TorchFile*> files, bool generated, const std::string& path,
                       Problems& problems) {
-    const auto found = check_rank_files(files);
+    const auto found = check_rank_files(files, generated);
     const bool lacks = std::ranges::count(found, "rank-missing", &foreign::Problem::code) > 0 &&
                        std::ranges::any_of(problems, is_of_columns);
     const bool refused = lacks || std::ranges::any_of(found, is_refusal);
@@ -113,7 +116,7 @@ class RunFiles {
     std::erase_if(files, [&](const TorchFile* file) {
       return std::ranges::count(problems, file->path(), &VerifyProblem::path) > 0;
     });
-    for (const foreign::Problem& problem : check_rank_files(files)) {
+    for (const foreign::Problem& problem : check_rank_files(files, generated)) {
       const bool of_these =
           problem.code == "replica-mismatch" || problem.code == "schedule-mismatch";
       if (of_these) add_problems({problem}, path, problems);
