@@ -23,6 +23,9 @@ struct Misfits {
 
   /// Whether the cut is right and cells are damaged: a wrong one leaves most of a file unfit.
   bool are_few() const { return count * 20 <= cells || (one_file && count * 2 < cells_of_file); }
+
+  /// Whether the other files fit.
+  bool are_of_one_of_several() const { return one_file && cells_of_file < cells; }
 };
 
 /// Adds the recorded cells of a shard at its place; stops at the first misfit where `only_first`.
@@ -101,17 +104,31 @@ std::vector<Cut> possible_cuts(size_t shards) {
   return out;
 }
 
+bool fits_a_place(const TrainShard& shard, int64_t cp_size) {
+  for (int64_t rank = 0; rank < cp_size; ++rank) {
+    Misfits found;
+    add_misfits(shard, cp_size, rank, /*only_first=*/true, found);
+    if (found.count == 0) return true;
+  }
+  return false;
+}
+
 /// Of a group that no cut fits: cells that are damaged, or a file that is missing.
 [[noreturn]] void refuse_cut(const ShardGroup& group, const std::vector<Cut>& cuts) {
   std::optional<Misfits> fewest;
+  int64_t cp_size = 1;  // of that cut
   for (const Cut& cut : cuts) {
     Misfits found;
     for (size_t i = 0; i < group.shards.size(); ++i) {
       add_misfits(*group.shards[i], cut.cp_size, cut.cp_rank[i], /*only_first=*/false, found);
     }
-    if (!fewest || found.count < fewest->count) fewest = found;
+    if (fewest && found.count >= fewest->count) continue;
+    fewest = found;
+    cp_size = cut.cp_size;
   }
-  if (fewest && fewest->are_few()) {
+  const bool is_damaged =
+      fewest && fewest->are_of_one_of_several() && !fits_a_place(*fewest->shard, cp_size);
+  if (fewest && (is_damaged || fewest->are_few())) {
     const TrainShard& shard = *fewest->shard;
     throw Error(ErrorCode::kCorrupt,
                 std::string(fewest->column) + " does not have the length of its slice",

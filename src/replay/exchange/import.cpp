@@ -121,7 +121,17 @@ class Importer {
     }
     for (foreign::Problem& problem : problems) {
       report_.findings.push_back(problem);
+      misnamed_.emplace(source.path, problem.message);
       contradictions_.add(std::move(problem), source.name, file);
+    }
+  }
+
+  /// Of files that do not go together: what the name of one says, where it is not what it holds, is
+  /// why. Errors: that, as one of this kind.
+  void refuse_misnamed(std::span<const std::string> paths, ErrorCode kind) const {
+    for (const std::string& path : paths) {
+      const auto wrong = misnamed_.find(path);
+      if (wrong != misnamed_.end()) throw Error(kind, wrong->second, path);
     }
   }
 
@@ -196,12 +206,22 @@ class Importer {
     throw Error(ErrorCode::kCorrupt, "rollout_id is missing or not an integer", read.source.path);
   }
 
+  /// Errors: those of ImportedDump, or of the name of one of the two files.
+  void claim(const std::string& unit, const std::string& path) {
+    const auto other = report_.sources.find(unit);
+    if (other != report_.sources.end()) {
+      const std::string both[] = {path, other->second};
+      refuse_misnamed(both, ErrorCode::kUsage);
+    }
+    dump_.claim(unit, path);
+  }
+
   void keep(const Read& read, const foreign::Replacements& replacements,
             std::vector<Dataset> datasets) {
     const auto id = read.file.tree().integer(read.file.root(), "rollout_id");
     const std::string group = id && *id >= 0 ? std::to_string(*id) : "data";
     const std::string unit = kept_path(vendor(read.identity), read.source.name);
-    dump_.claim(unit, read.source.path);
+    claim(unit, read.source.path);
     std::vector<Dataset> kept = keep_file(read.file, replacements, group, read.source.name);
     read.file.check_unchanged();
     kept.insert(kept.end(), std::make_move_iterator(datasets.begin()),
@@ -226,7 +246,7 @@ class Importer {
     const std::string unit = "rollout/" + group + ".h5";
     within(std::span(&file, 1), [&] { add_own(unit, datasets, made.own); });
     if (evaluation) return keep(read, made.replacements, std::move(datasets));
-    dump_.claim(unit, read.source.path);
+    claim(unit, read.source.path);
     dump_.add_inputs(made.rollout_id, std::move(made.with_inputs));
     copies_.add(made, read.file);
     dump_.count(*made.data);
@@ -256,18 +276,30 @@ class Importer {
     }
   }
 
+  /// Errors: those of check_whole and import_train, or of a file's name.
+  ImportedTrain put_together(const std::vector<const TorchFile*>& files) const {
+    try {
+      check_whole(files.front()->path(), files);
+      return within(files, [&] { return import_train(files); });
+    } catch (const Error& error) {
+      std::vector<std::string> paths;
+      for (const TorchFile* file : files) paths.push_back(file->path());
+      refuse_misnamed(paths, error.code());
+      throw;
+    }
+  }
+
   void add_train(const std::deque<Read>& reads) {
     std::vector<const TorchFile*> files;
     for (const Read& read : reads) files.push_back(&read.file);
-    check_whole(reads.front().source.path, files);
-    ImportedTrain made = within(files, [&] { return import_train(files); });
+    ImportedTrain made = put_together(files);
     note(reads, made.findings);
     note(reads, copies_.compare(made.rollout_id, files));
     dump_.add_inputs(made.rollout_id, std::move(made.with_inputs));
     for (const auto& [step, data] : made.steps) {
       const std::string group = std::to_string(made.rollout_id) + "-" + std::to_string(step);
       const std::string unit = "train/" + group + "/rank0.h5";
-      dump_.claim(unit, reads.front().source.path);
+      claim(unit, reads.front().source.path);
       policy_loss_.complete(*data, StepId{made.rollout_id, step}.name());
       std::vector<Dataset> datasets = to_datasets(data, group);
       if (const auto own = made.own.find(step); own != made.own.end()) {
@@ -285,6 +317,7 @@ class Importer {
   ImportReport& report_ = dump_.report();
   std::string vendor_;  // of the first file
   std::map<int64_t, std::deque<Read>> single_ranks_;
+  std::map<std::string, std::string> misnamed_;  // files by path, and what their names say
   RolloutCopies copies_;
   PolicyLossRows policy_loss_;
   std::map<std::string, std::string> policy_loss_paths_;  // by name
