@@ -33,14 +33,22 @@ void check_unit(const Folder& folder, const UnitRecord& unit) {
   }
 }
 
+std::shared_ptr<System> sealing_system(const WriterOptions& options) {
+  return options.system ? options.system : std::make_shared<System>();
+}
+
+/// The system calls until a dump is sealed.
+std::shared_ptr<System> appending_system(const WriterOptions& options) {
+  std::shared_ptr<System> system = sealing_system(options);
+  if (options.durable == Durable::kAppended) return system;
+  return std::make_shared<UnsyncedSystem>(std::move(system));
+}
+
 }  // namespace
 
 struct DumpWriter::State {
-  State(Folder where, const WriterOptions& how)
-      : folder(std::move(where)),
-        options(how),
-        system(how.system ? how.system : std::make_shared<System>()),
-        pool(how.threads) {}
+  State(Folder where, const WriterOptions& how, std::shared_ptr<System> calls)
+      : folder(std::move(where)), options(how), system(std::move(calls)), pool(how.threads) {}
 
   Folder folder;
   WriterOptions options;
@@ -67,15 +75,13 @@ DumpWriter DumpWriter::create(const std::string& path, std::string_view meta,
   std::string canonical = canonical_object(meta, "meta");
   ranks_of(canonical);
   std::string unstable = canonical_object(options.unstable.value_or("{}"), "unstable");
-  const std::shared_ptr<System> system =
-      options.system ? options.system : std::make_shared<System>();
+  const std::shared_ptr<System> system = appending_system(options);
   Folder folder = Folder::create(path, *system);
   if (!nothing_acknowledged(folder)) throw occupied_by_dump(folder);
   Descriptor file = lock_journal(folder, O_CREAT);
   if (!nothing_acknowledged(folder)) throw occupied_by_dump(folder);  // it was, until it was ours
   make_durable(folder.descriptor(), *system, path);
-  auto state = std::make_unique<State>(std::move(folder), options);
-  state->system = system;
+  auto state = std::make_unique<State>(std::move(folder), options, system);
   state->meta = std::move(canonical);
   state->unstable = std::move(unstable);
   write_incomplete(state->folder, state->unstable, *system);
@@ -85,7 +91,7 @@ DumpWriter DumpWriter::create(const std::string& path, std::string_view meta,
 }
 
 DumpWriter DumpWriter::resume(const std::string& path, const WriterOptions& options) {
-  auto state = std::make_unique<State>(Folder::open(path), options);
+  auto state = std::make_unique<State>(Folder::open(path), options, appending_system(options));
   Folder& folder = state->folder;
   if (!folder.exists(kJournalName)) {
     throw FormatError(Rule::kNotADump, "the folder holds no dump to resume", path);
@@ -209,6 +215,7 @@ UnitRecord DumpWriter::acknowledge(const UnitRecord& record) {
 
 Hash DumpWriter::seal(const SealOptions& options) {
   if (state_->sealed) throw misuse("the dump is sealed", state_->folder.path());
+  const Durable durable = state_->options.durable;
   state_->remove_unacknowledged();
   Manifest manifest;
   manifest.complete = options.complete;
@@ -223,9 +230,16 @@ Hash DumpWriter::seal(const SealOptions& options) {
   state_->keep_journal(true);
   manifest.journal_size = state_->journal->size();
   manifest.journal_hash = state_->journal->hash();
-  state_->folder.write_whole(kManifestName, bytes_of(manifest_text(manifest)), *state_->system);
+  // The manifest says that all units are there: it comes to the disk after them.
+  const Folder& folder = state_->folder;
+  const auto system =
+      durable == Durable::kSealed ? sealing_system(state_->options) : state_->system;
+  if (durable == Durable::kSealed) {
+    make_filesystem_durable(folder.descriptor(), *system, folder.path());
+  }
+  folder.write_whole(kManifestName, bytes_of(manifest_text(manifest)), *system);
   state_->sealed = true;
-  state_->folder.remove(kIncompleteName, *state_->system);
+  folder.remove(kIncompleteName, *system);
   return manifest.root;
 }
 

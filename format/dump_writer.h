@@ -15,9 +15,17 @@
 
 namespace rlreplay::format {
 
+/// From when on no death of the machine takes a unit away.
+enum class Durable {
+  kAppended,  // when `append` returns
+  kSealed,    // when `seal` does: for what would be made again from the beginning
+  kNever      // what its maker reads and throws away
+};
+
 struct WriterOptions {
   int threads = 2;
   Packing packing;
+  Durable durable = Durable::kAppended;
   /// Null for the real system calls.
   std::shared_ptr<System> system;
   /// A JSON object of what may differ between equal runs, kept from the first moment, so that it
@@ -38,7 +46,8 @@ struct SealOptions {
 };
 
 /// Writes one dump. A unit is *acknowledged* when `append` returns: from then on no death of the
-/// process, no full disk and no later error can lose it. One writer at a time: the folder is locked
+/// process, no full disk and no later error can lose it, and as far as `durable` says none of the
+/// machine. One writer at a time: the folder is locked
 /// from `create` or `resume` until the writer is destroyed, however that happens.
 class DumpWriter {
  public:

@@ -99,6 +99,10 @@ void make_durable(int file, System& system, const std::string& where) {
   if (!is_synced(system.fsync(file))) throw failed("make durable", where);
 }
 
+void make_filesystem_durable(int file, System& system, const std::string& where) {
+  if (!is_synced(system.syncfs(file))) throw failed("make durable", where);
+}
+
 Folder Folder::open(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!file && (errno == ENOENT || errno == ENOTDIR)) {

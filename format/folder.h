@@ -105,5 +105,7 @@ void write_all(int file, std::span<const std::byte> bytes, System& system,
 
 /// Makes what was written to a file or folder durable.
 void make_durable(int file, System& system, const std::string& where);
+/// And all that was written to its filesystem.
+void make_filesystem_durable(int file, System& system, const std::string& where);
 
 }  // namespace rlreplay::format

@@ -14,6 +14,7 @@ ssize_t System::write_at(int file, const void* bytes, size_t size, off_t at) {
   return ::pwrite(file, bytes, size, at);
 }
 int System::fsync(int file) { return ::fsync(file); }
+int System::syncfs(int file) { return ::syncfs(file); }
 int System::rename(int folder, const char* from, int to_folder, const char* to) {
   return ::renameat(folder, from, to_folder, to);
 }

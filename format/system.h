@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <utility>
 
 #include <sys/types.h>
 
@@ -14,15 +16,36 @@ class System {
   [[nodiscard]] virtual ssize_t write(int file, const void* bytes, size_t size);
   [[nodiscard]] virtual ssize_t write_at(int file, const void* bytes, size_t size, off_t at);
   [[nodiscard]] virtual int fsync(int file);
+  [[nodiscard]] virtual int syncfs(int file);
   [[nodiscard]] virtual int rename(int folder, const char* from, int to_folder, const char* to);
   [[nodiscard]] virtual int make_folder(int folder, const char* name);
   [[nodiscard]] virtual int remove(int folder, const char* name);
 };
 
-/// For a dump that is thrown away when its maker has read it: nothing of it waits for the disk.
+/// Those of another, which wait for the disk nowhere but in syncfs.
 class UnsyncedSystem : public System {
  public:
+  explicit UnsyncedSystem(std::shared_ptr<System> of) : of_(std::move(of)) {}
+  [[nodiscard]] ssize_t write(int file, const void* bytes, size_t size) override {
+    return of_->write(file, bytes, size);
+  }
+  [[nodiscard]] ssize_t write_at(int file, const void* bytes, size_t size, off_t at) override {
+    return of_->write_at(file, bytes, size, at);
+  }
   [[nodiscard]] int fsync(int) override { return 0; }
+  [[nodiscard]] int syncfs(int file) override { return of_->syncfs(file); }
+  [[nodiscard]] int rename(int folder, const char* from, int to_folder, const char* to) override {
+    return of_->rename(folder, from, to_folder, to);
+  }
+  [[nodiscard]] int make_folder(int folder, const char* name) override {
+    return of_->make_folder(folder, name);
+  }
+  [[nodiscard]] int remove(int folder, const char* name) override {
+    return of_->remove(folder, name);
+  }
+
+ private:
+  std::shared_ptr<System> of_;
 };
 
 }  // namespace rlreplay::format

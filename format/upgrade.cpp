@@ -71,6 +71,7 @@ UpgradeReport upgrade_to(const std::string& from, DumpPlace place, int threads) 
   {
     WriterOptions writing;
     writing.threads = threads;
+    writing.durable = Durable::kSealed;
     DumpWriter writer = DumpWriter::create(place.path(), dump.meta(), writing);
     copy_units(dump, writer, threads);
     SealOptions seal;

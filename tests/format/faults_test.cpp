@@ -37,6 +37,7 @@ class FaultySystem final : public System {
     return System::write_at(file, bytes, size > 64 ? size - size / 2 : size, at);
   }
   int fsync(int file) override { return fault() ? -1 : System::fsync(file); }
+  int syncfs(int file) override { return fault() ? -1 : System::syncfs(file); }
   int rename(int folder, const char* from, int to_folder, const char* to) override {
     return fault() ? -1 : System::rename(folder, from, to_folder, to);
   }
@@ -64,8 +65,30 @@ class FaultySystem final : public System {
 
 constexpr uint64_t kUnits = 3;
 
-WriterOptions with(const std::shared_ptr<System>& system) {
+/// Counts what waits for the disk before and after the manifest gets its name.
+class CountingSystem : public System {
+ public:
+  int fsync(int file) override {
+    ++fsyncs;
+    return System::fsync(file);
+  }
+  int syncfs(int file) override {
+    fsyncs_before = fsyncs;
+    ++syncfs_calls;
+    CHECK_FALSE(named_manifest);
+    return System::syncfs(file);
+  }
+  int rename(int folder, const char* from, int to_folder, const char* to) override {
+    named_manifest = named_manifest || std::string_view(to) == kManifestName;
+    return System::rename(folder, from, to_folder, to);
+  }
+  int fsyncs = 0, syncfs_calls = 0, fsyncs_before = 0;
+  bool named_manifest = false;
+};
+
+WriterOptions with(const std::shared_ptr<System>& system, Durable durable = Durable::kAppended) {
   WriterOptions options;
+  options.durable = durable;
   options.threads = 1;
   options.system = system;
   return options;
@@ -101,15 +124,16 @@ TEST_CASE("whatever call fails, what was acknowledged before is whole, and writi
   write_dump(folder / "whole", kUnits);
   const auto whole = snapshot(folder / "whole");
   int trial = 0, failures = 0;
-  for (const int reason : {ENOSPC, EIO}) {
-    for (const bool stays : {false, true}) {
+  for (const Durable durable : {Durable::kAppended, Durable::kSealed}) {
+    for (const auto& [reason, stays] :
+         {std::pair{ENOSPC, false}, {ENOSPC, true}, {EIO, false}, {EIO, true}}) {
       for (int at = 0;; ++at) {
         const std::string path = folder / std::to_string(trial++);
         const auto system = std::make_shared<FaultySystem>(at, reason, stays);
         uint64_t acknowledged = 0;
         bool sealed = false;
         try {
-          DumpWriter writer = DumpWriter::create(path, kMeta, with(system));
+          DumpWriter writer = DumpWriter::create(path, kMeta, with(system, durable));
           while (acknowledged < kUnits) {
             writer.append(unit_path(acknowledged), unit_datasets(acknowledged));
             ++acknowledged;
@@ -141,6 +165,28 @@ TEST_CASE("whatever call fails, what was acknowledged before is whole, and writi
     }
   }
   CHECK(failures > 60);
+}
+
+TEST_CASE("units wait for the disk when they must outlive the machine") {
+  TemporaryFolder folder;
+  const auto written = [&](const char* name, Durable durable) {
+    const auto system = std::make_shared<CountingSystem>();
+    DumpWriter writer = DumpWriter::create(folder / name, kMeta, with(system, durable));
+    append_units(writer, 0, kUnits);
+    writer.seal();
+    CHECK(verify(folder / name, true).problems.empty());
+    return system;
+  };
+  const auto appended = written("appended", Durable::kAppended);
+  CHECK(appended->fsyncs > static_cast<int>(3 * kUnits));
+  CHECK(appended->syncfs_calls == 0);
+  const auto sealed = written("sealed", Durable::kSealed);
+  CHECK(sealed->syncfs_calls == 1);
+  CHECK(sealed->fsyncs_before == 0);
+  CHECK(sealed->fsyncs > 1);  // the manifest, and its name
+  const auto never = written("never", Durable::kNever);
+  CHECK(never->syncfs_calls + never->fsyncs == 0);
+  CHECK(snapshot(folder / "sealed") == snapshot(folder / "appended"));
 }
 
 TEST_CASE("after a full disk the same writer goes on once there is room") {

@@ -111,7 +111,7 @@ format::DumpWriter& ImportedDump::writer() {
   if (!options_.launch.empty()) meta.json("launch", options_.launch);
   format::WriterOptions settings;
   settings.threads = options_.threads;
-  if (options_.temporary) settings.system = std::make_shared<format::UnsyncedSystem>();
+  settings.durable = options_.temporary ? format::Durable::kNever : format::Durable::kSealed;
   writer_.emplace(format::DumpWriter::create(place_.path(), meta.str(), settings));
   return *writer_;
 }
