@@ -5,11 +5,13 @@ usage: cause_test.py RLREPLAY
 """
 import os
 import subprocess
+import sys
 import unittest
 
-import one_edit_test as edits
-from one_edit_test import (CONTEXT, DATA, LATEST, LISTS, MILES, TENSOR, both, gone, lacks, longer,
-                           put, shards, terms, train)
+from edits import (CONTEXT, DATA, EditedRun, LATEST, LISTS, MILES, TENSOR, both, gone, lacks,
+                   longer, put, shards, terms, train)
+
+EditedRun.program = os.path.abspath(sys.argv.pop(1))
 
 TRAINED = "train_data/0.pt"
 MOST = 60 << 20
@@ -163,9 +165,7 @@ CAUSES = (
 )
 
 
-class Causes(edits.Case):
-    files, written = edits.OneEdit.files, edits.OneEdit.written
-
+class Causes(EditedRun):
     def test_the_cause_alone_is_named(self):
         for number, (name, run, edit, code, wanted) in enumerate(CAUSES):
             files = self.files(run)
