@@ -52,7 +52,10 @@ class Looking(support.Case):
             '"tokens":[1,2],"log_probs":[-1.0],"reward":1.0}\n' % i for i in range(20)))
         for words in (["show", lines], ["diff", lines, lines], ["verify", "--deep", lines]):
             self.assertEqual(self.fsyncs(*words), 0, words)
-        self.assertGreater(self.fsyncs("import", lines, "-o", self.folder / "kept"), 40)
+        # What is kept: once for all units, then the manifest and the names.
+        kept = self.fsyncs("import", lines, "-o", self.folder / "kept")
+        self.assertGreater(kept, 1)
+        self.assertLess(kept, 10)
 
 
 class Own(support.Case):
