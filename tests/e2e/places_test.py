@@ -150,7 +150,7 @@ class Dumps(Program):
         dump = self.here / "dump"
         dump.mkdir()
         importing = self.start("import", self.lines(4000), "-o", dump)
-        wait_for(lambda: (self.here / ("dump" + STAGED)).exists()
+        wait_for(lambda: (self.here / ("dump" + STAGED) / "lock").exists()
                  and (self.here / ("dump" + STAGED) / "lock").read_text() != "")
         importing.send_signal(signal.SIGSTOP)
         (dump / "mine").write_text("mine")
