@@ -230,6 +230,43 @@ class Search(support.Case):
         self.assertEqual((found["settings"], found["quantities"], found["not_reproduced"]),
                          (["--kl-loss-coef 0.005"], ["loss"], []))
 
+    def test_what_is_named_can_be_given(self):
+        """Options that were left out, or in whose place others stand: each that is named is taken."""
+        rewards, names = [1, 0, 0, 1], ("pg_loss", "kl", "loss")
+        path = self.folder / "named.jsonl"
+
+        def run(flags, scalars, codes):
+            path.write_text("".join(json.dumps(line) + "\n" for line in self.rollout(
+                0, rewards, self.centred(rewards), scalars=scalars, old_log_probs=[[-0.6] * 3] * 4,
+                rollout_log_probs=[[-0.7] * 3] * 4, log_probs=self.NOW, ref_log_probs=[[-1.5] * 3] * 4)))
+            said = self.run_program("objective", path, "--disable-grpo-std-normalization", *flags,
+                                    "--json")
+            self.assertIn(said.returncode, codes, said.stdout + said.stderr)
+            return json.loads(said.stdout.splitlines()[0])
+
+        kl, tis, sampler = "--use-kl-loss", "--use-tis", "--use-rollout-logprobs"
+        for true, given, first in (
+                ([kl], [], kl),
+                ([kl, "--kl-loss-coef", "0.01"], [], f"{kl} with --kl-loss-coef 0.01"),
+                ([kl, "--use-unbiased-kl"], [], f"{kl} with --use-unbiased-kl"),
+                ([kl], ["--kl-coef", "0.05"], kl),
+                ([sampler], [tis], f"{sampler} without {tis}"),
+                ([tis], [sampler], f"{tis} without {sampler}")):
+            with self.subTest(true=true, given=given):
+                asked = run(true, dict.fromkeys(names, 9.0), [1])
+                recorded = {q["name"]: q["computed"] for q in asked["quantities"]
+                            if q["name"] in names and q["computed"] is not None}
+                found, = (e for e in run(given, recorded, [1])["explanations"]
+                          if set(e["quantities"]) & set(names))
+                self.assertEqual(found["settings"], [first])
+                for named in [found["settings"], *(r["settings"] for r in found.get("rivals", []))]:
+                    words = " ".join(named).replace(" with ", " ").replace(" and ", " ")
+                    taken, *gone = words.split(" without ")
+                    if not taken.startswith("--"):
+                        continue  # what has no option
+                    flags = [flag for flag in given if flag not in gone] + taken.split()
+                    run(flags, recorded, [0, 1])
+
     def test_options_that_give_the_same_are_both_named(self):
         """Where nothing is clipped TIS gives what the sampler's log-probabilities as old ones do."""
         rewards, now = [1, 0, 0, 1], [[-0.5, -1.0, -2.0]] * 4
@@ -313,7 +350,8 @@ class Search(support.Case):
         """Both are wrong by what a KL loss would add to the total."""
         rewards, old = [1, 0, 0, 1], [[-1.0, -0.5, -2.0]] * 4
         apart = 0.01 * statistics.fmean(lp + 1.5 for row in old for lp in row)
-        for pg_loss, settings in ((0.0, ["--kl-loss-coef 0.01", "--use-kl-loss with --kl-loss-type k1"]),
+        kl = ["--use-kl-loss with --kl-loss-coef 0.01", "--use-kl-loss with --kl-loss-type k1"]
+        for pg_loss, settings in ((0.0, kl),
                                   (apart, None)):
             (step,), text = self.check("part", self.rollout(
                 0, rewards, self.centred(rewards), scalars={"pg_loss": pg_loss, "loss": apart},

@@ -23,6 +23,27 @@ void add_flag(Variants& out, const S& from, bool RunOptions::*flag, const std::s
       {(set ? "without " : "") + name, reason, [flag, set](S& s) { s.options.*flag = !set; }});
 }
 
+/// The sampler's log-probabilities as the old ones, which leaves nothing for TIS to weigh.
+void add_rollout_logprobs(Variants& out, const S& from, const std::string& reason = {}) {
+  if (from.options.use_rollout_logprobs || !from.options.use_tis) {
+    return add_flag(out, from, &RunOptions::use_rollout_logprobs, "--use-rollout-logprobs", reason);
+  }
+  out.push_back({"--use-rollout-logprobs without --use-tis", reason, [](S& s) {
+                   s.options.use_rollout_logprobs = true;
+                   s.options.use_tis = false;
+                 }});
+}
+
+void add_tis(Variants& out, const S& from) {
+  if (from.options.use_tis || !from.options.use_rollout_logprobs) {
+    return add_flag(out, from, &RunOptions::use_tis, "--use-tis");
+  }
+  out.push_back({"--use-tis without --use-rollout-logprobs", {}, [](S& s) {
+                   s.options.use_rollout_logprobs = false;
+                   s.options.use_tis = true;
+                 }});
+}
+
 /// The other choices of an option.
 void add_choices(Variants& out, const S& from, std::string RunOptions::*field,
                  const std::string& name, std::initializer_list<const char*> choices,
@@ -164,6 +185,32 @@ void add_kl_coefs(Variants& out, const S& from) {
   }
 }
 
+/// A KL in the loss: first whether there is one, then with which weight, which one in the rewards
+/// excludes.
+void add_kl_losses(Variants& out, const S& from) {
+  const bool on = from.options.use_kl_loss;
+  const auto add = [&](const std::string& name, const std::function<void(S&)>& apply) {
+    out.push_back({on ? name : "--use-kl-loss with " + name, {}, [apply](S& s) {
+                     s.options.use_kl_loss = true;
+                     apply(s);
+                   }});
+  };
+  if (!on) add_flag(out, from, &RunOptions::use_kl_loss, "--use-kl-loss");
+  for (const std::string type : {"k1", "k2", "k3", "low_var_kl"}) {
+    if (from.options.kl_loss_type == type) continue;
+    add("--kl-loss-type " + type, [type](S& s) { s.options.kl_loss_type = type; });
+  }
+  const bool unbiased = from.options.use_unbiased_kl;
+  add(unbiased ? "without --use-unbiased-kl" : "--use-unbiased-kl",
+      [unbiased](S& s) { s.options.use_unbiased_kl = !unbiased; });
+  add_zero(out, from, &RunOptions::kl_loss_coef, "--kl-loss-coef");
+  if (from.options.kl_coef != 0) return;
+  for (const double coef : {0.1, 0.05, 0.01, 0.005, 0.001, 0.0001}) {
+    if (from.options.kl_loss_coef == coef) continue;
+    add("--kl-loss-coef " + short_number(coef), [coef](S& s) { s.options.kl_loss_coef = coef; });
+  }
+}
+
 /// Where in the policy's loss its recorded terms were taken.
 void add_term(Variants& out, const S& from) {
   if (!from.options.use_tis && !from.options.use_opsm) return;
@@ -231,7 +278,7 @@ Variants advantage_variants(const S& from, size_t samples) {
   add_discounts(out, from);
   add_reward_places(out, from);
   add_flag(out, from, &RunOptions::use_opd, "--use-opd");
-  add_flag(out, from, &RunOptions::use_rollout_logprobs, "--use-rollout-logprobs");
+  add_rollout_logprobs(out, from);
   add_zero(out, from, &RunOptions::kl_coef, "--kl-coef");
   add_kl_coefs(out, from);
   add_choices(out, from, &RunOptions::kl_loss_type, "--kl-loss-type",
@@ -254,10 +301,9 @@ Variants loss_variants(const S& from) {
   out.push_back({"masked tokens in the denominators",
                  "divided by the response's length, not by the sum of its mask",
                  [](S& s) { s.denominators = Denominators::kUnmasked; }});
-  add_flag(out, from, &RunOptions::use_rollout_logprobs, "--use-rollout-logprobs",
-           "the sampler's log-probabilities are the old ones");
+  add_rollout_logprobs(out, from, "the sampler's log-probabilities are the old ones");
   add_term(out, from);
-  add_flag(out, from, &RunOptions::use_tis, "--use-tis");
+  add_tis(out, from);
   add_flag(out, from, &RunOptions::use_opsm, "--use-opsm");
   add_policy_losses(out, from);
   if (from.options.eps_clip_high.value_or(0) != 0.28) {
@@ -275,31 +321,8 @@ Variants loss_variants(const S& from) {
   if (from.options.eps_clip != 0.2) {
     out.push_back({"--eps-clip 0.2", "the default", [](S& s) { s.options.eps_clip = 0.2; }});
   }
-  add_zero(out, from, &RunOptions::kl_loss_coef, "--kl-loss-coef");
-  for (const double coef : {0.1, 0.05, 0.01, 0.005, 0.001, 0.0001}) {
-    if (from.options.kl_loss_coef == coef) continue;
-    out.push_back({"--kl-loss-coef " + short_number(coef), {}, [coef](S& s) {
-                     s.options.use_kl_loss = true;
-                     s.options.kl_loss_coef = coef;
-                   }});
-  }
-  if (from.options.use_kl_loss) {
-    add_flag(out, from, &RunOptions::use_unbiased_kl, "--use-unbiased-kl");
-  } else {
-    add_flag(out, from, &RunOptions::use_kl_loss, "--use-kl-loss");
-    for (const std::string type : {"k1", "k2", "k3", "low_var_kl"}) {
-      if (from.options.kl_loss_type == type) continue;
-      out.push_back({"--use-kl-loss with --kl-loss-type " + type, {}, [type](S& s) {
-                       s.options.use_kl_loss = true;
-                       s.options.kl_loss_type = type;
-                     }});
-    }
-  }
+  add_kl_losses(out, from);
   add_zero(out, from, &RunOptions::entropy_coef, "--entropy-coef");
-  if (from.options.use_kl_loss) {
-    add_choices(out, from, &RunOptions::kl_loss_type, "--kl-loss-type",
-                {"k1", "k2", "k3", "low_var_kl"});
-  }
   return out;
 }
 
