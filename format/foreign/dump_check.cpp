@@ -115,16 +115,20 @@ class Checker {
            where);
   }
 
+  /// Whether a column that is there holds numbers alone. What does not is read as if it were not.
+  bool numbers(const Value* value, std::string_view name, const std::string& where) {
+    if (value == nullptr) return false;
+    if (Numbers::of(tree_, *value)) return true;
+    report("not-numbers", std::string(name) + " holds something else than numbers", where);
+    return false;
+  }
+
   /// Of tokens that count. Of a slice it is not known which those are: as many values as tokens are
   /// masked may be anything.
   void log_probs(const Value* value, std::string_view name, const Value* loss_mask,
                  const std::string& where) {
-    if (value == nullptr) return;
-    const std::optional<Numbers> column = Numbers::of(tree_, *value);
-    if (!column) {
-      return report("bad-log-prob", std::string(name) + " holds something else than numbers",
-                    where);
-    }
+    const auto column = value == nullptr ? std::nullopt : Numbers::of(tree_, *value);
+    if (!column) return;
     const auto is_bad = [](auto number) {
       const auto x = static_cast<double>(number);
       return !std::isfinite(x) || x > kMostLogProb;
@@ -205,6 +209,7 @@ class Checker {
       if (!column.is_cut() || column.repeats == Repeats::kNothing) continue;
       equal_length(present(sample, column.field), response, column.field, where);
     }
+    numbers(present(sample, "rollout_log_probs"), "rollout_log_probs", where);
     log_probs(present(sample, "rollout_log_probs"), "rollout_log_probs",
               present(sample, "loss_mask"), where);
     status(present(sample, "status"), where);
@@ -222,7 +227,9 @@ class Checker {
     equal_length(ids, total, "tokens", where);
     for (const TrainColumn& known : kTrainColumns) {
       const Value* value = known.is_of_response() ? column(known.name) : nullptr;
-      if (value == nullptr || !response) continue;
+      const bool is_mask = known.name == "loss_masks";
+      if (value == nullptr || (!is_mask && !numbers(value, known.name, where))) continue;
+      if (!response) continue;
       const bool may_be_slice = known.holds == Holds::kAnySlice || (known.is_cut() && !whole);
       if (may_be_slice && length(*value).value_or(0) <= *response) continue;
       equal_length(value, response, known.name, where);

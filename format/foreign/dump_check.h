@@ -29,9 +29,9 @@ DumpKind dump_kind(const Tree& tree, Value root);
 using ProblemSink = std::function<void(const Problem&)>;
 
 /// Contradictions inside one dump, each with its sample: not-a-dump, unknown-version,
-/// length-mismatch, bad-token, bad-mask, non-finite, bad-log-prob, unknown-status,
-/// duplicate-index. At most 100; one of code `more-problems` counts the others, and `all` is told
-/// each of them.
+/// length-mismatch, bad-token, bad-mask, not-numbers, non-finite, bad-log-prob,
+/// unknown-status, duplicate-index. At most 100; one of code `more-problems` counts the others, and
+/// `all` is told each of them.
 [[nodiscard]] std::vector<Problem> check_dump(const Tree& tree, Value root,
                                               const ProblemSink& all = {});
 

@@ -96,6 +96,7 @@ class JsonLines(support.Case):
             ([{**sample, "nucleus": {**sample["nucleus"], "id": [1]}}], ":1 /nucleus", '"id"'),
             ([sample, {**sample, "sample_id": 1, "columns": None,
                        "reward_components": {"a": 1, "b": 1, "c": 1}}], ":2 /reward_components", ""),
+            ([{**sample, "wide": ["log_prob"]}], ":1 /wide/0", 'did you mean "log_probs"?'),
             ([json.dumps(sample)[:-1] + ', "reward": 7}'], ":1", '"reward"'),
             ([sample, json.dumps(step).replace('"a": 1.0', '"a": 1.0, "a": 2.0')], ":2", '"a"')]
         for number, (lines, where, key) in enumerate(cases):

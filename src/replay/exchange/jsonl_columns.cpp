@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "src/base/words.h"
+
 namespace rlreplay::replay::jsonl {
 namespace {
 
@@ -32,6 +34,20 @@ bool all_or_none(const std::vector<Row>& rows, std::string_view key) {
   const auto missing = std::find(mask->begin(), mask->end(), 0) - mask->begin();
   throw rows[static_cast<size_t>(missing)].root().error(
       "'" + std::string(key) + "' is missing here, and other lines have it");
+}
+
+/// A name in `wide` that is none of a column of floats would leave its numbers in binary32.
+void check_wide(const std::vector<Row>& rows, const std::set<std::string, std::less<>>& columns) {
+  for (const Row& row : rows) {
+    const auto names = row.find("wide");
+    for (size_t i = 0; names && i < names->size(); ++i) {
+      const std::string& name = names->at(i).string();
+      if (columns.contains(name)) continue;
+      const auto meant = nearest(name, std::vector<std::string>(columns.begin(), columns.end()));
+      throw names->at(i).error("\"" + name + "\" is no column of floats of such a line" +
+                               (meant ? ", did you mean \"" + *meant + "\"?" : ""));
+    }
+  }
 }
 
 bool is_wide(const std::vector<Row>& rows, std::string_view key) {
@@ -305,6 +321,7 @@ std::shared_ptr<RolloutData> make_rollout(std::vector<Row>& rows, Budget& budget
     return id_of(a.root()["sample_id"]) < id_of(b.root()["sample_id"]);
   });
   Zeros zeros(budget);
+  check_wide(rows, {"log_probs"});
   auto data = std::make_shared<RolloutData>();
   data->sample_id = ids_and_offsets(rows, data->offsets);
   for (size_t s = 0; s + 1 < rows.size(); ++s) {
@@ -334,6 +351,10 @@ std::shared_ptr<RolloutData> make_rollout(std::vector<Row>& rows, Budget& budget
 
 std::shared_ptr<TrainData> make_train(const std::vector<Row>& rows, Budget& budget) {
   Zeros zeros(budget);
+  std::set<std::string, std::less<>> of_floats;
+  for (const format::TokenColumnField& field : format::kTokenColumnFields)
+    of_floats.emplace(field.name);
+  check_wide(rows, of_floats);
   auto data = std::make_shared<TrainData>();
   std::set<uint64_t> seen;
   for (const Row& row : rows) {

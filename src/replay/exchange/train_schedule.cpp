@@ -133,7 +133,10 @@ class ScheduleCheck {
   explicit ScheduleCheck(const foreign::TorchFile& file) : file_(file), shards_(shards_of(file)) {}
 
   std::vector<foreign::Problem> run() {
-    for (size_t i = 0; i < shards_.size(); ++i) check_counts(shards_[i], i);
+    for (auto shard = shards_.cbegin(); shard != shards_.cend(); ++shard) {
+      check_integers(shard);
+      check_counts(*shard, static_cast<size_t>(shard - shards_.cbegin()));
+    }
     for (const foreign::TrainColumn& column : foreign::kTrainColumns) {
       if (column.had_by == foreign::HadBy::kSchedule) check_shards_have(column.name);
     }
@@ -149,6 +152,18 @@ class ScheduleCheck {
  private:
   void report(const std::string& message) {
     problems_.push_back({"schedule-mismatch", message, file_.path()});
+  }
+
+  /// A list with another value in it says nothing of the steps.
+  void check_integers(std::vector<Shard>::const_iterator shard) {
+    for (const char* key :
+         {"sample_indices", "num_microbatches", "global_batch_sizes", "num_rollouts"}) {
+      const Value* value = value_of(file_, shard->dict, key);
+      const auto held = value == nullptr ? std::nullopt : Numbers::of(file_.tree(), *value);
+      if (value == nullptr || (held && held->is_integer())) continue;
+      report(std::string(key) + (shards_.size() > 1 ? " of " + shard_name(shard) : "") +
+             " holds something else than integers");
+    }
   }
 
   void check_counts(const Shard& shard, size_t number) {

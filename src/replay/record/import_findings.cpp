@@ -44,7 +44,7 @@ bool is_contradiction(const Problem& finding) {
   constexpr auto kCodes = std::to_array<std::string_view>(
       {"replica-mismatch", "replica-missing", "name-mismatch", "schedule-mismatch",
        "rollout-mismatch", "policy-loss-mismatch", "duplicate-index", "unknown-status",
-       "length-mismatch", "bad-mask"});
+       "length-mismatch", "bad-mask", "not-numbers"});
   return std::ranges::count(kCodes, finding.code) > 0;
 }
 
