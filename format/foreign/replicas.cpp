@@ -86,8 +86,7 @@ class Replicas {
     if (is_absent(x) || is_absent(y)) return;
     auto found = tree_difference(of_.tree(), *x, first_.tree(), *y);
     if (!found) return;
-    const std::string& place = found->place;
-    found->place = place.empty() ? name : name + (place.front() == '[' ? "" : ".") + place;
+    found->place = place_in(name, found->place);
     problems_.push_back(replica_problem(of_, first_, column, *found));
   }
 

@@ -15,6 +15,7 @@ enum class Holds {
   kAnySlice,  // the same, in files that hold all else whole, too
   kLogProbs,  // a kSlice: of tokens that count finite and not above zero
   kBatch,     // one value of all samples of a rank
+  kRollout,   // one value of all samples of a rollout, which each rank repeats
 };
 
 /// What the files of two ranks that hold the same samples must say of a column.
@@ -57,7 +58,9 @@ struct TrainColumn {
   [[nodiscard]] constexpr bool is_of_response() const {
     return is_cut() || holds == Holds::kResponse;
   }
-  [[nodiscard]] constexpr bool is_by_sample() const { return holds != Holds::kBatch; }
+  [[nodiscard]] constexpr bool is_by_sample() const {
+    return holds != Holds::kBatch && holds != Holds::kRollout;
+  }
   [[nodiscard]] constexpr bool is_of_each() const {
     return is_by_sample() && holds != Holds::kOptional;
   }
@@ -103,7 +106,12 @@ inline constexpr auto kTrainColumns = [] {
       {"source_names", kOptional, kInSlice, kStage, kShort, "metadata"},
       {"multimodal_train_inputs", kOptional, kInSlice, kStage},
       {"raw_reward", kBatch, kAlways, kEvery},
-      {"dynamic_global_batch_size", kBatch, kAlways, kEvery},
+      {"dynamic_global_batch_size", kRollout, kAlways, kEvery},
+      {"n_adapters", kRollout, kAlways, kStage},
+      {"step_slots", kRollout, kAlways, kStage},
+      {"step_adapter_names", kRollout, kAlways, kStage},
+      {"step_adapter_batch_sizes", kRollout, kAlways, kStage},
+      {"prompt_group_sizes", kRollout, kAlways, kStage},
       {"partition", kBatch, kAlways, kStage},
       {"micro_batch_indices", kBatch, kAlways, kSchedule},
       {"num_microbatches", kBatch, kAlways, kSchedule},

@@ -176,8 +176,7 @@ class Comparison {
   }
 
   static Found below(const std::string& name, TreeDifference found) {
-    const bool dot = !found.place.empty() && found.place.front() != '[';
-    found.place.insert(0, name + (dot ? "." : ""));
+    found.place = place_in(name, found.place);
     return found;
   }
 
@@ -187,6 +186,11 @@ class Comparison {
 };
 
 }  // namespace
+
+std::string place_in(const std::string& name, const std::string& place) {
+  const bool dot = !place.empty() && place.front() != '[';
+  return name + (dot ? "." : "") + place;
+}
 
 std::string in_words(const Tree& tree, Value value) {
   switch (value.kind) {

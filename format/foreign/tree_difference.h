@@ -19,6 +19,9 @@ struct TreeDifference {
 [[nodiscard]] std::optional<TreeDifference> tree_difference(const Tree& a, Value x, const Tree& b,
                                                             Value y);
 
+/// A place below a named one: "rewards[3]", "metadata.seed"; the name itself where it is empty.
+[[nodiscard]] std::string place_in(const std::string& name, const std::string& place);
+
 /// A value in a few words: "0.5", "'thd'", "a list of 3".
 std::string in_words(const Tree& tree, Value value);
 

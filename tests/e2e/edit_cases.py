@@ -375,6 +375,17 @@ EDITS = (
       for name, to, said, other in (
           ("another", lambda rewards: [9.5, *rewards[1:]], "raw_reward[0] is 9.5", "1"),
           ("one fewer", lambda rewards: rewards[:-1], "raw_reward is of 15 samples", "of 16"))),
+    *((f"the {column} of one rank", run, both(
+        *(train(f"train_data/0_{rank}.pt", column, to=value) for rank, value in enumerate(values))),
+       every(words, *KEEPING))
+      for column, values, place, b, a in (
+          ("n_adapters", (2, 3), "", 3, 2), ("step_slots", ([0, 1], [0, 2]), "[1]", 2, 1),
+          ("prompt_group_sizes", ([4, 4], [4, 5]), "[1]", 5, 4),
+          ("step_adapter_names", (["A"], ["B"]), "[0]", "'B'", "'A'"),
+          ("step_adapter_batch_sizes", ({0: 16}, {0: 32}), ".0", 32, 16))
+      for run, words in (
+          (MILES, (f"{column}{place} is {b} in 0_1.pt, {a} in 0_0.pt, of the same rollout",)),
+          (TENSOR, (f"{column} of rank 1 differs", f"{b}, rank 0 says {a}")))),
     ("a rank's micro-batches contradict themselves", DATA,
      train("train_data/0_1.pt", "num_microbatches", to=[1, 3]),
      every(("num_microbatches announces 4 micro-batches", "0_1.pt"))),

@@ -8,8 +8,8 @@ import sys
 import unittest
 
 from edit_cases import DEEP, DIFF, EDITS, IMPORT, IMPORTED, LEGAL, MISMATCH, PLAIN
-from edits import (CONTEXT, DATA, EditedRun, LATEST, TENSOR, both, copies_apart, lacks, longer,
-                   put, shards, train)
+from edits import (CONTEXT, DATA, EditedRun, LATEST, TENSOR, both, copied, copies_apart, lacks,
+                   longer, put, shards, train)
 
 EditedRun.program = os.path.abspath(sys.argv.pop(1))
 
@@ -88,6 +88,19 @@ class OneEdit(EditedRun):
                 result = self.run_program("verify", *flags, folder)
                 self.assertEqual(result.returncode, 3, result.stdout)
                 self.assertIn("problem ", result.stdout)
+
+    def test_two_files_of_one_rollout_are_damage(self):
+        """The run is broken, and not what the user asked for, whichever verb reads it."""
+        for run, file, over in ((DATA, "rollout_data/0.pt", "rollout_data/1.pt"),
+                                (LATEST, "rollout_data/1.pt", "rollout_data/0.pt")):
+            files = self.files(run)
+            copied(file, over)(files)
+            folder = self.written("twice", files)
+            for words in (("import", folder, "-o", self.folder / "twice dump"), ("show", folder),
+                          ("diff", folder, folder), ("objective", folder), ("mismatch", folder)):
+                result = self.run_program(*words)
+                self.assertEqual(result.returncode, 3, (words[0], result.stderr))
+                self.assertIn("its name of", result.stderr)
 
     def test_what_was_not_looked_at_is_said(self):
         """Plain verify holds no training against its rollout, and claims nothing of it."""

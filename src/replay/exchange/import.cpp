@@ -211,7 +211,7 @@ class Importer {
     const auto other = report_.sources.find(unit);
     if (other != report_.sources.end()) {
       const std::string both[] = {path, other->second};
-      refuse_misnamed(both, ErrorCode::kUsage);
+      refuse_misnamed(both, ErrorCode::kCorrupt);
     }
     dump_.claim(unit, path);
   }

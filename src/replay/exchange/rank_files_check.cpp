@@ -14,7 +14,9 @@
 #include "format/foreign/train_shard.h"
 #include "src/base/error.h"
 #include "src/base/number_text.h"
+#include "src/replay/exchange/rank_schedules.h"
 #include "src/replay/exchange/rollout_copies.h"
+#include "src/replay/exchange/schedule_check.h"
 #include "src/replay/exchange/train_schedule.h"
 #include "src/replay/exchange/trajectory_check.h"
 

@@ -1,0 +1,129 @@
+#include "src/replay/exchange/shard_samples_check.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "format/foreign/numbers.h"
+#include "src/base/number_text.h"
+#include "src/base/same_value.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using foreign::Kind;
+using foreign::Tree;
+using foreign::Value;
+
+class ShardSamplesCheck {
+ public:
+  ShardSamplesCheck(const foreign::TorchFile& file, std::span<const ScheduleShard> shards)
+      : file_(file), shards_(shards) {}
+
+  std::vector<foreign::Problem> run() {
+    const Value* samples = file_.tree().find(file_.root(), "samples");
+    if (samples != nullptr && samples->kind == Kind::kList && !shards_.empty()) {
+      check_listed(*samples);
+      check_places(*samples);
+    }
+    return std::move(problems_);
+  }
+
+ private:
+  void report(const std::string& message) {
+    problems_.push_back({"schedule-mismatch", message, file_.path()});
+  }
+
+  /// Its samples against those of its shards.
+  void check_listed(Value samples) {
+    const Tree& tree = file_.tree();
+    std::set<int64_t> there, listed;
+    const foreign::Sequence& rows = tree.sequence(samples);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (const auto index = tree.integer(rows[i], "sample_index")) there.insert(*index);
+    }
+    for (const ScheduleShard& shard : shards_) {
+      for (size_t i = 0; shard.samples && i < shard.samples->size(); ++i) {
+        listed.insert(shard.samples->integer(i));
+      }
+    }
+    const auto lacks = [&](const std::set<int64_t>& of, const std::set<int64_t>& in,
+                           const std::string& says, const std::string& not_in) {
+      std::vector<int64_t> gone;
+      std::ranges::set_difference(of, in, std::back_inserter(gone));
+      if (gone.empty()) return;
+      report(says + " sample " + std::to_string(gone.front()) +
+             (gone.size() > 1 ? " and " + std::to_string(gone.size() - 1) + " more" : "") + ", " +
+             not_in);
+    };
+    lacks(listed, there, "dp_shards lists", "which samples does not hold");
+    lacks(there, listed, "samples holds", "which no entry of dp_shards lists");
+  }
+
+  /// What each of these samples says of its place, against the shard that lists it and the
+  /// rollout's raw rewards.
+  void check_places(Value samples) {
+    const Tree& tree = file_.tree();
+    std::map<int64_t, Value> by_index;
+    const foreign::Sequence& rows = tree.sequence(samples);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (const auto index = tree.integer(rows[i], "sample_index"))
+        by_index.emplace(*index, rows[i]);
+    }
+    for (const ScheduleShard& shard : shards_) {
+      const auto partition = schedule_numbers(file_, shard.dict, "partition");
+      for (size_t i = 0; shard.samples && i < shard.samples->size(); ++i) {
+        const auto row = by_index.find(shard.samples->integer(i));
+        if (row == by_index.end()) continue;
+        const std::string sample = "sample " + std::to_string(row->first);
+        hold(sample, row->second, "data_parallel_rank",
+             tree.integer(shard.dict, "data_parallel_rank"),
+             "the entry of dp_shards that lists it");
+        if (!partition || !partition->is_integer() || i >= partition->size()) continue;
+        hold(sample, row->second, "rollout_position", partition->integer(i), "its partition");
+      }
+    }
+    check_raw_rewards(by_index);
+  }
+
+  void hold(const std::string& sample, Value row, const char* key, std::optional<int64_t> said,
+            const std::string& by) {
+    const std::optional<int64_t> own = file_.tree().integer(row, key);
+    if (!own || !said || *own == *said) return;
+    report(sample + " has the " + key + " " + std::to_string(*own) + ", " + by + " says " +
+           std::to_string(*said));
+  }
+
+  void check_raw_rewards(const std::map<int64_t, Value>& rows) {
+    const Tree& tree = file_.tree();
+    const Value* list = tree.find(file_.root(), "raw_reward");
+    if (list == nullptr || list->kind != Kind::kList) return;
+    const foreign::Sequence& rewards = tree.sequence(*list);
+    for (const auto& [index, row] : rows) {
+      const auto at = tree.integer(row, "rollout_position");
+      const Value* local = tree.find(row, "local_raw_reward");
+      if (!at || *at < 0 || static_cast<size_t>(*at) >= rewards.size() || !local) continue;
+      const auto own = foreign::number_of(*local),
+                 said = foreign::number_of(rewards[static_cast<size_t>(*at)]);
+      if (!own || !said || same_value(*own, *said)) continue;
+      report("sample " + std::to_string(index) + " has the local_raw_reward " + shortest(*own) +
+             ", raw_reward says " + shortest(*said) + " at its place " + std::to_string(*at));
+    }
+  }
+
+  const foreign::TorchFile& file_;
+  std::span<const ScheduleShard> shards_;
+  std::vector<foreign::Problem> problems_;
+};
+
+}  // namespace
+
+std::vector<foreign::Problem> check_shard_samples(const foreign::TorchFile& file,
+                                                  std::span<const ScheduleShard> shards) {
+  return ShardSamplesCheck(file, shards).run();
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "format/foreign/torch_file.h"
+#include "format/foreign/tree_check.h"
+#include "src/replay/exchange/train_schedule.h"
+
+namespace rlreplay::replay {
+
+/// Of slime's one file a rollout: what its samples say of their places against the shards that
+/// list them, a schedule-mismatch each. Nothing where the file has no samples, or no shards.
+[[nodiscard]] std::vector<foreign::Problem> check_shard_samples(
+    const foreign::TorchFile& file, std::span<const ScheduleShard> shards);
+
+}  // namespace rlreplay::replay
