@@ -61,9 +61,11 @@ void check_unoccupied(const std::string& path, bool replace) {
 AtomicFile::AtomicFile(const std::string& path)
     : path_(output_file(path)), temporary_(temporary_name(path_)) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  file_ = Descriptor(::open(temporary_.c_str(), kFlags, 0666));
-  if (!file_) fail("cannot create the file");
-  unfinished_.emplace([this] { ::unlink(temporary_.c_str()); });
+  unfinished_.emplace([this] { ::unlink(temporary_.c_str()); },
+                      [this] {
+                        file_ = Descriptor(::open(temporary_.c_str(), kFlags, 0666));
+                        if (!file_) fail("cannot create the file");
+                      });
 }
 
 AtomicFile::~AtomicFile() {

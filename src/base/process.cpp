@@ -96,9 +96,12 @@ class PipeSignalGuard {
 /// A program that leads a process group of its own; killed and reaped at the end.
 class Child {
  public:
-  Child(const Command& command, const Descriptor& in, const Descriptor& out, const Descriptor& err)
-      : id_(spawn(command, {{in.get(), out.get(), err.get()}, true, SIGKILL})) {
-    unfinished_.emplace([id = id_] { ::kill(-id, SIGKILL); });
+  Child(const Command& command, const Descriptor& in, const Descriptor& out,
+        const Descriptor& err) {
+    unfinished_.emplace([this] { ::kill(-id_, SIGKILL); },
+                        [&] {
+                          id_ = spawn(command, {{in.get(), out.get(), err.get()}, true, SIGKILL});
+                        });
   }
   ~Child() { end(); }
   Child(const Child&) = delete;

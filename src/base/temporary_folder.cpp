@@ -28,8 +28,9 @@ std::string make_temporary_folder(const std::string& prefix) {
   return path;
 }
 
-TemporaryFolder::TemporaryFolder(const std::string& prefix) : path_(make_temporary_folder(prefix)) {
-  unfinished_.emplace([this] { remove_tree(path_); });
+TemporaryFolder::TemporaryFolder(const std::string& prefix) {
+  unfinished_.emplace([this] { remove_tree(path_); },
+                      [&] { path_ = make_temporary_folder(prefix); });
 }
 
 TemporaryFolder::~TemporaryFolder() {

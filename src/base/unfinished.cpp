@@ -19,8 +19,12 @@ static_assert(std::is_trivially_destructible_v<List>);
 
 }  // namespace
 
-Unfinished::Unfinished(std::function<void()> undo) : undo_(std::move(undo)) {
+Unfinished::Unfinished(std::function<void()> undo) : Unfinished(std::move(undo), [] {}) {}
+
+Unfinished::Unfinished(std::function<void()> undo, const std::function<void()>& begin)
+    : undo_(std::move(undo)) {
   const std::lock_guard lock(all_unfinished.mutex);
+  begin();
   earlier_ = std::exchange(all_unfinished.latest, this);
   if (earlier_ != nullptr) earlier_->later_ = this;
 }
