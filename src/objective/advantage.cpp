@@ -35,8 +35,8 @@ struct Group {
   std::vector<std::vector<size_t>> owners;
 };
 
-/// Whether a trajectory has several samples. slime's are then more than its options announce, and
-/// it takes them for one group.
+/// Whether a trajectory has several samples. slime takes each for one of those that its options
+/// announce, and all for one group where they are not as many.
 bool has_compact(std::span<const Sample> samples) {
   std::set<std::pair<bool, uint64_t>> seen;
   return std::ranges::any_of(
@@ -44,13 +44,17 @@ bool has_compact(std::span<const Sample> samples) {
 }
 
 /// By ascending ids. Under Miles the samples of a trajectory share one reward.
-std::vector<Group> groups_of(Dialect dialect, std::span<const Sample> samples) {
-  const bool whole = dialect == Dialect::kSlime && has_compact(samples);
+std::vector<Group> groups_of(const AdvantageConfig& config, std::span<const Sample> samples) {
+  const Dialect dialect = config.dialect;
+  const bool compact = dialect == Dialect::kSlime && has_compact(samples);
+  const bool announced = compact && std::ssize(samples) == config.announced_samples;
+  uint64_t place = 0;
   std::map<uint64_t, Group> groups;
   std::map<std::pair<uint64_t, std::pair<bool, uint64_t>>, size_t> places;
   for (const size_t i : by_id(samples)) {
     const Sample& s = samples[i];
-    Group& group = groups[whole ? 0 : s.group];
+    const uint64_t by_place = announced ? place++ / static_cast<uint64_t>(config.group_size) : 0;
+    Group& group = groups[compact ? by_place : s.group];
     if (dialect == Dialect::kMiles && s.trajectory) {
       const auto [at, fresh] =
           places.try_emplace({s.group, trajectory_of(s)}, group.rewards.size());
@@ -220,7 +224,7 @@ std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<cons
   std::vector<double> out;
   for (const Sample& s : samples) out.push_back(s.reward);
   if (!config.shapes_rewards()) return out;
-  for (Group& group : groups_of(config.dialect, samples)) {
+  for (Group& group : groups_of(config, samples)) {
     shape(config, group.rewards);
     for (size_t k = 0; k < group.rewards.size(); ++k) {
       for (const size_t i : group.owners[k]) out[i] = group.rewards[k];
@@ -233,7 +237,7 @@ std::vector<std::vector<size_t>> reward_groups(const AdvantageConfig& config,
                                                std::span<const Sample> samples) {
   std::vector<std::vector<size_t>> out;
   if (!config.shapes_rewards()) return out;
-  for (const Group& group : groups_of(config.dialect, samples)) {
+  for (const Group& group : groups_of(config, samples)) {
     std::vector<size_t>& members = out.emplace_back();
     for (const std::vector<size_t>& owners : group.owners) {
       members.insert(members.end(), owners.begin(), owners.end());

@@ -28,6 +28,8 @@ struct AdvantageConfig {
   double gamma = 1;  // discount, of REINFORCE++ and GAE
   double lambda = 1;
   std::optional<double> opd_kl_coef;  // on-policy distillation
+  int64_t announced_samples = 0;      // of a rollout, as its options say; 0: they do not
+  int64_t group_size = 1;             // of these
 
   /// Whether the estimator has a use for a group: else rewards stay as they are.
   bool compares_rewards() const {
@@ -41,7 +43,8 @@ struct AdvantageConfig {
 
 /// The reward of each sample as its advantage begins: less the group's mean and over its deviation
 /// where the configuration asks for them. Under Miles a trajectory's samples share one reward,
-/// which counts once; slime takes all samples for one group where a trajectory has several. Order:
+/// which counts once; slime looks at the number of samples alone where a trajectory has several: of
+/// as many as are announced, `group_size` are a group, in the order of their ids, else all. Order:
 /// chains over a group's samples (trajectories, by their first samples) by ascending id; the mean
 /// is the first reward plus the mean distance from it, so that equal rewards give exactly 0.
 /// Errors: kUsage where Miles' samples of one trajectory have several rewards.

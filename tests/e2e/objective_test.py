@@ -145,7 +145,7 @@ class Recorded(Case):
                         self.assertAlmostEqual(quantity(step, name)["computed"], value,
                                                delta=1e-12, msg=f"{name} {flags}")
 
-    def test_slime_takes_all_for_one_group_where_a_trajectory_has_several_samples(self):
+    def test_slime_groups_samples_by_number_where_a_trajectory_has_several(self):
         dump, _ = self.capture("compact", *DEMO, "--steps", "1")
         path, lines, _ = self.exported(dump)
         samples = [line for line in lines if line["schema"] == "rlreplay.sample/1"]
@@ -166,6 +166,9 @@ class Recorded(Case):
         self.assertEqual(quantity(check(whole), "rewards")["different"], 0)
         prompts = check(advantages(samples), code=1)
         self.assertEqual(settings(prompts), ["a group of each prompt"])
+        announced = check(advantages(samples), "--rollout-batch-size", len(samples) // 4,
+                          "--n-samples-per-prompt", 4)
+        self.assertEqual(quantity(announced, "rewards")["different"], 0)
 
     def close_rewards(self, name):
         """A dump's lines with rewards close together, its rows, and the rewards by sample."""

@@ -83,8 +83,9 @@ void add_groupings(Variants& out, const S& from, size_t samples) {
   }
   if (is_slime(from)) {
     out.push_back({"a group of each prompt",
-                   "slime takes all samples for one group where a rollout_id has several of them, "
-                   "unless the run's own code shapes the rewards",
+                   "slime takes all samples for one group where a rollout_id has several of them "
+                   "and they are not as many as its options announce, unless the run's own code "
+                   "shapes the rewards",
                    [](S& s) { s.grouping = Grouping::kPrompt; }});
   }
   for (uint64_t n = 2; n <= 64 && n < samples; ++n) {

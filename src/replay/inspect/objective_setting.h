@@ -25,6 +25,7 @@ enum class Whitening { kRollout, kStep, kBinary32, kNegative };
 struct ObjectiveSetting {
   RunOptions options;
   Grouping grouping = Grouping::kRecorded;
+  bool sizes_known = false;     // those of a rollout in the options are its own, not defaults
   uint64_t group_size = 0;      // of kConsecutive
   bool shape_binary32 = false;  // with the means of groups that the record implies
   int64_t reward_ranks = 1;     // of slime's GAE: the first one gives the reward to its last token

@@ -86,7 +86,8 @@ std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
     if (setting.grouping == Grouping::kWhole) group = 0;
     if (setting.grouping == Grouping::kConsecutive) group = place / setting.group_size;
   }
-  const engine::AdvantageConfig config = advantage_config(setting.options);
+  engine::AdvantageConfig config = advantage_config(setting.options);
+  if (!setting.sizes_known) config.announced_samples = 0;
   const std::vector<double> shaped =
       setting.shape_binary32 ? shaped_binary32(config, recorded_rewards(rollout), samples)
                              : engine::shaped_rewards(config, samples);

@@ -81,6 +81,8 @@ engine::AdvantageConfig advantage_config(const RunOptions& options) {
   out.kl_type = kl_type(options);
   out.gamma = options.gamma;
   out.lambda = options.lambd;
+  out.announced_samples = rollout_samples(options);
+  out.group_size = options.n_samples_per_prompt;
   if (options.use_opd) out.opd_kl_coef = options.opd_kl_coef;
   return out;
 }

@@ -15,6 +15,7 @@
 #include "src/replay/inspect/objective_report.h"
 #include "src/replay/inspect/objective_search.h"
 #include "src/replay/options/config_file.h"
+#include "src/replay/options/objective_config.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/incomplete_record.h"
@@ -113,17 +114,20 @@ std::set<int64_t> group_sizes(const RecordedRollout& rollout) {
 std::string contradiction(const RunFlags& flags, const RunOptions& options,
                           const RecordedRollout& rollout) {
   const std::string of = "rollout " + std::to_string(rollout.id) + " has ";
-  const int64_t there = count_trajectories(rollout.samples), made = rollout_samples(options);
+  const int64_t rows = std::ssize(rollout.samples), made = rollout_samples(options);
+  const bool by_rows = dialect(options) == engine::Dialect::kSlime && rows == made;
+  const int64_t there = by_rows ? rows : count_trajectories(rollout.samples);
   const bool whole = flags.gives("rollout-batch-size") && flags.gives("n-samples-per-prompt");
   if (whole && !rollout.samples.empty() && there != made) {
     return "--rollout-batch-size " + std::to_string(options.rollout_batch_size) +
            " of --n-samples-per-prompt " + std::to_string(options.n_samples_per_prompt) + " are " +
-           counted(made, "sample") + ", " + of + std::to_string(there);
+           counted(made, "sample") + ", " + of + std::to_string(there) +
+           (there == rows ? "" : " trajectories of " + counted(rows, "sample"));
   }
   // What was filtered out makes groups smaller.
   const std::set<int64_t> sizes = group_sizes(rollout);
   const int64_t wanted = options.n_samples_per_prompt;
-  if (flags.gives("n-samples-per-prompt") && !sizes.empty() &&
+  if (flags.gives("n-samples-per-prompt") && !sizes.empty() && !(whole && by_rows) &&
       (!sizes.contains(wanted) || *sizes.rbegin() > wanted)) {
     return "--n-samples-per-prompt " + std::to_string(wanted) + ", " + of + "groups of " +
            (sizes.size() == 1 ? "" : std::to_string(*sizes.begin()) + " to ") +
@@ -212,6 +216,8 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
     std::cout << options_yaml(options.setting.options);
     return 0;
   }
+  options.setting.sizes_known =
+      arguments.flags.gives("rollout-batch-size") && arguments.flags.gives("n-samples-per-prompt");
   const auto recorded = source.empty() ? record.find_config() : std::nullopt;
   if (recorded) options.recorded = recorded->options;
   const bool exact = recorded && options.setting.options.kernels == "portable";
