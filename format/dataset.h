@@ -33,8 +33,8 @@ struct Dataset {
   std::span<const std::byte> bytes;
   /// Keeps `bytes` alive; null when the caller does.
   std::shared_ptr<const void> owner;
-  /// What else belongs to the content: `columns` (names, one a line), `full_shape` and `start` of a
-  /// shard.
+  /// What else belongs to the content: `columns` (names, one a line), `boxes` and `tensors` of
+  /// what holds parts (format/boxes.h).
   h5::Attributes attributes;
   /// Store the difference to this tensor, whose bytes are `base_bytes`, instead.
   std::optional<Base> base;

@@ -8,6 +8,7 @@
 #include "format/chain_reader.h"
 #include "format/dataset.h"
 #include "format/group_io.h"
+#include "src/base/error.h"
 
 namespace rlreplay::format {
 namespace {
@@ -96,29 +97,62 @@ GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std:
   return content.items();
 }
 
-std::optional<std::pair<DType, Buffer<std::byte>>> read_dataset(const DumpReader& dump,
-                                                                std::span<const UnitReader> units,
-                                                                const std::string& group,
-                                                                const std::string& name) {
-  const UnitReader* holder = nullptr;
-  for (const UnitReader& unit : units) {
-    if (unit.find(group + "/" + name) == nullptr) continue;
-    if (holder != nullptr) return std::nullopt;
-    holder = &unit;
+PartSource GroupParts::source() {
+  return {[this](size_t unit, const std::string& dataset) { return read(unit, dataset); },
+          [this](size_t unit, const std::string& dataset, uint64_t bytes) {
+            check_memory(unit_(unit).record(), group_ + "/" + dataset, bytes);
+          }};
+}
+
+std::span<const std::byte> GroupParts::read(size_t unit, const std::string& dataset) {
+  constexpr uint64_t kMostKept = uint64_t{1} << 30;
+  const auto found = decoded_.find({unit, dataset});
+  if (found != decoded_.end()) return {found->second.data(), found->second.size()};
+  const UnitReader& reader = unit_(unit);
+  const StoredDataset* stored = reader.find(group_ + "/" + dataset);
+  check(stored != nullptr, "a part is of no dataset");
+  check_memory(reader.record(), stored->path, stored->bytes);
+  Buffer<std::byte> bytes = dump_.read(reader, *stored);
+  if (bytes_ + bytes.size() > kMostKept) {
+    decoded_.clear();
+    bytes_ = 0;
   }
-  if (holder == nullptr) return std::nullopt;
-  const StoredDataset& dataset = *holder->find(group + "/" + name);
-  return std::pair(dataset.dtype, dump.read(*holder, dataset));
+  bytes_ += bytes.size();
+  Buffer<std::byte>& kept = decoded_[{unit, dataset}];
+  kept = std::move(bytes);
+  return {kept.data(), kept.size()};
+}
+
+GroupParts::Unit opened_units(const DumpReader& dump, std::vector<const UnitRecord*> units) {
+  constexpr uint64_t kMostOpen = uint64_t{4} << 30;
+  struct Open {
+    std::map<size_t, UnitReader> units;
+    uint64_t bytes = 0;
+  };
+  return [&dump, units = std::move(units),
+          open = std::make_shared<Open>()](size_t number) -> const UnitReader& {
+    const auto found = open->units.find(number);
+    if (found != open->units.end()) return found->second;
+    const UnitRecord& record = *units.at(number);
+    if (open->bytes + record.size > kMostOpen) {
+      open->units.clear();
+      open->bytes = 0;
+    }
+    open->bytes += record.size;
+    return open->units.emplace(number, dump.open_unit(record)).first->second;
+  };
 }
 
 std::map<std::string, Hash> read_fields(const DumpReader& dump, std::string_view kind,
                                         const std::string& group) {
   std::vector<GroupItems> units;
   HeldBytes held;
-  for (const UnitRecord* record : dump.find(kind, group)) {
+  const auto records = dump.find(kind, group);
+  for (const UnitRecord* record : records) {
     units.push_back(read_items(dump, dump.open_unit(*record), group, held));
   }
-  return field_hashes(units);
+  GroupParts parts(dump, group, opened_units(dump, records));
+  return field_hashes(units, parts.source());
 }
 
 bool same_content(std::span<const UnitRecord* const> a, std::span<const UnitRecord* const> b) {
@@ -146,7 +180,8 @@ std::map<std::pair<std::string, std::string>, Hash> group_contents(const DumpRea
       const auto at = std::ranges::find(holders, &record) - holders.begin();
       gathered.items[static_cast<size_t>(at)] = read_items(dump, *unit, group, gathered.held);
       if (++gathered.read < holders.size()) continue;
-      out.emplace(key, hash_of_fields(field_hashes(gathered.items)));
+      GroupParts parts(dump, group, opened_units(dump, holders));
+      out.emplace(key, hash_of_fields(field_hashes(gathered.items, parts.source())));
       open.erase(key);
     }
   }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "format/dump_reader.h"
 #include "format/group_content.h"
@@ -34,11 +36,30 @@ GroupContent::Hold hold_for(const UnitReader& unit, std::string_view group, Held
 [[nodiscard]] GroupItems read_items(const DumpReader& dump, const UnitReader& unit,
                                     const std::string& group, HeldBytes& held);
 
-/// Type and elements of a dataset of a group, differences applied, where exactly one of the units
-/// has it.
-[[nodiscard]] std::optional<std::pair<DType, Buffer<std::byte>>> read_dataset(
-    const DumpReader& dump, std::span<const UnitReader> units, const std::string& group,
-    const std::string& name);
+/// Reads the datasets of units that hold parts of what a group says. What was decoded last stays.
+class GroupParts {
+ public:
+  /// The unit of a number, among those of the group.
+  using Unit = std::function<const UnitReader&(size_t number)>;
+
+  GroupParts(const DumpReader& dump, std::string group, Unit unit)
+      : dump_(dump), group_(std::move(group)), unit_(std::move(unit)) {}
+
+  /// Outlived by this. Errors of its calls: FormatError.
+  PartSource source();
+
+ private:
+  std::span<const std::byte> read(size_t unit, const std::string& dataset);
+
+  const DumpReader& dump_;
+  std::string group_;
+  Unit unit_;
+  std::map<std::pair<size_t, std::string>, Buffer<std::byte>> decoded_;
+  uint64_t bytes_ = 0;  // of these
+};
+
+/// Opens the units of a group when they are asked for, and closes some where many are open.
+GroupParts::Unit opened_units(const DumpReader& dump, std::vector<const UnitRecord*> units);
 
 /// The hash of each field of a group, over all units that hold it, decoded.
 [[nodiscard]] std::map<std::string, Hash> read_fields(const DumpReader& dump, std::string_view kind,

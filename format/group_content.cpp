@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "format/boxes.h"
 #include "format/dataset.h"
 #include "format/group_io.h"
 #include "format/tables.h"
@@ -14,125 +15,10 @@
 namespace rlreplay::format {
 namespace {
 
-using Bytes = std::span<const std::byte>;
-
 constexpr uint64_t kItemNumbers = sizeof(Hash) / sizeof(uint64_t);  // of an item that is kept
-
-template <class T>
-T load(Bytes bytes, size_t index) {
-  T value;
-  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
-  return value;
-}
-
-template <class To, class From>
-void add_converted(Bytes bytes, Hasher& hasher) {
-  constexpr size_t kPiece = 4096;
-  std::vector<To> piece;
-  const size_t count = bytes.size() / sizeof(From);
-  for (size_t first = 0; first < count; first += kPiece) {
-    piece.clear();
-    for (size_t i = first; i < std::min(count, first + kPiece); ++i) {
-      const auto value = static_cast<To>(load<From>(bytes, i));
-      if constexpr (std::is_floating_point_v<To>) {
-        piece.push_back(std::isnan(value) ? std::numeric_limits<To>::quiet_NaN() : value);
-      } else {
-        piece.push_back(value);
-      }
-    }
-    hasher.update(std::as_bytes(std::span(piece)));
-  }
-}
-
-/// The hash of elements of another type.
-template <class To, class From>
-Hash converted(Bytes bytes) {
-  Hasher hasher;
-  add_converted<To, From>(bytes, hasher);
-  return hasher.finish();
-}
-
-template <class From, class Test>
-bool all(Bytes bytes, Test test) {
-  for (size_t i = 0; i < bytes.size() / sizeof(From); ++i) {
-    if (!test(load<From>(bytes, i))) return false;
-  }
-  return true;
-}
-
-std::string as(const char* type, const Hash& hash) { return std::string(type) + " " + hash.hex(); }
-
-/// Integers as the first of u8, i32, i64, u64 that holds them all.
-template <class From>
-std::string integers(Bytes bytes, const std::optional<Hash>& known) {
-  const auto fits = [&]<class To>(To) {
-    if constexpr (std::is_same_v<To, From>) return true;
-    return all<From>(bytes, [](From x) { return std::in_range<To>(x); });
-  };
-  const auto hash = [&]<class To>(To) {
-    if (std::is_same_v<To, From> && known) return *known;
-    return converted<To, From>(bytes);
-  };
-  if (fits(uint8_t{})) return as("u8", hash(uint8_t{}));
-  if (fits(int32_t{})) return as("i32", hash(int32_t{}));
-  if (fits(int64_t{})) return as("i64", hash(int64_t{}));
-  return as("u64", hash(uint64_t{}));
-}
-
-/// Floats as f32 where that holds them all, else as f64; a NaN is the quiet one without a sign.
-std::string floats32(Bytes bytes, const std::optional<Hash>& known) {
-  const bool plain = all<float>(bytes, [](float x) { return !std::isnan(x); });
-  return as("f32", plain && known ? *known : converted<float, float>(bytes));
-}
-
-std::string floats64(Bytes bytes, const std::optional<Hash>& known) {
-  const bool narrow = all<double>(bytes, [](double x) {
-    return std::isnan(x) || static_cast<double>(static_cast<float>(x)) == x;
-  });
-  if (narrow) return as("f32", converted<float, double>(bytes));
-  const bool plain = all<double>(bytes, [](double x) { return !std::isnan(x); });
-  return as("f64", plain && known ? *known : converted<double, double>(bytes));
-}
-
-/// Type and hash of elements, the same for the same values.
-std::string value_text(DType dtype, Bytes bytes, const std::optional<Hash>& known) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kU8:
-      return as("u8", known ? *known : hash_of(bytes));
-    case DType::kI8:
-      return integers<int8_t>(bytes, known);
-    case DType::kI16:
-      return integers<int16_t>(bytes, known);
-    case DType::kU16:
-      return integers<uint16_t>(bytes, known);
-    case DType::kI32:
-      return integers<int32_t>(bytes, known);
-    case DType::kU32:
-      return integers<uint32_t>(bytes, known);
-    case DType::kI64:
-      return integers<int64_t>(bytes, known);
-    case DType::kU64:
-      return integers<uint64_t>(bytes, known);
-    case DType::kF32:
-      return floats32(bytes, known);
-    case DType::kF64:
-      return floats64(bytes, known);
-    default:  // the bits of short floats
-      return std::string(to_string(dtype)) + " " + (known ? *known : hash_of(bytes)).hex();
-  }
-}
-
-std::string attributes_text(const h5::Attributes& attributes) {
-  std::string text;
-  for (const auto& [name, value] : attributes) {
-    const auto* words = std::get_if<std::string>(&value);
-    text += " " + name + "=";
-    text += words != nullptr ? hash_of(*words).hex()
-                             : comma_list(std::get<std::vector<uint64_t>>(value));
-  }
-  return text;
-}
+constexpr uint64_t kPartNumbers = 40;                               // of a part, its texts too
+constexpr std::string_view kSliceOffsets = "slice_offsets", kSlices = "slices",
+                           kLengths = "lengths", kCoordinates = "coordinates";
 
 uint64_t elements(const GroupDataset& dataset) { return elements_of(dataset.shape).value_or(0); }
 
@@ -143,50 +29,28 @@ uint64_t width_of(const GroupDataset& dataset) {
   return width;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
-/// A line of an item without its key.
-std::string item_text(const GroupDataset& dataset, const std::string& shape,
-                      const std::string& value) {
-  return value + " " + shape + attributes_text(dataset.attributes) + "\n";
-}
-
-Hash hash_of_item(std::string_view key, const std::string& text) {
-  return hash_of(std::string(key) + " " + text);
-}
-
-/// Where a shard begins; empty for what is no shard.
-std::string place_of(const GroupDataset& dataset) {
-  const auto start = dataset.attributes.find("start");
-  if (start == dataset.attributes.end()) return {};
-  return attributes_text({*start});
-}
-
-/// The items of what is not of samples. What all units say has no owner; where they say different
-/// things, each is told with the unit that says it.
-void add_whole(std::string_view field, std::span<const GroupItems> units, std::vector<Hash>& to) {
-  std::map<std::string_view, std::vector<std::pair<size_t, std::string_view>>> places;
+/// The items of what is not of samples, and of parts. What all units say has no owner; where they
+/// say different things, each is told with the unit that says it.
+void add_whole(std::string_view field, std::span<const GroupItems> units, const PartSource& source,
+               std::vector<Hash>& to) {
+  std::vector<std::pair<size_t, const FieldItems::Whole*>> whole;
+  std::vector<UnitPart> parts;
   for (size_t u = 0; u < units.size(); ++u) {
     const auto found = units[u].find(field);
     if (found == units[u].end()) continue;
-    for (const FieldItems::Whole& item : found->second.whole) {
-      places[item.place].emplace_back(u, item.text);
-    }
+    for (const Part& part : found->second.parts) parts.push_back({u, &part});
+    for (const FieldItems::Whole& item : found->second.whole) whole.emplace_back(u, &item);
   }
-  for (const auto& [place, said] : places) {
-    const std::string_view first = said.front().second;
-    const bool agree = std::ranges::all_of(said, [&](const auto& s) { return s.second == first; });
-    for (const auto& [unit, text] : said) {
-      to.push_back(hash_of_item(agree ? "-" : std::to_string(unit), std::string(text)));
-    }
+  if (!parts.empty()) {
+    for (const auto& [u, item] : whole) parts.push_back({u, &item->part});
+    const std::vector<Hash> items = part_items(parts, source);
+    to.insert(to.end(), items.begin(), items.end());
+    return;
+  }
+  const bool agree = std::ranges::all_of(
+      whole, [&](const auto& said) { return said.second->text == whole.front().second->text; });
+  for (const auto& [unit, item] : whole) {
+    to.push_back(hash_of_item(agree ? "-" : std::to_string(unit), item->text));
   }
 }
 
@@ -201,10 +65,6 @@ std::string offsets_for(std::string_view kind, char letter) {
 }
 
 }  // namespace
-
-void FloatHash::update(std::span<const std::byte> piece) {
-  add_converted<float, float>(piece, hasher_);
-}
 
 std::map<std::string, Hash> group_contents(std::string_view kind,
                                            std::span<const Dataset> datasets) {
@@ -224,7 +84,8 @@ std::map<std::string, Hash> group_contents(std::string_view kind,
       return std::vector<std::byte>(bytes.begin(), bytes.end());
     });
     for (const auto& [name, d] : members) content.add(name, d->bytes, d->known_hash);
-    out.emplace(group, hash_of_fields(field_hashes({&content.items(), 1})));
+    if (content.is_cut()) continue;
+    out.emplace(group, hash_of_fields(field_hashes({&content.items(), 1}, {})));
   }
   return out;
 }
@@ -250,6 +111,14 @@ const GroupDataset* GroupContent::find(std::string_view name) const {
   return at == datasets_.end() || at->name != name ? nullptr : &*at;
 }
 
+std::vector<uint64_t> GroupContent::read_numbers(const GroupDataset& dataset, const Read& read) {
+  hold(dataset.name, elements(dataset), 1);
+  const std::vector<std::byte> bytes = read(dataset);
+  std::vector<uint64_t> numbers(elements(dataset));
+  if (!bytes.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
 std::optional<GroupContent::Offsets> GroupContent::read_offsets(std::string_view name, size_t size,
                                                                 const Read& read) {
   const GroupDataset* dataset = find(name);
@@ -257,10 +126,7 @@ std::optional<GroupContent::Offsets> GroupContent::read_offsets(std::string_view
       dataset->shape[0] != size + 1) {
     return std::nullopt;
   }
-  hold(name, size, 1);
-  const std::vector<std::byte> bytes = read(*dataset);
-  Offsets offsets(size + 1);
-  std::memcpy(offsets.data(), bytes.data(), bytes.size());
+  Offsets offsets = read_numbers(*dataset, read);
   if (offsets.front() != 0 || !std::ranges::is_sorted(offsets)) return std::nullopt;
   structure_.emplace(name);
   return offsets;
@@ -273,17 +139,46 @@ void GroupContent::find_samples(const Read& read) {
   auto offsets = read_offsets("offsets", ids->shape[0], read);
   if (!offsets) return;
   tokens_ = std::move(*offsets);
-  hold("sample_id", ids->shape[0], 1 + kItemNumbers);
-  const std::vector<std::byte> bytes = read(*ids);
-  ids_.resize(ids->shape[0]);
-  if (!bytes.empty()) std::memcpy(ids_.data(), bytes.data(), bytes.size());
-  samples_ = true;
+  hold("sample_id", ids->shape[0], kItemNumbers);
+  ids_ = read_numbers(*ids, read);
+  samples_ = find_slices(read);
+  if (!samples_) return;
   structure_.insert("sample_id");
   const GroupDataset length{"samples", DType::kU64, {1}, {}};
   for (size_t s = 0; s < ids_.size(); ++s) {
-    const uint64_t count = tokens_[s + 1] - tokens_[s];
+    const uint64_t count = lengths_.empty() ? tokens_[s + 1] - tokens_[s] : lengths_[s];
     put_sample("samples", ids_[s], length, "1", std::as_bytes(std::span(&count, 1)));
   }
+}
+
+/// Returns whether they agree with the samples, where there are any.
+bool GroupContent::find_slices(const Read& read) {
+  const GroupDataset *slices = find(kSlices), *lengths = find(kLengths);
+  if (kind_ != "train" || (slices == nullptr && lengths == nullptr)) return true;
+  if (slices == nullptr || slices->dtype != DType::kU64 || slices->shape.size() != 2 ||
+      slices->shape[1] != 2 || lengths == nullptr || lengths->dtype != DType::kU64 ||
+      lengths->shape != std::vector<uint64_t>{ids_.size()}) {
+    return false;
+  }
+  auto offsets = read_offsets(kSliceOffsets, ids_.size(), read);
+  if (!offsets || offsets->back() != slices->shape[0]) return false;
+  slice_offsets_ = std::move(*offsets);
+  lengths_ = read_numbers(*lengths, read);
+  const std::vector<uint64_t> numbers = read_numbers(*slices, read);
+  hold(kSlices, slices->shape[0], sizeof(Interval) / sizeof(uint64_t));
+  for (size_t s = 0; s < ids_.size(); ++s) {
+    uint64_t stored = 0;
+    for (uint64_t i = slice_offsets_[s]; i < slice_offsets_[s + 1]; ++i) {
+      const Interval slice{numbers[2 * i], numbers[2 * i + 1], lengths_[s]};
+      if (!lies_within(slice)) return false;
+      stored += slice.length;
+      slices_.push_back(slice);
+    }
+    if (stored != tokens_[s + 1] - tokens_[s]) return false;
+  }
+  structure_.emplace(kSlices);
+  structure_.emplace(kLengths);
+  return true;
 }
 
 void GroupContent::find_columns(const Read& read) {
@@ -333,19 +228,22 @@ void GroupContent::add(std::string_view name, std::span<const std::byte> bytes,
   }
   const bool columns = dataset->shape.size() == 1 && dataset->attributes.contains("columns");
   if (name == "scalars" && columns) return add_named(*dataset, bytes);
-  put_whole(dataset->name, *dataset, value_text(dataset->dtype, bytes, hash));
+  if (name == kCoordinates) return;
+  if (format::is_cut(dataset->attributes)) return add_boxes(*dataset);
+  put_whole(dataset->name, *dataset, elements_text(dataset->dtype, bytes, hash));
 }
 
 bool GroupContent::is_plain_floats(std::string_view name) const {
   const GroupDataset* dataset = find(name);
   return dataset != nullptr && dataset->dtype == DType::kF32 && name != "scalars" &&
-         !structure_.contains(name) && !places_.contains(name);
+         !structure_.contains(name) && !places_.contains(name) &&
+         !format::is_cut(dataset->attributes);
 }
 
 void GroupContent::add_floats(std::string_view name, const FloatHash& hash) {
   const GroupDataset* dataset = find(name);
   if (dataset == nullptr) return;
-  put_whole(dataset->name, *dataset, as("f32", hash.finish()));
+  put_whole(dataset->name, *dataset, "f32 " + hash.finish().hex());
 }
 
 void GroupContent::add_samples(const GroupDataset& dataset, const Offsets& places,
@@ -353,13 +251,52 @@ void GroupContent::add_samples(const GroupDataset& dataset, const Offsets& place
   const uint64_t width = width_of(dataset);
   const uint64_t size = width * size_of(dataset.dtype);
   const auto presence = presences_.find(dataset.name);
+  const bool sliced =
+      !slice_offsets_.empty() && find_known(kind_, dataset.name)->shape.front() == 'T';
+  if (sliced) hold(dataset.name, ids_.size() + slices_.size(), kPartNumbers);
   std::vector<uint64_t> shape = dataset.shape;
   for (size_t s = 0; s < ids_.size(); ++s) {
     if (presence != presences_.end() && presence->second[s] == std::byte{0}) continue;
+    if (sliced) {
+      add_slices(dataset, s);
+      continue;
+    }
     const uint64_t begin = places[s], count = places[s + 1] - begin;
     shape[0] = count;
     put_sample(dataset.name, ids_[s], dataset, comma_list(shape),
                bytes.subspan(begin * size, count * size));
+  }
+}
+
+/// The parts of a sample's tokens, and an empty one, so that a sample of no tokens is said as well.
+void GroupContent::add_slices(const GroupDataset& dataset, size_t sample) {
+  const uint64_t width = width_of(dataset);
+  std::vector<uint64_t> shape = dataset.shape;
+  shape[0] = lengths_[sample];
+  Part part{std::to_string(ids_[sample]), dataset.name,
+            tokens_[sample] * width,      dataset.dtype,
+            whole_box({}, shape),         attributes_text(dataset.attributes)};
+  std::vector<Part>& parts = items_[dataset.name].parts;
+  part.box.dims[0] = {0, 0, lengths_[sample]};
+  parts.push_back(part);
+  for (uint64_t i = slice_offsets_[sample]; i < slice_offsets_[sample + 1]; ++i) {
+    part.box.dims[0] = slices_[i];
+    parts.push_back(part);
+    part.begin += slices_[i].length * width;
+  }
+}
+
+/// The blocks of other tensors that a dataset holds.
+void GroupContent::add_boxes(const GroupDataset& dataset) {
+  const auto boxes = boxes_of(dataset.name, dataset.shape, dataset.attributes);
+  if (!boxes) return put_whole(dataset.name, dataset, "unsound");
+  uint64_t begin = 0;
+  for (const Box& box : *boxes) {
+    if (!box.tensor.empty()) {
+      items_[box.tensor].parts.push_back(
+          {{}, dataset.name, begin, dataset.dtype, box, attributes_text(dataset.attributes)});
+    }
+    begin += box.elements();
   }
 }
 
@@ -370,7 +307,7 @@ void GroupContent::add_named(const GroupDataset& dataset, std::span<const std::b
       text == nullptr || text->empty() ? std::vector<std::string>{} : lines_of(*text);
   const std::set<std::string> distinct(names.begin(), names.end());
   if (distinct.size() != dataset.shape[0] || distinct.size() != names.size()) {
-    return put_whole(dataset.name, dataset, value_text(dataset.dtype, bytes, {}));
+    return put_whole(dataset.name, dataset, elements_text(dataset.dtype, bytes, {}));
   }
   GroupDataset one = dataset;
   one.attributes.erase("columns");
@@ -378,13 +315,14 @@ void GroupContent::add_named(const GroupDataset& dataset, std::span<const std::b
   const size_t size = size_of(dataset.dtype);
   for (size_t i = 0; i < names.size(); ++i) {
     put_whole(dataset.name + "/" + names[i], one,
-              value_text(dataset.dtype, bytes.subspan(i * size, size), {}));
+              elements_text(dataset.dtype, bytes.subspan(i * size, size), {}));
   }
 }
 
 void GroupContent::put_sample(const std::string& field, uint64_t id, const GroupDataset& dataset,
                               const std::string& shape, std::span<const std::byte> bytes) {
-  const std::string text = item_text(dataset, shape, value_text(dataset.dtype, bytes, {}));
+  const std::string text = elements_text(dataset.dtype, bytes, {}) + " " + shape +
+                           attributes_text(dataset.attributes) + "\n";
   std::vector<Hash>& samples = items_[field].samples;
   if (samples.empty()) samples.reserve(ids_.size());
   samples.push_back(hash_of_item(std::to_string(id), text));
@@ -392,11 +330,20 @@ void GroupContent::put_sample(const std::string& field, uint64_t id, const Group
 
 void GroupContent::put_whole(const std::string& field, const GroupDataset& dataset,
                              const std::string& value) {
+  const std::string attributes = attributes_text(dataset.attributes);
   items_[field].whole.push_back(
-      {place_of(dataset), item_text(dataset, comma_list(dataset.shape), value)});
+      {value + " " + comma_list(dataset.shape) + attributes + "\n",
+       {{}, dataset.name, 0, dataset.dtype, whole_box(field, dataset.shape), attributes}});
 }
 
-std::map<std::string, Hash> field_hashes(std::span<const GroupItems> units) {
+bool GroupContent::is_cut() const {
+  return !slice_offsets_.empty() || std::ranges::any_of(datasets_, [](const GroupDataset& dataset) {
+    return format::is_cut(dataset.attributes);
+  });
+}
+
+std::map<std::string, Hash> field_hashes(std::span<const GroupItems> units,
+                                         const PartSource& source) {
   std::set<std::string_view> fields;
   for (const GroupItems& unit : units) {
     for (const auto& said : unit) fields.insert(said.first);
@@ -410,7 +357,7 @@ std::map<std::string, Hash> field_hashes(std::span<const GroupItems> units) {
       const std::vector<Hash>& samples = found->second.samples;
       hashes.insert(hashes.end(), samples.begin(), samples.end());
     }
-    add_whole(field, units, hashes);
+    add_whole(field, units, source, hashes);
     std::ranges::sort(hashes);
     hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
     Hasher hasher;

@@ -12,6 +12,8 @@
 
 #include "format/dataset.h"
 #include "format/hdf5_file.h"
+#include "format/item_text.h"
+#include "format/part_content.h"
 #include "src/base/dtype.h"
 #include "src/base/hash.h"
 
@@ -30,25 +32,16 @@ struct GroupDataset {
 struct FieldItems {
   /// A dataset that is not of samples, or one of its named numbers.
   struct Whole {
-    std::string place;  // of a shard in the whole tensor; empty for what is no shard
-    std::string text;   // its item's line without the key
+    std::string text;  // its item's line without the key
+    Part part;         // the same as the whole of its tensor
   };
   std::vector<Hash> samples;  // an item a sample
   std::vector<Whole> whole;
+  std::vector<Part> parts;  // of what others hold the rest of, or may
 };
 
 /// What a unit says of a group, by field.
 using GroupItems = std::map<std::string, FieldItems, std::less<>>;
-
-/// The hash of f32 elements that come piece by piece, a NaN being the quiet one without a sign.
-class FloatHash {
- public:
-  void update(std::span<const std::byte> piece);
-  Hash finish() const { return hasher_.finish(); }
-
- private:
-  Hasher hasher_;
-};
 
 /// Takes a unit's datasets of a group, one by one and in any order.
 class GroupContent {
@@ -74,6 +67,8 @@ class GroupContent {
   void add_floats(std::string_view name, const FloatHash& hash);
 
   const GroupItems& items() const { return items_; }
+  /// Whether it holds parts alone of what the group says: then other units are needed to know it.
+  [[nodiscard]] bool is_cut() const;
 
  private:
   /// Where each sample's elements of a dataset begin; one more than there are samples.
@@ -82,13 +77,17 @@ class GroupContent {
   [[nodiscard]] const GroupDataset* find(std::string_view name) const;
   /// Before so many numbers of each of `samples` samples are held.
   void hold(std::string_view name, uint64_t samples, uint64_t numbers) const;
+  [[nodiscard]] std::vector<uint64_t> read_numbers(const GroupDataset& dataset, const Read& read);
   [[nodiscard]] std::optional<Offsets> read_offsets(std::string_view name, size_t size,
                                                     const Read& read);
   void find_samples(const Read& read);
+  [[nodiscard]] bool find_slices(const Read& read);
   void find_columns(const Read& read);
   std::optional<Offsets> places_of(const GroupDataset& dataset, const Read& read);
   void add_samples(const GroupDataset& dataset, const Offsets& places,
                    std::span<const std::byte> bytes);
+  void add_slices(const GroupDataset& dataset, size_t sample);
+  void add_boxes(const GroupDataset& dataset);
   void add_named(const GroupDataset& dataset, std::span<const std::byte> bytes);
   void put_sample(const std::string& field, uint64_t id, const GroupDataset& dataset,
                   const std::string& shape, std::span<const std::byte> bytes);
@@ -99,6 +98,9 @@ class GroupContent {
   Hold hold_;
   std::vector<uint64_t> ids_;
   Offsets tokens_;
+  Offsets slice_offsets_;         // of samples of which it holds parts; none where it holds all
+  std::vector<Interval> slices_;  // of their tokens
+  std::vector<uint64_t> lengths_;
   bool samples_ = false;                                     // they were found, and are sound
   std::map<std::string, Offsets, std::less<>> places_;       // of columns
   std::map<std::string, std::vector<std::byte>> presences_;  // of columns that some samples lack
@@ -106,13 +108,16 @@ class GroupContent {
   GroupItems items_;
 };
 
-/// The hash of each field of a group, of the units that hold it in the order of their ranks.
-std::map<std::string, Hash> field_hashes(std::span<const GroupItems> units);
+/// The hash of each field of a group, of the units that hold it in the order of their ranks;
+/// `source` reads what several of them hold parts of.
+std::map<std::string, Hash> field_hashes(std::span<const GroupItems> units,
+                                         const PartSource& source);
 
 /// The hash of a group.
 Hash hash_of_fields(const std::map<std::string, Hash>& fields);
 
-/// The hash of each group of a unit that is to be stored; none for a unit of another kind.
+/// The hash of each group of a unit that is to be stored; none for a unit of another kind, nor of a
+/// group of which it holds parts.
 std::map<std::string, Hash> group_contents(std::string_view kind,
                                            std::span<const Dataset> datasets);
 

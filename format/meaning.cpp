@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "format/boxes.h"
 #include "format/held_bytes.h"
 #include "format/tables.h"
 #include "src/base/utf8.h"
@@ -29,6 +30,7 @@ const std::vector<std::string_view> kTogether[] = {
      "events/run_count"},
     {"events/row_digest_offsets", "events/row_digest"},
     {"events/value_start", "events/value_count"},
+    {"slice_offsets", "slices", "lengths"},
 };
 
 /// Checks one group of a unit.
@@ -59,6 +61,8 @@ class GroupCheck {
   void check_tokens(const StoredDataset& dataset);
   void check_names(const StoredDataset& dataset);
   void check_prompts(const StoredDataset& dataset);
+  void check_slices(const std::string& group);
+  void check_coordinates(const StoredDataset& dataset);
   void check_ids(const StoredDataset& dataset);
   void expect(bool condition, const StoredDataset& dataset, const char* message) {
     if (!condition) report(dataset, message);
@@ -72,6 +76,8 @@ class GroupCheck {
   bool has_samples_ = false;
   std::vector<uint64_t> offsets_;  // of samples
   const StoredDataset* prompts_ = nullptr;
+  const StoredDataset* slices_ = nullptr;
+  std::vector<uint64_t> lengths_;  // of samples of which it holds slices
 };
 
 void GroupCheck::bind(const StoredDataset& dataset, std::string_view symbol, uint64_t extent) {
@@ -143,8 +149,43 @@ void GroupCheck::check_prompts(const StoredDataset& dataset) {
   const auto lengths = values_of<uint32_t>(dataset);
   if (lengths.size() + 1 != offsets_.size()) return;  // reported with the shapes
   for (size_t s = 0; s < lengths.size(); ++s) {
-    if (lengths[s] <= offsets_[s + 1] - offsets_[s]) continue;
+    const uint64_t whole = lengths_.empty() ? offsets_[s + 1] - offsets_[s] : lengths_[s];
+    if (lengths[s] <= whole) continue;
     return report(dataset, "a prompt is longer than its sample");
+  }
+}
+
+/// Each sample's slices lie within it, and are as many tokens as it has here.
+void GroupCheck::check_slices(const std::string& group) {
+  const auto numbers_of = [&](const char* name) {
+    const StoredDataset* dataset = unit_.find(group + "/" + name);
+    const bool sound = dataset != nullptr && dataset->dtype == DType::kU64 && !dataset->base;
+    return sound ? values_of<uint64_t>(*dataset) : std::vector<uint64_t>();
+  };
+  const auto slices = numbers_of("slices"), offsets = numbers_of("slice_offsets");
+  auto lengths = numbers_of("lengths");
+  if (offsets.size() != offsets_.size() || lengths.size() + 1 != offsets_.size() ||
+      slices.size() != 2 * offsets.back() || !std::is_sorted(offsets.begin(), offsets.end())) {
+    return;  // reported with the shapes
+  }
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    uint64_t stored = 0;
+    bool sound = true;
+    for (uint64_t i = offsets[s]; i < offsets[s + 1]; ++i) {
+      sound = sound && lies_within({slices[2 * i], slices[2 * i + 1], lengths[s]}) &&
+              !__builtin_add_overflow(stored, slices[2 * i + 1], &stored);
+    }
+    if (sound && stored == offsets_[s + 1] - offsets_[s]) continue;
+    return report(*slices_, "the slices of a sample are not its tokens");
+  }
+  lengths_ = std::move(lengths);
+}
+
+void GroupCheck::check_coordinates(const StoredDataset& dataset) {
+  const auto numbers = values_of<uint32_t>(dataset);
+  for (size_t i = 0; i + 1 < numbers.size(); i += 2) {
+    if (numbers[i] < numbers[i + 1]) continue;
+    return report(dataset, "a rank is none of as many as there are");
   }
 }
 
@@ -159,7 +200,8 @@ void GroupCheck::check_ids(const StoredDataset& dataset) {
 }
 
 void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& row) {
-  has_samples_ = has_samples_ || row.name.find('/') == row.name.npos;
+  has_samples_ =
+      has_samples_ || (row.name.find('/') == row.name.npos && row.values != Values::kCoordinates);
   const auto dtypes = words(row.dtypes);
   const bool readable =
       std::find(dtypes.begin(), dtypes.end(), to_string(dataset.dtype)) != dtypes.end();
@@ -175,6 +217,11 @@ void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& 
       return check_tokens(dataset);
     case Values::kNamed:
       return check_names(dataset);
+    case Values::kCoordinates:
+      return check_coordinates(dataset);
+    case Values::kSlices:
+      slices_ = &dataset;
+      return;
     case Values::kPromptLengths:
       prompts_ = &dataset;
       return;
@@ -198,6 +245,7 @@ void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& 
 }
 
 void GroupCheck::finish(const std::string& group, std::string_view kind) {
+  if (slices_ != nullptr) check_slices(group);
   if (prompts_ != nullptr) check_prompts(*prompts_);
   for (const char* name : {"sample_id", "offsets", "tokens"}) {
     const bool needed =
@@ -206,28 +254,30 @@ void GroupCheck::finish(const std::string& group, std::string_view kind) {
   }
   if (kind != "rollout" && kind != "train") return;
   for (const auto& names : kTogether) {
+    if (names.front() == "slice_offsets" && kind != "train") continue;
     if (std::ranges::none_of(names, [&](auto name) { return is_there(group, name); })) continue;
     for (const std::string_view name : names) expect_there(group, name);
   }
 }
 
-/// A shard lies within its tensor.
-void check_shard(const UnitReader& unit, const StoredDataset& dataset,
+/// What a dataset says of the parts that it holds is sound; the tables' are cut by `slices`.
+void check_boxes(const UnitReader& unit, std::string_view name, const StoredDataset& dataset,
                  std::vector<Problem>& problems) {
-  const auto full = dataset.attributes.find("full_shape"), start = dataset.attributes.find("start");
-  const auto end = dataset.attributes.end();
-  if (full == end && start == end) return;
-  using Numbers = std::vector<uint64_t>;
-  const auto* sizes = full == end ? nullptr : std::get_if<Numbers>(&full->second);
-  const auto* begins = start == end ? nullptr : std::get_if<Numbers>(&start->second);
-  bool sound = sizes != nullptr && begins != nullptr && sizes->size() == dataset.shape.size() &&
-               begins->size() == dataset.shape.size();
-  for (size_t i = 0; sound && i < dataset.shape.size(); ++i) {
-    sound = dataset.shape[i] <= (*sizes)[i] && (*begins)[i] <= (*sizes)[i] - dataset.shape[i];
+  if (!is_cut(dataset.attributes)) return;
+  const auto report = [&](const char* message) {
+    problems.push_back({Rule::kMeaning, unit.record().path, dataset.path, message});
+  };
+  const auto boxes = boxes_of(name, dataset.shape, dataset.attributes);
+  const bool old =
+      dataset.attributes.contains("start") || dataset.attributes.contains("full_shape");
+  if (!boxes) return report(old ? "the shard does not lie within its tensor" : kUnsoundBoxes);
+  const std::string_view kind = kind_of(unit.record().path);
+  const bool known = std::ranges::any_of(*boxes, [&](const Box& box) {
+    return box.tensor == "scalars" || find_known(kind, box.tensor) != nullptr;
+  });
+  if (!old && (known || find_known(kind, name) != nullptr)) {
+    report("a dataset of the tables is no tensor of boxes");
   }
-  if (sound) return;
-  problems.push_back({Rule::kMeaning, unit.record().path, dataset.path,
-                      "the shard does not lie within its tensor"});
 }
 
 }  // namespace
@@ -236,9 +286,10 @@ void check_meaning(const UnitReader& unit, std::vector<Problem>& problems) {
   std::map<std::string, GroupCheck> groups;
   const std::string_view kind = kind_of(unit.record().path);
   for (const StoredDataset& dataset : unit.datasets()) {
-    check_shard(unit, dataset, problems);
     const size_t slash = dataset.path.find('/');
-    const KnownDataset* row = find_known(kind, std::string_view(dataset.path).substr(slash + 1));
+    const std::string_view name = std::string_view(dataset.path).substr(slash + 1);
+    check_boxes(unit, name, dataset, problems);
+    const KnownDataset* row = find_known(kind, name);
     if (row == nullptr) continue;
     GroupCheck& group =
         groups.try_emplace(dataset.path.substr(0, slash), unit, problems).first->second;

@@ -23,12 +23,60 @@ void visit_train(Data& data, Visitor& visitor) {
   }
 }
 
+/// Whether each sample's slices lie within it and are as many tokens as it has.
+bool are_sound(const TrainData& data) {
+  const TokenSlices& of = *data.slices;
+  if (of.lengths.size() != data.size()) return false;
+  if (!sound_offsets(of.offsets, data.size(), of.slices.size())) return false;
+  for (size_t s = 0; s < data.size(); ++s) {
+    uint64_t stored = 0;
+    for (uint64_t i = of.offsets[s]; i < of.offsets[s + 1]; ++i) {
+      const Interval& slice = of.slices[i];
+      if (slice.of != of.lengths[s] || !lies_within(slice)) return false;
+      if (__builtin_add_overflow(stored, slice.length, &stored)) return false;
+    }
+    if (stored != data.offsets[s + 1] - data.offsets[s]) return false;
+  }
+  return true;
+}
+
+void add_slices(GroupWriter& writer, const TokenSlices& slices) {
+  writer.offsets("slice_offsets", slices.offsets, slices.slices.size());
+  std::vector<uint64_t> numbers;
+  for (const Interval& slice : slices.slices) {
+    numbers.insert(numbers.end(), {slice.first, slice.length});
+  }
+  writer.add(dataset_of(writer.path("slices"), DType::kU64, {slices.slices.size(), 2},
+                        std::move(numbers)));
+  writer.add("lengths", DType::kU64, {slices.lengths.size()},
+             std::as_bytes(std::span(slices.lengths)));
+}
+
+void read_slices(GroupReader& reader, TrainData& data) {
+  const StoredDataset *stored = reader.find("slices"), *lengths = reader.find("lengths");
+  if (stored == nullptr && lengths == nullptr) return;
+  reader.expect(stored != nullptr && stored->shape.size() == 2 && stored->shape[1] == 2, "slices",
+                "it is missing");
+  reader.expect(lengths != nullptr, "lengths", "it is missing");
+  TokenSlices& slices = data.slices.emplace();
+  slices.lengths = reader.read<uint64_t>(*lengths);
+  slices.offsets = reader.offsets("slice_offsets", data.size(), stored->shape[0]);
+  reader.expect(slices.lengths.size() == data.size(), "lengths",
+                "its length does not agree with the others");
+  const std::vector<uint64_t> numbers = reader.read<uint64_t>(*stored);
+  for (size_t s = 0; s < data.size(); ++s) {
+    for (uint64_t i = slices.offsets[s]; i < slices.offsets[s + 1]; ++i) {
+      slices.slices.push_back({numbers[2 * i], numbers[2 * i + 1], slices.lengths[s]});
+    }
+  }
+}
+
 /// Every rule of the fields beyond their lengths. Returns what is wrong, or null.
 const char* contradiction(const TrainData& data) {
   for (size_t s = 0; data.prompt_length && s < data.size(); ++s) {
-    const uint64_t length = data.offsets[s + 1] - data.offsets[s];
-    if ((*data.prompt_length)[s] > length) return "a prompt is longer than its sample";
+    if ((*data.prompt_length)[s] > data.length(s)) return "a prompt is longer than its sample";
   }
+  if (data.slices && !are_sound(data)) return "the slices of samples are not their tokens";
   if (data.loss_mask) {
     const auto& mask = data.loss_mask->values;
     if (std::any_of(mask.begin(), mask.end(), [](uint8_t m) { return m > 1; })) {
@@ -45,6 +93,7 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const TrainData> data, const st
   writer.offsets("offsets", data->offsets, data->offsets.back());
   visit_train(*data, writer);
   if (const char* message = contradiction(*data)) throw Error(ErrorCode::kUsage, message, group);
+  if (data->slices) add_slices(writer, *data->slices);
   if (data->scalars) writer.named("scalars", *data->scalars, 0);
   return writer.finish();
 }
@@ -61,6 +110,7 @@ TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const 
   data.offsets = reader.offsets("offsets", ids->shape[0], total);
   reader.set_extents({ids->shape[0], total});
   visit_train(data, reader);
+  read_slices(reader, data);
   reader.named("scalars", data.scalars, 0);
   const char* message = contradiction(data);
   reader.expect(message == nullptr, "sample_id", message);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "format/boxes.h"
 #include "format/dataset.h"
 #include "format/dump_reader.h"
 #include "format/held_bytes.h"
@@ -15,11 +16,21 @@
 
 namespace rlreplay::format {
 
+/// Parts of samples, where a rank holds no whole ones: consecutive tokens, in the order in which
+/// their elements are stored.
+struct TokenSlices {
+  std::vector<uint64_t> offsets = {0};  // [S + 1], of slices
+  std::vector<Interval> slices;         // of the sample's tokens
+  std::vector<uint64_t> lengths;        // [S]: tokens of the whole sample
+  friend bool operator==(const TokenSlices&, const TokenSlices&) = default;
+};
+
 /// What one rank trained on in one step, and what it computed: S samples in the order in which they
 /// were packed, T tokens of theirs, prompts included. What was not recorded is absent, never zero.
 struct TrainData {
   std::vector<uint64_t> sample_id;                     // [S], joins the rollout
-  std::vector<uint64_t> offsets = {0};                 // [S + 1]
+  std::vector<uint64_t> offsets = {0};                 // [S + 1], of stored tokens
+  std::optional<TokenSlices> slices;                   // where samples are not whole
   std::optional<std::vector<int32_t>> tokens;          // [T], where no rollout unit holds them
   std::optional<std::vector<uint32_t>> prompt_length;  // [S], likewise
   std::optional<std::vector<uint32_t>> micro_batch;    // [S]
@@ -46,6 +57,10 @@ struct TrainData {
   std::optional<NamedColumns> scalars;     // one row: loss, grad_norm, lr, ...
 
   size_t size() const { return sample_id.size(); }
+  /// Tokens of a whole sample, whatever of it is stored.
+  uint64_t length(size_t sample) const {
+    return slices ? slices->lengths[sample] : offsets[sample + 1] - offsets[sample];
+  }
   friend bool operator==(const TrainData&, const TrainData&) = default;
 };
 

@@ -13,6 +13,7 @@
 #include "format/held_bytes.h"
 #include "format/incomplete.h"
 #include "format/journal.h"
+#include "format/logical_group.h"
 #include "format/manifest.h"
 #include "format/meaning.h"
 #include "format/record.h"
@@ -101,7 +102,12 @@ class UnitCheck {
   }
 
   void check_content(const UnitReader& unit, const std::string& group) {
-    const Hash found = hash_of_fields(field_hashes({&content_->items(), 1}));
+    if (content_->is_cut()) {
+      problems_.push_back({Rule::kContent, unit.record().path, group,
+                           "its record says what the group says, of which it holds parts alone"});
+      return;
+    }
+    const Hash found = hash_of_fields(field_hashes({&content_->items(), 1}, {}));
     if (found == unit.record().group_contents.at(group)) return;
     problems_.push_back({Rule::kContent, unit.record().path, group,
                          "what the group says hashes to " + found.hex() + ", its record says " +
@@ -215,6 +221,7 @@ VerifyReport verify(const std::string& path, bool deep, const ReaderOptions& opt
     for (const auto& [step, whole] : whole_ranks) {
       report.whole_steps += static_cast<int64_t>(whole.size()) >= ranks;
     }
+    if (deep && report.problems.empty()) check_cuts(dump, report.problems);
     report_unlisted(path, dump, report);
   } catch (const FormatError& e) {
     report.problems.push_back(e.problem());

@@ -2,19 +2,26 @@
 is of samples, its section 7 which options count."""
 import collections
 import json
+import math
 import pathlib
 import re
+import sys
 
 import numpy
 
 from dump_patch import canonical, hash_of
 
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "format"))
+from spec_cuts import PLACING, assembled, boxes_of  # noqa: E402
+
 SPEC = (pathlib.Path(__file__).parents[2] / "format/SPEC.md").read_text()
 KINDS = ("rollout", "train", "weights")
+NO_COLUMNS = ("scalars", "sample_id", "coordinates", "slices", "lengths")
 INTEGERS = ("u1", "<i4", "<i8", "<u8")
 NAMES = {"u1": "u8", "<i4": "i32", "<i8": "i64", "<u8": "u64", "<f4": "f32", "<f8": "f64"}
 STYLES = ("linear", "cosine")  # of other ones nothing works out
-Whole = collections.namedtuple("Whole", "unit start text")
+Whole = collections.namedtuple("Whole", "unit text part")
+Stored = collections.namedtuple("Stored", "dtype dims count more more_text array")
 
 
 Column = collections.namedtuple("Column", "dtypes axes own")
@@ -32,7 +39,7 @@ def columns_of(kind):
         for i, name in enumerate(names):
             axes = shapes[i] if len(shapes) > 1 else shapes[0]
             dtypes = [types[i]] if len(types) == len(names) > 1 else types
-            if "/" not in name and name not in ("scalars", "sample_id") and axes != ["S+1"]:
+            if "/" not in name and name not in NO_COLUMNS and axes != ["S+1"]:
                 out[name] = Column(dtypes, axes, {"S": None, "T": "offsets"}.get(axes[0], own))
     return out
 
@@ -60,14 +67,21 @@ def value_text(array, values):
     return f"{NAMES[kind]} {hash_of(made.tobytes())}"
 
 
-def line_of(array, values, shape, without=()):
+def line_of(array, values, shape, without=(), more=""):
     """An item's line behind its key."""
     out = f"{value_text(array, values)} {','.join(map(str, shape))}"
     for name, value in sorted(array.attributes.items()):
-        if name not in without:
+        if name not in (*without, *PLACING):
             text = isinstance(value, str)
             out += f" {name}=" + (hash_of(value.encode()) if text else ",".join(map(str, value)))
-    return out + "\n"
+    return out + more + "\n"
+
+
+def stored(array):
+    """As spec_cuts.py takes a dataset."""
+    rest = line_of(array, array.values[:0], [0])
+    more = {name: tuple(v) if isinstance(v, list) else v for name, v in array.attributes.items()}
+    return Stored(array.dtype, tuple(array.shape), math.prod(array.shape), more, lambda *_: rest, array)
 
 
 def sound_offsets(arrays, name, samples):
@@ -85,12 +99,13 @@ class Unit:
         self.number, self.arrays, self.kind = number, arrays, kind
         self.samples = collections.defaultdict(list)
         self.whole = collections.defaultdict(list)
+        self.parts = collections.defaultdict(list)
         ids, offsets = arrays.get("sample_id"), None
         if kind != "weights" and ids is not None and ids.dtype == "u64" and len(ids.shape) == 1:
             offsets = sound_offsets(arrays, "offsets", ids.values.size)
         told = set() if offsets is None else self.add_columns([int(i) for i in ids.values], offsets)
         for name, array in arrays.items():
-            if name not in told:
+            if name not in told | {"coordinates"}:
                 self.add_whole(name, array)
 
     def add_columns(self, ids, offsets):
@@ -133,15 +148,34 @@ class Unit:
             self.put(name, array, array.values, array.shape)
 
     def put(self, field, array, values, shape, without=()):
-        start = tuple(array.attributes.get("start", ()))
-        self.whole[field].append(Whole(self.number, start, line_of(array, values, shape, without)))
+        d = stored(array)
+        if any(key in d.more for key in PLACING):
+            for tensor, box, begin in boxes_of(field, d):
+                end = begin + math.prod(length for _, length, _ in box)
+                self.parts[tensor] += [(self.number, (d, box, array.values[begin:end]))] * bool(tensor)
+            return
+        whole = d, tuple((0, n, n) for n in shape), values
+        self.whole[field].append(Whole(self.number, line_of(array, values, shape, without), whole))
+
+
+def part_lines(parts):
+    values, dims, whole, agree = assembled([part for _, part in parts])
+    if values is not None and whole and agree:
+        d = max((part[0] for _, part in parts), key=lambda d: d.dtype)
+        return ["- " + line_of(d.array, values, dims)]
+    return [f"{number} " + line_of(d.array, values, [length for _, length, _ in box],
+                                   more=" boxes=" + ",".join(str(n) for row in box for n in row))
+            for number, (d, box, values) in parts if values.size]
 
 
 def field_hash(field, units):
     items = {item for unit in units for item in unit.samples[field]}
-    whole = [item for unit in units for item in unit.whole[field]]
-    for start in {item.start for item in whole}:
-        said = [item for item in whole if item.start == start]
+    said = [item for unit in units for item in unit.whole[field]]
+    parts = [part for unit in units for part in unit.parts[field]]
+    if parts:
+        parts += [(item.unit, item.part) for item in said]
+        items |= {hash_of(line.encode()) for line in part_lines(parts)}
+    else:
         agree = len({item.text for item in said}) == 1
         items |= {hash_of(f"{'-' if agree else item.unit} {item.text}".encode()) for item in said}
     return hash_of("".join(item + "\n" for item in sorted(items)).encode())
@@ -160,7 +194,7 @@ def fields_of(dump, kind, group):
     holders = [path for path in dump.units if path.split("/")[0] == kind and arrays(path)]
     units = [Unit(kind, i, arrays(path))
              for i, path in enumerate(sorted(holders, key=lambda path: (rank(path), path)))]
-    names = {field for unit in units for field in (*unit.samples, *unit.whole)}
+    names = {field for unit in units for field in (*unit.samples, *unit.whole, *unit.parts)}
     return {name: field_hash(name, units) for name in sorted(names)}
 
 

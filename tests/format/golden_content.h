@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "format/boxes.h"
 #include "format/dump_writer.h"
 #include "src/base/dtype.h"
 
@@ -50,11 +51,12 @@ struct GoldenVersion {
   uint64_t prompts[3];
   bool policy_terms;  // policy_kl and policy_loss: since 0.9
   bool one_norm;      // of both ranks, as SPEC.md asks since 0.9
+  bool parts;         // coordinates, boxes and slices: since 0.9
 };
 
 inline GoldenVersion golden_version(const std::string& name) {
-  if (name == "0.1") return {{0, 0, 0}, false, false};
-  return {{20, 20, 30}, true, true};
+  if (name == "0.1") return {{0, 0, 0}, false, false, false};
+  return {{20, 20, 30}, true, true, true};
 }
 
 /// Values of tokens, those of prompts set to 0.
@@ -146,23 +148,81 @@ inline GoldenUnit golden_train(uint64_t rank, const GoldenVersion& version) {
   return {"train/0-0/rank" + std::to_string(rank) + ".h5", std::move(all)};
 }
 
+/// Of two ranks that hold the same samples in slices, as context parallelism cuts them.
+inline Dataset golden_coordinates(const std::string& group, uint32_t rank) {
+  return dataset_of(group + "/coordinates", DType::kU32, {5, 2},
+                    std::vector<uint32_t>{0, 1, rank, 2, 0, 1, rank, 2, 0, 1});
+}
+
+/// Samples 5 and 6 in slices: the first and the last quarter on one rank, the middle on the other,
+/// which holds the last token of the first quarter too.
+inline GoldenUnit golden_slices(uint32_t rank) {
+  using std::vector;
+  const vector<float> log_probs = golden_floats<float>(50, 500);
+  const vector<uint64_t> slices = rank == 0 ? vector<uint64_t>{0, 50, 150, 50, 0, 75, 225, 75}
+                                            : vector<uint64_t>{49, 101, 75, 150};
+  const vector<uint64_t> of = rank == 0 ? vector<uint64_t>{0, 2, 4} : vector<uint64_t>{0, 1, 2};
+  vector<uint64_t> offsets = {0};
+  vector<float> stored;
+  for (uint64_t s = 0; s < 2; ++s) {
+    for (uint64_t i = of[s]; i < of[s + 1]; ++i) {
+      for (uint64_t t = slices[2 * i]; t < slices[2 * i] + slices[2 * i + 1]; ++t) {
+        stored.push_back(t < 20 ? 0.0f : log_probs[200 * s + t]);
+      }
+    }
+    offsets.push_back(stored.size());
+  }
+  vector<Dataset> all;
+  all.push_back(golden_coordinates("0-1", rank));
+  all.push_back(dataset_of("0-1/sample_id", DType::kU64, {2}, vector<uint64_t>{5, 6}));
+  all.push_back(dataset_of("0-1/offsets", DType::kU64, {3}, offsets));
+  all.push_back(dataset_of("0-1/slice_offsets", DType::kU64, {3}, of));
+  all.push_back(dataset_of("0-1/slices", DType::kU64, {slices.size() / 2, 2}, slices));
+  all.push_back(dataset_of("0-1/lengths", DType::kU64, {2}, vector<uint64_t>{200, 300}));
+  all.push_back(dataset_of("0-1/log_probs", DType::kF32, {stored.size()}, stored));
+  return {"train/0-1/rank" + std::to_string(rank) + ".h5", std::move(all)};
+}
+
+/// Two projections that are fused and cut, with padding: rows of both in one dataset.
+inline Dataset golden_boxes(const std::string& group, uint64_t rank) {
+  Dataset d = dataset_of(group + "/fused/kv", DType::kF32, {26}, golden_floats<float>(60, 26));
+  const uint64_t rows = rank == 0 ? 2 : 1;  // of k; of v the last rank has two
+  const std::vector<Box> boxes = {{"parameters/k", {{2 * rank, rows, 3}, {0, 4, 4}}},
+                                  {"parameters/v", {{rank, 3 - rows, 3}, {0, 4, 4}}},
+                                  {"", {{0, 7, 7}, {0, 2, 2}}}};
+  set_boxes(d.attributes, boxes);
+  return d;
+}
+
 /// A tensor before two steps; the second is stored as a difference to the first.
-inline std::array<GoldenUnit, 2> golden_weights() {
-  const std::vector<uint16_t> before = golden_integers<uint16_t>(30, 1500, 65'536);
+inline std::array<GoldenUnit, 2> golden_weights(uint64_t rank, const GoldenVersion& version) {
+  const std::vector<uint16_t> before = golden_integers<uint16_t>(30 + rank, 1500, 65'536);
   std::vector<uint16_t> after = before;
   for (size_t i = 0; i < after.size(); i += 37) after[i] ^= 3;
-  const auto tensor = [](const std::string& group, std::vector<uint16_t> values) {
+  const auto tensor = [&](const std::string& group, std::vector<uint16_t> values) {
     Dataset d = dataset_of(group + "/parameters/w%2Fq", DType::kBF16, {30, 50}, std::move(values));
+    if (version.parts) {
+      const Box box{"parameters/w%2Fq", {{30 - 30 * rank, 30, 60}, {0, 50, 50}}};
+      set_boxes(d.attributes, {&box, 1});
+      return d;
+    }
     d.attributes["full_shape"] = std::vector<uint64_t>{60, 50};
     d.attributes["start"] = std::vector<uint64_t>{30, 0};
     return d;
   };
   const Dataset first = tensor("0-0", before);
   Dataset second = tensor("1-0", after);
-  second.base = Base{"weights/0-0/rank0.h5", hash_of(first.bytes)};
+  const std::string name = "/rank" + std::to_string(rank) + ".h5";
+  second.base = Base{"weights/0-0" + name, hash_of(first.bytes)};
   second.base_bytes = first.bytes;
   second.base_owner = first.owner;
-  return {GoldenUnit{"weights/0-0/rank0.h5", {first}}, {"weights/1-0/rank0.h5", {second}}};
+  std::array<GoldenUnit, 2> out = {GoldenUnit{"weights/0-0" + name, {first}},
+                                   {"weights/1-0" + name, {second}}};
+  if (version.parts) {
+    out[0].second.push_back(golden_coordinates("0-0", static_cast<uint32_t>(rank)));
+    out[0].second.push_back(golden_boxes("0-0", rank));
+  }
+  return out;
 }
 
 /// Every dtype, small and in chunks, and an empty tensor, as an extension.
@@ -187,7 +247,10 @@ inline std::vector<GoldenUnit> golden_units(const std::string& name) {
   const GoldenVersion version = golden_version(name);
   std::vector<GoldenUnit> units = {golden_rollout(version), golden_train(0, version),
                                    golden_train(1, version), golden_dtypes()};
-  for (GoldenUnit& unit : golden_weights()) units.push_back(std::move(unit));
+  for (uint64_t rank = 0; rank < (version.parts ? 2 : 1); ++rank) {
+    for (GoldenUnit& unit : golden_weights(rank, version)) units.push_back(std::move(unit));
+    if (version.parts) units.push_back(golden_slices(static_cast<uint32_t>(rank)));
+  }
   return units;
 }
 

@@ -83,7 +83,7 @@ TEST_CASE("the golden dump of every version reads as what was written, byte for 
     for (const Problem& problem : report.problems) {
       FAIL_CHECK(to_string(problem.rule) << " " << problem.path << " " << problem.dataset);
     }
-    CHECK(report.whole_steps == 1);
+    CHECK(report.whole_steps == (golden_version(version).parts ? 2 : 1));
   }
 }
 

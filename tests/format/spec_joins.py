@@ -3,6 +3,7 @@
 """
 import itertools
 import json
+import math
 import re
 import struct
 import urllib.parse
@@ -10,27 +11,40 @@ import urllib.parse
 import numpy as np
 import xxhash
 
-from spec_values import item, require, rows_of
+from spec_cuts import assembled, boxes_of, is_old, sample_parts, slices_of
+from spec_values import item, require, rows_of, table
 
 
 # 3. Rollouts and steps say the same; blocks of a tensor do not overlap
 
 def samples(parts):
     """(unit, {id: {column: item of the sample}}) of each unit of a group that holds any."""
+    held, sliced = [], {}
     for unit, group in parts:
         if "sample_id" not in group:
             continue
         ids, cuts, _ = rows_of(unit, group)
         cuts.update({"micro_batch": range(len(ids) + 1)} if "micro_batch" in group else {})
-        length = np.diff(group["offsets"].elements())
+        pieces = slices_of(group) if unit.kind == "train" else None
+        length = np.diff(group["offsets"].elements()) if pieces is None else group["lengths"].elements()
         found = {i: {"length": item("", group["offsets"], length[n:n + 1], ())} for n, i in enumerate(ids)}
         for name, rows in cuts.items():
             d, present = group[name], group.get(f"{name}_present")
             v = d.elements().reshape(d.dims)
             for n, i in enumerate(ids):
-                if present is None or present.elements()[n]:
+                if present is not None and not present.elements()[n]:
+                    continue
+                if pieces is not None and table(unit, name)[1].startswith("T"):
+                    of_sample = sample_parts(d, rows[n], pieces[n], int(length[n]))
+                    sliced.setdefault((i, name), (unit, found, []))[2].extend(of_sample)
+                else:
                     found[i][name] = item("", d, v[rows[n]:rows[n + 1]], ())
-        yield unit, found
+        held.append((unit, found))
+    for (i, name), (unit, found, of_sample) in sliced.items():
+        values, _, whole, agree = assembled(of_sample)
+        require(values is not None and whole and agree, "meaning", unit.path, name, f"sample {i}")
+        found[i][name] = item("", of_sample[0][0], values, ())
+    return held
 
 
 def check_same(unit, group, mine, other, names):
@@ -74,20 +88,23 @@ def check_scalars(step, parts, ids):
 
 
 def check_tiles(parts):
-    """Logical tensors of the shards: no element is said twice; returns those that are whole."""
-    whole, filled = {}, {}
+    """Logical tensors: no element is said in two ways, none is missing; returns those that are whole."""
+    held, old = {}, set()
     for unit, group in parts:
         for name, d in group.items():
-            full, start = d.more.get("full_shape", d.dims), d.more.get("start", (0,) * len(d.dims))
-            if name == "scalars" or not d.count:
+            if name == "scalars" or table(unit, name):
                 continue
-            if name not in whole:
-                whole[name], filled[name] = np.zeros(full, d.numpy), np.zeros(full, bool)
-            where = tuple(slice(a, a + n) for a, n in zip(start, d.dims))
-            require(whole[name].shape == tuple(full) and whole[name].dtype == d.numpy
-                    and not filled[name][where].any(), "tiles", unit.path, d.path)
-            whole[name][where], filled[name][where] = d.elements().reshape(d.dims), True
-    return {name: v for name, v in whole.items() if filled[name].all()}
+            for tensor, box, begin in boxes_of(name, d):
+                part = d, box, d.elements()[begin:begin + math.prod(length for _, length, _ in box)]
+                held.setdefault(tensor, []).append((unit, part))
+                old.update([tensor] * is_old(d))
+    whole = {}
+    for name, found in held.items():
+        values, dims, there, agree = assembled([part for _, part in found])
+        require(not name or agree and (there or name in old), "meaning", found[0][0].path, name)
+        if name and there:
+            whole[name] = values.reshape(dims)
+    return whole
 
 
 # Digests (docs/numerics.md 8)

@@ -105,13 +105,14 @@ class Dataset:
         return [c.chunk_offset[0] for c in self.chunks] == list(range(0, self.count, n)) and all(
             0 < c.size <= bound and c.byte_offset + c.size <= end and c.filter_mask == 0 for c in self.chunks)
 
-    def more_text(self, columns=True):
+    def more_text(self, columns=True, without=()):
         """The other attributes as a line of the content has them."""
         def text(value):
             if isinstance(value, str):
                 return digest(value.encode(errors="surrogateescape"))
             return ",".join(map(str, value))
-        return "".join(f" {name}={text(v)}" for name, v in self.more.items() if columns or name != "columns")
+        without = ("columns",) * (not columns) + tuple(without)
+        return "".join(f" {name}={text(v)}" for name, v in self.more.items() if name not in without)
 
     def decode(self):
         """The stored elements; `frame` where a chunk is none."""

@@ -2,10 +2,13 @@
 content root; and what the other files share. Of `spec_reader.py`, which see.
 """
 import json
+import math
 import re
 
 import numpy as np
 import xxhash
+
+from spec_cuts import PLACING, assembled, boxes_of, sample_parts, slices_of
 
 GIB = 1 << 30
 HASH = re.compile(r"[0-9a-f]{32}")
@@ -52,8 +55,10 @@ tokens i32,i64 T; log_probs f32,f64 T; nucleus_offsets u64 S+1; nucleus_size u32
 loss_mask u8 T; removed u8 S; rewards f64 S; reward_components f64 S,K; finish u8 S
 version_offsets u64 S+1; versions i64 V; version_starts u32 V
 prompt_text u8 P; prompt_text_offsets u64 S+1; response_text u8 R; response_text_offsets u64 S+1
-label_text u8 L; label_text_offsets u64 S+1; experts u8,u16 T,M,E""", "train": """
-sample_id u64 S; offsets u64 S+1; tokens i32 T; prompt_length u32 S; micro_batch u32 S; loss_mask u8 T
+label_text u8 L; label_text_offsets u64 S+1; experts u8,u16 T,M,E; coordinates u32 5,2""",
+    "weights": "coordinates u32 5,2", "train": """
+sample_id u64 S; offsets u64 S+1; slice_offsets u64 S+1; slices u64 C,2; lengths u64 S; coordinates u32 5,2
+tokens i32 T; prompt_length u32 S; micro_batch u32 S; loss_mask u8 T
 rewards f64 S; trajectory_id u64 S; trajectory_tokens u64 S; token_weights f64 T; scalars f64 N
 """ + "".join(f"{name} f32,f64 T\n" for name in """log_probs old_log_probs ref_log_probs teacher_log_probs
 rollout_log_probs entropy ref_entropy advantages returns values current_values kl reverse_kl policy_kl
@@ -101,15 +106,24 @@ def check_meaning(unit, group):
     def held(condition, d):
         require(condition, "meaning", unit.path, getattr(d, "path", d))
 
-    for d in group.values():
-        full, start = (d.more.get(key) for key in ("full_shape", "start"))
-        held(full is start is None or isinstance(full, tuple) and isinstance(start, tuple)
-             and len(full) == len(start) == len(d.dims)
-             and all(a + b <= c for a, b, c in zip(start, d.dims, full)), d)
+    for name, d in group.items():
+        boxes = boxes_of(name, d)
+        held(boxes is not None, d)
+        known = any(tensor == "scalars" or table(unit, tensor) for tensor, *_ in boxes)
+        held("boxes" not in d.more or not known and not table(unit, name), d)
     if unit.kind not in COLUMNS:
         return
+    if "coordinates" in group:
+        rank = group["coordinates"]
+        check_shape(unit, {"coordinates": rank}, {})
+        held((rank.elements()[::2] < rank.elements()[1::2]).all(), rank)
+    if unit.kind == "weights":
+        return
     needed = ["sample_id", "offsets"] + ["tokens"] * (unit.kind == "rollout")
-    held(set(needed) <= set(group) or all(name.startswith("events/") for name in group), d.group)
+    held(set(needed) <= set(group)
+         or all(name.startswith("events/") or name == "coordinates" for name in group), d.group)
+    cut = [name in group for name in ("slice_offsets", "slices", "lengths")] if unit.kind == "train" else [False]
+    held(all(cut) or not any(cut), d.group)
     families = [["tensors", "rank", "rows", "digest"], ["row_digest_offsets", "row_digest"],
                 ["value_start", "value_count"],
                 ["row_set", "row_set_offsets", "run_sample", "run_position", "run_count"]]
@@ -119,7 +133,7 @@ def check_meaning(unit, group):
     check_shape(unit, group, lengths := {})
     value = {name: d.elements().reshape(d.dims) for name, d in group.items() if table(unit, name)}
     ends = {"offsets": lengths.get("T", value["offsets"][-1] if "offsets" in value else 0),
-            "events/row_set_offsets": lengths.get("U"),
+            "events/row_set_offsets": lengths.get("U"), "slice_offsets": lengths.get("C"),
             **{own: len(value[name]) for name, own in OWN.items() if name in value}}
     for name, v in value.items():
         d, short = group[name], name.removeprefix("events/")
@@ -139,7 +153,11 @@ def check_meaning(unit, group):
     ids, cuts = value["sample_id"], value["offsets"]
     held((ids[1:] > ids[:-1]).all() if unit.kind == "rollout" else len(np.unique(ids)) == len(ids),
          group["sample_id"])
-    held("prompt_length" not in group or (value["prompt_length"] <= np.diff(cuts)).all(), d.group)
+    whole = value["lengths"] if any(cut) else np.diff(cuts)
+    for n, pieces in enumerate(slices_of(group) or () if any(cut) else ()):
+        held(all(a + b <= int(whole[n]) for a, b in pieces)
+             and sum(b for _, b in pieces) == int(cuts[n + 1] - cuts[n]), group["slices"])
+    held("prompt_length" not in group or (value["prompt_length"] <= whole).all(), d.group)
     if "nucleus" in group:
         held("nucleus_size" in group, group["nucleus"])
         total = np.concatenate(([0], np.cumsum(value["nucleus_size"].astype("i8"))))
@@ -148,7 +166,7 @@ def check_meaning(unit, group):
 
 # 7. The content root
 
-def item(key, d, values, dims, columns=True):
+def item(key, d, values, dims, columns=True, more=""):
     """The line of an item, hashed."""
     kind = d.dtype
     if kind == "bool" or values.dtype.kind in "iu" and kind[0] in "iu":
@@ -166,7 +184,7 @@ def item(key, d, values, dims, columns=True):
         bits[nan] = 0x7FC00000 if kind == "f32" else 0x7FF8000000000000
         values = bits
     place = ",".join(map(str, dims))
-    return digest(f"{key} {kind} {digest(values.tobytes())} {place}{d.more_text(columns)}\n".encode())
+    return digest(f"{key} {kind} {digest(values.tobytes())} {place}{d.more_text(columns, PLACING)}{more}\n".encode())
 
 
 def rows_of(unit, group):
@@ -178,47 +196,75 @@ def rows_of(unit, group):
             continue
         if axis == "T" or own in group:
             cuts[name] = group[own or "offsets"].elements().tolist()
-        elif axis == "S" and name not in ("sample_id", "micro_batch") and not name.endswith("_present"):
+        elif axis == "S" and name not in ("sample_id", "micro_batch", "lengths") and not name.endswith("_present"):
             cuts[name] = range(len(ids) + 1)
-    silent = {"sample_id", "sample_id_present", "micro_batch", "offsets", *map(OWN.get, cuts),
+    silent = {"sample_id", "sample_id_present", "micro_batch", "offsets", "coordinates", *map(OWN.get, cuts),
+              *(("slice_offsets", "slices", "lengths") if unit.kind == "train" else ()),
               *(f"{name}_present" for name in cuts)}
     return ids, cuts, silent
 
 
 def fields_of(unit, group):
-    """Of one unit: {field: items of its samples}, and of other datasets (field, start, item by key)."""
-    by_sample, others, cuts, silent = {}, [], {}, ()
+    """Of one unit: {field: items of its samples}, of other datasets (field, item by key, part), and parts of
+    what other units hold too: (field, key, part)."""
+    by_sample, others, parts, cuts, silent, pieces = {}, [], [], {}, {"coordinates"}, None
     if "sample_id" in group and "offsets" in group:
         ids, cuts, silent = rows_of(unit, group)
-        lengths = np.diff(group["offsets"].elements())
+        pieces = slices_of(group) if unit.kind == "train" else None
+        lengths = np.diff(group["offsets"].elements()) if pieces is None else group["lengths"].elements()
         by_sample["samples"] = [item(i, group["offsets"], lengths[n:n + 1], (1,)) for n, i in enumerate(ids)]
     for name, d in group.items():
         columns = str(d.more.get("columns", "")).split("\n")
         if name in cuts:
             v, rows, present = d.elements().reshape(d.dims), cuts[name], group.get(f"{name}_present")
+            if pieces is not None and table(unit, name)[1].startswith("T"):
+                parts += [(name, str(i), part) for n, i in enumerate(ids) if not present or present.elements()[n]
+                          for part in sample_parts(d, rows[n], pieces[n], int(lengths[n]))]
+                continue
             by_sample[name] = [item(i, d, v[rows[n]:rows[n + 1]], (rows[n + 1] - rows[n], *d.dims[1:]))
                                for n, i in enumerate(ids) if not present or present.elements()[n]]
         elif name == "scalars" and len(set(columns)) == len(columns) == d.count:
             for n, column in enumerate(columns):
                 def make(key, d=d, n=n):
                     return item(key, d, d.elements()[n:n + 1], (1,), False)
-                others.append((f"scalars/{column}", (), make))
+                others.append((f"scalars/{column}", make, None))
+        elif any(key in d.more for key in PLACING):
+            for tensor, box, begin in boxes_of(name, d):
+                size = math.prod(length for _, length, _ in box)
+                parts += [(tensor, "", (d, box, d.elements()[begin:begin + size]))] * bool(tensor)
         elif name not in silent:
-            others.append((name, d.more.get("start", ()),
-                           lambda key, d=d: item(key, d, d.elements(), d.dims)))
-    return by_sample, others
+            whole = tuple((0, n, n) for n in d.dims)
+            others.append((name, lambda key, d=d: item(key, d, d.elements(), d.dims), (d, whole, d.elements())))
+    return by_sample, others, parts
+
+
+def part_items(key, parts):
+    """The items of one value of which there are parts, each with the number of its unit."""
+    values, dims, whole, agree = assembled([part for _, part in parts])
+    if values is not None and whole and agree:
+        d = max((part[0] for _, part in parts), key=lambda d: d.dtype)
+        return {item(key or "-", d, values, dims)}
+    return {item(key or str(number), d, values, [length for _, length, _ in box],
+                 more=" boxes=" + ",".join(str(n) for row in box for n in row))
+            for number, (d, box, values) in parts if values.size}
 
 
 def group_content(parts):
     """The hash of a group, of the units that hold it, sorted by rank and path."""
-    fields, others = {}, {}
+    fields, others, cut = {}, {}, {}
     for number, (unit, group) in enumerate(parts):
-        by_sample, rest = fields_of(unit, group)
+        by_sample, rest, pieces = fields_of(unit, group)
         for name, items in by_sample.items():
             fields.setdefault(name, set()).update(items)
-        for name, start, make in rest:
-            others.setdefault((name, start), []).append((number, make))
-    for (name, _), makers in others.items():
+        for name, make, whole in rest:
+            others.setdefault(name, []).append((number, make, whole))
+        for name, key, part in pieces:
+            cut.setdefault((name, key), []).append((number, part))
+    for (name, key), pieces in cut.items():
+        pieces += [(number, whole) for number, _, whole in others.pop(name, ())] if not key else []
+        fields.setdefault(name, set()).update(part_items(key, pieces))
+    for name, found in others.items():
+        makers = [(number, make) for number, make, _ in found]
         said = {make("-") for _, make in makers}
         fields.setdefault(name, set()).update(said if len(said) == 1 else {make(n) for n, make in makers})
     rows = {name: hash_of_lines(sorted(items)) for name, items in fields.items() if items}

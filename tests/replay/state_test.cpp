@@ -71,7 +71,7 @@ struct Demo {
 
 /// The units of a state's differences; empty for a full one.
 std::string base_of(const format::DumpReader& dump, const StepId& step) {
-  const format::UnitReader unit = open_state(dump, step.group());
+  const format::UnitReader unit = dump.open_unit(*dump.find("weights", step.group()).front());
   std::string base;
   for (const format::StoredDataset& d : unit.datasets()) {
     if (!d.base || d.base->unit == base) continue;

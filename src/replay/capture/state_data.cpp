@@ -51,9 +51,8 @@ void StateChain::link(const std::string& unit, int64_t number,
 
 void read_state(const RecordedRun& run, const StepId& step, engine::Backend& backend) {
   const format::DumpReader& dump = run.dump();
-  const format::UnitReader unit = open_state(dump, step.group());
-  backend.write_state(read_steps(dump, unit, step.group()), [&](const StateSpans<float>& state) {
-    StateReader(dump, backend.parameters(), state).read(unit, step.group());
+  backend.write_state(read_steps(dump, step.group()), [&](const StateSpans<float>& state) {
+    StateReader(dump, backend.parameters(), state).read(step.group());
   });
 }
 

@@ -30,7 +30,7 @@ class StateChain {
   std::vector<format::Dataset> last_;
 };
 
-/// The recorded state before a step. Errors: those of open_state and StateReader.
+/// The recorded state before a step. Errors: those of StateReader.
 void read_state(const RecordedRun& run, const StepId& step, engine::Backend& backend);
 
 }  // namespace rlreplay::replay

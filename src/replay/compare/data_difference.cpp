@@ -121,7 +121,9 @@ class Comparer {
     for (const UnitReader& unit : out.units) {
       items.push_back(format::read_items(dump, unit, group.name, held));
     }
-    out.fields = format::field_hashes(items);
+    format::GroupParts parts(dump, group.name,
+                             [&](size_t unit) -> const UnitReader& { return out.units[unit]; });
+    out.fields = format::field_hashes(items, parts.source());
     return out;
   }
 

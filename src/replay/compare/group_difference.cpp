@@ -5,8 +5,9 @@
 #include <tuple>
 #include <utility>
 
-#include "format/dump_content.h"
+#include "format/logical_group.h"
 #include "format/tables.h"
+#include "format/train_ranks.h"
 #include "format/unit.h"
 #include "src/replay/compare/rank_difference.h"
 #include "src/replay/compare/sample_table.h"
@@ -36,14 +37,63 @@ std::vector<std::string> differing(const Fields& a, const Fields& b) {
   return out;
 }
 
-/// "[16, 64]" of the first unit that has the dataset.
-std::string shape_text(const std::vector<UnitReader>& units, const std::string& path) {
-  for (const UnitReader& unit : units) {
-    const format::StoredDataset* dataset = unit.find(path);
-    if (dataset != nullptr) return format::shape_text(dataset->shape);
+/// The tensors of a group of one dump; none where its units contradict each other.
+class Tensors {
+ public:
+  Tensors(const ContentGroup& group, const GroupUnits& of) : group_(group), of_(of) {}
+
+  /// "[16, 64]"; empty where there is no such tensor.
+  std::string shape(const std::string& name) {
+    const auto* tensor = logical() ? logical()->find(name) : nullptr;
+    if (tensor != nullptr) return format::shape_text(tensor->shape);
+    const format::StoredDataset* dataset = only(name);
+    return dataset == nullptr ? "" : format::shape_text(dataset->shape);
   }
-  return "";
-}
+
+  std::optional<std::pair<DType, Buffer<std::byte>>> read(const std::string& name) {
+    const auto* tensor = logical() ? logical()->find(name) : nullptr;
+    try {
+      if (tensor != nullptr) return std::pair(tensor->dtype, logical()->read(name));
+    } catch (const format::FormatError& error) {
+      if (error.rule() != format::Rule::kMeaning) throw;
+      return std::nullopt;
+    }
+    const format::StoredDataset* dataset = only(name);
+    if (dataset == nullptr) return std::nullopt;
+    return std::pair(dataset->dtype, of_.dump.read(*unit_, *dataset));
+  }
+
+ private:
+  std::optional<format::LogicalGroup>& logical() {
+    if (std::exchange(tried_, true)) return logical_;
+    try {
+      logical_.emplace(of_.dump, group_.kind, group_.name, of_.units.size(),
+                       [this](size_t unit) -> const UnitReader& { return of_.units[unit]; });
+    } catch (const format::FormatError& error) {
+      if (error.rule() != format::Rule::kMeaning) throw;
+    }
+    return logical_;
+  }
+
+  /// Of what is no tensor: the dataset where exactly one unit has it.
+  const format::StoredDataset* only(const std::string& name) {
+    const format::StoredDataset* found = nullptr;
+    for (const UnitReader& unit : of_.units) {
+      const format::StoredDataset* dataset = unit.find(group_.name + "/" + name);
+      if (dataset == nullptr) continue;
+      if (found != nullptr) return nullptr;
+      found = dataset;
+      unit_ = &unit;
+    }
+    return found;
+  }
+
+  const ContentGroup& group_;
+  const GroupUnits& of_;
+  std::optional<format::LogicalGroup> logical_;
+  bool tried_ = false;
+  const UnitReader* unit_ = nullptr;  // of what `only` found
+};
 
 /// Codes by their names.
 std::optional<FieldValues> named(const std::optional<FieldValues>& finish) {
@@ -56,7 +106,13 @@ class GroupComparer {
  public:
   GroupComparer(const ContentGroup& group, const GroupUnits& a, const GroupUnits& b, bool assembled,
                 FieldComparison& values)
-      : group_(group), a_(a), b_(b), assembled_(assembled), values_(values) {
+      : group_(group),
+        a_(a),
+        b_(b),
+        left_(group, a),
+        right_(group, b),
+        assembled_(assembled),
+        values_(values) {
     if (group.number) place_.rollout_id = group.number->rollout;
     if (group.number) place_.step_id = group.number->step;
   }
@@ -182,14 +238,20 @@ class GroupComparer {
 
   void compare_steps() {
     const auto read = [&](const GroupUnits& from) {
-      std::vector<format::TrainData> out;
+      std::vector<format::TrainRank> ranks;
       for (const UnitReader& unit : from.units) {
         if (unit.find(group_.name + "/sample_id") == nullptr) continue;
-        out.push_back(read_train_data(from.dump, unit, group_.name, &held_));
-        held_.hold(unit.record(), group_.name, out.back().size() * kRowBytes);
-        for (const uint64_t id : out.back().sample_id) {
-          ranks_.emplace(id, format::rank_of(unit.record().path));
+        ranks.push_back(
+            {read_train_data(from.dump, unit, group_.name, &held_), &unit.record(), {}});
+      }
+      join_slices(ranks, group_.name, held_);
+      std::vector<format::TrainData> out;
+      for (format::TrainRank& rank : ranks) {
+        held_.hold(*rank.unit, group_.name, rank.data.size() * kRowBytes);
+        for (const uint64_t id : rank.data.sample_id) {
+          ranks_.emplace(id, format::rank_of(rank.unit->path));
         }
+        out.push_back(std::move(rank.data));
       }
       return out;
     };
@@ -244,15 +306,13 @@ class GroupComparer {
     values_.at(place);
     const bool in_a = a_.fields.contains(name);
     if (in_a != b_.fields.contains(name)) return values_.missing(of, in_a, "recorded");
-    const std::string left_shape = shape_text(a_.units, group_.name + "/" + name);
-    const std::string right_shape = shape_text(b_.units, group_.name + "/" + name);
+    const std::string dataset = scalar ? "scalars" : name;
+    const std::string left_shape = left_.shape(name), right_shape = right_.shape(name);
     if (left_shape != right_shape) {
       ++of.compared;
       return values_.differs(of, left_shape, right_shape);
     }
-    const std::string dataset = scalar ? "scalars" : name;
-    const auto x = format::read_dataset(a_.dump, a_.units, group_.name, dataset);
-    const auto y = format::read_dataset(b_.dump, b_.units, group_.name, dataset);
+    const auto x = left_.read(dataset), y = right_.read(dataset);
     const auto values = [](const auto& read) {
       return read ? values_of(read->first, {read->second.data(), read->second.size()})
                   : std::nullopt;
@@ -268,6 +328,7 @@ class GroupComparer {
   const ContentGroup& group_;
   const GroupUnits& a_;
   const GroupUnits& b_;
+  Tensors left_, right_;
   bool assembled_;
   FieldComparison& values_;
   std::map<uint64_t, int64_t> ranks_;  // of the step's samples

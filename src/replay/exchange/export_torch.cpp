@@ -11,6 +11,7 @@
 #include "format/foreign/torch_writer.h"
 #include "format/group_name.h"
 #include "format/rule.h"
+#include "format/train_ranks.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/dicts.h"
 #include "src/replay/exchange/import_rollout.h"
@@ -248,8 +249,8 @@ class Exporter {
         throw Error(ErrorCode::kUnsupported,
                     "step " + group + " was recorded by several ranks: export it as jsonl");
       }
-      const format::UnitRecord& record = *units.front();
-      format::TrainData data = read_train_data(dump_, dump_.open_unit(record), group, &held);
+      const format::UnitRecord& record = *units.at(0);
+      format::TrainData data = read_train_rank(dump_, dump_.open_unit(record), group, held);
       held.hold(record, group, data.offsets.back() * sizeof(int32_t));  // its samples' tokens
       held.hold(record, group, data.sample_id.size() * kSampleBytes);
       training.steps.emplace(parse_step(group)->step, std::move(data));

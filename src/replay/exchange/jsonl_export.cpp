@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "format/record.h"
+#include "format/train_ranks.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/replay/exchange/cell.h"
@@ -241,7 +242,8 @@ void export_steps(const format::DumpReader& dump, const format::UnitRecord& unit
     const std::string rollout = group.substr(0, group.find('-', 1));
     if (chosen && !chosen->contains(rollout)) continue;
     if (reader.find(group + "/sample_id") == nullptr) continue;  // events alone
-    const TrainData data = read_train_data(dump, reader, group);
+    format::HeldBytes held;
+    const TrainData data = read_train_rank(dump, reader, group, held);
     const std::set<uint64_t> others = samples_with_inputs(dump, rollout);
     bool said = false;
     for (size_t s = 0; s < data.size(); ++s) {

@@ -204,7 +204,9 @@ NativeData NativeReader::read(int64_t rollout) const {
   const auto steps = trains_.find(rollout);
   if (steps == trains_.end()) return data;
   for (const std::string& group : steps->second) {
-    const format::UnitReader unit = dump_.open_unit(*dump_.find("train", group).front());
+    const auto units = dump_.find("train", group);
+    if (units.size() > 1) continue;  // whose rows a place means cannot be known
+    const format::UnitReader unit = dump_.open_unit(*units.at(0));
     data.trains.emplace("train/" + group, read_train_data(dump_, unit, group, &held));
   }
   return data;

@@ -234,7 +234,7 @@ class TrainTreeBuilder {
     dicts_.set(made, "step", Value::of_int(number));
     dicts_.set(made, "order", dicts_.integers(step.sample_id));
     dicts_.set(made, "fields", names);
-    const format::UnitReader unit = dump_.open_unit(*dump_.find("train", group).front());
+    const format::UnitReader unit = dump_.open_unit(*dump_.find("train", group).at(0));
     dicts_.set(made, "datasets",
                add_own_datasets(tree_, dump_, unit, group,
                                 [&](const std::string& name) { return !fields.contains(name); }));

@@ -7,6 +7,7 @@
 #include "format/foreign/dump_check.h"
 #include "format/group_name.h"
 #include "format/record.h"
+#include "format/train_ranks.h"
 #include "format/unit.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
@@ -251,11 +252,10 @@ class Auditor {
   void check_step(const std::string& group) {
     const auto step = GroupName::parse(group);
     const RolloutData* of = step && step->step ? rollout(step->rollout) : nullptr;
-    for (const UnitRecord* record : dump_.find("train", group)) {
-      const format::UnitReader unit = dump_.open_unit(*record);
-      if (unit.find(group + "/sample_id") == nullptr) continue;  // events alone
-      where_ = record->path + ": " + group;
-      check_rank(read_train_data(dump_, unit, group), of);
+    format::HeldBytes held;
+    for (const format::TrainRank& rank : read_train_ranks(dump_, group, held)) {
+      where_ = rank.unit->path + ": " + group;
+      check_rank(rank.data, of);
     }
   }
 

@@ -375,6 +375,12 @@ class RunCheck {
     const bool columns = unit.find(step.group() + "/sample_id") != nullptr;
     const TrainData data =
         columns ? read_train_data(record_.dump(), unit, step.group()) : TrainData{};
+    if (data.slices) {
+      not_checked_.push_back(where_ + ": events of rank " +
+                             std::to_string(format::rank_of(unit.record().path)) +
+                             ", which holds slices of samples, against its columns");
+      return;
+    }
     std::optional<std::vector<engine::SampleShape>> shapes;
     if (of != nullptr && columns) shapes = shapes_of(*of, data.sample_id);
     GroupCheck check(model_, parameters_, pool_, events);

@@ -58,13 +58,13 @@ void check_rollout(const DumpReader& dump, int64_t rollout) {
                                      one_line(list, 60));
 }
 
-/// The unit that holds a group of a step or a rollout.
-const UnitRecord& find_unit(const DumpReader& dump, const ShowOptions& options,
-                            std::string& group) {
+/// The unit of a rank's step, or those of a rollout.
+std::vector<const UnitRecord*> find_units(const DumpReader& dump, const ShowOptions& options,
+                                          std::string& group) {
   if (!options.step) {
     group = std::to_string(options.rollout.value_or(0));
     if (!options.rollout) check_rollout(dump, 0);
-    return *dump.find("rollout", group).front();
+    return dump.find("rollout", group);
   }
   group = step_group(*options.step);
   const auto units = dump.find("train", group);
@@ -72,7 +72,7 @@ const UnitRecord& find_unit(const DumpReader& dump, const ShowOptions& options,
   std::set<uint64_t> ranks;
   for (const UnitRecord* unit : units) {
     const int64_t rank = format::rank_of(unit->path);
-    if (rank == options.rank.value_or(0)) return *unit;
+    if (rank == options.rank.value_or(0)) return {unit};
     ranks.insert(static_cast<uint64_t>(rank));
   }
   check_chosen("rank", {static_cast<uint64_t>(options.rank.value_or(0))}, ranks, "");
@@ -94,14 +94,12 @@ std::string scalars(const DumpReader& dump, const format::UnitReader& unit,
   return out + "\n";
 }
 
-std::string datasets(const DumpReader& dump, const ShowOptions& options) {
-  std::string group;
-  const UnitRecord& record = find_unit(dump, options, group);
+std::string datasets(const DumpReader& dump, const UnitRecord& record, const std::string& group,
+                     bool json) {
   const format::UnitReader unit = dump.open_unit(record);
   TextTable table({"dataset", "dtype", "shape", "hash"});
   std::string lines;
-  for (const StoredDataset& dataset : unit.datasets()) {
-    if (!dataset.path.starts_with(group + "/")) continue;
+  for (const StoredDataset& dataset : unit.datasets_of(group)) {
     const std::string name = dataset.path.substr(group.size() + 1);
     const std::string dtype(to_string(dataset.dtype));
     table.add({name, dtype, format::shape_text(dataset.shape), dataset.hash.hex()});
@@ -115,7 +113,16 @@ std::string datasets(const DumpReader& dump, const ShowOptions& options) {
                  .str() +
              "\n";
   }
-  return options.json ? lines : record.path + "\n" + scalars(dump, unit, group) + table.str();
+  return json ? lines : record.path + "\n" + scalars(dump, unit, group) + table.str();
+}
+
+std::string datasets(const DumpReader& dump, const ShowOptions& options) {
+  std::string group, out;
+  for (const UnitRecord* record : find_units(dump, options, group)) {
+    if (!out.empty() && !options.json) out += "\n";
+    out += datasets(dump, *record, group, options.json);
+  }
+  return out;
 }
 
 template <class T, class Use>
@@ -184,12 +191,8 @@ void name_step(const DumpReader& dump, const ShowOptions& options) {
       unit.record().path + ": " + *options.tensor);
 }
 
-std::string tensor(const DumpReader& dump, const ShowOptions& options) {
-  std::string group;
-  const UnitRecord& record = find_unit(dump, options, group);
-  const format::UnitReader unit = dump.open_unit(record);
-  const StoredDataset* dataset = unit.find(group + "/" + *options.tensor);
-  if (dataset == nullptr) refuse_tensor(dump, unit, group, options);
+std::string tensor(const DumpReader& dump, const format::UnitReader& unit,
+                   const StoredDataset* dataset, const ShowOptions& options) {
   const Buffer<std::byte> bytes = dump.read(unit, *dataset);
   const std::span<const std::byte> stored(bytes.data(), bytes.size());
   if (options.json) {
@@ -201,7 +204,7 @@ std::string tensor(const DumpReader& dump, const ShowOptions& options) {
     });
     return JsonLine()
                .text("schema", "rlreplay.show.tensor/1")
-               .text("unit", record.path)
+               .text("unit", unit.record().path)
                .text("dataset", *options.tensor)
                .text("dtype", to_string(dataset->dtype))
                .json("shape", format::shape_text(dataset->shape))
@@ -224,6 +227,19 @@ std::string tensor(const DumpReader& dump, const ShowOptions& options) {
     line += (line.empty() ? "" : " ") + value;
   });
   return out + line + "\n";
+}
+
+/// Of each unit that has it.
+std::string tensor(const DumpReader& dump, const ShowOptions& options) {
+  std::string group, out;
+  const auto units = find_units(dump, options, group);
+  for (const UnitRecord* record : units) {
+    const format::UnitReader unit = dump.open_unit(*record);
+    const StoredDataset* dataset = unit.find(group + "/" + *options.tensor);
+    if (dataset != nullptr) out += tensor(dump, unit, dataset, options);
+    if (out.empty() && record == units.back()) refuse_tensor(dump, unit, group, options);
+  }
+  return out;
 }
 
 }  // namespace

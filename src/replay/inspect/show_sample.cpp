@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "format/rollout_data.h"
-#include "format/train_data.h"
+#include "format/train_ranks.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/number_text.h"
@@ -121,7 +121,7 @@ class SampleView {
         if (!group.starts_with(rollout_ + "-") || !unit.find(group + "/sample_id")) continue;
         const uint64_t before = held_.bytes();
         trains_.push_back(std::make_unique<std::vector<TrainData>>());
-        trains_.back()->push_back(read_train_data(dump_, unit, group, &held_));
+        trains_.back()->push_back(read_train_rank(dump_, unit, group, held_));
         const SampleTable table = SampleTable::of(*trains_.back());
         const bool there = table.rows().contains(id_);
         const int64_t rank = format::rank_of(record.path);

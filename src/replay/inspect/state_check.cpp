@@ -32,12 +32,11 @@ class StateCheck {
 
   /// The state before `step`, the `number`-th of the run, against what `before` left.
   void check(const StepId& step, size_t number, const StepId* before) {
-    const format::UnitReader unit = open_state(record_.dump(), step.group());
-    reader_.read(unit, step.group());
+    reader_.read(step.group());
     check_numbers(step, "parameters", weights_, false);
     check_numbers(step, "exp_avg", first_, false);
     check_numbers(step, "exp_avg_sq", second_, true);
-    const int64_t counted = read_steps(record_.dump(), unit, step.group());
+    const int64_t counted = read_steps(record_.dump(), step.group());
     if (!origin_) origin_ = counted - static_cast<int64_t>(number);
     if (counted != *origin_ + static_cast<int64_t>(number)) {
       add(step, "scalars",

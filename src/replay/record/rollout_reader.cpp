@@ -126,7 +126,7 @@ class RolloutReader {
     RecordedStep out;
     out.id = step;
     out.trained = true;
-    std::vector<StepRank> ranks = read_step_ranks(run_, step, held_);
+    std::vector<StepRank> ranks = format::read_train_ranks(run_.dump(), step.group(), held_);
     out.scalars = scalars_of(ranks);
     check_step_ranks(run_, step, ranks, guard_);
     const std::map<uint64_t, uint64_t> prompts = prompts_of(ranks);
@@ -157,7 +157,7 @@ class RolloutReader {
   /// rollout's.
   std::map<uint64_t, uint64_t> prompts_of(const std::vector<StepRank>& ranks) const {
     std::map<uint64_t, uint64_t> prompts;
-    for (const auto& [data, unit, held] : ranks) {
+    for (const auto& [data, unit, samples, held] : ranks) {
       for (size_t row = 0; data.prompt_length && row < data.size(); ++row) {
         prompts.emplace(data.sample_id[row], (*data.prompt_length)[row]);
       }

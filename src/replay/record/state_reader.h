@@ -32,12 +32,9 @@ std::span<T> values_of(std::span<T> all, const Parameter& p) {
   return all.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size()));
 }
 
-/// How many steps the optimizer had counted.
-[[nodiscard]] int64_t read_steps(const format::DumpReader& dump, const format::UnitReader& unit,
-                                 const std::string& group);
-
-/// The unit that holds the state before a step. Errors: kIncomplete where there is none.
-format::UnitReader open_state(const format::DumpReader& dump, const std::string& group);
+/// How many steps the optimizer had counted. Errors: kIncomplete where no unit says it, kCorrupt
+/// where two say it differently.
+[[nodiscard]] int64_t read_steps(const format::DumpReader& dump, const std::string& group);
 
 /// Reads states into one place, one after another; of consecutive ones only what differs.
 class StateReader {
@@ -49,18 +46,26 @@ class StateReader {
   StateReader(const StateReader&) = delete;
   StateReader& operator=(const StateReader&) = delete;
 
-  /// Errors: kIncomplete for a parameter that is missing, kCorrupt for one of another shape;
-  /// FormatError.
-  void read(const format::UnitReader& unit, const std::string& group);
+  /// Whichever units hold the group, and whichever parts of it.
+  /// Errors: kIncomplete where there is no state, or a parameter is missing, kCorrupt for one of
+  /// another shape, or of which two units hold different values; FormatError.
+  void read(const std::string& group);
 
  private:
   std::span<std::byte> place_of(const format::StoredDataset& dataset) const;
 
+  /// Datasets of a unit that are whole tensors. `from`: the units that held them, by name.
+  void read_unit(const format::UnitReader& unit, const std::string& group,
+                 std::map<std::string, std::string>& from);
+  void compare(const format::UnitReader& unit, const format::StoredDataset& dataset,
+               const std::string& name, const std::string& first) const;
+
+  const format::DumpReader& dump_;
   std::map<std::string, std::span<std::byte>> places_;  // by name in the group
   format::ChainReader chain_;
 };
 
-/// The weights alone. Errors: those of open_state and StateReader.
+/// The weights alone. Errors: those of StateReader.
 void read_weights(const format::DumpReader& dump, const std::string& group,
                   const ParameterTable& parameters, std::span<float> weights);
 

@@ -14,13 +14,6 @@
 namespace rlreplay::replay {
 namespace {
 
-/// Which samples a rank holds, in whatever order.
-Hash samples_of(const format::TrainData& data) {
-  std::vector<uint64_t> ids = data.sample_id;
-  std::ranges::sort(ids);
-  return hash_of(std::as_bytes(std::span(ids)));
-}
-
 /// Samples and their micro-batches, by sample.
 std::vector<std::pair<uint64_t, uint32_t>> by_sample(const format::TrainData& data) {
   std::vector<std::pair<uint64_t, uint32_t>> out;
@@ -42,7 +35,7 @@ class RankCheck {
     std::map<Hash, std::vector<const StepRank*>> replicas;
     for (const StepRank& rank : ranks) {
       scalars(rank, ScalarOf::kStep, by_name);
-      replicas[samples_of(rank.data)].push_back(&rank);
+      replicas[rank.samples].push_back(&rank);
     }
     for (const auto& [samples, alike] : replicas) {
       by_name.clear();
@@ -101,19 +94,6 @@ class RankCheck {
 };
 
 }  // namespace
-
-std::vector<StepRank> read_step_ranks(const RecordedRun& run, const StepId& step,
-                                      format::HeldBytes& held) {
-  std::vector<StepRank> ranks;
-  for (const auto* unit : run.dump().find("train", step.group())) {
-    const format::UnitReader reader = run.dump().open_unit(*unit);
-    if (reader.find(step.group() + "/sample_id") == nullptr) continue;  // events alone
-    const uint64_t before = held.bytes();
-    format::TrainData data = format::read_train_data(run.dump(), reader, step.group(), &held);
-    ranks.push_back({std::move(data), unit, held.bytes() - before});
-  }
-  return ranks;
-}
 
 StepScalars scalars_of(const std::vector<StepRank>& ranks) {
   std::vector<std::pair<int64_t, format::NamedColumns>> scalars;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "format/held_bytes.h"
-#include "format/train_data.h"
+#include "format/train_ranks.h"
 #include "src/replay/record/rank_scalars.h"
 #include "src/replay/record/record_refusal.h"
 #include "src/replay/record/recorded_run.h"
@@ -13,16 +13,7 @@
 /// The ranks of a step, and what they may not say differently.
 namespace rlreplay::replay {
 
-/// What one rank recorded of a step.
-struct StepRank {
-  format::TrainData data;
-  const format::UnitRecord* unit = nullptr;
-  uint64_t held = 0;  // bytes of `data`
-};
-
-/// Those of a step that hold more than events, in order. `held` holds their bytes.
-[[nodiscard]] std::vector<StepRank> read_step_ranks(const RecordedRun& run, const StepId& step,
-                                                    format::HeldBytes& held);
+using StepRank = format::TrainRank;
 
 StepScalars scalars_of(const std::vector<StepRank>& ranks);
 

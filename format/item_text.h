@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/hdf5_file.h"
+#include "src/base/dtype.h"
+#include "src/base/hash.h"
+
+/// The texts that a content root is a hash of (SPEC.md section 7): the same for the same values,
+/// however they are stored.
+namespace rlreplay::format {
+
+/// "TYPE HASH" of elements; `known` is their hash where the caller has it.
+std::string elements_text(DType dtype, std::span<const std::byte> bytes,
+                          const std::optional<Hash>& known);
+
+/// " NAME=VALUE" for each attribute that is part of the content.
+std::string attributes_text(const h5::Attributes& attributes);
+
+/// Of the line "KEY TEXT", where `text` ends with a line feed.
+Hash hash_of_item(std::string_view key, const std::string& text);
+
+/// The lines of a text, of which the last has no line feed; of none one that is empty.
+std::vector<std::string> lines_of(const std::string& text);
+
+/// The hash of f32 elements that come piece by piece, a NaN being the quiet one without a sign.
+class FloatHash {
+ public:
+  void update(std::span<const std::byte> piece);
+  Hash finish() const { return hasher_.finish(); }
+
+ private:
+  Hasher hasher_;
+};
+
+}  // namespace rlreplay::format

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/boxes.h"
+#include "format/dump_content.h"
+#include "format/logical_tensor.h"
+#include "format/rule.h"
+#include "src/base/buffer.h"
+
+namespace rlreplay::format {
+
+/// The tensors of a group, each element once, whichever units hold parts of it and however often.
+class LogicalGroup {
+ public:
+  /// `unit` gives those that hold the group, `units` of them, in the order of their ranks. What the
+  /// tables know, and scalars, is none of these tensors.
+  LogicalGroup(const DumpReader& dump, std::string_view kind, const std::string& group,
+               size_t units, const GroupParts::Unit& unit);
+
+  LogicalGroup(const LogicalGroup&) = delete;
+  LogicalGroup& operator=(const LogicalGroup&) = delete;
+
+  struct Part {
+    size_t unit = 0;
+    std::string dataset;
+    uint64_t begin = 0;  // its first element there
+    DType dtype = DType::kU8;
+    Box box;
+  };
+  struct Tensor {
+    DType dtype = DType::kU8;
+    std::vector<uint64_t> shape;
+    std::vector<Part> parts;
+    bool cut = false;  // a unit holds boxes of it; of a shard of 0.1 the others may be absent
+
+    uint64_t bytes() const;
+  };
+  /// By name. Errors at making: FormatError kMeaning where units give one tensor two shapes or
+  /// types, or a dataset's boxes are not sound.
+  const std::map<std::string, Tensor, std::less<>>& tensors() const { return tensors_; }
+  [[nodiscard]] const Tensor* find(std::string_view name) const;
+
+  /// All elements, row-major. Errors: FormatError kMeaning for an element that no unit holds, or
+  /// that two hold differently, naming both; those of reading.
+  [[nodiscard]] Buffer<std::byte> read(std::string_view name);
+  /// Into `out`, of `bytes` of the tensor.
+  void read_into(std::string_view name, std::span<std::byte> out);
+
+ private:
+  void add(size_t number, const StoredDataset& dataset);
+  [[noreturn]] void fail(size_t unit, const std::string& dataset, const std::string& message) const;
+  std::string path_of(size_t unit) const;
+
+  std::string group_;
+  GroupParts::Unit unit_;
+  GroupParts parts_;
+  PartSource source_;
+  std::map<std::string, Tensor, std::less<>> tensors_;
+};
+
+/// Of a dump, by kind and name.
+LogicalGroup logical_group(const DumpReader& dump, std::string_view kind, const std::string& group);
+
+/// What several units hold of cut tensors and say differently, or none of them holds.
+void check_cuts(const DumpReader& dump, std::vector<Problem>& problems);
+
+}  // namespace rlreplay::format

@@ -1,0 +1,354 @@
+#include "format/train_ranks.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "format/logical_tensor.h"
+#include "format/rule.h"
+#include "src/base/same_value.h"
+
+namespace rlreplay::format {
+namespace {
+
+Hash samples_of(const TrainData& data) {
+  std::vector<std::vector<uint64_t>> rows;
+  for (size_t s = 0; s < data.size(); ++s) {
+    std::vector<uint64_t>& row = rows.emplace_back(1, data.sample_id[s]);
+    if (!data.slices) continue;
+    for (uint64_t i = data.slices->offsets[s]; i < data.slices->offsets[s + 1]; ++i) {
+      row.insert(row.end(), {data.slices->slices[i].first, data.slices->slices[i].length});
+    }
+  }
+  std::ranges::sort(rows);
+  Hasher hasher;
+  for (const auto& row : rows) hasher.update(std::as_bytes(std::span(row)));
+  return hasher.finish();
+}
+
+class SliceJoin {
+ public:
+  SliceJoin(std::vector<TrainRank>& ranks, const std::string& group, HeldBytes& held)
+      : group_(group), held_(held) {
+    for (TrainRank& rank : ranks) {
+      if (rank.data.slices) parts_.push_back(&rank);
+    }
+  }
+
+  void run() {
+    if (parts_.empty()) return;
+    const uint64_t before = held_.bytes();
+    find_samples();
+    join_tokens();
+    join_samples();
+    TrainRank& first = *parts_.front();
+    first.held += held_.bytes() - before;
+    out_.scalars = std::move(first.data.scalars);
+    first.data = std::move(out_);
+    for (TrainRank* part : std::span(parts_).subspan(1)) {
+      TrainData alone;
+      alone.scalars = std::move(part->data.scalars);
+      part->data = std::move(alone);
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(const TrainRank& rank, std::string_view name,
+                         const std::string& message) const {
+    throw FormatError(Rule::kMeaning, message, rank.unit->path, group_ + "/" + std::string(name));
+  }
+  std::string sample_text(size_t row) const {
+    return "sample " + std::to_string(out_.sample_id[row]);
+  }
+
+  void find_samples() {
+    std::map<uint64_t, size_t> rows;
+    for (const TrainRank* part : parts_) {
+      std::vector<size_t>& of = rows_.emplace_back();
+      for (size_t s = 0; s < part->data.size(); ++s) {
+        const uint64_t id = part->data.sample_id[s], length = part->data.slices->lengths[s];
+        const auto [at, fresh] = rows.emplace(id, rows.size());
+        of.push_back(at->second);
+        if (fresh) {
+          uint64_t total = 0;
+          if (__builtin_add_overflow(out_.offsets.back(), length, &total)) {
+            fail(*part, "lengths", "samples are longer than numbers are");
+          }
+          out_.sample_id.push_back(id);
+          out_.offsets.push_back(total);
+          first_.push_back(part);
+        } else if (length != length_of(at->second)) {
+          fail(*part, "lengths",
+               sample_text(at->second) + " has " + std::to_string(length) + " tokens here, and " +
+                   std::to_string(length_of(at->second)) + " in " + first_[at->second]->unit->path);
+        }
+      }
+    }
+    uint64_t stored = 0;
+    for (const TrainRank* part : parts_) stored += part->data.offsets.back();
+    if (stored < out_.offsets.back()) fail_gap();  // before memory is taken for what is claimed
+  }
+
+  uint64_t length_of(size_t row) const { return out_.offsets[row + 1] - out_.offsets[row]; }
+
+  /// Names the first token that is in no slice.
+  void fail_gap() const {
+    std::vector<std::vector<std::pair<uint64_t, uint64_t>>> held(out_.size());
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      for (size_t s = 0; s < rows_[p].size(); ++s) {
+        for_slices(p, s, [&](const Interval& slice, uint64_t) {
+          held[rows_[p][s]].emplace_back(slice.first, slice.length);
+        });
+      }
+    }
+    for (size_t row = 0; row < out_.size(); ++row) {
+      std::ranges::sort(held[row]);
+      uint64_t next = 0;
+      for (const auto& [first, length] : held[row]) {
+        if (first > next) break;
+        next = std::max(next, first + length);
+      }
+      if (next < length_of(row)) no_rank_holds(row, next, "slices");
+    }
+  }
+
+  [[noreturn]] void no_rank_holds(size_t row, uint64_t token, std::string_view name) const {
+    fail(*first_[row], name,
+         "no rank holds token " + std::to_string(token) + " of " + sample_text(row));
+  }
+
+  /// `use(slice, where its elements begin)` for those of a row of a part.
+  template <class Use>
+  void for_slices(size_t p, size_t s, Use use) const {
+    const TrainData& data = parts_[p]->data;
+    uint64_t at = data.offsets[s];
+    for (uint64_t i = data.slices->offsets[s]; i < data.slices->offsets[s + 1]; ++i) {
+      use(data.slices->slices[i], at);
+      at += data.slices->slices[i].length;
+    }
+  }
+
+  /// A column of tokens. `of(part)`: its elements, as bytes with their type, and which samples have
+  /// them; nothing where the part lacks it. Returns which samples have any.
+  struct Elements {
+    std::span<const std::byte> bytes;
+    DType dtype = DType::kU8;
+    const Presence* presence = nullptr;
+  };
+  template <class Of>
+  Presence join_column(std::string_view name, DType dtype, std::span<std::byte> out, Of of) const {
+    const uint64_t total = out_.offsets.back();
+    LogicalTensor whole(dtype, {total}, out);
+    Presence there(out_.size(), 0);
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      const std::optional<Elements> from = of(parts_[p]->data);
+      if (!from) continue;
+      for (size_t s = 0; s < rows_[p].size(); ++s) {
+        if (from->presence != nullptr && !is_present(*from->presence, s)) continue;
+        const size_t row = rows_[p][s];
+        there[row] = 1;
+        for_slices(p, s, [&](const Interval& slice, uint64_t at) {
+          const size_t size = size_of(from->dtype);
+          const Box box{{}, {{out_.offsets[row] + slice.first, slice.length, total}}};
+          const auto differs =
+              whole.put(box, from->dtype, from->bytes.subspan(at * size, slice.length * size), p);
+          if (!differs) return;
+          fail(*parts_[p], name,
+               "token " + std::to_string(differs->element - out_.offsets[row]) + " of " +
+                   sample_text(row) + " has " + differs->now + " here, and " + differs->before +
+                   " in " + parts_[differs->first]->unit->path);
+        });
+      }
+    }
+    for (size_t row = 0; row < out_.size(); ++row) {
+      if (there[row] == 0) {
+        const std::vector<std::byte> zeros(length_of(row) * size_of(dtype));
+        const Box box{{}, {{out_.offsets[row], length_of(row), total}}};
+        static_cast<void>(whole.put(box, dtype, zeros, 0));
+      }
+    }
+    if (const auto gap = whole.gap()) {
+      const auto after = std::ranges::upper_bound(out_.offsets, *gap);
+      const auto row = static_cast<size_t>(after - out_.offsets.begin()) - 1;
+      no_rank_holds(row, *gap - out_.offsets[row], name);
+    }
+    if (std::ranges::find(there, 0) == there.end()) there.clear();
+    return there;
+  }
+
+  template <class T>
+  std::vector<T> room(std::string_view name) {
+    const uint64_t total = out_.offsets.back();
+    held_.hold(*parts_.front()->unit, group_ + "/" + std::string(name),
+               total * sizeof(T) + LogicalTensor::bookkeeping(total));
+    return std::vector<T>(total);
+  }
+
+  template <class T>
+  static Elements elements(const std::vector<T>& values, DType dtype, const Presence* presence) {
+    return {std::as_bytes(std::span(values)), dtype, presence};
+  }
+
+  /// Columns without a presence: all samples of all parts have them, or none.
+  template <class T>
+  void join_plain(std::string_view name, std::optional<std::vector<T>> TrainData::*field,
+                  DType dtype) {
+    if (none_has(field)) return;
+    std::vector<T>& to = (out_.*field).emplace(room<T>(name));
+    const Presence there = join_column(name, dtype, std::as_writable_bytes(std::span(to)),
+                                       [&](const TrainData& data) -> std::optional<Elements> {
+                                         if (!(data.*field)) return std::nullopt;
+                                         return elements(*(data.*field), dtype, nullptr);
+                                       });
+    if (there.empty()) return;
+    fail(*parts_.front(), name, "a rank has it of its samples, and no rank of another's");
+  }
+
+  void join_floats(const TokenColumnField& of) {
+    const auto field = of.column;
+    if (none_has(field)) return;
+    const bool wide = std::ranges::any_of(parts_, [&](const TrainRank* part) {
+      return (part->data.*field) && (part->data.*field)->is_wide();
+    });
+    TokenFloats& to = (out_.*field).emplace();
+    if (wide) to.wide = room<double>(of.name);
+    if (!wide) to.narrow = room<float>(of.name);
+    const auto out = wide ? std::as_writable_bytes(std::span(to.wide))
+                          : std::as_writable_bytes(std::span(to.narrow));
+    to.presence = join_column(of.name, wide ? DType::kF64 : DType::kF32, out,
+                              [&](const TrainData& data) -> std::optional<Elements> {
+                                const auto& from = data.*field;
+                                if (!from) return std::nullopt;
+                                if (from->is_wide()) {
+                                  return elements(from->wide, DType::kF64, &from->presence);
+                                }
+                                return elements(from->narrow, DType::kF32, &from->presence);
+                              });
+  }
+
+  void join_tokens() {
+    join_plain("tokens", &TrainData::tokens, DType::kI32);
+    join_plain("token_weights", &TrainData::token_weights, DType::kF64);
+    if (!none_has(&TrainData::loss_mask)) {
+      auto& to = out_.loss_mask.emplace();
+      to.values = room<uint8_t>("loss_mask");
+      to.presence = join_column(
+          "loss_mask", DType::kU8, std::as_writable_bytes(std::span(to.values)),
+          [](const TrainData& data) -> std::optional<Elements> {
+            if (!data.loss_mask) return std::nullopt;
+            return elements(data.loss_mask->values, DType::kU8, &data.loss_mask->presence);
+          });
+    }
+    for (const TokenColumnField& field : kTokenColumnFields) join_floats(field);
+  }
+
+  template <class Field>
+  bool none_has(Field field) const {
+    return std::ranges::none_of(
+        parts_, [&](const TrainRank* part) { return (part->data.*field).has_value(); });
+  }
+
+  /// Numbers of samples: the first rank's that has one.
+  template <class T, class Take>
+  std::vector<std::optional<T>> join_numbers(std::string_view name, bool compared,
+                                             Take take) const {
+    std::vector<std::optional<T>> out(out_.size());
+    std::vector<const TrainRank*> from(out_.size());
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      for (size_t s = 0; s < rows_[p].size(); ++s) {
+        const std::optional<T> value = take(parts_[p]->data, s);
+        const size_t row = rows_[p][s];
+        if (!value) continue;
+        if (out[row] && compared && !same_value(*out[row], *value)) {
+          fail(*parts_[p], name,
+               sample_text(row) + " has another " + std::string(name) + " here than in " +
+                   from[row]->unit->path);
+        }
+        if (out[row]) continue;
+        out[row] = value;
+        from[row] = parts_[p];
+      }
+    }
+    return out;
+  }
+
+  template <class T>
+  void join_plain_numbers(std::string_view name, std::optional<std::vector<T>> TrainData::*field,
+                          bool compared) {
+    if (none_has(field)) return;
+    const auto numbers =
+        join_numbers<T>(name, compared, [&](const TrainData& data, size_t s) -> std::optional<T> {
+          return data.*field ? std::optional((*(data.*field))[s]) : std::nullopt;
+        });
+    std::vector<T>& to = (out_.*field).emplace();
+    for (size_t row = 0; row < numbers.size(); ++row) {
+      if (!numbers[row]) fail(*first_[row], name, "no rank has it of " + sample_text(row));
+      to.push_back(*numbers[row]);
+    }
+  }
+
+  template <class T>
+  void join_some_numbers(std::string_view name, std::optional<Column<T>> TrainData::*field) {
+    if (none_has(field)) return;
+    const auto numbers =
+        join_numbers<T>(name, true, [&](const TrainData& data, size_t s) -> std::optional<T> {
+          const auto& column = data.*field;
+          return column && column->has(s) ? std::optional(column->values[s]) : std::nullopt;
+        });
+    Column<T>& to = (out_.*field).emplace();
+    for (const std::optional<T>& number : numbers) {
+      to.values.push_back(number.value_or(T()));
+      to.presence.push_back(number ? 1 : 0);
+    }
+    if (std::ranges::find(to.presence, 0) == to.presence.end()) to.presence.clear();
+  }
+
+  void join_samples() {
+    join_plain_numbers("prompt_length", &TrainData::prompt_length, true);
+    join_plain_numbers("micro_batch", &TrainData::micro_batch, false);
+    join_some_numbers("rewards", &TrainData::rewards);
+    join_some_numbers("trajectory_id", &TrainData::trajectory_id);
+    join_some_numbers("trajectory_tokens", &TrainData::trajectory_tokens);
+  }
+
+  std::string group_;
+  HeldBytes& held_;
+  std::vector<TrainRank*> parts_;          // that hold slices
+  std::vector<std::vector<size_t>> rows_;  // of each part's samples in `out_`
+  std::vector<const TrainRank*> first_;    // by row, who names it first
+  TrainData out_;
+};
+
+}  // namespace
+
+void join_slices(std::vector<TrainRank>& ranks, const std::string& group, HeldBytes& held) {
+  for (TrainRank& rank : ranks) rank.samples = samples_of(rank.data);
+  SliceJoin(ranks, group, held).run();
+}
+
+std::vector<TrainRank> read_train_ranks(const DumpReader& dump, const std::string& group,
+                                        HeldBytes& held) {
+  std::vector<TrainRank> ranks;
+  for (const UnitRecord* record : dump.find("train", group)) {
+    const UnitReader unit = dump.open_unit(*record);
+    if (unit.find(group + "/sample_id") == nullptr) continue;  // events alone
+    const uint64_t before = held.bytes();
+    TrainData data = read_train_data(dump, unit, group, &held);
+    ranks.push_back({std::move(data), record, {}, held.bytes() - before});
+  }
+  join_slices(ranks, group, held);
+  return ranks;
+}
+
+TrainData read_train_rank(const DumpReader& dump, const UnitReader& unit, const std::string& group,
+                          HeldBytes& held) {
+  TrainData own = read_train_data(dump, unit, group, &held);
+  if (!own.slices) return own;
+  for (TrainRank& rank : read_train_ranks(dump, group, held)) {
+    if (rank.unit->path == unit.record().path) return std::move(rank.data);
+  }
+  return own;
+}
+
+}  // namespace rlreplay::format
