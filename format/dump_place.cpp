@@ -66,11 +66,15 @@ bool take_sealed(const std::string& path) {
       check_replaceable(folder);
       lock = lock_journal(folder, 0);
     }
-    staged.take_name();
+    staged.take_name([&](const std::string& old) {
+      lock = Descriptor();
+      remove_old(old);
+    });
     std::cerr << "rlreplay: " << path
               << " is the dump now that an interrupted run had sealed to take this name\n";
+  } else if (!staged.old().empty()) {
+    remove_old(staged.old());
   }
-  if (!staged.old().empty()) remove_old(staged.old());
   return staged.is_whole();
 }
 
@@ -130,9 +134,11 @@ DumpPlace::~DumpPlace() {
 void DumpPlace::settle() {
   settled_ = true;
   if (!staged_) return;
-  staged_->take_name();
+  staged_->take_name([this](const std::string& old) {
+    old_lock_ = Descriptor();
+    remove_old(old);
+  });
   old_lock_ = Descriptor();
-  if (!staged_->old().empty()) remove_old(staged_->old());
   staged_.reset();
 }
 

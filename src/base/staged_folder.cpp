@@ -189,10 +189,14 @@ std::string StagedFolder::left_beside(const std::string& path, const std::string
   return fs::exists(content + "/" + mark, ignored) ? content : "";
 }
 
-void StagedFolder::take_name() {
-  const auto last = [this] { exchange(); };
+void StagedFolder::take_name(const std::function<void(const std::string&)>& remove_old) {
+  if (!unfinished_) unfinished_.emplace([] {});
   try {
-    unfinished_ ? unfinished_->finish(last) : last();
+    unfinished_->finish([&] {
+      exchange();
+      if (!old_.empty()) remove_old(old_);
+      remove_what_is_built();
+    });
   } catch (...) {
     keep_ = true;
     unfinished_.reset();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,11 +38,13 @@ class StagedFolder {
   const std::string& path() const { return content_; }
   bool in_place() const { return in_place_; }
 
-  /// Gives what was built its name. What had the name, unless it was an empty folder, lies where
-  /// `old()` says: what its owner does not remove stays there.
+  /// Gives what was built its name. What had the name, unless it was an empty folder, is removed by
+  /// `remove_old`, which throws nothing, from where it lies then: what it leaves stays there. No
+  /// signal ends the program between the two.
   /// Errors: kUsage where something else took the name meanwhile; kEnvironment. Then what has the
   /// name keeps it, and the new one is kept.
-  void take_name();
+  void take_name(const std::function<void(const std::string&)>& remove_old);
+  /// Where the old one lies of a leftover that has its name already; else empty.
   const std::string& old() const { return old_; }
 
  private:

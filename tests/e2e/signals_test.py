@@ -60,6 +60,19 @@ class Signals(Program):
         self.assertEqual((process.returncode, self.names()), (INTERRUPTED, ["lines.jsonl"]), said)
         self.assertIn("interrupted; what it had begun is removed", said)
 
+    def test_what_is_replaced_is_removed_before_the_program_ends(self):
+        lines = samples(self.here / "lines.jsonl", 400)
+        dump, staged = self.here / "dump", self.here / ("dump" + STAGED)
+        self.assertEqual(self.run_program("import", lines, "-o", dump).returncode, 0)
+        for _ in range(5):
+            process = self.start("import", lines, "-o", dump, "--force")
+            while process.poll() is None and not (staged / "old").exists():
+                pass
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
+            self.assertEqual(self.names(), ["dump", "lines.jsonl"])
+            self.assertEqual(self.run_program("verify", dump).returncode, 0)
+
     def test_an_export_and_a_second_signal_while_it_is_undone(self):
         lines = samples(self.here / "lines.jsonl", 1500)
         dump, made = self.here / "dump", self.here / "made"

@@ -390,6 +390,13 @@ class Verify(Case):
         self.found(path, "--deep", code=0)
         self.assertEqual(verbs(path), whole)
 
+        def trained_twice(dump):
+            dump.units["train/0-0a/rank0.h5"] = dict(dump.units["train/0-0/rank0.h5"])
+        path = self.patched(trained_twice, self.good)
+        refused = self.run_program("export", path, "--to", "safetensors", "-o", self.folder / "st")
+        self.assertEqual(refused.returncode, CORRUPT, refused.stderr)
+        self.assertIn("another unit holds train/0-0/rank0/", refused.stderr)
+
         def twice(dump):
             split(dump)
             ids = dump.at("rollout/0b.h5", "0/sample_id")

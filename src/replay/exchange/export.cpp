@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <set>
 
 #include "format/dump_place.h"
 #include "format/foreign/safetensors_writer.h"
@@ -76,15 +77,21 @@ void write_tensors(const DumpReader& dump, const ExportOptions& options) {
                 "a selection of samples is written for slime, miles, relax and jsonl");
   }
   std::vector<foreign::TensorHead> heads;
+  std::set<std::string> names;
   std::vector<std::pair<const UnitRecord*, std::string>> places;  // unit and dataset of each
   for (const UnitRecord& record : dump.units()) {
     const std::string_view kind = format::kind_of(record.path);
     if (kind != "rollout" && kind != "train") continue;
     const format::UnitReader unit = dump.open_unit(record);
     for (const format::StoredDataset& dataset : unit.datasets()) {
-      heads.push_back({tensor_name(record, dataset.path),
-                       dataset.dtype,
-                       {dataset.shape.begin(), dataset.shape.end()}});
+      std::string name = tensor_name(record, dataset.path);
+      if (!names.insert(name).second) {
+        throw Error(ErrorCode::kCorrupt,
+                    "another unit holds " + name + " as well: of one step and rank there is one",
+                    record.path);
+      }
+      heads.push_back(
+          {std::move(name), dataset.dtype, {dataset.shape.begin(), dataset.shape.end()}});
       places.emplace_back(&record, dataset.path);
     }
   }
@@ -149,8 +156,7 @@ Exported write_folder(const DumpReader& dump, const ExportOptions& options,
     const fs::path name = fs::path(file).lexically_relative(staged.path());
     file = (fs::path(options.output) / name).string();
   }
-  staged.take_name();
-  if (!staged.old().empty()) remove_tree(staged.old());
+  staged.take_name(remove_tree);
   return made;
 }
 

@@ -60,9 +60,9 @@ void check_occupied(const RunOptions& options, bool replace, const std::string& 
 /// Removes the checkpoint that had the name before.
 void remove_old(const std::string& old) {
   std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(old, ignored)) {
-    if (foreign::is_checkpoint_file(entry.path().filename().string())) {
-      fs::remove(entry.path(), ignored);
+  for (fs::directory_iterator entry(old, ignored), end; entry != end; entry.increment(ignored)) {
+    if (foreign::is_checkpoint_file(entry->path().filename().string())) {
+      fs::remove(entry->path(), ignored);
     }
   }
   if (fs::is_empty(old, ignored)) return;
@@ -88,8 +88,7 @@ SavePlace::SavePlace(const RunOptions& options, bool replace, const std::string&
 void SavePlace::save(const std::function<void(const std::string&)>& write) {
   if (!staged_) return;
   write(staged_->path());
-  staged_->take_name();
-  if (!staged_->old().empty()) remove_old(staged_->old());
+  staged_->take_name(remove_old);
   staged_.reset();
 }
 
