@@ -5,13 +5,40 @@ usage: exchange_test.py RLREPLAY
 import json
 import os
 import pathlib
+import pickle
 import re
 import shutil
+import struct
 import sys
 import unittest
+import zipfile
 
 import material
 import support
+
+
+class Loader(pickle.Unpickler):
+    """Of a file of torch.save, its tensors as the numbers of their storages."""
+    ELEMENTS = {"FloatStorage": "f", "DoubleStorage": "d", "LongStorage": "q", "IntStorage": "i",
+                "ByteStorage": "B"}
+
+    def __init__(self, archive):
+        self.archive, self.root = archive, archive.namelist()[0].split("/")[0]
+        super().__init__(archive.open(f"{self.root}/data.pkl"))
+
+    def find_class(self, module, name):
+        if name == "_rebuild_tensor_v2":
+            return lambda storage, offset, size, *_: storage[offset:] if size else storage[offset]
+        return name if module == "torch" else super().find_class(module, name)
+
+    def persistent_load(self, pid):
+        content = self.archive.read(f"{self.root}/data/{pid[2]}")
+        return struct.unpack(f"<{pid[4]}{self.ELEMENTS[pid[1]]}", content)
+
+
+def torch_content(path):
+    with zipfile.ZipFile(path) as archive:
+        return Loader(archive).load()
 
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs/jsonl.md"
@@ -326,6 +353,66 @@ class Export(support.Case):
         self.assertEqual({row["rollout_id"] for row in rows}, {1})
         self.assertEqual({row["sample_id"] for row in rows if "sample_id" in row},
                          {12, 13, 14, 15})
+
+    def test_a_selection_fits_together(self):
+        """What a folder of chosen samples says of them, and a step's denominators, of all."""
+        slime, imported = self.export("slime")[1], self.folder / "imported"
+        self.run_program("import", slime, "-o", imported, "--force")
+        other = self.dump_of(self.export("jsonl", output=".jsonl")[1], "of lines")
+        for number, (dump, trained) in enumerate(((self.dump, True), (imported, False),
+                                                  (other, False))):
+            made, path = self.export("slime", "--samples", "3,20", dump=dump,
+                                     output=f" chosen {number}")
+            self.assertEqual(sorted(str(p.relative_to(path)) for p in path.rglob("*.pt")),
+                             ["rollout_data/0.pt", "rollout_data/2.pt"]
+                             + ["train_data/0.pt", "train_data/2.pt"] * trained)
+            told = "training data of 2 steps (of a selection, only what this program trained is written)"
+            self.assertEqual(told in made["not_written"], not trained)
+            shown = self.lines("show", path, "--samples")
+            self.assertEqual([s["sample_id"] for s in shown], [*range(4), *range(20, 24)])
+            for flags in ([], ["--deep"]):
+                found, = self.lines("verify", *flags, path)
+                self.assertEqual(found["problems"], [])
+            if trained:
+                rows = self.export("jsonl", dump=self.dump_of(path, "chosen dump"))[1].read_text()
+                steps = [row for row in map(json.loads, rows.splitlines())
+                         if row["schema"] == "rlreplay.step/1"]
+                self.assertEqual([row["scalars"]["trajectories"] for row in steps], [8, 8])
+
+    def test_trajectories_of_several_samples_go_through_slime(self):
+        """With what their losses are divided by, of samples that the step does not train on too."""
+        rows = [{"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": i, "group_id": 0,
+                 "trajectory_id": i // 2, "prompt_length": 1, "tokens": [1] * (3 + i),
+                 "log_probs": [-0.5] * (2 + i), "reward": 1.0, "finish": "stop"} for i in range(4)]
+        train = [{"schema": "rlreplay.train/1", "rollout_id": 0, "step_id": 0, "rank": 0,
+                  "sample_id": i, "length": 3 + i, "prompt_length": 1, "loss_mask": [1] * (2 + i), "reward": 1.0,
+                  "trajectory_id": i // 2, "old_log_probs": [-0.5] * (2 + i)} for i in range(4)]
+        step = {"schema": "rlreplay.step/1", "rollout_id": 0, "step_id": 0, "rank": 0,
+                "scalars": {"loss": 1.0}}
+        for count, sums, batch in ((4, [5, 5, 9, 9], 2), (3, [5, 5, 9], 2)):
+            lines = self.folder / "trajectories.jsonl"
+            mine = [{**t, **({"trajectory_tokens": 9} if count == 3 and t["sample_id"] == 2 else {})}
+                    for t in train[:count]]
+            lines.write_text("".join(json.dumps(row) + "\n" for row in (*rows, *mine, step)))
+            dump = self.dump_of(lines, "trajectories")
+            _, files = self.export("slime", dump=dump)
+            again = self.dump_of(files, "trajectories again")
+            said = self.run_program("diff", dump, again)
+            self.assertEqual(said.returncode, 0, said.stdout)
+            found, = self.lines("verify", "--deep", files)
+            self.assertEqual(found["problems"], [])
+            # As slime reads it, which looks at no column of ours.
+            content = torch_content(files / "train_data/0.pt")
+            self.assertEqual([s["rollout_ids"] for s in content["samples"]],
+                             [i // 2 for i in range(count)])
+            self.assertEqual([s["rollout_mask_sums"] for s in content["samples"]], sums)
+            self.assertEqual(content["dp_shards"][0]["global_batch_sizes"], [batch])
+
+    def dump_of(self, files, name):
+        dump = self.folder / name
+        result = self.run_program("import", files, "-o", dump, "--force")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return dump
 
     def test_what_is_not_written_is_named(self):
         weights = "weights and moments of 1 state (rlreplay capture --resume --save writes the trained ones as a checkpoint)"

@@ -96,9 +96,10 @@ class Own(support.Case):
         result = self.run_program("import", path, "-o", made)
         self.assertEqual(result.returncode, CORRUPT, result.stdout + result.stderr)
         self.assertFalse(made.exists())
-        deep = self.run_program("verify", "--deep", path)
-        self.assertEqual(deep.returncode, CORRUPT, deep.stdout)
-        for text in (result.stderr, deep.stdout):
+        deep, plain = (self.run_program("verify", *flags, path) for flags in (["--deep"], []))
+        for verified in deep, plain:
+            self.assertEqual(verified.returncode, CORRUPT, verified.stdout)
+        for text in (result.stderr, deep.stdout, plain.stdout):
             for word in (str(path), *words):
                 self.assertIn(word, " ".join(text.split()))
 

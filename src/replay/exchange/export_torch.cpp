@@ -19,6 +19,7 @@
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/slime_train_tree.h"
 #include "src/replay/exchange/slime_tree.h"
+#include "src/replay/record/dump_meta.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/step_id.h"
 
@@ -36,6 +37,19 @@ constexpr std::string_view kSlime = to_string(foreign::Framework::kSlime);
 /// What a sample of a few tokens takes as a framework's dict, and while that is written.
 constexpr uint64_t kSampleBytes = 4096;
 
+/// What an export of this program put beside a rollout's samples, without datasets of them all;
+/// None where nothing remains.
+Value own_of_selection(Tree& tree, Value own) {
+  if (own.kind != Kind::kDict) return own;
+  const auto stored = tree.sequence(own).values();
+  std::vector<Value> kept;
+  for (size_t i = 0; i < stored.size(); i += 2) {
+    if (stored[i].kind == Kind::kText && tree.text(stored[i]) == "datasets") continue;
+    kept.insert(kept.end(), {stored[i], stored[i + 1]});
+  }
+  return kept.empty() ? Value() : tree.add_sequence(Kind::kDict, kept);
+}
+
 /// A rollout dump with the chosen samples only, in their order in the file.
 Value select(Tree& tree, Value root, const std::set<uint64_t>& chosen) {
   const foreign::RolloutFile batch = read_rollout(tree, root);
@@ -47,10 +61,18 @@ Value select(Tree& tree, Value root, const std::set<uint64_t>& chosen) {
   }
   const Value list = tree.add_sequence(Kind::kList, kept);
   const auto stored = tree.sequence(root).values();
-  std::vector<Value> items(stored.begin(), stored.end());
-  for (size_t i = 0; i < items.size(); i += 2) {
-    const bool named = items[i].kind == Kind::kText && tree.text(items[i]) == "samples";
-    if (named) items[i + 1] = list;
+  const std::vector<Value> whole(stored.begin(), stored.end());
+  std::vector<Value> items;
+  for (size_t i = 0; i < whole.size(); i += 2) {
+    const auto is_key = [&](std::string_view key) {
+      return whole[i].kind == Kind::kText && tree.text(whole[i]) == key;
+    };
+    Value value = is_key("samples") ? list : whole[i + 1];
+    if (is_key("rlreplay")) {
+      value = own_of_selection(tree, value);
+      if (value.kind == Kind::kNone) continue;
+    }
+    items.insert(items.end(), {whole[i], value});
   }
   return tree.add_sequence(Kind::kDict, items);
 }
@@ -126,6 +148,7 @@ class Exporter {
         single_(single),
         chosen_(chosen),
         content_bytes_(content_bytes(dump)),
+        imported_(imported_from(dump.meta(), "meta").has_value()),
         native_(dump) {}
 
   Exported run() {
@@ -212,21 +235,26 @@ class Exporter {
     const auto others = samples_with_inputs(dump_, std::to_string(id));
     Value root = slime_rollout(tree, data, id, others);
     if (chosen_) root = select(tree, root, chosen_of(id));
-    if (!chosen_) add_own_part(tree, root, data, unit, std::to_string(id));
+    add_own_part(tree, root, data, unit, std::to_string(id));
     write("rollout_data/" + std::to_string(id) + ".pt", tree, root);
-    if (vendor_ == kSlime && !single_) export_own_training(id, data);
+    const bool trained = !chosen_ || !imported_;
+    if (vendor_ == kSlime && !single_ && trained) export_own_training(id, data);
   }
 
-  /// What a rollout has that slime's samples cannot say: events, and that no finish was recorded.
+  /// What a rollout has that slime's samples cannot say: that no finish was recorded and, of all
+  /// samples, events.
   void add_own_part(Tree& tree, Value root, const RolloutData& data, const format::UnitReader& unit,
                     const std::string& group) {
     Dicts dicts(tree);
     const Value own = dicts.make();
     if (!data.finish) dicts.set(own, "absent", dicts.text("finish"));
-    const Value datasets = add_own_datasets(tree, dump_, unit, group, [&](const std::string& name) {
-      return name.starts_with("events/") || is_needless_mask(unit, group + "/" + name);
-    });
-    if (tree.sequence(datasets).size() > 0) dicts.set(own, "datasets", datasets);
+    if (!chosen_) {
+      const auto wanted = [&](const std::string& name) {
+        return name.starts_with("events/") || is_needless_mask(unit, group + "/" + name);
+      };
+      const Value datasets = add_own_datasets(tree, dump_, unit, group, wanted);
+      if (tree.sequence(datasets).size() > 0) dicts.set(own, "datasets", datasets);
+    }
     if (tree.sequence(own).size() > 0) dicts.set(root, "rlreplay", own);
   }
 
@@ -301,6 +329,7 @@ class Exporter {
   bool single_;  // one .pt file, of a rollout
   const std::optional<ChosenSamples>& chosen_;
   uint64_t content_bytes_;
+  bool imported_;  // and not trained by this program
   NativeReader native_;
   std::set<int64_t> done_;     // rollouts that are written
   std::set<int64_t> trained_;  // those whose training data is, too

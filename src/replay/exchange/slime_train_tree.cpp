@@ -54,8 +54,11 @@ class TrainTreeBuilder {
   TrainTreeBuilder(Tree& tree, const format::DumpReader& dump, const OwnTraining& training,
                    const std::optional<std::set<uint64_t>>& selected)
       : tree_(tree), dump_(dump), training_(training), selected_(selected), dicts_(tree) {
+    size_t written = 0;
     for (size_t i = 0; i < training.rollout.size(); ++i) {
-      rollout_rows_[training.rollout.sample_id[i]] = i;
+      const uint64_t id = training.rollout.sample_id[i];
+      rollout_rows_[id] = i;
+      if (!selected || selected->contains(id)) positions_[id] = written++;
     }
   }
 
@@ -109,24 +112,50 @@ class TrainTreeBuilder {
                 "the samples of a step and of its rollout differ in length");
   }
 
+  using Trajectory = std::pair<bool, uint64_t>;  // whether it is named, and by which number
+
+  /// As the step says it, else its rollout; a sample without one is a trajectory of its own.
+  Trajectory trajectory(const TrainData& data, size_t i) const {
+    const auto& of_step = data.trajectory_id;
+    if (of_step && of_step->has(i)) return {true, of_step->values[i]};
+    const auto& generated = training_.rollout.trajectory_id;
+    const size_t row = rollout_row(data.sample_id[i]);
+    if (generated && generated->has(row)) return {true, generated->values[row]};
+    return {false, data.sample_id[i]};
+  }
+
+  /// The unmasked tokens of each trajectory of a step, of samples that are not selected too.
+  std::map<Trajectory, size_t> trajectory_tokens(const TrainData& data) const {
+    std::map<Trajectory, size_t> out;
+    for (size_t i = 0; i < data.size(); ++i) out[trajectory(data, i)] += unmasked(data, i);
+    return out;
+  }
+
+  /// What the step's means over samples are divided by, of a selection too.
+  static size_t batch_size(const TrainData& data, size_t trajectories) {
+    const auto said = data.scalars ? data.scalars->find("trajectories") : std::nullopt;
+    return said && *said >= 1 && *said < 0x1p53 ? static_cast<size_t>(*said) : trajectories;
+  }
+
   void add_step(int64_t number, const TrainData& step) {
     const TrainData data = filled(step);
+    const auto trajectories = trajectory_tokens(data);
     const Value rows = list();
     int64_t count = 0;
     for (size_t i = 0; i < data.size(); ++i) {
       if (selected_ && !selected_->contains(data.sample_id[i])) continue;
-      append(samples_, sample(data, i));
+      append(samples_, sample(data, i, trajectories.at(trajectory(data, i))));
       append(rows, Value::of_int(static_cast<int64_t>(indices_.size())));
       indices_.push_back(data.sample_id[i]);
       ++count;
     }
     if (count == 0) return;
     micro_batches_.push_back(rows);
-    batch_sizes_.push_back(data.size());  // of all: a selection is divided by the same
+    batch_sizes_.push_back(batch_size(data, trajectories.size()));
     if (!selected_) append(own_steps(), own_step(number, step, data));
   }
 
-  Value sample(const TrainData& data, size_t i) {
+  Value sample(const TrainData& data, size_t i, size_t counted) {
     const uint64_t id = data.sample_id[i];
     const size_t row = rollout_row(id);
     const auto length = static_cast<int64_t>(data.offsets[i + 1] - data.offsets[i]);
@@ -134,14 +163,16 @@ class TrainTreeBuilder {
     const Value made = dicts_.make();
     dicts_.set(made, "data_parallel_rank", Value::of_int(0));
     dicts_.set(made, "sample_index", Value::of_int(static_cast<int64_t>(id)));
-    dicts_.set(made, "rollout_position", Value::of_int(static_cast<int64_t>(row)));
+    dicts_.set(made, "rollout_position", Value::of_int(static_cast<int64_t>(positions_.at(id))));
     dicts_.set(made, "tokens", tensor(*find_cell(data, "tokens", i), TorchDType::kInt64));
     dicts_.set(made, "total_lengths", Value::of_int(length));
     dicts_.set(made, "response_lengths", Value::of_int(length - prompt));
     dicts_.set(made, "rewards", Value::of_float(reward(data, i, row)));
     dicts_.set(made, "truncated", Value::of_int(truncated(row) ? 1 : 0));
-    dicts_.set(made, "rollout_ids", Value::of_int(static_cast<int64_t>(id)));
-    dicts_.set(made, "rollout_mask_sums", mask_sum(data, i));
+    dicts_.set(made, "rollout_ids",
+               Value::of_int(static_cast<int64_t>(trajectory(data, i).second)));
+    const auto& sums = data.trajectory_tokens;
+    dicts_.set(made, "rollout_mask_sums", count(sums && sums->has(i) ? sums->values[i] : counted));
     for (const SlimeColumn& column : kSlimeColumns) {
       if (!column.written) continue;
       const bool mask = column.ours == "loss_mask";
@@ -181,15 +212,17 @@ class TrainTreeBuilder {
     return finish && (*finish)[row] == format::Finish::kLength;
   }
 
-  Value mask_sum(const TrainData& data, size_t i) {
+  static size_t unmasked(const TrainData& data, size_t i) {
     const uint64_t begin = data.offsets[i] + (*data.prompt_length)[i], end = data.offsets[i + 1];
-    auto sum = static_cast<float>(end - begin);
-    if (data.loss_mask && data.loss_mask->has(i)) {
-      const auto& mask = data.loss_mask->values;
-      sum = static_cast<float>(std::count(mask.begin() + static_cast<ptrdiff_t>(begin),
+    if (!data.loss_mask || !data.loss_mask->has(i)) return end - begin;
+    const auto& mask = data.loss_mask->values;
+    return static_cast<size_t>(std::count(mask.begin() + static_cast<ptrdiff_t>(begin),
                                           mask.begin() + static_cast<ptrdiff_t>(end), 1));
-    }
-    return dicts_.tensor(TorchDType::kFloat32, bytes_of(sum), /*scalar=*/true);
+  }
+
+  Value count(uint64_t tokens) {
+    return dicts_.tensor(TorchDType::kFloat32, bytes_of(static_cast<float>(tokens)),
+                         /*scalar=*/true);
   }
 
   Value shard() {
@@ -198,7 +231,7 @@ class TrainTreeBuilder {
     dicts_.set(made, "data_parallel_rank", Value::of_int(0));
     dicts_.set(made, "sample_indices", dicts_.integers(indices_));
     std::vector<size_t> partition;
-    for (const uint64_t id : indices_) partition.push_back(rollout_row(id));
+    for (const uint64_t id : indices_) partition.push_back(positions_.at(id));
     dicts_.set(made, "partition", dicts_.integers(partition));
     dicts_.set(made, "micro_batch_indices", tree_.add_sequence(Kind::kList, micro_batches_));
     dicts_.set(made, "num_microbatches", dicts_.integers(std::vector(micro_batches_.size(), 1)));
@@ -210,6 +243,7 @@ class TrainTreeBuilder {
     const Value made = list();
     const auto& rewards = training_.rollout.rewards;
     for (size_t i = 0; i < training_.rollout.size(); ++i) {
+      if (!positions_.contains(training_.rollout.sample_id[i])) continue;
       const bool has = rewards && rewards->has(i);
       append(made, has ? Value::of_float(rewards->values[i]) : Value());
     }
@@ -247,6 +281,7 @@ class TrainTreeBuilder {
   const std::optional<std::set<uint64_t>>& selected_;
   Dicts dicts_;
   std::map<uint64_t, size_t> rollout_rows_;
+  std::map<uint64_t, size_t> positions_;  // of samples that are written, in the rollout's file
   Value samples_, own_steps_;
   std::vector<uint64_t> indices_;     // samples in the order of training
   std::vector<Value> micro_batches_;  // rows of `indices_`, one a step

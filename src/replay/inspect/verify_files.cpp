@@ -194,10 +194,9 @@ class TorchFiles {
     if (folder_) add_problems(missing_ranks(sources), path_, out_.problems);
     if (folder_ && comparable_) add_problems(run_.finish(), path_, out_.problems);
     out_.corrupt = out_.corrupt || run_.damaged();
-    if (deep_ && !folder_ && has_own_ && sound()) {
-      guarded([&] { const AnyDump dump(path_); });
-    }
-    if (deep_ && folder_ && sound()) {
+    const bool values = deep_ && folder_;
+    if (!values && has_own_ && sound()) guarded([&] { const AnyDump dump(path_); });
+    if (values && sound()) {
       guarded([&] { check_values(path_, out_); });
     } else {
       out_.not_checked.push_back(values_not_checked(deep_, folder_));
