@@ -4,6 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/bisect/git.h"
+#include "src/replay/measure/evidence.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -20,50 +21,59 @@ std::string current_revision(const std::string& folder) {
   }
 }
 
-Outcome read_reference(const std::string& path) {
-  Outcome reference = read_recorded(path);
-  if (reference.kind == Outcome::Kind::kNothing) {
+Measurement read_reference(const Criterion& criterion, const std::string& path) {
+  Measurement reference = measure::read_recorded(path, criterion.needs_log_probs());
+  if (reference.kind != measure::RunKind::kRan) {
     throw Error(ErrorCode::kCorrupt, "this is no reference: " + reference.problem, path);
   }
   return reference;
 }
 
+/// Builds and runs the checkout.
+Measurement measure_current(const CurrentQuestion& question, RunPlace place,
+                            const Interrupt& interrupt) {
+  Workspace workspace(std::nullopt, interrupt);
+  place.folder = workspace.add_run("current");
+  const auto failed = build_checkout(question.recipe, place, workspace, interrupt);
+  return failed ? *failed : run_checkout(question.recipe, place, workspace, interrupt);
+}
+
 }  // namespace
 
 Judgement judge_current(const CurrentQuestion& question, const Interrupt& interrupt) {
-  std::optional<Outcome> reference;
+  std::optional<Measurement> reference;
   RunPlace place;
   if (question.reference) {
-    reference = read_reference(*question.reference);
+    reference = read_reference(question.criterion, *question.reference);
     place.reference = std::filesystem::canonical(*question.reference);
+    measure::check_tolerance(question.criterion, *reference);
   }
   place.checkout = std::filesystem::current_path();
   place.revision = current_revision(place.checkout);
-  Workspace workspace(std::nullopt, interrupt);
-  place.folder = workspace.add_run("current");
-  if (reference) check_tolerance(question.criterion, *reference);
-  const Outcome outcome = run_recipe(question.recipe, place, workspace, interrupt);
-  if (outcome.exit_code == kNotExecutable || outcome.exit_code == kNotFound) {
+  const Measurement measurement = measure_current(question, place, interrupt);
+  if (measurement.kind == measure::RunKind::kCrashed &&
+      (measurement.exit_code == kNotExecutable || measurement.exit_code == kNotFound)) {
     throw Error(ErrorCode::kUsage,
                 "the --run command cannot be run here, and every revision would be skipped: " +
-                    outcome.problem);
+                    measurement.problem);
   }
-  const bool has_output =
-      outcome.kind == Outcome::Kind::kMetrics || outcome.kind == Outcome::Kind::kDump;
+  const bool has_output = measurement.evidence == measure::Evidence::kMetrics ||
+                          measurement.evidence == measure::Evidence::kDump;
   if (!reference && has_output) {
     throw Error(ErrorCode::kUsage,
-                "the run left " + to_string(outcome.kind) +
+                "the run left " + to_string(measurement.evidence) +
                     ", and there is nothing to compare it with: name what the good revision's run "
                     "left by --reference");
   }
-  return judge(question.criterion, reference ? &*reference : nullptr, outcome);
+  return measure::judge(question.criterion, reference ? &*reference : nullptr, measurement);
 }
 
 Judgement judge_recorded(const Criterion& criterion, const std::string& reference,
                          const std::string& path) {
-  const Outcome good = read_reference(reference);
-  check_tolerance(criterion, good);
-  return judge(criterion, &good, read_recorded(path));
+  const Measurement good = read_reference(criterion, reference);
+  measure::check_tolerance(criterion, good);
+  return measure::judge(criterion, &good,
+                        measure::read_recorded(path, criterion.needs_log_probs()));
 }
 
 }  // namespace rlreplay::bisect

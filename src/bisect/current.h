@@ -5,9 +5,13 @@
 
 #include "src/base/interrupt.h"
 #include "src/bisect/runner.h"
-#include "src/bisect/verdict.h"
+#include "src/replay/measure/judgement.h"
 
 namespace rlreplay::bisect {
+
+using measure::Criterion;
+using measure::Judgement;
+using measure::Measurement;
 
 /// The current checkout, to be built and run where it lies, and what it is compared with.
 struct CurrentQuestion {

@@ -1,6 +1,7 @@
 #include "src/bisect/git.h"
 
 #include <filesystem>
+#include <sstream>
 
 #include "src/base/error.h"
 
@@ -144,12 +145,31 @@ std::vector<std::string> Repository::worktrees() const {
   return paths;
 }
 
-void Repository::add_worktree(const std::string& path, const Revision& revision) const {
+std::vector<std::vector<Revision>> Repository::branches(const Revision& merge) const {
+  const ProcessResult result = run({"rev-list", "--no-walk", "--parents", merge.id});
+  if (!succeeded(result)) {
+    throw Error(ErrorCode::kEnvironment, "git rev-list " + result.describe(), folder_);
+  }
+  std::istringstream words(result.output);
+  std::string word, first;
+  words >> word >> first;
+  std::vector<std::vector<Revision>> branches;
+  while (words >> word) {
+    auto commits = log({"--first-parent", "--reverse", first + ".." + word});
+    if (commits.empty() || commits[0].parent.empty()) continue;
+    commits.insert(commits.begin(), resolve(commits[0].parent));
+    branches.push_back(std::move(commits));
+  }
+  return branches;
+}
+
+void Repository::add_worktree(const std::string& path, const std::string& revision) const {
   const ProcessResult result =
-      run({"worktree", "add", "--quiet", "--detach", "--force", path, revision.id});
+      run({"worktree", "add", "--quiet", "--detach", "--force", path, revision});
   if (!succeeded(result)) {
     throw Error(ErrorCode::kEnvironment,
-                "git cannot check out " + revision.short_id() + ": it " + result.describe(), path);
+                "git cannot check out " + revision.substr(0, 12) + ": it " + result.describe(),
+                path);
   }
 }
 

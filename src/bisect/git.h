@@ -10,10 +10,10 @@ namespace rlreplay::bisect {
 
 /// A commit.
 struct Revision {
-  std::string id;      // its hash
-  std::string tree;    // the hash of its content
-  std::string parent;  // the hash of its first parent; empty for a root
-  std::string author, date, subject;
+  std::string id = {};      // its hash
+  std::string tree = {};    // the hash of its content
+  std::string parent = {};  // the hash of its first parent; empty for a root
+  std::string author = {}, date = {}, subject = {};
 
   std::string short_id() const { return id.substr(0, 12); }
 };
@@ -34,10 +34,15 @@ class Repository {
   /// Errors: kUsage unless `good` lies on the first-parent history of `bad`.
   std::vector<Revision> history(const Revision& good, const Revision& bad) const;
 
+  /// What a merge brought in, a list a parent but the first: the commit of the first parent's
+  /// history where it leaves that, then each next one along first parents up to the parent. Nothing
+  /// of a commit that is no merge, or of parents without a common history.
+  std::vector<std::vector<Revision>> branches(const Revision& merge) const;
+
   /// The folders of all worktrees.
   std::vector<std::string> worktrees() const;
   /// Checks a revision out in a new folder.
-  void add_worktree(const std::string& path, const Revision& revision) const;
+  void add_worktree(const std::string& path, const std::string& revision) const;
   /// Forgets a worktree whose folder is gone.
   void forget_worktree(const std::string& path) const;
 

@@ -23,14 +23,15 @@ std::string command_of(const RevisionQuestion& question, const std::string& good
   if (question.repository != ".") command += " --repo " + shell_word(question.repository);
   if (!question.recipe.build.empty()) command += " --build " + shell_word(question.recipe.build);
   command += " --run " + shell_word(question.recipe.run);
-  const Criterion& criterion = question.criterion;
+  const Criterion& criterion = question.plan.criterion;
   if (criterion.metric) command += " --metric " + shell_word(*criterion.metric);
+  for (const int code : criterion.bad_exits) command += " --bad-exit " + std::to_string(code);
   if (criterion.tolerance > 0) command += " --tolerance " + decimal(criterion.tolerance);
-  if (question.end_runs != RevisionQuestion().end_runs) {
-    command += " --repeat-ends " + std::to_string(question.end_runs);
+  if (question.plan.end_runs != SearchPlan().end_runs) {
+    command += " --repeat-ends " + std::to_string(question.plan.end_runs);
   }
-  if (question.side_runs != RevisionQuestion().side_runs) {
-    command += " --repeat-sides " + std::to_string(question.side_runs);
+  if (question.plan.side_runs != SearchPlan().side_runs) {
+    command += " --repeat-sides " + std::to_string(question.plan.side_runs);
   }
   if (question.recipe.time_limit != ProcessLimits::kNoTime) {
     command +=
@@ -48,16 +49,16 @@ std::string reproduce(const RevisionQuestion& question, const Finding& finding) 
 
 /// What was compared, where it has one name.
 std::optional<std::string> metric_of(const RevisionQuestion& question, const Finding& finding) {
-  if (question.criterion.metric) return question.criterion.metric;
-  if (finding.evidence == Outcome::Kind::kDump) return "weights";
+  if (question.plan.criterion.metric) return question.plan.criterion.metric;
+  if (finding.evidence == measure::Evidence::kDump) return "weights";
   return std::nullopt;
 }
 
 std::string criterion_text(const RevisionQuestion& question, const Finding& finding) {
-  const Criterion& criterion = question.criterion;
-  if (finding.evidence == Outcome::Kind::kExitCode) return "exit codes";
+  const Criterion& criterion = question.plan.criterion;
+  if (finding.evidence == measure::Evidence::kExitCode) return "exit codes";
   const std::string what = metric_of(question, finding).value_or("every number") + " of " +
-                           to_string(finding.evidence.value_or(Outcome::Kind::kNothing));
+                           to_string(finding.evidence.value_or(measure::Evidence::kNone));
   return criterion.tolerance > 0 ? what + ", within " + decimal(criterion.tolerance)
                                  : what + ", bit for bit";
 }
@@ -68,8 +69,9 @@ std::string revision_line(const Revision& revision) {
 }
 
 size_t count_cached(const Finding& finding) {
-  return static_cast<size_t>(std::count_if(finding.trials.begin(), finding.trials.end(),
-                                           [](const Trial& trial) { return trial.cached; }));
+  return static_cast<size_t>(
+      std::count_if(finding.trials.begin(), finding.trials.end(),
+                    [](const Trial& trial) { return trial.origin == Origin::kEqualContent; }));
 }
 
 /// `2 of 2 runs`
@@ -77,7 +79,26 @@ std::string all_runs(size_t count) {
   return std::to_string(count) + " of " + std::to_string(count) + " runs";
 }
 
-std::string found_text(const Finding& finding) {
+/// Merges into which the search went down, or why it did not.
+std::string merges_text(const Finding& finding) {
+  std::string text;
+  for (const Revision& merge : finding.merges) text += "merged by  " + revision_line(merge);
+  if (!finding.merge_note.empty()) text += "merge      " + finding.merge_note + "\n";
+  return text;
+}
+
+/// Probes that the culprit does not explain.
+std::string contradictions_text(const Finding& finding) {
+  std::string text;
+  for (const Trial& trial : finding.contradictions) {
+    text += "but        " + trial.revision.short_id() + " is " +
+            std::string(to_string(trial.judgement.verdict)) +
+            ": the run changed more than once, and this is one of the changes\n";
+  }
+  return text;
+}
+
+std::string found_text(const RevisionQuestion& question, const Finding& finding) {
   std::string text;
   if (finding.suspects.size() == 1) {
     text += "culprit    " + revision_line(finding.suspects[0]);
@@ -90,17 +111,20 @@ std::string found_text(const Finding& finding) {
   if (finding.culprit) text += "           bad: " + finding.culprit->reason + "\n";
   text += "parent     " + revision_line(*finding.parent);
   text += "confirmed  bad in " + all_runs(finding.culprit_runs) + ", good in " +
-          all_runs(finding.parent_runs) + ", each in a fresh worktree\n";
+          all_runs(finding.parent_runs);
+  const bool builds = !question.recipe.build.empty() && question.plan.side_runs > 1;
+  text += builds ? ", of more than one build\n" : ", each in a fresh worktree\n";
+  text += merges_text(finding) + contradictions_text(finding);
   if (finding.not_run == 0) return text;
   return text + "not run    " + std::to_string(finding.not_run) + " of " +
          std::to_string(finding.revisions) +
          " revisions: had the run changed there and back again, it would not be seen\n";
 }
 
-std::string headline(const Finding& finding) {
+std::string headline(const RevisionQuestion& question, const Finding& finding) {
   switch (finding.result) {
     case Finding::Result::kFound:
-      return "found\n\n" + found_text(finding);
+      return "found\n\n" + found_text(question, finding);
     case Finding::Result::kNothing:
       return "nothing found\n\nreason     " + finding.reason + "\n";
     case Finding::Result::kCannotJudge:
@@ -109,26 +133,31 @@ std::string headline(const Finding& finding) {
   return {};
 }
 
-std::string skips_json(const Finding& finding) {
+std::string trials_json(const std::vector<Trial>& trials) {
   std::string out;
-  for (const Trial& trial : finding.trials) {
-    if (trial.judgement.verdict != Verdict::kSkip) continue;
-    JsonLine skip;
-    skip.text("revision", trial.revision.id).text("reason", trial.judgement.reason);
-    out += (out.empty() ? "" : ",") + skip.str();
+  for (const Trial& trial : trials) {
+    JsonLine line;
+    line.text("revision", trial.revision.id).text("reason", trial.judgement.reason);
+    out += (out.empty() ? "" : ",") + line.str();
   }
   return "[" + out + "]";
 }
 
-std::string interval_json(const Finding& finding) {
+std::string skips_json(const Finding& finding) {
+  std::vector<Trial> skips = finding.trials;
+  std::erase_if(skips, [](const Trial& t) { return t.judgement.verdict != Verdict::kSkip; });
+  return trials_json(skips);
+}
+
+std::string ids_json(const std::vector<Revision>& revisions) {
   std::string out;
-  for (const Revision& revision : finding.suspects) {
+  for (const Revision& revision : revisions) {
     out += (out.empty() ? "\"" : ",\"") + revision.id + "\"";
   }
   return "[" + out + "]";
 }
 
-void add_value(JsonLine& line, const std::string& key, const MetricValue& value) {
+void add_value(JsonLine& line, const std::string& key, const measure::MetricValue& value) {
   value.text.empty() ? line.bits(key, value.number) : line.text(key, value.text);
 }
 
@@ -137,7 +166,7 @@ void add_difference(JsonLine& line, const Judgement* judgement) {
     line.null("difference");
     return;
   }
-  const Difference& difference = *judgement->difference;
+  const measure::Difference& difference = *judgement->difference;
   JsonLine out;
   out.text("metric", difference.metric);
   difference.step ? out.integer("step", static_cast<int64_t>(*difference.step)) : out.null("step");
@@ -159,7 +188,7 @@ std::string identical_text(const replay::DataDifference& data) {
 
 std::string report_text(const RevisionQuestion& question, const Finding& finding,
                         replay::ReportLength length) {
-  std::string text = "rlbisect: " + headline(finding);
+  std::string text = "rlbisect: " + headline(question, finding);
   text += "good       " + revision_line(finding.good);
   text += "bad        " + revision_line(finding.bad);
   if (finding.evidence) text += "compared   " + criterion_text(question, finding) + "\n";
@@ -202,16 +231,18 @@ std::string report_json(const RevisionQuestion& question, const Finding& finding
   line.text("schema", "rlreplay.bisect/1");
   const bool single = finding.confirmed && finding.suspects.size() == 1;
   single ? line.text("culprit", finding.suspects[0].id) : line.null("culprit");
-  line.json("interval", interval_json(finding)).boolean("confirmed", finding.confirmed);
+  line.json("interval", ids_json(finding.suspects)).boolean("confirmed", finding.confirmed);
   const size_t cached = count_cached(finding);
   line.integer("runs", static_cast<int64_t>(finding.trials.size() - cached));
   line.integer("cached", static_cast<int64_t>(cached)).json("skipped", skips_json(finding));
   line.integer("culprit_runs", static_cast<int64_t>(finding.culprit_runs));
   line.integer("parent_runs", static_cast<int64_t>(finding.parent_runs));
+  line.json("merges", ids_json(finding.merges));
+  line.json("contradictions", trials_json(finding.contradictions));
   line.integer("not_run", static_cast<int64_t>(finding.not_run));
   const auto metric = metric_of(question, finding);
   metric ? line.text("metric", *metric) : line.null("metric");
-  line.number("tolerance", question.criterion.tolerance);
+  line.number("tolerance", question.plan.criterion.tolerance);
   line.text("good", finding.good.id).text("bad", finding.bad.id);
   add_difference(line, finding.culprit ? &*finding.culprit : nullptr);
   const replay::Origin* origin = finding.drilled ? finding.drilled->origin() : nullptr;

@@ -1,6 +1,7 @@
 #include "src/bisect/runner.h"
 
 #include "src/bisect/git.h"
+#include "src/replay/measure/evidence.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -30,20 +31,25 @@ ProcessResult run_command(const std::string& text, const std::string& log, const
 
 }  // namespace
 
-Outcome run_recipe(const Recipe& recipe, const RunPlace& place, Workspace& workspace,
-                   const Interrupt& interrupt) {
-  if (!recipe.build.empty()) {
-    const std::string log = place.folder.build_log();
-    const ProcessResult build = run_command(recipe.build, log, place, recipe, interrupt);
-    if (build.end != ProcessResult::End::kExit || build.code != 0) {
-      return {Outcome::Kind::kNothing, "the build " + build.describe() + workspace.name_log(log)};
-    }
-  }
+std::optional<measure::Measurement> build_checkout(const Recipe& recipe, const RunPlace& place,
+                                                   Workspace& workspace,
+                                                   const Interrupt& interrupt) {
+  if (recipe.build.empty()) return std::nullopt;
+  const std::string log = place.folder.build_log();
+  const ProcessResult build = run_command(recipe.build, log, place, recipe, interrupt);
+  if (build.end == ProcessResult::End::kExit && build.code == 0) return std::nullopt;
+  return measure::Measurement{.kind = measure::RunKind::kBuildFailed,
+                              .problem = "the build " + build.describe() + workspace.name_log(log),
+                              .exit_code = build.code};
+}
+
+measure::Measurement run_checkout(const Recipe& recipe, const RunPlace& place, Workspace& workspace,
+                                  const Interrupt& interrupt) {
   const std::string log = place.folder.run_log();
   const ProcessResult run = run_command(recipe.run, log, place, recipe, interrupt);
-  Outcome outcome = read_outcome(run, place.folder.output());
-  if (outcome.kind == Outcome::Kind::kNothing) outcome.problem += workspace.name_log(log);
-  return outcome;
+  measure::Measurement out = measure::read_evidence(run, place.folder.output(), recipe.log_probs);
+  if (out.kind != measure::RunKind::kRan) out.problem += workspace.name_log(log);
+  return out;
 }
 
 }  // namespace rlreplay::bisect

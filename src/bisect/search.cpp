@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "src/base/error.h"
-
 namespace rlreplay::bisect {
 
 size_t Search::distance_to_skipped(size_t place) const {
@@ -15,25 +13,37 @@ size_t Search::distance_to_skipped(size_t place) const {
   return distance;
 }
 
-std::optional<size_t> Search::next() const {
-  // The middle from above and below; what is left over at an end counts for less than a place.
-  const size_t middle = good_ + (bad_ - good_) / 2;
-  const auto from_middle = [&](size_t place) {
-    return place < middle ? middle - place : place - middle;
+/// The place that is nearest to a wanted one and far enough from those that could not be judged.
+std::optional<size_t> Search::nearest_to(size_t wanted, const std::set<size_t>& taken) const {
+  // What is left over at an end counts for less than a place.
+  const auto from_wanted = [&](size_t place) {
+    return place < wanted ? wanted - place : place - wanted;
   };
-  size_t wanted = skipped_.empty() ? 0 : size_t{1} << std::min<size_t>(skipped_.size() - 1, 40);
-  for (;; wanted /= 2) {
+  size_t distance = skipped_.empty() ? 0 : size_t{1} << std::min<size_t>(skipped_.size() - 1, 40);
+  for (;; distance /= 2) {
     std::optional<size_t> best;
     for (size_t place = good_ + 1; place < bad_; ++place) {
-      if (skipped_.contains(place) || distance_to_skipped(place) < wanted) continue;
-      if (!best || from_middle(place) < from_middle(*best)) best = place;
+      if (skipped_.contains(place) || taken.contains(place)) continue;
+      if (distance_to_skipped(place) < distance) continue;
+      if (!best || from_wanted(place) < from_wanted(*best)) best = place;
     }
-    if (best || wanted == 0) return best;
+    if (best || distance == 0) return best;
   }
 }
 
+std::vector<size_t> Search::next(size_t k) const {
+  std::set<size_t> places;
+  for (size_t i = 1; i <= k; ++i) {
+    const size_t wanted = good_ + (bad_ - good_) * i / (k + 1);
+    const auto place = nearest_to(wanted, places);
+    if (!place) break;
+    places.insert(*place);
+  }
+  return {places.begin(), places.end()};
+}
+
 void Search::add(size_t place, Verdict verdict) {
-  check(place > good_ && place < bad_, "a verdict about a place that is decided already");
+  if (place <= good_ || place >= bad_) return;
   switch (verdict) {
     case Verdict::kGood:
       good_ = place;

@@ -142,8 +142,10 @@ RunFolder Workspace::add_run(const std::string& name) {
   return run;
 }
 
-void Workspace::drop_output(const RunFolder& run) const {
-  if (!keep_all_) remove_folder(run.output());
+void Workspace::drop_output(const std::string& output) const {
+  if (keep_all_) return;
+  remove_folder(output);
+  remove_folder(output + "-imported");
 }
 
 std::string Workspace::name_log(const std::string& path) {
@@ -153,7 +155,7 @@ std::string Workspace::name_log(const std::string& path) {
   return " (log: " + path + ")";
 }
 
-Worktree::Worktree(const Repository& repository, const Revision& revision, std::string path)
+Worktree::Worktree(const Repository& repository, const std::string& revision, std::string path)
     : repository_(repository), path_(std::move(path)) {
   try {
     repository_.add_worktree(path_, revision);

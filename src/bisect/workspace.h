@@ -16,7 +16,7 @@ void remove_folder(const std::string& path) noexcept;
 
 /// Where one run leaves what it writes.
 struct RunFolder {
-  std::string path;
+  std::string path = {};
 
   std::string output() const { return path + "/out"; }
   std::string build_log() const { return path + "/build.log"; }
@@ -44,8 +44,8 @@ class Workspace {
   /// temporary folder. Folders that a living search holds, or that were asked for, stay.
   static void remove_abandoned(const Repository& repository);
 
-  /// Nobody will read a run's output any more.
-  void drop_output(const RunFolder& run) const;
+  /// Nobody will read a run's output folder any more.
+  void drop_output(const std::string& output) const;
 
   /// ` (log: PATH)`, where there is such a log: it will stay.
   std::string name_log(const std::string& path);
@@ -63,7 +63,7 @@ class Workspace {
 class Worktree {
  public:
   /// Errors: kEnvironment.
-  Worktree(const Repository& repository, const Revision& revision, std::string path);
+  Worktree(const Repository& repository, const std::string& revision, std::string path);
   ~Worktree();
   Worktree(const Worktree&) = delete;
   Worktree& operator=(const Worktree&) = delete;

@@ -1,5 +1,3 @@
-#include "src/bisect/dumps.h"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <memory>
@@ -8,9 +6,13 @@
 #include "format/train_data.h"
 #include "src/base/temporary_folder.h"
 #include "src/bisect/workspace.h"
+#include "src/replay/measure/dump_numbers.h"
+#include "src/replay/measure/evidence.h"
+#include "src/replay/measure/judgement.h"
 
 using namespace rlreplay;
-using namespace rlreplay::bisect;
+using namespace rlreplay::measure;
+using bisect::remove_folder;
 using Catch::Matchers::Contains;
 using format::TrainData;
 
@@ -54,8 +56,18 @@ void write(const std::string& path, const std::vector<TrainData>& steps, bool co
   writer.seal({.complete = complete, .unstable = "{}", .derived_from = {}});
 }
 
+Judgement judge_reference_dump(const Criterion& criterion, const std::string& path) {
+  return judge(criterion, nullptr, read_recorded(path, criterion.needs_log_probs()));
+}
+
+Judgement judge_dump(const Criterion& criterion, const std::string& reference,
+                     const std::string& path) {
+  const Measurement good = read_recorded(reference, criterion.needs_log_probs());
+  return judge(criterion, &good, read_recorded(path, criterion.needs_log_probs()));
+}
+
 Judgement judge_named(const Folder& folder, const std::string& metric, double tolerance = 0) {
-  const Criterion criterion{metric, tolerance};
+  const Criterion criterion{metric, tolerance, {}};
   CHECK(judge_reference_dump(criterion, folder.path + "/good").verdict == Verdict::kGood);
   return judge_dump(criterion, folder.path + "/good", folder.path + "/bad");
 }
@@ -73,7 +85,7 @@ TEST_CASE("a recorded number decides, with its tolerance") {
   CHECK(bad.reason == "loss at step 1.0: 1.75 where the reference has 1.5 (1 of 2 numbers differ)");
   CHECK(judge_named(folder, "loss", 0.3).verdict == Verdict::kGood);
   CHECK(judge_named(folder, "grad_norm").verdict == Verdict::kGood);
-  const auto missing = judge_reference_dump({"reward", 0}, folder.path + "/good");
+  const auto missing = judge_reference_dump({"reward", 0, {}}, folder.path + "/good");
   CHECK(missing.verdict == Verdict::kSkip);
   CHECK_THAT(missing.reason, Contains("has no reward; it has grad_norm, loss"));
 }
@@ -120,7 +132,7 @@ TEST_CASE("forward_logp_max_diff is over the tokens that count") {
     const auto bad = judge_named(folder, "forward_logp_max_diff", 1e9);
     CHECK(bad.verdict == Verdict::kBad);
     CHECK(bad.difference->log_probs->nonfinite == 1);
-    CHECK(judge_dump({"forward_logp_max_diff", 0}, folder.path + "/bad", folder.path + "/bad")
+    CHECK(judge_dump({"forward_logp_max_diff", 0, {}}, folder.path + "/bad", folder.path + "/bad")
               .verdict == Verdict::kGood);
   }
   SECTION("-0 is not 0") {
@@ -130,7 +142,7 @@ TEST_CASE("forward_logp_max_diff is over the tokens that count") {
     write(folder.path + "/zero", {zero});
     write(folder.path + "/minus", {minus});
     const auto judged = [&](double tolerance) {
-      return judge_dump({"forward_logp_max_diff", tolerance}, folder.path + "/zero",
+      return judge_dump({"forward_logp_max_diff", tolerance, {}}, folder.path + "/zero",
                         folder.path + "/minus");
     };
     CHECK(judged(0).verdict == Verdict::kBad);
@@ -149,6 +161,21 @@ TEST_CASE("forward_logp_max_diff is over the tokens that count") {
     write(folder.path + "/bad", {other, step_data(1)});
     CHECK_THAT(judge_named(folder, "forward_logp_max_diff").reason, Contains("sample 8"));
   }
+}
+
+TEST_CASE("of dumps without weights all content decides, and what was given otherwise is said") {
+  const Folder folder;
+  write(folder.path + "/good", {step_data(0), step_data(1)});
+  write(folder.path + "/same", {step_data(0), step_data(1)});
+  write(folder.path + "/bad", {step_data(0), step_data(2)});
+  write(folder.path + "/tokens", {step_data(0), step_data(1)}, true, 33);
+  const auto judged = [&](const char* name) {
+    return judge_dump({}, folder.path + "/good", folder.path + name);
+  };
+  CHECK(judged("/same").verdict == Verdict::kGood);
+  CHECK(judged("/bad").verdict == Verdict::kBad);
+  CHECK_THAT(judged("/bad").reason, !Contains("given"));
+  CHECK_THAT(judged("/tokens").reason, Contains("given otherwise: the tokens of rollout 0"));
 }
 
 TEST_CASE("numbers of other steps are not compared") {
@@ -183,11 +210,10 @@ TEST_CASE("a dump that is not whole, or has other steps, is no verdict") {
   SECTION("fewer steps") { write(folder.path + "/bad", {step_data(0)}); }
   SECTION("more steps") { write(folder.path + "/bad", {step_data(0), step_data(1), step_data(2)}); }
   SECTION("not to its end") { write(folder.path + "/bad", {step_data(0), step_data(1)}, false); }
-  SECTION("nothing") {}
   for (const char* metric : {"loss", "forward_logp_max_diff"}) {
     const auto skip = judge_named(folder, metric);
     CHECK(skip.verdict == Verdict::kSkip);
     CHECK_FALSE(skip.reason.empty());
   }
-  CHECK(judge_reference_dump({"loss", 0}, folder.path + "/none").verdict == Verdict::kSkip);
+  CHECK_THROWS_AS(judge_reference_dump({"loss", 0, {}}, folder.path + "/none"), Error);
 }

@@ -41,7 +41,7 @@ class Histories(Case):
         self.assertEqual(found["difference"]["metric"], "loss")
         self.assertEqual(found["difference"]["step"], 1)
         self.assertLessEqual(found["runs"] - len(found["skipped"]),
-                             6 + (history.count - 1).bit_length() + len(found["skipped"]))
+                             8 + (history.count - 1).bit_length() + len(found["skipped"]))
         self.assertEqual(snapshot(history.path), before)
         self.assertEqual(git_bisect(self, history), set(history.suspects))
 
@@ -267,11 +267,64 @@ class Searches(Case):
             self.assertEqual(len(found["skipped"]), 1 if culprit == 3 else 0)
             shutil.rmtree(path)
 
-    def test_an_exit_code_that_means_nothing_says_what_would(self):
-        path, commits = self.repository("exit 0", "exit 2")
-        result, found = self.search(path, commits[0], commits[1])
-        self.assertEqual(result.returncode, 125)
-        self.assertIn("|| exit 1", found["reason"])
+    def test_exit_codes_mean_what_they_mean_for_git_but_those_of_a_crash(self):
+        for script, culprit, skipped in (("exit 2", 2, 0), ("exit 124", 2, 0), ("no-such-command", 3, 1),
+                                         ("kill -ABRT $$", 3, 1)):
+            path, commits = self.repository("exit 0", "exit 0", script, "exit 1", "exit 1")
+            result, found = self.search(path, commits[0], commits[4])
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual((found["interval"][-1], len(found["skipped"])), (commits[culprit], skipped))
+            if "no-such" in script:
+                self.assertIn("git bisect run would call this bad", found["skipped"][0]["reason"])
+            result, found = self.search(path, commits[0], commits[4], "--bad-exit", "127", "--bad-exit", "134")
+            self.assertEqual(found["culprit"], commits[2], result.stderr)
+            self.assertIn("--bad-exit 127", found["reproduce"])
+            shutil.rmtree(path)
+
+    def test_a_search_goes_down_into_the_guilty_merge(self):
+        path, commits = self.repository("exit 0", "exit 0", "exit 0")
+        git(path, "checkout", "-q", "-b", "side", commits[1])
+        for number, script in enumerate(("exit 0", "exit 125", "exit 0", "exit 3", "exit 3")):
+            (path / "run.sh").write_text(f"#!/bin/sh\n{script} # {number}\n")
+            git(path, "commit", "-q", "-a", "-m", f"Side {number}")
+        side = git(path, "rev-list", "--reverse", f"{commits[1]}..side").split()
+        git(path, "checkout", "-q", "main")
+        git(path, "merge", "-q", "--no-ff", "-m", "Merge", "side")
+        merge = git(path, "rev-parse", "HEAD")
+        for number in range(4):
+            git(path, "commit", "-q", "--allow-empty", "-m", f"Later {number}")
+        result, found = self.search(path, commits[0], "main")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual((found["culprit"], found["merges"]), (side[3], [merge]))
+
+    def test_a_run_that_changes_there_and_back_again_is_noticed(self):
+        path, commits = self.repository(*["exit 0"] * 8, *["exit 1"] * 8, *["exit 0"] * 8, *["exit 1"] * 8)
+        result, found = self.search(path, commits[0], commits[31])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(found["culprit"], (commits[8], commits[24]))
+        self.assertEqual(len(found["contradictions"]), 1)
+        result = self.bisect(commits[0], commits[31], "--repo", path, "--run", "./run.sh")
+        self.assertIn("changed more than once", result.stdout)
+
+    def test_one_build_serves_the_repeats_of_a_revision(self):
+        builds = self.folder / "builds"
+        path, commits = self.repository(*["exit 0"] * 3, *["exit 1"] * 3)
+        result, found = self.search(path, commits[0], commits[5], "--build", f"echo >> '{builds}'",
+                                    "--repeat-ends", "5")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(found["culprit"], commits[3])
+        self.assertEqual(found["runs"] - builds.read_text().count("\n"), 8)
+
+    def test_an_interrupt_in_the_middle_of_a_build_is_one(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        process = subprocess.Popen([self.program, f"{commits[0]}..main", "--repo", path, "--build", "sleep 1000",
+                                    "--run", "./run.sh"], env=self.environment, stderr=subprocess.PIPE)
+        process.stderr.readline()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        self.assertEqual(process.returncode, 130)
+        self.assert_nothing_left()
 
     def test_a_good_end_that_says_bad_or_nothing_is_no_reference(self):
         for script, code, sentence in (
@@ -526,7 +579,7 @@ class Verdicts(Case):
     def test_a_run_of_this_folder(self):
         reference, = self.files('{"loss": 1}')
         for run, arguments, code in (
-                ("exit 0", [], 0), ("exit 1", [], 1), ("exit 125", [], 125), ("exit 2", [], 125),
+                ("exit 0", [], 0), ("exit 1", [], 1), ("exit 125", [], 125), ("exit 2", [], 1),
                 ("kill -9 $$", [], 125), (WRITE % "1", ["--reference", reference], 0),
                 (WRITE % "2", ["--reference", reference], 1),
                 ((WRITE % "1") + "; exit 1", ["--reference", reference], 125),

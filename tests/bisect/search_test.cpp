@@ -6,24 +6,29 @@
 #include <set>
 
 using namespace rlreplay::bisect;
+using rlreplay::measure::Verdict;
 
 namespace {
 
 struct Walk {
-  size_t good = 0, bad = 0, judged = 0, skipped = 0;
+  size_t good = 0, bad = 0, judged = 0, skipped = 0, rounds = 0;
 };
 
 /// Searches a row whose first bad place is `first_bad`.
-Walk walk(size_t last, size_t first_bad, const std::set<size_t>& unjudged) {
+Walk walk(size_t last, size_t first_bad, const std::set<size_t>& unjudged, size_t k = 1) {
   Search search(last);
   Walk result;
-  while (const auto place = search.next()) {
-    REQUIRE(*place > search.good());
-    REQUIRE(*place < search.bad());
-    const bool skip = unjudged.contains(*place);
-    ++(skip ? result.skipped : result.judged);
-    REQUIRE(result.judged + result.skipped < last);
-    search.add(*place, skip ? Verdict::kSkip : *place < first_bad ? Verdict::kGood : Verdict::kBad);
+  for (auto places = search.next(k); !places.empty(); places = search.next(k)) {
+    ++result.rounds;
+    REQUIRE(places.size() <= k);
+    for (const size_t place : places) {
+      REQUIRE(place > 0);
+      REQUIRE(place < last);
+      const bool skip = unjudged.contains(place);
+      ++(skip ? result.skipped : result.judged);
+      REQUIRE(result.judged + result.skipped < last);
+      search.add(place, skip ? Verdict::kSkip : place < first_bad ? Verdict::kGood : Verdict::kBad);
+    }
   }
   result.good = search.good();
   result.bad = search.bad();
@@ -63,6 +68,21 @@ TEST_CASE("places that cannot be judged widen the answer by themselves and no fu
     const Walk found = walk(last, first_bad, unjudged);
     REQUIRE(found.good == good);
     REQUIRE(found.bad == bad);
+  }
+}
+
+TEST_CASE("k at once need the logarithm to the base k + 1") {
+  for (const size_t k : {size_t{2}, size_t{3}, size_t{7}}) {
+    for (size_t last = 1; last <= 90; ++last) {
+      size_t rounds = 0;
+      for (size_t reach = 1; reach < last; reach *= k + 1) ++rounds;
+      for (size_t first_bad = 1; first_bad <= last; ++first_bad) {
+        const Walk found = walk(last, first_bad, {}, k);
+        REQUIRE(found.bad == first_bad);
+        REQUIRE(found.good == first_bad - 1);
+        REQUIRE(found.rounds <= rounds);
+      }
+    }
   }
 }
 

@@ -37,6 +37,10 @@ NOT_SEEN = {
         "needs files of policy_loss_debug of which some samples lack inputs",
     ("diff.schema.json", "#/$defs/diff/properties/kept_files"):
         "needs foreign files: tests/e2e/dumps_test.py has it",
+    ("rlbisect.schema.json", "#/$defs/bisect/properties/contradictions/items/properties/revision"):
+        "needs a history that changes there and back again: tests/bisect/rlbisect_test.py has it",
+    ("rlbisect.schema.json", "#/$defs/bisect/properties/contradictions/items/properties/reason"):
+        "the same",
     ("objective.schema.json", "#/$defs/step/properties/untried"): "needs more than 200,000 tokens",
     ("objective.schema.json", "#/$defs/step/properties/explanations/items/properties/rivals"):
         "needs numbers that several options give: tests/e2e/objective_search_test.py has it",

@@ -19,6 +19,9 @@ void add_common_options(CLI::App& app, CommonOptions& options) {
   app.add_option("--tolerance", options.criterion.tolerance,
                  "how far a number may lie from the reference's (default: 0, the same bits)")
       ->check(replay::finite_not_negative());
+  app.add_option("--bad-exit", options.criterion.bad_exits,
+                 "an exit code that means bad though it tells of a crash, such as 134")
+      ->type_name("CODE");
   app.add_option("--timeout", options.timeout,
                  "seconds after which a build or run is stopped and skipped (default: none)");
   app.add_flag("--json", options.json, "one JSON object on standard output");

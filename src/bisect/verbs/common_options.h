@@ -4,14 +4,14 @@
 #include <string>
 
 #include "src/bisect/runner.h"
-#include "src/bisect/verdict.h"
+#include "src/replay/measure/judgement.h"
 
 /// Options that both verbs have.
 namespace rlreplay::bisect {
 
 struct CommonOptions {
   Recipe recipe;
-  Criterion criterion;
+  measure::Criterion criterion;
   double timeout = 0;  // seconds; 0: none
   bool json = false;
 };

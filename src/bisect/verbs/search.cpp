@@ -8,6 +8,7 @@
 #include "src/base/terminal.h"
 #include "src/bisect/ends.h"
 #include "src/bisect/report.h"
+#include "src/bisect/revisions.h"
 #include "src/bisect/verbs/common_options.h"
 #include "src/bisect/verbs/search_verbs.h"
 #include "src/replay/compare/dumps_difference_report.h"
@@ -23,11 +24,12 @@ constexpr const char* kSearchFooter =
     R"(Two folders are dumps: nothing is run, all that is recorded is compared, and the first event
 whose inputs agree and values differ is named. Other ends are git revisions: each is checked out in a fresh worktree, built and run; the
 checkout of the repository is not touched. Both ends are run twice first. The search follows first
-parents and skips what cannot be built or run.
+parents, goes down into a merge that is the culprit, and skips what cannot be built or run.
 
 The --run command is run in the worktree, with RLBISECT_OUT set to an empty folder, and leaves
-there dump/, a dump of rlreplay; or metrics.json, {"loss": [0.5, 0.25], "reward": 1}; or only its
-exit code: 0 good, 1 bad, 125 cannot judge. RLBISECT_REVISION is the commit, RLBISECT_REFERENCE what
+there dump/, a dump of rlreplay; or debug files of slime, Miles or Relax; or metrics.json,
+{"loss": [0.5, 0.25], "reward": 1}; or only its exit code: 0 good, 1 to 124 bad, 125 cannot judge;
+126, 127, a signal or an exception of Python is a crash and skipped. RLBISECT_REVISION is the commit, RLBISECT_REFERENCE what
 the good end left.
 
 Example:
@@ -42,8 +44,8 @@ struct SearchOptions {
   CommonOptions common;
   std::vector<std::string> ends;
   std::string repository = ".";
-  size_t end_runs = RevisionQuestion().end_runs;
-  size_t side_runs = RevisionQuestion().side_runs;
+  size_t end_runs = SearchPlan().end_runs;
+  size_t side_runs = SearchPlan().side_runs;
   std::optional<std::string> output;
   bool all = false;
 
@@ -72,7 +74,8 @@ Listener print_progress() {
           [](const Trial& trial) {
             const std::string verdict = coloured(to_string(trial.judgement.verdict),
                                                  colour_of(trial.judgement.verdict), stderr);
-            const char* how = trial.cached ? ", as another of the same content" : "";
+            const char* how =
+                trial.origin == Origin::kEqualContent ? ", as another of the same content" : "";
             std::fprintf(stderr, "%s %s%s: %s [%.1f s]\n", trial.revision.short_id().c_str(),
                          verdict.c_str(), how, terminal_text(trial.judgement.reason).c_str(),
                          trial.seconds);
@@ -95,13 +98,14 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
   if (options.common.recipe.run.empty()) {
     throw Error(ErrorCode::kUsage, "a search over revisions needs --run, the command to judge by");
   }
+  SearchPlan plan{.criterion = options.common.criterion};
+  plan.end_runs = options.end_runs;
+  plan.side_runs = options.side_runs;
   const RevisionQuestion question{.repository = options.repository,
                                   .good = ends.good,
                                   .bad = ends.bad,
                                   .recipe = options.common.recipe,
-                                  .criterion = options.common.criterion,
-                                  .end_runs = options.end_runs,
-                                  .side_runs = options.side_runs,
+                                  .plan = plan,
                                   .output = options.output,
                                   .find_element = replay::element_finder()};
   const Interrupt interrupt;
@@ -132,7 +136,7 @@ bool names_revision(const std::string& repository, const std::string& name) {
 int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App& app) {
   const std::string ignored =
       given_of(app, {"--run", "--build", "--timeout", "--repo", "--out", "--repeat-ends",
-                     "--repeat-sides", "--metric", "--tolerance"});
+                     "--repeat-sides", "--bad-exit", "--metric", "--tolerance"});
   if (!ignored.empty()) {
     throw Error(ErrorCode::kUsage,
                 "two folders are dumps, of which nothing is run and all that is recorded is "

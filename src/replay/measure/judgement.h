@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "src/bisect/metrics.h"
 #include "src/objective/log_prob_difference.h"
+#include "src/replay/measure/metrics.h"
 
-namespace rlreplay::bisect {
+namespace rlreplay::measure {
 
-struct Outcome;
+struct Measurement;
 
 /// What is said of one run; a run that nothing can be said of is skipped.
 enum class Verdict { kGood, kBad, kSkip };
@@ -20,11 +20,17 @@ std::string_view to_string(Verdict verdict);
 
 /// What decides between good and bad.
 struct Criterion {
-  /// `weights`, or a number that is recorded. Without one: the weights of a dump, every number of
-  /// metrics.json, or else the exit code.
-  std::optional<std::string> metric;
+  /// `weights`, or a number that is recorded. Without one: the weights of a dump (of one that holds
+  /// none, as frameworks leave them, all of its content), every number of metrics.json, or else the
+  /// exit code.
+  std::optional<std::string> metric = {};
   /// How far a number may lie from the good end's.
   double tolerance = 0;
+  /// Exit codes that mean bad though they tell of a crash; 128 and a signal.
+  std::vector<int> bad_exits = {};
+
+  /// Whether it needs the log-probabilities of a dump.
+  [[nodiscard]] bool needs_log_probs() const;
 };
 
 /// The first number that differs.
@@ -56,16 +62,16 @@ struct Judgement {
 /// trained (grad_norm is 0 at every step). Empty where they can.
 std::string emptiness_of(const Criterion& criterion, const std::vector<Metric>& metrics);
 
-/// Whether a second run of one revision left what the first one did: good if so.
-[[nodiscard]] Judgement judge_repetition(const Criterion& criterion, const Outcome& first,
-                                         const Outcome& second);
+/// Whether a second run of one candidate left what the first one did: good if so.
+[[nodiscard]] Judgement judge_repetition(const Criterion& criterion, const Measurement& first,
+                                         const Measurement& second);
 
-/// Judges what a run left against what the good end left. The good end itself has no reference: it
-/// is good if it can be one.
-[[nodiscard]] Judgement judge(const Criterion& criterion, const Outcome* reference,
-                              const Outcome& outcome);
+/// Judges a run against that of the good end. The good end itself has no reference: it is good if
+/// it can be one.
+[[nodiscard]] Judgement judge(const Criterion& criterion, const Measurement* reference,
+                              const Measurement& measurement);
 
 /// Errors: kUsage for a tolerance where what is compared is equal or not: digests and exit codes.
-void check_tolerance(const Criterion& criterion, const Outcome& reference);
+void check_tolerance(const Criterion& criterion, const Measurement& reference);
 
-}  // namespace rlreplay::bisect
+}  // namespace rlreplay::measure

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace rlreplay::bisect {
+namespace rlreplay::measure {
 
 /// A number, or a text: a digest, or an integer that binary64 would round.
 struct MetricValue {
@@ -39,4 +39,4 @@ std::string names_of(const std::vector<Metric>& metrics);
 /// Errors: kIncomplete when there is no such file, kCorrupt.
 [[nodiscard]] std::vector<Metric> read_metrics(const std::string& path);
 
-}  // namespace rlreplay::bisect
+}  // namespace rlreplay::measure

@@ -1,4 +1,4 @@
-#include "src/bisect/metrics.h"
+#include "src/replay/measure/metrics.h"
 
 #include <algorithm>
 #include <cctype>
@@ -16,7 +16,7 @@
 #include "src/base/json_value.h"
 #include "src/base/same_value.h"
 
-namespace rlreplay::bisect {
+namespace rlreplay::measure {
 namespace {
 
 /// More digits than any integer has that binary64 holds exactly.
@@ -190,4 +190,4 @@ std::vector<Metric> read_metrics(const std::string& path) {
   return metrics;
 }
 
-}  // namespace rlreplay::bisect
+}  // namespace rlreplay::measure

@@ -1,0 +1,349 @@
+#include "src/bisect/history_search.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "src/base/error.h"
+
+namespace rlreplay::bisect {
+
+using Result = Finding::Result;
+using measure::judge;
+
+std::string_view to_string(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::kGoodEnd:
+      return "good end";
+    case Purpose::kBadEnd:
+      return "bad end";
+    case Purpose::kSearch:
+      return "search";
+    case Purpose::kProbe:
+      return "probe";
+    case Purpose::kConfirmation:
+      return "confirmation";
+  }
+  return "search";
+}
+
+HistorySearch::HistorySearch(std::vector<Revision> history, SearchPlan plan, Sampler& sampler,
+                             CandidateOf candidate_of, BranchesOf branches_of, Listener listener)
+    : whole_(history),
+      history_(std::move(history)),
+      plan_(std::move(plan)),
+      sampler_(sampler),
+      candidate_of_(std::move(candidate_of)),
+      branches_of_(std::move(branches_of)),
+      listener_(std::move(listener)),
+      search_(history_.size() - 1) {
+  finding_.good = whole_.front();
+  finding_.bad = whole_.back();
+  finding_.revisions = whole_.size() - 1;
+}
+
+Finding HistorySearch::find() {
+  bool begun = false;
+  try {
+    if (!run_ends()) return finding_;
+    begun = true;
+    search_between();
+    descend();
+    if (confirm()) probe();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kLimit) throw;
+    finding_.result = Result::kCannotJudge;
+    finding_.reason = error.what();
+    finding_.confirmed = false;
+  }
+  if (begun) finish();
+  return finding_;
+}
+
+bool HistorySearch::run_ends() {
+  const Revision &first = whole_.front(), &last = whole_.back();
+  const size_t search = search_.left() + plan_.probes + 2;
+  const Judgement good = judge_first(first, Purpose::kGoodEnd, 2 * plan_.end_runs + search);
+  if (good.verdict != Verdict::kGood) return refuse("good", first, good);
+  finding_.evidence = reference_->evidence;
+  measure::check_tolerance(plan_.criterion, *reference_);
+  if (!repeats("good", first, Purpose::kGoodEnd, plan_.end_runs + search)) return false;
+  const Judgement bad = judge_first(last, Purpose::kBadEnd, plan_.end_runs + search);
+  if (bad.verdict != Verdict::kBad) return refuse("bad", last, bad);
+  return repeats("bad", last, Purpose::kBadEnd, search);
+}
+
+/// Runs an end again and compares the runs: where two of one revision differ, a search would follow
+/// the noise. All that are known of it count.
+bool HistorySearch::repeats(const std::string& end, const Revision& revision, Purpose purpose,
+                            size_t left) {
+  const Candidate candidate = candidate_of_(revision);
+  const size_t known = sampler_.of(candidate).size();
+  for (size_t i = 1; i < std::max(plan_.end_runs, known); ++i) {
+    const Measurement second =
+        measure(revision, i, purpose, left + plan_.end_runs - std::min(i, plan_.end_runs));
+    const Measurement first = sampler_.of(candidate)[0].measurement;
+    const Judgement same = measure::judge_repetition(plan_.criterion, first, second);
+    if (same.verdict == Verdict::kGood) continue;
+    finding_.result = Result::kCannotJudge;
+    finding_.reason = "this run is not deterministic: run again, the " + end + " end, " +
+                      revision.short_id() + ", is not what it was (" + same.reason + ")";
+    if (same.verdict == Verdict::kSkip) {
+      finding_.reason = "the " + end + " end, " + revision.short_id() +
+                        ", ran once and cannot be judged when it is run again: " + same.reason;
+    }
+    finding_.sides = {"first run", "second run"};
+    if (!first.dump.empty() && !second.dump.empty()) finding_.dumps = {first.dump, second.dump};
+    return false;
+  }
+  return true;
+}
+
+bool HistorySearch::refuse(const std::string& end, const Revision& revision,
+                           const Judgement& judgement) {
+  const std::string which = "the " + end + " end, " + revision.short_id() + ", ";
+  if (judgement.verdict == Verdict::kSkip) {
+    finding_.result = Result::kCannotJudge;
+    finding_.reason = which + "cannot be judged: " + judgement.reason;
+  } else {
+    finding_.result = Result::kNothing;
+    finding_.reason = which + "is " + std::string(to_string(judgement.verdict)) + " (" +
+                      judgement.reason + "): the ends do not differ as they should";
+  }
+  return false;
+}
+
+void HistorySearch::search_between() {
+  while (true) {
+    const std::vector<size_t> places = search_.next(1);
+    if (places.empty()) return;
+    const size_t good = search_.good(), bad = search_.bad(), place = places[0];
+    search_.add(
+        place,
+        judge_first(history_[place], Purpose::kSearch, search_.left() + plan_.probes + 2).verdict);
+    for (const size_t was : {good, bad, place}) drop_unless_side(history_[was]);
+  }
+}
+
+/// While the culprit is a merge of which a branch is good where it leaves the history and bad where
+/// it was merged, the search goes on in that branch.
+void HistorySearch::descend() {
+  while (branches_of_ && search_.bad() == search_.good() + 1) {
+    const Revision merge = culprit();
+    const auto branches = branches_of_(merge);
+    if (branches.empty()) return;
+    finding_.merge_note.clear();
+    const bool entered = std::ranges::any_of(
+        branches, [&](const std::vector<Revision>& branch) { return enter(merge, branch); });
+    if (!entered) return;
+  }
+}
+
+bool HistorySearch::enter(const Revision& merge, std::vector<Revision> branch) {
+  const auto judged = [&](const Revision& revision) {
+    return judge_first(revision, Purpose::kSearch,
+                       Search(branch.size() - 1).left() + plan_.probes + 2)
+        .verdict;
+  };
+  const auto stop = [&](const Revision& revision, Verdict verdict, const std::string& what) {
+    finding_.merge_note = "the culprit is a merge; " + what + ", " + revision.short_id() + ", is " +
+                          std::string(to_string(verdict));
+    return false;
+  };
+  const Verdict tip = judged(branch.back());
+  if (tip != Verdict::kBad) return stop(branch.back(), tip, "what it merged");
+  const Verdict fork = judged(branch.front());
+  if (fork != Verdict::kGood) return stop(branch.front(), fork, "where the branch begins");
+  finding_.merge_note.clear();
+  finding_.merges.push_back(merge);
+  history_ = std::move(branch);
+  search_ = Search(history_.size() - 1);
+  search_between();
+  return true;
+}
+
+/// Runs the two sides of the finding until each was run often enough: what a build left behind or a
+/// run that is not repeatable must not name a culprit.
+bool HistorySearch::confirm() {
+  const size_t fewest = plan_.side_runs;
+  const auto missing = [&](const Revision& revision) {
+    return fewest - std::min(fewest, sampler_.of(candidate_of_(revision)).size());
+  };
+  const size_t parents = missing(parent());
+  if (!confirms(culprit(), Verdict::kBad, finding_.culprit_runs, parents + plan_.probes)) {
+    return false;
+  }
+  if (!confirms(parent(), Verdict::kGood, finding_.parent_runs, plan_.probes)) return false;
+  finding_.confirmed = true;
+  finding_.result = Result::kFound;
+  return true;
+}
+
+/// Runs a side as often as is missing; false, with the reason, where it is not always the same.
+bool HistorySearch::confirms(const Revision& revision, Verdict expected, size_t& runs,
+                             size_t left_after) {
+  const Candidate candidate = candidate_of_(revision);
+  const auto counts = [&] {
+    std::vector<Sample> counted = sampler_.of(candidate);
+    if (plan_.confirm_again) std::erase_if(counted, [](const Sample& s) { return s.stored; });
+    return counted;
+  };
+  for (auto all = counts();
+       all.size() < plan_.side_runs || (plan_.side_runs > 1 && count_builds(all) < 2);
+       all = counts()) {
+    const size_t left = plan_.side_runs - std::min(plan_.side_runs, all.size());
+    measure(revision, sampler_.of(candidate).size(), Purpose::kConfirmation,
+            std::max<size_t>(left, 1) + left_after, Build::kFresh);
+  }
+  runs = 0;
+  for (const Sample& sample : sampler_.of(candidate)) {
+    const Judgement again = judge(plan_.criterion, reference(), sample.measurement);
+    ++runs;
+    if (again.verdict == expected) continue;
+    finding_.result = Result::kCannotJudge;
+    finding_.reason = revision.short_id() + " was " + std::string(to_string(expected)) +
+                      " at first and is " + std::string(to_string(again.verdict)) +
+                      " when it is run again (" + again.reason +
+                      "): its run is not repeatable, so no revision can be blamed";
+    return false;
+  }
+  return true;
+}
+
+/// Places that nothing was known of, in the middle of the longest rows of such: where the run
+/// changed there and back again, the answer is one of several.
+void HistorySearch::probe() {
+  const auto place_of = [&](const Revision& revision) {
+    const auto at = std::ranges::find(whole_, revision.id, &Revision::id);
+    return static_cast<size_t>(at - whole_.begin());
+  };
+  const Revision outer = finding_.merges.empty() ? culprit() : finding_.merges.front();
+  const size_t bad = place_of(outer);
+  const size_t before = plan_.probes - plan_.probes / 2;
+  const size_t left = plan_.probes - probe_within(0, bad, Verdict::kGood, plan_.probes, before);
+  probe_within(bad, whole_.size() - 1, Verdict::kBad, left, left);
+}
+
+/// At most `most` places, of `left` that are still to be probed; how many there were.
+size_t HistorySearch::probe_within(size_t begin, size_t end, Verdict expected, size_t left,
+                                   size_t most) {
+  for (size_t i = 0; i < most; ++i) {
+    size_t best = 0, longest = 0;
+    for (size_t from = begin + 1; from < end;) {
+      size_t to = from;
+      while (to < end && !is_judged(whole_[to])) ++to;
+      if (to - from > longest) {
+        longest = to - from;
+        best = from + longest / 2;
+      }
+      from = to + 1;
+    }
+    if (longest == 0) return i;
+    const Revision& place = whole_[best];
+    const Judgement judgement = judge_first(place, Purpose::kProbe, left - i);
+    drop_unless_side(place);
+    if (judgement.verdict != expected && judgement.verdict != Verdict::kSkip) {
+      finding_.contradictions.push_back(finding_.trials.back());
+    }
+  }
+  return most;
+}
+
+/// What is known when nothing is asked any more.
+void HistorySearch::finish() {
+  finding_.suspects.assign(history_.begin() + static_cast<ptrdiff_t>(search_.good()) + 1,
+                           history_.begin() + static_cast<ptrdiff_t>(search_.bad()) + 1);
+  finding_.parent = parent();
+  const auto& last = sampler_.of(candidate_of_(culprit()));
+  if (!last.empty()) {
+    finding_.culprit = judge(plan_.criterion, reference(), last.back().measurement);
+  }
+  finding_.not_run = static_cast<size_t>(std::ranges::count_if(
+      whole_, [&](const Revision& revision) { return !is_judged(revision); }));
+  if (finding_.confirmed) name_dumps(parent(), culprit());
+  const std::string good = key_of(candidate_of_(whole_.front()));
+  const std::string sides[] = {key_of(candidate_of_(parent())), key_of(candidate_of_(culprit()))};
+  for (const Trial& trial : finding_.trials) {
+    const std::string key = key_of(candidate_of_(trial.revision));
+    if (key != good && key != sides[0] && key != sides[1]) {
+      sampler_.drop_outputs(candidate_of_(trial.revision));
+    }
+  }
+}
+
+void HistorySearch::name_dumps(const Revision& first, const Revision& second) {
+  if (finding_.evidence != measure::Evidence::kDump) return;
+  const auto a = dump_of(first), b = dump_of(second);
+  if (a && b) {
+    finding_.dumps = {*a, *b};
+  } else {
+    finding_.undrilled = "what the runs left is not there any more";
+  }
+}
+
+/// That of the latest run which is still there.
+std::optional<std::string> HistorySearch::dump_of(const Revision& revision) {
+  const auto& samples = sampler_.of(candidate_of_(revision));
+  for (auto sample = samples.rbegin(); sample != samples.rend(); ++sample) {
+    std::error_code ignored;
+    const std::string& dump = sample->measurement.dump;
+    if (!dump.empty() && std::filesystem::exists(dump, ignored)) return dump;
+  }
+  return std::nullopt;
+}
+
+/// Here: what is stored besides must not change what a search asks for.
+bool HistorySearch::is_judged(const Revision& revision) const {
+  return judged_.contains(key_of(candidate_of_(revision)));
+}
+
+const Measurement& HistorySearch::measure(const Revision& revision, size_t n, Purpose purpose,
+                                          size_t left, Build build) {
+  const Candidate candidate = candidate_of_(revision);
+  const std::string key = key_of(candidate);
+  const bool there = n < sampler_.of(candidate).size();
+  if (!there) {
+    if (listener_.begin) listener_.begin(revision, left);
+    sampler_.add(candidate, build);
+  }
+  const Sample& sample = sampler_.of(candidate)[n];
+  if (!reference_) reference_ = sample.measurement;
+  const auto known = judged_.find(key);
+  const bool equal = there && known != judged_.end() && known->second != revision.id;
+  judged_.try_emplace(key, revision.id);
+  note(revision, n, purpose,
+       !there          ? Origin::kRun
+       : equal         ? Origin::kEqualContent
+       : sample.stored ? Origin::kStored
+                       : Origin::kRun);
+  return sample.measurement;
+}
+
+/// Remembers a measurement the first time that a revision is judged by it.
+void HistorySearch::note(const Revision& revision, size_t n, Purpose purpose, Origin origin) {
+  if (!noted_.emplace(revision.id, n).second) return;
+  const Measurement& m = sampler_.of(candidate_of_(revision))[n].measurement;
+  const bool first = reference_ && n == 0 && finding_.trials.empty();
+  Trial trial{revision,  judge(plan_.criterion, first ? nullptr : reference(), m),
+              purpose,   origin,
+              m.seconds, m.date};
+  finding_.trials.push_back(trial);
+  if (listener_.end) listener_.end(trial);
+}
+
+Judgement HistorySearch::judge_first(const Revision& revision, Purpose purpose, size_t left) {
+  const bool first = !reference_;
+  const Measurement& measurement = measure(revision, 0, purpose, left);
+  return judge(plan_.criterion, first ? nullptr : reference(), measurement);
+}
+
+/// What the two sides between which the search goes on left is compared in the end, and what the
+/// ends left with what they leave when they are run again; nobody asks for any other.
+void HistorySearch::drop_unless_side(const Revision& revision) {
+  const std::string key = key_of(candidate_of_(revision));
+  for (const Revision& kept : {whole_.front(), whole_.back(), parent(), culprit()}) {
+    if (key_of(candidate_of_(kept)) == key) return;
+  }
+  sampler_.drop_outputs(candidate_of_(revision));
+}
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/bisect/finding.h"
+#include "src/bisect/sampler.h"
+#include "src/bisect/search.h"
+
+namespace rlreplay::bisect {
+
+/// What a search over a history does.
+struct SearchPlan {
+  Criterion criterion = {};
+  size_t end_runs = 2;   // how often each end is run before the search
+  size_t side_runs = 2;  // how often culprit and parent are run in all, at least
+  size_t probes = 2;  // how many places beside the answer are run to see whether it is the only one
+  bool confirm_again = false;  // stored runs confirm nothing
+};
+
+/// Told what goes on: that a run begins, with the number of runs that are left if none is skipped,
+/// and that a revision is judged.
+struct Listener {
+  std::function<void(const Revision&, size_t left)> begin = {};
+  std::function<void(const Trial&)> end = {};
+};
+
+/// The candidate that a revision is.
+using CandidateOf = std::function<Candidate(const Revision&)>;
+
+/// The commits that a merge brought in: the commit where they leave the history, then each next one
+/// along first parents up to what was merged; nothing of a commit that is no merge. One list a
+/// merged branch.
+using BranchesOf = std::function<std::vector<std::vector<Revision>>(const Revision& merge)>;
+
+/// Finds the first bad revision of a history, the first of which is to be good and the last bad. It
+/// knows neither git nor files: what runs is the sampler's.
+class HistorySearch {
+ public:
+  HistorySearch(std::vector<Revision> history, SearchPlan plan, Sampler& sampler,
+                CandidateOf candidate_of, BranchesOf branches_of, Listener listener);
+
+  /// Both ends are run first, more than once so that a run that is not deterministic is noticed;
+  /// then halves, and where the culprit is a merge halves what it brought in; culprit and parent
+  /// are run more than once before one is named, and probes look for other changes.
+  /// Errors: those of the sampler but kLimit, which is a finding.
+  [[nodiscard]] Finding find();
+
+ private:
+  bool run_ends();
+  bool repeats(const std::string& end, const Revision& revision, Purpose purpose, size_t left);
+  bool refuse(const std::string& end, const Revision& revision, const Judgement& judgement);
+  void search_between();
+  void descend();
+  bool enter(const Revision& merge, std::vector<Revision> branch);
+  bool confirm();
+  bool confirms(const Revision& revision, Verdict expected, size_t& runs, size_t left_after);
+  void probe();
+  size_t probe_within(size_t begin, size_t end, Verdict expected, size_t left, size_t most);
+  void finish();
+  void name_dumps(const Revision& first, const Revision& second);
+
+  /// The n-th measurement of a revision, made where it is not there.
+  const Measurement& measure(const Revision& revision, size_t n, Purpose purpose, size_t left,
+                             Build build = Build::kAny);
+  [[nodiscard]] Judgement judge_first(const Revision& revision, Purpose purpose, size_t left);
+  void note(const Revision& revision, size_t n, Purpose purpose, Origin origin);
+  void drop_unless_side(const Revision& revision);
+  [[nodiscard]] bool is_judged(const Revision& revision) const;
+  std::optional<std::string> dump_of(const Revision& revision);
+  const Measurement* reference() const { return reference_ ? &*reference_ : nullptr; }
+  const Revision& culprit() const { return history_[search_.bad()]; }
+  const Revision& parent() const { return history_[search_.good()]; }
+
+  std::vector<Revision> whole_;    // first parents, from the good end to the bad end
+  std::vector<Revision> history_;  // what is searched now: the same, or a branch
+  SearchPlan plan_;
+  Sampler& sampler_;
+  CandidateOf candidate_of_;
+  BranchesOf branches_of_;
+  Listener listener_;
+  Search search_;
+  std::optional<Measurement> reference_;            // of the good end's first run
+  std::set<std::pair<std::string, size_t>> noted_;  // revision and number of a measurement
+  std::map<std::string, std::string> judged_;       // key, and the revision that was judged by it
+  Finding finding_;
+};
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,72 @@
+#include "src/bisect/revision_executor.h"
+
+#include <chrono>
+#include <ctime>
+#include <utility>
+
+#include "src/base/error.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+using measure::Build;
+using measure::Candidate;
+using measure::Measurement;
+using measure::RunKind;
+
+/// 2026-11-25T14:02:11Z
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+}  // namespace
+
+RevisionExecutor::RevisionExecutor(const Repository& repository, const Recipe& recipe,
+                                   Workspace& workspace, const Interrupt& interrupt,
+                                   std::function<std::string()> reference_of)
+    : repository_(repository),
+      recipe_(recipe),
+      workspace_(workspace),
+      interrupt_(interrupt),
+      reference_of_(std::move(reference_of)) {}
+
+/// Checks out and builds; a measurement where that fails.
+std::optional<Measurement> RevisionExecutor::prepare(const Candidate& candidate,
+                                                     const RunPlace& place) {
+  worktree_.reset();
+  revision_.clear();
+  build_ = place.folder.path + "#" + std::to_string(++builds_);
+  try {
+    worktree_.emplace(repository_, candidate.revision, workspace_.worktree());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kEnvironment) throw;
+    return Measurement{.kind = RunKind::kNoCheckout, .problem = error.what()};
+  }
+  return build_checkout(recipe_, place, workspace_, interrupt_);
+}
+
+Measurement RevisionExecutor::measure(const Candidate& candidate, Build build) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const RunFolder folder = workspace_.add_run(candidate.revision.substr(0, 12));
+  const RunPlace place{workspace_.worktree(), candidate.revision, reference_of_(), folder};
+  const bool built = build == Build::kAny && worktree_ && revision_ == candidate.revision;
+  std::optional<Measurement> out = built ? std::nullopt : prepare(candidate, place);
+  if (!out) {
+    revision_ = recipe_.build.empty() ? "" : candidate.revision;
+    out = run_checkout(recipe_, place, workspace_, interrupt_);
+  }
+  if (revision_.empty()) worktree_.reset();
+  out->output = folder.output();
+  out->build = build_;
+  out->date = utc_now();
+  out->seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return *out;
+}
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,58 @@
+#include "src/bisect/sampler.h"
+
+#include <set>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/base/json_value.h"
+
+namespace rlreplay::bisect {
+
+std::string key_of(const Candidate& candidate) {
+  std::string key = candidate.content;
+  for (const auto& [name, value] : candidate.settings) {
+    key += " " + json_quoted(name) + "=" + json_quoted(value);
+  }
+  return key;
+}
+
+size_t count_builds(const std::vector<Sample>& samples) {
+  std::set<std::string> builds;
+  for (const Sample& sample : samples) builds.insert(sample.measurement.build);
+  return builds.size();
+}
+
+Sampler::Sampler(measure::Executor& executor, MeasurementStore* store,
+                 std::function<void(const Measurement&)> drop)
+    : executor_(executor), store_(store), drop_(std::move(drop)) {}
+
+std::vector<Sample>& Sampler::samples(const Candidate& candidate) {
+  const auto [at, is_new] = samples_.try_emplace(key_of(candidate));
+  if (is_new && store_ != nullptr) {
+    for (Measurement& measurement : store_->load(candidate)) {
+      at->second.push_back({std::move(measurement), true});
+    }
+  }
+  return at->second;
+}
+
+const std::vector<Sample>& Sampler::of(const Candidate& candidate) { return samples(candidate); }
+
+const Sample& Sampler::add(const Candidate& candidate, Build build) {
+  if (runs_ >= most_) {
+    throw Error(ErrorCode::kLimit,
+                "the runs that --max-runs allows, " + std::to_string(most_) + ", are spent");
+  }
+  std::vector<Sample>& all = samples(candidate);
+  const Measurement measurement = executor_.measure(candidate, build);
+  ++runs_;
+  if (store_ != nullptr) store_->save(candidate, measurement);
+  return all.emplace_back(Sample{measurement, false});
+}
+
+void Sampler::drop_outputs(const Candidate& candidate) {
+  if (!drop_) return;
+  for (const Sample& sample : samples(candidate)) drop_(sample.measurement);
+}
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "src/replay/measure/executor.h"
+
+namespace rlreplay::bisect {
+
+using measure::Build;
+using measure::Candidate;
+using measure::Measurement;
+
+/// One measurement of a candidate.
+struct Sample {
+  Measurement measurement;
+  bool stored = false;  // by an earlier search
+};
+
+/// Where measurements outlive a search. Candidates of equal content and settings are one.
+class MeasurementStore {
+ public:
+  MeasurementStore() = default;
+  virtual ~MeasurementStore() = default;
+  MeasurementStore(const MeasurementStore&) = delete;
+  MeasurementStore& operator=(const MeasurementStore&) = delete;
+
+  /// In the order in which they were made.
+  virtual std::vector<Measurement> load(const Candidate& candidate) = 0;
+  /// On disk when it returns. Errors: kEnvironment.
+  virtual void save(const Candidate& candidate, const Measurement& measurement) = 0;
+};
+
+/// The measurements of candidates: those that are stored, and from then on those that it makes.
+class Sampler {
+ public:
+  /// `store` may be null. `drop` removes what a run left.
+  Sampler(measure::Executor& executor, MeasurementStore* store,
+          std::function<void(const Measurement&)> drop = {});
+
+  /// All of a candidate, the oldest first.
+  const std::vector<Sample>& of(const Candidate& candidate);
+  /// Makes one more. Errors: kLimit where that is more than the user allows; those of the executor.
+  const Sample& add(const Candidate& candidate, Build build);
+
+  /// Nobody will read what its runs left.
+  void drop_outputs(const Candidate& candidate);
+
+  /// How many were made here.
+  size_t runs() const { return runs_; }
+  void set_most(size_t most) { most_ = most; }
+
+ private:
+  std::vector<Sample>& samples(const Candidate& candidate);
+
+  measure::Executor& executor_;
+  MeasurementStore* store_;
+  std::function<void(const Measurement&)> drop_;
+  std::map<std::string, std::vector<Sample>> samples_;  // by key
+  size_t runs_ = 0, most_ = std::numeric_limits<size_t>::max();
+};
+
+/// Equal for candidates of which one run is enough.
+std::string key_of(const Candidate& candidate);
+
+/// Of how many builds measurements are.
+size_t count_builds(const std::vector<Sample>& samples);
+
+}  // namespace rlreplay::bisect

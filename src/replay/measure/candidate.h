@@ -1,0 +1,17 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace rlreplay::measure {
+
+/// What is built and run: a revision, settings, or both.
+struct Candidate {
+  std::string revision = {};  // the hash of a commit; empty: none
+  std::string content = {};   // by which equal files are known: of equal content one run is enough
+  std::map<std::string, std::string> settings = {};  // by their keys
+
+  friend bool operator==(const Candidate&, const Candidate&) = default;
+};
+
+}  // namespace rlreplay::measure

@@ -1,0 +1,143 @@
+#include "src/replay/measure/evidence.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/replay/exchange/import.h"
+#include "src/replay/measure/dump_numbers.h"
+
+namespace fs = std::filesystem;
+
+namespace rlreplay::measure {
+namespace {
+
+constexpr int kCannotSay = 125, kFirstCrash = 126, kSignal = 128;
+constexpr const char* kContract = "leave dump/, files of a framework, metrics.json or an exit code";
+
+Measurement unreadable(std::string problem) {
+  return {.kind = RunKind::kUnreadable, .problem = std::move(problem)};
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+/// Whether a torch file lies somewhere in a run's output.
+bool has_torch_file(const std::string& folder) {
+  std::error_code ignored;
+  for (fs::recursive_directory_iterator entry(folder, ignored), end; entry != end;
+       entry.increment(ignored)) {
+    if (entry->path().extension() == ".pt") return true;
+  }
+  return false;
+}
+
+Measurement read_metrics_file(const std::string& path) {
+  Measurement out{.kind = RunKind::kRan, .evidence = Evidence::kMetrics};
+  try {
+    out.metrics = read_metrics(path);
+  } catch (const Error& error) {
+    return unreadable("metrics.json cannot be read: " + error.where() + ": " + error.what());
+  }
+  if (out.metrics.empty()) return unreadable("metrics.json holds no number");
+  return out;
+}
+
+Measurement read_dump(const std::string& path, bool log_probs) {
+  Measurement out{.kind = RunKind::kRan};
+  try {
+    read_dump_numbers(path, log_probs, out);
+  } catch (const Error& error) {
+    return unreadable("the dump cannot be compared: " + error.where() + ": " + error.what());
+  }
+  return out;
+}
+
+/// Files of a framework, as a dump beside the folder that holds them.
+Measurement import_files(const std::string& folder, bool log_probs) {
+  const std::string dump = folder + "-imported";
+  try {
+    replay::ImportOptions options;
+    options.paths = {folder};
+    options.output = dump;
+    options.force = true;
+    replay::import_dump(options);
+  } catch (const Error& error) {
+    return unreadable(
+        "the files of torch that the run left are no dump of slime, Miles or Relax: " +
+        error.where() + ": " + error.what());
+  }
+  return read_dump(dump, log_probs);
+}
+
+/// Whether a program's last words are those of a Python exception that nobody caught. A failed
+/// assertion is a verdict.
+bool is_traceback(const std::string& last_words) {
+  const size_t place = last_words.rfind("\n  File \"");
+  const size_t end = last_words.find_last_not_of(" \n");
+  if (place == last_words.npos || end == last_words.npos || end < place) return false;
+  const std::string last_line = last_words.substr(last_words.rfind('\n', end) + 1);
+  return !last_line.starts_with(' ') && !last_line.starts_with("AssertionError");
+}
+
+/// What the folder holds; kExitCode when it holds nothing of what is looked for.
+Measurement read_folder(const std::string& folder, bool log_probs) {
+  const std::string dump = folder + "/dump", metrics = folder + "/metrics.json";
+  if (exists(dump) && exists(metrics)) {
+    return unreadable("the run left both dump/ and metrics.json, and one must decide: " +
+                      std::string(kContract));
+  }
+  if (exists(dump)) return read_dump(dump, log_probs);
+  if (exists(metrics)) return read_metrics_file(metrics);
+  if (has_torch_file(folder)) return import_files(folder, log_probs);
+  return {.kind = RunKind::kRan, .evidence = Evidence::kExitCode};
+}
+
+int exit_code_of(const ProcessResult& run) {
+  return run.end == ProcessResult::End::kSignal ? kSignal + run.code : run.code;
+}
+
+}  // namespace
+
+Measurement read_evidence(const ProcessResult& run, const std::string& output, bool log_probs) {
+  const auto without = [&](RunKind kind, const std::string& problem) {
+    return Measurement{.kind = kind, .problem = problem, .exit_code = exit_code_of(run)};
+  };
+  const bool exited = run.end == ProcessResult::End::kExit;
+  if (run.end == ProcessResult::End::kTimeout || run.end == ProcessResult::End::kTooMuchOutput) {
+    return without(RunKind::kHung, "the run " + run.describe());
+  }
+  if (exited && run.code == kCannotSay) {
+    return without(RunKind::kCannotSay, "the run says that it cannot judge (exit code 125)");
+  }
+  if (!exited || run.code >= kFirstCrash) {
+    return without(RunKind::kCrashed, "the run " + run.describe());
+  }
+  Measurement out = read_folder(output, log_probs);
+  out.exit_code = run.code;
+  if (out.evidence == Evidence::kExitCode && run.code != 0 && is_traceback(run.error_tail)) {
+    return without(RunKind::kCrashed,
+                   "the run crashed (" + run.describe() + "): an exception is no verdict");
+  }
+  return out;
+}
+
+Measurement read_recorded(const std::string& path, bool log_probs) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    throw Error(ErrorCode::kIncomplete, "there is no such file or folder", path);
+  }
+  if (!fs::is_directory(path, ignored)) return read_metrics_file(path);
+  if (exists(path + "/journal.jsonl") || exists(path + "/manifest.json")) {
+    return read_dump(path, log_probs);
+  }
+  Measurement out = read_folder(path, log_probs);
+  if (out.evidence == Evidence::kExitCode) {
+    throw Error(ErrorCode::kIncomplete, "there is neither a dump nor a metrics.json", path);
+  }
+  return out;
+}
+
+}  // namespace rlreplay::measure

@@ -1,0 +1,254 @@
+#include "src/bisect/history_search.h"
+
+#include <bit>
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "src/base/error.h"
+
+using namespace rlreplay;
+using namespace rlreplay::bisect;
+using Catch::Matchers::Contains;
+using measure::Evidence;
+using measure::RunKind;
+
+namespace {
+
+/// A place of a made-up history.
+struct Node {
+  int value = 0;
+  bool broken = false;
+  int content = 0;   // equal for revisions that differ in documents only
+  double flaky = 0;  // how often it says the other value
+};
+
+Measurement ran(double value) {
+  return {.kind = RunKind::kRan,
+          .evidence = Evidence::kMetrics,
+          .metrics = {{"loss", false, {{value}}, {}}}};
+}
+
+/// Runs nothing: what a revision would have left is known.
+class FakeExecutor : public measure::Executor {
+ public:
+  Measurement measure(const Candidate& candidate, Build build) override {
+    ++runs;
+    if (build == Build::kFresh || last_ != candidate.revision) ++builds_;
+    last_ = candidate.revision;
+    const Node& node = nodes.at(candidate.revision);
+    Measurement out = ran(node.value);
+    if (node.broken) out = {.kind = RunKind::kBuildFailed, .problem = "broken"};
+    if (std::bernoulli_distribution(node.flaky)(random)) out = ran(node.value == 0 ? 1 : 0);
+    out.build = std::to_string(builds_);
+    return out;
+  }
+
+  std::map<std::string, Node> nodes;
+  std::mt19937 random{7};
+  size_t runs = 0;
+
+ private:
+  size_t builds_ = 0;
+  std::string last_;
+};
+
+/// Keeps measurements as files would.
+class FakeStore : public MeasurementStore {
+ public:
+  std::vector<Measurement> load(const Candidate& candidate) override {
+    return all[key_of(candidate)];
+  }
+  void save(const Candidate& candidate, const Measurement& measurement) override {
+    all[key_of(candidate)].push_back(measurement);
+  }
+  std::map<std::string, std::vector<Measurement>> all;
+};
+
+struct World {
+  FakeExecutor executor;
+  FakeStore store;
+  std::vector<Revision> history;
+  std::map<std::string, std::vector<std::vector<Revision>>> branches;
+
+  Revision add(const std::string& id, const Node& node) {
+    executor.nodes[id] = node;
+    return {.id = id, .tree = "t" + std::to_string(node.content)};
+  }
+
+  Finding find(const SearchPlan& plan = {}, size_t most = SIZE_MAX) {
+    Sampler sampler(executor, &store);
+    sampler.set_most(most);
+    const auto candidate_of = [](const Revision& revision) {
+      return Candidate{.revision = revision.id, .content = revision.tree};
+    };
+    HistorySearch search(history, plan, sampler, candidate_of,
+                         [&](const Revision& merge) {
+                           const auto at = branches.find(merge.id);
+                           return at == branches.end() ? std::vector<std::vector<Revision>>()
+                                                       : at->second;
+                         },
+                         {});
+    return search.find();
+  }
+};
+
+/// A linear history that changes once.
+void fill(World& world, std::mt19937& random, size_t count, size_t culprit, double broken = 0,
+          double documents = 0) {
+  const auto chance = [&](double p) { return std::bernoulli_distribution(p)(random); };
+  size_t broken_until = 0;
+  int content = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (chance(broken)) broken_until = i + (chance(0.1) ? 20 : 2);
+    const bool end = i == 0 || i + 1 == count;
+    const bool is_broken = !end && i < broken_until;
+    const bool was_broken = i > 0 && world.executor.nodes.at("r" + std::to_string(i - 1)).broken;
+    const bool same = i > 0 && i != culprit && is_broken == was_broken && chance(documents);
+    if (!same) ++content;
+    world.history.push_back(
+        world.add("r" + std::to_string(i), {i >= culprit ? 1 : 0, is_broken, content, 0}));
+  }
+}
+
+std::vector<std::string> ids(const std::vector<Revision>& revisions) {
+  std::vector<std::string> out;
+  for (const Revision& revision : revisions) out.push_back(revision.id);
+  return out;
+}
+
+/// What a scan of all revisions would answer.
+std::vector<std::string> scan(const World& world) {
+  const auto node = [&](size_t i) { return world.executor.nodes.at(world.history[i].id); };
+  size_t good = 0, bad = world.history.size() - 1;
+  for (size_t i = 0; i < world.history.size(); ++i) {
+    if (node(i).broken) continue;
+    if (node(i).value == 0) good = i;
+    if (node(i).value == 1) {
+      bad = i;
+      break;
+    }
+  }
+  std::vector<std::string> out;
+  for (size_t i = good + 1; i <= bad; ++i) out.push_back(world.history[i].id);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("histories that change once are answered as a scan of all of them would") {
+  std::mt19937 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    const size_t count = std::uniform_int_distribution<size_t>(2, 400)(random);
+    const size_t culprit = std::uniform_int_distribution<size_t>(1, count - 1)(random);
+    World world;
+    fill(world, random, count, culprit, round % 2 == 0 ? 0 : 0.02, 0.3);
+    const Finding found = world.find();
+    REQUIRE(found.result == Finding::Result::kFound);
+    REQUIRE(ids(found.suspects) == scan(world));
+    REQUIRE(found.contradictions.empty());
+  }
+}
+
+TEST_CASE("what a search costs, and that a second one costs nothing") {
+  std::mt19937 random(2);
+  for (const size_t count : {size_t{2}, size_t{3}, size_t{9}, size_t{100}, size_t{1000}}) {
+    World world;
+    fill(world, random, count, count / 2);
+    const Finding found = world.find();
+    REQUIRE(found.confirmed);
+    CHECK(world.executor.runs <= 4 + static_cast<size_t>(std::bit_width(count - 2)) + 2 + 4);
+    const size_t before = world.executor.runs;
+    const Finding again = world.find();
+    CHECK(world.executor.runs == before);
+    CHECK(ids(again.suspects) == ids(found.suspects));
+    CHECK(again.confirmed);
+    CHECK(again.trials.front().origin == Origin::kStored);
+    static_cast<void>(world.find({.confirm_again = true}));
+    CHECK(world.executor.runs == before + 4);
+  }
+}
+
+TEST_CASE("a search that is cut short goes on where it was, and repeats no run") {
+  std::mt19937 random(3);
+  World whole, cut;
+  fill(whole, random, 300, 123);
+  fill(cut, random, 300, 123);
+  const Finding expected = whole.find();
+  for (size_t round = 0; round < whole.executor.runs; ++round) {
+    const Finding found = cut.find({}, 1);
+    if (round + 1 < whole.executor.runs) {
+      REQUIRE(found.result == Finding::Result::kCannotJudge);
+      REQUIRE_THAT(found.reason, Contains("--max-runs"));
+    } else {
+      CHECK(ids(found.suspects) == ids(expected.suspects));
+      CHECK(found.confirmed);
+    }
+  }
+  CHECK(cut.executor.runs == whole.executor.runs);
+}
+
+TEST_CASE(
+    "where the run changed more than once a probe may see it, and no good revision is blamed") {
+  std::mt19937 random(4);
+  int seen = 0;
+  for (int round = 0; round < 500; ++round) {
+    World world;
+    fill(world, random, 64, 40);
+    for (size_t i = 8; i < 24; ++i) world.executor.nodes["r" + std::to_string(i)].value = 1;
+    const Finding found = world.find();
+    REQUIRE(found.confirmed);
+    const size_t culprit = std::stoul(found.suspects.at(0).id.substr(1));
+    REQUIRE((culprit == 8 || culprit == 40));
+    seen += found.contradictions.empty() ? 0 : 1;
+  }
+  CHECK(seen == 500);
+}
+
+TEST_CASE("a flaky revision is never the confirmed culprit for long") {
+  std::mt19937 random(5);
+  int wrong = 0, refused = 0;
+  for (int round = 0; round < 1000; ++round) {
+    World world;
+    fill(world, random, 64, 20, 0, 0);
+    world.executor.random.seed(static_cast<unsigned>(round));
+    for (size_t i = 20; i < 63; ++i) world.executor.nodes["r" + std::to_string(i)].flaky = 0.5;
+    const Finding found = world.find({.side_runs = 12});
+    wrong += found.confirmed && ids(found.suspects) != std::vector<std::string>{"r20"} ? 1 : 0;
+    refused += found.confirmed ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+  CHECK(refused > 500);
+}
+
+TEST_CASE("a culprit that is a merge is followed into its branch") {
+  World world;
+  for (int i = 0; i < 8; ++i) {
+    world.history.push_back(
+        world.add("m" + std::to_string(i), {i >= 5 ? 1 : 0, false, 100 + i, 0}));
+  }
+  std::vector<Revision> branch = {world.history[2]};
+  for (int i = 0; i < 6; ++i) {
+    branch.push_back(world.add("b" + std::to_string(i), {i >= 3 ? 1 : 0, i == 1, 200 + i, 0}));
+  }
+  world.branches["m5"] = {branch};
+  SECTION("of which a commit is bad") {
+    const Finding found = world.find();
+    CHECK(ids(found.suspects) == std::vector<std::string>{"b3"});
+    CHECK(found.parent->id == "b2");
+    CHECK(ids(found.merges) == std::vector<std::string>{"m5"});
+    CHECK(found.confirmed);
+  }
+  SECTION("of which none is") {
+    for (int i = 0; i < 6; ++i) world.executor.nodes["b" + std::to_string(i)].value = 0;
+    const Finding found = world.find();
+    CHECK(ids(found.suspects) == std::vector<std::string>{"m5"});
+    CHECK_THAT(found.merge_note, Contains("what it merged, b5, is good"));
+  }
+  SECTION("which begins before the good end and is bad there") {
+    branch.front() = world.add("old", {1, false, 300, 0});
+    world.branches["m5"] = {branch};
+    const Finding found = world.find();
+    CHECK(ids(found.suspects) == std::vector<std::string>{"m5"});
+    CHECK_THAT(found.merge_note, Contains("where the branch begins, old, is bad"));
+  }
+}
