@@ -30,6 +30,7 @@ const std::vector<std::string_view> kTogether[] = {
      "events/run_count"},
     {"events/row_digest_offsets", "events/row_digest"},
     {"events/value_start", "events/value_count"},
+    {"events/parent_offsets", "events/parents"},
     {"slice_offsets", "slices", "lengths"},
 };
 

@@ -53,7 +53,7 @@ struct EventRecord {
   Event event;
   int rank = 0;
   DType dtype = DType::kF32;
-  std::vector<int64_t> dims;  // without the count of tokens; none for scalars
+  std::vector<int64_t> dims;  // without the count of tokens, at most 8; none for scalars
   int64_t rows = 1;
   int64_t cols = 1;
   Digest digest;
@@ -62,6 +62,8 @@ struct EventRecord {
   int row_set = -1;                 // in StepEvents::row_sets; -1: not per token, or not kept
   std::vector<Digest> row_digests;  // of every row, or none
   std::vector<std::byte> values;    // all elements, row-major, or none
+  /// Whose differences explain its: of events that are not ours, where their table says it.
+  std::optional<std::vector<Event>> parents = {};
 
   friend bool operator==(const EventRecord&, const EventRecord&) = default;
   bool same_value(const EventRecord& other) const {

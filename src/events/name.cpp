@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -11,6 +12,8 @@
 
 namespace rlreplay::engine {
 namespace {
+
+constexpr int kNamedLayer = -2;  // no event of ours has it
 
 constexpr std::string_view kExample = "`3.0/backward/1/down/dx`";
 
@@ -106,9 +109,41 @@ Event parse(std::string_view all, std::string_view text) {
   return event;
 }
 
+/// Nothing where there is no such event: most names of another's table are met here.
+std::optional<Event> try_parse(std::string_view text) {
+  if (std::ranges::count(text, '/') != 3) return std::nullopt;
+  const std::string_view phase = text.substr(0, text.find('/'));
+  const auto is_phase = [&](const EventSpec& s) { return name(s.phase) == phase; };
+  if (std::ranges::none_of(event_table(), is_phase)) return std::nullopt;
+  try {
+    return parse(text, text);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
+bool is_named(const Event& event) { return event.layer == kNamedLayer; }
+
+Event named_event(std::string name, Phase phase) {
+  return {phase, kNamedLayer, Op::kBatch, std::move(name)};
+}
+
+bool is_event_name(std::string_view name) {
+  return !name.empty() && name.size() <= 1024 && std::ranges::none_of(name, [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || c == '\x7f';
+  });
+}
+
+Event recorded_event(std::string_view name, DType dtype, size_t dims, Phase phase) {
+  const auto known = try_parse(name);
+  if (known && dims <= 2 && dtype_of(find_event(*known)->kind) == dtype) return *known;
+  return named_event(std::string(name), phase);
+}
+
 std::string to_string(const Event& event) {
+  if (is_named(event)) return event.tensor;
   std::string out(name(event.phase));
   out.append("/").append(event.layer < 0 ? "-" : std::to_string(event.layer));
   return out.append("/").append(name(event.op)).append("/").append(event.tensor);
@@ -134,6 +169,15 @@ std::string digest_name(const Event& event) {
 }
 
 Event parse_event(std::string_view text) { return parse(text, text); }
+
+std::optional<StepEvent> find_step_event(std::string_view text) {
+  std::string_view rest = text;
+  std::string_view step = take(rest, '/');
+  const std::string_view rollout = take(step, '.');
+  const auto rollout_id = natural(rollout), step_id = natural(step);
+  if (!rollout_id || !step_id || !is_event_name(rest)) return std::nullopt;
+  return StepEvent{*rollout_id, *step_id, named_event(std::string(rest), Phase::kForward)};
+}
 
 StepEvent parse_step_event(std::string_view text) {
   std::string_view rest = text;

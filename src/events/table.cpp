@@ -20,7 +20,7 @@ std::string_view without_layer(const Event& event) {
 }
 
 bool is_line_of(const EventSpec& spec, const Event& event) {
-  if (spec.phase != event.phase || spec.op != event.op) return false;
+  if (spec.phase != event.phase || spec.op != event.op || event.layer < -1) return false;
   if (spec.layered != (event.layer >= 0)) return false;
   if (spec.layered && is_parameter(spec.kind)) return without_layer(event) == spec.tensor;
   return event.tensor == spec.tensor;

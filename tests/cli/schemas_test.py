@@ -337,6 +337,8 @@ class Outputs(Case):
         (unfinished / "rollout/0.h5").write_bytes(b"damaged")
         self.ask("verify", unfinished, "--json", code=3)
         self.ask("upgrade", ROOT / "tests/golden/dumps/0.1", "-o", self.folder / "upgraded", "--json")
+        self.ask("strip", ROOT / "tests/golden/dumps/0.9", "-o", self.folder / "stripped", "--samples", "5",
+                 "--columns", "rewards", "--json")
 
     def wrapping(self):
         script = self.folder / "launch.sh"
@@ -390,7 +392,7 @@ class Outputs(Case):
         """An error is an object on standard output, too, whatever the verb."""
         nowhere = self.folder / "nowhere"
         for verb in ("capture", "train", "rollout", "show", "verify", "diff", "objective", "mismatch", "import",
-                     "export", "seal", "upgrade", "golden", "verdict", "bogus"):
+                     "export", "seal", "upgrade", "strip", "golden", "verdict", "bogus"):
             program = self.rlbisect if verb == "verdict" else self.program
             for words in (["--json"], [nowhere, "--json"], [nowhere, "--bogus", "--json"]):
                 result = self.run_program(verb, *words, program=program)

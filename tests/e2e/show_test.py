@@ -3,6 +3,7 @@
 usage: show_test.py RLREPLAY
 """
 import json
+import pathlib
 import shutil
 import struct
 import sys
@@ -218,6 +219,20 @@ class Notes(Show):
             json.dumps({"schema": "rlreplay.sample/1", "rollout_id": r, "sample_id": 0,
                         "tokens": [1]}) + "\n" for r in (0, 2)))
         self.assertIn(f"note: {gap}: the dump has a gap: rollout 1 is missing", self.said(gap))
+
+
+class AnotherTable(support.Case):
+    """Events that docs/events.md does not have."""
+    DUMP = pathlib.Path(__file__).parents[1] / "golden/dumps/0.9"
+
+    def test_an_event_of_another_table_is_found_by_its_name(self):
+        shown, = self.lines("show", self.DUMP, "--event", "0.1/model.layers.0.router", "--rank", "1")
+        self.assertEqual((shown["dtype"], shown["shape"], shown["rows"], shown["columns"], shown["rank"]),
+                         ("f8e4m3", [2, 1, 3], 2, 3, 1))
+        tokens, = self.lines("show", self.DUMP, "--event", "0.1/model.layers.0.mlp", "--sample", "5")
+        self.assertEqual((tokens["dtype"], tokens["shape"], len(tokens["values"])), ("bf16", [2, 2, 2], 8))
+        missing = self.run_program("show", self.DUMP, "--event", "0.1/model.layers.7.mlp")
+        self.assertEqual(missing.returncode, 2, missing.stderr)
 
 
 if __name__ == "__main__":

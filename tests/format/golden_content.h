@@ -154,6 +154,37 @@ inline Dataset golden_coordinates(const std::string& group, uint32_t rank) {
                     std::vector<uint32_t>{0, 1, rank, 2, 0, 1, rank, 2, 0, 1});
 }
 
+/// Of a table that is not docs/events.md's: a tensor of two tokens, one that is computed from it,
+/// of three dimensions, and a scalar that is computed from both.
+inline std::vector<Dataset> golden_events(const std::string& group, uint32_t rank) {
+  using std::vector;
+  const auto name = [&](const char* of) { return group + "/events/" + of; };
+  const std::string tensors =
+      "model.layers.0.mlp bf16 2,2\nmodel.layers.0.router f8e4m3 2,1,3\nloss/unreduced f64 -\n";
+  vector<Dataset> all;
+  all.push_back(dataset_of(name("tensors"), DType::kU8, {tensors.size()},
+                           vector<uint8_t>(tensors.begin(), tensors.end())));
+  all.push_back(dataset_of(name("rank"), DType::kU32, {3}, vector<uint32_t>(3, rank)));
+  all.push_back(dataset_of(name("rows"), DType::kU64, {3}, vector<uint64_t>{2, 2, 1}));
+  all.push_back(dataset_of(name("digest"), DType::kU8, {3, 16},
+                           golden_integers<uint8_t>(70 + rank, 48, 256)));
+  all.push_back(dataset_of(name("row_set"), DType::kI32, {3}, vector<int32_t>{0, -1, -1}));
+  all.push_back(dataset_of(name("row_set_offsets"), DType::kU64, {2}, vector<uint64_t>{0, 1}));
+  all.push_back(dataset_of(name("run_sample"), DType::kU64, {1}, vector<uint64_t>{5}));
+  all.push_back(dataset_of(name("run_position"), DType::kU64, {1}, vector<uint64_t>{150}));
+  all.push_back(dataset_of(name("run_count"), DType::kU64, {1}, vector<uint64_t>{2}));
+  all.push_back(dataset_of(name("value_start"), DType::kU64, {3}, vector<uint64_t>{0, 0, 0}));
+  all.push_back(dataset_of(name("value_count"), DType::kU64, {3}, vector<uint64_t>{8, 6, 1}));
+  all.push_back(
+      dataset_of(name("values_bf16"), DType::kBF16, {8}, golden_integers<uint16_t>(71, 8, 0x4000)));
+  all.push_back(dataset_of(name("values_f8e4m3"), DType::kF8E4M3, {6},
+                           golden_integers<uint8_t>(72, 6, 0x70)));
+  all.push_back(dataset_of(name("values_f64"), DType::kF64, {1}, vector<double>{0.375}));
+  all.push_back(dataset_of(name("parent_offsets"), DType::kU64, {4}, vector<uint64_t>{0, 0, 1, 3}));
+  all.push_back(dataset_of(name("parents"), DType::kU64, {3}, vector<uint64_t>{0, 0, 1}));
+  return all;
+}
+
 /// Samples 5 and 6 in slices: the first and the last quarter on one rank, the middle on the other,
 /// which holds the last token of the first quarter too.
 inline GoldenUnit golden_slices(uint32_t rank) {
@@ -180,6 +211,7 @@ inline GoldenUnit golden_slices(uint32_t rank) {
   all.push_back(dataset_of("0-1/slices", DType::kU64, {slices.size() / 2, 2}, slices));
   all.push_back(dataset_of("0-1/lengths", DType::kU64, {2}, vector<uint64_t>{200, 300}));
   all.push_back(dataset_of("0-1/log_probs", DType::kF32, {stored.size()}, stored));
+  for (Dataset& d : golden_events("0-1", rank)) all.push_back(std::move(d));
   return {"train/0-1/rank" + std::to_string(rank) + ".h5", std::move(all)};
 }
 

@@ -66,7 +66,8 @@ policy_loss""".split()), "events": """
 tensors u8 X; rank u32 D; rows u64 D; digest u8 D,16; nonfinite u64 D,4; stats f64 D,4; row_set i32 D
 row_set_offsets u64 Q+1; run_sample u64 U; run_position u64 U; run_count u64 U
 row_digest_offsets u64 D+1; row_digest u8 B,16; value_start u64 D; value_count u64 D
-values_f32 f32 F; values_f64 f64 G; values_i32 i32 H; values_i64 i64 I"""}
+parent_offsets u64 D+1; parents u64 A
+""" + "".join(f"values_{dtype} {dtype} ={dtype}\n" for dtype in DTYPES)}
 COLUMNS = {kind: {entry.split()[0]: entry.split()[1:] for entry in re.split("[;\n]", table) if entry.strip()}
            for kind, table in COLUMNS.items()}
 # Where a dataset has rows of its own for each sample, the offsets that say so.
@@ -125,7 +126,7 @@ def check_meaning(unit, group):
     cut = [name in group for name in ("slice_offsets", "slices", "lengths")] if unit.kind == "train" else [False]
     held(all(cut) or not any(cut), d.group)
     families = [["tensors", "rank", "rows", "digest"], ["row_digest_offsets", "row_digest"],
-                ["value_start", "value_count"],
+                ["value_start", "value_count"], ["parent_offsets", "parents"],
                 ["row_set", "row_set_offsets", "run_sample", "run_position", "run_count"]]
     for family in families if any(name.startswith("events/") for name in group) else []:
         there = [f"events/{name}" in group for name in family]
@@ -133,7 +134,7 @@ def check_meaning(unit, group):
     check_shape(unit, group, lengths := {})
     value = {name: d.elements().reshape(d.dims) for name, d in group.items() if table(unit, name)}
     ends = {"offsets": lengths.get("T", value["offsets"][-1] if "offsets" in value else 0),
-            "events/row_set_offsets": lengths.get("U"), "slice_offsets": lengths.get("C"),
+            "events/row_set_offsets": lengths.get("U"), "events/parent_offsets": lengths.get("A"), "slice_offsets": lengths.get("C"),
             **{own: len(value[name]) for name, own in OWN.items() if name in value}}
     for name, v in value.items():
         d, short = group[name], name.removeprefix("events/")

@@ -2,10 +2,13 @@
 
 #include <catch2/catch.hpp>
 #include <iostream>
+#include <set>
+#include <string>
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/events/event_rows.h"
+#include "src/events/name.h"
 #include "tests/environment.h"
 #include "tests/replay/planted.h"
 
@@ -275,4 +278,59 @@ TEST_CASE("an event that one side lacks is a difference, unless it records less"
   CHECK(to_string(difference.origin->event) == "forward/1/down/y");
   CHECK(name(difference.origin->kind) == name(OriginClass::kMissing));
   CHECK(difference.events.front().missing);
+}
+
+namespace {
+
+/// A chain a -> b -> c of another table, and d that is given; `differing` have another value.
+StepEvents named_events(const std::set<std::string>& differing, bool parents) {
+  StepEvents out{3, 0, {}, {}};
+  for (const char* name : {"a", "b", "d", "c"}) {
+    EventRecord& r = out.events.emplace_back();
+    r.event = named_event(name, Phase::kForward);
+    r.dtype = DType::kBF16;
+    r.dims = {2};
+    r.cols = 2;
+    const bool other = differing.contains(name);
+    r.digest = {other ? uint64_t{2} : uint64_t{1}, 0};
+    for (const uint16_t bits : {uint16_t{0x3f80}, static_cast<uint16_t>(other ? 0x4001 : 0x4000)}) {
+      r.values.push_back(static_cast<std::byte>(bits & 255));
+      r.values.push_back(static_cast<std::byte>(bits >> 8));
+    }
+    if (!parents) continue;
+    auto& of = r.parents.emplace();
+    if (std::string_view(name) == "b") of = {out.events[0].event};
+    if (std::string_view(name) == "c") of = {out.events[1].event};
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the origin among events of another table is found by their parents") {
+  const StepEvents sound = named_events({}, true);
+  CHECK(compare_steps(sound, sound).identical());
+  const StepDifference found = compare_steps(sound, named_events({"b", "c"}, true));
+  REQUIRE(found.origin);
+  CHECK(to_string(found.origin->event) == "b");
+  CHECK(found.origin->kind == OriginClass::kOrigin);
+  REQUIRE(found.origin->value);
+  CHECK(found.origin->value->a.text() == "2");
+  CHECK(found.origin->value->ulps == 1);
+  const StepDifference given = compare_steps(sound, named_events({"d", "c"}, true));
+  CHECK(to_string(given.origin->event) == "d");
+  CHECK(given.origin->kind == OriginClass::kGiven);
+  // c alone: b, from which it is computed, agrees.
+  CHECK(to_string(compare_steps(sound, named_events({"c"}, true)).origin->event) == "c");
+}
+
+TEST_CASE("without parents the first that differs in stored order is named") {
+  const StepEvents sound = named_events({}, false);
+  const StepDifference found = compare_steps(sound, named_events({"d", "c"}, false));
+  CHECK(to_string(found.origin->event) == "d");
+  CHECK(found.origin->kind == OriginClass::kInterval);
+  StepEvents fewer = sound;
+  fewer.events.pop_back();
+  CHECK(compare_steps(sound, fewer).origin->kind == OriginClass::kMissing);
+  CHECK_THROWS_AS(check_computable(sound, "dump"), Error);
 }

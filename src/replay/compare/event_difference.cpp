@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
 #include "src/events/event_rows.h"
+#include "src/events/name.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -17,6 +20,58 @@ using engine::Element;
 using engine::EventRecord;
 using engine::StepEvents;
 
+bool is_signed(DType dtype) {
+  return dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 ||
+         dtype == DType::kI64;
+}
+
+/// Bits of the fraction and of the exponent of the short floats; nothing of other types.
+struct ShortFloat {
+  int fraction = 0;
+  int exponent = 0;
+};
+std::optional<ShortFloat> short_float(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return ShortFloat{10, 5};
+    case DType::kBF16:
+      return ShortFloat{7, 8};
+    case DType::kF8E4M3:
+      return ShortFloat{3, 4};
+    case DType::kF8E5M2:
+      return ShortFloat{2, 5};
+    default:
+      return std::nullopt;
+  }
+}
+
+double value_of(const ShortFloat& form, DType dtype, uint64_t bits) {
+  const int64_t fraction = static_cast<int64_t>(bits) & ((1 << form.fraction) - 1);
+  const int64_t most = (1 << form.exponent) - 1;
+  const int64_t exponent = static_cast<int64_t>(bits >> form.fraction) & most;
+  const bool negative = (bits >> (form.fraction + form.exponent) & 1) != 0;
+  const int bias = static_cast<int>(most / 2);
+  double out = 0;
+  if (dtype == DType::kF8E4M3 ? exponent == most && fraction == 7 : exponent == most) {
+    const bool infinite = dtype != DType::kF8E4M3 && fraction == 0;
+    out = infinite ? std::numeric_limits<double>::infinity()
+                   : std::numeric_limits<double>::quiet_NaN();
+  } else if (exponent == 0) {
+    out = std::ldexp(static_cast<double>(fraction), 1 - bias - form.fraction);
+  } else {
+    out = std::ldexp(static_cast<double>(fraction + (int64_t{1} << form.fraction)),
+                     static_cast<int>(exponent) - bias - form.fraction);
+  }
+  return negative ? -out : out;
+}
+
+/// Where a short float stands among all of its type; both zeros are one place.
+int64_t rank_of(const ShortFloat& form, uint64_t bits) {
+  const int64_t magnitude =
+      static_cast<int64_t>(bits) & ((int64_t{1} << (form.fraction + form.exponent)) - 1);
+  return (bits >> (form.fraction + form.exponent) & 1) != 0 ? -magnitude : magnitude;
+}
+
 float float_of(uint64_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
 
 std::optional<int64_t> steps_between(const RecordedValue& a, const RecordedValue& b) {
@@ -24,7 +79,12 @@ std::optional<int64_t> steps_between(const RecordedValue& a, const RecordedValue
   if (a.dtype == DType::kF64) {
     return ulp_distance(std::bit_cast<double>(a.bits), std::bit_cast<double>(b.bits));
   }
+  if (const auto form = short_float(a.dtype)) {
+    if (std::isnan(a.number()) || std::isnan(b.number())) return {};
+    return rank_of(*form, b.bits) - rank_of(*form, a.bits);
+  }
   int64_t distance = 0;
+  if (a.dtype == DType::kU64 && std::max(a.bits, b.bits) >> 63 != 0) return {};
   const auto from = static_cast<int64_t>(a.bits), to = static_cast<int64_t>(b.bits);
   if (__builtin_sub_overflow(to, from, &distance)) return {};
   return distance;
@@ -124,8 +184,9 @@ RecordedValue recorded_value(const EventRecord& event, int64_t index) {
   RecordedValue out{event.dtype, 0};
   const size_t size = size_of(event.dtype);
   std::memcpy(&out.bits, event.values.data() + static_cast<size_t>(index) * size, size);
-  if (event.dtype == DType::kI32) {  // sign
-    out.bits = static_cast<uint64_t>(int64_t{static_cast<int32_t>(out.bits)});
+  const auto shift = static_cast<int>(64 - 8 * size);
+  if (is_signed(event.dtype)) {
+    out.bits = static_cast<uint64_t>(static_cast<int64_t>(out.bits << shift) >> shift);
   }
   return out;
 }
@@ -133,6 +194,12 @@ RecordedValue recorded_value(const EventRecord& event, int64_t index) {
 double RecordedValue::number() const {
   if (dtype == DType::kF32) return static_cast<double>(float_of(bits));
   if (dtype == DType::kF64) return std::bit_cast<double>(bits);
+  if (const auto form = short_float(dtype)) return value_of(*form, dtype, bits);
+  if (dtype == DType::kE8M0) {
+    return bits == 255 ? std::numeric_limits<double>::quiet_NaN()
+                       : std::ldexp(1.0, static_cast<int>(bits) - 127);
+  }
+  if (dtype == DType::kU64) return static_cast<double>(bits);
   return static_cast<double>(static_cast<int64_t>(bits));
 }
 
@@ -146,15 +213,31 @@ std::string RecordedValue::hex_bits() const {
 std::string RecordedValue::text() const {
   if (dtype == DType::kF32) return shortest(float_of(bits));
   if (dtype == DType::kF64) return shortest(std::bit_cast<double>(bits));
+  if (short_float(dtype) || dtype == DType::kE8M0) return shortest(number());
+  if (dtype == DType::kU64) return std::to_string(bits);
   return std::to_string(static_cast<int64_t>(bits));
 }
 
 std::vector<EventPair> paired_events(const StepEvents& a, const StepEvents& b) {
   std::map<engine::EventOrder, EventPair> both;
-  for (const EventRecord& r : a.events) both[event_order(r.event)].first = &r;
-  for (const EventRecord& r : b.events) both[event_order(r.event)].second = &r;
+  std::map<engine::Event, size_t> named;
+  std::vector<EventPair> others;  // of other tables, in stored order
+  const auto add = [&](const StepEvents& events, const EventRecord* EventPair::*side) {
+    for (const EventRecord& r : events.events) {
+      if (!is_named(r.event)) {
+        both[event_order(r.event)].*side = &r;
+        continue;
+      }
+      const auto [at, fresh] = named.emplace(r.event, others.size());
+      if (fresh) others.emplace_back();
+      others[at->second].*side = &r;
+    }
+  };
+  add(a, &EventPair::first);
+  add(b, &EventPair::second);
   std::vector<EventPair> out;
   for (const auto& [order, pair] : both) out.push_back(pair);
+  out.insert(out.end(), others.begin(), others.end());
   return out;
 }
 
@@ -164,6 +247,7 @@ std::optional<EventDifference> compare_event(const StepEvents& a, const EventRec
   EventDifference out;
   out.event = in_b.event;
   out.rank = in_b.rank;
+  out.per_token = in_b.row_set >= 0;
   if (!has_rows(in_a, in_b) || (in_a.row_set < 0) != (in_b.row_set < 0)) return out;
   const bool values = !in_a.values.empty() && !in_b.values.empty();
   for (const Pair& pair : paired(places(a, in_a), places(b, in_b))) {

@@ -45,10 +45,12 @@ struct EventDifference {
   std::optional<int64_t> largest_ulps;  // of these, without sign
   /// How many of them lie 2^i to 2^(i+1) - 1 ulps apart.
   std::array<int64_t, 64> ulps_by_power{};
-  bool missing = false;  // only one side has the event
+  bool missing = false;    // only one side has the event
+  bool per_token = false;  // its rows are tokens
 };
 
-/// The records of one event in both, null where one has none; in canonical order.
+/// The records of one event in both, null where one has none; in canonical order, events of other
+/// tables than ours behind, as they are stored.
 using EventPair = std::pair<const engine::EventRecord*, const engine::EventRecord*>;
 std::vector<EventPair> paired_events(const engine::StepEvents& a, const engine::StepEvents& b);
 

@@ -4,6 +4,9 @@
 #include <map>
 #include <set>
 
+#include "src/base/error.h"
+#include "src/base/words.h"
+#include "src/events/name.h"
 #include "src/events/table.h"
 
 namespace rlreplay::replay {
@@ -95,6 +98,11 @@ class OriginSearch {
       if (in_a.contains(r.event)) recorded_.insert(r.event);
     }
     for (const EventDifference& d : events) differences_.emplace(d.event, &d);
+    for (const StepEvents* of : {&b, &a}) {
+      for (const EventRecord& r : of->events) {
+        if (is_named(r.event) && named_.emplace(r.event, &r).second) order_.push_back(r.event);
+      }
+    }
   }
 
   /// The recorded sources of an event. `whole`: whether its own inputs are all among them.
@@ -120,8 +128,8 @@ class OriginSearch {
       const auto it = differences_.find(source.event);
       if (it != differences_.end()) differing.emplace_back(it->second, source.span);
     }
-    const bool per_token = is_per_token(find_event(d.event)->kind);
-    if (!per_token || !d.rows_known) {
+    const engine::EventSpec* spec = find_event(d.event);
+    if (spec == nullptr || !is_per_token(spec->kind) || !d.rows_known) {
       if (!differing.empty()) return {};
       return d.rows_known ? std::optional(d.rows.front()) : std::optional<Element>();
     }
@@ -138,6 +146,7 @@ class OriginSearch {
  private:
   void collect(const Event& event, const Span& outer, std::map<Event, std::vector<Span>>& seen,
                Sources& out) const {
+    if (is_named(event)) return collect_named(event, out);
     for (const engine::ResolvedInput& input : event_inputs(event, shape_.layers)) {
       if (!shape_.has(input.when)) continue;
       if (input.before) {
@@ -162,6 +171,23 @@ class OriginSearch {
     }
   }
 
+  /// Of an event of another table: its parents, or, where that says none, all that come before.
+  void collect_named(const Event& event, Sources& out) const {
+    const auto known = named_.find(event);
+    constexpr Span kEverything{-kFar, kFar, true};
+    if (known != named_.end() && known->second->parents) {
+      for (const Event& parent : *known->second->parents) {
+        out.events.push_back({parent, kEverything});
+      }
+      return;
+    }
+    out.whole = false;
+    for (const Event& before : order_) {
+      if (before == event) break;
+      out.events.push_back({before, kEverything});
+    }
+  }
+
   void every(const Event& of, const Span& span, Sources& out) const {
     for (const Event& event : recorded_) {
       if (event.phase == of.phase && event.op == of.op) out.events.push_back({event, span});
@@ -180,12 +206,20 @@ class OriginSearch {
   const StateBefore& before_;
   std::set<Event> recorded_;
   std::map<Event, const EventDifference*> differences_;
+  std::map<Event, const EventRecord*> named_;  // of other tables than ours
+  std::vector<Event> order_;                   // of these
 };
+
+bool is_given(const StepEvents& of, const Event& event) {
+  if (!is_named(event)) return find_event(event)->inputs.empty();
+  const EventRecord* record = of.find(event);
+  return record != nullptr && record->parents && record->parents->empty();
+}
 
 engine::Granularity granularity(const StepEvents& events) {
   auto out = engine::Granularity::kSteps;
   for (const EventRecord& r : events.events) {
-    out = std::max(out, find_event(r.event)->granularity);
+    if (!is_named(r.event)) out = std::max(out, find_event(r.event)->granularity);
   }
   return out;
 }
@@ -204,8 +238,8 @@ Origin carried(const StepEvents& a, const StepEvents& b, const EventDifference& 
   std::optional<Element> row;
   if (!first.rows.empty()) row = first.rows.front();
   const OriginClass kind = first.missing ? OriginClass::kMissing : OriginClass::kCarrier;
-  return {b.rollout_id, b.step_id, first.event, first.rank, row, value_of(a, b, first, row),
-          false,        kind};
+  return {b.rollout_id, b.step_id, first.event,    first.rank, row, value_of(a, b, first, row),
+          false,        kind,      first.per_token};
 }
 
 }  // namespace
@@ -237,12 +271,12 @@ std::vector<Origin> find_origins(const StepEvents& a, const StepEvents& b,
     const auto sources = search.sources(d.event);
     const auto row = search.agreeing_row(d, sources);
     if (!row) continue;
-    const bool given = find_event(d.event)->inputs.empty();
+    const bool given = is_given(b, d.event);
     const OriginClass kind = !sources.whole ? OriginClass::kInterval
                              : given        ? OriginClass::kGiven
                                             : OriginClass::kOrigin;
-    out.push_back(
-        {b.rollout_id, b.step_id, d.event, d.rank, *row, value_of(a, b, d, *row), true, kind});
+    out.push_back({b.rollout_id, b.step_id, d.event, d.rank, *row, value_of(a, b, d, *row), true,
+                   kind, d.per_token});
   }
   return out;
 }
@@ -258,17 +292,30 @@ StepDifference compare_steps(const StepEvents& a, const StepEvents& b, const Sta
       continue;
     }
     const EventRecord& alone = in_a != nullptr ? *in_a : *in_b;
-    if (find_event(alone.event)->granularity > common) continue;
+    if (!is_named(alone.event) && find_event(alone.event)->granularity > common) continue;
     EventDifference missing;
     missing.event = alone.event;
     missing.rank = alone.rank;
     missing.missing = true;
+    missing.per_token = alone.row_set >= 0;
     out.events.push_back(std::move(missing));
   }
   if (out.events.empty()) return out;
   auto origins = find_origins(a, b, out.events, before, 1);
   out.origin = origins.empty() ? carried(a, b, out.events.front()) : std::move(origins.front());
   return out;
+}
+
+void check_computable(const StepEvents& events, const std::string& where) {
+  const auto named = [](const EventRecord& r) { return is_named(r.event); };
+  const auto first = std::ranges::find_if(events.events, named);
+  if (first == events.events.end()) return;
+  throw Error(ErrorCode::kUnsupported,
+              "step " + std::to_string(events.rollout_id) + "." + std::to_string(events.step_id) +
+                  " has " + counted(std::ranges::count_if(events.events, named), "event") +
+                  " that no replay computes, the first being " + to_string(first->event) +
+                  ": rlreplay diff compares them by name",
+              where);
 }
 
 bool lacks_element(const StepDifference& difference) {

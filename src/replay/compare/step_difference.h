@@ -34,6 +34,7 @@ struct Origin {
   std::optional<EventDifference::Value> value;  // where values were
   bool inputs_equal = false;
   OriginClass kind = OriginClass::kOrigin;
+  bool per_token = false;  // its rows are tokens
 };
 
 /// What two records of one step differ in.
@@ -65,6 +66,10 @@ struct StateBefore {
                                                const engine::StepEvents& b,
                                                std::span<const EventDifference> events,
                                                const StateBefore& before, size_t most);
+
+/// Whether a replay computes all events that were recorded. Errors: kUnsupported, naming the first
+/// of another table than ours.
+void check_computable(const engine::StepEvents& events, const std::string& where);
 
 /// Whether the record of a difference could be finer: its element is not known, or not whether it
 /// begins there.

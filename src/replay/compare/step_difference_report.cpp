@@ -22,7 +22,11 @@ std::string line(std::string_view label, const std::string& text) {
   return out + text + "\n";
 }
 
-bool is_integer(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32; }
+bool is_integer(DType dtype) {
+  return dtype == DType::kI64 || dtype == DType::kI32 || dtype == DType::kI16 ||
+         dtype == DType::kI8 || dtype == DType::kU64 || dtype == DType::kU32 ||
+         dtype == DType::kU16 || dtype == DType::kU8 || dtype == DType::kBool;
+}
 
 std::string rounded(double value, const char* pattern) {
   char text[32];
@@ -50,11 +54,11 @@ std::string distance_text(const EventDifference::Value& value) {
 std::string place_text(const Origin& origin) {
   const engine::EventSpec* spec = find_event(origin.event);
   std::string out;
-  if (!is_per_token(spec->kind) && !is_parameter(spec->kind)) {
+  if (spec != nullptr && !is_per_token(spec->kind) && !is_parameter(spec->kind)) {
     out = "the scalar";
   } else if (!origin.row) {
     out = "rows were not recorded";
-  } else if (is_per_token(spec->kind)) {
+  } else if (origin.per_token) {
     out = "sample " + std::to_string(origin.row->sample) + ", token " +
           std::to_string(origin.row->row);
   } else {
@@ -137,8 +141,7 @@ std::string events_text(std::span<const EventDifference> events, ReportLength le
 std::string histogram_text(std::span<const EventDifference> events) {
   std::array<int64_t, 64> counts{};
   for (const EventDifference& d : events) {
-    const engine::EventSpec* spec = find_event(d.event);
-    if (is_integer(dtype_of(spec->kind))) continue;
+    if (!d.first || is_integer(d.first->a.dtype)) continue;
     for (size_t i = 0; i < counts.size(); ++i) counts[i] += d.ulps_by_power[i];
   }
   const int64_t most = *std::ranges::max_element(counts);
@@ -203,11 +206,13 @@ std::string origin_json(const std::optional<Origin>& origin) {
   out.text("event",
            to_string(engine::StepEvent{origin->rollout_id, origin->step_id, origin->event}));
   out.integer("rollout_id", origin->rollout_id).integer("step_id", origin->step_id);
-  out.text("phase", name(origin->event.phase));
+  const bool named = is_named(origin->event);
+  out.text("phase", named ? "" : name(origin->event.phase));
   origin->event.layer < 0 ? out.null("layer") : out.integer("layer", origin->event.layer);
-  out.text("op", name(origin->event.op)).text("tensor", origin->event.tensor);
+  out.text("op", named ? "" : name(origin->event.op));
+  out.text("tensor", origin->event.tensor);
   out.integer("rank", origin->rank).null("replicas");
-  const bool token = origin->row && is_per_token(find_event(origin->event)->kind);
+  const bool token = origin->row && origin->per_token;
   token ? out.json("sample", std::to_string(origin->row->sample)) : out.null("sample");
   token ? out.integer("token", origin->row->row) : out.null("token");
   if (origin->value) {

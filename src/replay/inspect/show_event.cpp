@@ -213,10 +213,32 @@ std::string json(const engine::StepEvent& at, const View& view) {
          "\n";
 }
 
+/// Ours, or one of another table that the dump holds. Errors: those of parse_step_event.
+engine::StepEvent asked_event(const RecordedRun& run, const EventQuestion& question) {
+  try {
+    return engine::parse_step_event(question.event);
+  } catch (const Error&) {
+    auto named = engine::find_step_event(question.event);
+    if (!named) throw;
+    for (const engine::Phase phase : {engine::Phase::kForward, engine::Phase::kRollout}) {
+      named->event.phase = phase;
+      const bool rollout = phase == engine::Phase::kRollout;
+      const StepId step{named->rollout_id, named->step_id};
+      const std::string group = rollout ? std::to_string(step.rollout) : step.group();
+      for (const auto& [rank, unit] :
+           event_units(run.dump(), rollout ? "rollout" : "train", group)) {
+        const StepEvents events = read_events(run.dump(), unit, group, step.rollout, step.step);
+        if (events.find(named->event) != nullptr) return *named;
+      }
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 std::string show_event(const RecordedRun& run, const EventQuestion& question) {
-  const engine::StepEvent at = engine::parse_step_event(question.event);
+  const engine::StepEvent at = asked_event(run, question);
   const StepEvents events = events_of(run, at, question.rank.value_or(0));
   const View view = view_of(events, find(events, at, run), question, run);
   return question.json ? json(at, view) : text(at, view);

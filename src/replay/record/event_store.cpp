@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "format/group_io.h"
 #include "src/base/error.h"
@@ -14,21 +16,26 @@
 namespace rlreplay::replay {
 namespace {
 
+using engine::Event;
 using engine::EventRecord;
 using engine::StepEvents;
 using format::GroupReader;
 using format::GroupWriter;
 
-constexpr DType kValueTypes[] = {DType::kF32, DType::kF64, DType::kI32, DType::kI64};
+constexpr size_t kMostDims = 8;
+/// In the order in which their datasets are written.
+constexpr DType kValueTypes[] = {DType::kF32,    DType::kF64,  DType::kI32, DType::kI64,
+                                 DType::kBool,   DType::kI8,   DType::kI16, DType::kU8,
+                                 DType::kU16,    DType::kU32,  DType::kU64, DType::kF8E4M3,
+                                 DType::kF8E5M2, DType::kE8M0, DType::kF16, DType::kBF16};
+static_assert(std::size(kValueTypes) == std::size(kAllDTypes));
 
 std::string values_name(DType dtype) {
   return "events/values_" + std::string(rlreplay::to_string(dtype));
 }
 
 size_t type_index(DType dtype) {
-  const auto* it = std::ranges::find(kValueTypes, dtype);
-  check(it != std::end(kValueTypes), "an event has a type that cannot be stored");
-  return static_cast<size_t>(it - kValueTypes);
+  return static_cast<size_t>(std::ranges::find(kValueTypes, dtype) - std::begin(kValueTypes));
 }
 
 /// The arrays of SPEC.md's table.
@@ -39,6 +46,7 @@ struct Columns {
   std::vector<uint64_t> rows, nonfinite, value_start, value_count;
   std::vector<uint64_t> row_set_offsets{0}, run_sample, run_position, run_count;
   std::vector<uint64_t> row_digest_offsets{0};
+  std::vector<uint64_t> parent_offsets, parents;
   std::vector<double> stats;
   std::vector<std::byte> values[std::size(kValueTypes)];
 };
@@ -87,6 +95,24 @@ void append(Columns& to, const EventRecord& r) {
   values.insert(values.end(), r.values.begin(), r.values.end());
 }
 
+/// Where one event says its parents, all do. Errors: kInternal for one that does not come before.
+void add_parents(Columns& to, const StepEvents& events) {
+  const auto says = [](const EventRecord& r) { return r.parents.has_value(); };
+  if (std::ranges::none_of(events.events, says)) return;
+  std::map<Event, uint64_t> rows;
+  to.parent_offsets.push_back(0);
+  for (const EventRecord& r : events.events) {
+    check(says(r), "an event of a table with parents says none");
+    for (const Event& parent : *r.parents) {
+      const auto at = rows.find(parent);
+      check(at != rows.end(), "the parent of an event does not come before it");
+      to.parents.push_back(at->second);
+    }
+    to.parent_offsets.push_back(to.parents.size());
+    rows.emplace(r.event, rows.size());
+  }
+}
+
 std::shared_ptr<const Columns> columns_of(const StepEvents& events) {
   auto out = std::make_shared<Columns>();
   for (const engine::RowSet& set : events.row_sets) {
@@ -98,6 +124,7 @@ std::shared_ptr<const Columns> columns_of(const StepEvents& events) {
     out->row_set_offsets.push_back(out->run_sample.size());
   }
   for (const EventRecord& r : events.events) append(*out, r);
+  add_parents(*out, events);
   return out;
 }
 
@@ -120,10 +147,17 @@ void visit(C& c, Use use) {
   use("events/value_count", c.value_count, 1);
 }
 
+bool is_needed(std::string_view name) {
+  return name == "events/tensors" || name == "events/rank" || name == "events/rows" ||
+         name == "events/digest";
+}
+
 /// Turns the arrays into records, and refuses those that contradict one another.
 class Decoder {
  public:
-  Decoder(const GroupReader& reader, const Columns& columns) : reader_(reader), c_(columns) {}
+  /// `phase`: of events that are not ours.
+  Decoder(const GroupReader& reader, const Columns& columns, engine::Phase phase)
+      : reader_(reader), c_(columns), phase_(phase) {}
 
   StepEvents decode(int64_t rollout_id, int64_t step_id) {
     StepEvents out{rollout_id, step_id, {}, {}};
@@ -137,6 +171,7 @@ class Decoder {
       lines.remove_prefix(end + 1);
     }
     expect(lines.empty(), "tensors", "it has more lines than there are events");
+    take_parents(out);
     return out;
   }
 
@@ -160,6 +195,10 @@ class Decoder {
     expect(c_.row_digest.size() % 16 == 0 &&
                format::sound_offsets(c_.row_digest_offsets, e, c_.row_digest.size() / 16),
            "row_digest_offsets", "offsets do not ascend from 0 to their total");
+    expect(c_.parent_offsets.empty()
+               ? c_.parents.empty()
+               : format::sound_offsets(c_.parent_offsets, e, c_.parents.size()),
+           "parent_offsets", "offsets do not ascend from 0 to their total");
   }
 
   void decode_rows(StepEvents& out) const {
@@ -181,31 +220,39 @@ class Decoder {
     }
   }
 
-  /// `PHASE/LAYER/OP/TENSOR DTYPE DIMS`.
+  /// `NAME DTYPE DIMS`.
   EventRecord described(std::string_view line) const {
     EventRecord out;
-    const size_t dtype = line.find(' '), dims = line.rfind(' ');
-    expect(dtype != line.npos && dtype < dims, "tensors", "a line has no three words");
-    try {
-      out.event = engine::parse_event(line.substr(0, dtype));
-    } catch (const Error& error) {
-      expect(false, "tensors", error.what());
-    }
-    out.dtype = engine::dtype_of(find_event(out.event)->kind);
-    expect(line.substr(dtype + 1, dims - dtype - 1) == rlreplay::to_string(out.dtype), "tensors",
-           "an event has another dtype than it can have");
+    const size_t dims = line.rfind(' '), dtype = line.rfind(' ', dims - 1);
+    expect(dims != line.npos && dtype < dims, "tensors", "a line has no three words");
+    const std::string_view name = line.substr(0, dtype);
+    expect(engine::is_event_name(name), "tensors", "a name is empty, too long or has a space");
+    const auto type = dtype_from_string(line.substr(dtype + 1, dims - dtype - 1));
+    expect(type.has_value(), "tensors", "a dtype is not known");
+    out.dtype = *type;
     std::string_view rest = line.substr(dims + 1);
     while (rest != "-" && !rest.empty()) {
       const size_t comma = std::min(rest.find(','), rest.size());
       const std::string number(rest.substr(0, comma));
       const bool digits = !number.empty() && number.size() < 16 &&
                           std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
-      expect(digits && number.front() != '0' && out.dims.size() < 2, "tensors",
-             "a dimension is no number above 0");
+      expect(digits && number.front() != '0' && out.dims.size() < kMostDims, "tensors",
+             "a dimension is no number above 0, or there are more than 8");
       out.dims.push_back(std::stoll(number));
       rest.remove_prefix(std::min(comma + 1, rest.size()));
     }
-    out.cols = out.dims.empty() ? 1 : out.dims.back();
+    out.event = engine::recorded_event(name, out.dtype, out.dims.size(), phase_);
+    return out;
+  }
+
+  /// Elements of dimensions from `first` to before `last`.
+  int64_t product(const EventRecord& r, size_t first, size_t last) const {
+    int64_t out = 1;
+    bool fits = true;
+    for (size_t d = first; d < last; ++d) {
+      fits = fits && !__builtin_mul_overflow(out, r.dims[d], &out);
+    }
+    expect(fits, "tensors", "a tensor has more elements than numbers count");
     return out;
   }
 
@@ -214,6 +261,9 @@ class Decoder {
     out.rank = static_cast<int>(c_.rank[i]);
     out.rows = static_cast<int64_t>(c_.rows[i]);
     out.row_set = c_.row_set[i];
+    const size_t last = out.dims.empty() ? 0 : out.dims.size() - 1;
+    out.cols =
+        out.row_set >= 0 ? product(out, 0, out.dims.size()) : product(out, last, out.dims.size());
     out.digest = digest_at(c_.digest, i);
     const uint64_t* bad = &c_.nonfinite[4 * i];
     out.nonfinite = {static_cast<int64_t>(bad[0]),
@@ -234,12 +284,24 @@ class Decoder {
 
   void check_rows(const EventRecord& r, const StepEvents& events) const {
     const auto sets = static_cast<int>(events.row_sets.size());
-    const bool per_token = is_per_token(find_event(r.event)->kind);
-    expect(r.row_set < sets && (r.row_set >= 0) == per_token, "row_set",
+    const engine::EventSpec* spec = find_event(r.event);
+    const bool per_token = spec == nullptr ? r.row_set >= 0 : is_per_token(spec->kind);
+    expect(r.row_set < sets && r.row_set >= -1 && (r.row_set >= 0) == per_token, "row_set",
            "an event has no such set of rows");
-    int64_t want = r.dims.size() == 2 ? r.dims.front() : 1;
+    int64_t want = r.dims.empty() ? 1 : product(r, 0, r.dims.size() - 1);
     if (per_token) want = row_count(events.row_sets[static_cast<size_t>(r.row_set)]);
     expect(r.rows == want, "rows", "an event has another number of rows than its set");
+  }
+
+  void take_parents(StepEvents& out) const {
+    if (c_.parent_offsets.empty()) return;
+    for (size_t i = 0; i < out.events.size(); ++i) {
+      std::vector<Event>& parents = out.events[i].parents.emplace();
+      for (size_t p = c_.parent_offsets[i]; p < c_.parent_offsets[i + 1]; ++p) {
+        expect(c_.parents[p] < i, "parents", "a parent does not come before its event");
+        parents.push_back(out.events[c_.parents[p]].event);
+      }
+    }
   }
 
   void take_values(size_t i, EventRecord& r) const {
@@ -247,6 +309,7 @@ class Decoder {
     if (count == 0) return;
     const auto& values = c_.values[type_index(r.dtype)];
     const size_t size = size_of(r.dtype), total = values.size() / size;
+    expect(r.cols > 0, "value_count", "an event's values are not those of a whole tensor");
     const auto cols = static_cast<uint64_t>(r.cols);
     const bool whole = count % cols == 0 && count / cols == static_cast<uint64_t>(r.rows);
     expect(whole && start <= total && count <= total - start, "value_count",
@@ -257,7 +320,19 @@ class Decoder {
 
   const GroupReader& reader_;
   const Columns& c_;
+  engine::Phase phase_;
 };
+
+/// What a table that records less does not say.
+void fill_absent(Columns& c) {
+  const size_t e = c.rank.size();
+  if (c.nonfinite.empty()) c.nonfinite.resize(4 * e);
+  if (c.row_set.empty()) c.row_set.assign(e, -1);
+  if (c.row_digest_offsets.empty()) c.row_digest_offsets.resize(e + 1);
+  for (auto* column : {&c.value_start, &c.value_count}) {
+    if (column->empty()) column->resize(e);
+  }
+}
 
 }  // namespace
 
@@ -274,6 +349,12 @@ std::vector<format::Dataset> event_datasets(const StepEvents& events, const std:
   if (std::ranges::any_of(events.events, has_stats)) {
     writer.add("events/stats", DType::kF64, {columns->stats.size() / 4, 4},
                std::as_bytes(std::span(columns->stats)));
+  }
+  if (!columns->parent_offsets.empty()) {
+    writer.add("events/parent_offsets", DType::kU64, {columns->parent_offsets.size()},
+               std::as_bytes(std::span(columns->parent_offsets)));
+    writer.add("events/parents", DType::kU64, {columns->parents.size()},
+               std::as_bytes(std::span(columns->parents)));
   }
   for (size_t i = 0; i < std::size(kValueTypes); ++i) {
     const auto& values = columns->values[i];
@@ -340,6 +421,8 @@ StepEvents read_events(const format::DumpReader& dump, const format::UnitReader&
   Columns columns;
   visit(columns, [&](const char* name, auto& values, uint64_t) {
     const format::StoredDataset* dataset = reader.find(name);
+    values.clear();
+    if (dataset == nullptr && !is_needed(name)) return;
     reader.expect(dataset != nullptr, name, "it is missing");
     values = reader.read<typename std::decay_t<decltype(values)>::value_type>(*dataset);
   });
@@ -351,7 +434,15 @@ StepEvents read_events(const format::DumpReader& dump, const format::UnitReader&
                   "it has another dtype than its name says");
     columns.values[i] = reader.read_bytes<std::vector<std::byte>>(*dataset);
   }
-  return Decoder(reader, columns).decode(rollout_id, step_id);
+  for (auto [name, values] : {std::pair("events/parent_offsets", &columns.parent_offsets),
+                              std::pair("events/parents", &columns.parents)}) {
+    if (const auto* dataset = reader.find(name)) *values = reader.read<uint64_t>(*dataset);
+  }
+  if (columns.row_set_offsets.empty()) columns.row_set_offsets = {0};
+  fill_absent(columns);
+  const bool rollout = group.find('-', 1) == group.npos;
+  return Decoder(reader, columns, rollout ? engine::Phase::kRollout : engine::Phase::kForward)
+      .decode(rollout_id, step_id);
 }
 
 }  // namespace rlreplay::replay

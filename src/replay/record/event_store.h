@@ -35,8 +35,8 @@ std::map<int64_t, const format::UnitReader*> event_units(std::span<const format:
 std::optional<format::UnitReader> open_events(const format::DumpReader& dump, const char* kind,
                                               const std::string& group);
 
-/// Reads them back. Errors: FormatError kMeaning where the arrays do not agree with one another or
-/// name an event that this version does not have.
+/// Reads them back, those of another table than ours as named events. Errors: FormatError kMeaning
+/// where the arrays do not agree with one another.
 [[nodiscard]] engine::StepEvents read_events(const format::DumpReader& dump,
                                              const format::UnitReader& unit,
                                              const std::string& group, int64_t rollout_id,

@@ -124,6 +124,7 @@ class Replay {
     out.outcome.shaped_rewards = pick<double>(shaped_, members);
     engine::StepEvents events = watch_.finish(id.rollout, id.step);
     engine::StepEvents recorded = record_.step_events(id);
+    check_computable(recorded, record_.path());
     // Another kernel set shows less: only what both show is compared.
     if (trainer_.backend().name() != "portable") keep_common(recorded, events);
     out.events = static_cast<int64_t>(recorded.events.size());

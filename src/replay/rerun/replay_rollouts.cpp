@@ -56,7 +56,9 @@ ReplayedRollout replay_rollout(const RecordedRun& record, int64_t id, Trainer& t
   for (const Sample& s : recorded) out.tokens += s.response_length();
   out.different_tokens = different_tokens(recorded, replayed);
   if (out.different_tokens == 0) out.log_probs = compare(recorded, replayed);
-  out.difference = compare_steps(record.rollout_events(id), watch.finish(id, 0));
+  const engine::StepEvents before = record.rollout_events(id);
+  check_computable(before, record.path());
+  out.difference = compare_steps(before, watch.finish(id, 0));
   return out;
 }
 

@@ -24,6 +24,7 @@ void add_rollout(CLI::App& program, VerbRun& chosen);
 void add_score(CLI::App& program, VerbRun& chosen);
 void add_seal(CLI::App& program, VerbRun& chosen);
 void add_show(CLI::App& program, VerbRun& chosen);
+void add_strip(CLI::App& program, VerbRun& chosen);
 void add_tokenize(CLI::App& program, VerbRun& chosen);
 void add_train(CLI::App& program, VerbRun& chosen);
 void add_upgrade(CLI::App& program, VerbRun& chosen);

@@ -1,0 +1,356 @@
+#include "src/replay/exchange/strip.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "format/dump_place.h"
+#include "format/dump_reader.h"
+#include "format/dump_writer.h"
+#include "format/group_io.h"
+#include "format/tables.h"
+#include "src/base/error.h"
+#include "src/base/words.h"
+#include "src/replay/record/chosen_ids.h"
+#include "src/replay/record/content_root.h"
+
+namespace rlreplay::replay {
+namespace {
+
+using format::Dataset;
+using format::DumpReader;
+using format::KnownDataset;
+using format::StoredDataset;
+using format::UnitReader;
+using format::UnitRecord;
+using format::Values;
+
+using Numbers = std::vector<uint64_t>;
+
+constexpr std::string_view kTexts[] = {"prompt_text", "response_text", "label_text"};
+constexpr std::string_view kNeeded[] = {"sample_id", "offsets",     "tokens", "slice_offsets",
+                                        "slices",    "coordinates", "lengths"};
+
+/// A dataset that will be written again, of bytes of its own.
+struct Copy {
+  std::vector<std::byte> bytes, base_bytes;
+  Dataset dataset;
+};
+
+std::string name_of(const StoredDataset& dataset) {
+  return dataset.path.substr(dataset.path.find('/') + 1);
+}
+
+std::vector<std::byte> bytes_of(const Buffer<std::byte>& buffer) {
+  return {buffer.data(), buffer.data() + buffer.size()};
+}
+
+/// The column to which a dataset belongs: `nucleus` for `nucleus_size`.
+std::string column_of(std::string_view kind, std::string_view name) {
+  if (name.starts_with("events/")) return "events";
+  if (name.ends_with(format::kPresenceSuffix)) {
+    name.remove_suffix(format::kPresenceSuffix.size());
+  }
+  if (name == "nucleus_offsets" || name == "nucleus_size") return "nucleus";
+  if (name == "version_offsets") return "versions";
+  const KnownDataset* known = format::find_known(kind, name);
+  if (known != nullptr && known->values == Values::kOffsets && name != "offsets" &&
+      name != "slice_offsets") {
+    name.remove_suffix(std::string_view("_offsets").size());
+  }
+  return std::string(name);
+}
+
+/// The offsets of the rows of a column of its own axis.
+std::string offsets_for(std::string_view kind, char letter) {
+  for (const KnownDataset& known : format::known_datasets()) {
+    if (known.kind == kind && known.values == Values::kOffsets && known.total == letter) {
+      return std::string(known.name);
+    }
+  }
+  return {};
+}
+
+/// One group of a rollout or a step, of which some samples stay.
+class GroupStrip {
+ public:
+  GroupStrip(const DumpReader& dump, const UnitReader& unit, std::string group)
+      : dump_(dump), unit_(unit), group_(std::move(group)) {}
+
+  [[nodiscard]] const StoredDataset* find(const std::string& name) const {
+    return unit_.find(group_ + "/" + name);
+  }
+
+  Numbers numbers(const std::string& name) const {
+    const format::GroupReader reader(dump_, unit_, group_);
+    const StoredDataset* dataset = find(name);
+    return dataset == nullptr ? Numbers{} : reader.read<uint64_t>(*dataset);
+  }
+
+  void keep(std::vector<uint8_t> rows) { rows_ = std::move(rows); }
+  [[nodiscard]] bool keeps_all() const { return std::ranges::find(rows_, 0) == rows_.end(); }
+  [[nodiscard]] bool keeps_none() const { return std::ranges::find(rows_, 1) == rows_.end(); }
+
+  /// Nothing of a dataset whose rows nobody knows.
+  [[nodiscard]] bool cut(const StoredDataset& dataset, Copy& copy) const {
+    if (keeps_all()) return true;
+    const std::string_view kind = format::kind_of(unit_.record().path);
+    const std::string name = name_of(dataset);
+    const KnownDataset* known = format::find_known(kind, name);
+    if (known == nullptr) return false;
+    if (known->values == Values::kOffsets) {
+      cut_offsets(copy);
+      return true;
+    }
+    const char axis = known->shape.front();
+    if (name == "scalars" || known->values == Values::kCoordinates) return true;
+    if (axis == 'S') {
+      Numbers places(rows_.size() + 1);
+      for (size_t s = 0; s < places.size(); ++s) places[s] = s;
+      cut_rows(dataset, places, copy);
+    } else {
+      cut_rows(dataset, numbers(axis == 'T' ? "offsets" : offsets_for(kind, axis)), copy);
+    }
+    return true;
+  }
+
+ private:
+  void set(Copy& copy, std::vector<std::byte> bytes, uint64_t rows) const {
+    copy.bytes = std::move(bytes);
+    copy.dataset.shape[0] = rows;
+    copy.dataset.bytes = copy.bytes;
+  }
+
+  void cut_offsets(Copy& copy) const {
+    Numbers before(copy.bytes.size() / sizeof(uint64_t)), after = {0};
+    std::memcpy(before.data(), copy.bytes.data(), copy.bytes.size());
+    for (size_t s = 0; s < rows_.size(); ++s) {
+      if (rows_[s] != 0) after.push_back(after.back() + before[s + 1] - before[s]);
+    }
+    const auto bytes = std::as_bytes(std::span(after));
+    set(copy, {bytes.begin(), bytes.end()}, after.size());
+  }
+
+  void cut_rows(const StoredDataset& dataset, const Numbers& places, Copy& copy) const {
+    uint64_t width = size_of(dataset.dtype);
+    for (size_t d = 1; d < dataset.shape.size(); ++d) width *= dataset.shape[d];
+    std::vector<std::byte> kept;
+    uint64_t rows = 0;
+    for (size_t s = 0; s < rows_.size(); ++s) {
+      if (rows_[s] == 0) continue;
+      const auto begin = copy.bytes.begin();
+      kept.insert(kept.end(), begin + static_cast<ptrdiff_t>(places[s] * width),
+                  begin + static_cast<ptrdiff_t>(places[s + 1] * width));
+      rows += places[s + 1] - places[s];
+    }
+    set(copy, std::move(kept), rows);
+  }
+
+  const DumpReader& dump_;
+  const UnitReader& unit_;
+  std::string group_;
+  std::vector<uint8_t> rows_;  // of samples: 1 stays
+};
+
+class Strip {
+ public:
+  explicit Strip(const StripOptions& options)
+      : options_(options), dump_(DumpReader::open(options.dump, reading(options))) {}
+
+  StripReport run() {
+    check_asked();
+    format::DumpPlace place(options_.output, options_.replace, format::DumpPlace::Writer::kOneGo);
+    {
+      format::WriterOptions writing;
+      writing.threads = options_.threads;
+      writing.durable = format::Durable::kSealed;
+      format::DumpWriter writer = format::DumpWriter::create(place.path(), dump_.meta(), writing);
+      for (const UnitRecord& record : dump_.units()) write_unit(record, writer);
+      format::SealOptions seal;
+      seal.complete = dump_.complete();
+      seal.unstable = "{}";  // commands, hosts and environments
+      made_.root = writer.seal(seal);
+    }
+    made_.content = content_root(place.path());
+    place.settle();
+    for (const auto& [what, count] : also_)
+      made_.also.push_back(counted(count, what.first) + what.second);
+    return std::move(made_);
+  }
+
+ private:
+  static format::ReaderOptions reading(const StripOptions& options) {
+    format::ReaderOptions out;
+    out.threads = options.threads;
+    return out;
+  }
+
+  [[noreturn]] void refuse(const std::string& message) const {
+    throw Error(ErrorCode::kUsage, message, options_.dump);
+  }
+
+  static bool has_samples(const UnitRecord& record) {
+    const std::string_view kind = format::kind_of(record.path);
+    return kind == "rollout" || kind == "train";
+  }
+
+  /// Before any work: that all that is to go is there, and something is to go.
+  void check_asked() {
+    if (!dump_.sealed()) {
+      refuse("the dump is not sealed: close it first (rlreplay seal --recovered)");
+    }
+    if (!options_.texts && options_.columns.empty() && options_.samples.empty() && !options_.only) {
+      refuse("nothing is to be taken out: give --texts, --samples, --keep-samples or --columns");
+    }
+    std::error_code absent;
+    if (std::filesystem::equivalent(options_.dump, options_.output, absent)) {
+      refuse("-o is the dump itself");
+    }
+    for (const std::string& column : options_.columns) {
+      if (std::ranges::find(kNeeded, column) == std::end(kNeeded)) continue;
+      refuse("without " + column + " no samples can be read: --samples takes whole samples out");
+    }
+    std::set<uint64_t> ids;
+    std::set<std::string> columns;
+    for (const UnitRecord& record : dump_.units()) {
+      if (!has_samples(record)) continue;
+      const UnitReader unit = dump_.open_unit(record);
+      for (const StoredDataset& dataset : unit.datasets()) {
+        columns.insert(column_of(format::kind_of(record.path), name_of(dataset)));
+      }
+      for (const std::string& group : record.groups) {
+        const Numbers of = GroupStrip(dump_, unit, group).numbers("sample_id");
+        ids.insert(of.begin(), of.end());
+        const bool left = std::ranges::any_of(of, [&](uint64_t id) { return !goes(id); });
+        if (of.empty() || left) left_.insert(key_of(record, group));
+      }
+    }
+    check_chosen("sample", options_.samples, ids, options_.dump);
+    if (options_.only) check_chosen("sample", *options_.only, ids, options_.dump);
+    for (const std::string_view needed : kNeeded) columns.erase(std::string(needed));
+    for (const std::string& column : options_.columns) {
+      if (columns.contains(column)) continue;
+      const std::vector<std::string> there(columns.begin(), columns.end());
+      refuse("there is no column " + column + "; there are " + joined(there, ", "));
+    }
+    for (const uint64_t id : ids) made_.samples += goes(id) ? 1 : 0;
+    if (!ids.empty() && made_.samples == ids.size()) refuse("no sample would be left");
+  }
+
+  [[nodiscard]] bool goes(uint64_t id) const {
+    return options_.samples.contains(id) || (options_.only && !options_.only->contains(id));
+  }
+
+  [[nodiscard]] bool goes(std::string_view kind, const std::string& name) const {
+    const std::string column = column_of(kind, name);
+    const bool text = std::ranges::find(kTexts, column) != std::end(kTexts);
+    return (options_.texts && text) || options_.columns.contains(column) ||
+           (column == "version_starts" && options_.columns.contains("versions"));
+  }
+
+  static std::string key_of(const UnitRecord& record, const std::string& group) {
+    return std::string(format::kind_of(record.path)) + " " + group;
+  }
+
+  void note(const std::string& what, const std::string& why) { ++also_[{what, why}]; }
+
+  void write_unit(const UnitRecord& record, format::DumpWriter& writer) {
+    const std::string_view kind = format::kind_of(record.path);
+    if (kind == "x-slime" || kind == "x-miles" || kind == "x-relax") {
+      return note("kept file", " of the framework, which holds all that it said");
+    }
+    const bool known = kind == "x-inputs" || kind == "weights" || has_samples(record);
+    if (kind == "x-findings" && made_.samples == 0 && options_.columns.empty())
+      return copy(record, writer);
+    if (!known)
+      return note("unit", " of " + std::string(kind) + ", which may say what was taken out");
+    if (kind == "weights") return copy(record, writer);
+    strip_unit(record, writer);
+  }
+
+  Copy copy_of(const UnitReader& unit, const StoredDataset& stored) const {
+    Copy copy;
+    copy.bytes = bytes_of(dump_.read(unit, stored));
+    copy.dataset.path = stored.path;
+    copy.dataset.dtype = stored.dtype;
+    copy.dataset.shape = stored.shape;
+    copy.dataset.attributes = stored.attributes;
+    copy.dataset.bytes = copy.bytes;
+    if (stored.base && format::kind_of(unit.record().path) == "weights") {
+      copy.base_bytes = bytes_of(dump_.read_base(unit, stored));
+      copy.dataset.base = stored.base;
+      copy.dataset.base_bytes = copy.base_bytes;
+    }
+    return copy;
+  }
+
+  void copy(const UnitRecord& record, format::DumpWriter& writer) {
+    const UnitReader unit = dump_.open_unit(record);
+    std::vector<Dataset> datasets;
+    std::vector<std::unique_ptr<Copy>> copies;
+    for (const StoredDataset& stored : unit.datasets()) {
+      copies.push_back(std::make_unique<Copy>(copy_of(unit, stored)));
+      Dataset& out = copies.back()->dataset;
+      out.bytes = copies.back()->bytes;
+      out.base_bytes = copies.back()->base_bytes;
+      datasets.push_back(out);
+    }
+    writer.append(record.path, datasets);
+    ++made_.units;
+  }
+
+  void strip_unit(const UnitRecord& record, format::DumpWriter& writer) {
+    const UnitReader unit = dump_.open_unit(record);
+    const std::string_view kind = format::kind_of(record.path);
+    std::vector<Dataset> datasets;
+    std::vector<std::unique_ptr<Copy>> copies;
+    for (const std::string& group : record.groups) {
+      GroupStrip cut(dump_, unit, group);
+      const Numbers ids = cut.numbers("sample_id");
+      std::vector<uint8_t> rows;
+      for (const uint64_t id : ids) rows.push_back(goes(id) ? 0 : 1);
+      cut.keep(std::move(rows));
+      const bool alone = ids.empty() && made_.samples > 0;  // events of samples elsewhere
+      // A rank without samples stays where the step has others.
+      if (!ids.empty() && cut.keeps_none() && !left_.contains(key_of(record, group))) continue;
+      for (const StoredDataset& stored : unit.datasets_of(group)) {
+        const std::string name = name_of(stored);
+        if (goes(kind, name)) {
+          made_.columns.insert(column_of(kind, name));
+          continue;
+        }
+        const bool events = name.starts_with("events/");
+        if (events && (alone || !cut.keeps_all())) {
+          if (name == "events/tensors") note("table", " of events, which are of all samples");
+          continue;
+        }
+        auto copied = std::make_unique<Copy>(copy_of(unit, stored));
+        if (!cut.cut(stored, *copied)) {
+          note("dataset", " of unknown rows (" + name + ")");
+          continue;
+        }
+        copied->dataset.bytes = copied->bytes;
+        datasets.push_back(copied->dataset);
+        copies.push_back(std::move(copied));
+      }
+    }
+    if (datasets.empty()) return;
+    writer.append(record.path, datasets);
+    ++made_.units;
+  }
+
+  const StripOptions& options_;
+  DumpReader dump_;
+  StripReport made_;
+  std::set<std::string> left_;  // groups that some sample stays in
+  std::map<std::pair<std::string, std::string>, uint64_t> also_;  // what else went, how many
+};
+
+}  // namespace
+
+StripReport strip(const StripOptions& options) { return Strip(options).run(); }
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/base/hash.h"
+
+namespace rlreplay::replay {
+
+/// What is taken out of a dump before it is shared.
+struct StripOptions {
+  std::string dump, output;
+  bool texts = false;                      // prompts, responses, labels
+  std::set<uint64_t> samples;              // these
+  std::optional<std::set<uint64_t>> only;  // all but these
+  std::set<std::string> columns;           // of rollouts and steps; `events` are all of them
+  bool replace = false;
+  int threads = 2;
+};
+
+struct StripReport {
+  uint64_t units = 0;
+  uint64_t samples = 0;  // taken out
+  std::set<std::string> columns;
+  std::vector<std::string> also;  // what else had to go, and why
+  Hash root, content;
+};
+
+/// Writes what is left as a new, sealed dump. What may hold what is taken out goes too: files of
+/// frameworks that an import kept, extensions of others, `unstable`, events of rollouts and steps
+/// whose samples were taken out.
+/// Errors: kUsage for a dump that is not sealed, nothing to take out, a sample or column that is
+/// not there, or a column without which nothing can be read; FormatError; those of DumpPlace.
+StripReport strip(const StripOptions& options);
+
+}  // namespace rlreplay::replay

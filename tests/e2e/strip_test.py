@@ -1,0 +1,107 @@
+"""What strip takes out is in no byte of what it writes, and what is left reads and verifies as before.
+
+usage: strip_test.py RLREPLAY
+"""
+import json
+import pathlib
+import sys
+import unittest
+
+import support
+
+
+def sample(number):
+    return {"schema": "rlreplay.sample/1", "rollout_id": number // 4, "sample_id": number, "prompt_length": 2,
+            "tokens": [number, 50 + number, 60 + number, 7], "log_probs": [-0.5 * number, -1.25],
+            "reward": number, "prompt": f"secret question {number}", "response": f"secret answer {number}"}
+
+
+def trained(number):
+    return {"schema": "rlreplay.train/1", "rollout_id": number // 4, "step_id": 0, "rank": 0,
+            "sample_id": number, "length": 4, "prompt_length": 2, "advantages": [0.25 * number, 1.5], "log_probs": [-1, -2]}
+
+
+class Strip(support.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        lines = [made(number) for number in range(8) for made in (sample, trained)]
+        path = pathlib.Path(cls.folder, "all.jsonl")
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        cls.dump = cls.folder / "dump"
+        result = cls.run_program("import", path, "-o", cls.dump)
+        assert result.returncode == 0, result.stderr
+
+    def strip(self, *arguments):
+        out = pathlib.Path(self.folder, self.id().rsplit(".", 1)[-1])
+        said = self.lines("strip", self.dump, "-o", out, *arguments)[0]
+        verified = self.lines("verify", "--deep", out)[-1]
+        self.assertEqual(verified["verdict"], "complete")
+        self.assertEqual((verified["root"], verified["content"]), (said["root"], said["content"]))
+        return out, said
+
+    def exported(self, dump):
+        path = pathlib.Path(self.folder, "exported.jsonl")
+        result = self.run_program("export", dump, "--to", "jsonl", "-o", path, "--force")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def test_texts_are_in_no_file(self):
+        out, said = self.strip("--texts")
+        self.assertEqual(said["columns"], ["prompt_text", "response_text"])
+        self.assertTrue(any(b"secret" in data for data in support.files(self.dump).values()))
+        self.assertFalse(any(b"secret" in data for data in support.files(out).values()))
+        want = [{key: value for key, value in line.items() if key not in ("prompt", "response")}
+                for line in self.exported(self.dump)]
+        self.assertEqual(self.exported(out), want)
+
+    def test_samples_go_and_all_else_stays(self):
+        for arguments in (["--samples", "1,2,4,5,6,7"], ["--keep-samples", "0,3"]):
+            with self.subTest(arguments):
+                out, said = self.strip(*arguments, "--force")
+                self.assertEqual(said["samples"], 6)
+                want = [line for line in self.exported(self.dump) if line.get("sample_id") in (0, 3)]
+                self.assertEqual([line for line in self.exported(out) if "sample_id" in line], want)
+
+    def test_columns_go_with_what_belongs_to_them(self):
+        out, said = self.strip("--columns", "rewards,advantages")
+        self.assertEqual(said["columns"], ["advantages", "rewards"])
+        for line in self.exported(out):
+            self.assertFalse({"reward", "advantages"} & set(line))
+
+    def test_the_content_root_is_that_of_what_is_left(self):
+        path = pathlib.Path(self.folder, "fewer.jsonl")
+        lines = [line for line in self.exported(self.dump) if line.get("sample_id") in (0, 1)]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        fewer = pathlib.Path(self.folder, "fewer")
+        self.assertEqual(self.run_program("import", path, "-o", fewer).returncode, 0)
+        _, said = self.strip("--keep-samples", "0,1")
+        self.assertEqual(self.lines("verify", fewer)[-1]["content"], said["content"])
+
+    def test_events_go_with_the_samples_that_they_digest(self):
+        captured, _ = self.capture("captured", "--model", "demo", "--rollout-batch-size", "1",
+                                   "--n-samples-per-prompt", "4", "--steps", "2", "--record", "tensors")
+        out = pathlib.Path(self.folder, "fewer-events")
+        said = self.lines("strip", captured, "-o", out, "--samples", "0")[0]
+        self.assertIn("2 tables of events, which are of all samples", said["also"])
+        verified = self.run_program("verify", "--deep", out, "--json")
+        self.assertNotIn(verified.returncode, (3, 70), verified.stdout)
+        whole = pathlib.Path(self.folder, "whole")
+        self.assertEqual(self.run_program("strip", captured, "-o", whole, "--texts").returncode, 0)
+        self.assertEqual(self.run_program("train", "--from", whole).returncode, 0)
+
+    def test_what_cannot_be_taken_out_is_refused(self):
+        for arguments, words in ((["--columns", "tokens"], "without tokens no samples can be read"),
+                                 (["--columns", "reward"], "there is no column reward; there are"),
+                                 (["--samples", "99"], "there is no sample 99"),
+                                 (["--samples", "0,1,2,3,4,5,6,7"], "no sample would be left"),
+                                 ([], "nothing is to be taken out")):
+            with self.subTest(arguments):
+                result = self.run_program("strip", self.dump, "-o", pathlib.Path(self.folder, "no"), *arguments)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn(words, result.stderr)
+
+
+if __name__ == "__main__":
+    support.Case.program = sys.argv.pop(1)
+    unittest.main()
