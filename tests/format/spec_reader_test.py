@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,9 @@ try:
     import zstandard  # noqa: F401
 except ImportError:
     sys.exit(77)
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+import spec_joins  # noqa: E402
 
 RLREPLAY, GOLDEN = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
 del sys.argv[1:3]
@@ -109,6 +113,17 @@ class Spec(unittest.TestCase):
         dump.meta["model"] = json.dumps({**model, "num_attention_heads": 4})
         with self.assertRaisesRegex(spec_reader.Broken, "digest\t.*self_attn|digest\t.*qkv/q"):
             spec_joins.check_digests(dump)
+
+
+class Example(unittest.TestCase):
+    def test_the_digest_of_the_text_is_that_of_the_example(self):
+        text = (pathlib.Path(__file__).parents[2] / "format/SPEC.md").read_text()
+        values = numpy.array([1, 2], "<f4")
+        digest, = spec_joins.row_digests({}, "model.norm.weight", "f32", (2,), values, None)
+        self.assertIn(f"the digest is `{digest:032x}`", text)
+        self.assertIn(f"`{' '.join(f'{byte:02x}' for byte in values.tobytes())}`", text)
+        seed = struct.pack("<3Q", xxhash.xxh3_64_intdigest(b"model.norm.weight|f32|2"), 0, 0)
+        self.assertIn(f"`{xxhash.xxh3_64_intdigest(seed):016x}`", text)
 
 
 if __name__ == "__main__":
