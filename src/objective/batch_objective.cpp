@@ -3,25 +3,45 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "src/objective/check_batch.h"
 
 namespace rlreplay::engine {
 
+SampleHeader header_of(const Sample& s) {
+  SampleHeader out;
+  out.id = s.id;
+  std::tie(out.has_trajectory, out.trajectory) = trajectory_of(s);
+  out.unmasked = std::count(s.loss_mask.begin(), s.loss_mask.end(), uint8_t{1});
+  out.says_tokens = s.trajectory_tokens.has_value();
+  out.trajectory_tokens = s.trajectory_tokens.value_or(0);
+  out.tokens = static_cast<int64_t>(s.tokens.size());
+  return out;
+}
+
 std::vector<double> sample_weights(Reducer reducer, std::span<const Sample> samples,
+                                   std::optional<int64_t> trajectories) {
+  std::vector<SampleHeader> headers;
+  headers.reserve(samples.size());
+  for (const Sample& s : samples) headers.push_back(header_of(s));
+  return sample_weights(reducer, headers, trajectories);
+}
+
+std::vector<double> sample_weights(Reducer reducer, std::span<const SampleHeader> samples,
                                    std::optional<int64_t> trajectories) {
   std::map<std::pair<bool, uint64_t>, int64_t> of_trajectory;
   int64_t total = 0;
-  for (const Sample& s : samples) {
-    const int64_t own = std::count(s.loss_mask.begin(), s.loss_mask.end(), uint8_t{1});
-    of_trajectory[trajectory_of(s)] += own;
-    total += std::max<int64_t>(1, own);
+  for (const SampleHeader& s : samples) {
+    of_trajectory[{s.has_trajectory, s.trajectory}] += s.unmasked;
+    total += std::max<int64_t>(1, s.unmasked);
   }
   const auto count = trajectories.value_or(static_cast<int64_t>(of_trajectory.size()));
   std::vector<double> out;
-  for (const Sample& s : samples) {
-    const int64_t own = s.trajectory_tokens.value_or(of_trajectory[trajectory_of(s)]);
+  for (const SampleHeader& s : samples) {
+    const int64_t own =
+        s.says_tokens ? s.trajectory_tokens : of_trajectory[{s.has_trajectory, s.trajectory}];
     const double denominator =
         reducer == Reducer::kTokenMean
             ? static_cast<double>(total)
@@ -31,19 +51,24 @@ std::vector<double> sample_weights(Reducer reducer, std::span<const Sample> samp
   return out;
 }
 
+double loss_weight(const ObjectiveConfig& config, const Sample& s, const SampleTargets& targets,
+                   double weight) {
+  double out = 0;
+  for (size_t t = 0; t < s.loss_mask.size(); ++t) {
+    if (s.loss_mask[t] == 0) continue;
+    const double terms =
+        (std::fabs(policy_advantage(config.dialect, targets.advantages[t])) + config.kl_loss_coef) +
+        config.entropy_coef;
+    out += weight * terms;
+  }
+  return out;
+}
+
 double total_loss_weight(const ObjectiveConfig& config, std::span<const Sample> samples,
                          std::span<const SampleTargets> targets, std::span<const double> weights) {
   double total = 0;
   for (const size_t i : by_id(samples)) {
-    double sample = 0;
-    for (size_t t = 0; t < samples[i].loss_mask.size(); ++t) {
-      if (samples[i].loss_mask[t] == 0) continue;
-      const double terms = (std::fabs(policy_advantage(config.dialect, targets[i].advantages[t])) +
-                            config.kl_loss_coef) +
-                           config.entropy_coef;
-      sample += weights[i] * terms;
-    }
-    total += sample;
+    total += loss_weight(config, samples[i], targets[i], weights[i]);
   }
   return total;
 }
@@ -82,6 +107,8 @@ void add(Losses& to, const TokenTerms& x, double entropy, double w) {
   if (x.clipped) to.clip_fraction += w;
 }
 
+}  // namespace
+
 void add(Losses& to, const Losses& sample) {
   to.policy += sample.policy;
   to.entropy += sample.entropy;
@@ -90,19 +117,22 @@ void add(Losses& to, const Losses& sample) {
   to.clip_fraction += sample.clip_fraction;
 }
 
-}  // namespace
+Losses sample_losses(const Sample& s, double weight, const Scores& scores,
+                     std::span<const TokenTerms> terms) {
+  Losses out;
+  for (size_t t = 0; t < terms.size(); ++t) {
+    if (s.loss_mask[t] == 0) continue;
+    add(out, terms[t], static_cast<double>(scores.entropy[t]), weight);
+  }
+  return out;
+}
 
 Losses reduce_losses(std::span<const Sample> samples, std::span<const double> weights,
                      std::span<const Scores> scores,
                      std::span<const std::vector<TokenTerms>> terms) {
   Losses out;
   for (const size_t i : by_id(samples)) {
-    Losses sample;
-    for (size_t t = 0; t < terms[i].size(); ++t) {
-      if (samples[i].loss_mask[t] == 0) continue;
-      add(sample, terms[i][t], static_cast<double>(scores[i].entropy[t]), weights[i]);
-    }
-    add(out, sample);
+    add(out, sample_losses(samples[i], weights[i], scores[i], terms[i]));
   }
   return out;
 }

@@ -21,15 +21,34 @@ struct Losses {
   double clip_fraction = 0;  // of the tokens that are clipped, x = 1
 };
 
+/// What a sum over all samples of a step reads of each: the part of a global batch that every rank
+/// knows.
+struct SampleHeader {
+  uint64_t id = 0;
+  bool has_trajectory = false;
+  uint64_t trajectory = 0;  // its own id where it has none
+  int64_t unmasked = 0;     // response tokens that count
+  bool says_tokens = false;
+  int64_t trajectory_tokens = 0;  // where says_tokens
+  int64_t tokens = 0;             // prompt and response
+};
+SampleHeader header_of(const Sample& sample);
+
 /// w_t of every sample's tokens, in binary64: 1 / (D_i N) or 1 / sum D_i. By tokens, D_i is the sum
 /// of the sample's mask. By samples, that of its whole trajectory, and N the trajectories of the
 /// batch, or `trajectories` where a trainer says how many. A D_i of 0 counts as 1.
 std::vector<double> sample_weights(Reducer reducer, std::span<const Sample> samples,
                                    std::optional<int64_t> trajectories = {});
+std::vector<double> sample_weights(Reducer reducer, std::span<const SampleHeader> samples,
+                                   std::optional<int64_t> trajectories);
 
 /// The loss weight W that sets the scale of the gradient sums (docs/numerics.md section 2).
 double total_loss_weight(const ObjectiveConfig& config, std::span<const Sample> samples,
                          std::span<const SampleTargets> targets, std::span<const double> weights);
+
+/// The part of it that one sample has: a chain over its ascending tokens.
+double loss_weight(const ObjectiveConfig& config, const Sample& sample,
+                   const SampleTargets& targets, double weight);
 
 /// What the objective reads of response token `t`. Where the targets have no old log-probabilities,
 /// the policy is its own past.
@@ -44,6 +63,13 @@ std::vector<TokenInput> sample_input(const Sample& sample, const SampleTargets& 
 Losses reduce_losses(std::span<const Sample> samples, std::span<const double> weights,
                      std::span<const Scores> scores,
                      std::span<const std::vector<TokenTerms>> terms);
+
+/// The part of them that one sample has.
+Losses sample_losses(const Sample& sample, double weight, const Scores& scores,
+                     std::span<const TokenTerms> terms);
+
+/// Adds a sample's part; the order of the samples is the caller's.
+void add(Losses& to, const Losses& sample);
 
 /// What run_step computes between its forward and its backward, to the same bits; no more than a
 /// sample's terms are in memory.
