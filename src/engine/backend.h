@@ -11,6 +11,7 @@
 #include "kernels/rotary_table.h"
 #include "src/engine/rollout.h"
 #include "src/engine/step.h"
+#include "src/engine/transformer.h"
 
 /// A model in training. `portable` keeps the numeric contract, on a kernel set; `torch`, the same
 /// model on stock libtorch operators, is there to be compared with and promises no bits.

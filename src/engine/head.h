@@ -28,7 +28,8 @@ struct ScoredRows {
 };
 
 /// Asked for c = -dL/dlog_prob and ce = entropy_coef w of scored rows [begin, end), given the
-/// scores of all rows up to end, or of all rows.
+/// scores of all rows up to end, or of all rows. Where none is scored, it is asked once for none:
+/// other ranks may score the rest of the same samples.
 using LossGradient = std::function<void(kernels::Range rows, const Scores& scores,
                                         std::span<float> c, std::span<float> ce)>;
 

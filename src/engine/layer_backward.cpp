@@ -1,6 +1,8 @@
 #include <vector>
 
+#include "src/engine/attention_apart.h"
 #include "src/engine/layer.h"
+#include "src/engine/parallel.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -27,15 +29,18 @@ std::vector<kernels::AttentionBackwardSample> backward_samples(const RowBatch& b
 
 }  // namespace
 
-void LayerScratch::resize(const ModelConfig& c, int64_t rows) {
+void LayerScratch::resize(const Model& model, int64_t rows, int64_t stream_rows) {
+  const ModelConfig& c = model.config();
+  const Shard& shard = model.shard();
+  const int64_t H = shard.heads.size(), G = shard.kv_heads.size(), F = shard.intermediate.size();
   const auto n = [&](int64_t width) { return static_cast<size_t>(rows * width); };
-  dact.resize(n(c.intermediate));
-  dgate_up.resize(n(2 * c.intermediate));
-  dh.resize(n(c.hidden));
-  dmiddle.resize(n(c.hidden));
-  dattention.resize(n(c.heads * c.head_dim));
-  delta.resize(n(c.heads));
-  dqkv.resize(n((c.heads + 2 * c.kv_heads) * c.head_dim));
+  dact.resize(n(F));
+  dgate_up.resize(n(2 * F));
+  dh.resize(static_cast<size_t>(stream_rows * c.hidden));
+  dmiddle.resize(static_cast<size_t>(stream_rows * c.hidden));
+  dattention.resize(n(H * c.head_dim));
+  delta.resize(n(H));
+  dqkv.resize(n((H + 2 * G) * c.head_dim));
 }
 
 void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& batch,
@@ -47,11 +52,17 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   const LayerParameters& p = model.parameters().layers[static_cast<size_t>(layer)];
   const PackedLayer& packed = model.packed(layer);
   const Orders& orders = model.orders();
-  const int64_t T = batch.rows(), C = c.hidden, F = c.intermediate;
-  const int64_t H = c.heads, G = c.kv_heads, D = c.head_dim, width = (H + 2 * G) * D;
-  const auto emit = [&](Op op, std::string_view tensor, Matrix<float> values) {
-    runtime.emit({Phase::kBackward, static_cast<int>(layer), op, tensor}, values,
-                 batch.coordinates());
+  const Shard& shard = model.shard();
+  const int64_t T = batch.rows(), C = c.hidden, F = shard.intermediate.size(), D = c.head_dim;
+  const int64_t H = shard.heads.size(), G = shard.kv_heads.size(), width = (H + 2 * G) * D;
+  const kernels::Range own = stream_rows(runtime, T);
+  const int64_t S = own.size();
+  const auto emit = [&](Op op, std::string_view tensor, Matrix<float> values, int64_t first = 0) {
+    const int of_model = static_cast<int>(shard.layers.begin + layer);
+    runtime.emit({Phase::kBackward, of_model, op, tensor}, values, batch.coordinates(first));
+  };
+  const auto emit_stream = [&](Op op, std::string_view tensor, Matrix<float> values) {
+    emit(op, tensor, values, own.begin);
   };
   const auto product = [&](Matrix<const float> dy, const kernels::PackedWeight& w,
                            const kernels::DotOrder& order, Matrix<float> result) {
@@ -64,8 +75,9 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
 
   // Down, swiglu, gate and up: dh = d(loss)/d(h2).
   const Matrix<float> dact{s.dact.data(), T, F}, dgate_up{s.dgate_up.data(), T, 2 * F};
-  product(dout, packed.down_dx, orders.hidden, dact);
-  weight_gradient(dout, {a.act.data(), T, F}, {p.down});
+  const Matrix<const float> all_dout = whole_stream(runtime, dout, T, s.gathered);
+  product(all_dout, packed.down_dx, orders.hidden, dact);
+  weight_gradient(all_dout, {a.act.data(), T, F}, {p.down});
   emit(Op::kDown, "dx", dact);
   runtime.run(&KernelSet::swiglu_backward, {{a.gate_up.data(), T, F, 2 * F},
                                             {a.gate_up.data() + F, T, F, 2 * F},
@@ -74,25 +86,26 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
                                             {dgate_up.data + F, T, F, 2 * F}});
   emit(Op::kSwiGlu, "dgate", {dgate_up.data, T, F, 2 * F});
   emit(Op::kSwiGlu, "dup", {dgate_up.data + F, T, F, 2 * F});
-  const Matrix<float> dh{s.dh.data(), T, C}, dmiddle{s.dmiddle.data(), T, C};
-  product(dgate_up, packed.gate_up_dx, orders.gate_up_dx, dh);
+  const Matrix<float> dh{s.dh.data(), S, C}, dmiddle{s.dmiddle.data(), S, C};
+  row_parallel(runtime, dgate_up, packed.gate_up_dx, orders.gate_up_dx, {}, dh, own);
   weight_gradient(dgate_up, {a.h2.data(), T, C}, {p.gate, p.up});
-  emit(Op::kGateUp, "dx", dh);
+  emit_stream(Op::kGateUp, "dx", dh);
 
   // Post norm; the residual past it adds dout.
-  runtime.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.middle.data(), T, C),
+  runtime.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.middle.data(), S, C),
                                               .w = model.weight(p.post_norm),
                                               .r = a.r2.data(),
                                               .dy = Matrix<const float>(dh),
                                               .residual = dout,
                                               .dx = dmiddle,
                                               .dw = gradients.token_sum({p.post_norm})});
-  emit(Op::kPostNorm, "dx", dmiddle);
+  emit_stream(Op::kPostNorm, "dx", dmiddle);
 
   // Attention's output product.
   const Matrix<float> dattention{s.dattention.data(), T, H * D};
-  product(dmiddle, packed.o_dx, orders.hidden, dattention);
-  weight_gradient(dmiddle, {a.attention.data(), T, H * D}, {p.o});
+  const Matrix<const float> all_dmiddle = whole_stream(runtime, dmiddle, T, s.gathered);
+  product(all_dmiddle, packed.o_dx, orders.hidden, dattention);
+  weight_gradient(all_dmiddle, {a.attention.data(), T, H * D}, {p.o});
   emit(Op::kOutput, "dx", dattention);
 
   // Attention: dq, dk and dv are columns of dqkv, H D, G D and G D wide, and everything up to the
@@ -107,9 +120,15 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   runtime.run(&KernelSet::attention_delta,
               {dmixed, Heads<const float>{a.attention.data(), T, H, D}, s.delta.data()});
   emit(Op::kAttention, "delta", {s.delta.data(), T, H});
-  const auto samples = backward_samples(batch, k, v);
-  runtime.run(&KernelSet::attention_backward,
-              {samples, {0, H / G}, q, dmixed, a.lse.data(), s.delta.data(), dq, dk, dv});
+  const AttentionGradient attention{q, dmixed, a.lse.data(), s.delta.data(), k, v, dq, dk, dv};
+  if (batch.context || shard.replicas) {
+    attention_backward_apart(context, batch, a, attention);
+  } else {
+    const auto samples = backward_samples(batch, k, v);
+    const kernels::HeadGroups groups{shard.heads.begin, c.heads / c.kv_heads};
+    runtime.run(&KernelSet::attention_backward,
+                {samples, groups, q, dmixed, a.lse.data(), s.delta.data(), dq, dk, dv});
+  }
   const Matrix<float> dq_rows{dq.data, T, H * D, width}, dk_rows{dk.data, T, G * D, width};
   emit(Op::kAttention, "dq", dq_rows);
   emit(Op::kAttention, "dk", dk_rows);
@@ -125,17 +144,21 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   emit(Op::kRotary, "dq", dq_rows);
   emit(Op::kRotary, "dk", dk_rows);
   if (c.qk_norm) {
-    const auto norm_back = [&](const float* raw, Heads<float> g, int weight, const float* r) {
+    const auto norm_back = [&](const float* raw, Heads<float> g, int weight, const float* r,
+                               kernels::Range counted) {
       runtime.run(&KernelSet::rms_norm_backward, {.x = {raw, T, g.heads, D, width},
                                                   .w = model.weight(weight),
                                                   .r = r,
                                                   .dy = g,
                                                   .residual = {},
                                                   .dx = g,
+                                                  .dw_heads = counted,
                                                   .dw = gradients.token_sum({weight})});
     };
-    norm_back(a.qkv.data(), dq, p.q_norm, a.q_r.data());
-    norm_back(a.qkv.data() + H * D, dk, p.k_norm, a.k_r.data());
+    const int64_t held = shard.kv_heads.begin;
+    norm_back(a.qkv.data(), dq, p.q_norm, a.q_r.data(), {0, H});
+    norm_back(a.qkv.data() + H * D, dk, p.k_norm, a.k_r.data(),
+              {shard.kv_owned.begin - held, shard.kv_owned.end - held});
     emit(Op::kQkNorm, "dq", dq_rows);
     emit(Op::kQkNorm, "dk", dk_rows);
   }
@@ -144,17 +167,17 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
     runtime.run(&KernelSet::bias_tokens,
                 {dqkv, nullptr, gradients.token_sum({p.q_bias, p.k_bias, p.v_bias})});
   }
-  product(dqkv, packed.qkv_dx, orders.qkv_dx, dh);
+  row_parallel(runtime, dqkv, packed.qkv_dx, orders.qkv_dx, {}, dh, own);
   weight_gradient(dqkv, {a.h.data(), T, C}, {p.q, p.k, p.v});
-  emit(Op::kQkv, "dx", dh);
-  runtime.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.x.data(), T, C),
+  emit_stream(Op::kQkv, "dx", dh);
+  runtime.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.x.data(), S, C),
                                               .w = model.weight(p.input_norm),
                                               .r = a.r.data(),
                                               .dy = Matrix<const float>(dh),
                                               .residual = Matrix<const float>(dmiddle),
                                               .dx = dx,
                                               .dw = gradients.token_sum({p.input_norm})});
-  emit(Op::kInputNorm, "dx", dx);
+  emit_stream(Op::kInputNorm, "dx", dx);
 }
 
 }  // namespace rlreplay::engine

@@ -3,6 +3,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/layer.h"
+#include "src/engine/parallel.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -29,7 +30,11 @@ std::vector<kernels::AttentionSample> attention_samples(int64_t layer, const Row
     kernels::AttentionSample& s = out.emplace_back();
     s.queries = rows;
     s.position = batch.positions[static_cast<size_t>(rows.begin)];
-    if (caches.empty()) {
+    if (batch.context) {
+      const kernels::Range all = batch.context->samples[i / batch.chunks_a_sample];
+      s.k = {k.at(all.begin, 0), all.size(), k.heads, k.dim, k.stride};
+      s.v = {v.at(all.begin, 0), all.size(), v.heads, v.dim, v.stride};
+    } else if (caches.empty()) {
       check(s.position == 0, "without a cache a chunk must be a whole sample");
       s.k = {k.at(rows.begin, 0), rows.size(), k.heads, k.dim, k.stride};
       s.v = {v.at(rows.begin, 0), rows.size(), v.heads, v.dim, v.stride};
@@ -46,27 +51,31 @@ std::vector<kernels::AttentionSample> attention_samples(int64_t layer, const Row
 
 }  // namespace
 
-void LayerActivations::resize(const ModelConfig& c, int64_t rows) {
+void LayerActivations::resize(const Model& model, int64_t rows, int64_t stream_rows) {
+  const ModelConfig& c = model.config();
+  const Shard& shard = model.shard();
+  const int64_t H = shard.heads.size(), G = shard.kv_heads.size(), F = shard.intermediate.size();
   const auto n = [&](int64_t width) { return static_cast<size_t>(rows * width); };
+  const auto of_stream = [&](int64_t width) { return static_cast<size_t>(stream_rows * width); };
   h.resize(n(c.hidden));
-  r.resize(n(1));
-  qkv.resize(n((c.heads + 2 * c.kv_heads) * c.head_dim));
-  q.resize(n(c.heads * c.head_dim));
-  k.resize(n(c.kv_heads * c.head_dim));
-  q_r.resize(n(c.heads));
-  k_r.resize(n(c.kv_heads));
-  attention.resize(n(c.heads * c.head_dim));
-  lse.resize(n(c.heads));
-  middle.resize(n(c.hidden));
+  r.resize(of_stream(1));
+  qkv.resize(n((H + 2 * G) * c.head_dim));
+  q.resize(n(H * c.head_dim));
+  k.resize(n(G * c.head_dim));
+  q_r.resize(n(H));
+  k_r.resize(n(G));
+  attention.resize(n(H * c.head_dim));
+  lse.resize(n(H));
+  middle.resize(of_stream(c.hidden));
   h2.resize(n(c.hidden));
-  r2.resize(n(1));
-  gate_up.resize(n(2 * c.intermediate));
-  act.resize(n(c.intermediate));
+  r2.resize(of_stream(1));
+  gate_up.resize(n(2 * F));
+  act.resize(n(F));
 }
 
 void LayerActivations::release() {
-  for (Buffer<float>* b :
-       {&h, &r, &qkv, &q, &k, &q_r, &k_r, &attention, &lse, &middle, &h2, &r2, &gate_up, &act}) {
+  for (Buffer<float>* b : {&h, &r, &qkv, &q, &k, &q_r, &k_r, &attention, &lse, &all_k, &all_v,
+                           &middle, &h2, &r2, &gate_up, &act}) {
     *b = Buffer<float>();
   }
 }
@@ -79,19 +88,27 @@ void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& b
   const LayerParameters& p = model.parameters().layers[static_cast<size_t>(layer)];
   const PackedLayer& packed = model.packed(layer);
   const Orders& orders = model.orders();
-  const int64_t T = batch.rows(), C = c.hidden, F = c.intermediate;
-  const int64_t H = c.heads, G = c.kv_heads, D = c.head_dim, width = (H + 2 * G) * D;
+  const Shard& shard = model.shard();
+  const int64_t T = batch.rows(), C = c.hidden, F = shard.intermediate.size(), D = c.head_dim;
+  const int64_t H = shard.heads.size(), G = shard.kv_heads.size(), width = (H + 2 * G) * D;
+  const kernels::Range own = stream_rows(runtime, T);
+  const int64_t S = own.size();
   const auto eps = static_cast<float>(c.norm_eps);
-  const auto emit = [&](Op op, std::string_view tensor, Matrix<float> values) {
-    runtime.emit({batch.phase, static_cast<int>(layer), op, tensor}, values, batch.coordinates());
+  const auto emit = [&](Op op, std::string_view tensor, Matrix<float> values, int64_t first = 0) {
+    const int of_model = static_cast<int>(shard.layers.begin + layer);
+    runtime.emit({batch.phase, of_model, op, tensor}, values, batch.coordinates(first));
+  };
+  const auto emit_stream = [&](Op op, std::string_view tensor, Matrix<float> values) {
+    emit(op, tensor, values, own.begin);
   };
 
   // Input norm: h = x r w.
-  const Matrix<float> x{a.x.data(), T, C}, h{a.h.data(), T, C};
+  const Matrix<float> x{a.x.data(), S, C}, h{a.h.data(), T, C}, own_h{h.row(own.begin), S, C};
   runtime.run(&KernelSet::rms_norm,
-              {Matrix<const float>(x), model.weight(p.input_norm), eps, h, a.r.data()});
-  emit(Op::kInputNorm, "y", h);
-  emit(Op::kInputNorm, "r", {a.r.data(), T, 1});
+              {Matrix<const float>(x), model.weight(p.input_norm), eps, own_h, a.r.data()});
+  emit_stream(Op::kInputNorm, "y", own_h);
+  emit_stream(Op::kInputNorm, "r", {a.r.data(), S, 1});
+  gather_stream(runtime, h);
 
   // Queries, keys and values in one product: their weights are packed side by side.
   const Matrix<float> qkv{a.qkv.data(), T, width};
@@ -126,20 +143,33 @@ void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& b
 
   // Attention within each sample; with caches over what was cached too.
   const Matrix<float> mixed{a.attention.data(), T, H * D};
-  const auto samples = attention_samples(layer, batch, k, v, caches);
+  Heads<const float> all_k = k, all_v = v;
+  if (batch.context) {
+    const auto all = [&](Heads<const float> of, Buffer<float>& room) -> Heads<const float> {
+      const Matrix<float> m =
+          gather_context(runtime, *batch.context, {of.data, T, G * D, of.stride}, room);
+      return {m.data, m.rows, G, D};
+    };
+    all_k = all(k, a.all_k);
+    all_v = all(v, a.all_v);
+  }
+  const auto samples = attention_samples(layer, batch, all_k, all_v, caches);
+  const kernels::HeadGroups groups{shard.heads.begin, c.heads / c.kv_heads};
   runtime.run(&KernelSet::attention,
-              {samples, {0, H / G}, q, Heads<float>{a.attention.data(), T, H, D}, a.lse.data()});
+              {samples, groups, q, Heads<float>{a.attention.data(), T, H, D}, a.lse.data()});
   emit(Op::kAttention, "out", mixed);
   emit(Op::kAttention, "lse", {a.lse.data(), T, H});
 
   // middle = x + attention W_o, h2 its norm.
-  const Matrix<float> middle{a.middle.data(), T, C}, h2{a.h2.data(), T, C};
-  runtime.run(&KernelSet::matmul, {mixed, &packed.o, &orders.output, nullptr, x, middle});
-  emit(Op::kOutput, "y", middle);
+  const Matrix<float> middle{a.middle.data(), S, C}, h2{a.h2.data(), T, C};
+  const Matrix<float> own_h2{h2.row(own.begin), S, C};
+  row_parallel(runtime, mixed, packed.o, orders.output, x, middle, own);
+  emit_stream(Op::kOutput, "y", middle);
   runtime.run(&KernelSet::rms_norm,
-              {Matrix<const float>(middle), model.weight(p.post_norm), eps, h2, a.r2.data()});
-  emit(Op::kPostNorm, "y", h2);
-  emit(Op::kPostNorm, "r", {a.r2.data(), T, 1});
+              {Matrix<const float>(middle), model.weight(p.post_norm), eps, own_h2, a.r2.data()});
+  emit_stream(Op::kPostNorm, "y", own_h2);
+  emit_stream(Op::kPostNorm, "r", {a.r2.data(), S, 1});
+  gather_stream(runtime, h2);
 
   // out = middle + (silu(gate) * up) W_down.
   const Matrix<float> gate_up{a.gate_up.data(), T, 2 * F}, act{a.act.data(), T, F};
@@ -149,8 +179,8 @@ void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& b
   runtime.run(&KernelSet::swiglu,
               {{gate_up.data, T, F, 2 * F}, {gate_up.data + F, T, F, 2 * F}, act});
   emit(Op::kSwiGlu, "y", act);
-  runtime.run(&KernelSet::matmul, {act, &packed.down, &orders.down, nullptr, middle, out});
-  emit(Op::kDown, "y", out);
+  row_parallel(runtime, act, packed.down, orders.down, middle, out, own);
+  emit_stream(Op::kDown, "y", out);
 }
 
 }  // namespace rlreplay::engine

@@ -1,22 +1,57 @@
 #include "src/engine/optimizer_step.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "src/engine/parallel.h"
 
 namespace rlreplay::engine {
 
 using kernels::KernelSet;
 
-Moments::Moments(int64_t elements)
-    : first(static_cast<size_t>(elements)), second(static_cast<size_t>(elements)) {
+namespace {
+
+/// The squares of what the rank owns, data- and context-parallel ranks having the same.
+kernels::SquareSum owned_squares(const Runtime& runtime, const Model& model, Gradients& gradients) {
+  kernels::SquareSum out{};
+  for (size_t i = 0; i < model.slices().size(); ++i) {
+    const kernels::Range owned = model.slices()[i].owned;
+    const Parameter& p = model.parameters().list[i];
+    const int64_t row = p.is_vector() ? 1 : p.cols;
+    if (owned.size() == 0) continue;
+    const int64_t* begin = gradients.sum(static_cast<int>(i)).data + owned.begin * row;
+    runtime.run(&KernelSet::sum_squares, {{begin, static_cast<size_t>(owned.size() * row)}, &out});
+  }
+  return out;
+}
+
+/// The weights of data-parallel ranks that each updated a part of them.
+void gather_weights(Group& dp, const Moments& moments, Buffer<float>& weights) {
+  const std::span<const float> own(weights.data() + moments.held.begin,
+                                   static_cast<size_t>(moments.held.size()));
+  const Gathered<float> all = gather_items(dp, own);
+  std::ranges::copy(all.items, weights.data());
+}
+
+}  // namespace
+
+Moments::Moments(kernels::Range range)
+    : held(range),
+      first(static_cast<size_t>(range.size())),
+      second(static_cast<size_t>(range.size())) {
   std::fill_n(first.data(), first.size(), 0.0f);
   std::fill_n(second.data(), second.size(), 0.0f);
 }
 
-double gradient_norm(const Runtime& runtime, const Gradients& gradients) {
+double gradient_norm(const Runtime& runtime, const Model& model, Gradients& gradients) {
   kernels::SquareSum squares{};
-  runtime.run(&KernelSet::sum_squares,
-              {{gradients.sums().data(), gradients.sums().size()}, &squares});
+  if (runtime.ranks == nullptr) {
+    runtime.run(&KernelSet::sum_squares,
+                {{gradients.sums().data(), gradients.sums().size()}, &squares});
+  } else {
+    squares = owned_squares(runtime, model, gradients);
+    runtime.ranks->tp.sum(squares);
+    runtime.ranks->pp.sum(squares);
+  }
   return kernels::norm(squares, gradients.scale());
 }
 
@@ -34,18 +69,23 @@ void optimizer_step(const Runtime& runtime, const OptimizerConfig& config, doubl
   const kernels::AdamWStep decayed = step_with(config.weight_decay);
   const kernels::AdamWStep plain = config.decay_vectors ? decayed : step_with(0);
   for (const Parameter& p : model.parameters().list) {
-    const auto part = [&](auto* data) {
-      return std::span(data + p.offset, static_cast<size_t>(p.size()));
+    const kernels::Range held{std::max(p.offset, moments.held.begin),
+                              std::min(p.offset + p.size(), moments.held.end)};
+    if (held.size() <= 0) continue;
+    const auto part = [&](auto* data, int64_t first = 0) {
+      return std::span(data + held.begin - first, static_cast<size_t>(held.size()));
     };
     kernels::AdamW op;
     op.step = p.is_vector() ? plain : decayed;
     op.scale = gradients.scale();
     op.clip = clip;
     op.sum = part(gradients.sums().data());
-    op.m = part(moments.first.data());
-    op.v = part(moments.second.data());
+    op.m = part(moments.first.data(), moments.held.begin);
+    op.v = part(moments.second.data(), moments.held.begin);
     op.w = part(model.weights().data());
     runtime.run(&KernelSet::adamw, op);
+    if (runtime.ranks != nullptr)
+      continue;  // whole parameters are shown where they are put together
     const auto emit = [&](Op what, float* values) {
       runtime.emit_whole({Phase::kOptimizer, p.layer, what, p.name},
                          kernels::Matrix<float>(values, p.rows, p.cols));
@@ -53,6 +93,9 @@ void optimizer_step(const Runtime& runtime, const OptimizerConfig& config, doubl
     emit(Op::kExpAvg, op.m.data());
     emit(Op::kExpAvgSq, op.v.data());
     emit(Op::kWeight, op.w.data());
+  }
+  if (runtime.dp() != nullptr && runtime.ranks->layout.zero) {
+    gather_weights(*runtime.dp(), moments, model.weights());
   }
   model.pack(runtime, true);
 }

@@ -18,19 +18,22 @@ struct OptimizerConfig {
   float clip_grad = 1.0f;      // 0: no clipping
 };
 
-/// AdamW's running means, in the flat storage's order.
+/// AdamW's running means of the elements `held` of the flat storage, in its order.
 struct Moments {
+  kernels::Range held;
   Buffer<float> first, second;
-  explicit Moments(int64_t elements);
+  explicit Moments(kernels::Range range);
 };
 
-/// The norm of all gradients, in binary64: exact squares, one rounding (tied tensors once).
-double gradient_norm(const Runtime& runtime, const Gradients& gradients);
+/// The norm of all gradients, in binary64: exact squares, one rounding (tied tensors once, and
+/// every element once that several ranks hold).
+double gradient_norm(const Runtime& runtime, const Model& model, Gradients& gradients);
 
 /// kernels::clip_scale with eps 1e-6; 1 where clipping is off.
 float clip_scale(const OptimizerConfig& config, double norm);
 
-/// The update number `step` (from 1) of every parameter, then the weights are packed anew.
+/// The update number `step` (from 1) of every element whose moments the rank holds, and the others'
+/// from those that hold theirs; then the weights are packed anew.
 void optimizer_step(const Runtime& runtime, const OptimizerConfig& config, double lr, int64_t step,
                     const Gradients& gradients, float clip, Model& model, Moments& moments);
 

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/view.h"
+#include "src/base/sample.h"
 #include "src/events/events.h"
 
 namespace rlreplay::engine {
@@ -16,6 +18,23 @@ struct Chunk {
   std::span<const int32_t> tokens;
 };
 
+/// Rows [own, own + count) of a context-parallel rank, which stand at `whole` among the rows of
+/// all.
+struct RowRunOfRank {
+  int64_t own = 0;
+  int64_t whole = 0;
+  int64_t count = 0;
+};
+
+/// Where the rows of a batch whose samples are cut stand among those of all ranks, which are the
+/// samples one after the other.
+struct ContextRows {
+  std::vector<std::vector<RowRunOfRank>> runs;  // by rank
+  std::vector<kernels::Range> samples;          // rows of each sample, of all ranks' rows
+  int64_t rows = 0;                             // of all ranks
+  int64_t longest = 0;                          // of the rank that has the most
+};
+
 /// Rows of one forward pass: the chunks, one after the other.
 struct RowBatch {
   Phase phase = Phase::kForward;  // in which the rows' forward is emitted
@@ -24,12 +43,22 @@ struct RowBatch {
   std::vector<uint64_t> samples;
   std::vector<kernels::Range> chunks;  // rows of each chunk
   std::vector<kernels::Range> leaves;  // rows of each token leaf; chunks must begin on leaf borders
+  size_t chunks_a_sample = 1;          // of a batch of samples
+  std::optional<ContextRows> context;  // where samples are cut
 
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
-  RowCoordinates coordinates() const { return {samples.data(), positions.data()}; }
+  RowCoordinates coordinates(int64_t first = 0) const {
+    return {samples.data() + first, positions.data() + first};
+  }
 };
 
 /// Errors: kInternal where a chunk begins inside a leaf and `leaf` is not 0 (no gradients wanted).
 RowBatch make_row_batch(std::span<const Chunk> chunks, int64_t leaf);
+
+/// Of whole samples, or of what a context-parallel rank (`cp` of `size`) holds of them: two chunks
+/// a sample. `leaf` of 0: no gradients wanted; samples are then cut between leaves of the usual
+/// size.
+RowBatch batch_of_samples(std::span<const Sample* const> samples, int64_t leaf, int cp = 0,
+                          int size = 1);
 
 }  // namespace rlreplay::engine

@@ -2,6 +2,7 @@
 
 #include "kernels/kernels.h"
 #include "src/base/thread_pool.h"
+#include "src/engine/group.h"
 #include "src/events/events.h"
 
 namespace rlreplay::engine {
@@ -20,7 +21,16 @@ struct EventKey {
 struct Runtime {
   const kernels::KernelSet& kernels;
   ThreadPool& pool;
-  EventSink* sink = nullptr;  // null: nothing is emitted
+  EventSink* sink = nullptr;     // null: nothing is emitted
+  const Ranks* ranks = nullptr;  // null: one rank does it all
+
+  /// The same, watched by another sink.
+  Runtime with(EventSink* other) const { return {kernels, pool, other, ranks}; }
+
+  /// The group that shares every matrix, a sample's tokens, the samples; null where it is one rank.
+  Group* tp() const { return ranks == nullptr ? nullptr : shared(ranks->tp); }
+  Group* cp() const { return ranks == nullptr ? nullptr : shared(ranks->cp); }
+  Group* dp() const { return ranks == nullptr ? nullptr : shared(ranks->dp); }
 
   /// Runs one operation of the kernel set: `run(&KernelSet::add, Add{...})`.
   template <class Op>
@@ -42,6 +52,9 @@ struct Runtime {
     const Event event = key.event();
     if (sink->wants(event)) sink->whole(event, EventView::of(values));
   }
+
+ private:
+  static Group* shared(Group& group) { return group.size() > 1 ? &group : nullptr; }
 };
 
 }  // namespace rlreplay::engine

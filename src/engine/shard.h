@@ -64,9 +64,35 @@ struct ShardTable {
 /// `place` decides which of several ranks that hold the same owns it.
 ShardTable shard_parameters(const ModelConfig& config, const Shard& shard, const RankPlace& place);
 
+/// Calls use(local, whole, count) for runs of elements of a rank's flat storage, inside of `held`,
+/// and where they stand in the whole one; with `owned` only for those that no other rank answers
+/// for.
+template <class Use>
+void for_shard_runs(const ShardTable& shard, const ParameterTable& whole, kernels::Range held,
+                    bool owned, const Use& use);
+
 /// Flat storage [begin, end) of a rank's parameters whose moments data-parallel rank `dp` of `size`
 /// holds: whole rows of matrices, whole vectors, as evenly as they go.
 kernels::Range zero_range(const ParameterTable& table, int dp, int size);
+
+template <class Use>
+void for_shard_runs(const ShardTable& shard, const ParameterTable& whole, kernels::Range held,
+                    bool owned, const Use& use) {
+  for (size_t i = 0; i < shard.slices.size(); ++i) {
+    const Parameter& p = shard.table.list[i];
+    const Slice& slice = shard.slices[i];
+    const Parameter& of = whole[slice.whole];
+    const bool vector = p.is_vector();
+    const kernels::Range rows = owned && !vector ? slice.owned : kernels::Range{0, p.rows};
+    const kernels::Range columns = owned && vector ? slice.owned : kernels::Range{0, p.cols};
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const int64_t local = p.offset + r * p.cols + columns.begin;
+      if (local < held.begin || local >= held.end || columns.size() == 0) continue;
+      use(local, of.offset + (slice.row + r) * of.cols + slice.column + columns.begin,
+          columns.size());
+    }
+  }
+}
 
 /// Samples [begin, end) of a global batch of `samples` that data-parallel rank `dp` of `size`
 /// takes; may be none.

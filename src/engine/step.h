@@ -8,20 +8,23 @@
 #include <vector>
 
 #include "src/engine/optimizer_step.h"
-#include "src/engine/transformer.h"
+#include "src/engine/stage.h"
 #include "src/objective/batch_objective.h"
 #include "src/objective/token_objective.h"
 
 namespace rlreplay::engine {
 
-/// Everything an optimizer step changes.
+/// Everything an optimizer step changes, or a rank's part of it.
 struct TrainState {
   Model model;
   Moments moments;
   int64_t step = 0;  // optimizer steps taken
 
-  explicit TrainState(const ModelConfig& config)
-      : model(config), moments(model.parameters().elements) {}
+  explicit TrainState(const ModelConfig& config) : TrainState(config, {}, {}) {}
+  TrainState(const ModelConfig& config, const Layout& layout, const RankPlace& place)
+      : model(config, make_shard(config, layout, place), place),
+        moments(layout.zero ? zero_range(model.parameters(), place.dp, layout.dp)
+                            : kernels::Range{0, model.parameters().elements}) {}
 };
 
 struct StepConfig {
@@ -45,6 +48,11 @@ struct StepResult {
   std::vector<std::vector<TokenTerms>> terms;
 };
 
+/// The step of a rank (Runtime::ranks) takes its own samples, a part of the global batch that may
+/// be empty, and all ranks of a data-parallel index the same. Its result has the losses of the
+/// global batch and, on the last stage, the scores and terms of its own samples; every number is
+/// the one that one rank would compute.
+///
 /// One optimizer step on `samples` with their targets (advantages, old and reference
 /// log-probabilities, per response token).
 /// Errors: as check_samples and check_batch; kCorrupt where a score or a gradient is not finite,

@@ -193,7 +193,7 @@ class Stream {
     for (const Part& part : parts_) {
       const int64_t T = part.batch.rows();
       const auto size = static_cast<size_t>(T * C);
-      activations_.resize(config_, T);
+      activations_.resize(model, T, T);
       activations_.x.resize(size);
       float* rows = x.data() + part.first * C;
       std::copy_n(rows, size, activations_.x.data());

@@ -7,17 +7,13 @@
 #include "src/base/sample.h"
 #include "src/engine/head.h"
 #include "src/engine/layer.h"
+#include "src/engine/stage.h"
 
 namespace rlreplay::engine {
 
 /// The output of the final norm of every row, caches extended. Shapes: hidden [T, C].
 void transformer_forward(const ModelContext& context, const RowBatch& batch,
                          std::span<KvCache* const> caches, Buffer<float>& hidden);
-
-/// The rows of a batch of whole samples that a response token follows. `samples` are the batch's
-/// chunks in order.
-ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch& batch,
-                         int64_t leaf);
 
 /// The forward of whole samples as a step does it, with its events.
 Scores score_samples(const ModelContext& context, std::span<const Sample* const> samples,
@@ -28,17 +24,5 @@ Scores score_samples(const ModelContext& context, std::span<const Sample* const>
 /// and whose token is not masked.
 Scores score(const ModelContext& context, std::span<const Sample* const> samples,
              float temperature);
-
-struct TrainOptions {
-  float temperature = 1;
-  int64_t leaf = kernels::kTokenLeaf;  // tokens of a leaf
-  bool recompute = false;  // keep a layer's input only, run its forward again in the backward
-  Scored scored = Scored::kUpToRow;  // what a loss's gradient reads
-};
-
-/// Forward and backward of a micro-batch of whole samples: adds to `gradients`, returns the scores.
-Scores train_micro_batch(const ModelContext& context, std::span<const Sample* const> samples,
-                         const TrainOptions& options, const LossGradient& loss_gradient,
-                         Gradients& gradients);
 
 }  // namespace rlreplay::engine

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/bfloat16.h"
+#include "src/engine/parallel.h"
 
 namespace rlreplay::engine {
 
@@ -21,18 +22,15 @@ VocabPass::VocabPass(const Runtime& runtime, const Model& model, float temperatu
       precision_(precision) {}
 
 Matrix<float> VocabPass::compact() { return {hidden_.data(), rows_, model_.config().hidden}; }
-Matrix<float> VocabPass::logits() { return {logits_.data(), rows_, model_.config().vocab}; }
+Matrix<float> VocabPass::logits() { return {logits_.data(), rows_, ids()}; }
 
 void VocabPass::forward(Matrix<const float> hidden, std::span<const int64_t> rows) {
   const ModelConfig& c = model_.config();
-  const auto& segments = model_.orders().vocab_segments;
   const size_t n = rows.size();
   rows_ = static_cast<int64_t>(n);
   hidden_.resize(n * static_cast<size_t>(c.hidden));
-  logits_.resize(n * static_cast<size_t>(c.vocab));
-  for (Buffer<float>* b : {&max_, &label_, &sum_, &log_sum_, &log_prob_, &entropy_}) b->resize(n);
-  z_.resize(n * segments.size());
-  e_.resize(n * segments.size());
+  logits_.resize(n * static_cast<size_t>(ids()));
+  for (Buffer<float>* b : {&label_, &sum_, &log_sum_, &log_prob_, &entropy_}) b->resize(n);
   for (size_t i = 0; i < n; ++i) {
     std::memcpy(compact().row(static_cast<int64_t>(i)), hidden.row(rows[i]),
                 static_cast<size_t>(c.hidden) * sizeof(float));
@@ -40,15 +38,66 @@ void VocabPass::forward(Matrix<const float> hidden, std::span<const int64_t> row
   runtime_.run(&KernelSet::matmul,
                {compact(), &model_.packed_head(), &model_.orders().hidden, nullptr, {}, logits()});
   if (precision_ == Logits::kBfloat16) round_to_bfloat16(logits());
-  runtime_.run(&KernelSet::vocab_max, {logits(), temperature_, max_.data()});
+  statistics(logits(), temperature_, max_, z_, e_);
+}
+
+void VocabPass::statistics(Matrix<float> logits, float temperature, Buffer<float>& max,
+                           Buffer<float>& z, Buffer<float>& e) {
+  const auto& segments = model_.orders().vocab_segments;
+  const auto rows = static_cast<size_t>(logits.rows);
   const auto width = static_cast<int64_t>(segments.size());
-  runtime_.run(
-      &KernelSet::vocab_sums,
-      {logits(), max_.data(), segments, {z_.data(), rows_, width}, {e_.data(), rows_, width}});
+  max.resize(rows);
+  z.resize(rows * segments.size());
+  e.resize(rows * segments.size());
+  runtime_.run(&KernelSet::vocab_max, {logits, temperature, max.data()});
+  if (runtime_.tp() != nullptr) {
+    Buffer<float> room;
+    const Matrix<float> all = gather_columns(runtime_, {max.data(), logits.rows, 1}, room);
+    for (int64_t i = 0; i < all.rows; ++i) {
+      max[static_cast<size_t>(i)] = *std::max_element(all.row(i), all.row(i) + all.cols);
+    }
+  }
+  runtime_.run(&KernelSet::vocab_sums, {logits,
+                                        max.data(),
+                                        segments,
+                                        {z.data(), logits.rows, width},
+                                        {e.data(), logits.rows, width}});
+  if (runtime_.tp() == nullptr) return;
+  for (Buffer<float>* sums : {&z, &e}) {
+    Buffer<float> room;
+    gather_columns(runtime_, {sums->data(), logits.rows, width}, room);
+    sums->swap(room);
+  }
+}
+
+void VocabPass::label_logits(Matrix<const float> logits, std::span<const int32_t> labels,
+                             Buffer<float>& out) {
+  const std::vector<int32_t> at = columns(labels);
+  out.resize(labels.size());
+  for (size_t i = 0; i < at.size(); ++i) {
+    const bool here = at[i] >= 0 && at[i] < logits.cols;
+    out[i] = here ? logits(static_cast<int64_t>(i), at[i]) : 0.0f;
+  }
+  if (runtime_.tp() == nullptr) return;
+  Buffer<float> room;
+  const Matrix<float> all = gather_columns(runtime_, {out.data(), logits.rows, 1}, room);
+  const int64_t vocab = model_.config().vocab;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    int64_t rank = 0;
+    while (kernels::segment(vocab, all.cols, rank).end <= labels[i]) ++rank;
+    out[i] = all(static_cast<int64_t>(i), rank);
+  }
+}
+
+std::vector<int32_t> VocabPass::columns(std::span<const int32_t> labels) const {
+  const auto first = static_cast<int32_t>(model_.shard().vocab.begin);
+  std::vector<int32_t> out(labels.begin(), labels.end());
+  for (int32_t& label : out) label -= first;
+  return out;
 }
 
 void VocabPass::finish(const float* label_logits) {
-  const auto width = static_cast<int64_t>(model_.orders().vocab_segments.size());
+  const int64_t width = kernels::kAxisSegments;
   const Matrix<const float> z{z_.data(), rows_, width}, e{e_.data(), rows_, width};
   runtime_.run(&KernelSet::log_prob, {z, e, max_.data(), label_logits, sum_.data(), log_sum_.data(),
                                       log_prob_.data(), entropy_.data()});
@@ -83,8 +132,8 @@ void VocabPass::score(std::span<const int32_t> labels, std::span<const Nucleus> 
   for (size_t i = 0; i < labels.size(); ++i) {
     check(labels[i] >= 0 && labels[i] < model_.config().vocab,
           "a label is no id of the vocabulary");
-    label_[i] = logits()(static_cast<int64_t>(i), labels[i]);
   }
+  label_logits(logits(), labels, label_);
   finish(label_.data());
   restricted_.rows.clear();
   if (!nuclei.empty()) restrict(labels, nuclei);
@@ -96,27 +145,28 @@ void VocabPass::restrict(std::span<const int32_t> labels, std::span<const Nucleu
     if (nuclei[i]) r.rows.push_back(static_cast<int64_t>(i));
   }
   const size_t n = r.rows.size();
-  const auto& segments = model_.orders().vocab_segments;
-  const auto count = static_cast<int64_t>(n), width = static_cast<int64_t>(segments.size());
-  r.logits.resize(n * static_cast<size_t>(model_.config().vocab));
-  for (Buffer<float>* b : {&r.max, &r.label, &r.sum, &r.log_sum, &r.log_prob, &r.entropy}) {
-    b->resize(n);
-  }
-  r.z.resize(n * segments.size());
-  r.e.resize(n * segments.size());
+  const auto count = static_cast<int64_t>(n);
+  r.logits.resize(n * static_cast<size_t>(ids()));
+  for (Buffer<float>* b : {&r.sum, &r.log_sum, &r.log_prob, &r.entropy}) b->resize(n);
   std::fill(r.logits.data(), r.logits.data() + r.logits.size(),
             std::numeric_limits<float>::lowest());
-  const Matrix<float> kept{r.logits.data(), count, model_.config().vocab};
+  const Matrix<float> kept{r.logits.data(), count, ids()};
+  const kernels::Range held = model_.shard().vocab;
+  std::vector<int32_t> own_labels;
   for (int64_t k = 0; k < count; ++k) {
     const int64_t row = r.rows[static_cast<size_t>(k)];
-    const int32_t label = labels[static_cast<size_t>(row)];
-    for (const int32_t id : *nuclei[static_cast<size_t>(row)]) kept(k, id) = logits()(row, id);
-    kept(k, label) = logits()(row, label);
-    r.label[static_cast<size_t>(k)] = logits()(row, label);
+    const auto keep = [&](int32_t id) {
+      if (id < held.begin || id >= held.end) return;
+      kept(k, id - held.begin) = logits()(row, id - held.begin);
+    };
+    own_labels.push_back(labels[static_cast<size_t>(row)]);
+    for (const int32_t id : *nuclei[static_cast<size_t>(row)]) keep(id);
+    keep(own_labels.back());
   }
-  const Matrix<float> z{r.z.data(), count, width}, e{r.e.data(), count, width};
-  runtime_.run(&KernelSet::vocab_max, {kept, 1.0f, r.max.data()});
-  runtime_.run(&KernelSet::vocab_sums, {kept, r.max.data(), segments, z, e});
+  statistics(kept, 1.0f, r.max, r.z, r.e);
+  label_logits(kept, own_labels, r.label);
+  const Matrix<float> z{r.z.data(), count, kernels::kAxisSegments};
+  const Matrix<float> e{r.e.data(), count, kernels::kAxisSegments};
   runtime_.run(&KernelSet::log_prob, {z, e, r.max.data(), r.label.data(), r.sum.data(),
                                       r.log_sum.data(), r.log_prob.data(), r.entropy.data()});
   for (size_t k = 0; k < n; ++k) log_prob_[static_cast<size_t>(r.rows[k])] = r.log_prob[k];
@@ -127,7 +177,7 @@ void VocabPass::restrict(std::span<const int32_t> labels, std::span<const Nucleu
 void VocabPass::restricted_backward(std::span<const int32_t> labels, std::span<const float> c) {
   Restricted& r = restricted_;
   const auto count = static_cast<int64_t>(r.rows.size());
-  const Matrix<float> kept{r.logits.data(), count, model_.config().vocab};
+  const Matrix<float> kept{r.logits.data(), count, ids()};
   std::vector<int32_t> own_labels;
   std::vector<float> own_c, none(r.rows.size());
   for (const int64_t row : r.rows) {
@@ -143,10 +193,11 @@ void VocabPass::restricted_backward(std::span<const int32_t> labels, std::span<c
   }
 }
 
-void VocabPass::backward(std::span<const int64_t> rows, std::span<const int32_t> labels,
+void VocabPass::backward(std::span<const int64_t> rows, std::span<const int32_t> ids_of_rows,
                          std::span<const float> c, std::span<const float> ce,
                          std::span<const kernels::Range> leaves, Gradients& gradients,
                          Matrix<float> dhidden) {
+  const std::vector<int32_t> labels = columns(ids_of_rows);
   // Where a nucleus restricts the log-probability, only the entropy is of all ids.
   std::vector<float> of_all(c.begin(), c.end());
   for (const int64_t row : restricted_.rows) of_all[static_cast<size_t>(row)] = 0;
@@ -156,9 +207,8 @@ void VocabPass::backward(std::span<const int64_t> rows, std::span<const int32_t>
   if (!restricted_.rows.empty()) restricted_backward(labels, c);
   runtime_.run(&KernelSet::matmul_tokens,
                gradients.product(logits(), compact(), leaves, {model_.parameters().head}));
-  runtime_.run(
-      &KernelSet::matmul,
-      {logits(), &model_.packed_head_dx(), &model_.orders().head_dx, nullptr, {}, compact()});
+  row_parallel(runtime_, logits(), model_.packed_head_dx(), model_.orders().head_dx, {}, compact(),
+               {0, rows_});
   for (size_t i = 0; i < rows.size(); ++i) {
     std::memcpy(dhidden.row(rows[i]), compact().row(static_cast<int64_t>(i)),
                 static_cast<size_t>(dhidden.cols) * sizeof(float));

@@ -58,14 +58,23 @@ class VocabPass {
 
   /// Adds the head's gradient, and writes the hidden rows' gradient to the same rows of dhidden;
   /// c, ce as in kernels::LogProbBackward. The logits are used up.
-  void backward(std::span<const int64_t> rows, std::span<const int32_t> labels,
+  void backward(std::span<const int64_t> rows, std::span<const int32_t> ids_of_rows,
                 std::span<const float> c, std::span<const float> ce,
                 std::span<const kernels::Range> leaves, Gradients& gradients,
                 kernels::Matrix<float> dhidden);
 
  private:
   kernels::Matrix<float> compact();
-  kernels::Matrix<float> logits();
+  kernels::Matrix<float> logits();  // of the rank's part of the vocabulary
+  int64_t ids() const { return model_.shard().vocab.size(); }
+  /// Maximum and sums by segment of the whole vocabulary, of rows that may lack ids.
+  void statistics(kernels::Matrix<float> logits, float temperature, Buffer<float>& max,
+                  Buffer<float>& z, Buffer<float>& e);
+  /// The label's logit of each row, from the rank that has it.
+  void label_logits(kernels::Matrix<const float> logits, std::span<const int32_t> labels,
+                    Buffer<float>& out);
+  /// Labels as columns of the rank's logits; outside of them where another rank has the id.
+  std::vector<int32_t> columns(std::span<const int32_t> labels) const;
   void finish(const float* label_logits);
   void restrict(std::span<const int32_t> labels, std::span<const Nucleus> nuclei);
   void restricted_backward(std::span<const int32_t> labels, std::span<const float> c);

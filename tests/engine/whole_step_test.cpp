@@ -3,6 +3,7 @@
 #include "src/engine/rotary.h"
 #include "src/engine/torch/operators.h"
 #include "src/engine/torch/run_model.h"
+#include "src/engine/transformer.h"
 #include "tests/engine/models.h"
 #include "tests/engine/objective_formulas.h"
 #include "tests/environment.h"

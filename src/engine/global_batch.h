@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/base/sample.h"
+#include "src/engine/gradients.h"
+#include "src/engine/runtime.h"
+#include "src/objective/batch_objective.h"
+
+namespace rlreplay::engine {
+
+/// What a step must know of the samples of all ranks before its backward: every number here is the
+/// same on all of them.
+struct GlobalBatch {
+  std::vector<SampleHeader> samples;  // by data-parallel rank, then as each has them
+  std::vector<double> weights;        // of each
+  size_t first = 0;                   // where this rank's own begin
+  ContributionCounts counts;
+  double loss_weight = 0;  // W
+  bool has_reference = false;
+  bool has_rollout = false;
+
+  std::span<const double> own_weights(size_t count) const {
+    return std::span(weights).subspan(first, count);
+  }
+};
+
+/// Errors: kUsage for a batch without samples, or an id that occurs twice.
+GlobalBatch gather_batch(const Runtime& runtime, const ObjectiveConfig& objective, int64_t leaf,
+                         std::optional<int64_t> trajectories, std::span<const Sample> samples,
+                         std::span<const SampleTargets> targets);
+
+/// The losses of the global batch, of those of this rank's own samples, which the last stage has.
+/// Order: as reduce_losses.
+Losses gather_losses(const Runtime& runtime, const GlobalBatch& batch, std::span<const Losses> own);
+
+}  // namespace rlreplay::engine

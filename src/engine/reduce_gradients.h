@@ -1,0 +1,20 @@
+#pragma once
+
+#include "src/engine/gradients.h"
+#include "src/engine/model.h"
+#include "src/engine/runtime.h"
+
+namespace rlreplay::engine {
+
+/// Adds what other ranks have contributed to the parameters that this one holds: afterwards every
+/// rank that holds an element has its sum over the global batch. Only integers are added.
+void reduce_gradients(const Runtime& runtime, const Model& model, Gradients& gradients);
+
+/// What ranks together refuse of a step's contributions.
+struct RefusedByRanks {
+  bool any = false;
+  bool finite = true;  // whether a smaller scale may take them
+};
+RefusedByRanks gather_refused(const Runtime& runtime, const Gradients& gradients);
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/base/sample.h"
+#include "src/engine/head.h"
+#include "src/engine/layer.h"
+
+namespace rlreplay::engine {
+
+struct TrainOptions {
+  float temperature = 1;
+  int64_t leaf = kernels::kTokenLeaf;  // tokens of a leaf
+  bool recompute = false;  // keep a layer's input only, run its forward again in the backward
+  Scored scored = Scored::kUpToRow;  // what a loss's gradient reads
+};
+
+/// The embedding of a batch's rows: those that the rank holds of the stream. Shapes: out [S, C].
+void embed(const Runtime& runtime, const Model& model, const RowBatch& batch, Buffer<float>& out);
+
+/// y and r of the final norm. Shapes: x [S, C], r [S], y [T, C]: every row, also with sp.
+void final_norm(const Runtime& runtime, const Model& model, const RowBatch& batch,
+                kernels::Matrix<const float> x, kernels::Matrix<float> y, float* r);
+
+/// The rows of a batch of samples that a response token follows. `samples` are the batch's in
+/// order.
+ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch& batch,
+                         int64_t leaf);
+
+/// A micro-batch in the stage of a pipeline that a rank has: all of the model where there is one.
+/// Between its forward and its backward other micro-batches may go through the stage.
+class StageBatch {
+ public:
+  /// `samples` and what `context` points to must outlive it.
+  StageBatch(const ModelContext& context, std::span<const Sample* const> samples,
+             const TrainOptions& options);
+
+  /// From the tokens, or from what the stage before sends, to what the next one receives.
+  void forward();
+
+  /// From the scores, which it returns, or from what the next stage sends, to what the one before
+  /// receives; adds to `gradients`. Only the last stage has scores, and asks `loss_gradient`.
+  Scores backward(const LossGradient& loss_gradient, Gradients& gradients);
+
+ private:
+  Scores head(const LossGradient& loss_gradient, Gradients& gradients, kernels::Matrix<float> dx);
+  kernels::Matrix<float> stream(Buffer<float>& buffer) const;
+  void run_layer(const ModelContext& context, size_t layer, Buffer<float>& out);
+
+  const ModelContext context_;
+  const std::span<const Sample* const> samples_;
+  const TrainOptions options_;
+  const RowBatch batch_;
+  const kernels::Range own_;  // rows of the stream
+  std::vector<LayerActivations> kept_;
+};
+
+}  // namespace rlreplay::engine

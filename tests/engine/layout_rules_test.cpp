@@ -1,0 +1,217 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "src/base/error.h"
+#include "tests/engine/layout_run.h"
+
+using namespace rlreplay;
+using namespace rlreplay::engine;
+using namespace rlreplay::engine::test;
+
+/// Each rule by which ranks sum, broken on purpose: a named layout must see it, and where the rule
+/// does not apply nothing may change.
+namespace {
+
+using kernels::KernelSet;
+using kernels::Matrix;
+
+const std::vector<int64_t> kLengths{37, 150, 5, 65, 130};
+
+/// Runs ranks whose groups are changed.
+using Run = std::function<void(const Layout&, const std::function<void(const Ranks&)>&)>;
+
+struct Subject {
+  ModelConfig config;
+  Batch batch;
+
+  explicit Subject(const ModelConfig& c) : config(c), batch(random_batch(c, kLengths, 3)) {}
+
+  LayoutRun run(const char* layout, const KernelSet& set = kernels::cpu_kernels(),
+                const Run& ranks = {}) const {
+    LayoutTask task(config, batch);
+    task.step.train.leaf = 64;
+    task.step.lr = 1e-3;
+    task.step.micro_batch_samples = 2;
+    task.steps = 1;
+    task.kernels = &set;
+    task.run = ranks;
+    return run_layout(task, parse_layout(layout));
+  }
+};
+
+/// Forwards to another group; a broken rule overrides one call.
+class SameGroup : public Group {
+ public:
+  explicit SameGroup(Group& inner) : inner_(inner) {}
+  int size() const override { return inner_.size(); }
+  int rank() const override { return inner_.rank(); }
+  void gather(std::span<const std::byte> own, std::span<std::byte> all) override {
+    inner_.gather(own, all);
+  }
+  void sum(std::span<int64_t> values) override { inner_.sum(values); }
+  void send(int to, std::span<const std::byte> bytes) override { inner_.send(to, bytes); }
+  void receive(int from, std::span<std::byte> bytes) override { inner_.receive(from, bytes); }
+
+ protected:
+  Group& inner_;
+};
+
+/// Adds as binary32 in the order of ranks, what an all-reduce of floats does.
+class FloatSums : public SameGroup {
+ public:
+  using SameGroup::SameGroup;
+  void sum(std::span<int64_t> values) override {
+    std::vector<int64_t> all(values.size() * static_cast<size_t>(size()));
+    inner_.gather(std::as_bytes(values), std::as_writable_bytes(std::span(all)));
+    for (size_t i = 0; i < values.size(); ++i) {
+      float sum = 0;
+      for (size_t r = 0; r < static_cast<size_t>(size()); ++r) {
+        sum += static_cast<float>(all[r * values.size() + i]);
+      }
+      values[i] = static_cast<int64_t>(sum);
+    }
+  }
+};
+
+/// Ranks come in another order than they are.
+class Swapped : public SameGroup {
+ public:
+  using SameGroup::SameGroup;
+  void gather(std::span<const std::byte> own, std::span<std::byte> all) override {
+    inner_.gather(own, all);
+    const size_t n = own.size();
+    for (size_t i = 0; i < n && size() > 1; ++i) std::swap(all[i], all[n + i]);
+  }
+};
+
+template <class Broken>
+Run broken_tp() {
+  return [](const Layout& layout, const std::function<void(const Ranks&)>& work) {
+    run_thread_ranks(layout, [&](const Ranks& r) {
+      Broken tp(r.tp);
+      work({r.layout, r.place, r.world, r.dp, tp, r.pp, r.cp});
+    });
+  };
+}
+
+template <class Broken>
+Run broken_dp() {
+  return [](const Layout& layout, const std::function<void(const Ranks&)>& work) {
+    run_thread_ranks(layout, [&](const Ranks& r) {
+      Broken dp(r.dp);
+      work({r.layout, r.place, r.world, dp, r.tp, r.pp, r.cp});
+    });
+  };
+}
+
+/// A ring's order: left to right, not the tree.
+void ring(const kernels::CombineSegments& op, ThreadPool& pool) {
+  const auto& set = kernels::cpu_kernels();
+  Buffer<float> so_far(static_cast<size_t>(op.y.rows * op.y.cols));
+  const Matrix<float> sum{so_far.data(), op.y.rows, op.y.cols};
+  set.combine_segments({op.parts.first(1), nullptr, {}, sum}, pool);
+  for (size_t i = 1; i < op.parts.size(); ++i) set.add({sum, op.parts[i], sum}, pool);
+  set.combine_segments({std::vector{Matrix<const float>(sum)}, op.bias, op.residual, op.y}, pool);
+}
+
+/// The residual on the first rank, before the tree: what "add it where it lies" does.
+void residual_first(const kernels::CombineSegments& op, ThreadPool& pool) {
+  const auto& set = kernels::cpu_kernels();
+  if (op.residual.data == nullptr) return set.combine_segments(op, pool);
+  Buffer<float> first(static_cast<size_t>(op.y.rows * op.y.cols));
+  const Matrix<float> sum{first.data(), op.y.rows, op.y.cols};
+  set.add({op.parts[0], op.residual, sum}, pool);
+  std::vector<Matrix<const float>> parts(op.parts.begin(), op.parts.end());
+  parts[0] = sum;
+  set.combine_segments({parts, op.bias, {}, op.y}, pool);
+}
+
+/// Each product's dx is summed for itself: gate before up, not segment by segment.
+void unfused(const kernels::Matmul& op, ThreadPool& pool) {
+  kernels::Matmul changed = op;
+  kernels::DotOrder order;
+  const size_t segments = op.order->segments.size();
+  const bool fused = op.order->segments.front().size() == 2;
+  if (fused) {
+    order = kernels::dot_order(op.w->k, static_cast<int64_t>(segments));
+    changed.order = &order;
+  }
+  kernels::cpu_kernels().matmul(changed, pool);
+}
+
+/// Keys' gradients of two halves of the queries, added as floats: what ranks do that reduce dk, dv.
+void halves(const kernels::AttentionBackward& op, ThreadPool& pool) {
+  const auto& set = kernels::cpu_kernels();
+  if (op.dk.data == nullptr) return set.attention_backward(op, pool);
+  const auto dk = static_cast<size_t>(op.dk.tokens * op.dk.heads * op.dk.dim);
+  Buffer<float> room_k(dk), room_v(dk);
+  std::fill_n(room_k.data(), dk, 0.0f);
+  std::fill_n(room_v.data(), dk, 0.0f);
+  std::vector<kernels::AttentionBackwardSample> low(op.samples.begin(), op.samples.end()), high;
+  for (auto& s : low) {
+    const int64_t middle = std::min(s.queries.size(), int64_t{64});
+    kernels::AttentionBackwardSample rest = s;
+    rest.queries.begin += middle;
+    rest.position += middle;
+    if (rest.queries.size() > 0) high.push_back(rest);
+    s.queries.end = s.queries.begin + middle;
+  }
+  kernels::AttentionBackward part = op;
+  part.samples = low;
+  set.attention_backward(part, pool);
+  part.samples = high;
+  part.dk = {room_k.data(), op.dk.tokens, op.dk.heads, op.dk.dim};
+  part.dv = {room_v.data(), op.dk.tokens, op.dk.heads, op.dk.dim};
+  set.attention_backward(part, pool);
+  for (int64_t t = 0; t < op.dk.tokens; ++t) {
+    for (int64_t i = 0; i < op.dk.heads * op.dk.dim; ++i) {
+      op.dk.at(t, 0)[i] += part.dk.at(t, 0)[i];
+      op.dv.at(t, 0)[i] += part.dv.at(t, 0)[i];
+    }
+  }
+}
+
+KernelSet with(auto KernelSet::*kernel, auto function) {
+  KernelSet out = kernels::cpu_kernels();
+  out.*kernel = function;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("subtrees that are added from left to right are seen with four ranks of tp") {
+  const Subject s(odd_model(Architecture::kLlama, false));
+  const LayoutRun want = s.run("");
+  const KernelSet broken = with(&KernelSet::combine_segments, ring);
+  CHECK(difference(want, s.run("tp=2", broken)) == "");
+  CHECK(difference(want, s.run("tp=4", broken)) == "scores");
+}
+
+TEST_CASE("a residual that is added before the tree is seen with two ranks of tp") {
+  const Subject s(small_model(Architecture::kLlama));
+  const KernelSet broken = with(&KernelSet::combine_segments, residual_first);
+  CHECK(difference(s.run(""), s.run("tp=2", broken)) == "scores");
+}
+
+TEST_CASE("parts of ranks in another order are seen with four ranks of tp") {
+  const Subject s(odd_model(Architecture::kLlama, false));
+  CHECK(difference(s.run(""), s.run("tp=4", kernels::cpu_kernels(), broken_tp<Swapped>())) != "");
+}
+
+TEST_CASE("a dx that sums gate before up is seen with two ranks of tp") {
+  const Subject s(small_model(Architecture::kLlama));
+  const KernelSet broken = with(&KernelSet::matmul, unfused);
+  CHECK(difference(s.run(""), s.run("tp=2", broken)) == "gradients");
+}
+
+TEST_CASE("gradients that are added as floats are seen with three ranks of dp") {
+  const Subject s(small_model(Architecture::kQwen2));
+  const auto broken = broken_dp<FloatSums>();
+  CHECK(difference(s.run(""), s.run("dp=3", kernels::cpu_kernels(), broken)) == "gradients");
+}
+
+TEST_CASE("keys' gradients that are added across ranks are seen with two ranks of cp") {
+  const Subject s(small_model(Architecture::kQwen3));
+  const KernelSet broken = with(&KernelSet::attention_backward, halves);
+  CHECK(difference(s.run(""), s.run("cp=2", broken)) == "gradients");
+}
