@@ -81,6 +81,7 @@ std::string torch_version() {
 
 std::unique_ptr<Backend> make_backend(std::string_view name, const Runtime& runtime,
                                       const BackendConfig& config) {
+  if (name == "portable" && config.layout.ranks() > 1) return make_layout_backend(runtime, config);
   if (name == "portable") return make_portable_backend(runtime, config);
   if (name == "torch") return load_torch_backend(find_torch_library(), runtime, config);
   throw Error(ErrorCode::kUsage,

@@ -8,7 +8,7 @@
 namespace rlreplay::engine {
 
 /// Counts changes of what the library and a program share: a program refuses another number.
-constexpr int kTorchInterface = 1;
+constexpr int kTorchInterface = 2;
 
 /// What librlreplay_torch exports, with C names.
 using TorchInterface = int (*)();

@@ -68,7 +68,7 @@ std::string gigabytes(int64_t bytes) {
 }  // namespace
 
 int64_t MemoryEstimate::total() const {
-  return weights + packed + moments + gradients + reference + logits + recording +
+  return weights + packed + moments + gradients + reference + logits + recording + ranks +
          std::max(activations, rollout_activations + kv_cache);
 }
 
@@ -83,11 +83,19 @@ MemoryEstimate estimate_memory(const ModelConfig& c, const MemoryShape& s) {
     out.gradients = elements * static_cast<int64_t>(sizeof(int64_t));
   }
   if (s.reference) out.reference = out.weights + products;
+  if (s.training && s.layout.ranks() > 1) {
+    // Every group of dp and cp holds the model once; each micro-batch's rows are cut by cp alone.
+    const int64_t models = s.layout.dp * s.layout.cp;
+    out.ranks = models * (out.weights + out.packed + out.gradients) +
+                (s.layout.zero ? s.layout.cp : models) * out.moments;
+  }
   const int64_t width = s.training ? train_width(c, s.recompute) : forward_width(c);
-  out.activations = float_bytes(s.micro_batch_tokens, width);
+  const int64_t at_once = s.layout.ranks() / s.layout.cp;
+  out.activations = float_bytes(at_once * s.micro_batch_tokens, width);
   out.rollout_activations = float_bytes(s.slots * s.longest_prompt, forward_width(c));
   out.kv_cache = float_bytes(s.slots * s.longest_sample, 2 * c.layers * c.kv_heads * c.head_dim);
-  const int64_t rows = std::max(s.slots, std::min(s.micro_batch_tokens, kHeadRows));
+  const int64_t rows =
+      std::max(s.slots, s.layout.dp * s.layout.cp * std::min(s.micro_batch_tokens, kHeadRows));
   out.logits = float_bytes(rows, (s.nuclei ? 2 : 1) * c.vocab + c.hidden);
   out.recording = float_bytes(3 * s.recorded_states, elements) +
                   float_bytes(s.recorded_tokens, recorded_width(c));
@@ -108,12 +116,13 @@ MemoryEstimate estimate_memory(const ModelConfig& c, const StreamOptions& option
 }
 
 std::string to_string(const MemoryEstimate& e) {
-  const std::array<std::pair<std::string_view, int64_t>, 10> parts{{
+  const std::array<std::pair<std::string_view, int64_t>, 11> parts{{
       {"weights", e.weights},
       {"packed", e.packed},
       {"moments", e.moments},
       {"gradients", e.gradients},
       {"reference", e.reference},
+      {"ranks", e.ranks},
       {"activations", e.activations},
       {"rollout", e.rollout_activations},
       {"kv cache", e.kv_cache},

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "src/base/layout.h"
 #include "src/base/model_config.h"
 
 /// What a run will hold in memory, before it takes any.
@@ -20,9 +21,10 @@ struct MemoryShape {
   bool nuclei = false;             // of samples: logits are held a second time
   int64_t recorded_states = 0;     // copies of weights and moments that recording holds at once
   int64_t recorded_tokens = 0;     // of a step whose values are recorded; 0: they are not
+  Layout layout = {};              // of steps, all ranks being in this process
 };
 
-/// Bytes by part. The first five and the last are there all the time; of the rollout's and the
+/// Bytes by part. The first five and the last two are there all the time; of the rollout's and the
 /// micro-batch's, which take turns, the larger counts.
 struct MemoryEstimate {
   int64_t weights = 0;
@@ -35,6 +37,7 @@ struct MemoryEstimate {
   int64_t activations = 0;  // of a micro-batch
   int64_t logits = 0;       // of either
   int64_t recording = 0;    // what a dump's writer holds
+  int64_t ranks = 0;        // weights, products, moments and gradients of all ranks of a layout
 
   int64_t total() const;
 };

@@ -202,7 +202,7 @@ class Options(Refusal):
             with self.subTest(arguments):
                 self.refused(USAGE, words, "train", "--model", "demo", "--steps", "1", *arguments)
         self.refused(CORRUPT, ["stray"], "train", "--model", "demo", "--steps", "1", "stray")
-        self.refused(UNSUPPORTED, ["tp=2"], "train", "--model", "demo", "--layout", "tp=2")
+        self.refused(UNSUPPORTED, ["tp=3"], "train", "--model", "demo", "--layout", "tp=3")
         self.refused(USAGE, ["--from"], "train", "--model", "demo", "--each-step")
         self.refused(USAGE, ["--weights", "some"], "capture", "--model", "demo", "--weights",
                      "some", "-o", self.folder / "some")

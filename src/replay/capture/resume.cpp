@@ -11,8 +11,8 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr std::string_view kFree[] = {"micro-batch-size", "recompute", "rollout-slots", "save",
-                                      "threads"};
+constexpr std::string_view kFree[] = {"layout", "micro-batch-size", "recompute", "rollout-slots",
+                                      "save",   "threads"};
 
 bool is_whole(const RecordedRun& record, const RunOptions& options, int64_t rollout) {
   if (!std::ranges::binary_search(record.rollouts(), rollout)) return false;

@@ -302,7 +302,8 @@ constexpr Option kTable[] = {
      kNonNegative},
     {"kernels", S::kMachine, &O::kernels, "kernel set: ours, or stock operators to compare with",
      "portable|torch"},
-    {"layout", S::kMachine, &O::layout, "ranks by kind of parallelism (this version: one of each)"},
+    {"layout", S::kMachine, &O::layout,
+     "ranks, threads of this process, that share a training step (bits unchanged)"},
     {"device", S::kMachine, &O::device, "where it runs", "cpu"},
 
     {"record", S::kRecord, &O::record,

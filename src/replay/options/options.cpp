@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "src/base/error.h"
+#include "src/base/layout.h"
 #include "src/replay/options/objective_config.h"
 
 namespace rlreplay::replay {
 namespace {
 
 using S = Section;
-
-constexpr std::string_view kSupportedLayout = "dp=1,tp=1,pp=1,cp=1,ep=1";
 
 bool same_name(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -19,20 +18,12 @@ bool same_name(std::string_view a, std::string_view b) {
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::kUsage, message); }
 
-void check_layout(const std::string& layout) {
-  std::string_view rest = layout;
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find(','), rest.size());
-    const std::string_view part = rest.substr(0, end);
-    const bool known = part.size() > 3 && part[2] == '=' &&
-                       kSupportedLayout.find(part.substr(0, 3)) != std::string_view::npos;
-    if (!known)
-      refuse("--layout: \"" + std::string(part) + "\" is none of dp=, tp=, pp=, cp=, ep=");
-    if (part.substr(3) != "1") {
-      throw Error(ErrorCode::kUnsupported, "--layout " + layout + ": this version runs one rank, " +
-                                               std::string(kSupportedLayout));
-    }
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+void check_layout(const RunOptions& options) {
+  const Layout layout = with_place("--layout", [&] { return parse_layout(options.layout); });
+  if (layout.ranks() > 1 && options.kernels != "portable") {
+    throw Error(ErrorCode::kUnsupported,
+                "--layout " + options.layout + ": --kernels " + options.kernels +
+                    " runs in one rank; --kernels portable has the same bits in every layout");
   }
 }
 
@@ -150,7 +141,7 @@ void check_options(const RunOptions& options) {
   }
   if (options.reward_time_limit > 1e9) refuse("--reward-time-limit is at most 1e9 seconds");
   check_sizes(options);
-  check_layout(options.layout);
+  check_layout(options);
 }
 
 void check_batches(const RunOptions& options) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/error.h"
+#include "src/base/layout.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/watch.h"
@@ -242,9 +243,15 @@ class Replay {
 };
 
 /// Sees that the difference is to be planted in a step that is run.
-void check_injection(const ReplayPlan& plan, std::span<const StepId> steps,
-                     const std::string& path) {
+void check_injection(const ReplayPlan& plan, const RunOptions& options,
+                     std::span<const StepId> steps, const std::string& path) {
   if (!plan.injection) return;
+  if (parse_layout(options.layout).ranks() > 1) {
+    throw Error(ErrorCode::kUnsupported,
+                "--inject plants a difference in a step of one rank: not with "
+                "--layout " +
+                    options.layout);
+  }
   const StepId at{plan.injection->at.rollout_id, plan.injection->at.step_id};
   if (std::ranges::find(steps, at) != steps.end()) return;
   throw Error(ErrorCode::kUsage,
@@ -279,7 +286,7 @@ bool replay_training(const RecordedRun& record, const RunOptions& options, const
   check_steps(plan.steps, steps.size(), record.path());
   const auto first = static_cast<size_t>(plan.steps.first);
   const size_t end = std::min(steps.size(), static_cast<size_t>(plan.steps.last) + 1);
-  check_injection(plan, std::span(steps).subspan(first, end - first), record.path());
+  check_injection(plan, options, std::span(steps).subspan(first, end - first), record.path());
   const size_t start = start_of(record, first);
   Replay replay(record, options, plan, trainer, pool, recorder);
   bool identical = true;

@@ -6,6 +6,7 @@
 #include "format/unit.h"
 #include "src/base/allocation.h"
 #include "src/base/error.h"
+#include "src/base/layout.h"
 #include "src/base/parameters.h"
 #include "src/engine/memory.h"
 #include "src/events/event_record.h"
@@ -40,6 +41,7 @@ engine::MemoryShape memory_shape(const RunOptions& options, const ModelConfig& m
   engine::MemoryShape out;
   out.training = workload.trains;
   out.recompute = options.recompute;
+  if (workload.trains) out.layout = parse_layout(options.layout);
   out.reference = needs_reference(options);
   out.nuclei = workload.nuclei;
   out.longest_prompt = workload.longest_prompt;

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/layout.h"
 #include "src/base/progress.h"
+#include "src/engine/shard.h"
 #include "src/objective/advantage.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/run/run_config.h"
@@ -121,13 +123,22 @@ double mean_reward(std::span<const Sample> samples) {
 Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
                  const ModelSource& model, const Workload& workload)
     : runtime_(runtime), options_(options), schedule_(learning_rate(options)) {
+  const Layout layout = parse_layout(options.layout);
+  if (layout.ranks() > 1 && !workload.trains) {
+    throw Error(ErrorCode::kUnsupported,
+                "--layout " + options.layout +
+                    ": ranks share the steps of a training; without one, leave it out");
+  }
+  engine::check_layout(model.config(), layout);
   options_.micro_batch_size = plan_run_memory(options, model.config(), workload);
-  const engine::BackendConfig config{.model = model.config(), .rope = rope(options)};
+  const engine::BackendConfig config{
+      .model = model.config(), .rope = rope(options), .layout = layout};
   backend_ = engine::make_backend(options.kernels, runtime_, config);
   load_weights(runtime_, model, *backend_);
   if (!needs_reference(options)) return;
   engine::BackendConfig frozen = config;
   frozen.training = false;
+  frozen.layout = {};
   reference_ = engine::make_backend(options.kernels, runtime_, frozen);
   if (options.ref_load.empty()) {
     copy_weights(*backend_, *reference_);
