@@ -291,6 +291,7 @@ class Outputs(Case):
         golden = self.folder / "golden.txt"
         self.ask("golden", "record", golden, *DEMO[1:])
         self.ask("golden", "check", golden, "--json")
+        self.ask("layouts", self.a, "--try", "dp=2", "--json")
         golden.write_text(re.sub(r"(?m)^(step 0.0 loss) .*$", r"\1 0x1p+3", golden.read_text()))
         self.ask("golden", "check", golden, "--json", code=1)
 
@@ -392,7 +393,7 @@ class Outputs(Case):
         """An error is an object on standard output, too, whatever the verb."""
         nowhere = self.folder / "nowhere"
         for verb in ("capture", "train", "rollout", "show", "verify", "diff", "objective", "mismatch", "import",
-                     "export", "seal", "upgrade", "strip", "golden", "verdict", "bogus"):
+                     "export", "seal", "upgrade", "strip", "golden", "layouts", "verdict", "bogus"):
             program = self.rlbisect if verb == "verdict" else self.program
             for words in (["--json"], [nowhere, "--json"], [nowhere, "--bogus", "--json"]):
                 result = self.run_program(verb, *words, program=program)

@@ -32,6 +32,7 @@ READS = {
         "--model {model} --reward gsm8k --prompts {no} " + SMALL,
     ("rlreplay rollout", "DUMP"): "{no}",
     ("rlreplay rollout", "--config"): "{dump} --config {no}",
+    ("rlreplay layouts", "DUMP"): "{no}",
     ("rlreplay score", "TOKENS"): "{no} --model demo",
     ("rlreplay score", "--model"): "{lines} --model {no}",
     ("rlreplay show", "DUMP"): "{no}",
@@ -71,7 +72,7 @@ READS = {
 OTHERS = {"-o", "--output", "--out", "--save", "--plot", "--input-key", "--label-key",
           "--reward-command", "--reward-key", "--layout", "--record", "--weights", "--steps",
           "--inject", "--step", "--event", "--tensor", "--tolerance", "--reason", "--build",
-          "--run", "--metric"}
+          "--run", "--metric", "--try"}
 WRITTEN = {("rlreplay golden record", "FILE")}
 
 

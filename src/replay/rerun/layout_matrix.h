@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/base/layout.h"
+#include "src/replay/rerun/replay.h"
+#include "src/replay/run/machine.h"
+
+namespace rlreplay::replay {
+
+/// The layouts that `text` names: "all" of up to `ranks` ranks that the model goes into, one rank
+/// first, or a list, "dp=2;tp=2,cp=2". Errors: kUsage, and kUnsupported for one that does not fit.
+std::vector<Layout> layouts_to_try(const std::string& text, const ModelConfig& model,
+                                   int64_t ranks);
+
+/// A recorded step, taken again in a layout.
+struct LayoutVerdict {
+  Layout layout;
+  ReplayedStep step;
+
+  /// The first event or recorded number that differs; empty where none does.
+  std::string first_difference() const;
+};
+
+/// Takes one recorded step, of those that `range` is of, from its recorded state in each layout,
+/// and tells each verdict as it comes. Returns whether all are identical. Errors: kIncomplete where
+/// the record has no state before the step.
+bool try_layouts(const RecordedRun& record, const RunOptions& options, int64_t step,
+                 std::span<const Layout> layouts, Machine& machine,
+                 const std::function<void(const LayoutVerdict&)>& report);
+
+}  // namespace rlreplay::replay

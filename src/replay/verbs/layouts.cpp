@@ -1,0 +1,134 @@
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "src/base/error.h"
+#include "src/base/json_line.h"
+#include "src/base/words.h"
+#include "src/replay/exchange/any_dump.h"
+#include "src/replay/rerun/layout_matrix.h"
+#include "src/replay/verbs/verb.h"
+
+namespace rlreplay::replay {
+namespace {
+
+struct LayoutsArguments {
+  std::string dump, layouts = "all", step;
+  int64_t ranks = 4;
+  bool json = false;
+};
+
+/// The step that is asked for, or the first that has its state.
+int64_t chosen_step(const LayoutsArguments& arguments, const RecordedRun& record) {
+  const std::vector<StepId>& steps = record.steps();
+  if (steps.empty()) throw Error(ErrorCode::kIncomplete, "the dump holds no steps", record.path());
+  if (arguments.step.empty()) {
+    const auto found =
+        std::ranges::find_if(steps, [&](const StepId& id) { return record.has_state(id); });
+    return found == steps.end() ? 0 : found - steps.begin();
+  }
+  const StepRange range = parse_steps(arguments.step, steps);
+  check_steps(range, steps.size(), record.path());
+  if (range.first != range.last) throw Error(ErrorCode::kUsage, "--step names one step");
+  return range.first;
+}
+
+/// A line a layout, as they end.
+class Lines {
+ public:
+  Lines(bool json, const StepId& step) : json_(json), step_(step) {}
+
+  void add(const LayoutVerdict& v) {
+    ++tried_;
+    different_ += v.step.identical() ? 0 : 1;
+    const std::string difference = v.first_difference();
+    if (json_) {
+      JsonLine line;
+      line.text("schema", "rlreplay.layouts/1").text("step", step_.name());
+      line.text("layout", to_string(v.layout)).integer("ranks", v.layout.ranks());
+      line.boolean("identical", v.step.identical());
+      difference.empty() ? line.null("first_difference")
+                         : line.text("first_difference", difference);
+      line.integer("events", v.step.events).number("seconds", v.step.outcome.train_seconds);
+      std::cout << line.str() << std::endl;
+      return;
+    }
+    char text[128];
+    std::snprintf(text, sizeof text, "%-36s %5d %8.2f s  ", to_string(v.layout).c_str(),
+                  v.layout.ranks(), v.step.outcome.train_seconds);
+    std::cout << text << (difference.empty() ? "identical" : "differs: " + difference) << std::endl;
+  }
+
+  void begin() const {
+    if (json_) return;
+    char text[128];
+    std::snprintf(text, sizeof text, "%-36s %5s %8s\n", "layout", "ranks", "time");
+    std::cout << "step " << step_.name() << '\n' << text;
+  }
+
+  void finish() const {
+    if (json_) return;
+    std::cout << counted(tried_, "layout") << ": "
+              << (different_ == 0 ? "all identical"
+                                  : std::to_string(different_) + " NOT identical to the record")
+              << '\n';
+  }
+
+ private:
+  const bool json_;
+  const StepId step_;
+  int64_t tried_ = 0, different_ = 0;
+};
+
+int try_recorded(const LayoutsArguments& arguments, const RecordedRun& record) {
+  if (imported_from(record.dump().meta(), record.path())) {
+    throw Error(ErrorCode::kUnsupported,
+                "layouts are tried on a dump that rlreplay captured: this one was imported",
+                arguments.dump);
+  }
+  const RunOptions options = record.config().options;
+  const auto layouts =
+      layouts_to_try(arguments.layouts, recorded_model(record)->config(), arguments.ranks);
+  const int64_t step = chosen_step(arguments, record);
+  Machine machine(options);
+  Lines lines(arguments.json, record.steps()[static_cast<size_t>(step)]);
+  lines.begin();
+  const bool identical = try_layouts(record, options, step, layouts, machine,
+                                     [&](const LayoutVerdict& verdict) { lines.add(verdict); });
+  lines.finish();
+  return identical ? 0 : 1;
+}
+
+}  // namespace
+
+void add_layouts(CLI::App& program, VerbRun& chosen) {
+  auto arguments = std::make_shared<LayoutsArguments>();
+  CLI::App* verb = program.add_subcommand(
+      "layouts", "Take one recorded step again in every parallel layout and compare");
+  verb->add_option("dump", arguments->dump, "dump that rlreplay captured")->required();
+  verb->add_option("--try", arguments->layouts,
+                   "layouts, \"dp=2;tp=2,cp=2\"; all: every one that the model goes into");
+  verb->add_option("--ranks", arguments->ranks, "with --try all: up to so many ranks (4)")
+      ->check(CLI::Range(1, kMaxRanks));
+  verb->add_option("--step", arguments->step,
+                   "step, as 3.0 or counted from 0 (the first that has its state)");
+  verb->add_flag("--json", arguments->json, "an object a layout instead of a table");
+  verb->footer(
+      "Ranks are threads of this process and share its processors. What the record holds of\n"
+      "the step is compared by bits: events, log-probabilities, losses, weights.\n"
+      "Exit code 1: a layout gives other bits.\n\n"
+      "Examples:\n  rlreplay layouts dump/\n"
+      "  rlreplay layouts dump/ --try \"dp=2;tp=2,pp=2,sp=1\" --step 1.0\n"
+      "  rlreplay layouts dump/ --ranks 8 --json");
+  verb->callback([=, &chosen] {
+    chosen = [=] {
+      return with_dump(arguments->dump,
+                       [&](const AnyDump& dump) { return try_recorded(*arguments, dump.run()); });
+    };
+  });
+}
+
+}  // namespace rlreplay::replay
