@@ -142,7 +142,8 @@ class Dump(collections.abc.Mapping):
         return tensor if own in (None, "bool") else tensor.view(getattr(torch, own))
 
     def samples(self, prefix):
-        """The samples of a rollout (`rollout/3`) or of a rank's step (`train/3-0/rank0`)."""
+        """The samples of a rollout (`rollout/3`) or of a rank's step (`train/3-0/rank0`); where the rank holds
+        slices of them, their tokens one slice after the other, with `slices` and `lengths`."""
         names = [k[len(prefix) + 1:] for k in self if k.startswith(prefix + "/")]
         arrays = {n: self[f"{prefix}/{n}"] for n in names if "/" not in n}
         offsets = arrays["offsets"]
@@ -152,14 +153,14 @@ class Dump(collections.abc.Mapping):
             for name, array in arrays.items():
                 shown = arrays.get(name + "_present")
                 own = arrays.get(name + "_offsets")
-                if name.endswith(("_present", "_offsets")) or name in ("offsets", "scalars"):
+                if name.endswith(("_present", "_offsets")) or name in ("offsets", "scalars", "coordinates"):
                     continue
                 if shown is not None and not shown[s]:
                     sample[name] = None
                 elif own is not None:
                     sample[name] = array[own[s]:own[s + 1]].tobytes().decode()
-                elif name in ("versions", "version_starts"):
-                    own = arrays["version_offsets"]
+                elif name in OWN_OFFSETS:
+                    own = arrays[OWN_OFFSETS[name]]
                     sample[name] = array[own[s]:own[s + 1]]
                 elif PER_SAMPLE.get(name, len(array) == size and len(array) != tokens):
                     sample[name] = array[s]
@@ -169,7 +170,8 @@ class Dump(collections.abc.Mapping):
 
 
 PER_SAMPLE = dict.fromkeys(["sample_id", "group_id", "prompt_length", "rewards",
-                            "reward_components", "finish", "removed", "micro_batch"], True)
+                            "reward_components", "finish", "removed", "micro_batch", "lengths"], True)
+OWN_OFFSETS = {"versions": "version_offsets", "version_starts": "version_offsets", "slices": "slice_offsets"}
 
 
 def main():

@@ -89,4 +89,15 @@ def main():
                 pass
 
 
+def check_slices():
+    """A rank that holds slices of samples gives their tokens, and says which they are."""
+    dump = rlreplay_h5.open(pathlib.Path(__file__).parents[2] / "tests/golden/dumps/0.9")
+    samples = list(dump.samples("train/0-1/rank0"))
+    assert [(s["sample_id"], s["lengths"], s["slices"].tolist()) for s in samples] == \
+        [(5, 200, [[0, 50], [150, 50]]), (6, 300, [[0, 75], [225, 75]])]
+    assert [len(s["log_probs"]) for s in samples] == [100, 150]
+    assert all("coordinates" not in s for s in samples)
+
+
+check_slices()
 main()
