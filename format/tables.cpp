@@ -109,7 +109,7 @@ constexpr KnownDataset kPresence = {"", "", "u8", "S", Values::kMask};
 /// The events of the rollout phase have the same tables in a rollout unit, kept files in any
 /// framework's.
 bool applies(const KnownDataset& known, std::string_view kind, std::string_view name) {
-  if (kind == "x-miles" || kind == "x-relax") kind = "x-slime";
+  if (kind == "x-miles" || kind == "x-relax" || kind == "x-unknown") kind = "x-slime";
   const bool events = name.starts_with("events/") && (kind == "rollout" || kind == "train");
   return known.name == name && (known.kind == kind || events);
 }

@@ -1,5 +1,7 @@
 #include "format/foreign/numbers.h"
 
+#include <algorithm>
+#include <bit>
 #include <string>
 
 #include "format/foreign/half.h"
@@ -43,6 +45,12 @@ std::optional<TorchDType> torch_type(const ArrayDType& dtype) {
   return std::nullopt;
 }
 
+/// Whether binary64 holds an integer.
+bool is_exact(int64_t whole) {
+  const auto bits = static_cast<uint64_t>(whole), size = whole < 0 ? 0 - bits : bits;
+  return size == 0 || std::bit_width(size) - std::countr_zero(size) <= 53;
+}
+
 }  // namespace
 
 std::optional<double> number_of(Value value) {
@@ -66,18 +74,31 @@ std::optional<Numbers> Numbers::of(const Tree& tree, Value value) {
 }
 
 std::optional<Numbers> Numbers::of_values(std::span<const Value> values) {
-  const auto is_whole = [](Value v) { return v.kind == Kind::kBool || v.kind == Kind::kInt; };
-  if (!std::ranges::all_of(values, is_whole)) return std::nullopt;
   Numbers made;
+  made.integer_ = std::ranges::none_of(values, [](Value v) { return v.kind == Kind::kFloat; });
+  made.dtype_ = made.integer_ ? TorchDType::kInt64 : TorchDType::kFloat64;
   made.item_ = sizeof(int64_t);
   made.size_ = values.size();
   made.copy_.reserve(made.size_ * made.item_);
   for (const Value v : values) {
+    const std::optional<double> real = number_of(v);
+    if (!real) return std::nullopt;
     const int64_t whole = v.kind == Kind::kBool ? int64_t{v.boolean} : v.integer;
-    const auto* bytes = reinterpret_cast<const uint8_t*>(&whole);
-    made.copy_.insert(made.copy_.end(), bytes, bytes + sizeof whole);
+    if (made.integer_) {
+      made.copy(whole);
+    } else if (v.kind == Kind::kInt && !is_exact(whole)) {
+      return std::nullopt;
+    } else {
+      made.copy(*real);
+    }
   }
   return made;
+}
+
+template <class T>
+void Numbers::copy(T value) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
+  copy_.insert(copy_.end(), bytes, bytes + sizeof value);
 }
 
 std::optional<Numbers> Numbers::of_tensor(const Tree& tree, const Tensor& tensor) {

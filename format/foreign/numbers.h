@@ -17,9 +17,10 @@ std::optional<double> number_of(Value value);
 /// the same column as any of them. Valid as long as the tree.
 class Numbers {
  public:
-  /// Nothing where the value is no list of integers or floats only, and no tensor or array of
-  /// integers of int64 range, bools or real floats. In a list of integers a bool is 0 or 1, as in
-  /// Python. An empty list is one of integers.
+  /// Nothing where the value is no list of integers and floats, and no tensor or array of integers
+  /// of int64 range, bools or real floats. In a list a bool is 0 or 1, as in Python, and integers
+  /// among floats are floats: nothing where binary64 does not hold one. An empty list is one of
+  /// integers.
   static std::optional<Numbers> of(const Tree& tree, Value value);
 
   size_t size() const { return size_; }
@@ -44,6 +45,8 @@ class Numbers {
  private:
   Numbers() = default;
   static std::optional<Numbers> of_values(std::span<const Value> values);
+  template <class T>
+  void copy(T value);
   static std::optional<Numbers> of_tensor(const Tree& tree, const Tensor& tensor);
   static std::optional<Numbers> of_array(const Array& array);
   bool fits() const;

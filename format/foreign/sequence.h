@@ -42,8 +42,11 @@ class Sequence {
   int64_t integer(size_t i) const;
   double real(size_t i) const;
 
-  /// The elements where packing() is kValues.
-  std::span<const Value> values() const { return {static_cast<const Value*>(data_), size_}; }
+  /// The elements where packing() is kValues: none of a list of integers or floats.
+  std::span<const Value> values() const {
+    if (packing_ != Packing::kValues) return {};
+    return {static_cast<const Value*>(data_), size_};
+  }
 
   /// Calls `see` with all elements as one span of the type that they are packed in. Only where the
   /// list is one of integers or floats, or empty.

@@ -316,6 +316,12 @@ EDITS = (
        put("train_data/0.pt", "samples", 3, column, to=[-0.5, None]),
        every((f"{column} holds something else than numbers", "train_data/0.pt: sample 3")))
       for column in ("advantages", "returns", "log_probs")),
+    ("shards that are numbers", LATEST,
+     put("train_data/0.pt", "dp_shards", to=[12, *7 * [0], *3 * [255], 127, *4 * [0]]),
+     every(("which no entry of dp_shards lists", "train_data/0.pt"))),
+    ("a trajectory of a half", MILES,
+     train("train_data/0_1.pt", "rollout_ids", 2, to=8.5),
+     every(("rollout_ids", "8.5"), *KEEPING)),
     ("a rank's advantages that are a text", DATA,
      train("train_data/0_1.pt", "advantages", 2, to="x"),
      every(("advantages holds something else than numbers", "train_data/0_1.pt"))),

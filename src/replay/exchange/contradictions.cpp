@@ -17,13 +17,32 @@ using foreign::TorchFile;
 using foreign::Tree;
 using foreign::Value;
 
-/// What a trainer reads of a sample. Its other fields (times, traces, ids of sessions) differ from
-/// run to run.
-constexpr auto kRead = std::to_array<std::string_view>(
-    {"index", "group_index", "rollout_id", "tokens", "response_length", "reward", "loss_mask",
-     "rollout_log_probs", "teacher_log_probs", "opd_reverse_kl", "rollout_top_p_token_ids",
-     "rollout_top_p_token_offsets", "rollout_routed_experts", "rollout_indexer_topk", "status",
-     "remove_sample", "weight_versions"});
+/// What a sample says of itself. Its other fields (times, traces, ids of sessions) differ from run
+/// to run.
+constexpr auto kRead = std::to_array<std::string_view>({"index",
+                                                        "group_index",
+                                                        "rollout_id",
+                                                        "tokens",
+                                                        "response_length",
+                                                        "reward",
+                                                        "loss_mask",
+                                                        "rollout_log_probs",
+                                                        "teacher_log_probs",
+                                                        "opd_reverse_kl",
+                                                        "rollout_top_p_token_ids",
+                                                        "rollout_top_p_token_offsets",
+                                                        "rollout_routed_experts",
+                                                        "rollout_indexer_topk",
+                                                        "status",
+                                                        "remove_sample",
+                                                        "weight_versions",
+                                                        "prompt",
+                                                        "response",
+                                                        "label",
+                                                        "metadata",
+                                                        "train_metadata",
+                                                        "multimodal_inputs",
+                                                        "multimodal_train_inputs"});
 
 std::string hash_of_samples(const Tree& tree, Value root) {
   const Value* samples = tree.find(root, "samples");

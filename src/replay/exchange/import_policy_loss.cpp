@@ -1,6 +1,7 @@
 #include "src/replay/exchange/import_policy_loss.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <span>
 #include <tuple>
@@ -81,6 +82,20 @@ std::optional<size_t> first_other(const std::vector<float>& a, const std::vector
   return a.size() == b.size() ? std::nullopt : std::optional(both);
 }
 
+/// What the training data say of a sample that its row repeats.
+RepeatedColumns repeated(const TrainData& step, size_t sample) {
+  return {response_values(step, sample, step.advantages), response_mask(step, sample),
+          response_values(step, sample, step.rollout_log_probs)};
+}
+
+/// All that a row says of its tokens.
+std::string hash_of_row(const PolicyLossRow& row) {
+  std::vector<const std::vector<float>*> columns;
+  for (const PolicyLossColumn& column : kPolicyLossColumns)
+    columns.push_back(&(row.*column.column));
+  return hash_of_values(columns);
+}
+
 /// What a row repeats of the training data and says otherwise: the place in the response.
 struct Other {
   std::string_view column;
@@ -89,16 +104,14 @@ struct Other {
 };
 
 std::vector<Other> others(const PolicyLossRow& row, const TrainData& step, size_t sample) {
+  constexpr std::array kNames = {"advantages", "local_loss_mask", "rollout_log_probs"};
+  const RepeatedColumns said = repeated(step, sample);
   std::vector<Other> out;
-  const auto add = [&](std::string_view name, const std::vector<float>& found,
-                       const std::optional<std::vector<float>>& said) {
-    if (found.empty() || !said) return;
-    if (const auto at = first_other(found, *said))
-      out.push_back({name, *at, found[*at], (*said)[*at]});
-  };
-  add("advantages", row.advantages, response_values(step, sample, step.advantages));
-  add("local_loss_mask", row.mask, response_mask(step, sample));
-  add("rollout_log_probs", row.sampled, response_values(step, sample, step.rollout_log_probs));
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    const std::vector<float>& found = row.*kRepeatedColumns[i];
+    const auto at = found.empty() || !said[i] ? std::nullopt : first_other(found, *said[i]);
+    if (at) out.push_back({kNames[i], *at, found[*at], (*said[i])[*at]});
+  }
   return out;
 }
 
@@ -110,8 +123,7 @@ std::string not_said(std::string_view column) {
 
 void PolicyLossRows::add(const foreign::TorchFile& file, const std::string& name) {
   any_ = true;
-  for (PolicyLossRow& row : read_policy_loss(file)) {
-    const Row made{std::move(row), name};
+  for (PolicyLossRow& made : read_policy_loss(file, name)) {
     if (made.index && *made.index != static_cast<int64_t>(made.place)) {
       mismatch(made, "a row of policy_loss_debug has another index than its place",
                "index " + std::to_string(*made.index));
@@ -119,7 +131,7 @@ void PolicyLossRows::add(const foreign::TorchFile& file, const std::string& name
     if (made.is_slice()) {
       ++slices_[{made.total, made.response}][name];
     } else {
-      rows_[key_of(made.total, made.old)].push_back(made);
+      rows_[key_of(made.total, made.old)].add(std::move(made));
     }
   }
 }
@@ -145,13 +157,8 @@ PolicyLossRows::Rows::iterator PolicyLossRows::fitting(const TrainData& step, si
 
 PolicyLossRows::Row PolicyLossRows::take(Rows::iterator from, const TrainData& step,
                                          size_t sample) {
-  std::deque<Row>& rows = from->second;
-  auto chosen =
-      std::ranges::find_if(rows, [&](const Row& row) { return others(row, step, sample).empty(); });
-  if (chosen == rows.end()) chosen = rows.begin();
-  Row row = std::move(*chosen);
-  rows.erase(chosen);
-  if (rows.empty()) {
+  Row row = from->second.take(repeated(step, sample));
+  if (from->second.rows().empty()) {
     rows_.erase(from);
   } else {
     placed_[from->first].push_back(row);
@@ -223,27 +230,29 @@ void PolicyLossRows::settle_copies() {
   for (const auto& [key, placed] : placed_) {
     const auto left = rows_.find(key);
     if (left == rows_.end()) continue;
-    for (const Row& row : left->second) compare_copies(row, placed);
+    std::map<std::string, const Row*> by_values;  // the first of each
+    for (const Row& row : placed) by_values.emplace(hash_of_row(row), &row);
+    for (const auto& [place, row] : left->second.rows()) {
+      const auto same = by_values.find(hash_of_row(row));
+      compare_copy(row, placed.front(), same == by_values.end() ? nullptr : same->second);
+    }
     rows_.erase(left);
   }
 }
 
-void PolicyLossRows::compare_copies(const Row& row, const std::deque<Row>& placed) {
+/// `first`: of the rows of its sample, `same`: the first of them that says the same.
+void PolicyLossRows::compare_copy(const Row& row, const Row& first, const Row* same) {
   if (row.old.empty()) return;
-  const auto other_column = [&](const Row& of) {
-    return std::ranges::find_if(kPolicyLossColumns, [&](const PolicyLossColumn& column) {
-      return first_other(row.*column.column, of.*column.column).has_value();
-    });
-  };
   const auto text = [](const Row& of) { return of.file + ": row " + std::to_string(of.place); };
-  for (const Row& of : placed) {
-    if (other_column(of) != kPolicyLossColumns.end()) continue;
-    if (of.rank != row.rank) return;  // another rank of tensor parallelism
-    return mismatch(row, "a row of policy_loss_debug occurs twice", "as " + text(of));
+  if (same != nullptr) {
+    if (same->rank != row.rank) return;  // another rank of tensor parallelism
+    return mismatch(row, "a row of policy_loss_debug occurs twice", "as " + text(*same));
   }
-  const Row& of = placed.front();
-  const PolicyLossColumn& column = *other_column(of);
-  const std::vector<float>&found = row.*column.column, &said = of.*column.column;
+  const PolicyLossColumn& column =
+      *std::ranges::find_if(kPolicyLossColumns, [&](const PolicyLossColumn& one) {
+        return first_other(row.*one.column, first.*one.column).has_value();
+      });
+  const std::vector<float>&found = row.*column.column, &said = first.*column.column;
   const size_t at = *first_other(found, said);
   const auto value = [&](const std::vector<float>& values) {
     return at < values.size() ? shortest(values[at]) : std::string("None");
@@ -251,14 +260,15 @@ void PolicyLossRows::compare_copies(const Row& row, const std::deque<Row>& place
   mismatch(row,
            std::string(column.name) + " of policy_loss_debug differs between rows of one sample",
            "position " + std::to_string(at) + " of the response: " + value(found) + ", " +
-               text(of) + " says " + value(said));
+               text(first) + " says " + value(said));
 }
 
 /// Rows of samples that are known by the sampler's log-probabilities alone.
 void PolicyLossRows::settle_wanted() {
   for (auto left = rows_.begin(); left != rows_.end();) {
-    std::erase_if(left->second, [&](const Row& row) { return is_wanted(row); });
-    left = left->second.empty() ? rows_.erase(left) : std::next(left);
+    auto& rows = left->second.rows();
+    std::erase_if(rows, [&](const auto& row) { return is_wanted(row.second); });
+    left = rows.empty() ? rows_.erase(left) : std::next(left);
   }
 }
 
@@ -288,8 +298,8 @@ std::vector<PolicyLossFinding> PolicyLossRows::findings() {
     out.push_back({"", 0, {code, std::move(message), std::move(where)}});
   };
   std::map<std::string, size_t> unplaced;
-  for (const auto& [key, rows] : rows_) {
-    for (const Row& row : rows) ++unplaced[row.file];
+  for (auto& [key, alike] : rows_) {
+    for (const auto& [place, row] : alike.rows()) ++unplaced[row.file];
   }
   for (const auto& [lengths, files] : slices_) {
     for (const auto& [file, count] : files) unplaced[file] += sliced_.contains(lengths) ? 0 : count;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +10,7 @@
 #include "format/foreign/torch_file.h"
 #include "format/foreign/tree_check.h"
 #include "format/train_data.h"
+#include "src/replay/exchange/alike_rows.h"
 #include "src/replay/exchange/policy_loss_row.h"
 
 namespace rlreplay::replay {
@@ -43,10 +43,8 @@ class PolicyLossRows {
   std::vector<PolicyLossFinding> findings();
 
  private:
-  struct Row : PolicyLossRow {
-    std::string file;
-  };
-  using Rows = std::map<std::string, std::deque<Row>>;
+  using Row = PolicyLossRow;
+  using Rows = std::map<std::string, AlikeRows>;
 
   /// A sample that got no row, though its old log-probabilities are known.
   struct Wanted {
@@ -69,12 +67,12 @@ class PolicyLossRows {
   void compare(const Row& row, const format::TrainData& step, size_t sample,
                const std::string& step_name);
   void settle_copies();
-  void compare_copies(const Row& row, const std::deque<Row>& placed);
+  void compare_copy(const Row& row, const Row& first, const Row* same);
   void settle_wanted();
   [[nodiscard]] bool is_wanted(const Row& row);
 
   Rows rows_;
-  Rows placed_;                                // of which others with the same key were there
+  std::map<std::string, std::vector<Row>> placed_;  // of which others with their key are there
   std::multimap<std::string, Wanted> wanted_;  // by lengths and the sampler's log-probabilities
   std::map<std::pair<size_t, size_t>, std::map<std::string, size_t>>
       slices_;                                  // by lengths, by file

@@ -146,6 +146,12 @@ void check_kept_name(const format::UnitReader& unit) {
 std::vector<Dataset> keep_file(const foreign::TorchFile& file,
                                const foreign::Replacements& replacements, const std::string& group,
                                const std::string& name) {
+  if (!is_plain_path(name)) {
+    throw Error(ErrorCode::kUnsupported,
+                "the name of this file holds what no export can write again (a tab, a line feed, "
+                "bytes that are no UTF-8, a part of more than 255 bytes): rename it",
+                file.path());
+  }
   const foreign::Tree& tree = file.tree();
   std::vector<uint8_t> pickle;
   const auto take = [&](foreign::Bytes piece) {

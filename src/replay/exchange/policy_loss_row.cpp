@@ -109,13 +109,14 @@ void add_terms(const TorchFile& file, const char* key, std::vector<float> Policy
 
 }  // namespace
 
-std::vector<PolicyLossRow> read_policy_loss(const TorchFile& file) {
+std::vector<PolicyLossRow> read_policy_loss(const TorchFile& file, const std::string& name) {
   check_policy_loss(file);
   const Tree& tree = file.tree();
   const foreign::Sequence& samples = tree.sequence(*tree.find(file.root(), "samples"));
   std::vector<PolicyLossRow> rows;
   for (size_t i = 0; i < samples.size(); ++i) {
     rows.push_back(read_row(tree, samples[i], file.path() + ": sample " + std::to_string(i)));
+    rows.back().file = name;
     rows.back().place = i;
     rows.back().rank = *tree.integer(file.root(), "rank");
   }

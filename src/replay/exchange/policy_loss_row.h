@@ -21,6 +21,7 @@ struct PolicyLossRow {
   std::optional<int64_t> index;                        // in its micro-batch
   std::optional<int64_t> group_index, index_in_group;  // of the sample, in later files
   int64_t rank = 0;
+  std::string file;  // its name in the run
   size_t place = 0;  // in the file
 
   [[nodiscard]] bool is_slice() const { return old.size() != response; }
@@ -41,9 +42,10 @@ inline constexpr auto kPolicyLossColumns = std::to_array<PolicyLossColumn>({
     {"pg_loss", &PolicyLossRow::policy_loss},
 });
 
-/// The rows of a file, in its order. Errors: kCorrupt where the file does not say its rank or call,
-/// and, naming the row, where a value of each token has another length than the others; also where
-/// the terms of all rows are more or fewer than their tokens.
-[[nodiscard]] std::vector<PolicyLossRow> read_policy_loss(const foreign::TorchFile& file);
+/// The rows of a file, in its order. `name`: the file's in its run. Errors: kCorrupt where the file
+/// does not say its rank or call, and, naming the row, where a value of each token has another
+/// length than the others; also where the terms of all rows are more or fewer than their tokens.
+[[nodiscard]] std::vector<PolicyLossRow> read_policy_loss(const foreign::TorchFile& file,
+                                                          const std::string& name);
 
 }  // namespace rlreplay::replay

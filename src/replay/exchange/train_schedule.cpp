@@ -105,14 +105,10 @@ std::vector<int64_t> read_batch_sizes(std::span<const foreign::TorchFile* const>
 }
 
 std::vector<int64_t> read_batch_sizes(const foreign::TorchFile& file) {
-  const Tree& tree = file.tree();
-  const Value* data = tree.find(file.root(), "rollout_data");
-  if (const Value* shards = tree.find(file.root(), "dp_shards");
-      shards != nullptr && shards->kind == Kind::kList && tree.sequence(*shards).size() > 0) {
-    data = &tree.sequence(*shards).values().front();
-  }
+  const std::vector<ScheduleShard> shards = schedule_shards(file);
   for (const char* key : kBatchSizes) {
-    const auto sizes = data == nullptr ? std::nullopt : schedule_numbers(file, *data, key);
+    if (shards.empty()) break;
+    const auto sizes = schedule_numbers(file, shards.front().dict, key);
     if (!sizes || !sizes->is_integer()) continue;
     std::vector<int64_t> out;
     for (size_t i = 0; i < sizes->size(); ++i) out.push_back(sizes->integer(i));

@@ -30,17 +30,26 @@ Member member_of(const TrainShard& shard, size_t row) {
   return out;
 }
 
-/// Each sample once, as its file and row, by what it names.
+/// Each sample once, as its file and row, by what it names; a problem where that is no number.
 using Rows = std::vector<std::pair<const TrainShard*, size_t>>;
-std::map<double, Rows> by_trajectory(std::span<const TrainShard> shards) {
-  std::map<double, Rows> out;
+std::map<int64_t, Rows> by_trajectory(std::span<const TrainShard> shards,
+                                      std::vector<foreign::Problem>& problems) {
+  std::map<int64_t, Rows> out;
   std::set<int64_t> seen;
   for (const TrainShard& shard : shards) {
     for (size_t row = 0; row < shard.indices().size(); ++row) {
       const int64_t sample = shard.indices()[row];
       if (!seen.insert(sample).second) continue;
-      const auto id = shard.scalar(row, "rollout_ids");
-      out[id.value_or(static_cast<double>(sample))].emplace_back(&shard, row);
+      const auto id = shard.whole_number(row, "rollout_ids");
+      const auto said = id ? std::nullopt : shard.number(row, "rollout_ids");
+      if (said) {
+        problems.push_back({"schedule-mismatch",
+                            "rollout_ids of sample " + std::to_string(sample) + " is " +
+                                shortest_of(*said) + ", which is no whole number",
+                            shard.place(row)});
+        continue;
+      }
+      out[id.value_or(sample)].emplace_back(&shard, row);
     }
   }
   return out;
@@ -59,9 +68,8 @@ double masked_of(const std::vector<Member>& members) {
 }
 
 /// The one that is most likely the trajectory's: of its own number, as frameworks count.
-const Member& owner_of(const std::vector<Member>& members, double id) {
-  const auto own = std::ranges::find_if(
-      members, [&](const Member& m) { return static_cast<double>(m.sample) == id; });
+const Member& owner_of(const std::vector<Member>& members, int64_t id) {
+  const auto own = std::ranges::find_if(members, [&](const Member& m) { return m.sample == id; });
   return own == members.end() ? members.front() : *own;
 }
 
@@ -78,7 +86,7 @@ TrajectoryCheck check_trajectories(std::span<const TrainShard> shards,
   for (const int64_t size : batch_sizes) {
     out.taken = std::min(kMostTaken, out.taken + std::clamp<int64_t>(size, 0, kMostTaken));
   }
-  const auto trajectories = by_trajectory(shards);
+  const auto trajectories = by_trajectory(shards, out.problems);
   out.named = static_cast<int64_t>(trajectories.size());
   for (const auto& [id, rows] : trajectories) {
     if (out.missing() <= 0) break;
@@ -92,7 +100,7 @@ TrajectoryCheck check_trajectories(std::span<const TrainShard> shards,
       if (&member == &owner || (members.size() > 2 && member.sum == owner.sum)) continue;
       out.problems.push_back(
           {"schedule-mismatch",
-           "rollout_ids of sample " + std::to_string(member.sample) + " is " + shortest_of(id) +
+           "rollout_ids of sample " + std::to_string(member.sample) + " is " + std::to_string(id) +
                ", as that of sample " + std::to_string(owner.sample) +
                ", but rollout_mask_sums of the one is " + sum_text(member) + ", of the other " +
                sum_text(owner) + ", and their masks together have " + shortest_of(all) +

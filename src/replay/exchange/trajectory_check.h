@@ -13,8 +13,8 @@ namespace rlreplay::replay {
 struct TrajectoryCheck {
   int64_t taken = 0;  // by the sizes of the batches; 0 where no file says them
   int64_t named = 0;  // by the samples
-  /// Samples that name another's trajectory, so that fewer are named than were taken: a
-  /// schedule-mismatch each.
+  /// Samples that name another's trajectory, so that fewer are named than were taken, or something
+  /// else than a trajectory: a schedule-mismatch each.
   std::vector<foreign::Problem> problems;
 
   /// Those that no file names.
