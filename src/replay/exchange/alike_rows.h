@@ -40,7 +40,7 @@ class AlikeRows {
 
   static std::string key_of(const PolicyLossRow& row, Pattern said);
   Index& index_of(Pattern said);
-  std::optional<size_t> find(const RepeatedColumns& said);
+  [[nodiscard]] std::optional<size_t> find(const RepeatedColumns& said);
 
   std::map<size_t, PolicyLossRow> rows_;
   std::map<Pattern, Index> indexes_;  // by the columns of them that the samples have
