@@ -21,6 +21,12 @@ constexpr int64_t kMaxToken = INT32_MAX;
 constexpr auto kStatuses =
     std::to_array<std::string_view>({"pending", "completed", "truncated", "aborted", "failed"});
 
+/// What every sample of a file has, be it None: frameworks write all fields of their samples.
+/// `index` and tokens have rules of their own.
+constexpr auto kSampleKeys = std::to_array<std::string_view>(
+    {"group_index", "prompt", "response", "response_length", "label", "reward", "loss_mask",
+     "weight_versions", "rollout_log_probs", "status"});
+
 class Checker {
  public:
   Checker(const Tree& tree, const ProblemSink& sink) : tree_(tree), sink_(sink) {}
@@ -181,6 +187,19 @@ class Checker {
       }
     }
     if (!indices.empty()) absent_indices(tree_.sequence(samples));
+    for (const std::string_view key : kSampleKeys) absent_key(tree_.sequence(samples), key);
+  }
+
+  void absent_key(const Sequence& samples, std::string_view key) {
+    size_t first = 0;
+    while (first < samples.size() && tree_.find(samples[first], key) == nullptr) ++first;
+    for (size_t i = 0; first < samples.size() && i < samples.size(); ++i) {
+      if (tree_.find(samples[i], key) != nullptr) continue;
+      report("length-mismatch",
+             std::string(key) + " is missing, and sample " + std::to_string(first) +
+                 " of the file has it",
+             "sample " + std::to_string(i));
+    }
   }
 
   /// Where one sample has none, the place in the file is every sample's id.

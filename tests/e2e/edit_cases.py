@@ -173,6 +173,12 @@ EDITS = (
     ("a sample lacks its index", DATA, lacks("rollout_data/1.pt", "samples", 5, "index"),
      every(("index is None or missing, and other samples of the file have one",
             "rollout_data/1.pt: sample 5"), *KEEPING, DIFF)),
+    *((f"a sample lacks {key}", run, lacks("rollout_data/0.pt", "samples", 6, key),
+       every((f"length-mismatch: {key} is missing, and sample 0 of the file has it",
+              "rollout_data/0.pt: sample 6"), *KEEPING[:2], IMPORTED)
+       | {IMPORT: (f"{key} is missing, and sample 0 of the file has it", "rollout_data/0.pt: sample 6")})
+      for run, key in ((LATEST, "reward"), (LATEST, "rollout_log_probs"), (MILES, "loss_mask"),
+                       (MILES, "weight_versions"), (DATA, "status"), (DATA, "label"))),
     ("a rollout's file does not say its rollout", DATA, lacks("rollout_data/1.pt", "rollout_id"),
      every(("the file has the name of a dump, and holds none", "rollout_data/1.pt"),
            IMPORT, IMPORTED, DIFF)),
