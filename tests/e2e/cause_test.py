@@ -216,6 +216,26 @@ class Causes(EditedRun):
         self.assertIn("the policy's terms of step 0.0: no row of policy_loss_debug fits 8 samples: a "
                       "file of the step is missing, or is another's", found["not_checked"])
         self.assertEqual(found["problems"], [])
+        dump = self.folder / "few terms dump"
+        self.assertEqual(self.run_program("import", folder, "-o", dump).returncode, 0)
+        of_dump, = self.lines("verify", "--deep", dump, code=0)
+        self.assertEqual([note for note in of_dump["not_checked"] if "policy's" in note],
+                         [note for note in found["not_checked"] if "policy's" in note])
+
+    def test_a_rank_that_left_no_trace_is_a_note(self):
+        """Files that say nothing of sizes of batches do not say how many ranks there were."""
+        files = self.files(LISTS)
+        sound = self.written("all ranks", files)
+        for rollout in (0, 1):
+            del files[f"train_data/{rollout}_1.pt"]
+        lost, dump = self.written("a lost rank", files), self.folder / "a lost rank dump"
+        self.assertEqual(self.run_program("import", lost, "-o", dump).returncode, 0)
+        for path, told in ((sound, False), (lost, True), (dump, True)):
+            found, = self.lines("verify", "--deep", path, code=0)
+            notes = [note for note in found["not_checked"] if note.startswith("training on ")]
+            self.assertEqual(notes[:1], ["training on 8 samples of rollout 0 that no step has: 1, 3, 5, "
+                                         "7, 9, 11, 13, 15 (a rank's file may be missing, or the "
+                                         "trainer left them out)"] * told, found)
 
     def test_slices_of_the_terms_are_not_called_missing(self):
         files = self.files(CONTEXT)

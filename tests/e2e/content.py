@@ -243,7 +243,8 @@ def contradictions(dump):
              if path.startswith("x-findings/") and "data/text" in arrays
              for line in bytes(arrays["data/text"].values).decode().splitlines()]
     return sorted({f"{f['code']}: {f['message']} ({f['where']})\n" for f in found
-                   if f["code"] != "sample-id-replaced"})
+                   if f["code"] not in ("sample-id-replaced", "policy-loss-missing",
+                                       "policy-loss-unplaced")})
 
 
 def content_root(dump):

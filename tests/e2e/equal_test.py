@@ -178,7 +178,7 @@ class Equal(Case):
         """Those that an import found; that samples have other ids than their files say is none."""
         one = self.imported("one line", LINE)
         written = {}
-        for code in ("replica-mismatch", "sample-id-replaced"):
+        for code in ("replica-mismatch", "sample-id-replaced", "policy-loss-missing"):
             text = json.dumps({"code": code, "message": "a", "where": "b"}).encode() + b"\n"
             dump = Patched(one)
             dump.units["x-findings/import.h5"] = {"data/text": Array(
@@ -186,6 +186,7 @@ class Equal(Case):
             written[code] = dump.write(self.folder / code)
             self.assert_specified(written[code])
         self.assertTrue(self.identical(one, written["sample-id-replaced"])[0])
+        self.assertTrue(self.identical(one, written["policy-loss-missing"])[0])
         identical, found = self.identical(one, written["replica-mismatch"])
         self.assertFalse(identical)
         self.assertEqual(found["only"], ["only the files of B contradict each other: "

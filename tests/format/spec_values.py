@@ -320,7 +320,8 @@ def findings(dump):
         data = unit.group("data")["text"].elements().tobytes() if unit.kind == "x-findings" else b""
         try:
             for one in map(json.loads, data.splitlines()):
-                if one["code"] != "sample-id-replaced":
+                if one["code"] not in ("sample-id-replaced", "policy-loss-missing",
+                                       "policy-loss-unplaced"):
                     yield f"{one['code']}: {one['message']} ({one['where']})"
         except (ValueError, KeyError, TypeError):
             raise Broken("meaning", unit.path, "data/text", "not lines of JSON") from None

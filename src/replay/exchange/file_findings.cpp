@@ -57,7 +57,8 @@ std::vector<foreign::Problem> FileFindings::finish() const {
   std::vector<foreign::Problem> out;
   for (const auto& [what, places] : alike_) {
     const bool contradict = is_contradiction({what.first, what.second, ""});
-    const auto kept = std::span(places).first(std::min(places.size(), contradict ? kPlaces : 1));
+    const bool each = contradict || is_unplaced_term({what.first, "", text(places.front())});
+    const auto kept = std::span(places).first(std::min(places.size(), each ? kPlaces : 1));
     for (const Place& place : kept) out.push_back({what.first, what.second, text(place)});
     if (kept.size() == places.size()) continue;
     out.back().where += ", and " + std::to_string(places.size() - kept.size()) + " more";

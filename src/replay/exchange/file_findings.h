@@ -20,9 +20,10 @@ class FileFindings {
 
   bool empty() const { return alike_.empty(); }
 
-  /// Each with its place between name and tail: of contradictions of one code and message the first
-  /// 20, of others the first; the last says how many more there were and, of contradictions, the
-  /// hash of all, by which they are told from others.
+  /// Each with its place between name and tail: of contradictions of one code and message, and of
+  /// steps whose policy's terms were not judged, the first 20, of others the first; the last says
+  /// how many more there were and, of contradictions, the hash of all, by which they are told from
+  /// others.
   std::vector<foreign::Problem> finish() const;
 
  private:

@@ -94,6 +94,7 @@ class Importer {
     std::optional<TorchFile> read;  // once for all that is found of it
     for (auto& [name, row, found] : policy_loss_.findings()) {
       if (name.empty()) {
+        if (is_unplaced_term(found)) contradictions_.add(found);  // told again by a reader
         report_.findings.push_back(std::move(found));
         continue;
       }

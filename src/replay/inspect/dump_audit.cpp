@@ -372,6 +372,11 @@ std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::strin
   std::vector<Problem> problems = Auditor(run.dump()).run();
   std::ranges::move(recorded_findings(run.dump()), std::back_inserter(problems));
   std::ranges::move(check_kept_files(run.dump()), std::back_inserter(problems));
+  if (notes != nullptr) {
+    for (const Problem& found : unplaced_terms(run.dump())) {
+      notes->push_back("the policy's terms of " + found.where + ": " + found.message);
+    }
+  }
   for (const int64_t rollout : recorded_rollouts(run)) {
     RecordFindings found = check_recorded_rollout(run, rollout);
     for (RecordProblem& problem : found.problems) {

@@ -148,6 +148,28 @@ std::vector<std::string> other_masks(const RecordedRollout& rollout) {
   return out;
 }
 
+/// Of an imported rollout, samples that were not taken out of training and that no step trains on.
+std::string untrained_samples(const RecordedRollout& rollout) {
+  if (rollout.steps.empty() || !rollout.data) return "";
+  std::set<uint64_t> trained;
+  for (const RecordedStep& step : rollout.steps) {
+    for (const Sample& s : step.samples) trained.insert(s.id);
+  }
+  const auto& removed = rollout.data->removed;
+  constexpr size_t kMost = 8;
+  std::string list;
+  size_t count = 0;
+  for (const auto& [id, row] : rollout.rows) {
+    const bool out = removed && removed->has(row) && removed->values[row] != 0;
+    if (out || trained.contains(id) || ++count > kMost) continue;
+    list += (list.empty() ? "" : ", ") + std::to_string(id);
+  }
+  if (count == 0) return "";
+  return "training on " + counted(count, "sample") + " of rollout " + std::to_string(rollout.id) +
+         " that no step has: " + list + (count > kMost ? ", ..." : "") +
+         " (a rank's file may be missing, or the trainer left them out)";
+}
+
 }  // namespace
 
 RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
@@ -165,8 +187,10 @@ RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
       problems.add({"not-replayable", "rollout/" + std::to_string(rollout), "", error.what()});
     }
   }
-  std::vector<std::string> masks = other_masks(read);
-  return {std::move(problems).take(), std::move(masks)};
+  std::vector<std::string> notes = other_masks(read);
+  const std::string untrained = run.find_config() ? "" : untrained_samples(read);
+  if (!untrained.empty()) notes.push_back(untrained);
+  return {std::move(problems).take(), std::move(notes)};
 }
 
 }  // namespace rlreplay::replay

@@ -156,11 +156,6 @@ std::string values_not_checked(bool deep, bool folder) {
 /// Problems of what was made of the files, by the file.
 void check_values(const std::string& path, VerifiedFiles& out) {
   with_dump(path, [&](const AnyDump& dump) {
-    for (const foreign::Problem& found : dump.findings()) {
-      const bool of_step = found.where.starts_with("step ");
-      if (!of_step || !found.code.starts_with("policy-loss-")) continue;
-      out.not_checked.push_back("the policy's terms of " + found.where + ": " + found.message);
-    }
     for (const foreign::Problem& problem : audit_values(dump.run(), &out.not_checked)) {
       const std::string file = dump.file_of(problem.where, problem.sample);
       if (file.empty()) {

@@ -50,6 +50,10 @@ bool is_contradiction(const Problem& finding) {
 
 bool is_replaced_id(const Problem& finding) { return finding.code == "sample-id-replaced"; }
 
+bool is_unplaced_term(const Problem& finding) {
+  return finding.code.starts_with("policy-loss-") && finding.where.starts_with("step ");
+}
+
 std::vector<format::Dataset> findings_datasets(const std::vector<Problem>& findings) {
   std::vector<uint8_t> text;
   for (const Problem& finding : findings) {
@@ -75,6 +79,10 @@ std::set<std::string> contradictions(const format::DumpReader& dump) {
     out.insert(found.code + ": " + found.message + " (" + found.where + ")");
   }
   return out;
+}
+
+std::vector<Problem> unplaced_terms(const format::DumpReader& dump) {
+  return read_findings(dump, is_unplaced_term);
 }
 
 std::vector<Problem> replaced_ids(const format::DumpReader& dump) {
