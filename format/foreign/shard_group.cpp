@@ -115,11 +115,13 @@ void check_indices(const std::vector<TrainShard>& shards,
 }  // namespace
 
 std::string ranks_text(const std::vector<const TrainShard*>& shards) {
-  std::string out = shards.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < shards.size(); ++i) {
-    out += (i == 0 ? "" : ", ") + std::to_string(shards[i]->rank());
+  std::string out;
+  std::set<int64_t> seen;  // a copy of a file says its rank again
+  for (const TrainShard* shard : shards) {
+    if (!seen.insert(shard->rank()).second) continue;
+    out += (out.empty() ? "" : ", ") + std::to_string(shard->rank());
   }
-  return out;
+  return (seen.size() == 1 ? "rank " : "ranks ") + out;
 }
 
 bool fills(const TrainShard& shard, std::string_view column) {

@@ -179,9 +179,15 @@ EDITS = (
        | {IMPORT: (f"{key} is missing, and sample 0 of the file has it", "rollout_data/0.pt: sample 6")})
       for run, key in ((LATEST, "reward"), (LATEST, "rollout_log_probs"), (MILES, "loss_mask"),
                        (MILES, "weight_versions"), (DATA, "status"), (DATA, "label"))),
+    *((f"no training in place of rank 0's, {run[0]}", run,
+       lambda files: files.update({"train_data/0_0.pt": {"rollout_id": 0, "rank": 0}}),
+       every(("the file has the name of a dump, and holds none", "train_data/0_0.pt"), IMPORT,
+             MISMATCH, DIFF))
+      for run in (OLD_CONTEXT, CONTEXT)),
     ("a rollout's file does not say its rollout", DATA, lacks("rollout_data/1.pt", "rollout_id"),
      every(("the file has the name of a dump, and holds none", "rollout_data/1.pt"),
-           IMPORT, IMPORTED, DIFF)),
+           IMPORT, IMPORTED, DIFF)
+     | every(("not-a-dump: rollout_id is missing", "rollout_data/1.pt"), PLAIN, DEEP)),
     ("a rank's file does not say its rollout", DATA, lacks("train_data/0_0.pt", "rollout_id"),
      every(("rollout_id is missing", "0_0.pt"), *REFUSING)),
     ("a rollout's training does not say its rollout", LATEST,

@@ -173,7 +173,7 @@ class Names(Case):
         self.assertIn("ends with .svg", self.said("mismatch", self.dump, "--plot", "x.png", code=2))
         empty = self.folder / "empty"
         empty.mkdir()
-        self.assertIn("there are no .pt files here", self.said("show", empty, code=2))
+        self.assertIn("there are no .pt files here", self.said("show", empty, code=3))
         spaced, _ = self.capture("sp ace", "--model", "demo", "--steps", "1",
                                  "--rollout-batch-size", "1", "--n-samples-per-prompt", "2")
         said = self.said("capture", "--model", "demo", "--steps", "1", "--rollout-batch-size", "1",

@@ -136,7 +136,22 @@ class Importer {
     }
   }
 
+  /// Errors: the name of a file that is not what it says is why those beside it do not fit
+  /// together.
   void add_family(const std::vector<SourceFile>& sources) {
+    try {
+      add_files(sources);
+    } catch (const Error& error) {
+      std::vector<std::string> paths;
+      for (const SourceFile& source : sources) paths.push_back(source.path);
+      const bool of_files =
+          error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kIncomplete;
+      if (of_files) refuse_misnamed(paths, error.code());
+      throw;
+    }
+  }
+
+  void add_files(const std::vector<SourceFile>& sources) {
     std::deque<Read> trains;
     for (const SourceFile& source : sources) {
       if (progress_) progress_(source.path);

@@ -29,7 +29,8 @@ void refuse_other_files(const std::vector<std::string>& paths) {
                     shell_word(first),
                 first);
   }
-  std::string found = "there is no dump of rlreplay and there are no .pt files here";
+  const std::string nothing = "there is no dump of rlreplay and there are no .pt files here";
+  std::string found = nothing;
   if (!find_sources(paths, ".parquet").empty()) {
     found +=
         "; Parquet files, as TRL and verl write them, hold texts without token ids and "
@@ -37,7 +38,8 @@ void refuse_other_files(const std::vector<std::string>& paths) {
   } else if (!find_sources(paths, ".jsonl").empty()) {
     found += "; of JSONL name the one file (rlreplay import --help says what it holds)";
   }
-  throw Error(ErrorCode::kUsage, found, paths.front());
+  const bool empty = found == nothing && std::filesystem::is_directory(first);
+  throw Error(empty ? ErrorCode::kIncomplete : ErrorCode::kUsage, found, first);
 }
 
 }  // namespace
