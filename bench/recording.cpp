@@ -98,7 +98,8 @@ class Bench {
     out.stored.push_back(all.clock / alone.clock - 1);
     out.processor.push_back(all.processor / alone.processor - 1);
     double bytes = 0;
-    for (const auto& unit : format::DumpReader::open(dump).units()) {
+    const auto written = format::DumpReader::open(dump);
+    for (const auto& unit : written.units()) {
       bytes += static_cast<double>(unit.size);
     }
     out.bytes = bytes / (tokens_ * arguments_.steps);

@@ -78,22 +78,40 @@ void BackgroundWriter::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+/// What waits is stored together. Where one of the units is refused, one after the other, so that a
+/// dump holds the beginning of its run as far as it goes; a disk that failed is not asked again.
+void BackgroundWriter::store(std::span<const NewUnit> units) {
+  try {
+    writer_.append(units);
+  } catch (const Error& e) {
+    if (units.size() == 1 || e.code() == ErrorCode::kEnvironment) throw;
+    for (const NewUnit& unit : units) writer_.append(unit.path, unit.datasets);
+  }
+}
+
 void BackgroundWriter::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
     if (jobs_.empty() || error_) return;
-    const Job& job = jobs_.front();  // stays in place: others only append behind it
+    // These stay in place: others only append behind them.
+    std::vector<NewUnit> units;
+    uint64_t bytes = 0;
+    for (const Job& job : jobs_) {
+      if (!units.empty() && bytes + job.bytes > kMostTogether) break;
+      units.push_back({job.path, job.datasets});
+      bytes += job.bytes;
+    }
     lock.unlock();
     std::exception_ptr error;
     try {
-      writer_.append(job.path, job.datasets);
+      store(units);
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
-    queued_ -= job.bytes;
-    jobs_.pop_front();
+    queued_ -= bytes;
+    jobs_.erase(jobs_.begin(), jobs_.begin() + static_cast<ptrdiff_t>(units.size()));
     if (error) {
       // A dump holds the beginning of its run: nothing goes behind a unit that failed.
       error_ = error;

@@ -22,6 +22,8 @@ class BackgroundWriter {
  public:
   static constexpr std::chrono::seconds kLongestWait{1};
   static constexpr size_t kMostWaiting = 16;
+  /// Bytes of units that are stored together, if more than one waits.
+  static constexpr uint64_t kMostTogether = uint64_t{64} << 20;
 
   /// `queued_bytes`: how much may wait at once; a single larger unit waits alone.
   /// Errors: kEnvironment where no thread can be started.
@@ -56,6 +58,7 @@ class BackgroundWriter {
   };
 
   void work();
+  void store(std::span<const NewUnit> units);
   void stop();
   void rethrow();
   [[nodiscard]] bool has_room(uint64_t bytes) const;

@@ -38,11 +38,15 @@ std::vector<GroupDataset> datasets_of(const UnitReader& unit, std::string_view g
   return out;
 }
 
-void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupContent& content) {
+void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupContent& content,
+               const std::function<void(std::span<const std::byte>)>& seen) {
   const std::string_view name = name_in(dataset);
   if (dataset.bytes > kPieceByPiece && content.is_plain_floats(name)) {
     FloatHash hash;
-    unit.stream(dataset, [&](std::span<const std::byte> piece) { hash.update(piece); });
+    unit.stream(dataset, [&](std::span<const std::byte> piece) {
+      hash.update(piece);
+      if (seen) seen(piece);
+    });
     return content.add_floats(name, hash);
   }
   if (kind_of(unit.record().path) == "weights") {
@@ -52,6 +56,7 @@ void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupConten
   }
   Buffer<std::byte> room(dataset.bytes);
   unit.read(dataset, {room.data(), room.size()});
+  if (seen) seen({room.data(), room.size()});
   content.add(name, {room.data(), room.size()}, dataset.hash);
 }
 

@@ -17,9 +17,10 @@ namespace rlreplay::format {
 /// Larger datasets are decoded piece by piece where their values need not be held at once.
 inline constexpr uint64_t kPieceByPiece = uint64_t{16} << 20;
 
-/// Reads a plain dataset and adds it to the content of its group.
-/// Errors: FormatError kDataLimit, kFrame or kDatasetHash.
-void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupContent& content);
+/// Reads a plain dataset and adds it to the content of its group; `seen` is given its bytes, in
+/// pieces. Errors: FormatError kDataLimit, kFrame or kDatasetHash.
+void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupContent& content,
+               const std::function<void(std::span<const std::byte>)>& seen = {});
 
 /// A table that says where the samples of others lie. Errors: as above.
 [[nodiscard]] std::vector<std::byte> read_table(const DumpReader& dump, const UnitReader& unit,

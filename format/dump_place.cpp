@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 /// Before a folder is replaced: that it is a dump of ours and nothing else.
 void check_replaceable(const Folder& folder) {
-  if (!begins_as_journal(folder)) {
+  if (!begins_as_dump(folder)) {
     throw misuse("the folder holds no dump of this program: it is not replaced", folder.path());
   }
   for (const std::string& file : folder.list()) {
@@ -59,15 +59,15 @@ bool take_sealed(const std::string& path) {
   if (StagedFolder::left_beside(path, kManifestName).empty()) return false;
   StagedFolder staged(path, StagedFolder::Unnamed::kKept, kManifestName);
   if (staged.is_whole()) {
-    Descriptor lock;
+    DumpLock lock;
     std::error_code absent;
     if (fs::is_directory(path, absent) && !fs::is_empty(path, absent)) {
       const Folder folder = Folder::open(path);
       check_replaceable(folder);
-      lock = lock_journal(folder, 0);
+      lock = lock_whole(folder);
     }
     staged.take_name([&](const std::string& old) {
-      lock = Descriptor();
+      lock = {};
       remove_old(old);
     });
     std::cerr << "rlreplay: " << path
@@ -83,8 +83,10 @@ void check_outside_dumps(const std::string& path) {
   fs::path at = plain_path(path);
   while (at.has_relative_path()) {
     at = at.parent_path();
-    if (!fs::exists(at / kJournalName, problem) || problem) continue;
-    if (!begins_as_journal(Folder::open(at.string()))) continue;
+    const bool holds =
+        fs::exists(at / kJournalFolder, problem) || fs::exists(at / kOldJournalName, problem);
+    if (!holds || problem) continue;
+    if (!begins_as_dump(Folder::open(at.string()))) continue;
     throw misuse("it lies within the dump " + at.string() +
                      ", where nothing else is written: choose another place",
                  path);
@@ -106,14 +108,11 @@ DumpPlace::DumpPlace(const std::string& path, bool replace, Writer writer)
     const bool worthless = nothing_acknowledged(folder);
     if (!worthless && !replace) throw occupied_by_dump(folder);
     if (!worthless) check_replaceable(folder);
-    if (folder.exists(kJournalName)) {
-      System system;
-      old_lock_ = lock_journal(folder, 0);
-    }
+    old_lock_ = lock_whole(folder);
     occupied = !worthless;
   }
   if (!occupied && writer_ != Writer::kOneGo) {
-    old_lock_ = Descriptor();  // the writer itself takes it
+    old_lock_ = {};  // the writer itself takes it
     return;
   }
   const auto unnamed = keeps() ? StagedFolder::Unnamed::kKept : StagedFolder::Unnamed::kRemoved;
@@ -135,10 +134,10 @@ void DumpPlace::settle() {
   settled_ = true;
   if (!staged_) return;
   staged_->take_name([this](const std::string& old) {
-    old_lock_ = Descriptor();
+    old_lock_ = {};
     remove_old(old);
   });
-  old_lock_ = Descriptor();
+  old_lock_ = {};
   staged_.reset();
 }
 

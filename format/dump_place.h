@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "format/folder.h"
+#include "format/dump_files.h"
 #include "src/base/staged_folder.h"
 
 namespace rlreplay::format {
@@ -53,7 +53,7 @@ class DumpPlace {
  private:
   std::string path_;
   Writer writer_;
-  Descriptor old_lock_;  // of the dump that is replaced: nobody writes to it meanwhile
+  DumpLock old_lock_;  // of the dump that is replaced: nobody writes to it meanwhile
   std::unique_ptr<StagedFolder> staged_;
   bool settled_ = false;
 };

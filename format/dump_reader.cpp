@@ -1,11 +1,11 @@
 #include "format/dump_reader.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "format/chain_reader.h"
 #include "format/checked_image.h"
+#include "format/dump_files.h"
 #include "format/folder.h"
 #include "format/held_bytes.h"
 #include "format/incomplete.h"
@@ -21,58 +21,107 @@ std::span<const std::byte> bytes_of(const Buffer<std::byte>& buffer) {
 }
 
 /// The first byte of a journal's first damaged line; `whole` where all of its lines are sound.
-uint64_t damage_of(std::span<const std::byte> journal, uint64_t whole) {
+uint64_t damage_of(const OpenFile& journal, uint64_t whole) {
   try {
-    static_cast<void>(parse_journal(journal));
+    static_cast<void>(read_journal(journal));
   } catch (const FormatError& fault) {
     return fault.problem().offset.value_or(whole);
   }
   return whole;
 }
 
-/// The journal of a finished dump is not needed to read it, but a damaged one is a finding.
-void check_journal(const std::optional<Buffer<std::byte>>& journal, const Manifest& manifest) {
+/// The journals of a finished dump are not needed to read it, but a damaged one is a finding.
+void check_journal(const Folder& folder, const JournalEntry& entry) {
+  const std::string path = journal_path(entry.writer);
   const std::string other = "the journal is not the one that the manifest names: ";
-  if (!journal) throw FormatError(Rule::kJournal, other + "it is absent", kJournalName);
-  const uint64_t size = journal->size(), expected = manifest.journal_size;
+  const auto file = open_journal(folder, path);
+  if (!file) throw FormatError(Rule::kJournal, other + "it is absent", path);
   const auto fault = [&](const std::string& found, const std::string& wanted) {
-    return FormatError(Rule::kJournal, other + found + ", expected " + wanted, kJournalName, {},
-                       damage_of(bytes_of(*journal), std::min(size, expected)));
+    return FormatError(Rule::kJournal, other + found + ", expected " + wanted, path, {},
+                       damage_of(*file, std::min(file->size, entry.size)));
   };
-  if (size != expected) {
-    throw fault("it has " + std::to_string(size) + " bytes", std::to_string(expected));
+  if (file->size != entry.size) {
+    throw fault("it has " + std::to_string(file->size) + " bytes", std::to_string(entry.size));
   }
-  if (const Hash found = hash_of(bytes_of(*journal)); found != manifest.journal_hash) {
-    throw fault("it hashes to " + found.hex(), manifest.journal_hash.hex());
+  if (const Hash found = hash_file(file->file.get(), file->size, path).finish();
+      found != entry.hash) {
+    throw fault("it hashes to " + found.hex(), entry.hash.hex());
   }
+}
+
+/// Before the manifest is read.
+void check_files(const Folder& folder) {
+  if (const auto index = folder.open_file(kIndexName); index && index->size > kMaxIndexBytes) {
+    throw FormatError(Rule::kFileSize, "the file is larger than it may be", kIndexName);
+  }
+  for (const std::string& path : list_journals(folder)) {
+    const auto file = open_journal(folder, path);
+    if (!file || file->size <= kMaxJournalBytes) continue;
+    throw FormatError(Rule::kFileSize, "the file is larger than it may be", path);
+  }
+}
+
+UnitIndex index_of(std::span<const UnitRecord* const> sorted) {
+  return UnitIndex::parse(UnitIndex::encode(sorted));
+}
+
+/// The index of a finished dump.
+UnitIndex read_index(const Folder& folder, const Manifest& manifest) {
+  if (manifest.version == kOldVersion) return index_of(sorted_units({}, manifest.old_units));
+  const std::string other = "the index is not the one that the manifest names: ";
+  const auto fault = [&](const std::string& what, std::optional<uint64_t> at) {
+    return FormatError(Rule::kIndex, other + what, kIndexName, {}, at);
+  };
+  auto bytes = folder.read(kIndexName, kMaxIndexBytes);
+  if (!bytes) throw fault("it is absent", {});
+  if (bytes->size() != manifest.index.size) {
+    throw fault("it has " + std::to_string(bytes->size()) + " bytes, expected " +
+                    std::to_string(manifest.index.size),
+                std::min<uint64_t>(bytes->size(), manifest.index.size));
+  }
+  if (const Hash found = hash_of(bytes_of(*bytes)); found != manifest.index.hash) {
+    throw fault("it hashes to " + found.hex() + ", expected " + manifest.index.hash.hex(), 0);
+  }
+  UnitIndex index = UnitIndex::parse(std::move(*bytes));
+  if (index.size() == manifest.index.units) return index;
+  throw FormatError(Rule::kIndexForm,
+                    "the index has " + std::to_string(index.size()) + " units, and its manifest " +
+                        "says " + std::to_string(manifest.index.units),
+                    kIndexName, {}, 16);
+}
+
+void check_root(const Manifest& manifest, const UnitIndex& index) {
+  const Hash root = index.root(manifest.meta);
+  if (root == manifest.root) return;
+  throw FormatError(
+      Rule::kRoot,
+      "the root is given as " + manifest.root.hex() + ", and from the units follows " + root.hex(),
+      kManifestName, {}, 0);
 }
 
 /// What is whole of a dump without manifest, in the form of one; nothing where it was sealed
 /// meanwhile.
-std::optional<Manifest> from_journal(const Folder& folder) {
-  const auto bytes = folder.read(kJournalName, kMaxJournalBytes);
-  if (!bytes) throw FormatError(Rule::kNotADump, "the folder holds no dump", folder.path());
-  const bool began = std::ranges::find(bytes_of(*bytes), std::byte{'\n'}) != bytes_of(*bytes).end();
-  if (!began) {  // the journal is made, then INCOMPLETE: whoever was killed between finished
-                 // nothing
-    throw FormatError(Rule::kNotADump, "the dump ended before it began: start anew", kJournalName);
+std::optional<std::pair<Manifest, UnitIndex>> from_journals(const Folder& folder) {
+  if (list_journals(folder).empty()) {
+    throw FormatError(Rule::kNotADump, "the folder holds no dump", folder.path());
   }
-  if (!folder.exists(kIncompleteName)) {
+  if (has_begun(folder) && !folder.exists(kIncompleteName)) {
     if (folder.exists(kManifestName)) return std::nullopt;
     throw FormatError(Rule::kManifestMissing, "the dump was finished, but its manifest is missing",
                       kManifestName);
   }
-  Journal journal = parse_journal(bytes_of(*bytes));
+  std::vector<Journal> journals = read_journals(folder);
   Manifest manifest;
   manifest.complete = false;
-  manifest.version = journal.version;
-  manifest.meta = std::move(journal.meta);
+  manifest.version = journals.front().version;
+  manifest.meta = journals.front().meta;
   manifest.unstable = find_incomplete(folder);
-  manifest.units = std::move(journal.units);
-  std::sort(manifest.units.begin(), manifest.units.end(),
-            [](const auto& a, const auto& b) { return a.path < b.path; });
-  manifest.root = root_of(manifest.meta, manifest.units);
-  return manifest;
+  UnitIndex index = index_of(sorted_units(journals));
+  manifest.root = index.root(manifest.meta);
+  for (const Journal& journal : journals) {
+    manifest.journals.push_back({journal.writer, journal.whole_bytes, {}, journal.ended});
+  }
+  return std::pair(std::move(manifest), std::move(index));
 }
 
 }  // namespace
@@ -86,21 +135,8 @@ struct DumpReader::State {
   mutable ThreadPool pool;
   std::shared_ptr<SpareBuffer> spare = std::make_shared<SpareBuffer>();
   Manifest manifest;
+  std::optional<UnitList> units;
   bool sealed = false;
-  /// The units of a kind that hold a group, in the order of ranks.
-  std::map<std::pair<std::string, std::string>, std::vector<const UnitRecord*>> by_group;
-
-  void find_groups() {
-    for (const UnitRecord& unit : manifest.units) {
-      for (const std::string& group : unit.groups) {
-        auto& units = by_group[{std::string(kind_of(unit.path)), group}];
-        if (units.empty() || units.back() != &unit) units.push_back(&unit);
-      }
-    }
-    for (auto& [group, units] : by_group) {
-      std::ranges::stable_sort(units, {}, [](const auto* unit) { return rank_of(unit->path); });
-    }
-  }
 };
 
 DumpReader::DumpReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -112,15 +148,17 @@ DumpReader DumpReader::open(const std::string& path, const ReaderOptions& option
   const auto bytes = state->folder.read(kManifestName, kMaxManifestBytes);
   state->sealed = bytes.has_value();
   if (state->sealed) {
-    const auto journal = state->folder.read(kJournalName, kMaxJournalBytes);
+    check_files(state->folder);
     state->manifest = parse_manifest(bytes_of(*bytes));
-    check_journal(journal, state->manifest);
+    state->units.emplace(read_index(state->folder, state->manifest));
+    check_root(state->manifest, state->units->index());
+    for (const JournalEntry& entry : state->manifest.journals) check_journal(state->folder, entry);
   } else {
-    auto unfinished = from_journal(state->folder);
+    auto unfinished = from_journals(state->folder);
     if (!unfinished) return open(path, options);
-    state->manifest = std::move(*unfinished);
+    state->manifest = std::move(unfinished->first);
+    state->units.emplace(std::move(unfinished->second));
   }
-  state->find_groups();
   return DumpReader(std::move(state));
 }
 
@@ -134,17 +172,19 @@ const std::optional<DerivedFrom>& DumpReader::derived_from() const {
 const std::string& DumpReader::meta() const { return state_->manifest.meta; }
 const std::string& DumpReader::unstable() const { return state_->manifest.unstable; }
 Hash DumpReader::root() const { return state_->manifest.root; }
-const std::vector<UnitRecord>& DumpReader::units() const { return state_->manifest.units; }
+const std::vector<JournalEntry>& DumpReader::journals() const { return state_->manifest.journals; }
+const UnitList& DumpReader::units() const { return *state_->units; }
 
 const UnitRecord* DumpReader::find(std::string_view path) const {
-  const auto at = std::ranges::lower_bound(units(), path, {}, &UnitRecord::path);
-  return at == units().end() || at->path != path ? nullptr : &*at;
+  const auto row = units().index().find(path);
+  return row ? &units()[*row] : nullptr;
 }
 
 std::vector<const UnitRecord*> DumpReader::find(std::string_view kind,
                                                 std::string_view group) const {
-  const auto found = state_->by_group.find({std::string(kind), std::string(group)});
-  return found == state_->by_group.end() ? std::vector<const UnitRecord*>{} : found->second;
+  std::vector<const UnitRecord*> found;
+  for (const size_t row : units().index().find(kind, group)) found.push_back(&units()[row]);
+  return found;
 }
 
 namespace {
@@ -186,6 +226,10 @@ CheckedImage DumpReader::read_unit(const UnitRecord& unit) const {
   return with_file(unit, [&](const OpenFile& file) {
     return CheckedImage::read(file, unit.hash, state_->pool, state_->spare);
   });
+}
+
+void DumpReader::check_there(const UnitRecord& unit) const {
+  with_file(unit, [](const OpenFile&) {});
 }
 
 void DumpReader::check_unit(const UnitRecord& unit) const {

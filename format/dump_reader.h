@@ -10,6 +10,7 @@
 #include "format/checked_image.h"
 #include "format/hdf5_file.h"
 #include "format/manifest.h"
+#include "format/unit_index.h"
 #include "format/unit_reader.h"
 
 namespace rlreplay::format {
@@ -50,13 +51,19 @@ class DumpReader {
   const std::string& unstable() const;
   /// The identity of all that the dump means; for an unfinished one, of what is whole.
   Hash root() const;
+  /// What the journals of the writers are, sorted by writer; of an unfinished dump, without hashes.
+  const std::vector<JournalEntry>& journals() const;
   /// Sorted by path.
-  const std::vector<UnitRecord>& units() const;
+  const UnitList& units() const;
   /// Null when there is none.
   [[nodiscard]] const UnitRecord* find(std::string_view path) const;
   /// The units of a kind that hold a group: all ranks of `train`, `0-3`, in the order of ranks.
   [[nodiscard]] std::vector<const UnitRecord*> find(std::string_view kind,
                                                     std::string_view group) const;
+
+  /// That a unit's file is there and has its size. Errors: FormatError, from kUnitLimit to
+  /// kUnitSize.
+  void check_there(const UnitRecord& unit) const;
 
   /// Checks the stored bytes of a unit, and nothing of what is in them.
   /// Errors: FormatError, from kUnitLimit to kUnitHash.

@@ -7,9 +7,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "format/misuse.h"
 #include "format/rule.h"
 #include "src/base/descriptor.h"
 #include "src/base/error.h"
@@ -152,6 +154,31 @@ Descriptor Folder::open_parent(std::string_view path, std::string& name, System*
   }
 }
 
+std::vector<std::string> Folder::list_names(const std::string& name) const {
+  std::vector<std::string> out;
+  const Descriptor inner = open_at(file_.get(), name, kFolderFlags);
+  if (!inner) {
+    if (errno == ENOENT || is_link_or_loop(errno)) return out;
+    throw failed("open the folder", path_ + "/" + name);
+  }
+  const Listing entries = list_entries(inner.get(), path_ + "/" + name);
+  while (const dirent* entry = readdir(entries.get())) {
+    if (entry->d_name != std::string_view(".") && entry->d_name != std::string_view("..")) {
+      out.emplace_back(entry->d_name);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+void Folder::make_folder(const std::string& name, System& system) const {
+  if (system.make_folder(file_.get(), name.c_str()) == 0) {
+    make_durable(file_.get(), system, path_);
+  } else if (errno != EEXIST) {
+    throw failed("make a folder", path_ + "/" + name);
+  }
+}
+
 bool Folder::exists(std::string_view name) const {
   struct stat status {};
   return ::fstatat(file_.get(), std::string(name).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
@@ -208,26 +235,47 @@ PendingFile::PendingFile(Descriptor folder, std::string name, System& system, st
     : folder_(std::move(folder)),
       name_(std::move(name)),
       temporary_(name_ + std::string(kTemporarySuffix)),
-      system_(system),
+      system_(&system),
       where_(std::move(where)) {
-  file_ =
-      open_at(folder_.get(), temporary_, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (!file_) throw failed("make", where_);
+  file_ = open_locked(folder_.get(), temporary_, O_RDWR | O_CREAT, where_);
+  if (!file_) {
+    throw misuse("another writer of this dump is writing a file of this name", where_);
+  }
+  if (::ftruncate(file_.get(), 0) != 0) throw failed("make", where_);
 }
+
+namespace {
+
+/// Whether nobody holds the lock of a file, which is taken for a moment. A link or what is no
+/// regular file is nobody's.
+PendingFile::Name holder_of(int folder, const std::string& name) {
+  const Descriptor file = open_at(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (!file) return errno == ENOENT ? PendingFile::Name::kFree : PendingFile::Name::kLeft;
+  const bool held = ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  return held ? PendingFile::Name::kHeld : PendingFile::Name::kLeft;
+}
+
+}  // namespace
+
+PendingFile::Name PendingFile::find_name() const { return holder_of(folder_.get(), name_); }
 
 PendingFile::~PendingFile() {
   // What stays behind is called unfinished by its name: no reader takes it, and a writer removes
   // it.
-  if (!named_) static_cast<void>(system_.remove(folder_.get(), temporary_.c_str()));
+  if (file_ && !named_) static_cast<void>(system_->remove(folder_.get(), temporary_.c_str()));
 }
 
 void PendingFile::commit() {
-  make_durable(file_.get(), system_, where_);
-  if (system_.rename(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) {
+  make_durable(file_.get(), *system_, where_);
+  take_name();
+  make_durable(folder_.get(), *system_, where_);
+}
+
+void PendingFile::take_name() {
+  if (system_->rename(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) {
     throw failed("name", where_);
   }
   named_ = true;
-  make_durable(folder_.get(), system_, where_);
 }
 
 PendingFile Folder::begin_file(std::string_view path, System& system) const {

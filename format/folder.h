@@ -27,23 +27,31 @@ struct OpenFile {
   void read(uint64_t begin, std::span<std::byte> out) const;
 };
 
-/// A file under a temporary name, removed unless it is committed.
+/// A file under a temporary name, removed unless it is committed. It is locked as long as this
+/// lives, under either name: nobody else writes a file of the name meanwhile.
 class PendingFile {
  public:
+  /// Errors: kUsage where somebody else writes one of this name; kEnvironment.
   PendingFile(Descriptor folder, std::string name, System& system, std::string where);
   ~PendingFile();
-  PendingFile(const PendingFile&) = delete;
-  PendingFile& operator=(const PendingFile&) = delete;
+  PendingFile(PendingFile&&) noexcept = default;
+  PendingFile& operator=(PendingFile&&) = delete;
 
   int get() const { return file_.get(); }
   const std::string& where() const { return where_; }
+  /// Who has the name that the file is to get: nobody, a file that nobody writes any more, or one
+  /// whose writer still has its lock.
+  enum class Name { kFree, kLeft, kHeld };
+  [[nodiscard]] Name find_name() const;
   /// Makes the file durable and gives it its name in one step. Errors: kEnvironment.
   void commit();
+  /// Only gives it its name: of several files that are made durable together. Errors: kEnvironment.
+  void take_name();
 
  private:
   Descriptor folder_, file_;
   std::string name_, temporary_;
-  System& system_;
+  System* system_;
   std::string where_;
   bool named_ = false;
 };
@@ -64,6 +72,10 @@ class Folder {
   /// All files below, as paths, sorted; links and other things that are not folders are listed too.
   /// Errors: kUnsupported when there are more than `most`.
   std::vector<std::string> list(size_t most = 4'000'000) const;
+  /// The names in one folder of it, sorted; none where there is no such folder.
+  std::vector<std::string> list_names(const std::string& name) const;
+  /// Makes a folder in it where it is missing, durable. Errors: kEnvironment.
+  void make_folder(const std::string& name, System& system) const;
 
   /// The bytes of a regular file; nothing when it is absent.
   /// Errors: FormatError kFileType, kFileSize (more than `most` bytes), or kUnitType for a link or

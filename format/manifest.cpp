@@ -7,25 +7,33 @@
 
 namespace rlreplay::format {
 
-Hash root_of(const std::string& meta, const std::vector<UnitRecord>& sorted_units) {
-  std::string text = "rlreplay root\n" + meta + "\n";
-  for (const UnitRecord& unit : sorted_units) text += unit.path + " " + unit.content.hex() + "\n";
-  return hash_of(text);
+namespace {
+
+std::string journal_json(const JournalEntry& journal) {
+  return JsonObject()
+      .boolean("ended", journal.ended)
+      .text("hash", journal.hash.hex())
+      .number("size", journal.size)
+      .text("writer", journal.writer)
+      .str();
 }
 
+}  // namespace
+
 std::string manifest_text(const Manifest& manifest) {
-  std::vector<std::string> units;
-  for (const UnitRecord& unit : manifest.units) units.push_back(unit_json(unit));
+  std::vector<std::string> journals;
+  for (const JournalEntry& journal : manifest.journals) journals.push_back(journal_json(journal));
   JsonObject body;
   put_header(body);
   body.boolean("complete", manifest.complete)
-      .json("journal", JsonObject()
-                           .number("size", manifest.journal_size)
-                           .text("hash", manifest.journal_hash.hex())
-                           .str())
+      .json("index", JsonObject()
+                         .text("hash", manifest.index.hash.hex())
+                         .number("size", manifest.index.size)
+                         .number("units", manifest.index.units)
+                         .str())
+      .json("journals", json_array(journals))
       .json("meta", manifest.meta)
       .text("root", manifest.root.hex())
-      .json("units", json_array(units))
       .json("unstable", manifest.unstable);
   if (manifest.derived_from) {
     body.json("derived_from", JsonObject()
@@ -38,7 +46,7 @@ std::string manifest_text(const Manifest& manifest) {
 
 namespace {
 
-/// The units, sorted by path.
+/// The units of version 0.1, sorted by path.
 std::vector<UnitRecord> units_from_json(const JsonValue& list) {
   Faults faults(kManifestName);
   std::vector<UnitRecord> units;
@@ -54,11 +62,45 @@ std::vector<UnitRecord> units_from_json(const JsonValue& list) {
   return units;
 }
 
-Manifest manifest_from_json(const JsonValue& body) {
+JournalEntry journal_from_json(const JsonValue& value) {
+  JournalEntry journal;
+  journal.size = static_cast<uint64_t>(value["size"].integer(0, INT64_MAX));
+  journal.hash = hash_from_json(value["hash"], kManifestName);
+  return journal;
+}
+
+/// The journals, sorted by writer.
+std::vector<JournalEntry> journals_from_json(const JsonValue& list) {
+  std::vector<JournalEntry> journals;
+  if (list.size() == 0 || list.size() > kMaxWriters) {
+    throw list.error("expected 1 to " + std::to_string(kMaxWriters) + " journals");
+  }
+  for (size_t i = 0; i < list.size(); ++i) {
+    JournalEntry journal = journal_from_json(list.at(i));
+    journal.writer = list.at(i)["writer"].string();
+    journal.ended = list.at(i)["ended"].boolean();
+    if (!sound_name(journal.writer)) throw list.at(i).error("the writer has no sound name");
+    if (!journals.empty() && journals.back().writer >= journal.writer) {
+      throw list.at(i).error("the journals are not sorted by writer");
+    }
+    journals.push_back(std::move(journal));
+  }
+  return journals;
+}
+
+/// `old`: as version 0.1 had it.
+Manifest manifest_from_json(const JsonValue& body, bool old) {
   Manifest manifest;
   manifest.complete = body["complete"].boolean();
-  manifest.journal_size = static_cast<uint64_t>(body["journal"]["size"].integer(0, INT64_MAX));
-  manifest.journal_hash = hash_from_json(body["journal"]["hash"], kManifestName);
+  if (old) {
+    manifest.journals = {journal_from_json(body["journal"])};
+  } else {
+    manifest.journals = journals_from_json(body["journals"]);
+    const bool ended = std::ranges::all_of(manifest.journals, &JournalEntry::ended);
+    if (ended != manifest.complete) {
+      throw body["complete"].error("a dump is complete where all of its journals have ended");
+    }
+  }
   manifest.meta = meta_from_json(body["meta"], kManifestName);
   manifest.root = hash_from_json(body["root"], kManifestName);
   body["unstable"].members();
@@ -67,18 +109,31 @@ Manifest manifest_from_json(const JsonValue& body) {
     manifest.derived_from = DerivedFrom{(*origin)["version"].string(),
                                         hash_from_json((*origin)["root"], kManifestName)};
   }
-  manifest.units = units_from_json(body["units"]);
+  if (old) {
+    manifest.old_units = units_from_json(body["units"]);
+  } else {
+    const JsonValue index = body["index"];
+    manifest.index.size = static_cast<uint64_t>(index["size"].integer(0, kMaxIndexBytes));
+    manifest.index.units = static_cast<uint64_t>(index["units"].integer(0, kMaxUnits));
+    manifest.index.hash = hash_from_json(index["hash"], kManifestName);
+  }
   return manifest;
 }
 
 void check_unit_count(const JsonValue& body) {
-  const auto units = body.find("units");
-  if (units && units->is_array() && units->size() > kMaxUnits) {
-    throw FormatError(Rule::kUnitCount,
-                      std::to_string(units->size()) + " units, and a dump may have at most " +
-                          std::to_string(kMaxUnits),
-                      kManifestName);
+  const auto units = body.find("units"), index = body.find("index");
+  uint64_t count = units && units->is_array() ? units->size() : 0;
+  if (index && index->is_object()) {
+    const auto named = index->find("units");
+    if (named && named->is_integer()) {
+      count = static_cast<uint64_t>(named->integer(INT64_MIN, INT64_MAX));
+    }
   }
+  if (count <= kMaxUnits || count > INT64_MAX) return;
+  throw FormatError(
+      Rule::kUnitCount,
+      std::to_string(count) + " units, and a dump may have at most " + std::to_string(kMaxUnits),
+      kManifestName);
 }
 
 Manifest parse_text(std::string_view text) {
@@ -90,19 +145,13 @@ Manifest parse_text(std::string_view text) {
   const RecordBody record = open_record(text, kManifestName);
   const JsonDocument document = JsonDocument::parse(record.body, kManifestName);
   const std::string version = check_header(document.root(), kManifestName);
+  const bool old = version == kOldVersion;
   Manifest manifest = schema_of(kManifestName, [&] {
     check_unit_count(document.root());
-    return manifest_from_json(document.root());
+    return manifest_from_json(document.root(), old);
   });
   manifest.version = version;
-  refuse_duplicates(manifest.units, kManifestName);
-  const Hash root = root_of(manifest.meta, manifest.units);
-  if (root != manifest.root) {
-    throw FormatError(Rule::kRoot,
-                      "the root is given as " + manifest.root.hex() +
-                          ", and from the units follows " + root.hex(),
-                      kManifestName);
-  }
+  refuse_duplicates(manifest.old_units, kManifestName);
   return manifest;
 }
 

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "format/unit.h"
+#include "format/unit_index.h"
 
 namespace rlreplay::format {
 
 inline constexpr char kManifestName[] = "manifest.json";
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 20;
-inline constexpr size_t kMaxUnits = 1'000'000;
+inline constexpr size_t kMaxWriters = 65'536;
 
 /// The dump that was rewritten in a newer version.
 struct DerivedFrom {
@@ -23,30 +24,47 @@ struct DerivedFrom {
   friend bool operator==(const DerivedFrom&, const DerivedFrom&) = default;
 };
 
+/// A writer's journal, as the manifest names it.
+struct JournalEntry {
+  std::string writer;  // empty in version 0.1
+  uint64_t size = 0;
+  Hash hash;
+  /// Whether its writer said that it has done.
+  bool ended = true;
+
+  friend bool operator==(const JournalEntry&, const JournalEntry&) = default;
+};
+
+/// The index of units, as the manifest names it.
+struct IndexEntry {
+  uint64_t size = 0, units = 0;
+  Hash hash;
+
+  friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
+};
+
 /// The last file of a dump to be written: what it consists of.
 struct Manifest {
   /// The version of the format, as `0.9`.
   std::string version;
-  /// False when the dump was closed after its writer had died.
+  /// Whether all writers ended; false when the dump was closed after one had died.
   bool complete = true;
   /// Canonical JSON; part of the root.
   std::string meta = "{}";
   /// Canonical JSON of what differs from run to run: times, host names. Not part of the root.
   std::string unstable = "{}";
-  /// Sorted by path.
-  std::vector<UnitRecord> units;
+  IndexEntry index;
+  /// In version 0.1, which had no index: sorted by path.
+  std::vector<UnitRecord> old_units;
   Hash root;
   std::optional<DerivedFrom> derived_from;
-  uint64_t journal_size = 0;
-  Hash journal_hash;
+  /// Sorted by writer.
+  std::vector<JournalEntry> journals;
 };
-
-/// The hash of everything that a dump means: `meta`, and each unit's path and content.
-Hash root_of(const std::string& meta, const std::vector<UnitRecord>& sorted_units);
 
 std::string manifest_text(const Manifest& manifest);
 
-/// Errors: FormatError, from kRecordSyntax to kRoot.
+/// Errors: FormatError, from kRecordSyntax to kSchema.
 [[nodiscard]] Manifest parse_manifest(std::span<const std::byte> bytes);
 
 }  // namespace rlreplay::format

@@ -32,6 +32,7 @@ const std::vector<std::string_view> kTogether[] = {
     {"events/value_start", "events/value_count"},
     {"events/parent_offsets", "events/parents"},
     {"slice_offsets", "slices", "lengths"},
+    {"call_offsets", "call_first", "call_length"},
 };
 
 /// Checks one group of a unit.
@@ -63,6 +64,7 @@ class GroupCheck {
   void check_names(const StoredDataset& dataset);
   void check_prompts(const StoredDataset& dataset);
   void check_slices(const std::string& group);
+  void check_calls(const std::string& group);
   void check_coordinates(const StoredDataset& dataset);
   void check_ids(const StoredDataset& dataset);
   void expect(bool condition, const StoredDataset& dataset, const char* message) {
@@ -78,6 +80,7 @@ class GroupCheck {
   std::vector<uint64_t> offsets_;  // of samples
   const StoredDataset* prompts_ = nullptr;
   const StoredDataset* slices_ = nullptr;
+  const StoredDataset* calls_ = nullptr;
   std::vector<uint64_t> lengths_;  // of samples of which it holds slices
 };
 
@@ -182,6 +185,31 @@ void GroupCheck::check_slices(const std::string& group) {
   lengths_ = std::move(lengths);
 }
 
+void GroupCheck::check_calls(const std::string& group) {
+  const StoredDataset* lengths = unit_.find(group + "/call_length");
+  const StoredDataset* of = unit_.find(group + "/call_offsets");
+  if (lengths == nullptr || of == nullptr || lengths->dtype != DType::kU32 ||
+      of->dtype != DType::kU64 || lengths->base || of->base) {
+    return;  // reported already
+  }
+  const auto first = values_of<uint32_t>(*calls_), length = values_of<uint32_t>(*lengths);
+  const auto offsets = values_of<uint64_t>(*of);
+  if (offsets.size() != offsets_.size() || first.size() != length.size() || offsets.empty() ||
+      offsets.back() != first.size() || !std::is_sorted(offsets.begin(), offsets.end())) {
+    return;  // reported with the shapes
+  }
+  for (size_t s = 0; s + 1 < offsets.size(); ++s) {
+    uint64_t next = 0;
+    bool sound = true;
+    for (uint64_t c = offsets[s]; c < offsets[s + 1]; ++c) {
+      sound = sound && first[c] >= next;
+      next = uint64_t{first[c]} + length[c];
+    }
+    if (sound && next <= offsets_[s + 1] - offsets_[s]) continue;
+    return report(*calls_, "calls do not lie one after the other in a sample");
+  }
+}
+
 void GroupCheck::check_coordinates(const StoredDataset& dataset) {
   const auto numbers = values_of<uint32_t>(dataset);
   for (size_t i = 0; i + 1 < numbers.size(); i += 2) {
@@ -218,6 +246,17 @@ void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& 
       return check_tokens(dataset);
     case Values::kNamed:
       return check_names(dataset);
+    case Values::kRoles:
+    case Values::kTruth: {
+      const uint8_t most = row.values == Values::kRoles ? 3 : 1;
+      const auto codes = values_of<uint8_t>(dataset);
+      const auto known = [&](uint8_t code) { return code <= most || code == 255; };
+      return expect(std::all_of(codes.begin(), codes.end(), known), dataset,
+                    "a code of the table is not known");
+    }
+    case Values::kCalls:
+      calls_ = &dataset;
+      return;
     case Values::kCoordinates:
       return check_coordinates(dataset);
     case Values::kSlices:
@@ -247,6 +286,7 @@ void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& 
 
 void GroupCheck::finish(const std::string& group, std::string_view kind) {
   if (slices_ != nullptr) check_slices(group);
+  if (calls_ != nullptr) check_calls(group);
   if (prompts_ != nullptr) check_prompts(*prompts_);
   for (const char* name : {"sample_id", "offsets", "tokens"}) {
     const bool needed =
@@ -256,6 +296,7 @@ void GroupCheck::finish(const std::string& group, std::string_view kind) {
   if (kind != "rollout" && kind != "train") return;
   for (const auto& names : kTogether) {
     if (names.front() == "slice_offsets" && kind != "train") continue;
+    if (names.front() == "call_offsets" && kind != "rollout") continue;
     if (std::ranges::none_of(names, [&](auto name) { return is_there(group, name); })) continue;
     for (const std::string_view name : names) expect_there(group, name);
   }

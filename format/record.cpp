@@ -71,6 +71,11 @@ std::string unit_json(const UnitRecord& unit) {
     for (const auto& [group, hash] : unit.group_contents) groups.text(group, hash.hex());
     out.json("group_contents", groups.str());
   }
+  if (!unit.counts.empty()) {
+    JsonObject groups;
+    for (const auto& [group, counts] : unit.counts) groups.json(group, counts);
+    out.json("counts", groups.str());
+  }
   return out.str();
 }
 
@@ -93,6 +98,12 @@ UnitRecord unit_from_json(const JsonValue& value, const std::string& path) {
   if (const auto contents = value.find("group_contents")) {
     for (const auto& [group, hash] : contents->members()) {
       unit.group_contents.emplace(group, hash_from_json(hash, path));
+    }
+  }
+  if (const auto all = value.find("counts")) {
+    for (const auto& [group, counts] : all->members()) {
+      counts.members();
+      unit.counts.emplace(group, counts.dump());
     }
   }
   if (!sound_unit_path(unit.path)) {

@@ -20,6 +20,7 @@ void visit_rollout(Data& data, Visitor& visitor) {
   visitor("nucleus", data.nucleus, Axis::kToken);
   visitor("loss_mask", data.loss_mask, Axis::kToken);
   visitor("removed", data.removed, Axis::kSample);
+  visitor("roles", data.roles, Axis::kToken);
   visitor("rewards", data.rewards, Axis::kSample);
   visitor("finish", data.finish, Axis::kSample);
   visitor("prompt_text", data.prompt_text, Axis::kSample);
@@ -33,6 +34,20 @@ bool agree(const std::vector<uint64_t>& offsets, const TokenSets& sets) {
     uint64_t sum = 0;
     for (uint64_t t = offsets[s]; t < offsets[s + 1]; ++t) sum += sets.sizes[t];
     if (sum != sets.offsets[s + 1] - sets.offsets[s]) return false;
+  }
+  return true;
+}
+
+/// Whether each call lies within its sample, behind the one before.
+bool are_within(const RolloutData& data) {
+  const Calls& calls = *data.calls;
+  for (size_t s = 0; s < data.size(); ++s) {
+    uint64_t next = 0;
+    for (uint64_t c = calls.offsets[s]; c < calls.offsets[s + 1]; ++c) {
+      if (calls.first[c] < next) return false;
+      next = uint64_t{calls.first[c]} + calls.length[c];
+    }
+    if (next > data.offsets[s + 1] - data.offsets[s]) return false;
   }
   return true;
 }
@@ -51,6 +66,7 @@ const char* contradiction(const RolloutData& data) {
       return "the loss mask, or `removed`, holds values other than 0 and 1";
     }
   }
+  if (data.calls && !are_within(data)) return "calls do not lie one after the other in a sample";
   if (data.nucleus && !agree(data.offsets, *data.nucleus)) {
     return "the sizes of nuclei do not add up to the ids of each sample";
   }
@@ -64,6 +80,25 @@ void add_versions(GroupWriter& writer, const Versions& versions) {
   if (!versions.starts) return;
   writer.expect_size(versions.starts->size(), count, "version_starts");
   writer.add("version_starts", DType::kU32, {count}, std::as_bytes(std::span(*versions.starts)));
+}
+
+void add_calls(GroupWriter& writer, const Calls& calls) {
+  const size_t count = calls.size();
+  writer.offsets("call_offsets", calls.offsets, count);
+  const auto add = [&](const char* name, const auto& values) {
+    using T = typename std::decay_t<decltype(values)>::value_type;
+    writer.expect_size(values.size(), count, name);
+    writer.add(name, dtype_for<T>(), {count}, std::as_bytes(std::span(values)));
+  };
+  add("call_first", calls.first);
+  add("call_length", calls.length);
+  if (calls.finish) add("call_finish", *calls.finish);
+  if (calls.truncated) add("call_truncated", *calls.truncated);
+  if (calls.version) add("call_version", *calls.version);
+  if (calls.seed) add("call_seed", *calls.seed);
+  if (!calls.numbers) return;
+  writer.expect(count > 0, "call_numbers", "there is no call that they are of");
+  writer.named("call_numbers", *calls.numbers, count);
 }
 
 /// Stored in the narrowest type that holds them.
@@ -93,6 +128,30 @@ void read_versions(GroupReader& reader, RolloutData& data) {
     reader.expect(versions.starts->size() == versions.versions.size(), "version_starts",
                   "its length does not agree with the versions");
   }
+}
+
+void read_calls(GroupReader& reader, RolloutData& data) {
+  const StoredDataset* first = reader.find("call_first");
+  if (first == nullptr) return;
+  Calls& calls = data.calls.emplace();
+  calls.first = reader.read<uint32_t>(*first);
+  const size_t count = calls.size();
+  calls.offsets = reader.offsets("call_offsets", data.size(), count);
+  const auto take = [&](const char* name, auto& values, bool needed) {
+    using T = typename std::decay_t<decltype(values)>::value_type;
+    const StoredDataset* dataset = reader.find(name);
+    if (dataset == nullptr && !needed) return false;
+    reader.expect(dataset != nullptr, name, "it is missing");
+    values = reader.read<T>(*dataset);
+    reader.expect(values.size() == count, name, "its length does not agree with the calls");
+    return true;
+  };
+  take("call_length", calls.length, true);
+  if (!take("call_finish", calls.finish.emplace(), false)) calls.finish.reset();
+  if (!take("call_truncated", calls.truncated.emplace(), false)) calls.truncated.reset();
+  if (!take("call_version", calls.version.emplace(), false)) calls.version.reset();
+  if (!take("call_seed", calls.seed.emplace(), false)) calls.seed.reset();
+  if (count > 0) reader.named("call_numbers", calls.numbers, count);
 }
 
 void read_experts(GroupReader& reader, RolloutData& data) {
@@ -159,6 +218,7 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data,
     writer.named("reward_components", *data->reward_components, data->size());
   }
   if (data->versions) add_versions(writer, *data->versions);
+  if (data->calls) add_calls(writer, *data->calls);
   if (data->experts) add_experts(writer, *data->experts, data->tokens.size());
   return writer.finish();
 }
@@ -175,6 +235,7 @@ RolloutData read_fields(GroupReader reader) {
   visit_rollout(data, reader);
   if (data.size() > 0) reader.named("reward_components", data.reward_components, data.size());
   read_versions(reader, data);
+  read_calls(reader, data);
   read_experts(reader, data);
   const char* message = contradiction(data);
   reader.expect(message == nullptr, "sample_id", message);

@@ -27,6 +27,24 @@ struct Versions {
   friend bool operator==(const Versions&, const Versions&) = default;
 };
 
+/// Who wrote a token; the values are those of SPEC.md.
+enum class Role : uint8_t { kPrompt = 0, kResponse = 1, kTool = 2, kSystem = 3, kUnknown = 255 };
+
+/// The calls of an engine that wrote a sample, in their order. What it wrote in one lies behind
+/// what it wrote in the one before.
+struct Calls {
+  std::vector<uint64_t> offsets = {0};            // [S + 1], of calls
+  std::vector<uint32_t> first, length;            // [C], tokens of the sample
+  std::optional<std::vector<Finish>> finish;      // [C]
+  std::optional<std::vector<uint8_t>> truncated;  // [C]: whether log_probs are of what was left
+  std::optional<std::vector<int64_t>> version;    // [C], of the weights
+  std::optional<std::vector<int64_t>> seed;       // [C]
+  std::optional<NamedColumns> numbers;            // [C, K]; NaN: not recorded
+
+  size_t size() const { return first.size(); }
+  friend bool operator==(const Calls&, const Calls&) = default;
+};
+
 /// The experts that a router chose for each token.
 struct Experts {
   uint64_t layers = 0;
@@ -52,6 +70,8 @@ struct RolloutData {
   std::optional<NamedColumns> reward_components;       // [S, K]
   std::optional<std::vector<Finish>> finish;           // [S]
   std::optional<Versions> versions;
+  std::optional<Calls> calls;
+  std::optional<Column<uint8_t>> roles;  // [T], of `Role`
   std::optional<Texts> prompt_text;
   std::optional<Texts> response_text;
   std::optional<Texts> label_text;

@@ -54,16 +54,18 @@ class Join {
         to.add(from == nullptr ? std::string_view() : from->at(at.row));
       });
     }
-    column(&RolloutData::loss_mask,
-           [](Column<uint8_t>& to, const Column<uint8_t>* from, const PartRow& at) {
-             append(to.values, from == nullptr ? nullptr : &from->values, at.begin(), at.end());
-           });
+    for (auto field : {&RolloutData::loss_mask, &RolloutData::roles}) {
+      column(field, [](Column<uint8_t>& to, const Column<uint8_t>* from, const PartRow& at) {
+        append(to.values, from == nullptr ? nullptr : &from->values, at.begin(), at.end());
+      });
+    }
     log_probs();
     nucleus();
     prompt_lengths();
     finish();
     reward_components();
     versions();
+    calls();
     experts();
     return std::move(out_);
   }
@@ -161,6 +163,48 @@ class Join {
       }
       to.offsets.push_back(to.versions.size());
     }
+  }
+
+  /// A part without calls says that its samples have none.
+  void calls() {
+    if (none_has(&RolloutData::calls)) return;
+    Calls& to = out_.calls.emplace();
+    const auto begin = [&](auto field, const char* name) {
+      size_t with = 0, all = 0;
+      for (const RolloutData& part : parts_) {
+        if (!part.calls || part.calls->size() == 0) continue;
+        ++all;
+        with += ((*part.calls).*field).has_value() ? 1 : 0;
+      }
+      if (with != 0 && with != all) fail("a unit has it, and another has not", name);
+      if (with != 0) (to.*field).emplace();
+    };
+    begin(&Calls::finish, "call_finish");
+    begin(&Calls::truncated, "call_truncated");
+    begin(&Calls::version, "call_version");
+    begin(&Calls::seed, "call_seed");
+    begin(&Calls::numbers, "call_numbers");
+    for (const PartRow& at : rows_) {
+      if (at.part->calls) add_calls(to, *at.part->calls, at.row);
+      to.offsets.push_back(to.first.size());
+    }
+  }
+
+  void add_calls(Calls& to, const Calls& from, size_t row) const {
+    const uint64_t begin = from.offsets[row], end = from.offsets[row + 1];
+    append(to.first, &from.first, begin, end);
+    append(to.length, &from.length, begin, end);
+    if (begin == end) return;
+    if (to.finish) append(*to.finish, &*from.finish, begin, end);
+    if (to.truncated) append(*to.truncated, &*from.truncated, begin, end);
+    if (to.version) append(*to.version, &*from.version, begin, end);
+    if (to.seed) append(*to.seed, &*from.seed, begin, end);
+    if (!to.numbers) return;
+    if (to.numbers->names.empty()) to.numbers->names = from.numbers->names;
+    if (to.numbers->names != from.numbers->names)
+      fail("its units name other columns", "call_numbers");
+    const size_t names = to.numbers->names.size();
+    append(to.numbers->values, &from.numbers->values, begin * names, end * names);
   }
 
   void experts() {

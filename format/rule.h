@@ -27,8 +27,11 @@ enum class Rule {
   kMustUnderstand,  // a feature that this reader does not know
   kUnitCount,       // more units than a dump may have
   kSchema,          // a key that is missing, or a value of the wrong kind or range
+  kIndex,           // an index of units other than the manifest's
+  kIndexForm,       // one that is not of its form
   kUnitPath,        // a unit's path outside the grammar
   kChain,           // journal lines that do not follow one another
+  kWriter,          // a journal of another writer than its name's, or of another dump
   kDuplicate,       // a unit twice
   kRoot,            // the root does not follow from the units
   kJournal,         // a journal other than the manifest's

@@ -18,6 +18,9 @@ enum class Values {
   kTokens,         // none is negative
   kFinish,         // a code of the table
   kText,           // UTF-8, lone surrogates of foreign texts in three bytes
+  kRoles,          // a code of the table
+  kTruth,          // 0, 1 or 255: not known
+  kCalls,          // each lies within its sample, behind the one before
   kCoordinates,    // a rank among how many, a row an axis
   kSlices,         // lie within their samples
   kNamed,          // `columns` has a name for each place of the last axis

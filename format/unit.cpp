@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::string_view kSuffix = ".h5";
 
+}  // namespace
+
 bool sound_name(std::string_view name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -18,8 +20,6 @@ bool sound_name(std::string_view name) {
   return !name.empty() && name.size() <= 100 && name.front() != '.' &&
          std::all_of(name.begin(), name.end(), allowed);
 }
-
-}  // namespace
 
 std::string_view kind_of(std::string_view unit_path) {
   return unit_path.substr(0, unit_path.find('/'));

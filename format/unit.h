@@ -14,6 +14,8 @@ namespace rlreplay::format {
 inline constexpr char kFormat[] = "rlreplay";
 inline constexpr int kMajor = 0;
 inline constexpr int kMinor = 9;
+/// The one older version that is read: one writer, whose journal lay beside the manifest.
+inline constexpr char kOldVersion[] = "0.1";
 
 /// The largest unit: readers take no more into memory.
 inline constexpr uint64_t kMaxUnitBytes = uint64_t{16} << 30;
@@ -28,6 +30,8 @@ struct UnitRecord {
   std::vector<std::string> groups;  // rollouts or steps in it, sorted
   /// Of each group what it says (SPEC.md section 7); none where the writer did not compute it.
   std::map<std::string, Hash> group_contents = {};
+  /// Of each group, how many things of which kind it holds: canonical JSON (SPEC.md section 2).
+  std::map<std::string, std::string> counts = {};
 
   friend bool operator==(const UnitRecord&, const UnitRecord&) = default;
 };
@@ -37,6 +41,9 @@ struct EncodedUnit {
   UnitRecord record;
   h5::Image image;
 };
+
+/// Whether a name in a path follows the grammar: 1 to 100 bytes of [A-Za-z0-9._-], no dot in front.
+bool sound_name(std::string_view name);
 
 /// Whether a unit's path follows the grammar: KIND/NAME.h5 or KIND/NAME/NAME.h5, where KIND is
 /// rollout, train, weights or x-VENDOR.

@@ -9,6 +9,7 @@
 
 #include "format/chain_reader.h"
 #include "format/dump_content.h"
+#include "format/dump_files.h"
 #include "format/folder.h"
 #include "format/held_bytes.h"
 #include "format/incomplete.h"
@@ -17,6 +18,7 @@
 #include "format/manifest.h"
 #include "format/meaning.h"
 #include "format/record.h"
+#include "format/unit_counts.h"
 
 namespace rlreplay::format {
 namespace {
@@ -25,12 +27,15 @@ std::string group_of(const StoredDataset& dataset) {
   return dataset.path.substr(0, dataset.path.find('/'));
 }
 
+/// What of a unit is looked at.
+enum class Depth { kRecords, kBytes, kValues };
+
 /// Checks the units of one dump, one after another.
 class UnitCheck {
  public:
-  UnitCheck(const DumpReader& dump, bool deep)
+  UnitCheck(const DumpReader& dump, Depth depth)
       : dump_(dump),
-        deep_(deep),
+        depth_(depth),
         chain_(dump, [this](const StoredDataset& dataset) { return place_of(dataset); }) {}
 
   /// Whether nothing is wrong with the unit.
@@ -38,7 +43,8 @@ class UnitCheck {
     problems_.clear();
     record_ = &record;
     guarded([&] {
-      if (!deep_) return dump_.check_unit(record);
+      if (depth_ == Depth::kRecords) return dump_.check_there(record);
+      if (depth_ == Depth::kBytes) return dump_.check_unit(record);
       const UnitReader unit = dump_.open_unit(record);
       std::set<std::string> groups;
       for (const StoredDataset& d : unit.datasets()) groups.insert(group_of(d));
@@ -69,6 +75,7 @@ class UnitCheck {
 
   void check_group(const UnitReader& unit, const std::string& group) {
     bool based = false;
+    nonfinite_ = 0;
     content_.reset();
     guarded([&] { begin_content(unit, group); });
     guarded([&] {
@@ -83,6 +90,34 @@ class UnitCheck {
     }
     check_plain(unit);
     if (content_ && problems_.empty()) check_content(unit, group);
+    if (unit.record().counts.contains(group) && problems_.empty()) {
+      guarded([&] { check_counts(unit, group); });
+    }
+  }
+
+  /// What the record counts of the group is counted again.
+  void check_counts(const UnitReader& unit, const std::string& group) {
+    std::vector<std::string> names;
+    CountedTables tables;
+    std::vector<std::vector<std::byte>> held;
+    HeldBytes held_bytes;
+    for (const StoredDataset& dataset : unit.datasets_of(group)) {
+      names.push_back(dataset.path.substr(group.size() + 1));
+      if (!is_counted(names.back())) continue;
+      held_bytes.hold(unit.record(), dataset.path, dataset.bytes);
+      held.push_back(read_table(dump_, unit, dataset.path));
+      CountedTable table{dataset.dtype, held.back(), {}};
+      const auto columns = dataset.attributes.find("columns");
+      if (columns != dataset.attributes.end()) {
+        if (const auto* text = std::get_if<std::string>(&columns->second)) table.columns = *text;
+      }
+      tables.emplace(names.back(), std::move(table));
+    }
+    const std::string& said = unit.record().counts.at(group);
+    const std::string found = counts_json(kind_of(unit.record().path), names, tables, nonfinite_);
+    if (found == said) return;
+    problems_.push_back({Rule::kContent, unit.record().path, group,
+                         "the group has " + found + ", its record counts " + said});
   }
 
   /// What the group says is computed again where the record names it.
@@ -98,7 +133,14 @@ class UnitCheck {
 
   void take(const StoredDataset& dataset, std::span<const std::byte> bytes) {
     const std::string_view path = dataset.path;
+    count(dataset, bytes);
     if (content_) content_->add(path.substr(path.find('/') + 1), bytes, dataset.hash);
+  }
+
+  void count(const StoredDataset& dataset, std::span<const std::byte> bytes) {
+    const std::string_view path = dataset.path;
+    if (!counts_nonfinite(path.substr(path.find('/') + 1))) return;
+    nonfinite_ += count_nonfinite(dataset.dtype, bytes);
   }
 
   void check_content(const UnitReader& unit, const std::string& group) {
@@ -118,8 +160,9 @@ class UnitCheck {
   void add_plain(const UnitReader& unit, const StoredDataset& dataset) {
     if (dataset.bytes > kPieceByPiece) {
       return guarded([&] {
-        if (content_) return format::add_plain(unit, dataset, *content_);
-        unit.stream(dataset);
+        const auto count_piece = [&](std::span<const std::byte> piece) { count(dataset, piece); };
+        if (content_) return format::add_plain(unit, dataset, *content_, count_piece);
+        unit.stream(dataset, count_piece);
       });
     }
     if (plain_bytes_ + dataset.bytes > kPieceByPiece) check_plain(unit);
@@ -158,7 +201,7 @@ class UnitCheck {
   }
 
   const DumpReader& dump_;
-  bool deep_;
+  Depth depth_;
   const UnitRecord* record_ = nullptr;  // the unit at hand
   std::vector<Problem> problems_;       // of it
   std::set<std::tuple<Rule, std::string, std::string>> told_;
@@ -169,6 +212,7 @@ class UnitCheck {
   std::optional<HeldBytes> content_held_;  // of it
   std::vector<UnitReader::Read> plain_;    // not checked yet
   uint64_t plain_bytes_ = 0;
+  uint64_t nonfinite_ = 0;  // of the group at hand
   Buffer<std::byte> memory_;
 };
 
@@ -182,10 +226,15 @@ void report_incomplete(const std::string& path, VerifyReport& report) {
 }
 
 void report_unlisted(const std::string& path, const DumpReader& dump, VerifyReport& report) {
-  std::set<std::string_view> known = {kManifestName, kJournalName, kIncompleteName};
-  for (const UnitRecord& unit : dump.units()) known.insert(unit.path);
-  for (const std::string& file : Folder::open(path).list()) {
-    if (known.contains(file)) continue;
+  std::set<std::string, std::less<>> known = {kManifestName, kIncompleteName};
+  for (const JournalEntry& journal : dump.journals()) known.insert(journal_path(journal.writer));
+  const Folder folder = Folder::open(path);
+  if (!dump.sealed()) {  // a writer that has just begun, or died then, has a journal without a line
+    for (const std::string& journal : list_journals(folder)) known.insert(journal);
+  }
+  if (dump.sealed() && dump.version() != kOldVersion) known.insert(kIndexName);
+  for (const std::string& file : folder.list()) {
+    if (known.contains(file) || dump.units().index().find(file)) continue;
     // A writer at work, or one that died, leaves its unfinished file behind: no finding.
     if (!dump.sealed() && file.ends_with(kTemporarySuffix)) continue;
     report.problems.push_back({Rule::kUnlisted, file, "",
@@ -197,11 +246,13 @@ void report_unlisted(const std::string& path, const DumpReader& dump, VerifyRepo
 
 }  // namespace
 
-VerifyReport verify(const std::string& path, bool deep, const ReaderOptions& options) {
+namespace {
+
+VerifyReport verify_to(Depth depth, const std::string& path, const ReaderOptions& options) {
   VerifyReport report;
   try {
     ReaderOptions all = options;
-    all.frame_checksums = deep;
+    all.frame_checksums = depth == Depth::kValues;
     const DumpReader dump = DumpReader::open(path, all);
     report.sealed = dump.sealed();
     report.complete = dump.complete();
@@ -210,7 +261,7 @@ VerifyReport verify(const std::string& path, bool deep, const ReaderOptions& opt
     report.units = dump.units().size();
     if (!dump.sealed()) report_incomplete(path, report);
     std::map<std::string, std::set<int64_t>> whole_ranks;
-    UnitCheck units(dump, deep);
+    UnitCheck units(dump, depth);
     for (const UnitRecord& unit : dump.units()) {
       if (!units.check(unit, report)) continue;
       ++report.whole_units;
@@ -221,12 +272,24 @@ VerifyReport verify(const std::string& path, bool deep, const ReaderOptions& opt
     for (const auto& [step, whole] : whole_ranks) {
       report.whole_steps += static_cast<int64_t>(whole.size()) >= ranks;
     }
-    if (deep && report.problems.empty()) check_cuts(dump, report.problems);
+    // Of a dump that a writer has not ended, parts may be missing.
+    if (depth == Depth::kValues && dump.complete() && report.problems.empty())
+      check_cuts(dump, report.problems);
     report_unlisted(path, dump, report);
   } catch (const FormatError& e) {
     report.problems.push_back(e.problem());
   }
   return report;
+}
+
+}  // namespace
+
+VerifyReport verify(const std::string& path, bool deep, const ReaderOptions& options) {
+  return verify_to(deep ? Depth::kValues : Depth::kBytes, path, options);
+}
+
+VerifyReport verify_quick(const std::string& path, const ReaderOptions& options) {
+  return verify_to(Depth::kRecords, path, options);
 }
 
 }  // namespace rlreplay::format

@@ -32,4 +32,8 @@ struct VerifyReport {
 [[nodiscard]] VerifyReport verify(const std::string& path, bool deep,
                                   const ReaderOptions& options = {});
 
+/// The same of records alone: manifest, index and journals are whole, and every unit is there with
+/// its size. No byte of a unit is read.
+[[nodiscard]] VerifyReport verify_quick(const std::string& path, const ReaderOptions& options = {});
+
 }  // namespace rlreplay::format

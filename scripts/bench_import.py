@@ -140,7 +140,7 @@ def has_torch(python):
 
 def packed_bytes(dump):
     """Decoded content of the largest rollout unit, as the journal says it."""
-    lines = (dump / "journal.jsonl").read_text().splitlines()
+    lines = (dump / "journal/0.jsonl").read_text().splitlines()
     units = [json.loads(line)["body"].get("unit", {}) for line in lines]
     return max(int(u["logical"]) for u in units if u.get("path", "").startswith("rollout/"))
 

@@ -16,6 +16,7 @@ import collections.abc
 import io
 import json
 import pathlib
+import struct
 import sys
 
 import h5py
@@ -60,17 +61,39 @@ class Dump(collections.abc.Mapping):
         manifest = self.path / "manifest.json"
         if manifest.exists():
             body = _record(manifest.read_text().rstrip("\n"))
-            self.meta, units, self.root = body["meta"], body["units"], body["root"]
+            self.meta, self.root = body["meta"], body["root"]
+            units = body["units"] if "units" in body else self._index_rows(body["index"])
         else:
-            text = (self.path / "journal.jsonl").read_text()
-            lines = [_record(line) for line in text[:text.rfind("\n") + 1].splitlines()]
-            self.meta, units, self.root = lines[0]["meta"], [l["unit"] for l in lines[1:]], None
+            lines = list(self._journal_lines())
+            if not lines:
+                raise DumpError(f"{path}: no dump, or one that ended before it began")
+            self.meta, self.root = lines[0]["meta"], None
+            units = [line["unit"] for line in lines if "unit" in line]
         self.units = {unit["path"]: unit for unit in units}
         self._files = {}
         self._places = {}
         for unit in self.units:
             if not unit.startswith("x-"):
                 self._index(unit)
+
+    def _index_rows(self, named):
+        """The units of units.index."""
+        data = (self.path / "units.index").read_bytes()
+        if xxhash and xxhash.xxh3_128_hexdigest(data) != named["hash"]:
+            raise DumpError("units.index: other bytes than the manifest's")
+        units, groups = struct.unpack_from("<QQ", data, 16)
+        strings = 64 + 72 * units + 64 * groups
+        for row in range(units):
+            at, length, _, _, size, logical = struct.unpack_from("<QIIQQQ", data, 64 + 72 * row)
+            hashes = data[64 + 72 * row + 40:64 + 72 * row + 72].hex()
+            yield {"path": data[strings + at:strings + at + length].decode(), "size": size, "logical": logical,
+                   "hash": hashes[:32], "content": hashes[32:]}
+
+    def _journal_lines(self):
+        """Of every writer, its whole lines."""
+        for journal in sorted(self.path.glob("journal/*.jsonl")):
+            text = journal.read_text()
+            yield from map(_record, text[:text.rfind("\n") + 1].splitlines())
 
     def _file(self, unit):
         if unit not in self._files:

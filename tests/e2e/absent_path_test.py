@@ -46,6 +46,7 @@ READS = {
     ("rlreplay mismatch", "--model"): "{dump} --model {no}",
     ("rlreplay import", "PATHS..."): "{no} -o {new}",
     ("rlreplay export", "DUMP"): "{no} --to jsonl -o {new}",
+    ("rlreplay strip", "DUMP"): "{no} --texts -o {new}",
     ("rlreplay seal", "PATH"): "{no} --recovered",
     ("rlreplay upgrade", "PATH"): "{no}",
     ("rlreplay golden record", "--config"): "{new} --model demo --config {no}",
@@ -72,7 +73,7 @@ READS = {
 OTHERS = {"-o", "--output", "--out", "--save", "--plot", "--input-key", "--label-key",
           "--reward-command", "--reward-key", "--layout", "--record", "--weights", "--steps",
           "--inject", "--step", "--event", "--tensor", "--tolerance", "--reason", "--build",
-          "--run", "--metric", "--try"}
+          "--run", "--metric", "--try", "--columns"}
 WRITTEN = {("rlreplay golden record", "FILE")}
 
 

@@ -361,7 +361,7 @@ class Targets(Refusal):
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
 
         self.refused(ENVIRONMENT, ["limited"], *self.DEMO, path, output=False, preexec_fn=limit)
-        if (path / "journal.jsonl").exists():
+        if (path / "journal/0.jsonl").exists():
             self.judge_what_is_left(path)
         # Below the size of the first state: nothing could be stored, all of it can now.
         self.assertEqual(self.run_program(*self.DEMO, path, "--force").returncode, 0)
@@ -380,7 +380,7 @@ class Targets(Refusal):
 
 class Dumps(Refusal):
     """Damage in every kind of file of a dump."""
-    KINDS = ["journal.jsonl", "manifest.json", "rollout/0.h5", "train/1-0/rank0.h5",
+    KINDS = ["journal/0.jsonl", "manifest.json", "rollout/0.h5", "train/1-0/rank0.h5",
              "weights/0-0/rank0.h5"]
 
     @classmethod
@@ -463,24 +463,24 @@ class Dumps(Refusal):
 
     def test_unfinished_dumps(self):
         """Of a dump whose writer died, the journal says what is whole."""
-        lines = (self.good / "journal.jsonl").read_bytes().splitlines(keepends=True)
+        lines = (self.good / "journal/0.jsonl").read_bytes().splitlines(keepends=True)
         for kept in range(1, len(lines) + 1):
             for torn in (b"", b"{\"body\":{"):
                 path = self.damaged("manifest.json", None)
                 (path / "INCOMPLETE").write_bytes(b"nonsense")  # told, and nothing rests on it
-                (path / "journal.jsonl").write_bytes(b"".join(lines[:kept]) + torn)
+                (path / "journal/0.jsonl").write_bytes(b"".join(lines[:kept]) + torn)
                 report = self.lines("verify", path, code=CORRUPT)[0]
-                self.assertEqual(report["units"], kept - 1)
+                self.assertEqual(report["units"], min(kept, len(lines) - 1) - 1)  # the last one says the end
                 self.assertEqual({p["code"] for p in report["problems"]} - {"unlisted"},
                                  {"record-syntax"})
         for at in range(len(lines)):
             changed = bytearray(lines[at])
             changed[self.random.randrange(10, len(changed) - 50)] ^= 1
-            (path / "journal.jsonl").write_bytes(b"".join(lines[:at]) + bytes(changed) +
+            (path / "journal/0.jsonl").write_bytes(b"".join(lines[:at]) + bytes(changed) +
                                                  b"".join(lines[at + 1:]))
             with self.subTest(seed=SEED, line=at):
-                self.judge("journal.jsonl", path)
-        (path / "journal.jsonl").write_bytes(b"")
+                self.judge("journal/0.jsonl", path)
+        (path / "journal/0.jsonl").write_bytes(b"")
         self.assertTrue(self.lines("verify", path, code=CORRUPT)[0]["problems"])
 
     def test_a_missing_file(self):

@@ -14,6 +14,7 @@ import sys
 import unittest
 
 try:
+    import dump_files
     import h5py
     import numpy as np
     import rewritten
@@ -41,10 +42,9 @@ def digest_of_zeros(size):
 def bomb(source, target, unit_path, name, size):
     """A dump in which a dataset of a unit claims `size` bytes of zeros, with every hash right."""
     shutil.copytree(source, target)
-    body = json.loads((target / "manifest.json").read_text())["body"]
-    units = [json.loads(line)["body"]["unit"]
-             for line in (target / "journal.jsonl").read_text().splitlines()[1:]]
+    body, units = dump_files.manifest_of(target), dump_files.units_of(target)
     unit = next(unit for unit in units if unit["path"] == unit_path)
+    unit.pop("counts", None)
     unit.pop("group_contents", None)  # optional, and of the values that were
     path = target / unit_path
     with h5py.File(path, "r+", libver=("v110", "v110")) as file:
@@ -203,7 +203,7 @@ def zeros(*arguments, **options):
 def write_zeros(path, tokens, generated, trained, rollouts=1, steps=1):
     dump = Patched.__new__(Patched)
     dump.meta = {"ranks": 1, "source": {"imported": "jsonl"}}
-    dump.unstable, dump.complete, dump.units = {}, True, {}
+    dump.unstable, dump.units = {}, {}
     for r in range(rollouts):
         dump.units[f"rollout/{r}.h5"] = {f"{r}/{name}": column for name, column
                                          in one_sample(tokens, generated).items()}
@@ -216,7 +216,7 @@ def write_zeros(path, tokens, generated, trained, rollouts=1, steps=1):
 def write_empty_samples(path, count):
     dump = Patched.__new__(Patched)
     dump.meta = {"ranks": 1, "source": {"imported": "jsonl"}}
-    dump.unstable, dump.complete = {}, True
+    dump.unstable = {}
     columns = {"sample_id": array(np.zeros(count), "u64"), "tokens": array([], "i32"),
                "offsets": array(np.zeros(count + 1), "u64"),
                "prompt_length": array(np.zeros(count), "u32")}
@@ -227,7 +227,7 @@ def write_empty_samples(path, count):
 def write_samples(path, count):
     dump = Patched.__new__(Patched)
     dump.meta = {"ranks": 1, "source": {"imported": "jsonl"}}
-    dump.unstable, dump.complete = {}, True
+    dump.unstable = {}
     columns = {"sample_id": array(range(count), "u64"), "prompt_length": array([1] * count, "u32"),
                "offsets": array(range(0, 2 * count + 1, 2), "u64"),
                "tokens": array([0] * (2 * count), "i32")}
@@ -362,7 +362,7 @@ class Reads(Bounded):
                "ops+values", "--weights", "none")
         a, b = (self.capture(f"lr {lr}", *run, "--lr", lr)[0] for lr in ("1e-4", "1e-3"))
         size = sum(f.stat().st_size for f in a.rglob("*.h5"))
-        self.assertLess(self.read_by("verify", "--deep", a), 5 * size)  # 6 with an events' pass
+        self.assertLess(self.read_by("verify", "--deep", a), 5.5 * size)  # 6.3 with an events' pass
         self.assertLess(self.read_by("diff", a, b), 2 * 1.4 * size)     # 2 * 2
 
 
@@ -413,9 +413,7 @@ class ChosenMetadata(Case):
     def test_no_signal(self):
         """Changed headers of objects whose checksums, and all hashes above them, fit again."""
         dump, _ = self.capture("dump", "--model", "demo", "--steps", "1")
-        body = json.loads((dump / "manifest.json").read_text())["body"]
-        units = [json.loads(line)["body"]["unit"]
-                 for line in (dump / "journal.jsonl").read_text().splitlines()[1:]]
+        body, units = dump_files.manifest_of(dump), dump_files.units_of(dump)
         unit = next(unit for unit in units if unit["path"] == "rollout/0.h5")
         path = dump / "rollout/0.h5"
         sound, blocks = path.read_bytes(), headers(path)

@@ -9,7 +9,7 @@ import sys
 
 import numpy
 
-from dump_patch import canonical, hash_of
+from dump_files import canonical, digest as hash_of
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "format"))
 from spec_cuts import PLACING, assembled, boxes_of  # noqa: E402
@@ -30,7 +30,7 @@ Column = collections.namedtuple("Column", "dtypes axes own")
 def columns_of(kind):
     """Datasets of samples or tokens by name; `own`: their offsets, None for those of samples."""
     text = SPEC[SPEC.index(f"\n### {kind}\n"):]
-    out = {}
+    out, letters = {}, {}
     for row in re.findall(r"^\| (`.*?) \| ([^|]*) \| ([^|]*) \|", text[:text.index("\n### ", 5)], re.M):
         names = re.findall(r"`([^`]*)`", row[0])
         shapes = [shape.split(", ") for shape in re.findall(r"\[([^\]]*)\]", row[2])]
@@ -39,8 +39,10 @@ def columns_of(kind):
         for i, name in enumerate(names):
             axes = shapes[i] if len(shapes) > 1 else shapes[0]
             dtypes = [types[i]] if len(types) == len(names) > 1 else types
+            if own:
+                letters[axes[0]] = own
             if "/" not in name and name not in NO_COLUMNS and axes != ["S+1"]:
-                out[name] = Column(dtypes, axes, {"S": None, "T": "offsets"}.get(axes[0], own))
+                out[name] = Column(dtypes, axes, {"S": None, "T": "offsets"}.get(axes[0], own or letters.get(axes[0])))
     return out
 
 

@@ -1,6 +1,5 @@
 """Dumps taken apart, changed and put together again, with every hash as format/SPEC.md demands."""
 import dataclasses
-import json
 import pathlib
 import shutil
 import struct
@@ -11,6 +10,9 @@ import hdf5plugin  # noqa: F401  registers the zstd filter
 import numpy
 import xxhash
 
+import dump_files
+from dump_files import digest as hash_of
+
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "scripts"))
 import rlreplay_h5  # noqa: E402
 
@@ -18,19 +20,6 @@ STORED = {"bool": "u1", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "u
           "u16": "<u2", "u32": "<u4", "u64": "<u8", "f32": "<f4", "f64": "<f8"}
 CHUNK = 4 << 20
 OWN = ("dtype", "shape", "hash", "encoding", "base_unit", "base_hash")
-
-
-def hash_of(data):
-    return xxhash.xxh3_128_hexdigest(bytes(data))
-
-
-def canonical(value):
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def record(body):
-    text = canonical(body)
-    return f'{{"body":{text},"hash":"{hash_of(text.encode())}"}}\n'
 
 
 @dataclasses.dataclass
@@ -59,12 +48,14 @@ class Array:
 class Patched:
     """A dump in memory: `units[PATH][DATASET]`, `meta`, and, by path, the record of each unit."""
 
+    complete = True
+
     def __init__(self, path):
         dump = rlreplay_h5.open(path)
         self.meta = dump.meta
         self.unstable = {}
-        self.complete = True
-        self.records = {p: dict(record) for p, record in dump.units.items()}
+        said = {unit["path"]: unit for unit in dump_files.units_of(path)}
+        self.records = {p: dict(said.get(p, record)) for p, record in dump.units.items()}
         self.units = {unit: self._read(dump, unit) for unit in dump.units}
 
     @staticmethod
@@ -112,23 +103,9 @@ class Patched:
             made = self._write_unit(path, name, datasets)
             change(made)
             records.append(made)
-        lines = [record({"line": 0, "format": "rlreplay", "major": 0, "minor": 9,
-                         "must_understand": [], "meta": self.meta})]
-        for i, made in enumerate(records):
-            lines.append(record({"line": i + 1, "previous": lines[-1][-35:-3], "unit": made}))
-        journal = "".join(lines).encode()
-        (path / "journal.jsonl").write_bytes(journal)
-        if not sealed:
-            (path / "INCOMPLETE").write_bytes(b"")
-            return path
-        records.sort(key=lambda made: made["path"])
-        root = "".join(["rlreplay root\n", canonical(self.meta), "\n"]
-                       + [f"{made['path']} {made['content']}\n" for made in records])
-        (path / "manifest.json").write_text(record({
-            "format": "rlreplay", "major": 0, "minor": 9, "must_understand": [], "meta": self.meta,
-            "complete": self.complete, "units": records, "root": hash_of(root.encode()),
-            "journal": {"size": len(journal), "hash": hash_of(journal)},
-            "unstable": self.unstable}))
+        path.mkdir(exist_ok=True)
+        body = {"unstable": self.unstable}
+        dump_files.write_records(path, self.meta, records, body, sealed, self.complete)
         return path
 
     @staticmethod

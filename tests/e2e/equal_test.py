@@ -163,7 +163,7 @@ class Equal(Case):
         arrays = {"0/sample_id": ([7], "u64"), "0/offsets": ([0, 3], "u64"),
                   "0/tokens": ([11, 22, 33], "i32")}
         dump = Patched.__new__(Patched)
-        dump.meta, dump.unstable, dump.complete = {"ranks": 1}, {}, True
+        dump.meta, dump.unstable = {"ranks": 1}, {}
         dump.units = {"rollout/0.h5": {
             name: Array(numpy.array(values, STORED[dtype]), dtype, [len(values)], {})
             for name, (values, dtype) in arrays.items()}}

@@ -55,6 +55,10 @@ class JsonLines(support.Case):
                   "removed": True, "nucleus": {"sizes": [1, 2], "ids": [2, 3, 4]}, "reward": self.NAN64,
                   "reward_components": {"a": self.NAN64, "b": 1.0}, "columns": ["b", "a"],
                   "finish": "stop", "versions": [3], "version_starts": [1], "prompt": "p",
+                  "calls": [{"first": 1, "length": 1, "finish": "length", "truncated": True, "version": 3,
+                             "seed": -2 ** 63, "temperature": 0.5},
+                            {"first": 2, "length": 1, "finish": "stop", "truncated": False, "version": -1,
+                             "seed": 1, "temperature": 1.0, "latency": 0.125}], "roles": [3, 1, 2],
                   "response": "r", "label": "l",
                   "experts": {"layers": 1, "slots": 1, "ids": [0, 1, 2]}}
         columns = {f"{name}log_probs": [self.NAN32, -1.0] for name in

@@ -28,11 +28,12 @@ def run(*arguments):
 
 def acknowledged(dump):
     """Path to (hash, bytes) of the units in whole lines of the journal; None before its first."""
-    journal = dump / "journal.jsonl"
+    journal = dump / "journal/0.jsonl"
     lines = journal.read_bytes().split(b"\n")[:-1] if journal.exists() else []
     if not lines:
         return None
-    units = [json.loads(line)["body"]["unit"] for line in lines[1:]]
+    bodies = [json.loads(line)["body"] for line in lines]
+    units = [body["unit"] for body in bodies if "unit" in body]
     return {unit["path"]: (unit["hash"], (dump / unit["path"]).read_bytes()) for unit in units}
 
 
@@ -126,8 +127,8 @@ class Begun(Case):
             for begun in (False, True):
                 with self.subTest(text=text, begun=begun):
                     dump = self.folder / f"dump {len(text)} {begun}"
-                    dump.mkdir()
-                    (dump / "journal.jsonl").write_text(text)
+                    (dump / "journal").mkdir(parents=True)
+                    (dump / "journal/0.jsonl").write_text(text)
                     if begun:
                         (dump / "INCOMPLETE").write_text("")
                     report = self.verify(dump, 3)
@@ -146,7 +147,7 @@ class Resume(Case):
     def cut(self, whole, units):
         dump = self.folder / f"cut {units}"
         shutil.copytree(whole, dump)
-        journal = dump / "journal.jsonl"
+        journal = dump / "journal/0.jsonl"
         lines = journal.read_bytes().splitlines(keepends=True)
         torn = lines[units + 1][:40] if units + 1 < len(lines) else b""
         journal.write_bytes(b"".join(lines[:units + 1]) + torn)

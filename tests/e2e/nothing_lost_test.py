@@ -139,7 +139,7 @@ class Limits(Program):
     def test_a_finished_dump_of_many_units(self):
         """Its journal is larger than a mebibyte: it is a finished dump all the same."""
         dump = self.dump()
-        with open(dump / "journal.jsonl", "a") as journal:
+        with open(dump / "journal/0.jsonl", "a") as journal:
             for _ in range(20):
                 journal.write("x" * (1 << 16) + "\n")
         self.refused(USAGE, ["finished dump"], *DEMO, "--steps", 1, "-o", dump)

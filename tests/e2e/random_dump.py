@@ -5,7 +5,7 @@ from content import COLUMNS
 from dump_patch import STORED, Array, Patched
 
 FLOATS = (0.0, -0.0, 1.5, -0.1, 0.1, 1e-45, 1e300, float("nan"), float("inf"))
-LIMITS = {"loss_mask": 2, "prompt_length": 2, "finish": 4, "removed": 2, "prompt_text": 127,
+LIMITS = {"loss_mask": 2, "prompt_length": 2, "finish": 4, "removed": 2, "roles": 4, "prompt_text": 127,
           "response_text": 127, "label_text": 127}
 
 
@@ -76,7 +76,7 @@ def random_dump(choose):
     """Several ranks, whose numbers may contradict each other, and what no table knows."""
     dump = Patched.__new__(Patched)
     ranks = choose.randrange(1, 4)
-    dump.meta, dump.unstable, dump.complete, dump.units = {"ranks": ranks}, {}, True, {}
+    dump.meta, dump.unstable, dump.units = {"ranks": ranks}, {}, {}
     ids = sorted(choose.sample(range(1, 9), 4))
     dump.units["rollout/0.h5"] = rollout = {}
     add_columns(choose, "rollout", "0", ids, rollout)

@@ -2,28 +2,15 @@
 
 Needs h5py, hdf5plugin, numpy and xxhash.
 """
-import json
 import pathlib
 import shutil
 
 import h5py
 import hdf5plugin  # noqa: F401  registers the zstd filter
 import numpy as np
-import xxhash
 
-
-def digest(data):
-    return xxhash.xxh3_128_hexdigest(data)
-
-
-def canonical(value):
-    """Only of texts without control characters."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def record(body):
-    text = canonical(body)
-    return '{"body":%s,"hash":"%s"}\n' % (text, digest(text.encode())), digest(text.encode())
+import dump_files
+from dump_files import digest
 
 
 def replace(file, name, values):
@@ -69,26 +56,9 @@ def logical_of(file):
 
 def seal(dump, units, body, config=None, sealed=True):
     """The records of these units, with hashes that fit."""
-    first = json.loads((dump / "journal.jsonl").read_text().splitlines()[0])["body"]
-    meta = first["meta"]
+    meta = dump_files.journal_bodies(dump)[0]["meta"]
     meta.get("config", {}).update(config or {})
-    line, previous = record(first)
-    journal = [line]
-    for number, unit in enumerate(units, 1):
-        line, previous = record({"line": number, "previous": previous, "unit": unit})
-        journal.append(line)
-    journal = "".join(journal)
-    (dump / "journal.jsonl").write_text(journal)
-    if not sealed:
-        (dump / "manifest.json").unlink()
-        (dump / "INCOMPLETE").write_text("")
-        return
-    units = sorted(units, key=lambda unit: unit["path"])
-    root = "".join(f"{unit['path']} {unit['content']}\n" for unit in units)
-    body = {**body, "meta": meta, "units": units,
-            "journal": {"size": len(journal), "hash": digest(journal.encode())},
-            "root": digest(f"rlreplay root\n{canonical(meta)}\n{root}".encode())}
-    (dump / "manifest.json").write_text(record(body)[0])
+    dump_files.write_records(dump, meta, units, body, sealed)
 
 
 def rewrite(source, target, changes=None, without=(), config=None, sealed=True, copies=None):
@@ -98,9 +68,7 @@ def rewrite(source, target, changes=None, without=(), config=None, sealed=True, 
     source, target = pathlib.Path(source), pathlib.Path(target)
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
-    body = json.loads((target / "manifest.json").read_text())["body"]
-    lines = (target / "journal.jsonl").read_text().splitlines()[1:]
-    units = [json.loads(line)["body"]["unit"] for line in lines]
+    body, units = dump_files.manifest_of(target), dump_files.units_of(target)
     for path in without:
         (target / path).unlink()
     units = [unit for unit in units if unit["path"] not in without]
@@ -109,6 +77,7 @@ def rewrite(source, target, changes=None, without=(), config=None, sealed=True, 
         if not change and not copied:
             continue
         path = target / unit["path"]
+        unit.pop("counts", None)  # optional, and of the values that were
         with h5py.File(path, "r+", libver=("v110", "v110")) as file:
             for name, function in change.items():
                 replace(file, name, function(file[name][...].copy()))

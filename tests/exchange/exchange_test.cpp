@@ -115,7 +115,7 @@ TEST_CASE("what a dump holds in its own tables is not kept a second time") {
     const format::DumpReader dump = format::DumpReader::open(folder / "dump");
     std::string pickles;
     for (const format::UnitRecord& record : dump.units()) {
-      if (!record.path.starts_with("x-")) continue;
+      if (!record.path.starts_with("x-") || record.path.starts_with("x-findings/")) continue;
       const format::UnitReader unit = dump.open_unit(record);
       const format::StoredDataset* pickle = unit.find(record.groups.front() + "/pickle");
       REQUIRE(pickle != nullptr);

@@ -43,6 +43,8 @@ RolloutData rollout(size_t samples) {
   settle(data.group_id->presence);
   settle(data.label_text->presence);
   settle(data.reward_components->presence);
+  settle(data.roles->presence);
+  clear_absent(data.roles->values, data.roles->presence, data.offsets);
   for (size_t s = 0; s < samples; ++s) {
     if (!data.group_id->has(s)) data.group_id->values[s] = 0;
     if (!format::is_present(data.reward_components->presence, s)) {

@@ -123,7 +123,7 @@ def compare(rlreplay, vendor, sources, names, folder):
 
 def units(dump):
     """Content hashes of what was generated and trained on, by unit."""
-    lines = (dump / "journal.jsonl").read_text().splitlines()
+    lines = (dump / "journal/0.jsonl").read_text().splitlines()
     found = [json.loads(line)["body"].get("unit", {"path": ""}) for line in lines]
     return {unit["path"]: unit["content"] for unit in found
             if unit["path"].startswith(("rollout/", "train/"))}

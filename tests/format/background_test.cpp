@@ -65,13 +65,14 @@ TEST_CASE("an error of the background is thrown, once and for all, and loses not
         [&] {
           for (uint64_t unit = 0; unit < 9; ++unit) {
             writer.append(unit_path(unit), unit_datasets(unit));
+            if (unit < static_cast<uint64_t>(writes - 2)) writer.flush();
           }
           writer.flush();
         }(),
         rlreplay::Error);
     CHECK_THROWS_AS(writer.append(unit_path(0), unit_datasets(0)), rlreplay::Error);
     CHECK_THROWS_AS(writer.finish(), rlreplay::Error);
-    // Two writes begin a dump, one acknowledges a unit.
+    // Two writes begin a dump, one acknowledges what is stored together: here a unit.
     CHECK(DumpReader::open(path).units().size() == static_cast<size_t>(writes - 2));
   }
 }
@@ -84,6 +85,10 @@ class SlowDisk final : public System {
   int fsync(int file) override {
     std::this_thread::sleep_for(std::chrono::milliseconds(15));
     return System::fsync(file);
+  }
+  int syncfs(int file) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return System::syncfs(file);
   }
 };
 

@@ -87,7 +87,8 @@ TEST_CASE("a dump whose writer went away can be read, resumed and sealed") {
     append_units(writer, 0, 4);
   }
   write_text(folder / "a/rollout/9.h5.tmp", "torn");
-  write_text(folder / "a/journal.jsonl", read_text(folder / "a/journal.jsonl") + R"({"body":{"li)");
+  write_text(folder / "a/journal/0.jsonl",
+             read_text(folder / "a/journal/0.jsonl") + R"({"body":{"li)");
   {
     const DumpReader dump = DumpReader::open(folder / "a");
     CHECK_FALSE(dump.sealed());
@@ -218,7 +219,7 @@ TEST_CASE("what no reader takes is not written, and what was written before is w
   small.unit_bytes = 100;
   CHECK(refused(small, "of which readers take") == 0);
   WriterOptions few;
-  few.manifest_bytes = (uint64_t{1} << 20) + 5000;
+  few.index_bytes = 8000;
   CHECK(refused(few, "is full") > 10);
 }
 

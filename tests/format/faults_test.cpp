@@ -224,7 +224,8 @@ TEST_CASE("a flipped byte in each kind of file is one clear finding") {
     CHECK(damaged(folder / "a", "rollout/1.h5", flip) == "unit-hash");
     CHECK(damaged(folder / "a", "rollout/1.h5", flip, true) == "unit-hash");
     CHECK(damaged(folder / "a", "train/0-0/rank1.h5", flip) == "unit-hash");
-    CHECK(damaged(folder / "a", "journal.jsonl", flip) == "journal");
+    CHECK(damaged(folder / "a", "journal/0.jsonl", flip) == "journal");
+    CHECK(damaged(folder / "a", "units.index", flip) == "index");
     const std::string manifest = damaged(folder / "a", "manifest.json", flip);
     CHECK((manifest == "record-hash" || manifest == "record-syntax"));
   }
@@ -243,26 +244,26 @@ TEST_CASE("truncation at each border is one clear finding") {
   for (const size_t size : {size_t{0}, size_t{1}, manifest.size() / 2, manifest.size() - 1}) {
     CHECK(damaged(folder / "a", "manifest.json", cut(size)) == "record-syntax");
   }
-  CHECK(damaged(folder / "a", "journal.jsonl", cut(10)) == "journal");
+  CHECK(damaged(folder / "a", "journal/0.jsonl", cut(10)) == "journal");
   std::filesystem::rename(folder / "a/train/0-0/rank0.h5", folder / "a/train/0-0/rank7.h5");
   CHECK(rules_of(folder / "a", false) == "unit-missing unlisted");
   std::filesystem::remove(folder / "a/manifest.json");
   CHECK(rules_of(folder / "a", false) == "manifest-missing");
-  std::filesystem::remove(folder / "a/journal.jsonl");
+  std::filesystem::remove(folder / "a/journal/0.jsonl");
   CHECK(rules_of(folder / "a", false) == "not-a-dump");
 }
 
 TEST_CASE("an unfinished dump is judged by its journal, line by line") {
   TemporaryFolder folder;
   { append_units(*std::make_unique<DumpWriter>(DumpWriter::create(folder / "a", kMeta)), 0, 3); }
-  const std::string journal = read_text(folder / "a/journal.jsonl");
+  const std::string journal = read_text(folder / "a/journal/0.jsonl");
   std::vector<size_t> ends;
   for (size_t i = 0; i < journal.size(); ++i) {
     if (journal[i] == '\n') ends.push_back(i + 1);
   }
   REQUIRE(ends.size() == 4);
   const auto units_at = [&](size_t size) {
-    write_text(folder / "a/journal.jsonl", journal.substr(0, size));
+    write_text(folder / "a/journal/0.jsonl", journal.substr(0, size));
     return DumpReader::open(folder / "a").units().size();
   };
   for (size_t lines = 1; lines <= 4; ++lines) {
@@ -273,13 +274,13 @@ TEST_CASE("an unfinished dump is judged by its journal, line by line") {
     }
   }
   CHECK_THROWS_AS(units_at(0), FormatError);
-  write_text(folder / "a/journal.jsonl", journal);
+  write_text(folder / "a/journal/0.jsonl", journal);
   const auto drop = [&](size_t line) {
     return [&, line](std::string& t) { t.erase(ends[line - 1], ends[line] - ends[line - 1]); };
   };
-  CHECK(damaged(folder / "a", "journal.jsonl", drop(1)) == "chain");
-  CHECK(damaged(folder / "a", "journal.jsonl", drop(2)) == "chain");
-  CHECK(damaged(folder / "a", "journal.jsonl", drop(3)) == "unlisted");
+  CHECK(damaged(folder / "a", "journal/0.jsonl", drop(1)) == "chain");
+  CHECK(damaged(folder / "a", "journal/0.jsonl", drop(2)) == "chain");
+  CHECK(damaged(folder / "a", "journal/0.jsonl", drop(3)) == "unlisted");
 }
 
 TEST_CASE("links never lead out of a dump") {

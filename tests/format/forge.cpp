@@ -166,37 +166,58 @@ std::string Forge::record(std::string body) const {
   return line;
 }
 
-std::string Forge::unit_records(const std::vector<Unit>& units) const {
-  std::vector<std::string> all;
+std::string Forge::index(const std::vector<Unit>& units) const {
+  std::vector<UnitRecord> records;
   for (const Unit& unit : units) {
-    UnitRecord record = unit.record;
-    if (breaks(Rule::kUnitPath) && all.empty()) record.path = "other/0.h5";
-    all.push_back(unit_json(record));
-    if (breaks(Rule::kDuplicate)) all.push_back(all.back());
+    records.push_back(unit.record);
+    if (breaks(Rule::kDuplicate)) records.push_back(unit.record);
   }
-  std::string text = json_array(all);
-  if (breaks(Rule::kUnitCount)) {
-    text = "[0";
-    for (size_t i = 0; i < kMaxUnits; ++i) text += ",0";
-    text += ']';
-  }
+  if (breaks(Rule::kUnitPath)) records.front().path = "other/0.h5";
+  std::vector<const UnitRecord*> sorted;
+  for (const UnitRecord& record : records) sorted.push_back(&record);
+  const Buffer<std::byte> bytes = UnitIndex::encode(sorted);
+  std::string text = text_of({bytes.data(), bytes.size()});
+  if (breaks(Rule::kIndexForm)) text[56] = 1;  // of what is zero in the header
   return text;
 }
 
-std::string Forge::manifest(const std::vector<Unit>& units, const std::string& journal) const {
-  std::vector<UnitRecord> records;
-  for (const Unit& unit : units) records.push_back(unit.record);
+std::string Forge::manifest(const std::vector<Unit>& units, const std::string& journal,
+                            const std::string& index) const {
+  std::vector<const UnitRecord*> records;
+  for (const Unit& unit : units) records.push_back(&unit.record);
+  const Hash root = UnitIndex::parse(UnitIndex::encode(records)).root(kForgedMeta);
+  const size_t copies = breaks(Rule::kDuplicate) ? 2 : 1;
+  const std::string table =
+      JsonObject()
+          .text("hash", hash_of(index).hex())
+          .number("size", index.size())
+          .number("units", breaks(Rule::kUnitCount) ? kMaxUnits + 1 : copies * units.size())
+          .str();
   JsonObject body;
   put_header(body);
   if (!breaks(Rule::kSchema)) body.boolean("complete", true);
-  body.json("journal",
-            JsonObject().number("size", journal.size()).text("hash", hash_of(journal).hex()).str())
+  const std::string named = JsonObject()
+                                .boolean("ended", true)
+                                .number("size", journal.size())
+                                .text("hash", hash_of(journal).hex())
+                                .text("writer", "0")
+                                .str();
+  body.json("index", table)
+      .json("journals", json_array({named}))
       .json("meta", kForgedMeta)
-      .text("root", (breaks(Rule::kRoot) ? kOther : root_of(kForgedMeta, records)).hex())
-      .json("units", unit_records(units))
+      .text("root", (breaks(Rule::kRoot) ? kOther : root).hex())
       .json("unstable", "{}");
   return record(header(body.str()));
 }
+
+namespace {
+
+void put_journal(const std::string& path, const std::string& text) {
+  fs::create_directory(path + "/journal");
+  write_text(path + "/journal/0.jsonl", text);
+}
+
+}  // namespace
 
 void Forge::write_sealed(const std::string& path) const {
   fs::create_directory(path);
@@ -205,10 +226,12 @@ void Forge::write_sealed(const std::string& path) const {
   const std::string journal = "of no interest to a sealed dump but for its hash\n";
   if (breaks(Rule::kUnlisted)) write_text(path + "/notes.txt", "mine");
   if (breaks(Rule::kNotADump)) return;
-  write_text(path + "/journal.jsonl", breaks(Rule::kJournal) ? "other\n" : journal);
+  put_journal(path, breaks(Rule::kJournal) ? "other\n" : journal);
   if (breaks(Rule::kManifestMissing)) return;
   const std::string name = path + "/manifest.json";
-  write_text(name, manifest(all, journal));
+  const std::string table = index(all);
+  write_text(path + "/units.index", breaks(Rule::kIndex) ? table + "x" : table);
+  write_text(name, manifest(all, journal, table));
   if (breaks(Rule::kFileSize)) fs::resize_file(name, kMaxManifestBytes + 1);
   if (breaks(Rule::kFileType)) {
     fs::rename(name, path + "/manifest.txt");
@@ -221,7 +244,10 @@ void Forge::write_unfinished(const std::string& path) const {
   write_text(path + "/INCOMPLETE", "");
   JsonObject first;
   put_header(first);
-  std::string text = header(first.number("line", 0).json("meta", kForgedMeta).str());
+  std::string text = header(first.number("line", 0)
+                                .json("meta", kForgedMeta)
+                                .text("writer", breaks(Rule::kWriter) ? "1" : "0")
+                                .str());
   std::string journal = record_line(text);
   uint64_t line = 1;
   for (const Unit& unit : units()) {
@@ -238,7 +264,7 @@ void Forge::write_unfinished(const std::string& path) const {
     text = body.str();
     journal += last ? record(text) : record_line(text);
   }
-  write_text(path + "/journal.jsonl", journal);
+  put_journal(path, journal);
 }
 
 }  // namespace rlreplay::format::test

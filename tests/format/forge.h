@@ -14,7 +14,7 @@ class Forge {
  public:
   explicit Forge(std::set<Rule> broken) : broken_(std::move(broken)) {}
 
-  /// A sealed dump of three units. What can be broken: every rule but kChain.
+  /// A sealed dump of three units. What can be broken: every rule but kChain and kWriter.
   void write_sealed(const std::string& path) const;
   /// An unfinished one, judged by its journal. Broken are rules of records, from kRecordSyntax on.
   void write_unfinished(const std::string& path) const;
@@ -31,8 +31,9 @@ class Forge {
   std::vector<Unit> units() const;
   void put_unit(const std::string& path, const Unit& unit) const;
   std::string header(const std::string& text) const;
-  std::string unit_records(const std::vector<Unit>& units) const;
-  std::string manifest(const std::vector<Unit>& units, const std::string& journal) const;
+  std::string index(const std::vector<Unit>& units) const;
+  std::string manifest(const std::vector<Unit>& units, const std::string& journal,
+                       const std::string& index) const;
   std::string record(std::string body) const;
 
   std::set<Rule> broken_;

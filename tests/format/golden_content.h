@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -104,6 +105,28 @@ inline GoldenUnit golden_rollout(const GoldenVersion& version) {
       dataset_of("0/prompt_text_offsets", DType::kU64, {4}, vector<uint64_t>{0, 4, 8, 13}));
   all.push_back(
       dataset_of("0/experts", DType::kU8, {900, 1, 2}, golden_integers<uint8_t>(5, 1800, 16)));
+  if (!version.parts) return {"rollout/0.h5", std::move(all)};
+  // Sample 5 was written in one call, 6 in two with a tool's answer between, 9 by nobody knows
+  // whom.
+  vector<uint8_t> roles(900, 1);
+  constexpr std::array<std::array<uint64_t, 3>, 4> kWritten = {
+      {{0, 20, 0}, {200, 5, 3}, {205, 15, 0}, {300, 40, 2}}};
+  for (const auto& [begin, count, role] : kWritten) {
+    std::fill_n(roles.begin() + static_cast<ptrdiff_t>(begin), count, static_cast<uint8_t>(role));
+  }
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  all.push_back(dataset_of("0/roles", DType::kU8, {900}, roles));
+  all.push_back(dataset_of("0/roles_present", DType::kU8, {3}, vector<uint8_t>{1, 1, 1}));
+  all.push_back(dataset_of("0/call_offsets", DType::kU64, {4}, vector<uint64_t>{0, 1, 3, 3}));
+  all.push_back(dataset_of("0/call_first", DType::kU32, {3}, vector<uint32_t>{20, 20, 140}));
+  all.push_back(dataset_of("0/call_length", DType::kU32, {3}, vector<uint32_t>{180, 80, 160}));
+  all.push_back(dataset_of("0/call_finish", DType::kU8, {3}, vector<uint8_t>{1, 0, 255}));
+  all.push_back(dataset_of("0/call_truncated", DType::kU8, {3}, vector<uint8_t>{0, 1, 255}));
+  all.push_back(dataset_of("0/call_version", DType::kI64, {3}, vector<int64_t>{7, 7, 8}));
+  all.push_back(dataset_of("0/call_seed", DType::kI64, {3}, vector<int64_t>{1, INT64_MAX, -3}));
+  all.push_back(dataset_of("0/call_numbers", DType::kF64, {3, 3},
+                           vector<double>{1, 0.95, nan, 0.5, 1, 0.25, 0.5, 1, 1.5}));
+  all.back().attributes["columns"] = std::string("temperature\ntop_p\nlatency");
   return {"rollout/0.h5", std::move(all)};
 }
 

@@ -23,8 +23,8 @@ constexpr uint64_t kUnits = 24;
 [[noreturn]] void write_as_child(const std::string& path, int acknowledged) {
   // The one before was killed between its last rename and its end.
   if (std::filesystem::exists(path + "/" + kManifestName)) _exit(0);
-  const bool begun = std::filesystem::exists(path + "/journal.jsonl") &&
-                     read_text(path + "/journal.jsonl").find('\n') != std::string::npos;
+  const bool begun = std::filesystem::exists(path + "/journal/0.jsonl") &&
+                     read_text(path + "/journal/0.jsonl").find('\n') != std::string::npos;
   DumpWriter writer = begun ? DumpWriter::resume(path) : DumpWriter::create(path, kMeta);
   for (uint64_t unit = writer.units().size(); unit < kUnits; ++unit) {
     append_units(writer, unit, unit + 1);

@@ -76,8 +76,9 @@ TEST_CASE("every mutation is refused before a unit is parsed, or changes nothing
   }
   const Hash sealed_root = DumpReader::open(folder / "sealed").root();
   const std::pair<std::string, std::string> targets[] = {
-      {"sealed", "manifest.json"}, {"sealed", "journal.jsonl"},      {"open", "journal.jsonl"},
-      {"open", "INCOMPLETE"},      {"sealed", "train/0-0/rank1.h5"}, {"open", "rollout/0.h5"}};
+      {"sealed", "manifest.json"}, {"sealed", "journal/0.jsonl"}, {"open", "journal/0.jsonl"},
+      {"open", "INCOMPLETE"},      {"sealed", "units.index"},     {"sealed", "train/0-0/rank1.h5"},
+      {"open", "rollout/0.h5"}};
   int refused = 0, harmless = 0;
   for (int trial = 0; trial < trials; ++trial) {
     Random random(seed + static_cast<uint64_t>(trial));

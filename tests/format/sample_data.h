@@ -61,6 +61,28 @@ inline RolloutData full_rollout(size_t samples) {
     versions.offsets.push_back(versions.versions.size());
   }
   versions.starts.emplace(samples, 2);
+  data.roles.emplace().values.assign(tokens, static_cast<uint8_t>(Role::kTool));
+  data.roles->presence = mask(samples, random);
+  if (samples > 0) {
+    Calls& calls = data.calls.emplace();
+    for (size_t s = 0; s < samples; ++s) {
+      const auto length = static_cast<uint32_t>(data.offsets[s + 1] - data.offsets[s]);
+      for (uint32_t c = 0; c < s % 3; ++c) {
+        calls.first.push_back(length / 2 * c);
+        calls.length.push_back(length / 2);
+      }
+      calls.offsets.push_back(calls.first.size());
+    }
+    const size_t count = calls.size();
+    if (count > 0) {
+      calls.finish.emplace(count, Finish::kStop);
+      calls.truncated = mask(count, random);
+      calls.version.emplace(count, -4);
+      calls.seed.emplace(count, INT64_MIN);
+      calls.numbers = NamedColumns{{"temperature", "top p"}, {}, {}};
+      calls.numbers->values.assign(count * 2, 0.7);
+    }
+  }
   data.prompt_text = texts(samples, "prompt ");
   data.response_text = texts(samples, "");
   data.label_text = texts(samples, "label");

@@ -129,6 +129,12 @@ TEST_CASE("data that does not fit together is not written") {
   check_refused(rollout, [](RolloutData& d) { d.versions->starts->pop_back(); });
   check_refused(rollout, [](RolloutData& d) { d.reward_components->names.pop_back(); });
   check_refused(rollout, [](RolloutData& d) { d.experts->slots = 2; });
+  check_refused(rollout, [](RolloutData& d) { d.roles->values.pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.calls->seed->pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.calls->numbers->names.pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.calls->length.back() += 1000; });
+  check_refused(rollout,
+                [](RolloutData& d) { std::ranges::swap(d.calls->first[1], d.calls->first[2]); });
   const TrainData train = full_train(7);
   check_refused(train, [](TrainData& d) { d.offsets[1] = 1 << 20; });
   check_refused(train, [](TrainData& d) { d.advantages->presence.pop_back(); });

@@ -12,12 +12,17 @@ import os
 import pathlib
 import re
 import stat
+import struct
 import sys
 
 from spec_joins import check_digests, check_joins
 from spec_unit import Unit
-from spec_values import (GIB, GROUP, HASH, NUMBER, UNIT_PATH, Broken, canonical,
+from spec_values import (GIB, GROUP, HASH, NAME, NUMBER, UNIT_PATH, Broken, canonical,
                          content_root, digest, hash_of_lines, require)
+
+
+LIMITS = {"manifest.json": GIB >> 4, "INCOMPLETE": GIB >> 4, "units.index": 4 * GIB}
+RULES = ("record-syntax", "record-hash", "record-form", "format-name", "version", "must-understand", "unit-path")
 
 
 # 2. Records
@@ -86,10 +91,32 @@ def unit_schema(unit):
             and isinstance(contents, dict) and has(contents, **dict.fromkeys(contents, HASH)))
 
 
+def journals_schema(body):
+    """Version 0.1 had one journal, which lay beside the manifest."""
+    if is_old(body):
+        return has(body, journal=dict) and has(body["journal"], size=int, hash=HASH)
+    journals = body.get("journals")
+    if not isinstance(journals, list) or not 1 <= len(journals) <= 65536:
+        return False
+    names = [journal.get("writer") for journal in journals
+             if has(journal, writer=str, size=int, hash=HASH, ended=bool)]
+    return (len(names) == len(journals) and names == sorted(set(names)) and all(re.fullmatch(NAME, name) for name in names)
+            and body["complete"] == all(journal["ended"] for journal in journals))
+
+
+def units_schema(body):
+    """Version 0.1 had the units in the manifest."""
+    if not is_old(body):
+        index = body.get("index")
+        return has(index, size=int, hash=HASH, units=int) and index["size"] <= 4 * GIB
+    units = body.get("units")
+    return (isinstance(units, list) and all(map(unit_schema, units))
+            and [u["path"] for u in units] == sorted(u["path"] for u in units))
+
+
 def manifest_schema(body):
-    return (head_schema(body) and has(body, complete=bool, journal=dict, units=list, root=HASH, unstable=dict)
-            and has(body["journal"], size=int, hash=HASH) and all(map(unit_schema, body["units"]))
-            and [u["path"] for u in body["units"]] == sorted(u["path"] for u in body["units"])
+    return (head_schema(body) and has(body, complete=bool, root=HASH, unstable=dict)
+            and journals_schema(body) and units_schema(body)
             and has(body.get("derived_from", {"version": "", "root": "0" * 32}), version=str, root=HASH))
 
 
@@ -98,6 +125,10 @@ def check_heads(head, path):
     require(has(head, major=int, minor=int) and head["major"] == 0 and head["minor"] < 1 << 31,
             "version", path)
     require(head.get("must_understand") == [], "must-understand", path)
+
+
+def is_old(head):
+    return (head["major"], head["minor"]) == (0, 1)
 
 
 def check_units(units, path):
@@ -109,27 +140,86 @@ def check_duplicates(units, path):
     require(len({unit["path"] for unit in units}) == len(units), "duplicate", path)
 
 
+def rule_by_rule(named, check):
+    """What a check gives of all; of those that are broken the earliest rule's is told."""
+    found, broken = [], []
+    for name, value in named:
+        try:
+            found.append(check(name, value))
+        except Broken as fault:
+            broken.append(fault)
+    if broken:
+        raise min(broken, key=lambda fault: RULES.index(fault.rule))
+    return found
+
+
+def read_index(data):
+    """The units of an index, and whether all of it is of its form."""
+    magic, version, zero, units, groups, strings, counts, *reserved = struct.unpack_from("<8sII6Q", data)
+    areas = [64, 64 + 72 * units, 64 + 72 * units + 56 * groups]
+    areas += [areas[2] + 8 * groups, areas[2] + 8 * groups + strings]
+    ok = (magic, version, zero, reserved) == (b"rlindex\n", 1, 0, [0, 0])
+    require(ok and areas[4] + counts == len(data), "index-form", "units.index")
+    text = data[areas[3]:areas[4]]
+    rows = [struct.unpack_from("<QIIQQQ16s16s", data, 64 + 72 * n) for n in range(units)]
+    entries = [struct.unpack_from("<QIIQ16sQII", data, areas[1] + 56 * n) for n in range(groups)]
+    order = list(struct.unpack_from(f"<{groups}Q", data, areas[2]))
+    found, keys, at, first, count_at = [], [], 0, 0, 0
+    name_at = sum(row[1] for row in rows)
+    for number, (path_at, length, own, first_at, size, logical, stored, content) in enumerate(rows):
+        require((path_at, first_at) == (at, first) and size <= 1 << 50 and logical <= 1 << 50,
+                "index-form", "units.index")
+        at, first = at + length, first + own
+        path = text[path_at:at].decode()
+        unit = {"path": path, "size": size, "logical": logical, "hash": stored.hex(), "content": content.hex(),
+                "groups": [], "group_contents": {}, "counts": {}}
+        for entry in range(first_at, first):
+            begin, length, flags, holder, says, counts_at, counts_length, zero = entries[entry]
+            require((begin, counts_at, holder, zero) == (name_at, count_at, number, 0) and flags < 4
+                    and bool(flags & 2) == bool(counts_length) and (flags & 1 or says == bytes(16)),
+                    "index-form", "units.index")
+            group = text[begin:begin + length].decode()
+            name_at, count_at = name_at + length, count_at + counts_length
+            unit["groups"].append(group)
+            if flags & 1:
+                unit["group_contents"][group] = says.hex()
+            if flags & 2:
+                unit["counts"][group] = parse(data[areas[4] + counts_at:areas[4] + count_at])
+            rank = re.fullmatch(r".*/rank(0|[1-9][0-9]*)\.h5", path)
+            keys.append((path.split("/")[0].encode(), group.encode(), int(rank[1]) if rank else 0, entry))
+        found.append(unit)
+    paths = [unit["path"].encode() for unit in found]
+    require((first, name_at, count_at) == (groups, strings, counts) and paths == sorted(paths)
+            and order == [key[3] for key in sorted(keys)] and all(map(unit_schema, found)),
+            "index-form", "units.index")
+    return found
+
+
 class Dump:
     """The records of a folder, whose rules are checked; `unit` gives a checked unit."""
 
     def __init__(self, folder):
         self.folder, self.units = pathlib.Path(folder), {}
-        manifest, journal = self.folder / "manifest.json", self.folder / "journal.jsonl"
-        note = self.folder / "INCOMPLETE"
-        sealed, begun = os.path.lexists(manifest), os.path.lexists(journal)
-        odd = begun and not stat.S_ISREG(os.lstat(journal).st_mode)
-        require(sealed or odd or begun and b"\n" in journal.read_bytes(), "not-a-dump", ".")
+        manifest, note = self.folder / "manifest.json", self.folder / "INCOMPLETE"
+        journals = sorted((p for p in self.folder.glob("journal/*.jsonl") if re.fullmatch(NAME, p.stem)),
+                          key=lambda p: p.stem) or [*self.folder.glob("journal.jsonl")]
+        sealed = os.path.lexists(manifest)
+        odd = [p for p in journals if not stat.S_ISREG(os.lstat(p).st_mode)]
+        begun = [p for p in journals if p not in odd and b"\n" in p.read_bytes()]
+        require(sealed or odd or begun, "not-a-dump", ".")
         require(sealed or odd or os.path.lexists(note), "manifest-missing", manifest.name)
-        files = [p for p in ((manifest, journal) if sealed else (journal, note)) if os.path.lexists(p)]
+        files = [*journals, *([manifest, self.folder / "units.index"] if sealed else [note])]
+        files = [p for p in files if os.path.lexists(p)]
         for p in files:
-            require(stat.S_ISREG(os.lstat(p).st_mode), "file-type", p.name)
+            require(stat.S_ISREG(os.lstat(p).st_mode), "file-type", self.name(p))
         for p in files:
-            require(p.stat().st_size <= (GIB if p == journal else GIB >> 4), "file-size", p.name)
-        self.sealed = sealed
+            require(p.stat().st_size <= LIMITS.get(p.name, GIB), "file-size", self.name(p))
+        self.sealed, self.known = sealed, {"manifest.json", "INCOMPLETE"}
         if sealed:
-            self.read_manifest(manifest.read_bytes(), journal)
+            self.read_manifest(manifest.read_bytes())
         else:
-            self.read_journal(journal.read_bytes())
+            self.known |= set(map(self.name, journals))
+            self.read_journals(begun)
             if text := note.read_bytes():
                 require(text.endswith(b"\n"), "record-syntax", "INCOMPLETE")
                 said = records([text[:-1]], "INCOMPLETE")[0]
@@ -137,40 +227,65 @@ class Dump:
                         "schema", "INCOMPLETE")
         self.minor, self.meta = self.head["minor"], self.head["meta"]
 
-    def read_manifest(self, text, journal):
+    def name(self, path):
+        return str(path.relative_to(self.folder))
+
+    def read_manifest(self, text):
         path = "manifest.json"
         require(text.endswith(b"\n"), "record-syntax", path)
         self.head = head = records([text[:-1]], path)[0]
         check_heads(head, path)
-        units = head.get("units")
-        require(not isinstance(units, list) or len(units) <= 1_000_000, "unit-count", path)
+        units, index = head.get("units"), head.get("index")
+        count = len(units) if isinstance(units, list) else index.get("units") if isinstance(index, dict) else 0
+        require(not isinstance(count, int) or count <= 1_000_000, "unit-count", path)
         require(manifest_schema(head), "schema", path)
+        if not is_old(head):
+            file, path = self.folder / "units.index", "units.index"
+            data = file.read_bytes() if os.path.lexists(file) else None
+            require(data is not None and len(data) == index["size"] and digest(data) == index["hash"],
+                    "index", path)
+            units = read_index(data)
+            require(len(units) == index["units"], "index-form", path)
+            self.known.add(path)
         check_units(units, path)
         check_duplicates(units, path)
         self.root = self.root_of(units)
-        require(self.root == head["root"], "root", path)
-        data = journal.read_bytes() if os.path.lexists(journal) else None
-        wanted = head["journal"]
-        require(data is not None and len(data) == wanted["size"] and digest(data) == wanted["hash"],
-                "journal", "journal.jsonl")
+        require(self.root == head["root"], "root", "manifest.json")
+        journals = ({"journal.jsonl": head["journal"]} if is_old(head) else
+                    {f"journal/{said['writer']}.jsonl": said for said in head["journals"]})
+        for name, wanted in journals.items():
+            file = self.folder / name
+            data = file.read_bytes() if os.path.lexists(file) else None
+            require(data is not None and len(data) == wanted["size"] and digest(data) == wanted["hash"],
+                    "journal", name)
+        self.known |= set(journals)
         self.records = units
 
-    def read_journal(self, text):
-        path = "journal.jsonl"
-        texts = text.split(b"\n")[:-1]
-        bodies = records(texts, path)
-        self.head = bodies[0]
-        check_heads(self.head, path)
-        require(head_schema(self.head) and all(
-            has(body, line=int) and (not n or has(body, previous=HASH) and unit_schema(body.get("unit")))
-            for n, body in enumerate(bodies)), "schema", path)
-        units = [body["unit"] for body in bodies[1:]]
-        check_units(units, path)
-        for n, body in enumerate(bodies):
-            require(body["line"] == n and (not n or body["previous"] == texts[n - 1][-34:-2].decode()),
-                    "chain", path)
-        check_duplicates(units, path)
-        self.records = sorted(units, key=lambda unit: unit["path"])
+    def read_journals(self, files):
+        """Each rule over all lines of all journals."""
+        names = [self.name(file) for file in files]
+        texts = [file.read_bytes().split(b"\n")[:-1] for file in files]
+        bodies = rule_by_rule(zip(names, texts), lambda name, lines: records(lines, name))
+        self.head = bodies[0][0]
+        rule_by_rule(zip(names, bodies), lambda name, said: check_heads(said[0], name))
+        old = is_old(self.head)
+        for name, said in zip(names, bodies):
+            require(head_schema(said[0]) and (old or has(said[0], writer=str)) and all(
+                has(body, line=int) and (not n or has(body, previous=HASH) and (
+                    body["ended"] is True if "ended" in body else unit_schema(body.get("unit"))))
+                for n, body in enumerate(said)), "schema", name)
+        units = [[body["unit"] for body in said[1:] if "ended" not in body] for said in bodies]
+        rule_by_rule(zip(names, units), lambda name, said: check_units(said, name))
+        for name, lines, said in zip(names, texts, bodies):
+            for n, body in enumerate(said):
+                require(body["line"] == n and (not n or body["previous"] == lines[n - 1][-34:-2].decode()
+                                               and "ended" not in said[n - 1]), "chain", name)
+        for name, said in zip(names, bodies):
+            require(old or name == f"journal/{said[0]['writer']}.jsonl", "writer", name)
+            require(all(said[0][key] == self.head[key] for key in ("meta", "major", "minor")), "writer", name)
+        everything = [unit for said in units for unit in said]
+        check_duplicates(everything, names[0])
+        self.records = sorted(everything, key=lambda unit: unit["path"])
         self.root = self.root_of(self.records)
 
     def root_of(self, units):
@@ -194,7 +309,7 @@ class Dump:
         check_digests(self)
 
     def check_listed(self):
-        known = {"manifest.json", "journal.jsonl", "INCOMPLETE", *self.paths}
+        known = {*self.known, *self.paths}
         for folder, folders, names in os.walk(self.folder):
             names += [name for name in folders if os.path.islink(os.path.join(folder, name))]
             for name in sorted(names):

@@ -26,7 +26,7 @@ TEST_CASE("the example of SPEC.md is what the writer writes") {
     INFO(text);
     CHECK(spec.find(text) != std::string::npos);
   };
-  const std::string journal = read_text(folder / "a/journal.jsonl");
+  const std::string journal = read_text(folder / "a/journal/0.jsonl");
   quoted(journal.substr(0, journal.find('\n') + 1));
   const DumpReader dump = DumpReader::open(folder / "a");
   const UnitReader unit = dump.open_unit(dump.units()[0]);
@@ -43,4 +43,24 @@ TEST_CASE("the example of SPEC.md is what the writer writes") {
   CHECK(hash_of(root) == dump.root());
   quoted(root);
   quoted(dump.root().hex());
+}
+
+TEST_CASE("the index of SPEC.md is the one of its unit") {
+  UnitRecord unit;
+  unit.path = "rollout/0.h5";
+  unit.size = 2084;
+  unit.logical = 36;
+  unit.hash = *Hash::from_hex("9009856dcbf030ea73c2715fab751884");
+  unit.content = *Hash::from_hex("f02d0ceacf36de1068166cd8e6c58ed7");
+  unit.groups = {"0"};
+  const UnitRecord* const sorted = &unit;
+  const Buffer<std::byte> bytes = UnitIndex::encode({&sorted, 1});
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (i > 0 && i % 32 == 0) text += '\n';
+    text += kDigits[static_cast<int>(bytes[i]) >> 4];
+    text += kDigits[static_cast<int>(bytes[i]) & 15];
+  }
+  CHECK(read_text(RLREPLAY_SOURCE "/format/SPEC.md").find("\n" + text + "\n") != std::string::npos);
 }

@@ -13,6 +13,7 @@ import numpy as np  # noqa: E402
 import zstandard  # noqa: E402
 from h5py import h5a, h5d, h5l, h5o, h5s, h5t  # noqa: E402
 
+from spec_counts import counts_of  # noqa: E402
 from spec_values import (DTYPES, GIB, HASH, UNIT_PATH, Broken, check_meaning, digest,  # noqa: E402
                          group_content, hash_of_lines, require)
 
@@ -279,6 +280,9 @@ class Unit:
             d.elements()
         for name in self.record["groups"]:
             check_meaning(self, self.group(name))
+        said = self.record.get("counts", {})
+        for name in filter(said.get, self.record["groups"]):
+            self.fail(counts_of(self.kind, self.group(name)) == said[name], "content", name)
         said = self.record.get("group_contents", {})
         for name in filter(said.get, self.record["groups"]):
             self.fail(group_content([(self, self.group(name))]) == said[name], "content", name)

@@ -55,7 +55,9 @@ tokens i32,i64 T; log_probs f32,f64 T; nucleus_offsets u64 S+1; nucleus_size u32
 loss_mask u8 T; removed u8 S; rewards f64 S; reward_components f64 S,K; finish u8 S
 version_offsets u64 S+1; versions i64 V; version_starts u32 V
 prompt_text u8 P; prompt_text_offsets u64 S+1; response_text u8 R; response_text_offsets u64 S+1
-label_text u8 L; label_text_offsets u64 S+1; experts u8,u16 T,M,E; coordinates u32 5,2""",
+label_text u8 L; label_text_offsets u64 S+1; experts u8,u16 T,M,E; coordinates u32 5,2
+roles u8 T; call_offsets u64 S+1; call_first u32 C; call_length u32 C; call_finish u8 C; call_truncated u8 C
+call_version i64 C; call_seed i64 C; call_numbers f64 C,J""",
     "weights": "coordinates u32 5,2", "train": """
 sample_id u64 S; offsets u64 S+1; slice_offsets u64 S+1; slices u64 C,2; lengths u64 S; coordinates u32 5,2
 tokens i32 T; prompt_length u32 S; micro_batch u32 S; loss_mask u8 T
@@ -73,7 +75,8 @@ COLUMNS = {kind: {entry.split()[0]: entry.split()[1:] for entry in re.split("[;\
 # Where a dataset has rows of its own for each sample, the offsets that say so.
 OWN = {"nucleus": "nucleus_offsets", "versions": "version_offsets", "version_starts": "version_offsets",
        "events/row_digest": "events/row_digest_offsets", "prompt_text": "prompt_text_offsets",
-       "response_text": "response_text_offsets", "label_text": "label_text_offsets"}
+       "response_text": "response_text_offsets", "label_text": "label_text_offsets",
+       **{f"call_{name}": "call_offsets" for name in "first length finish truncated version seed numbers".split()}}
 
 
 def table(unit, name):
@@ -143,17 +146,26 @@ def check_meaning(unit, group):
             held(v[0] == 0 and (v[1:] >= v[:-1]).all() and v[-1] == ends.get(name, v[-1]), d)
         if name in ("loss_mask", "removed") or name.endswith("_present"):
             held((v < 2).all(), d)
-        if name in ("scalars", "reward_components"):
+        if name in ("scalars", "reward_components", "call_numbers"):
             columns = d.more.get("columns")
             held(isinstance(columns, str) and len(columns.split("\n") if columns else []) == d.dims[-1], d)
         held(name not in ("tokens", "nucleus") or (v >= 0).all(), d)
-        held(name != "finish" or np.isin(v, (0, 1, 2, 3, 255)).all(), d)
+        held(name not in ("finish", "call_finish", "roles") or np.isin(v, (0, 1, 2, 3, 255)).all(), d)
+        held(name != "call_truncated" or np.isin(v, (0, 1, 255)).all(), d)
         held(not name.endswith("_text") and short != "tensors" or is_text(v), d)
     if "sample_id" not in group:
         return
     ids, cuts = value["sample_id"], value["offsets"]
     held((ids[1:] > ids[:-1]).all() if unit.kind == "rollout" else len(np.unique(ids)) == len(ids),
          group["sample_id"])
+    calls = [name in group for name in ("call_offsets", "call_first", "call_length")]
+    held(all(calls) or not any(calls), d.group)
+    for n, (a, b) in enumerate(zip(value["call_offsets"], value["call_offsets"][1:]) if all(calls) else ()):
+        ends = []
+        for first, count in zip(value["call_first"][a:b].tolist(), value["call_length"][a:b].tolist()):
+            held(first >= (ends[-1] if ends else 0), group["call_first"])
+            ends.append(first + count)
+        held(not ends or ends[-1] <= int(cuts[n + 1] - cuts[n]), group["call_first"])
     whole = value["lengths"] if any(cut) else np.diff(cuts)
     for n, pieces in enumerate(slices_of(group) or () if any(cut) else ()):
         held(all(a + b <= int(whole[n]) for a, b in pieces)

@@ -6,7 +6,8 @@
 /// should have and that of the line before it where it says `PREVIOUS`.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace rlreplay;
-  fuzz::answer([&] { format::parse_journal(fuzz::bytes_of(data, size)); });
+  const std::string path = format::journal_path("0");
+  fuzz::answer([&] { format::parse_journal(fuzz::bytes_of(data, size), path); });
   std::string sealed, previous;
   std::string_view rest = fuzz::text_of(data, size);
   while (!rest.empty()) {
@@ -20,5 +21,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     sealed += format::record_line(body);
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  return fuzz::answer([&] { format::parse_journal(std::as_bytes(std::span(sealed))); });
+  return fuzz::answer([&] { format::parse_journal(std::as_bytes(std::span(sealed)), path); });
 }

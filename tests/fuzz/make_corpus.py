@@ -23,11 +23,14 @@ def records():
         manifest = (dump / "manifest.json").read_text()
         yield "manifest", dump.name, manifest
         yield "manifest", dump.name + "-body", body(manifest)
-        journal = (dump / "journal.jsonl").read_text()
-        yield "journal", dump.name, journal
-        lines = [re.sub(r'"previous":"\w+"', '"previous":"PREVIOUS"', body(line))
-                 for line in journal.splitlines()]
-        yield "journal", dump.name + "-bodies", "\n".join(lines)
+        for path in sorted(dump.rglob("*.jsonl")):
+            journal = path.read_text()
+            yield "journal", f"{dump.name}-{path.stem}", journal
+            lines = [re.sub(r'"previous":"\w+"', '"previous":"PREVIOUS"', body(line))
+                     for line in journal.splitlines()]
+            yield "journal", f"{dump.name}-{path.stem}-bodies", "\n".join(lines)
+        if (dump / "units.index").exists():
+            yield "index", dump.name, (dump / "units.index").read_bytes()
         for unit in sorted(dump.rglob("*.h5")):
             name = unit.relative_to(dump).as_posix().replace("/", "-")
             yield "hdf5", f"{dump.name}-{name}", unit.read_bytes()

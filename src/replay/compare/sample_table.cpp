@@ -78,6 +78,40 @@ Found version_starts(const RolloutData& data, size_t row) {
   return FieldValues{part(*data.versions->starts, offsets[row], offsets[row + 1]), std::nullopt};
 }
 
+/// A column of the calls of a sample, each of `width` numbers.
+template <class T>
+Found of_calls(const RolloutData& data, const std::vector<T>* values, size_t width, size_t row) {
+  if (values == nullptr) return std::nullopt;
+  const auto& offsets = data.calls->offsets;
+  return FieldValues{part(*values, offsets[row] * width, offsets[row + 1] * width), std::nullopt};
+}
+
+template <class T>
+Found of_calls(const RolloutData& data, std::optional<std::vector<T>> format::Calls::*field,
+               size_t row) {
+  if (!data.calls || !((*data.calls).*field)) return std::nullopt;
+  return of_calls(data, &*((*data.calls).*field), 1, row);
+}
+
+Found call_finish(const RolloutData& data, size_t row) {
+  if (!data.calls || !data.calls->finish) return std::nullopt;
+  const auto& offsets = data.calls->offsets;
+  const auto* codes = reinterpret_cast<const uint8_t*>(data.calls->finish->data());
+  return FieldValues{
+      std::span<const uint8_t>(codes + offsets[row], offsets[row + 1] - offsets[row]),
+      std::nullopt};
+}
+
+Found call_numbers(const RolloutData& data, size_t row) {
+  if (!data.calls || !data.calls->numbers) return std::nullopt;
+  return of_calls(data, &data.calls->numbers->values, data.calls->numbers->names.size(), row);
+}
+
+Found roles(const RolloutData& data, size_t row) {
+  if (!data.roles || !data.roles->has(row)) return std::nullopt;
+  return FieldValues{part(data.roles->values, data.offsets[row], data.offsets[row + 1]), 0};
+}
+
 Found finish(const RolloutData& data, size_t row) {
   if (!data.finish) return std::nullopt;
   const auto* codes = reinterpret_cast<const uint8_t*>(data.finish->data());
@@ -248,12 +282,25 @@ SampleTable SampleTable::of(std::span<const RolloutData> parts) {
   add("rollout/trajectory_id", [](D d, size_t s) { return single(d.trajectory_id, s); });
   add("rollout/versions", versions);
   add("rollout/version_starts", version_starts);
+  const auto with_calls = [](D d) { return d.calls.has_value(); };
+  add("rollout/call_first",
+      [=](D d, size_t s) { return of_calls(d, with_calls(d) ? &d.calls->first : nullptr, 1, s); });
+  add("rollout/call_length",
+      [=](D d, size_t s) { return of_calls(d, with_calls(d) ? &d.calls->length : nullptr, 1, s); });
+  add("rollout/call_version",
+      [](D d, size_t s) { return of_calls(d, &format::Calls::version, s); });
+  add("rollout/call_seed", [](D d, size_t s) { return of_calls(d, &format::Calls::seed, s); });
+  add("rollout/call_numbers", call_numbers);
+  add("rollout/roles", roles);
   add("rollout/tokens", response_tokens);
   add("rollout/nucleus_size", nucleus_sizes);
   add("rollout/nucleus", nucleus);
   add("rollout/log_probs",
       [](D d, size_t s, uint64_t prompt) { return response(d, d.log_probs, s, prompt); });
   add("rollout/experts", experts);
+  add("rollout/call_finish", call_finish);
+  add("rollout/call_truncated",
+      [](D d, size_t s) { return of_calls(d, &format::Calls::truncated, s); });
   add("rollout/finish", finish);
   add("rollout/response_text", [](D d, size_t s) { return text(d.response_text, s); });
   add("rollout/rewards", [](D d, size_t s) { return single(d.rewards, s); });

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "format/dump_files.h"
 #include "format/foreign/dump_check.h"
 #include "format/foreign/numbers.h"
 #include "format/foreign/torch_file.h"
@@ -20,15 +21,16 @@ namespace rlreplay::replay {
 
 namespace fs = std::filesystem;
 
-bool is_native_dump(const std::string& path) {
-  return fs::exists(fs::path(path) / "manifest.json") ||
-         fs::exists(fs::path(path) / "journal.jsonl");
-}
+bool is_native_dump(const std::string& path) { return format::looks_like_dump(path); }
 
 void check_no_part(const std::string& path) {
   const fs::path file(path);
   const std::string name = file.filename().string();
-  if (name == "manifest.json" || name == "journal.jsonl" || file.extension() == ".h5") {
+  const fs::path folder = file.parent_path();
+  const bool journal = folder.filename() == format::kJournalFolder &&
+                       is_native_dump((folder / "..").lexically_normal().string());
+  if (name == "manifest.json" || name == format::kOldJournalName || journal ||
+      file.extension() == ".h5") {
     throw Error(ErrorCode::kUsage, "the file is part of a dump: name the dump's folder", path);
   }
 }

@@ -236,13 +236,17 @@ class Exporter {
     Value root = slime_rollout(tree, data, id, others);
     if (chosen_) root = select(tree, root, chosen_of(id));
     add_own_part(tree, root, data, unit, std::to_string(id));
+    if (chosen_ && (data.calls || data.roles)) {
+      leave_out("calls and roles of rollout " + std::to_string(id),
+                "of a selection, what a sample of slime has is written");
+    }
     write("rollout_data/" + std::to_string(id) + ".pt", tree, root);
     const bool trained = !chosen_ || !imported_;
     if (vendor_ == kSlime && !single_ && trained) export_own_training(id, data);
   }
 
   /// What a rollout has that slime's samples cannot say: that no finish was recorded and, of all
-  /// samples, events.
+  /// samples, events, calls and roles.
   void add_own_part(Tree& tree, Value root, const RolloutData& data, const format::UnitReader& unit,
                     const std::string& group) {
     Dicts dicts(tree);
@@ -250,12 +254,18 @@ class Exporter {
     if (!data.finish) dicts.set(own, "absent", dicts.text("finish"));
     if (!chosen_) {
       const auto wanted = [&](const std::string& name) {
-        return name.starts_with("events/") || is_needless_mask(unit, group + "/" + name);
+        return name.starts_with("events/") || is_of_calls(name) ||
+               is_needless_mask(unit, group + "/" + name);
       };
       const Value datasets = add_own_datasets(tree, dump_, unit, group, wanted);
       if (tree.sequence(datasets).size() > 0) dicts.set(own, "datasets", datasets);
     }
     if (tree.sequence(own).size() > 0) dicts.set(root, "rlreplay", own);
+  }
+
+  /// slime's samples have no calls and no roles.
+  static bool is_of_calls(std::string_view name) {
+    return name.starts_with("call_") || name == "roles" || name == "roles_present";
   }
 
   /// Whether it says of every sample that it is there, which an import would not write.

@@ -24,7 +24,9 @@ using TextSink = std::function<void(const std::string&)>;
 ///      "group_id":1,"trajectory_id":5,"log_probs":[...],"loss_mask":[...],
 ///      "removed":false,"reward":1.0,
 ///      "reward_components":{"exact":1.0},"finish":"stop",
-///      "versions":[4],"version_starts":[3],"prompt":"...","response":"...","label":"...",
+///      "versions":[4],"version_starts":[3],
+///      "calls":[{"first":3,"length":6,"finish":"stop","truncated":false,"version":4,"seed":1,
+///      "temperature":1.0}],"roles":[0,0,0,1,1,1,2,1,1],"prompt":"...","response":"...","label":"...",
 ///      "experts":{"layers":2,"slots":1,"ids":[...]},"nucleus":{"sizes":[...],"ids":[...]},
 ///      "other_inputs":true}
 ///     {"schema":"rlreplay.train/1","rollout_id":0,"step_id":0,"rank":0,"sample_id":7,

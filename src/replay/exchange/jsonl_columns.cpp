@@ -1,6 +1,7 @@
 #include "src/replay/exchange/jsonl_columns.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "src/base/words.h"
@@ -210,20 +211,21 @@ std::optional<format::NamedColumns> components(const std::vector<Row>& rows) {
   return made;
 }
 
-std::optional<std::vector<Finish>> finish(const std::vector<Row>& rows) {
-  if (!all_or_none(rows, "finish")) return std::nullopt;
+Finish finish_of(JsonValue value) {
   constexpr std::string_view kNames[] = {"stop", "length", "aborted", "failed", "unknown"};
   constexpr Finish kCodes[] = {Finish::kStop, Finish::kLength, Finish::kAborted, Finish::kFailed,
                                Finish::kUnknown};
-  std::vector<Finish> made;
-  for (const Row& row : rows) {
-    const JsonValue value = row.root()["finish"];
-    const auto* name = std::find(std::begin(kNames), std::end(kNames), value.string());
-    if (name == std::end(kNames)) {
-      throw value.error("expected stop, length, aborted, failed or unknown");
-    }
-    made.push_back(kCodes[name - std::begin(kNames)]);
+  const auto* name = std::find(std::begin(kNames), std::end(kNames), value.string());
+  if (name == std::end(kNames)) {
+    throw value.error("expected stop, length, aborted, failed or unknown");
   }
+  return kCodes[name - std::begin(kNames)];
+}
+
+std::optional<std::vector<Finish>> finish(const std::vector<Row>& rows) {
+  if (!all_or_none(rows, "finish")) return std::nullopt;
+  std::vector<Finish> made;
+  for (const Row& row : rows) made.push_back(finish_of(row.root()["finish"]));
   return made;
 }
 
@@ -243,6 +245,115 @@ std::optional<format::Versions> versions(const std::vector<Row>& rows) {
     for (size_t i = 0; i < starts.size(); ++i) {
       made.starts->push_back(static_cast<uint32_t>(starts.at(i).integer(0, UINT32_MAX)));
     }
+  }
+  return made;
+}
+
+std::optional<Column<uint8_t>> roles(const std::vector<Row>& rows, Zeros& zeros) {
+  std::optional<Presence> presence = presence_of(rows, "roles");
+  if (!presence) return std::nullopt;
+  Column<uint8_t> made;
+  made.presence = std::move(*presence);
+  for (const Row& row : rows) {
+    const auto list = row.find("roles");
+    if (!list) {
+      zeros.add(row, row.length, made.values);
+      continue;
+    }
+    if (list->size() != row.length) throw list->error("there is one for each token");
+    for (size_t i = 0; i < list->size(); ++i) {
+      const auto code = static_cast<uint8_t>(list->at(i).integer(0, 255));
+      if (code > 3 && code != 255) {
+        throw list->at(i).error("expected 0 prompt, 1 response, 2 tool, 3 system or 255 unknown");
+      }
+      made.values.push_back(code);
+    }
+  }
+  return made;
+}
+
+constexpr std::string_view kCallKeys[] = {"first",     "length",  "finish",
+                                          "truncated", "version", "seed"};
+
+/// What calls have beside the columns of the table, in the order of the alphabet.
+std::set<std::string> call_numbers(const std::vector<Row>& rows) {
+  std::set<std::string> names;
+  for (const Row& row : rows) {
+    const auto calls = row.find("calls");
+    for (size_t c = 0; calls && c < calls->size(); ++c) {
+      for (const auto& [name, value] : calls->at(c).members()) {
+        if (name.empty() || name.find('\n') != name.npos) {
+          throw value.error("a name that is empty or has a line end is none that a dump holds");
+        }
+        if (std::ranges::find(kCallKeys, name) == std::end(kCallKeys)) names.emplace(name);
+      }
+    }
+  }
+  return names;
+}
+
+/// Whether all calls have the key, or none.
+bool all_calls(const std::vector<Row>& rows, std::string_view key) {
+  std::optional<bool> has;
+  for (const Row& row : rows) {
+    const auto calls = row.find("calls");
+    for (size_t c = 0; calls && c < calls->size(); ++c) {
+      const bool here = calls->at(c).find(key).has_value();
+      if (has.value_or(here) != here) {
+        throw calls->at(c).error("'" + std::string(key) +
+                                 "' is of all calls of a rollout, or of none");
+      }
+      has = here;
+    }
+  }
+  return has.value_or(false);
+}
+
+uint8_t truth(JsonValue value) {
+  if (value.is_null()) return 255;
+  return value.boolean() ? 1 : 0;
+}
+
+/// Appends a call, whose sample has `length` tokens, behind the one that ends at `next`.
+void add_call(format::Calls& to, JsonValue call, uint64_t length, uint64_t& next) {
+  const auto first = static_cast<uint32_t>(call["first"].integer(0, UINT32_MAX));
+  const auto count = static_cast<uint32_t>(call["length"].integer(0, UINT32_MAX));
+  if (first < next || uint64_t{first} + count > length) {
+    throw call.error("calls lie one after the other within their sample");
+  }
+  next = uint64_t{first} + count;
+  to.first.push_back(first);
+  to.length.push_back(count);
+  if (to.finish) to.finish->push_back(finish_of(call["finish"]));
+  if (to.truncated) to.truncated->push_back(truth(call["truncated"]));
+  if (to.version) to.version->push_back(call["version"].integer(INT64_MIN, INT64_MAX));
+  if (to.seed) to.seed->push_back(call["seed"].integer(INT64_MIN, INT64_MAX));
+  if (!to.numbers) return;
+  for (const std::string& name : to.numbers->names) {
+    const auto value = call.find(name);
+    to.numbers->values.push_back(value ? real(*value, true)
+                                       : std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
+/// A line without `calls` has none.
+std::optional<format::Calls> calls(const std::vector<Row>& rows) {
+  std::optional<format::Calls> made;
+  if (!presence_of(rows, "calls")) return made;
+  made.emplace();
+  const std::set<std::string> names = call_numbers(rows);
+  if (all_calls(rows, "finish")) made->finish.emplace();
+  if (all_calls(rows, "truncated")) made->truncated.emplace();
+  if (all_calls(rows, "version")) made->version.emplace();
+  if (all_calls(rows, "seed")) made->seed.emplace();
+  if (!names.empty()) made->numbers.emplace().names.assign(names.begin(), names.end());
+  for (const Row& row : rows) {
+    const auto list = row.find("calls");
+    uint64_t next = 0;
+    for (size_t c = 0; list && c < list->size(); ++c) {
+      add_call(*made, list->at(c), row.length, next);
+    }
+    made->offsets.push_back(made->first.size());
   }
   return made;
 }
@@ -341,6 +452,8 @@ std::shared_ptr<RolloutData> make_rollout(std::vector<Row>& rows, Budget& budget
   data->reward_components = components(rows);
   data->finish = finish(rows);
   data->versions = versions(rows);
+  data->calls = calls(rows);
+  data->roles = roles(rows, zeros);
   data->prompt_text = texts(rows, "prompt");
   data->response_text = texts(rows, "response");
   data->label_text = texts(rows, "label");

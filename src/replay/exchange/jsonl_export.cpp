@@ -123,6 +123,29 @@ void put_number(JsonLine& line, std::string_view key,
   if (column && column->has(s)) line.json(key, std::to_string(column->values[s]));
 }
 
+/// The calls of a sample, each an object; a number that was not recorded is left out.
+std::string calls_json(const format::Calls& calls, size_t s) {
+  std::string out;
+  for (uint64_t c = calls.offsets[s]; c < calls.offsets[s + 1]; ++c) {
+    JsonLine line;
+    line.integer("first", calls.first[c]).integer("length", calls.length[c]);
+    if (calls.finish) line.text("finish", to_string((*calls.finish)[c]));
+    if (calls.truncated && (*calls.truncated)[c] == 255) {
+      line.null("truncated");
+    } else if (calls.truncated) {
+      line.boolean("truncated", (*calls.truncated)[c] == 1);
+    }
+    if (calls.version) line.integer("version", (*calls.version)[c]);
+    if (calls.seed) line.json("seed", std::to_string((*calls.seed)[c]));
+    for (size_t k = 0; calls.numbers && k < calls.numbers->names.size(); ++k) {
+      const double value = calls.numbers->values[c * calls.numbers->names.size() + k];
+      if (!std::isnan(value)) line.json(calls.numbers->names[k], number(value));
+    }
+    out += (out.empty() ? "" : ",") + line.str();
+  }
+  return "[" + out + "]";
+}
+
 /// Samples made from more than their tokens: without the key they would be taken for others.
 void put_inputs(JsonLine& line, const std::set<uint64_t>& others, uint64_t sample) {
   if (others.contains(sample)) line.boolean("other_inputs", true);
@@ -155,6 +178,10 @@ std::string sample_line(const RolloutData& data, const std::string& id, size_t s
     if (data.versions->starts) {
       line.json("version_starts", list(part(*data.versions->starts, begin, end)));
     }
+  }
+  if (data.calls) line.json("calls", calls_json(*data.calls, s));
+  if (data.roles && data.roles->has(s)) {
+    line.json("roles", list(part(data.roles->values, data.offsets[s], data.offsets[s + 1])));
   }
   put_cell(line, data, "prompt", "prompt_text", s);
   put_cell(line, data, "response", "response_text", s);

@@ -109,7 +109,7 @@ class Look {
 
   [[noreturn]] void refuse(const std::string& why) const {
     throw Error(ErrorCode::kUsage,
-                "the folder holds no manifest.json or journal.jsonl of a dump of rlreplay, and " +
+                "the folder holds no manifest.json or journal of a dump of rlreplay, and " +
                     (found_ == 0 ? "no files" : counted(found_, "file")) + " ending in " + ending_ +
                     " were found before the search ended (" + why + "): name the dump's own folder",
                 folder_.string());

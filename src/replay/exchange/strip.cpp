@@ -56,6 +56,7 @@ std::string column_of(std::string_view kind, std::string_view name) {
   }
   if (name == "nucleus_offsets" || name == "nucleus_size") return "nucleus";
   if (name == "version_offsets") return "versions";
+  if (name.starts_with("call_")) return "calls";
   const KnownDataset* known = format::find_known(kind, name);
   if (known != nullptr && known->values == Values::kOffsets && name != "offsets" &&
       name != "slice_offsets") {

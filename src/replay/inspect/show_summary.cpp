@@ -11,6 +11,7 @@
 #include "format/train_data.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/number_text.h"
 #include "src/base/text_table.h"
 #include "src/base/words.h"
 #include "src/replay/launch/provenance.h"
@@ -78,21 +79,85 @@ RolloutSummary summarize(const RolloutData& data, const std::string& id) {
   return made;
 }
 
-template <class Use>
-void for_each_group(const DumpReader& dump, std::string_view kind, Use use) {
-  for (const UnitRecord& record : dump.units()) {
-    if (format::kind_of(record.path) != kind) continue;
-    const format::UnitReader unit = dump.open_unit(record);
-    for (const std::string& group : record.groups) use(record, unit, group);
+/// What a record counts of a group: nothing where its writer did not count.
+std::optional<JsonDocument> counts_of(const UnitRecord& record, const std::string& group) {
+  const auto counts = record.counts.find(group);
+  if (counts == record.counts.end()) return std::nullopt;
+  return JsonDocument::parse(counts->second, record.path + ": counts of " + group);
+}
+
+uint64_t number_in(const JsonValue& counts, const char* name) {
+  return static_cast<uint64_t>(counts[name].integer(0, INT64_MAX));
+}
+
+std::optional<double> mean_in(const JsonValue& counts, const char* name) {
+  const auto text = counts.find(name);
+  if (!text) return std::nullopt;
+  const auto value = parse_number<double>(text->string());
+  if (!value) throw text->error("expected a number");
+  return value;
+}
+
+/// Of a group with samples, from what its record counts.
+RolloutSummary summarize(const JsonValue& counts, const std::string& id) {
+  RolloutSummary made;
+  made.id = id;
+  made.samples = number_in(counts, "samples");
+  made.tokens = number_in(counts, "tokens");
+  made.response_tokens = number_in(counts, "response_tokens");
+  made.longest = number_in(counts, "longest_response");
+  made.masked = number_in(counts, "masked_tokens");
+  if (counts.find("groups")) made.groups = number_in(counts, "groups");
+  made.reward = mean_in(counts, "reward_mean");
+  made.log_prob = mean_in(counts, "log_prob_mean");
+  if (const auto finish = counts.find("finish")) {
+    made.finish.emplace();
+    for (size_t i = 0; i < made.finish->size(); ++i) {
+      (*made.finish)[i] = static_cast<uint64_t>(finish->at(i).integer(0, INT64_MAX));
+    }
   }
+  if (const auto versions = counts.find("versions")) {
+    made.versions = {versions->at(0).integer(INT64_MIN, INT64_MAX),
+                     versions->at(1).integer(INT64_MIN, INT64_MAX)};
+  }
+  return made;
+}
+
+/// Calls `use(record, group, counts)`, or where the record counts nothing `read(record, unit,
+/// group)` with the unit, which is opened once.
+template <class Use, class Read>
+void for_each_group(const DumpReader& dump, const UnitRecord& record, Use use, Read read) {
+  std::optional<format::UnitReader> unit;
+  for (const std::string& group : record.groups) {
+    if (const auto counts = counts_of(record, group)) {
+      if (use(record, group, counts->root())) continue;
+    }
+    if (!unit) unit.emplace(dump.open_unit(record));
+    read(record, *unit, group);
+  }
+}
+
+/// Adds what a unit holds of samples.
+void add_samples(const DumpReader& dump, const UnitRecord& record,
+                 std::vector<RolloutSummary>& to) {
+  for_each_group(
+      dump, record,
+      [&](const auto&, const std::string& group, const JsonValue& counts) {
+        const bool samples = counts.find("samples").has_value();
+        if (samples) to.push_back(summarize(counts, group));
+        return samples;
+      },
+      [&](const auto&, const format::UnitReader& unit, const std::string& group) {
+        if (unit.find(group + "/tokens") == nullptr) return;
+        to.push_back(summarize(read_rollout_data(dump, unit, group), group));
+      });
 }
 
 std::vector<RolloutSummary> rollouts(const DumpReader& dump) {
   std::vector<RolloutSummary> made;
-  for_each_group(dump, "rollout", [&](const auto&, const auto& unit, const std::string& group) {
-    if (holds_events_alone(unit, group)) return;
-    made.push_back(summarize(read_rollout_data(dump, unit, group), group));
-  });
+  for (const UnitRecord& record : dump.units()) {
+    if (format::kind_of(record.path) == "rollout") add_samples(dump, record, made);
+  }
   std::sort(made.begin(), made.end(), [](const auto& a, const auto& b) {
     return std::pair(a.id.size(), a.id) < std::pair(b.id.size(), b.id);
   });
@@ -104,11 +169,8 @@ std::vector<RolloutSummary> evaluations(const DumpReader& dump) {
   std::vector<RolloutSummary> made;
   for (const UnitRecord& record : dump.units()) {
     const std::string name = record.path.substr(record.path.rfind('/') + 1);
-    if (!record.path.starts_with("x-") || !name.starts_with("eval_")) continue;
-    const format::UnitReader unit = dump.open_unit(record);
-    for (const std::string& group : record.groups) {
-      if (unit.find(group + "/tokens") == nullptr) continue;
-      made.push_back(summarize(read_rollout_data(dump, unit, group), group));
+    if (record.path.starts_with("x-") && name.starts_with("eval_")) {
+      add_samples(dump, record, made);
     }
   }
   return made;
@@ -142,12 +204,46 @@ StepSummary summarize(const DumpReader& dump, const UnitRecord& record,
   return made;
 }
 
+/// Of a rank's step, from what its record counts.
+StepSummary summarize(const UnitRecord& record, const std::string& group, const JsonValue& counts) {
+  StepSummary made;
+  made.id = group;
+  made.rank = format::rank_of(record.path);
+  made.events = counts["events"].boolean();
+  std::set<std::string, std::less<>> names;
+  const JsonValue columns = counts["columns"];
+  for (size_t i = 0; i < columns.size(); ++i) names.insert(columns.at(i).string());
+  for (const format::TokenColumnField& field : format::kTokenColumnFields) {
+    if (names.contains(field.name)) made.columns.emplace_back(field.name);
+  }
+  if (!counts.find("samples")) return made;
+  made.samples = number_in(counts, "samples");
+  made.tokens = number_in(counts, "tokens");
+  if (const auto scalars = counts.find("scalars")) {
+    for (size_t i = 0; i < scalars->size(); ++i) {
+      made.scalars.names.push_back(scalars->at(i).at(0).string());
+      const auto value = parse_number<double>(scalars->at(i).at(1).string());
+      if (!value) throw scalars->at(i).error("expected a name and a number");
+      made.scalars.values.push_back(*value);
+    }
+  }
+  return made;
+}
+
 std::vector<StepSummary> steps(const DumpReader& dump) {
   std::vector<StepSummary> made;
-  for_each_group(dump, "train",
-                 [&](const UnitRecord& record, const auto& unit, const std::string& group) {
-                   made.push_back(summarize(dump, record, unit, group));
-                 });
+  for (const UnitRecord& record : dump.units()) {
+    if (format::kind_of(record.path) != "train") continue;
+    for_each_group(
+        dump, record,
+        [&](const UnitRecord& of, const std::string& group, const JsonValue& counts) {
+          made.push_back(summarize(of, group, counts));
+          return true;
+        },
+        [&](const UnitRecord& of, const format::UnitReader& unit, const std::string& group) {
+          made.push_back(summarize(dump, of, unit, group));
+        });
+  }
   return made;
 }
 

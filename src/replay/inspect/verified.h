@@ -35,8 +35,11 @@ struct VerifiedDump {
   std::string_view verdict() const;
 };
 
-/// `deep`: with every value, and what it means. Errors: as format::verify.
-[[nodiscard]] VerifiedDump verify_dump(const std::string& path, bool deep);
+/// How far a check goes: records alone, all stored bytes, or every value and what it means.
+enum class VerifyDepth { kQuick, kBytes, kDeep };
+
+/// Errors: as format::verify.
+[[nodiscard]] VerifiedDump verify_dump(const std::string& path, VerifyDepth depth);
 
 /// What is known of files that are no dump of ours.
 struct VerifiedFiles {

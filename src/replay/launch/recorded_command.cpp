@@ -16,11 +16,12 @@ constexpr std::string_view kOwnOptions[] = {
     "-o", "--output", "--from", "--format", "--reward-key", "--rank", "--config", "--wrap",
     "--tokens", "--samples", "--sample", "--groups", "--rollout", "--step", "--inject", "--to",
     "--plot", "--tolerance", "--max-tokens", "--tensor", "--worst", "--temperature",
-    "--weights-version", "--event", "--sort", "--reason", "--tokenizer"};
+    "--weights-version", "--event", "--sort", "--reason", "--tokenizer",
+    "--keep-samples", "--columns", "--try", "--ranks"};
 constexpr std::string_view kOwnFlags[] = {
     "--resume", "--force", "--json", "--print-config", "--each-step", "--stop-at-first", "--deep",
     "--all", "--forward", "--recovered", "--dry-run", "--trust-hashes", "--add-special", "--text",
-    "--decode"};
+    "--decode", "--check", "--quick", "--texts"};
 // clang-format on
 
 bool is_one_of(std::span<const std::string_view> names, std::string_view name) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "format/dump_files.h"
 #include "src/base/error.h"
 #include "src/replay/exchange/import.h"
 #include "src/replay/measure/dump_numbers.h"
@@ -130,7 +131,7 @@ Measurement read_recorded(const std::string& path, bool log_probs) {
     throw Error(ErrorCode::kIncomplete, "there is no such file or folder", path);
   }
   if (!fs::is_directory(path, ignored)) return read_metrics_file(path);
-  if (exists(path + "/journal.jsonl") || exists(path + "/manifest.json")) {
+  if (format::looks_like_dump(path)) {
     return read_dump(path, log_probs);
   }
   Measurement out = read_folder(path, log_probs);

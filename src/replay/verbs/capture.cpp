@@ -40,6 +40,9 @@ int capture(const CaptureArguments& arguments) {
   if (arguments.resume && arguments.force) {
     throw Error(ErrorCode::kUsage, "--resume keeps the dump, --force replaces it: give one");
   }
+  if (arguments.check && !arguments.resume) {
+    throw Error(ErrorCode::kUsage, "--check is for --resume: it reads what the dump has");
+  }
   return capture_run(arguments);
 }
 
@@ -60,6 +63,8 @@ void add_capture(CLI::App& program, VerbRun& chosen,
                  "with --wrap: print the whole command and what of yours is kept, run nothing");
   verb->add_flag("--resume", arguments->resume,
                  "go on with a capture that was killed; its options are in the dump");
+  verb->add_flag("--check", arguments->check,
+                 "with --resume: read all stored units and compare them with their hashes before");
   verb->add_flag("--force", arguments->force, "replace an older dump, once the new one is whole");
   arguments->flags.add(*verb, kCaptureSections);
   verb->add_flag("--json", arguments->json, "an object a step instead of a table");

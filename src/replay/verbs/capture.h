@@ -13,6 +13,7 @@ struct CaptureArguments {
   std::vector<std::string> command;  // that is wrapped
   std::string output;
   bool resume = false;
+  bool check = false;
   bool force = false;
   bool json = false;
   bool dry_run = false;

@@ -130,7 +130,7 @@ bool is_own(const RunOptions& options, const RunOptions& recorded) {
 
 /// A capture with --force that was killed has its dump beside: this is about the older one.
 void note_left_beside(const std::string& path) {
-  const std::string left = StagedFolder::left_beside(path, format::kJournalName);
+  const std::string left = StagedFolder::left_beside(path, format::kJournalFolder);
   if (left.empty()) return;
   std::cerr
       << "rlreplay: " << path
@@ -163,6 +163,7 @@ int resume(const CaptureArguments& arguments) {
   arguments.flags.check_given(recorded, arguments.output);
   format::WriterOptions settings;
   settings.unstable = Provenance(computing(recorded)).begun();
+  settings.check = arguments.check;
   format::DumpWriter writer = format::DumpWriter::resume(arguments.output, settings);
   const RecordedRun record(arguments.output);  // as it is now that no other can write to it
   Machine machine(options);

@@ -29,7 +29,9 @@ int seal(const SealArguments& arguments) {
   if (std::filesystem::exists(arguments.path + "/manifest.json")) {
     throw Error(ErrorCode::kUsage, "the dump is sealed already: nothing to do", arguments.path);
   }
-  format::DumpWriter dump = format::DumpWriter::resume(arguments.path);
+  format::WriterOptions settings;
+  settings.check = true;
+  format::DumpWriter dump = format::DumpWriter::resume(arguments.path, settings);
   const Hash root = dump.seal({.complete = false, .unstable = {}, .derived_from = {}});
   if (arguments.json) {
     std::cout << JsonLine()

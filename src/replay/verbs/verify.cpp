@@ -23,6 +23,7 @@ constexpr size_t kMostShown = 12;
 struct VerifyArguments {
   std::string path;
   bool deep = false;
+  bool quick = false;
   bool all = false;
   bool json = false;
 };
@@ -98,7 +99,7 @@ void print_text(const VerifyArguments& arguments, const VerifiedDump& dump) {
   print_not_checked(dump.not_checked);
   if (!(report.root == Hash{})) std::cout << "root    " << report.root.hex() << '\n';
   if (dump.content) std::cout << "content " << dump.content->hex() << '\n';
-  if (!arguments.deep && !dump.damaged) {
+  if (!arguments.deep && !arguments.quick && !dump.damaged) {
     std::cout
         << "content is as recorded; computed, and every value checked: rlreplay verify --deep "
         << arguments.path << '\n';
@@ -113,7 +114,10 @@ int exit_code_of(const VerifiedDump& dump) {
 }
 
 int check_one_dump(const VerifyArguments& arguments) {
-  const VerifiedDump dump = verify_dump(arguments.path, arguments.deep);
+  const VerifyDepth depth = arguments.deep    ? VerifyDepth::kDeep
+                            : arguments.quick ? VerifyDepth::kQuick
+                                              : VerifyDepth::kBytes;
+  const VerifiedDump dump = verify_dump(arguments.path, depth);
   if (arguments.json) {
     print_json(dump);
   } else {
@@ -160,6 +164,10 @@ int exit_code_of(const VerifiedFiles& found) {
 }
 
 int check_files_of_others(const VerifyArguments& arguments) {
+  if (arguments.quick) {
+    throw Error(ErrorCode::kUsage, "--quick is of a dump's records, which files of others lack",
+                arguments.path);
+  }
   const VerifiedFiles found = verify_files(arguments.path, arguments.deep);
   if (arguments.json) {
     print_json(found);
@@ -178,6 +186,9 @@ void add_verify(CLI::App& program, VerbRun& chosen) {
                    "a dump, files of slime, Miles or Relax, or JSONL")
       ->required();
   verb->add_flag("--deep", arguments->deep, "decode every value and check what it means");
+  verb->add_flag("--quick", arguments->quick,
+                 "read records alone: units are there and have their sizes, bytes are not checked")
+      ->excludes("--deep");
   verb->add_flag("--json", arguments->json, "print one JSON object");
   verb->add_flag("--all", arguments->all, "print every problem");
   verb->footer(
