@@ -132,6 +132,15 @@ std::vector<Revision> Repository::history(const Revision& good, const Revision& 
               folder_);
 }
 
+std::string Repository::store() const {
+  const ProcessResult result = run({"rev-parse", "--git-common-dir"});
+  if (!succeeded(result) || result.output.empty()) {
+    throw Error(ErrorCode::kEnvironment, "git rev-parse " + result.describe(), folder_);
+  }
+  const std::filesystem::path common = result.output.substr(0, result.output.size() - 1);
+  return std::filesystem::weakly_canonical(std::filesystem::path(folder_) / common) / "rlbisect";
+}
+
 std::vector<std::string> Repository::worktrees() const {
   constexpr std::string_view kKey = "worktree ";
   const ProcessResult result = run({"worktree", "list", "--porcelain", "-z"});

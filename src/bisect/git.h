@@ -39,6 +39,10 @@ class Repository {
   /// of a commit that is no merge, or of parents without a common history.
   std::vector<std::vector<Revision>> branches(const Revision& merge) const;
 
+  /// Where searches in this repository store what they know: a folder beside its objects, which all
+  /// of its worktrees share.
+  std::string store() const;
+
   /// The folders of all worktrees.
   std::vector<std::string> worktrees() const;
   /// Checks a revision out in a new folder.

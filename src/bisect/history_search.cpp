@@ -195,8 +195,9 @@ bool HistorySearch::confirms(const Revision& revision, Verdict expected, size_t&
             std::max<size_t>(left, 1) + left_after, Build::kFresh);
   }
   runs = 0;
-  for (const Sample& sample : sampler_.of(candidate)) {
-    const Judgement again = judge(plan_.criterion, reference(), sample.measurement);
+  for (size_t i = 0; i < sampler_.of(candidate).size(); ++i) {
+    const Judgement again =
+        judge(plan_.criterion, reference(), measure(revision, i, Purpose::kConfirmation, 1));
     ++runs;
     if (again.verdict == expected) continue;
     finding_.result = Result::kCannotJudge;

@@ -68,10 +68,22 @@ std::string revision_line(const Revision& revision) {
          revision.date + ")\n";
 }
 
-size_t count_cached(const Finding& finding) {
-  return static_cast<size_t>(
-      std::count_if(finding.trials.begin(), finding.trials.end(),
-                    [](const Trial& trial) { return trial.origin == Origin::kEqualContent; }));
+size_t count(const Finding& finding, Origin origin) {
+  return static_cast<size_t>(std::ranges::count(finding.trials, origin, &Trial::origin));
+}
+
+/// `11 for 7 revisions, 2 of equal content not run again`
+std::string runs_text(const Finding& finding) {
+  const size_t equal = count(finding, Origin::kEqualContent);
+  const size_t stored = count(finding, Origin::kStored);
+  std::string text = std::to_string(count(finding, Origin::kRun)) + " for " +
+                     std::to_string(finding.revisions) + " revisions";
+  if (equal > 0) text += ", " + std::to_string(equal) + " of equal content not run again";
+  if (stored > 0) {
+    const auto at = std::ranges::find(finding.trials, Origin::kStored, &Trial::origin);
+    text += ", " + std::to_string(stored) + " stored (the first of " + at->date + ")";
+  }
+  return text;
 }
 
 /// `2 of 2 runs`
@@ -192,10 +204,7 @@ std::string report_text(const RevisionQuestion& question, const Finding& finding
   text += "good       " + revision_line(finding.good);
   text += "bad        " + revision_line(finding.bad);
   if (finding.evidence) text += "compared   " + criterion_text(question, finding) + "\n";
-  const size_t cached = count_cached(finding);
-  text += "runs       " + std::to_string(finding.trials.size() - cached) + " for " +
-          std::to_string(finding.revisions) + " revisions";
-  text += cached == 0 ? "\n" : ", " + std::to_string(cached) + " of equal content not run again\n";
+  text += "runs       " + runs_text(finding) + "\n";
   for (const Trial& trial : finding.trials) {
     if (trial.judgement.verdict == Verdict::kSkip) {
       text += "skipped    " + trial.revision.short_id() + " " + trial.judgement.reason + "\n";
@@ -232,9 +241,10 @@ std::string report_json(const RevisionQuestion& question, const Finding& finding
   const bool single = finding.confirmed && finding.suspects.size() == 1;
   single ? line.text("culprit", finding.suspects[0].id) : line.null("culprit");
   line.json("interval", ids_json(finding.suspects)).boolean("confirmed", finding.confirmed);
-  const size_t cached = count_cached(finding);
-  line.integer("runs", static_cast<int64_t>(finding.trials.size() - cached));
-  line.integer("cached", static_cast<int64_t>(cached)).json("skipped", skips_json(finding));
+  line.integer("runs", static_cast<int64_t>(count(finding, Origin::kRun)));
+  line.integer("cached", static_cast<int64_t>(count(finding, Origin::kEqualContent)));
+  line.integer("stored", static_cast<int64_t>(count(finding, Origin::kStored)));
+  line.json("skipped", skips_json(finding));
   line.integer("culprit_runs", static_cast<int64_t>(finding.culprit_runs));
   line.integer("parent_runs", static_cast<int64_t>(finding.parent_runs));
   line.json("merges", ids_json(finding.merges));

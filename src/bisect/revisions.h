@@ -1,7 +1,9 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/interrupt.h"
 #include "src/bisect/finding.h"
@@ -18,7 +20,20 @@ struct RevisionQuestion {
   SearchPlan plan;
   std::optional<std::string> output = {};   // a folder that keeps what the runs wrote
   replay::ElementFinder find_element = {};  // in the dumps that culprit and parent wrote
+  std::vector<std::string> words = {};      // of the command, by which `resume` finds it
+  size_t most_runs = std::numeric_limits<size_t>::max();
+  bool fresh = false;  // whether what is stored counts for nothing
 };
+
+/// What a search would run.
+struct Forecast {
+  size_t revisions = 0;                // from the first after the good end to the bad end
+  size_t most = 0;                     // runs where none is skipped, stored ones among them
+  std::optional<double> seconds = {};  // of a run of the good end, where one is stored
+};
+
+/// Errors: as of find_revision.
+[[nodiscard]] Forecast forecast(const RevisionQuestion& question, const Interrupt& interrupt);
 
 /// Finds the first bad revision on the first-parent history, or in what was merged there. Both ends
 /// are run first, more than once so that a run that is not deterministic is noticed; the culprit

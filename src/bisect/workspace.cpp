@@ -100,7 +100,12 @@ bool is_abandoned(const fs::path& folder) {
 }  // namespace
 
 Workspace::Workspace(const std::optional<std::string>& kept, const Interrupt& interrupt)
+    : Workspace(kept, interrupt, "") {}
+
+Workspace::Workspace(const std::optional<std::string>& kept, const Interrupt& interrupt,
+                     std::string runs)
     : path_(kept ? make_kept_folder(*kept) : make_temporary_folder(kTemporaryName)),
+      runs_folder_(kept || runs.empty() ? path_ : std::move(runs)),
       keep_all_(kept.has_value()),
       lock_(make_lock(path_ + kLockName)),
       interrupt_(interrupt) {}
@@ -123,7 +128,7 @@ Workspace::~Workspace() {
   std::error_code ignored;
   fs::remove(path_ + kLockName, ignored);
   if (keep_all_) return;
-  if (named_.empty() || interrupt_.signal() != 0) {
+  if (named_.empty() || interrupt_.signal() != 0 || runs_folder_ != path_) {
     remove_folder(path_);
   } else {
     remove_others(path_, named_);
@@ -131,10 +136,13 @@ Workspace::~Workspace() {
 }
 
 RunFolder Workspace::add_run(const std::string& name) {
-  char number[16];
-  std::snprintf(number, sizeof number, "/%03d-", ++runs_);
-  RunFolder run{path_ + number + name};
   std::error_code failed;
+  RunFolder run;
+  do {
+    char number[16];
+    std::snprintf(number, sizeof number, "/%03d-", ++runs_);
+    run.path = runs_folder_ + number + name;
+  } while (fs::exists(run.path, failed));
   fs::create_directories(run.output(), failed);
   if (failed) {
     throw Error(ErrorCode::kEnvironment, "cannot make this folder: " + failed.message(), run.path);

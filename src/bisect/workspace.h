@@ -30,6 +30,8 @@ class Workspace {
   /// folder is made, of which only logs that a message named stay; none when the user interrupts.
   /// Errors: kUsage when `kept` holds something, kEnvironment.
   Workspace(const std::optional<std::string>& kept, const Interrupt& interrupt);
+  /// The same; without `kept` the folders of runs lie in `runs`, and stay.
+  Workspace(const std::optional<std::string>& kept, const Interrupt& interrupt, std::string runs);
   ~Workspace();
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
@@ -52,6 +54,7 @@ class Workspace {
 
  private:
   std::string path_;
+  std::string runs_folder_;
   bool keep_all_;
   Descriptor lock_;  // of the file that is locked as long as this process lives
   const Interrupt& interrupt_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -25,6 +26,9 @@ int main(int argc, char** argv) {
   return exit_code_for_git(rlreplay::run_reporting_errors("rlbisect", json, [&] {
     const auto word = [&](int i) { return i < argc ? std::string_view(argv[i]) : ""; };
     if (word(1) == "help" && word(2) == "verdict") std::swap(argv[1], argv[2]);
+    if (std::ranges::find(kStoredVerbs, word(1)) != std::end(kStoredVerbs)) {
+      return run_stored(argc - 1, argv + 1);
+    }
     return word(1) == "verdict" ? run_verdict(argc - 1, argv + 1) : run_search(argc, argv);
   }));
 }

@@ -183,7 +183,7 @@ class Searches(Case):
         result, found = self.search(path, commits[0], commits[1])
         self.assertEqual(result.returncode, 0, result.stderr)
         (self.folder / "count").unlink()
-        result, found = self.search(path, commits[0], commits[1], "--repeat-ends", "3")
+        result, found = self.search(path, commits[0], commits[1], "--repeat-ends", "3", "--fresh")
         self.assertEqual(result.returncode, 125)
         self.assertIn("not deterministic", found["reason"])
         self.assertIn("--repeat-ends 3", found["reproduce"])
@@ -356,7 +356,7 @@ class Searches(Case):
         path, commits = self.repository("exit 0", "exit 1")
         result, found = self.search(path, commits[0], commits[1])
         self.assertEqual((found["runs"], found["culprit_runs"], found["parent_runs"]), (4, 2, 2))
-        result, found = self.search(path, commits[0], commits[1], "--repeat-sides", "5")
+        result, found = self.search(path, commits[0], commits[1], "--repeat-sides", "5", "--fresh")
         self.assertEqual((found["runs"], found["culprit_runs"], found["parent_runs"]), (10, 5, 5))
         self.assertIn("--repeat-sides 5", found["reproduce"])
 
@@ -458,6 +458,117 @@ class Safety(Case):
         result, found = self.search(path, commits[0], commits[1])
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(found["culprit"], commits[1])
+
+
+class Stored(Case):
+    """What outlives a search."""
+
+    def setUp(self):
+        super().setUp()
+        self.runs = self.folder / "runs"
+        script = f"echo $RLBISECT_REVISION >> '{self.runs}'; sleep 0.02; "
+        self.path, self.commits = self.repository(*[script + WRITE % (1 if i < 13 else 2) for i in range(40)])
+
+    def ask(self, *arguments):
+        return self.search(self.path, self.commits[0], self.commits[39], *arguments)
+
+    def test_a_second_search_runs_nothing(self):
+        result, found = self.ask()
+        self.assertEqual((found["culprit"], found["stored"]), (self.commits[13], 0), result.stderr)
+        first = self.runs.read_text()
+        self.assertEqual(len(first.split()), found["runs"])
+        result, again = self.ask()
+        self.assertEqual((again["culprit"], again["runs"], again["stored"]),
+                         (self.commits[13], 0, found["runs"]))
+        self.assertTrue(again["confirmed"])
+        self.assertEqual(self.runs.read_text(), first)
+        text = self.bisect(self.commits[0], self.commits[39], "--repo", self.path, "--run", "./run.sh")
+        self.assertRegex(text.stdout, r"runs       0 for 39 revisions, [0-9]+ stored \(the first of 20")
+        result, again = self.ask("--confirm-again")
+        self.assertEqual((again["runs"], again["culprit_runs"]), (4, 4))
+        self.environment["WHAT_A_RUN_MAY_READ"] = "1"
+        result, again = self.ask()
+        self.assertEqual((again["runs"], again["stored"]), (found["runs"], 0))
+
+    def test_a_search_that_was_killed_goes_on(self):
+        result, whole = self.ask("--fresh")
+        random_points = random.Random(SEED)
+        for number in range(100 if FULL else 10):
+            with self.subTest(seed=SEED, number=number):
+                self.assertEqual(self.bisect("gc", "--repo", self.path).returncode, 0)
+                self.runs.unlink()
+                process = subprocess.Popen(
+                    [self.program, f"{self.commits[0]}..main", "--repo", self.path, "--run", "./run.sh", "--json"],
+                    env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    start_new_session=True)
+                point = random_points.randrange(1, whole["runs"])
+                while not self.runs.exists() or self.runs.read_text().count("\n") < point:
+                    self.assertIsNone(process.poll(), "it ended by itself")
+                    time.sleep(0.002)
+                time.sleep(random_points.random() * 0.1)
+                process.kill()
+                process.wait()
+                time.sleep(0.1)  # what it was running ends by itself
+                result = self.bisect("resume", "--repo", self.path)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                found = json.loads(result.stdout)
+                for member in ("culprit", "interval", "confirmed", "culprit_runs", "parent_runs"):
+                    self.assertEqual(found[member], whole[member])
+                self.assertEqual(found["runs"] + found["stored"], whole["runs"])
+                # One run may have been cut.
+                self.assertLessEqual(len(self.runs.read_text().split()), whole["runs"] + 1)
+                self.assertEqual(self.bisect("status", "--repo", self.path).returncode, 0)
+        self.bisect("gc", "--repo", self.path)
+        self.assertFalse((self.path / ".git" / "rlbisect").exists())
+        self.assert_nothing_left()
+
+    def test_a_line_that_a_kill_has_cut_is_not_read(self):
+        result, found = self.ask()
+        for file in (self.path / ".git" / "rlbisect" / "measurements").iterdir():
+            file.write_bytes(file.read_bytes()[:-20])
+        result, again = self.ask()
+        self.assertEqual(again["culprit"], found["culprit"], result.stderr)
+        self.assertGreater(again["runs"], 0)
+        result, again = self.ask()
+        self.assertEqual(again["runs"], 0)
+
+    def test_a_search_says_what_it_takes_and_takes_no_more_than_it_may(self):
+        result = self.bisect(self.commits[0], "main", "--repo", self.path, "--run", "./run.sh", "--dry-run")
+        self.assertIn("39 revisions between the ends, at most 16 runs", result.stdout)
+        self.assertFalse(self.runs.exists())
+        result, found = self.ask("--max-runs", "6")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("--max-runs", found["reason"])
+        self.assertEqual(found["runs"], 6)
+        self.assertIn(self.commits[13], found["interval"])
+        self.assertFalse(found["confirmed"])
+        result = self.bisect("status", "--repo", self.path)
+        self.assertIn("(good end)", result.stdout)
+
+    def test_git_reads_the_log(self):
+        self.assertEqual(self.bisect("log", "--repo", self.path).returncode, 129)
+        self.ask()
+        log = self.folder / "log"
+        log.write_text(self.bisect("log", "--repo", self.path).stdout)
+        self.assertIn(f"# first bad commit: [{self.commits[13]}]", log.read_text())
+        git(self.path, "bisect", "replay", str(log))
+        self.assertEqual(git(self.path, "rev-parse", "refs/bisect/bad"), self.commits[13])
+
+    def test_the_same_search_twice_at_once_is_refused(self):
+        path, commits = self.path, self.commits
+        slow = ["--build", f"touch '{self.folder}/begun'; sleep 5"]
+        process = subprocess.Popen([self.program, f"{commits[0]}..{commits[39]}", "--repo", path, "--run", "./run.sh",
+                                    "--json", *slow], env=self.environment, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        while not (self.folder / "begun").exists():
+            time.sleep(0.01)
+        result, _ = self.search(path, commits[0], commits[39], *slow)
+        gc = self.bisect("gc", "--repo", path)
+        process.terminate()
+        process.wait()
+        self.assertEqual(result.returncode, 129)
+        self.assertIn("is running", result.stdout + result.stderr)
+        self.assertIn("1 search still running", gc.stdout)
 
 
 class Usage(Case):

@@ -366,7 +366,7 @@ class Outputs(Case):
     def searching(self):
         """Numbers that change in a history, one revision of which does not run."""
         place = self.folder / "history"
-        runs = ["echo '{\"loss\": [0.5, 0.25]}' >$RLBISECT_OUT/metrics.json"] * 2
+        runs = ["echo '{\"loss\": [0.5, 0.25]}' >\"$RLBISECT_OUT\"/metrics.json"] * 2
         runs += ["exit 125", runs[0].replace("0.25", "0.125"), runs[0].replace("0.25", "0.125")]
         git = {**os.environ, **{f"GIT_{who}_{what}": "a@localhost" for who in ("AUTHOR", "COMMITTER")
                                 for what in ("NAME", "EMAIL")}, "GIT_CONFIG_GLOBAL": os.devnull}

@@ -26,6 +26,7 @@ VARIES = [
     (re.compile(r"\(([0-9a-f]{12}|unknown)(, modified)?\)"), "(REVISION)"),
     (re.compile(r'"(seconds|train_seconds)": ?[0-9.e-]+'), r'"\1":SECONDS'),
     (re.compile(r"\b\d+\.\d s\b"), "N.N s"),
+    (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "DATE"),
 ]
 
 

@@ -1,11 +1,13 @@
 #include <CLI/App.hpp>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 
 #include "src/base/build_info.h"
 #include "src/base/error.h"
 #include "src/base/shell.h"
 #include "src/base/terminal.h"
+#include "src/base/words.h"
 #include "src/bisect/ends.h"
 #include "src/bisect/report.h"
 #include "src/bisect/revisions.h"
@@ -37,6 +39,11 @@ Example:
     --run './train --metrics $RLBISECT_OUT/metrics.json' --metric grad_norm
   rlbisect runs/before/..runs/after/
 
+Each run is stored in the repository's git folder as soon as it has ended, by its content, commands
+and environment, and never made twice: `rlbisect resume` goes on with a search that was cut short,
+`rlbisect status` says where it is, `rlbisect log` prints what `git bisect replay` reads, `rlbisect
+gc` removes all of it.
+
 `rlbisect verdict --help` explains the verdict on a single checkout, for `git bisect run`.
 Exit codes: 0 found, 1 nothing found, 125 cannot judge, 128 and above error or interrupted.)";
 
@@ -48,6 +55,9 @@ struct SearchOptions {
   size_t side_runs = SearchPlan().side_runs;
   std::optional<std::string> output;
   bool all = false;
+  bool fresh = false, confirm_again = false, dry_run = false;
+  size_t most_runs = std::numeric_limits<size_t>::max();
+  std::vector<std::string> words;
 
   replay::ReportLength length() const {
     return all ? replay::ReportLength::kAll : replay::ReportLength::kShort;
@@ -74,11 +84,13 @@ Listener print_progress() {
           [](const Trial& trial) {
             const std::string verdict = coloured(to_string(trial.judgement.verdict),
                                                  colour_of(trial.judgement.verdict), stderr);
-            const char* how =
-                trial.origin == Origin::kEqualContent ? ", as another of the same content" : "";
+            const std::string how = trial.origin == Origin::kEqualContent
+                                        ? ", as another of the same content"
+                                    : trial.origin == Origin::kStored ? ", as on " + trial.date
+                                                                      : "";
             std::fprintf(stderr, "%s %s%s: %s [%.1f s]\n", trial.revision.short_id().c_str(),
-                         verdict.c_str(), how, terminal_text(trial.judgement.reason).c_str(),
-                         trial.seconds);
+                         verdict.c_str(), how.c_str(),
+                         terminal_text(trial.judgement.reason).c_str(), trial.seconds);
           }};
 }
 
@@ -94,6 +106,17 @@ int exit_code_of(Finding::Result result) {
   return kErrorExit;
 }
 
+int print_forecast(const Forecast& forecast) {
+  std::printf("%s between the ends, at most %s where none is skipped\n",
+              counted(forecast.revisions, "revision").c_str(),
+              counted(forecast.most, "run").c_str());
+  if (forecast.seconds) {
+    std::printf("a run took %.1f s: at most %.0f s\n", *forecast.seconds,
+                *forecast.seconds * static_cast<double>(forecast.most));
+  }
+  return kGoodExit;
+}
+
 int search_revisions(const SearchOptions& options, const Ends& ends) {
   if (options.common.recipe.run.empty()) {
     throw Error(ErrorCode::kUsage, "a search over revisions needs --run, the command to judge by");
@@ -101,14 +124,19 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
   SearchPlan plan{.criterion = options.common.criterion};
   plan.end_runs = options.end_runs;
   plan.side_runs = options.side_runs;
+  plan.confirm_again = options.confirm_again;
   const RevisionQuestion question{.repository = options.repository,
                                   .good = ends.good,
                                   .bad = ends.bad,
                                   .recipe = options.common.recipe,
                                   .plan = plan,
                                   .output = options.output,
-                                  .find_element = replay::element_finder()};
+                                  .find_element = replay::element_finder(),
+                                  .words = options.words,
+                                  .most_runs = options.most_runs,
+                                  .fresh = options.fresh};
   const Interrupt interrupt;
+  if (options.dry_run) return print_forecast(forecast(question, interrupt));
   const Finding finding = find_revision(question, interrupt, print_progress());
   std::cout << (options.common.json ? report_json(question, finding) + "\n"
                                     : report_text(question, finding, options.length()));
@@ -136,7 +164,8 @@ bool names_revision(const std::string& repository, const std::string& name) {
 int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App& app) {
   const std::string ignored =
       given_of(app, {"--run", "--build", "--timeout", "--repo", "--out", "--repeat-ends",
-                     "--repeat-sides", "--bad-exit", "--metric", "--tolerance"});
+                     "--repeat-sides", "--bad-exit", "--max-runs", "--fresh", "--confirm-again",
+                     "--dry-run", "--metric", "--tolerance"});
   if (!ignored.empty()) {
     throw Error(ErrorCode::kUsage,
                 "two folders are dumps, of which nothing is run and all that is recorded is "
@@ -202,12 +231,19 @@ int run_search(int argc, char** argv) {
       ->check(CLI::Range(1, 1000));
   app.add_option("-o,--out", options.output,
                  "new folder that keeps the logs and outputs of all runs");
+  app.add_option("--max-runs", options.most_runs, "stop after so many runs (resume goes on)")
+      ->check(CLI::Range(1, 1000000));
+  app.add_flag("--confirm-again", options.confirm_again,
+               "run culprit and parent again, though stored runs confirm them");
+  app.add_flag("--fresh", options.fresh, "use and store no measurements");
+  app.add_flag("--dry-run", options.dry_run, "say how many runs it takes, and run nothing");
   app.add_flag("--all", options.all,
                "of dumps every event that differs, and how many floats lie how far apart");
   app.footer(kSearchFooter);
   const auto ended = replay::read_words(app, {argv + 1, argv + argc});
   if (ended) return *ended;
   settle(options.common);
+  options.words.assign(argv + 1, argv + argc);
   return search(options, app);
 }
 

@@ -6,6 +6,11 @@ namespace rlreplay::bisect {
 /// returns the exit code: of what was found 0, 1 or 125; for a wrong command line kUsageExit.
 int run_search(int argc, char** argv);
 int run_verdict(int argc, char** argv);
+/// `rlbisect status|log|resume|gc`, likewise.
+int run_stored(int argc, char** argv);
+
+/// The words of those.
+inline constexpr const char* kStoredVerbs[] = {"status", "log", "resume", "gc"};
 
 inline constexpr int kGoodExit = 0;
 inline constexpr int kBadExit = 1;

@@ -1,5 +1,7 @@
 #include "src/replay/measure/measurement.h"
 
+#include "src/base/error.h"
+
 namespace rlreplay::measure {
 
 std::string to_string(Evidence evidence) {
@@ -34,6 +36,13 @@ std::string_view to_string(RunKind kind) {
       return "unreadable";
   }
   return "unreadable";
+}
+
+RunKind run_kind_of(std::string_view word) {
+  for (int kind = 0; kind <= static_cast<int>(RunKind::kUnreadable); ++kind) {
+    if (to_string(static_cast<RunKind>(kind)) == word) return static_cast<RunKind>(kind);
+  }
+  throw Error(ErrorCode::kCorrupt, "`" + std::string(word) + "` is no kind of measurement");
 }
 
 }  // namespace rlreplay::measure

@@ -66,5 +66,7 @@ struct Measurement {
 
 /// A word that a file can hold: `ran`, `crashed`, ...
 std::string_view to_string(RunKind kind);
+/// Errors: kCorrupt for any other word.
+RunKind run_kind_of(std::string_view word);
 
 }  // namespace rlreplay::measure

@@ -1,0 +1,177 @@
+#include "src/bisect/measurement_json.h"
+
+#include <bit>
+#include <charconv>
+#include <cstdint>
+
+#include "src/base/json_line.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+using measure::Measurement;
+using measure::Metric;
+using measure::MetricValue;
+using measure::NamedDigest;
+using measure::StepLogProbs;
+
+constexpr char kBits = 'b', kText = 't';  // what a value's text begins with
+
+/// A list of what `write` makes of each.
+template <class Items, class Write>
+std::string list(const Items& items, const Write& write) {
+  std::string out;
+  for (const auto& item : items) out += (out.empty() ? "" : ",") + write(item);
+  return "[" + out + "]";
+}
+
+template <class Read>
+void each(const JsonValue& value, const Read& read) {
+  for (size_t i = 0; i < value.size(); ++i) read(value.at(i));
+}
+
+std::string hexadecimal(uint64_t bits) {
+  char text[17];
+  return {text, std::to_chars(text, text + sizeof text, bits, 16).ptr};
+}
+
+uint64_t bits_of(const JsonValue& value, std::string_view text) {
+  uint64_t bits = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) {
+    throw value.error("these are no bits of a number");
+  }
+  return bits;
+}
+
+std::string value_json(const MetricValue& value) {
+  return value.text.empty()
+             ? '"' + (kBits + hexadecimal(std::bit_cast<uint64_t>(value.number))) + '"'
+             : json_quoted(kText + value.text);
+}
+
+MetricValue value_of(const JsonValue& value) {
+  const std::string& text = value.string();
+  if (text.starts_with(kText)) return {0, text.substr(1)};
+  if (!text.starts_with(kBits)) throw value.error("this is neither a number nor a text");
+  return {std::bit_cast<double>(bits_of(value, text.substr(1)))};
+}
+
+std::string metric_json(const Metric& metric) {
+  JsonLine line;
+  line.text("name", metric.name).boolean("per_step", metric.per_step);
+  line.json("values", list(metric.values, value_json));
+  return line.json("steps", json_list(metric.step_names)).str();
+}
+
+Metric metric_of(const JsonValue& value) {
+  Metric metric{value["name"].string(), value["per_step"].boolean(), {}, {}};
+  each(value["values"], [&](const JsonValue& v) { metric.values.push_back(value_of(v)); });
+  each(value["steps"], [&](const JsonValue& v) { metric.step_names.push_back(v.string()); });
+  return metric;
+}
+
+std::string digest_json(const NamedDigest& digest) {
+  return JsonLine().text("name", digest.name).text("digest", digest.digest).str();
+}
+
+std::vector<NamedDigest> digests_of(const JsonValue& value) {
+  std::vector<NamedDigest> out;
+  each(value, [&](const JsonValue& v) {
+    out.push_back({v["name"].string(), v["digest"].string()});
+  });
+  return out;
+}
+
+/// Of each token 8 digits of its bits.
+std::string floats_text(const std::vector<float>& values) {
+  std::string out;
+  for (const float value : values) {
+    const std::string bits = hexadecimal(std::bit_cast<uint32_t>(value));
+    out += std::string(8 - bits.size(), '0') + bits;
+  }
+  return out;
+}
+
+std::vector<float> floats_of(const JsonValue& value) {
+  const std::string& text = value.string();
+  if (text.size() % 8 != 0) throw value.error("these are no binary32 numbers");
+  std::vector<float> out;
+  for (size_t i = 0; i < text.size(); i += 8) {
+    const auto bits = bits_of(value, std::string_view(text).substr(i, 8));
+    out.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  }
+  return out;
+}
+
+std::string log_probs_json(const StepLogProbs& step) {
+  std::string samples;
+  for (size_t i = 0; i < step.samples.size(); ++i) {
+    const rlreplay::Sample& sample = step.samples[i];
+    std::string mask;
+    for (const uint8_t bit : sample.loss_mask) mask += bit == 0 ? '0' : '1';
+    JsonLine line;
+    line.text("id", hexadecimal(sample.id)).integer("prompt", sample.prompt_length);
+    line.text("mask", mask).text("log_probs", floats_text(step.log_probs[i]));
+    samples += (samples.empty() ? "" : ",") + line.str();
+  }
+  JsonLine line;
+  line.text("rollout", step.rollout).text("tokens", step.tokens);
+  return line.json("samples", "[" + samples + "]").str();
+}
+
+StepLogProbs log_probs_of(const JsonValue& value) {
+  StepLogProbs step{value["rollout"].string(), value["tokens"].string()};
+  each(value["samples"], [&](const JsonValue& v) {
+    rlreplay::Sample sample;
+    sample.id = bits_of(v, v["id"].string());
+    for (const char bit : v["mask"].string()) sample.loss_mask.push_back(bit == '0' ? 0 : 1);
+    sample.prompt_length = v["prompt"].integer(0, int64_t{1} << 40);
+    step.log_probs.push_back(floats_of(v["log_probs"]));
+    if (step.log_probs.back().size() != sample.loss_mask.size()) {
+      throw v.error("a sample has a log-probability and a mask for each token");
+    }
+    sample.tokens.resize(static_cast<size_t>(sample.prompt_length) + sample.loss_mask.size());
+    step.samples.push_back(std::move(sample));
+  });
+  return step;
+}
+
+}  // namespace
+
+std::string to_json(const Measurement& m) {
+  JsonLine line;
+  line.text("kind", measure::to_string(m.kind)).text("problem", m.problem);
+  line.integer("exit_code", m.exit_code);
+  line.integer("evidence", static_cast<int64_t>(m.evidence));
+  line.json("metrics", list(m.metrics, metric_json)).json("steps", json_list(m.steps));
+  line.json("weights", list(m.weights, digest_json));
+  line.json("log_probs", list(m.log_probs, log_probs_json));
+  line.json("inputs", list(m.inputs, digest_json)).text("content", m.content);
+  line.text("output", m.output).text("dump", m.dump).text("build", m.build);
+  return line.text("date", m.date).number("seconds", m.seconds).str();
+}
+
+Measurement measurement_of(const JsonValue& value) {
+  Measurement m;
+  m.kind = measure::run_kind_of(value["kind"].string());
+  m.problem = value["problem"].string();
+  m.exit_code = static_cast<int>(value["exit_code"].integer(-256, 1024));
+  m.evidence = static_cast<measure::Evidence>(
+      value["evidence"].integer(0, static_cast<int64_t>(measure::Evidence::kDump)));
+  each(value["metrics"], [&](const JsonValue& v) { m.metrics.push_back(metric_of(v)); });
+  each(value["steps"], [&](const JsonValue& v) { m.steps.push_back(v.string()); });
+  m.weights = digests_of(value["weights"]);
+  each(value["log_probs"], [&](const JsonValue& v) { m.log_probs.push_back(log_probs_of(v)); });
+  m.inputs = digests_of(value["inputs"]);
+  m.content = value["content"].string();
+  m.output = value["output"].string();
+  m.dump = value["dump"].string();
+  m.build = value["build"].string();
+  m.date = value["date"].string();
+  m.seconds = value["seconds"].number();
+  if (m.weights.size() != m.steps.size()) throw value.error("a step has a digest of weights");
+  return m;
+}
+
+}  // namespace rlreplay::bisect

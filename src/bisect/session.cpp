@@ -1,0 +1,278 @@
+#include "src/bisect/session.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <fcntl.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "src/base/error.h"
+#include "src/base/hash.h"
+#include "src/base/input_file.h"
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
+#include "src/bisect/measurement_json.h"
+#include "src/bisect/workspace.h"
+
+namespace fs = std::filesystem;
+
+namespace rlreplay::bisect {
+namespace {
+
+constexpr size_t kMaxBytes = size_t{1} << 30;
+constexpr const char* kMeasured =
+    "/measured";  // in a run's folder, once its measurement is on disk
+constexpr const char *kSpec = "/spec.json", *kJournal = "/journal.jsonl";
+
+void make_folder(const std::string& path) {
+  std::error_code failed;
+  fs::create_directories(path, failed);
+  if (failed) {
+    throw Error(ErrorCode::kEnvironment, "cannot make this folder: " + failed.message(), path);
+  }
+}
+
+/// Writes at the end of a file, and waits for the disk.
+void append(const std::string& path, const std::string& text, int flags = O_APPEND) {
+  const bool is_new = ::access(path.c_str(), F_OK) != 0;
+  const Descriptor file(::open(path.c_str(), flags | O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  size_t written = 0;
+  while (file && written < text.size()) {
+    const ssize_t n = ::write(file.get(), text.data() + written, text.size() - written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    written += static_cast<size_t>(n);
+  }
+  if (!file || written < text.size() || !is_synced(::fsync(file.get()))) {
+    throw Error(ErrorCode::kEnvironment, "cannot write this file", path);
+  }
+  if (is_new) make_names_durable(fs::path(path).parent_path());
+}
+
+/// The lines that are whole; what a kill has left of one is not.
+std::vector<JsonDocument> read_lines(const std::string& path) {
+  std::error_code ignored;
+  std::vector<JsonDocument> out;
+  if (!fs::exists(path, ignored)) return out;
+  std::istringstream lines(read_file(path, kMaxBytes, "a file of a search"));
+  for (std::string line; std::getline(lines, line);) {
+    try {
+      out.push_back(JsonDocument::parse(line, path));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kCorrupt) throw;
+    }
+  }
+  return out;
+}
+
+/// Variables that say from where a command was typed, and not what it does.
+bool is_of_terminal(std::string_view name) {
+  static constexpr std::array kNames = {
+      "_",     "PWD",    "OLDPWD",  "SHLVL", "TERM", "COLORTERM", "NO_COLOR", "COLUMNS",
+      "LINES", "TMPDIR", "DISPLAY", "STY",   "MAIL", "PS1",       "HOSTNAME", "WINDOWID"};
+  static constexpr std::array kPrefixes = {"SSH_", "XDG_", "TMUX", "DBUS_", "VTE_", "LESS", "HIST"};
+  return std::ranges::find(kNames, name) != kNames.end() ||
+         std::ranges::any_of(kPrefixes, [&](const char* p) { return name.starts_with(p); });
+}
+
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line;
+  }
+  return {};
+}
+
+std::string graphics_driver() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string environment_class() {
+  utsname system{};
+  ::uname(&system);
+  std::set<std::string> variables;
+  for (char** v = environ; *v != nullptr; ++v) {
+    const std::string variable = *v;
+    if (!is_of_terminal(std::string_view(variable).substr(0, variable.find('=')))) {
+      variables.insert(variable);
+    }
+  }
+  std::string text = std::string(system.sysname) + " " + system.machine + "\n" + processor() +
+                     "\n" + graphics_driver();
+  for (const std::string& variable : variables) text += variable + '\0';
+  return hash_of(text).hex();
+}
+
+/// Whether the run of an interrupted search has left a folder.
+void remove_unmeasured(const std::string& runs) {
+  std::error_code ignored;
+  for (const auto& run : fs::directory_iterator(runs, ignored)) {
+    if (!fs::exists(run.path().string() + kMeasured, ignored)) remove_folder(run.path());
+  }
+}
+
+/// Nothing where a search holds it.
+Descriptor lock_of(const std::string& folder) {
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return open_locked(opened.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC, folder + "/lock");
+}
+
+std::string trial_json(const Trial& trial) {
+  JsonLine line;
+  line.text("revision", trial.revision.id).text("subject", trial.revision.subject);
+  line.text("verdict", measure::to_string(trial.judgement.verdict));
+  line.text("reason", trial.judgement.reason).text("purpose", to_string(trial.purpose));
+  return line.number("seconds", trial.seconds).str();
+}
+
+std::string_view word_of(Finding::Result result) {
+  switch (result) {
+    case Finding::Result::kFound:
+      return "found";
+    case Finding::Result::kNothing:
+      return "nothing found";
+    case Finding::Result::kCannotJudge:
+      return "cannot judge";
+  }
+  return "cannot judge";
+}
+
+}  // namespace
+
+std::string context_of(const Recipe& recipe, const Candidate& good) {
+  JsonLine line;
+  line.text("build", recipe.build).text("run", recipe.run);
+  line.integer("time_limit", recipe.time_limit.count()).boolean("log_probs", recipe.log_probs);
+  line.text("good", key_of(good)).text("environment", environment_class());
+  return line.str();
+}
+
+DiskStore::DiskStore(std::string folder, std::string context, Candidate good)
+    : folder_(std::move(folder)), context_(std::move(context)), good_(std::move(good)) {
+  make_folder(folder_);
+}
+
+std::string DiskStore::path_of(const Candidate& candidate) const {
+  return folder_ + "/" + hash_of(context_ + "\n" + key_of(candidate)).hex() + ".jsonl";
+}
+
+std::vector<Measurement> DiskStore::load(const Candidate& candidate) {
+  std::vector<Measurement> out;
+  for (const JsonDocument& line : read_lines(path_of(candidate))) {
+    try {
+      out.push_back(measurement_of(line.root()));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kCorrupt) throw;
+    }
+  }
+  std::error_code ignored;
+  const bool told = key_of(candidate) == key_of(good_) && !out.empty();
+  if (told && !fs::exists(out.front().output, ignored)) {
+    fs::remove(path_of(candidate), ignored);
+    out.clear();
+  }
+  return out;
+}
+
+void DiskStore::save(const Candidate& candidate, const Measurement& measurement) {
+  // A line that a kill has cut must not swallow this one.
+  append(path_of(candidate), "\n" + to_json(measurement) + "\n");
+  append(fs::path(measurement.output).parent_path().string() + kMeasured, "");
+}
+
+Session::Session(const std::string& root, const std::vector<std::string>& words) {
+  JsonLine spec;
+  spec.text("place", fs::current_path().string()).json("words", json_list(words));
+  folder_ = root + "/sessions/" + hash_of(spec.str()).hex().substr(0, 12);
+  make_folder(runs());
+  lock_ = lock_of(folder_);
+  if (!lock_) {
+    throw Error(ErrorCode::kUsage, "the same search is running: wait for it, or stop it", folder_);
+  }
+  remove_unmeasured(runs());
+  append(folder_ + kSpec, spec.str() + "\n", O_TRUNC);
+  append(folder_ + kJournal, "", O_TRUNC);
+}
+
+void Session::add(const Trial& trial) const {
+  append(folder_ + kJournal, trial_json(trial) + "\n");
+}
+
+void Session::end(const Finding& finding) const {
+  std::vector<std::string> suspects;
+  for (const Revision& revision : finding.suspects) suspects.push_back(revision.id);
+  JsonLine line;
+  line.text("result", word_of(finding.result)).json("suspects", json_list(suspects));
+  append(folder_ + kJournal, line.str() + "\n");
+}
+
+StoredSession last_session(const std::string& root) {
+  std::error_code ignored;
+  std::optional<std::pair<fs::file_time_type, std::string>> last;
+  for (const auto& entry : fs::directory_iterator(root + "/sessions", ignored)) {
+    const std::string path = entry.path();
+    const auto time = fs::last_write_time(path + kSpec, ignored);
+    if (!ignored && (!last || time > last->first)) last = {time, path};
+  }
+  if (!last) throw Error(ErrorCode::kUsage, "no search has begun in this repository", root);
+  const auto spec = JsonDocument::read(last->second + kSpec);
+  StoredSession session{last->second, spec.root()["place"].string(), {}, {}};
+  for (size_t i = 0; i < spec.root()["words"].size(); ++i) {
+    session.words.push_back(spec.root()["words"].at(i).string());
+  }
+  for (const JsonDocument& line : read_lines(last->second + kJournal)) {
+    const JsonValue root_value = line.root();
+    if (const auto result = root_value.find("result")) {
+      session.result = result->string();
+      const JsonValue suspects = root_value["suspects"];
+      for (size_t i = 0; i < suspects.size(); ++i) {
+        session.suspects.push_back(suspects.at(i).string());
+      }
+      continue;
+    }
+    session.lines.push_back({root_value["revision"].string(), root_value["subject"].string(),
+                             root_value["verdict"].string(), root_value["reason"].string(),
+                             root_value["purpose"].string(), root_value["seconds"].number()});
+  }
+  return session;
+}
+
+std::string bisect_log(const StoredSession& session) {
+  std::string text = "git bisect start\n";
+  std::set<std::string> said;
+  for (const StoredSession::Line& line : session.lines) {
+    if (line.purpose == "probe" || !said.insert(line.revision).second) continue;
+    const std::string verdict = line.verdict == "skipped" ? "skip" : line.verdict;
+    text += "# " + verdict + ": [" + line.revision + "] " + line.subject + "\n";
+    text += "git bisect " + verdict + " " + line.revision + "\n";
+  }
+  for (const std::string& suspect : session.suspects) {
+    text +=
+        session.suspects.size() == 1 ? "# first bad commit: [" : "# possible first bad commit: [";
+    text += suspect + "]\n";
+  }
+  return text;
+}
+
+size_t remove_stored(const std::string& root) {
+  std::error_code ignored;
+  size_t running = 0;
+  for (const auto& entry : fs::directory_iterator(root + "/sessions", ignored)) {
+    const Descriptor lock = lock_of(entry.path());
+    if (lock) {
+      remove_folder(entry.path());
+    } else {
+      ++running;
+    }
+  }
+  if (running == 0) remove_folder(root);
+  return running;
+}
+
+}  // namespace rlreplay::bisect

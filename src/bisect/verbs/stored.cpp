@@ -1,0 +1,98 @@
+#include <CLI/App.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+
+#include "src/base/error.h"
+#include "src/base/shell.h"
+#include "src/base/terminal.h"
+#include "src/base/words.h"
+#include "src/bisect/git.h"
+#include "src/bisect/session.h"
+#include "src/bisect/verbs/search_verbs.h"
+#include "src/bisect/workspace.h"
+#include "src/replay/verbs/command_line.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+std::string command_of(const StoredSession& session) {
+  std::string command = "rlbisect";
+  for (const std::string& word : session.words) command += " " + shell_word(word);
+  return command;
+}
+
+/// What the last search has judged, and where it is.
+int print_status(const StoredSession& session) {
+  std::cout << terminal_text(command_of(session)) << "\nin " << terminal_text(session.place)
+            << '\n';
+  for (const StoredSession::Line& line : session.lines) {
+    std::cout << line.revision.substr(0, 12) << " " << line.verdict << " (" << line.purpose
+              << "): " << terminal_text(line.reason) << '\n';
+  }
+  if (session.result.empty()) {
+    std::cout << "it has not ended: rlbisect resume goes on\n";
+    return kBadExit;
+  }
+  std::cout << session.result << '\n';
+  for (const std::string& suspect : session.suspects) std::cout << "culprit " << suspect << '\n';
+  return kGoodExit;
+}
+
+/// The same search from the same folder: what was run is not run again. Where it kept its output by
+/// -o, that folder is not used again.
+int resume(const StoredSession& session) {
+  std::vector<std::string> words = {"rlbisect"};
+  for (size_t i = 0; i < session.words.size(); ++i) {
+    const std::string& word = session.words[i];
+    if (word == "-o" || word == "--out") {
+      ++i;
+    } else if (!word.starts_with("--out=") && !word.starts_with("-o")) {
+      words.push_back(word);
+    }
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  std::filesystem::current_path(session.place);
+  std::fprintf(stderr, "%s\n", terminal_text(command_of(session)).c_str());
+  return run_search(static_cast<int>(arguments.size()), arguments.data());
+}
+
+int collect_garbage(const Repository& repository) {
+  Workspace::remove_abandoned(repository);
+  const size_t running = remove_stored(repository.store());
+  if (running > 0) {
+    std::cout << counted(running, "search") << " still running: what is stored for them stays\n";
+  }
+  return kGoodExit;
+}
+
+const char* about(const std::string& verb) {
+  if (verb == "status") return "What the last search in a repository has judged";
+  if (verb == "log") return "The last search as git bisect replay reads it";
+  if (verb == "resume") return "Goes on with the last search where it was cut short";
+  return "Removes all that searches have stored in a repository";
+}
+
+}  // namespace
+
+int run_stored(int argc, char** argv) {
+  const std::string verb = argv[0];
+  CLI::App app(about(verb), "rlbisect " + verb);
+  std::string folder = ".";
+  replay::set_up_help(app);
+  app.add_option("--repo", folder, "the git repository (default: here)");
+  app.footer("Example:\n  rlbisect " + verb + " --repo ~/trainer\n\nExit codes: those of rlbisect" +
+             (verb == "status" ? "; 1 where the search has not ended." : "."));
+  const auto ended = replay::read_words(app, {argv + 1, argv + argc});
+  if (ended) return *ended;
+  const Repository repository = Repository::open(folder);
+  if (verb == "gc") return collect_garbage(repository);
+  const StoredSession session = last_session(repository.store());
+  if (verb == "status") return print_status(session);
+  if (verb == "resume") return resume(session);
+  std::cout << bisect_log(session);
+  return kGoodExit;
+}
+
+}  // namespace rlreplay::bisect
