@@ -13,7 +13,7 @@
 namespace rlreplay::format {
 namespace {
 
-constexpr std::string_view kSuffix = ".jsonl";
+constexpr std::string_view kJournalSuffix = ".jsonl";
 
 /// Of line `number`, where the body before it has the hash `last`.
 void check_chain(const JsonValue& body, uint64_t number, const Hash& last, bool ended,
@@ -109,14 +109,14 @@ class Parser {
 
 std::string journal_path(std::string_view writer) {
   if (writer.empty()) return kOldJournalName;
-  return std::string(kJournalFolder) + "/" + std::string(writer) + std::string(kSuffix);
+  return std::string(kJournalFolder) + "/" + std::string(writer) + std::string(kJournalSuffix);
 }
 
 std::optional<std::string> writer_of(std::string_view path) {
   constexpr std::string_view kFolder = kJournalFolder;
-  if (!path.starts_with(kFolder) || !path.ends_with(kSuffix)) return std::nullopt;
+  if (!path.starts_with(kFolder) || !path.ends_with(kJournalSuffix)) return std::nullopt;
   path.remove_prefix(kFolder.size());
-  path.remove_suffix(kSuffix.size());
+  path.remove_suffix(kJournalSuffix.size());
   if (!path.starts_with('/') || !sound_name(path.substr(1))) return std::nullopt;
   return std::string(path.substr(1));
 }

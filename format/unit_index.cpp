@@ -74,7 +74,7 @@ constexpr uint64_t kHeaderBytes = 64, kUnitBytes = 72, kGroupBytes = 56, kOrderB
 static_assert(sizeof(Header) == kHeaderBytes);
 
 template <class T>
-T load(const std::byte* from) {
+T load_as(const std::byte* from) {
   T out;
   std::memcpy(&out, from, sizeof out);
   return out;
@@ -208,7 +208,7 @@ UnitIndex UnitIndex::parse(Buffer<std::byte> bytes) {
 
 void UnitIndex::check_header() {
   if (bytes_.size() < kHeaderBytes) throw malformed("the index has no whole header", bytes_.size());
-  const auto header = load<Header>(bytes_.data());
+  const auto header = load_as<Header>(bytes_.data());
   if (header.magic != kMagic) throw malformed("the index does not begin as one", 0);
   if (header.version != kIndexVersion || header.zero != 0 ||
       header.reserved != std::array<uint64_t, 2>{}) {
@@ -245,13 +245,13 @@ void UnitIndex::check_header() {
 }
 
 UnitIndex::Unit UnitIndex::unit(size_t row) const {
-  return load<Unit>(area(kUnits) + kUnitBytes * row);
+  return load_as<Unit>(area(kUnits) + kUnitBytes * row);
 }
 UnitIndex::Group UnitIndex::group(size_t entry) const {
-  return load<Group>(area(kGroups) + kGroupBytes * entry);
+  return load_as<Group>(area(kGroups) + kGroupBytes * entry);
 }
 size_t UnitIndex::ordered(size_t place) const {
-  return static_cast<size_t>(load<uint64_t>(area(kOrder) + kOrderBytes * place));
+  return static_cast<size_t>(load_as<uint64_t>(area(kOrder) + kOrderBytes * place));
 }
 std::string_view UnitIndex::text(uint64_t at, uint64_t length) const {
   return {reinterpret_cast<const char*>(area(kStrings)) + at, static_cast<size_t>(length)};

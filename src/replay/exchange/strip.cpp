@@ -28,7 +28,7 @@ using format::UnitReader;
 using format::UnitRecord;
 using format::Values;
 
-using Numbers = std::vector<uint64_t>;
+using Lengths = std::vector<uint64_t>;
 
 constexpr std::string_view kTexts[] = {"prompt_text", "response_text", "label_text"};
 constexpr std::string_view kNeeded[] = {"sample_id", "offsets",     "tokens", "slice_offsets",
@@ -85,10 +85,10 @@ class GroupStrip {
     return unit_.find(group_ + "/" + name);
   }
 
-  Numbers numbers(const std::string& name) const {
+  Lengths numbers(const std::string& name) const {
     const format::GroupReader reader(dump_, unit_, group_);
     const StoredDataset* dataset = find(name);
-    return dataset == nullptr ? Numbers{} : reader.read<uint64_t>(*dataset);
+    return dataset == nullptr ? Lengths{} : reader.read<uint64_t>(*dataset);
   }
 
   void keep(std::vector<uint8_t> rows) { rows_ = std::move(rows); }
@@ -109,7 +109,7 @@ class GroupStrip {
     const char axis = known->shape.front();
     if (name == "scalars" || known->values == Values::kCoordinates) return true;
     if (axis == 'S') {
-      Numbers places(rows_.size() + 1);
+      Lengths places(rows_.size() + 1);
       for (size_t s = 0; s < places.size(); ++s) places[s] = s;
       cut_rows(dataset, places, copy);
     } else {
@@ -126,7 +126,7 @@ class GroupStrip {
   }
 
   void cut_offsets(Copy& copy) const {
-    Numbers before(copy.bytes.size() / sizeof(uint64_t)), after = {0};
+    Lengths before(copy.bytes.size() / sizeof(uint64_t)), after = {0};
     std::memcpy(before.data(), copy.bytes.data(), copy.bytes.size());
     for (size_t s = 0; s < rows_.size(); ++s) {
       if (rows_[s] != 0) after.push_back(after.back() + before[s + 1] - before[s]);
@@ -135,7 +135,7 @@ class GroupStrip {
     set(copy, {bytes.begin(), bytes.end()}, after.size());
   }
 
-  void cut_rows(const StoredDataset& dataset, const Numbers& places, Copy& copy) const {
+  void cut_rows(const StoredDataset& dataset, const Lengths& places, Copy& copy) const {
     uint64_t width = size_of(dataset.dtype);
     for (size_t d = 1; d < dataset.shape.size(); ++d) width *= dataset.shape[d];
     std::vector<std::byte> kept;
@@ -223,7 +223,7 @@ class Strip {
         columns.insert(column_of(format::kind_of(record.path), name_of(dataset)));
       }
       for (const std::string& group : record.groups) {
-        const Numbers of = GroupStrip(dump_, unit, group).numbers("sample_id");
+        const Lengths of = GroupStrip(dump_, unit, group).numbers("sample_id");
         ids.insert(of.begin(), of.end());
         const bool left = std::ranges::any_of(of, [&](uint64_t id) { return !goes(id); });
         if (of.empty() || left) left_.insert(key_of(record, group));
@@ -310,7 +310,7 @@ class Strip {
     std::vector<std::unique_ptr<Copy>> copies;
     for (const std::string& group : record.groups) {
       GroupStrip cut(dump_, unit, group);
-      const Numbers ids = cut.numbers("sample_id");
+      const Lengths ids = cut.numbers("sample_id");
       std::vector<uint8_t> rows;
       for (const uint64_t id : ids) rows.push_back(goes(id) ? 0 : 1);
       cut.keep(std::move(rows));

@@ -110,7 +110,7 @@ Judgement judge_metrics(const Criterion& criterion, const std::vector<Metric>& r
 namespace {
 
 constexpr const char* kWeights = "weights";
-constexpr int kFirstCrash = 126;
+constexpr int kFirstUnstarted = 126;
 
 std::string exit_text(int code) { return "exit code " + std::to_string(code); }
 
@@ -268,7 +268,7 @@ Judgement judge(const Criterion& criterion, const Measurement* reference,
   }
   if (measurement.kind != RunKind::kRan) {
     const bool git_says_bad =
-        measurement.kind == RunKind::kCrashed && measurement.exit_code < kFirstCrash + 2;
+        measurement.kind == RunKind::kCrashed && measurement.exit_code < kFirstUnstarted + 2;
     return {Verdict::kSkip,
             measurement.problem + (git_says_bad ? " (git bisect run would call this bad; so does "
                                                   "--bad-exit " +
