@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "format/boxes.h"
@@ -69,7 +71,11 @@ class LogicalGroup {
 /// Of a dump, by kind and name.
 LogicalGroup logical_group(const DumpReader& dump, std::string_view kind, const std::string& group);
 
-/// What several units hold of cut tensors and say differently, or none of them holds.
-void check_cuts(const DumpReader& dump, std::vector<Problem>& problems);
+/// Groups by kind and name.
+using GroupNames = std::set<std::pair<std::string, std::string>>;
+
+/// What several units hold of cut tensors and say differently, or none of them holds. `cut`: the
+/// groups with a dataset that says which parts it holds; others that one unit has are not opened.
+void check_cuts(const DumpReader& dump, const GroupNames& cut, std::vector<Problem>& problems);
 
 }  // namespace rlreplay::format

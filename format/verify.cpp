@@ -47,7 +47,10 @@ class UnitCheck {
       if (depth_ == Depth::kBytes) return dump_.check_unit(record);
       const UnitReader unit = dump_.open_unit(record);
       std::set<std::string> groups;
-      for (const StoredDataset& d : unit.datasets()) groups.insert(group_of(d));
+      for (const StoredDataset& d : unit.datasets()) {
+        groups.insert(group_of(d));
+        if (is_cut(d.attributes)) cut_.emplace(kind_of(record.path), group_of(d));
+      }
       for (const std::string& group : groups) check_group(unit, group);
       // What a value means is asked only where every value is what was written.
       if (problems_.empty()) check_meaning(unit, problems_);
@@ -56,6 +59,9 @@ class UnitCheck {
     for (const Problem& problem : problems_) add_problem(problem, report);
     return problems_.empty();
   }
+
+  /// Of the units that were checked to their values.
+  const GroupNames& cut_groups() const { return cut_; }
 
  private:
   /// Once, however many differences rest on what is broken.
@@ -213,6 +219,7 @@ class UnitCheck {
   std::vector<UnitReader::Read> plain_;    // not checked yet
   uint64_t plain_bytes_ = 0;
   uint64_t nonfinite_ = 0;  // of the group at hand
+  GroupNames cut_;
   Buffer<std::byte> memory_;
 };
 
@@ -274,7 +281,7 @@ VerifyReport verify_to(Depth depth, const std::string& path, const ReaderOptions
     }
     // Of a dump that a writer has not ended, parts may be missing.
     if (depth == Depth::kValues && dump.complete() && report.problems.empty())
-      check_cuts(dump, report.problems);
+      check_cuts(dump, units.cut_groups(), report.problems);
     report_unlisted(path, dump, report);
   } catch (const FormatError& e) {
     report.problems.push_back(e.problem());
