@@ -14,17 +14,6 @@ using namespace rlreplay::engine::test;
 
 namespace {
 
-StepConfig step_config() {
-  StepConfig out;
-  out.objective.eps_clip_high = 0.28f;
-  out.objective.kl_loss_coef = 0.05f;
-  out.objective.kl_loss_type = KlType::kLowVar;
-  out.objective.entropy_coef = 0.01f;
-  out.optimizer.weight_decay = 0.1;
-  out.lr = 1e-3;
-  return out;
-}
-
 BackendConfig backend_config(const ModelConfig& model) {
   BackendConfig out;
   out.model = model;
@@ -58,8 +47,8 @@ TEST_CASE("the portable backend is the engine's own step, score and rollout, bit
   Gradients gradients(state.model.parameters());
   const auto table = make_rotary_table(c, kernels::Rope::kHf, 512, pool);
   for (int i = 0; i < 2; ++i) {
-    run_step(runtime, state, gradients, view(table), batch.samples, batch.targets, step_config());
-    backend->step(batch.samples, batch.targets, step_config());
+    run_step(runtime, state, gradients, view(table), batch.samples, batch.targets, grpo_step());
+    backend->step(batch.samples, batch.targets, grpo_step());
   }
   const auto whole = [](const Buffer<float>& b) { return std::span(b.data(), b.size()); };
   REQUIRE(backend->steps() == 2);
@@ -113,7 +102,7 @@ TEST_CASE("a backend that cannot be made says why") {
   const Batch batch = random_batch(config.model, {5}, 3);
   CHECK(code_of([&] {
           make_backend("portable", runtime, frozen)
-              ->step(batch.samples, batch.targets, step_config());
+              ->step(batch.samples, batch.targets, grpo_step());
         }) == ErrorCode::kUsage);
   BackendConfig wide = config;
   wide.float64 = true;

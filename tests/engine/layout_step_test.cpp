@@ -17,13 +17,7 @@ namespace {
 const std::vector<int64_t> kLengths{37, 65, 200, 5, 129, 2, 64};
 
 StepConfig step_config() {
-  StepConfig out;
-  out.objective.eps_clip_high = 0.28;
-  out.objective.kl_loss_coef = 0.05;
-  out.objective.kl_loss_type = KlType::kLowVar;
-  out.objective.entropy_coef = 0.01;
-  out.optimizer.weight_decay = 0.1;
-  out.lr = 1e-3;
+  StepConfig out = grpo_step();
   out.train.leaf = 64;
   return out;
 }

@@ -80,6 +80,18 @@ class Tables {
   std::vector<float> cos_, sin_;
 };
 
+/// A step of the clipped objective with a KL and an entropy term, whose every coefficient counts.
+inline StepConfig grpo_step() {
+  StepConfig out;
+  out.objective.eps_clip_high = 0.28;
+  out.objective.kl_loss_coef = 0.05;
+  out.objective.kl_loss_type = KlType::kLowVar;
+  out.objective.entropy_coef = 0.01;
+  out.optimizer.weight_decay = 0.1;
+  out.lr = 1e-3;
+  return out;
+}
+
 struct Batch {
   std::vector<Sample> samples;
   std::vector<SampleTargets> targets;

@@ -17,17 +17,6 @@ namespace {
 
 const std::vector<int64_t> kLengths{37, 1 + 64, 300, 5, 129, 2};
 
-StepConfig step_config() {
-  StepConfig out;
-  out.objective.eps_clip_high = 0.28;
-  out.objective.kl_loss_coef = 0.05;
-  out.objective.kl_loss_type = KlType::kLowVar;
-  out.objective.entropy_coef = 0.01;
-  out.optimizer.weight_decay = 0.1;
-  out.lr = 1e-3;
-  return out;
-}
-
 /// The state of a model after some steps on one batch.
 struct Run {
   std::string weights, moments, sums;
@@ -75,7 +64,7 @@ TEST_CASE("forward, objective and every gradient are right to float64") {
        {Architecture::kLlama, Architecture::kQwen2, Architecture::kQwen3}) {
     const ModelConfig c = small_model(architecture);
     const Batch batch = random_batch(c, kLengths, 3);
-    const StepConfig config = step_config();
+    const StepConfig config = grpo_step();
     ThreadPool pool(2);
     const Runtime runtime{kernels::cpu_kernels(), pool};
     TrainState state(c);
@@ -136,7 +125,7 @@ TEST_CASE("two steps have the same bits in every micro-batch, order, thread coun
       permuted.samples.push_back(batch.samples[i]);
       permuted.targets.push_back(batch.targets[i]);
     }
-    const StepConfig config = step_config();
+    const StepConfig config = grpo_step();
     const Run want = run_steps(c, batch, config, 1, kernels::cpu_kernels(), 2);
     const auto same = [&](const Run& got) {
       CHECK(got.sums == want.sums);
@@ -186,7 +175,7 @@ TEST_CASE("an overflow of the exact sums is seen, redone at a coarser scale and 
       state.model.weights()[static_cast<size_t>(head.offset + i)] *= factor;
     }
     state.model.pack(runtime, true);
-    StepConfig config = step_config();
+    StepConfig config = grpo_step();
     config.objective = {};
     config.objective.policy_loss = PolicyLoss::kPlain;  // its gradient never vanishes
     config.micro_batch_samples = micro_batch;

@@ -18,14 +18,8 @@ namespace {
 const std::vector<int64_t> kLengths{37, 65, 130, 5, 2};
 
 StepConfig step_config() {
-  StepConfig out;
-  out.objective.eps_clip_high = 0.28f;
-  out.objective.kl_loss_coef = 0.05f;
-  out.objective.kl_loss_type = KlType::kLowVar;
-  out.objective.entropy_coef = 0.01f;
-  out.optimizer.weight_decay = 0.1;
+  StepConfig out = grpo_step();
   out.train.temperature = 0.8f;
-  out.lr = 1e-3;
   return out;
 }
 

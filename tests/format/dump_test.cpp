@@ -5,7 +5,6 @@
 #include "format/canonical.h"
 #include "format/chain_reader.h"
 #include "format/rule.h"
-#include "format/verify.h"
 #include "tests/format/dumps.h"
 
 using namespace rlreplay;
@@ -13,16 +12,6 @@ using namespace rlreplay::format;
 using namespace rlreplay::format::test;
 
 namespace {
-
-std::string rule_of(const std::string& path, bool deep) {
-  const VerifyReport report = verify(path, deep);
-  std::string rules;
-  for (const Problem& problem : report.problems) {
-    if (!rules.empty()) rules += ' ';
-    rules += to_string(problem.rule);
-  }
-  return rules;
-}
 
 void check_values(const DumpReader& dump, uint64_t unit) {
   const UnitRecord* record = dump.find(unit_path(unit));
@@ -33,16 +22,6 @@ void check_values(const DumpReader& dump, uint64_t unit) {
   for (const Dataset& d : datasets) {
     const Buffer<std::byte> bytes = dump.read(reader, *reader.find(d.path));
     CHECK(std::equal(d.bytes.begin(), d.bytes.end(), bytes.data(), bytes.data() + bytes.size()));
-  }
-}
-
-void expect_usage(const std::string& part, const std::function<void()>& act) {
-  try {
-    act();
-    FAIL("accepted, but expected: " + part);
-  } catch (const Error& e) {
-    CHECK(e.code() == ErrorCode::kUsage);
-    CHECK_THAT(e.what(), Catch::Contains(part));
   }
 }
 
@@ -95,7 +74,7 @@ TEST_CASE("a dump whose writer went away can be read, resumed and sealed") {
     CHECK_FALSE(dump.complete());
     REQUIRE(dump.units().size() == 4);
     check_values(dump, 3);
-    CHECK(rule_of(folder / "a", true).empty());
+    CHECK(rules_of(folder / "a", true).empty());
     CHECK(verify(folder / "a", false).whole_steps == 1);
   }
   {
@@ -111,7 +90,7 @@ TEST_CASE("a dump whose writer went away can be read, resumed and sealed") {
   const DumpReader recovered = DumpReader::open(folder / "b");
   CHECK(recovered.sealed());
   CHECK_FALSE(recovered.complete());
-  CHECK(rule_of(folder / "b", true).empty());
+  CHECK(rules_of(folder / "b", true).empty());
 }
 
 TEST_CASE("what made a run outlives its writer") {
@@ -149,16 +128,16 @@ TEST_CASE("what made a run outlives its writer") {
   for (const auto& [rule, text] : hostile) {
     CAPTURE(text);
     write_text(folder / "a/INCOMPLETE", text);
-    CHECK(rule_of(folder / "a", true) == rule);
+    CHECK(rules_of(folder / "a", true) == rule);
     CHECK(said() == "{}");
     CHECK(verify(folder / "a", true).whole_units == 2);
   }
   std::filesystem::resize_file(folder / "a/INCOMPLETE", kMaxManifestBytes + 1);
-  CHECK(rule_of(folder / "a", true) == "file-size");
+  CHECK(rules_of(folder / "a", true) == "file-size");
   CHECK(said() == "{}");
   for (const std::string& silent : {std::string(), record(R"({"host":"h","process":1})")}) {
     write_text(folder / "a/INCOMPLETE", silent);
-    CHECK(rule_of(folder / "a", true).empty());
+    CHECK(rules_of(folder / "a", true).empty());
     CHECK(said() == "{}");
   }
   write_text(folder / "a/INCOMPLETE", whole);
@@ -212,7 +191,7 @@ TEST_CASE("what no reader takes is not written, and what was written before is w
     CHECK(units < 1000);
     CHECK(DumpReader::open(path).units().size() == units);
     writer.seal();
-    CHECK(rule_of(path, true).empty());
+    CHECK(rules_of(path, true).empty());
     return units;
   };
   WriterOptions small;
@@ -250,7 +229,7 @@ TEST_CASE("differences between steps lead back to a full copy") {
   const UnitReader deep = dump.open_unit(*dump.find("weights/17-0/rank0.h5"));
   CHECK_THROWS_AS(dump.read(deep, deep.datasets()[0]), FormatError);
   // One finding, and what rests on that unit is not whole either.
-  CHECK(rule_of(folder / "a", true) == "parent");
+  CHECK(rules_of(folder / "a", true) == "parent");
   CHECK(verify(folder / "a", true).whole_units == 17);
 }
 
@@ -295,7 +274,7 @@ TEST_CASE("a chain of differences is read one unit at a time") {
   });
   CHECK_THROWS_AS(fresh.begin(unit, "2-0"), FormatError);
   // One finding: what rests on the missing unit is not whole, and says nothing new.
-  CHECK(rule_of(folder / "a", true) == "unit-missing");
+  CHECK(rules_of(folder / "a", true) == "unit-missing");
   CHECK(verify(folder / "a", true).whole_units == 1);
 }
 
@@ -307,7 +286,7 @@ TEST_CASE("values that break the tables are reported") {
     change(datasets);
     writer.append(unit_path(0), datasets);
     writer.seal();
-    return rule_of(folder / "a", true);
+    return rules_of(folder / "a", true);
   };
   using U64 = std::vector<uint64_t>;
   CHECK(rules([](auto&) {}).empty());

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <catch2/catch.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "format/dump_files.h"
 #include "format/dump_writer.h"
+#include "format/verify.h"
 #include "tests/format/support.h"
 
 /// A small run that every test of dumps records: its content depends on the step number alone.
@@ -57,6 +60,26 @@ inline Hash write_dump(const std::string& path, uint64_t units) {
   DumpWriter writer = DumpWriter::create(path, kMeta);
   append_units(writer, 0, units);
   return writer.seal();
+}
+
+/// The rules that verify finds broken, in its order.
+inline std::string rules_of(const std::string& path, bool deep = true) {
+  std::string rules;
+  for (const Problem& problem : verify(path, deep).problems) {
+    rules += (rules.empty() ? "" : " ") + std::string(to_string(problem.rule));
+  }
+  return rules;
+}
+
+/// Holds that something is refused as wrong use, in a sentence with this part.
+inline void expect_usage(const std::string& part, const std::function<void()>& act) {
+  try {
+    act();
+    FAIL("accepted, but expected: " + part);
+  } catch (const Error& e) {
+    CHECK(e.code() == ErrorCode::kUsage);
+    CHECK_THAT(e.what(), Catch::Contains(part));
+  }
 }
 
 /// All files of a folder with their bytes.

@@ -9,7 +9,6 @@
 
 #include "format/canonical.h"
 #include "format/dump_files.h"
-#include "format/verify.h"
 #include "tests/format/dumps.h"
 
 /// Several writers of one dump: each has its journal, and none can lose what another has.
@@ -24,24 +23,6 @@ WriterOptions as(const std::string& writer) {
   options.threads = 1;
   options.writer = writer;
   return options;
-}
-
-std::string rules_of(const std::string& path) {
-  std::string rules;
-  for (const Problem& problem : verify(path, true).problems) {
-    rules += (rules.empty() ? "" : " ") + std::string(to_string(problem.rule));
-  }
-  return rules;
-}
-
-void expect_usage(const std::string& part, const std::function<void()>& act) {
-  try {
-    act();
-    FAIL("accepted, but expected: " + part);
-  } catch (const Error& e) {
-    CHECK(e.code() == ErrorCode::kUsage);
-    CHECK_THAT(e.what(), Catch::Contains(part));
-  }
 }
 
 /// The writers whose journal has no end.
