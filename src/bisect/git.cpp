@@ -1,5 +1,6 @@
 #include "src/bisect/git.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
@@ -44,6 +45,19 @@ std::vector<std::string> split_fields(const std::string& text) {
     begin = end + 1;
   }
   return fields;
+}
+
+std::vector<std::string> worktrees_of(const std::string& folder, int stop_fd) {
+  constexpr std::string_view kKey = "worktree ";
+  const ProcessResult result = run_git(folder, {"worktree", "list", "--porcelain", "-z"}, stop_fd);
+  if (!succeeded(result)) {
+    throw Error(ErrorCode::kEnvironment, "git worktree list " + result.describe(), folder);
+  }
+  std::vector<std::string> paths;
+  for (const std::string& line : split_fields(result.output)) {
+    if (line.starts_with(kKey)) paths.push_back(line.substr(kKey.size()));
+  }
+  return paths;
 }
 
 }  // namespace
@@ -141,18 +155,7 @@ std::string Repository::store() const {
   return std::filesystem::weakly_canonical(std::filesystem::path(folder_) / common) / "rlbisect";
 }
 
-std::vector<std::string> Repository::worktrees() const {
-  constexpr std::string_view kKey = "worktree ";
-  const ProcessResult result = run({"worktree", "list", "--porcelain", "-z"});
-  if (!succeeded(result)) {
-    throw Error(ErrorCode::kEnvironment, "git worktree list " + result.describe(), folder_);
-  }
-  std::vector<std::string> paths;
-  for (const std::string& line : split_fields(result.output)) {
-    if (line.starts_with(kKey)) paths.push_back(line.substr(kKey.size()));
-  }
-  return paths;
-}
+std::vector<std::string> Repository::worktrees() const { return worktrees_of(folder_, stop_fd_); }
 
 std::vector<std::vector<Revision>> Repository::branches(const Revision& merge) const {
   const ProcessResult result = run({"rev-list", "--no-walk", "--parents", merge.id});
@@ -184,6 +187,8 @@ void Repository::add_worktree(const std::string& path, const std::string& revisi
 
 void Repository::forget_worktree(const std::string& path) const {
   // Also when the search is being stopped: then above all.
+  const auto known = worktrees_of(folder_, -1);
+  if (std::ranges::find(known, path) == known.end()) return;
   const ProcessResult result =
       run_git(folder_, {"worktree", "remove", "--force", "--force", path}, -1);
   if (!succeeded(result)) {

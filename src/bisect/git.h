@@ -47,7 +47,7 @@ class Repository {
   std::vector<std::string> worktrees() const;
   /// Checks a revision out in a new folder.
   void add_worktree(const std::string& path, const std::string& revision) const;
-  /// Forgets a worktree whose folder is gone.
+  /// Forgets a worktree whose folder is gone, where git knows of it.
   void forget_worktree(const std::string& path) const;
 
   const std::string& folder() const { return folder_; }

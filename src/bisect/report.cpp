@@ -6,6 +6,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/shell.h"
+#include "src/base/words.h"
 #include "src/replay/compare/dumps_difference_report.h"
 
 namespace rlreplay::bisect {
@@ -72,12 +73,41 @@ size_t count(const Finding& finding, Origin origin) {
   return static_cast<size_t>(std::ranges::count(finding.trials, origin, &Trial::origin));
 }
 
-/// `11 for 7 revisions, 2 of equal content not run again`
+constexpr Purpose kPurposes[] = {Purpose::kGoodEnd, Purpose::kBadEnd, Purpose::kSearch,
+                                 Purpose::kProbe, Purpose::kConfirmation};
+
+size_t count_runs(const Finding& finding, Purpose purpose) {
+  return static_cast<size_t>(std::ranges::count_if(finding.trials, [&](const Trial& trial) {
+    return trial.origin == Origin::kRun && trial.purpose == purpose;
+  }));
+}
+
+/// ` (2 good end, 2 bad end, 3 search)`
+std::string purposes_text(const Finding& finding) {
+  std::vector<std::string> parts;
+  for (const Purpose purpose : kPurposes) {
+    const size_t runs = count_runs(finding, purpose);
+    if (runs > 0) parts.push_back(std::to_string(runs) + " " + std::string(to_string(purpose)));
+  }
+  return parts.empty() ? "" : " (" + joined(parts, ", ") + ")";
+}
+
+std::string purposes_json(const Finding& finding) {
+  JsonLine line;
+  for (const Purpose purpose : kPurposes) {
+    std::string key(to_string(purpose));
+    std::ranges::replace(key, ' ', '_');
+    line.integer(key, static_cast<int64_t>(count_runs(finding, purpose)));
+  }
+  return line.str();
+}
+
+/// `11 for 7 revisions (2 good end, ...), 2 of equal content not run again`
 std::string runs_text(const Finding& finding) {
   const size_t equal = count(finding, Origin::kEqualContent);
   const size_t stored = count(finding, Origin::kStored);
   std::string text = std::to_string(count(finding, Origin::kRun)) + " for " +
-                     std::to_string(finding.revisions) + " revisions";
+                     counted(finding.revisions, "revision") + purposes_text(finding);
   if (equal > 0) text += ", " + std::to_string(equal) + " of equal content not run again";
   if (stored > 0) {
     const auto at = std::ranges::find(finding.trials, Origin::kStored, &Trial::origin);
@@ -242,6 +272,7 @@ std::string report_json(const RevisionQuestion& question, const Finding& finding
   single ? line.text("culprit", finding.suspects[0].id) : line.null("culprit");
   line.json("interval", ids_json(finding.suspects)).boolean("confirmed", finding.confirmed);
   line.integer("runs", static_cast<int64_t>(count(finding, Origin::kRun)));
+  line.json("purposes", purposes_json(finding));
   line.integer("cached", static_cast<int64_t>(count(finding, Origin::kEqualContent)));
   line.integer("stored", static_cast<int64_t>(count(finding, Origin::kStored)));
   line.json("skipped", skips_json(finding));

@@ -147,7 +147,7 @@ std::string_view word_of(Finding::Result result) {
 
 std::string context_of(const Recipe& recipe, const Candidate& good) {
   JsonLine line;
-  line.text("build", recipe.build).text("run", recipe.run);
+  line.integer("form", 2).text("build", recipe.build).text("run", recipe.run);
   line.integer("time_limit", recipe.time_limit.count()).boolean("log_probs", recipe.log_probs);
   line.text("good", key_of(good)).text("environment", environment_class());
   return line.str();

@@ -37,8 +37,8 @@ TrainData step_data(int64_t step) {
 
 /// A dump of the steps 0.0, 1.0, ...
 void write(const std::string& path, const std::vector<TrainData>& steps, bool complete = true,
-           int32_t token = 3) {
-  auto writer = format::DumpWriter::create(path, R"({"ranks": 1})");
+           int32_t token = 3, const std::string& meta = R"({"ranks": 1})") {
+  auto writer = format::DumpWriter::create(path, meta);
   for (size_t i = 0; i < steps.size(); ++i) {
     const std::string rollout = std::to_string(i);
     std::vector<format::Dataset> samples;
@@ -176,6 +176,19 @@ TEST_CASE("of dumps without weights all content decides, and what was given othe
   CHECK(judged("/bad").verdict == Verdict::kBad);
   CHECK_THAT(judged("/bad").reason, !Contains("given"));
   CHECK_THAT(judged("/tokens").reason, Contains("given otherwise: the tokens of rollout 0"));
+}
+
+TEST_CASE("digests of another contract are not compared, but numbers are") {
+  const Folder folder;
+  const auto with = [](const std::string& version) {
+    return R"({"ranks": 1, "contract": {"version": ")" + version + R"("}})";
+  };
+  write(folder.path + "/good", {step_data(0)}, true, 3, with("0.1"));
+  write(folder.path + "/bad", {step_data(0)}, true, 3, with("0.2"));
+  const auto skipped = judge_dump({}, folder.path + "/good", folder.path + "/bad");
+  CHECK(skipped.verdict == Verdict::kSkip);
+  CHECK_THAT(skipped.reason, Contains("another contract of the bits"));
+  CHECK(judge_named(folder, "loss").verdict == Verdict::kGood);
 }
 
 TEST_CASE("numbers of other steps are not compared") {

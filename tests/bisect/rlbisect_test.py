@@ -256,6 +256,25 @@ class Searches(Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(found["interval"], commits[2:4])
         self.assertIn("git cannot check out", found["skipped"][0]["reason"])
+        self.assertNotIn("worktree", result.stderr)  # no second error from what was not made
+
+    def test_a_subject_does_nothing_to_a_terminal(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        git(path, "commit", "-q", "--amend", "-m", "Red \033[31m paint")
+        result = self.bisect(f"{commits[0]}..main", "--repo", path, "--run", "./run.sh")
+        self.assertIn("Red \\u001b[31m paint", result.stdout)
+        self.assertNotIn("\033", result.stdout + result.stderr)
+
+    def test_who_reads_the_progress_may_stop(self):
+        path, commits = self.repository(*["exit 0"] * 4, "exit 1")
+        ours, theirs = os.pipe()
+        os.close(ours)
+        result = subprocess.run([self.program, f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--json"],
+                                stdout=subprocess.PIPE, stderr=theirs, text=True, env=self.environment)
+        os.close(theirs)
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(json.loads(result.stdout)["culprit"], commits[4])
+        self.assert_nothing_left()
 
     def test_a_crash_is_no_verdict(self):
         python = f"{sys.executable} -c '%s'"
@@ -351,6 +370,7 @@ class Searches(Case):
         result = self.bisect(one, two, "--tolerance", "1e-3", "--metric", "loss")
         self.assertEqual(result.returncode, 129)
         self.assertIn("leave out --metric, --tolerance", result.stderr)
+        self.assertIn("refs/heads/NAME", result.stderr)
 
     def test_sides_are_run_as_often_as_is_asked_for(self):
         path, commits = self.repository("exit 0", "exit 1")
@@ -620,6 +640,10 @@ class Usage(Case):
         git(path, "branch", "a=b", commits[0])
         result, found = self.search(path, "a=b", "main")
         self.assertEqual(found["culprit"], commits[1])
+
+    def test_errors_are_json_where_it_is_asked_for(self):
+        result = self.bisect("HEAD", "--json", "--repo", self.temporary)
+        self.assertEqual(json.loads(result.stdout)["error"]["code"], "usage")
 
     def test_help_shows_an_example(self):
         for arguments in (["--help"], ["verdict", "--help"]):

@@ -136,6 +136,7 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
                                   .most_runs = options.most_runs,
                                   .fresh = options.fresh};
   const Interrupt interrupt;
+  ignore_broken_pipes();  // who reads the progress may stop
   if (options.dry_run) return print_forecast(forecast(question, interrupt));
   const Finding finding = find_revision(question, interrupt, print_progress());
   std::cout << (options.common.json ? report_json(question, finding) + "\n"
@@ -170,7 +171,7 @@ int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App&
     throw Error(ErrorCode::kUsage,
                 "two folders are dumps, of which nothing is run and all that is recorded is "
                 "compared by its bits: leave out " +
-                    ignored,
+                    ignored + "; to mean revisions of these names, write refs/heads/NAME",
                 ends.good + ".." + ends.bad);
   }
   for (const std::string& end : {ends.good, ends.bad}) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "src/base/error.h"
+#include "src/base/json_value.h"
 #include "src/replay/measure/log_probs.h"
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/recorded_run.h"
@@ -52,7 +53,14 @@ std::string weights_digest(const RecordedRun& run, const StepId& step) {
   return recorded ? events.total(engine::Op::kWeight).hex() : "";
 }
 
-/// The state before the first step and the tokens of its rollout, where they were recorded.
+std::string contract_of(const RecordedRun& run) {
+  const JsonDocument meta = JsonDocument::parse(run.dump().meta(), "meta");
+  const auto contract = meta.root().find("contract");
+  return contract ? contract->dump() : "";
+}
+
+/// The contract, the state before the first step and the tokens of its rollout, where they were
+/// recorded.
 std::vector<NamedDigest> inputs_of(const RecordedRun& run) {
   const StepId& first = run.steps().front();
   std::string state;
@@ -60,6 +68,7 @@ std::vector<NamedDigest> inputs_of(const RecordedRun& run) {
     state += unit->content.hex();
   }
   return {
+      {kContractInput, contract_of(run)},
       {"the state before step " + first.name(), state},
       {"the tokens of rollout " + std::to_string(first.rollout), tokens_hash(run, first.rollout)}};
 }

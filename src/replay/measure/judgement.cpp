@@ -161,6 +161,15 @@ std::string other_steps(const std::vector<std::string>& good, const std::vector<
   return {};
 }
 
+/// Whether digests of the two mean the same.
+bool same_contract(const Measurement& reference, const Measurement& measurement) {
+  const auto contract = [](const Measurement& of) {
+    const auto at = std::ranges::find(of.inputs, kContractInput, &NamedDigest::name);
+    return at == of.inputs.end() ? "" : at->digest;
+  };
+  return contract(reference) == contract(measurement);
+}
+
 /// ` (other inputs: the state before step 0.0)`: what is given is no computation.
 std::string other_inputs(const Measurement& reference, const Measurement& measurement) {
   std::vector<std::string> others;
@@ -175,6 +184,11 @@ Judgement judge_dump(const Criterion& criterion, const Measurement& reference,
   const std::string other = other_steps(reference.steps, measurement.steps);
   if (!other.empty()) return {Verdict::kSkip, other};
   const std::string metric = criterion.metric.value_or(kWeights);
+  if (metric == kWeights && !same_contract(reference, measurement)) {
+    return {Verdict::kSkip,
+            "the dump was recorded under another contract of the bits than the reference, so their "
+            "digests cannot be compared: name a number by --metric"};
+  }
   Judgement judgement = by_content(criterion, reference) ? judge_content(reference, measurement)
                         : metric == kWeights             ? judge_weights(reference, measurement)
                         : metric == kForwardLogpMaxDiff

@@ -34,6 +34,9 @@ struct NamedDigest {
   friend bool operator==(const NamedDigest&, const NamedDigest&) = default;
 };
 
+/// The input by which a dump says what its digests mean.
+inline constexpr const char* kContractInput = "the contract of the bits";
+
 /// The log-probabilities of a forward pass. Of the samples only what places and counts tokens.
 struct StepLogProbs {
   std::string rollout;
