@@ -100,10 +100,10 @@ TEST_CASE("a backend that cannot be made says why") {
   BackendConfig frozen = config;
   frozen.training = false;
   const Batch batch = random_batch(config.model, {5}, 3);
-  CHECK(code_of([&] {
-          make_backend("portable", runtime, frozen)
-              ->step(batch.samples, batch.targets, grpo_step());
-        }) == ErrorCode::kUsage);
+  CHECK(
+      code_of([&] {
+        make_backend("portable", runtime, frozen)->step(batch.samples, batch.targets, grpo_step());
+      }) == ErrorCode::kUsage);
   BackendConfig wide = config;
   wide.float64 = true;
   CHECK(code_of([&] { make_backend("portable", runtime, wide); }) == ErrorCode::kUnsupported);

@@ -94,7 +94,7 @@ WriterOptions with(const std::shared_ptr<System>& system, Durable durable = Dura
   return options;
 }
 
-std::string rules_of(const std::string& path, bool deep) {
+std::string kinds_of(const std::string& path, bool deep) {
   std::set<std::string> rules;
   for (const Problem& problem : verify(path, deep).problems) {
     CHECK_FALSE(problem.message.empty());
@@ -112,7 +112,7 @@ std::string damaged(const std::string& dump, const std::string& file,
   std::string after = before;
   change(after);
   write_text(dump + "/" + file, after);
-  const std::string rules = rules_of(dump, deep);
+  const std::string rules = kinds_of(dump, deep);
   write_text(dump + "/" + file, before);
   return rules;
 }
@@ -246,11 +246,11 @@ TEST_CASE("truncation at each border is one clear finding") {
   }
   CHECK(damaged(folder / "a", "journal/0.jsonl", cut(10)) == "journal");
   std::filesystem::rename(folder / "a/train/0-0/rank0.h5", folder / "a/train/0-0/rank7.h5");
-  CHECK(rules_of(folder / "a", false) == "unit-missing unlisted");
+  CHECK(kinds_of(folder / "a", false) == "unit-missing unlisted");
   std::filesystem::remove(folder / "a/manifest.json");
-  CHECK(rules_of(folder / "a", false) == "manifest-missing");
+  CHECK(kinds_of(folder / "a", false) == "manifest-missing");
   std::filesystem::remove(folder / "a/journal/0.jsonl");
-  CHECK(rules_of(folder / "a", false) == "not-a-dump");
+  CHECK(kinds_of(folder / "a", false) == "not-a-dump");
 }
 
 TEST_CASE("an unfinished dump is judged by its journal, line by line") {
@@ -288,13 +288,13 @@ TEST_CASE("links never lead out of a dump") {
   write_dump(folder / "a", 3);
   std::filesystem::rename(folder / "a/rollout/0.h5", folder / "elsewhere.h5");
   std::filesystem::create_symlink(folder / "elsewhere.h5", folder / "a/rollout/0.h5");
-  CHECK(rules_of(folder / "a", false) == "unit-type");
+  CHECK(kinds_of(folder / "a", false) == "unit-type");
   std::filesystem::remove(folder / "a/rollout/0.h5");
   std::filesystem::create_directory(folder / "a/rollout/0.h5");
-  CHECK(rules_of(folder / "a", false) == "unit-type");
+  CHECK(kinds_of(folder / "a", false) == "unit-type");
   std::filesystem::remove_all(folder / "a/rollout");
   std::filesystem::create_directory(folder / "other");
   std::filesystem::rename(folder / "elsewhere.h5", folder / "other/0.h5");
   std::filesystem::create_directory_symlink(folder / "other", folder / "a/rollout");
-  CHECK(rules_of(folder / "a", false) == "unit-type unlisted");
+  CHECK(kinds_of(folder / "a", false) == "unit-type unlisted");
 }
