@@ -10,7 +10,7 @@
 #include "format/boxes.h"
 #include "format/dataset.h"
 #include "format/group_io.h"
-#include "format/tables.h"
+#include "format/columns.h"
 
 namespace rlreplay::format {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "format/tables.h"
+#include "format/columns.h"
 
 namespace rlreplay::format {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "format/held_bytes.h"
-#include "format/tables.h"
+#include "format/columns.h"
 
 namespace rlreplay::format {
 

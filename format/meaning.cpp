@@ -7,7 +7,7 @@
 
 #include "format/boxes.h"
 #include "format/held_bytes.h"
-#include "format/tables.h"
+#include "format/columns.h"
 #include "src/base/utf8.h"
 
 namespace rlreplay::format {

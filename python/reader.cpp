@@ -10,7 +10,7 @@
 
 #include "format/dump_reader.h"
 #include "format/meaning.h"
-#include "format/tables.h"
+#include "format/columns.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 

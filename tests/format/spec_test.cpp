@@ -1,9 +1,12 @@
 #include <catch2/catch.hpp>
 
+#include "format/columns.h"
 #include "format/dump_reader.h"
+#include "tests/format/column_tables.h"
 #include "tests/format/dumps.h"
+#include "tests/golden.h"
 
-/// The worked example of SPEC.md, done by the code.
+/// The worked example of SPEC.md, done by the code, and its tables, printed from the code's.
 using namespace rlreplay;
 using namespace rlreplay::format;
 using namespace rlreplay::format::test;
@@ -63,4 +66,34 @@ TEST_CASE("the index of SPEC.md is the one of its unit") {
     text += kDigits[static_cast<int>(bytes[i]) & 15];
   }
   CHECK(read_text(RLREPLAY_SOURCE "/format/SPEC.md").find("\n" + text + "\n") != std::string::npos);
+}
+
+TEST_CASE("the tables of datasets in SPEC.md are the code's; RLREPLAY_RECORD=1 writes them") {
+  const std::string path = RLREPLAY_SOURCE "/format/SPEC.md";
+  std::string spec = read_text(path);
+  const std::string before = spec;
+  for (const char* section : {"rollout", "train", "events", "x-slime"}) {
+    CAPTURE(section);
+    const size_t heading = spec.find("\n### " + std::string(section));
+    REQUIRE(heading != spec.npos);
+    const size_t begin = spec.find("\n| name |", heading) + 1;
+    const size_t end = spec.find("\n\n", begin) + 1;
+    const std::string printed = column_table(section);
+    if (!rlreplay::test::records()) CHECK(spec.substr(begin, end - begin) == printed);
+    spec.replace(begin, end - begin, printed);
+  }
+  if (rlreplay::test::records() && spec != before) write_text(path, spec);
+}
+
+TEST_CASE(
+    "each dataset of known meaning is known once, under what it is a part of, by dtypes that there "
+    "are") {
+  for (const KnownDataset& known : known_datasets()) {
+    CAPTURE(known.kind, known.name);
+    CHECK(find_known(known.kind, known.name) == &known);
+    const std::string_view column = known.part_of;
+    if (!column.empty() && column != "calls") CHECK(find_known(known.kind, column) != nullptr);
+    for (const std::string& dtype : words_of(known.dtypes))
+      CHECK(dtype_from_string(dtype).has_value());
+  }
 }

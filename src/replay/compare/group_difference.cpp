@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "format/logical_group.h"
-#include "format/tables.h"
+#include "format/columns.h"
 #include "format/train_ranks.h"
 #include "format/unit.h"
 #include "src/replay/compare/rank_difference.h"

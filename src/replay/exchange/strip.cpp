@@ -7,11 +7,11 @@
 #include <memory>
 #include <utility>
 
+#include "format/columns.h"
 #include "format/dump_place.h"
 #include "format/dump_reader.h"
 #include "format/dump_writer.h"
 #include "format/group_io.h"
-#include "format/tables.h"
 #include "src/base/error.h"
 #include "src/base/words.h"
 #include "src/replay/record/chosen_ids.h"
@@ -30,7 +30,6 @@ using format::Values;
 
 using Lengths = std::vector<uint64_t>;
 
-constexpr std::string_view kTexts[] = {"prompt_text", "response_text", "label_text"};
 constexpr std::string_view kNeeded[] = {"sample_id", "offsets",     "tokens", "slice_offsets",
                                         "slices",    "coordinates", "lengths"};
 
@@ -54,15 +53,8 @@ std::string column_of(std::string_view kind, std::string_view name) {
   if (name.ends_with(format::kPresenceSuffix)) {
     name.remove_suffix(format::kPresenceSuffix.size());
   }
-  if (name == "nucleus_offsets" || name == "nucleus_size") return "nucleus";
-  if (name == "version_offsets") return "versions";
-  if (name.starts_with("call_")) return "calls";
   const KnownDataset* known = format::find_known(kind, name);
-  if (known != nullptr && known->values == Values::kOffsets && name != "offsets" &&
-      name != "slice_offsets") {
-    name.remove_suffix(std::string_view("_offsets").size());
-  }
-  return std::string(name);
+  return std::string(known == nullptr || known->part_of.empty() ? name : known->part_of);
 }
 
 /// The offsets of the rows of a column of its own axis.
@@ -247,7 +239,8 @@ class Strip {
 
   [[nodiscard]] bool goes(std::string_view kind, const std::string& name) const {
     const std::string column = column_of(kind, name);
-    const bool text = std::ranges::find(kTexts, column) != std::end(kTexts);
+    const KnownDataset* known = format::find_known(kind, column);
+    const bool text = known != nullptr && known->values == Values::kText;
     return (options_.texts && text) || options_.columns.contains(column) ||
            (column == "version_starts" && options_.columns.contains("versions"));
   }

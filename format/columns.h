@@ -26,7 +26,11 @@ enum class Values {
   kNamed,          // `columns` has a name for each place of the last axis
 };
 
-/// One row of the tables of SPEC.md: a dataset of known meaning.
+/// Said of a dataset that has no row in the tables of SPEC.md, but is in its text.
+inline constexpr std::string_view kElsewhere = "-";
+
+/// A dataset of known meaning. The rules, the readers, strip, the content root and Python go by
+/// this table, and those of SPEC.md are printed from it.
 struct KnownDataset {
   std::string_view kind;    // of the unit
   std::string_view name;    // below the group
@@ -34,9 +38,13 @@ struct KnownDataset {
   /// Separated by spaces: a letter stands for one number in the whole group, `S+1` for one more
   /// than S, digits for themselves.
   std::string_view shape;
+  /// What SPEC.md says it is; empty where that is said with the dataset before it.
+  std::string_view said;
   Values values = Values::kAny;
   /// kOffsets: the letter that the last offset equals.
   char total = 0;
+  /// The column that it is a part of, where that has another name: `nucleus` of `nucleus_size`.
+  std::string_view part_of = {};
 };
 
 std::span<const KnownDataset> known_datasets();
