@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "format/boxes.h"
+#include "format/columns.h"
 #include "format/dataset.h"
 #include "format/group_io.h"
-#include "format/columns.h"
 
 namespace rlreplay::format {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "format/held_bytes.h"
 #include "format/columns.h"
+#include "format/held_bytes.h"
 
 namespace rlreplay::format {
 

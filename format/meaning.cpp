@@ -6,8 +6,8 @@
 #include <string>
 
 #include "format/boxes.h"
-#include "format/held_bytes.h"
 #include "format/columns.h"
+#include "format/held_bytes.h"
 #include "src/base/utf8.h"
 
 namespace rlreplay::format {

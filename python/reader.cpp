@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
+#include "format/columns.h"
 #include "format/dump_reader.h"
 #include "format/meaning.h"
-#include "format/columns.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 

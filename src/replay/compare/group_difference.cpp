@@ -5,8 +5,8 @@
 #include <tuple>
 #include <utility>
 
-#include "format/logical_group.h"
 #include "format/columns.h"
+#include "format/logical_group.h"
 #include "format/train_ranks.h"
 #include "format/unit.h"
 #include "src/replay/compare/rank_difference.h"
