@@ -17,6 +17,7 @@
 
 #include "src/base/error.h"
 #include "src/base/thread_pool.h"
+#include "src/engine/rank_groups.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -251,61 +252,37 @@ class ThreadGroup : public Group {
   const int rank_;
 };
 
-/// The hubs of all groups of a layout, each made of the ranks that differ in one coordinate.
+/// The hubs of all groups of a layout.
 class Hubs {
  public:
-  Hubs(World& world, const Layout& layout) : world_(world), layout_(layout) {
-    std::vector<int> all;
-    for (int i = 0; i < layout.ranks(); ++i) all.push_back(i);
-    hub_of("world", 0, std::move(all));
-    for (int i = 0; i < layout.ranks(); ++i) {
-      for (const auto& [name, axis, size] : axes()) {
-        if (place_of(layout, i).*axis != 0) continue;
-        std::vector<int> members;
-        for (int k = 0; k < size; ++k) members.push_back(at(i, axis, k));
-        hub_of(name, i, std::move(members));
-      }
-    }
-  }
+  Hubs(World& world, const Layout& layout) : world_(world), layout_(layout) {}
 
   Ranks ranks(int rank) {
     const RankPlace place = place_of(layout_, rank);
+    const GroupMembers groups = groups_of(layout_, place);
+    const auto group = [&](GroupName which) -> Group& {
+      return member_of(which, groups[static_cast<size_t>(which)], rank);
+    };
     return {layout_,
             place,
-            group("world", 0, rank),
-            group("dp", at(rank, &RankPlace::dp, 0), place.dp),
-            group("tp", at(rank, &RankPlace::tp, 0), place.tp),
-            group("pp", at(rank, &RankPlace::pp, 0), place.pp),
-            group("cp", at(rank, &RankPlace::cp, 0), place.cp)};
+            group(GroupName::kWorld),
+            group(GroupName::kDp),
+            group(GroupName::kTp),
+            group(GroupName::kPp),
+            group(GroupName::kCp)};
   }
 
  private:
-  struct Axis {
-    const char* name;
-    int RankPlace::*axis;
-    int size;
-  };
-  std::vector<Axis> axes() const {
-    return {{"dp", &RankPlace::dp, layout_.dp},
-            {"tp", &RankPlace::tp, layout_.tp},
-            {"pp", &RankPlace::pp, layout_.pp},
-            {"cp", &RankPlace::cp, layout_.cp}};
-  }
-  int at(int rank, int RankPlace::*axis, int value) const {
-    RankPlace place = place_of(layout_, rank);
-    place.*axis = value;
-    return rank_of(layout_, place);
-  }
-  void hub_of(const std::string& name, int first, std::vector<int> members) {
-    hubs_[{name, first}] = std::make_unique<Hub>(world_, name, std::move(members));
-  }
-  Group& group(const std::string& name, int first, int rank) {
-    return *groups_.emplace_back(std::make_unique<ThreadGroup>(*hubs_.at({name, first}), rank));
+  Group& member_of(GroupName which, const std::vector<int>& members, int rank) {
+    std::unique_ptr<Hub>& hub = hubs_[{which, members.front()}];
+    if (!hub) hub = std::make_unique<Hub>(world_, std::string(name(which)), members);
+    const auto self = std::ranges::find(members, rank) - members.begin();
+    return *groups_.emplace_back(std::make_unique<ThreadGroup>(*hub, static_cast<int>(self)));
   }
 
   World& world_;
   const Layout layout_;
-  std::map<std::pair<std::string, int>, std::unique_ptr<Hub>> hubs_;
+  std::map<std::pair<GroupName, int>, std::unique_ptr<Hub>> hubs_;  // by name and first member
   std::vector<std::unique_ptr<ThreadGroup>> groups_;
 };
 

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "src/engine/thread_ranks.h"
+#include "tests/engine/group_conformance.h"
 #include "tests/random.h"
 
 /// Groups that let a random time pass before each call, so that ranks arrive in any order.
@@ -43,15 +44,21 @@ class DelayedGroup : public Group {
   rlreplay::test::Random& random_;
 };
 
-/// run_thread_ranks with delays at random per rank and call.
+/// `run` with delays at random per rank and call.
+inline RunRanks delayed(const RunRanks& run, uint64_t seed) {
+  return [=](const Layout& layout, const std::function<void(const Ranks&)>& work) {
+    run(layout, [&](const Ranks& r) {
+      rlreplay::test::Random random(seed * 1000 + static_cast<uint64_t>(rank_of(layout, r.place)));
+      DelayedGroup world(r.world, random), dp(r.dp, random), tp(r.tp, random), pp(r.pp, random),
+          cp(r.cp, random);
+      work({r.layout, r.place, world, dp, tp, pp, cp});
+    });
+  };
+}
+
 inline void run_delayed_ranks(const Layout& layout, uint64_t seed,
                               const std::function<void(const Ranks&)>& work) {
-  run_thread_ranks(layout, [&](const Ranks& r) {
-    rlreplay::test::Random random(seed * 1000 + static_cast<uint64_t>(rank_of(layout, r.place)));
-    DelayedGroup world(r.world, random), dp(r.dp, random), tp(r.tp, random), pp(r.pp, random),
-        cp(r.cp, random);
-    work({r.layout, r.place, world, dp, tp, pp, cp});
-  });
+  delayed(run_thread_ranks, seed)(layout, work);
 }
 
 }  // namespace rlreplay::engine::test

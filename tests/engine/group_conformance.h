@@ -1,10 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/engine/group.h"
+#include "src/engine/rank_groups.h"
 #include "tests/random.h"
 
 /// What every implementation of engine::Group must do, whatever carries its bytes.
@@ -27,17 +31,6 @@ inline std::vector<int64_t> given(int rank, int call, int64_t size) {
   rlreplay::test::Random random(static_cast<uint64_t>(rank * 1000 + call + 1));
   std::vector<int64_t> out;
   for (int64_t i = 0; i < size; ++i) out.push_back(static_cast<int64_t>(random.bits()));
-  return out;
-}
-
-/// The ranks of the world that are in a group, in its order.
-inline std::vector<int> members(const Ranks& r, int RankPlace::*axis, int size) {
-  std::vector<int> out;
-  for (int i = 0; i < size; ++i) {
-    RankPlace place = r.place;
-    place.*axis = i;
-    out.push_back(rank_of(r.layout, place));
-  }
   return out;
 }
 
@@ -82,27 +75,67 @@ inline std::string check_group(const Ranks& r, Group& group, const std::vector<i
   return {};
 }
 
-/// The first thing that a rank of the layout sees wrong.
+/// Many calls at once: every group's in turn, sizes at random, results that the next call reads.
+inline int64_t mixed_calls(const Ranks& r, uint64_t seed, int calls) {
+  rlreplay::test::Random random(seed);  // the same on every rank
+  Group* const groups[] = {&r.world, &r.dp, &r.tp, &r.pp, &r.cp};
+  std::vector<int64_t> values{r.world.rank() + 1};
+  for (int call = 0; call < calls; ++call) {
+    Group& group = *groups[random.below(5)];
+    values.resize(random.below(300), call);
+    if (random.below(2) == 0) {
+      group.sum(values);
+    } else {
+      std::vector<int64_t> all(values.size() * static_cast<size_t>(group.size()));
+      group.gather(bytes_of(values), writable(all));
+      values.assign(1, 0);
+      for (const int64_t v : all) values[0] = values[0] * 31 + static_cast<int64_t>(v);
+    }
+    for (int64_t& v : values) v &= INT64_MAX >> 8;  // what follows does not overflow
+    if (!values.empty()) values[0] += r.world.rank();
+  }
+  values.resize(1);
+  r.world.sum(values);
+  return values[0];
+}
+
+/// The first thing that a rank of the layout sees wrong. Ranks need no common memory: one that sees
+/// something fails.
 inline std::string check_groups(const RunRanks& run, const Layout& layout) {
-  std::vector<std::string> wrong(static_cast<size_t>(layout.ranks()));
-  run(layout, [&](const Ranks& r) {
-    std::vector<int> all;
-    for (int i = 0; i < layout.ranks(); ++i) all.push_back(i);
-    std::string& out = wrong[static_cast<size_t>(rank_of(layout, r.place))];
-    const auto check = [&](const char* name, Group& group, const std::vector<int>& ranks) {
-      const std::string found = check_group(r, group, ranks);
-      if (!found.empty() && out.empty()) out = std::string(name) + ": " + found;
-    };
-    check("world", r.world, all);
-    check("dp", r.dp, members(r, &RankPlace::dp, layout.dp));
-    check("tp", r.tp, members(r, &RankPlace::tp, layout.tp));
-    check("pp", r.pp, members(r, &RankPlace::pp, layout.pp));
-    check("cp", r.cp, members(r, &RankPlace::cp, layout.cp));
-  });
-  for (const std::string& w : wrong) {
-    if (!w.empty()) return w;
+  try {
+    run(layout, [&](const Ranks& r) {
+      const auto check = [&](GroupName which, Group& group) {
+        const auto members = groups_of(layout, r.place)[static_cast<size_t>(which)];
+        const std::string wrong = check_group(r, group, members);
+        if (!wrong.empty()) {
+          throw Error(ErrorCode::kCorrupt, std::string(name(which)) + ": " + wrong);
+        }
+      };
+      check(GroupName::kWorld, r.world);
+      check(GroupName::kDp, r.dp);
+      check(GroupName::kTp, r.tp);
+      check(GroupName::kPp, r.pp);
+      check(GroupName::kCp, r.cp);
+    });
+  } catch (const Error& e) {
+    return e.what();
   }
   return {};
+}
+
+/// What mixed calls end with, which all ranks must agree on.
+inline int64_t mixed_result(const RunRanks& run, const Layout& layout, uint64_t seed) {
+  int64_t out = 0;
+  run(layout, [&](const Ranks& r) {
+    const int64_t own = mixed_calls(r, seed, 60);
+    std::vector<int64_t> all(static_cast<size_t>(layout.ranks()));
+    r.world.gather(std::as_bytes(std::span(&own, 1)), writable(all));
+    if (std::ranges::count(all, own) != std::ssize(all)) {
+      throw Error(ErrorCode::kCorrupt, "ranks end with different numbers");
+    }
+    if (r.world.rank() == 0) out = own;
+  });
+  return out;
 }
 
 }  // namespace rlreplay::engine::test

@@ -42,10 +42,7 @@ TEST_CASE("delays at random change nothing") {
   for (uint64_t i = 0; i < 3; ++i) {
     const uint64_t seed = rlreplay::test::seed() * 100 + i;
     CAPTURE(seed);
-    const RunRanks run = [&](const Layout& layout, const std::function<void(const Ranks&)>& work) {
-      run_delayed_ranks(layout, seed, work);
-    };
-    CHECK(check_groups(run, parse_layout("dp=2,tp=2,cp=2")) == "");
+    CHECK(check_groups(delayed(run_thread_ranks, seed), parse_layout("dp=2,tp=2,cp=2")) == "");
   }
 }
 

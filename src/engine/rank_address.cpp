@@ -1,0 +1,198 @@
+#include "src/engine/rank_address.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "src/base/error.h"
+
+namespace rlreplay::engine {
+namespace {
+
+constexpr std::string_view kUnix = "unix:";
+constexpr uint32_t kLongestText = 1u << 20;
+
+struct Place {
+  sockaddr_storage address{};
+  socklen_t size = 0;
+};
+
+Error wrong_address(const std::string& text) {
+  return Error(ErrorCode::kUsage,
+               "\"" + text + "\" is no address of ranks: unix:/path or host:port is one");
+}
+
+Place unix_place(const std::string& text) {
+  Place out;
+  auto* at = reinterpret_cast<sockaddr_un*>(&out.address);
+  const std::string path = text.substr(kUnix.size());
+  if (path.empty() || path.size() >= sizeof at->sun_path) throw wrong_address(text);
+  at->sun_family = AF_UNIX;
+  std::memcpy(at->sun_path, path.c_str(), path.size() + 1);
+  out.size = sizeof *at;
+  return out;
+}
+
+Place internet_place(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) throw wrong_address(text);
+  std::string host = text.substr(0, colon);
+  const std::string port = text.substr(colon + 1);
+  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int status = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
+  if (status != 0) {
+    throw Error(ErrorCode::kEnvironment,
+                "the address of rank 0, " + text + ", is not known: " + ::gai_strerror(status));
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
+  Place out;
+  std::memcpy(&out.address, found->ai_addr, found->ai_addrlen);
+  out.size = found->ai_addrlen;
+  return out;
+}
+
+Place place_of_text(const std::string& text) {
+  return text.starts_with(kUnix) ? unix_place(text) : internet_place(text);
+}
+
+Descriptor stream_socket(int family) {
+  Descriptor out(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!out) throw Error(ErrorCode::kEnvironment, std::string("no socket: ") + std::strerror(errno));
+  return out;
+}
+
+/// Small frames go at once: ranks wait for each other.
+void send_at_once(const Descriptor& socket, int family) {
+  const int one = 1;
+  if (family != AF_UNIX) ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+}
+
+std::string name_of_place(const Place& place, int port) {
+  const auto* address = reinterpret_cast<const sockaddr*>(&place.address);
+  if (address->sa_family == AF_UNIX) {
+    return std::string(kUnix) + reinterpret_cast<const sockaddr_un*>(address)->sun_path;
+  }
+  char host[NI_MAXHOST], service[NI_MAXSERV];
+  const int status = ::getnameinfo(address, place.size, host, sizeof host, service, sizeof service,
+                                   NI_NUMERICHOST | NI_NUMERICSERV);
+  check(status == 0, "an address of a socket has no text");
+  const std::string name = address->sa_family == AF_INET6 ? "[" + std::string(host) + "]" : host;
+  return name + ":" + (port < 0 ? service : std::to_string(port));
+}
+
+std::string name_of_socket(const Descriptor& socket, int port) {
+  Place place;
+  place.size = sizeof place.address;
+  auto* address = reinterpret_cast<sockaddr*>(&place.address);
+  check(::getsockname(socket.get(), address, &place.size) == 0, "a socket has no address");
+  return name_of_place(place, port);
+}
+
+bool wait_for(int fd, short events, int timeout_ms) {
+  pollfd file{fd, events, 0};
+  int n = 0;
+  while ((n = ::poll(&file, 1, timeout_ms)) < 0 && errno == EINTR) {
+  }
+  return n > 0;
+}
+
+/// Moves all of `size` bytes by `move`, which takes what is left.
+template <class Move>
+bool move_all(int fd, short events, size_t size, int timeout_ms, const Move& move) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  for (size_t done = 0; done < size;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
+    if (left.count() <= 0 || !wait_for(fd, events, static_cast<int>(left.count()))) return false;
+    const ssize_t n = move(done, size - done);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n <= 0) return false;
+    done += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+bool send_all(int fd, const char* data, size_t size, int timeout_ms) {
+  return move_all(fd, POLLOUT, size, timeout_ms, [&](size_t at, size_t left) {
+    return ::send(fd, data + at, left, MSG_NOSIGNAL | MSG_DONTWAIT);
+  });
+}
+
+bool receive_all(int fd, char* data, size_t size, int timeout_ms) {
+  return move_all(fd, POLLIN, size, timeout_ms, [&](size_t at, size_t left) {
+    return ::recv(fd, data + at, left, MSG_DONTWAIT);
+  });
+}
+
+}  // namespace
+
+RankListener listen_at(const std::string& address) {
+  const Place place = place_of_text(address);
+  const int family = place.address.ss_family;
+  Descriptor socket = stream_socket(family);
+  const int one = 1;
+  if (family != AF_UNIX) {
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  }
+  const auto* to = reinterpret_cast<const sockaddr*>(&place.address);
+  if (::bind(socket.get(), to, place.size) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
+    if (errno == EADDRINUSE || errno == EACCES) return {};
+    throw Error(ErrorCode::kEnvironment,
+                "no rank can listen at " + address + ": " + std::strerror(errno));
+  }
+  std::string name = name_of_socket(socket, -1);
+  return {std::move(socket), std::move(name)};
+}
+
+Descriptor connect_to(const std::string& address) {
+  const Place place = place_of_text(address);
+  Descriptor socket = stream_socket(place.address.ss_family);
+  const auto* to = reinterpret_cast<const sockaddr*>(&place.address);
+  if (::connect(socket.get(), to, place.size) != 0) return {};
+  send_at_once(socket, place.address.ss_family);
+  return socket;
+}
+
+Descriptor accept_from(const RankListener& listener, int timeout_ms) {
+  if (!wait_for(listener.socket.get(), POLLIN, timeout_ms)) return {};
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  Descriptor socket(
+      ::accept4(listener.socket.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC));
+  if (socket) send_at_once(socket, address.ss_family);
+  return socket;
+}
+
+std::string own_address(const Descriptor& connection, int port) {
+  return name_of_socket(connection, port);
+}
+
+bool send_text(const Descriptor& socket, const std::string& text, int timeout_ms) {
+  const auto size = static_cast<uint32_t>(text.size());
+  std::string bytes(reinterpret_cast<const char*>(&size), sizeof size);
+  bytes += text;
+  return send_all(socket.get(), bytes.data(), bytes.size(), timeout_ms);
+}
+
+bool receive_text(const Descriptor& socket, std::string& text, int timeout_ms) {
+  uint32_t size = 0;
+  char* head = reinterpret_cast<char*>(&size);
+  if (!receive_all(socket.get(), head, sizeof size, timeout_ms)) return false;
+  if (size > kLongestText) return false;
+  text.resize(size);
+  return receive_all(socket.get(), text.data(), size, timeout_ms);
+}
+
+}  // namespace rlreplay::engine

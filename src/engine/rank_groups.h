@@ -1,0 +1,25 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "src/base/layout.h"
+
+namespace rlreplay::engine {
+
+/// The groups that a rank is in: all ranks, and along each axis those that differ in it alone.
+enum class GroupName : uint8_t { kWorld, kDp, kTp, kPp, kCp };
+inline constexpr int kGroupCount = 5;
+
+/// "world", "dp".
+std::string_view name(GroupName group);
+
+/// Ranks of the world in the order of a group, by its name.
+using GroupMembers = std::array<std::vector<int>, kGroupCount>;
+
+/// The groups that the rank at `place` is in.
+GroupMembers groups_of(const Layout& layout, const RankPlace& place);
+
+}  // namespace rlreplay::engine

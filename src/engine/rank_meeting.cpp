@@ -1,0 +1,195 @@
+#include "src/engine/rank_meeting.h"
+
+#include <algorithm>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/engine/rank_address.h"
+
+namespace rlreplay::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kHello = "rlreplay ranks 1";
+constexpr int kAnswerMs = 5000;  // for one line of one who has connected
+
+/// What a rank says when it connects.
+struct Hello {
+  std::string token, program;
+  int rank = -1, size = 0;
+  std::string listens;  // where later ranks connect to it
+
+  std::string text() const {
+    return std::string(kHello) + "\n" + token + "\n" + program + "\n" + std::to_string(rank) + " " +
+           std::to_string(size) + "\n" + listens;
+  }
+  /// False for one who is no rank of this run.
+  bool read(const std::string& text, const std::string& own_token) {
+    std::istringstream lines(text);
+    std::string hello, numbers;
+    std::getline(lines, hello);
+    std::getline(lines, token);
+    std::getline(lines, program);
+    std::getline(lines, numbers);
+    std::getline(lines, listens);
+    std::istringstream(numbers) >> rank >> size;
+    return hello == kHello && token == own_token;
+  }
+};
+
+Hello own_hello(const RankMeeting& m, std::string listens) {
+  return {m.token, m.program, m.rank, m.size, std::move(listens)};
+}
+
+int milliseconds_until(Clock::time_point until) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
+  return static_cast<int>(std::max<int64_t>(0, left.count()));
+}
+
+std::string patience(const RankMeeting& m) {
+  return std::to_string(m.patience.count() / 1000) + " s";
+}
+
+/// Why a rank cannot take part; empty where it can.
+std::string refusal(const RankMeeting& m, const Hello& hello,
+                    const std::vector<Descriptor>& sockets) {
+  const std::string rank = "rank " + std::to_string(hello.rank);
+  if (hello.size != m.size) {
+    return rank + " was started as one of " + std::to_string(hello.size) +
+           " and rank 0 as one of " + std::to_string(m.size);
+  }
+  if (hello.program != m.program) {
+    return rank + " is rlreplay " + hello.program + " and rank 0 " + m.program +
+           ": give all machines the same program";
+  }
+  if (hello.rank <= 0 || hello.rank >= m.size)
+    return rank + " is none of the ranks that are missing";
+  if (sockets[static_cast<size_t>(hello.rank)]) return rank + " was started twice";
+  return {};
+}
+
+RankListener listen_at_first(const RankMeeting& m) {
+  for (const std::string& address : m.addresses) {
+    RankListener listener = listen_at(address);
+    if (listener.socket) return listener;
+  }
+  throw Error(ErrorCode::kEnvironment,
+              "rank 0 finds no free address: " + m.addresses.front() +
+                  (m.addresses.size() > 1 ? " to " + m.addresses.back() : std::string()) +
+                  " are taken");
+}
+
+/// Rank 0: waits for all, then tells each where the others listen.
+std::vector<Descriptor> gather_ranks(const RankMeeting& m) {
+  const RankListener listener = listen_at_first(m);
+  const auto until = Clock::now() + m.patience;
+  const auto count = static_cast<size_t>(m.size);
+  std::vector<Descriptor> sockets(count);
+  std::vector<std::string> listens(count);
+  for (int missing = m.size - 1; missing > 0;) {
+    Descriptor socket = accept_from(listener, milliseconds_until(until));
+    if (!socket && Clock::now() >= until) {
+      const auto found =
+          std::find_if(sockets.begin() + 1, sockets.end(), [](const Descriptor& d) { return !d; });
+      throw Error(ErrorCode::kEnvironment,
+                  std::to_string(missing) + " of " + std::to_string(m.size) +
+                      " ranks did not come within " + patience(m) + ", the first of them rank " +
+                      std::to_string(found - sockets.begin()));
+    }
+    std::string text;
+    Hello hello;
+    if (!socket || !receive_text(socket, text, kAnswerMs) || !hello.read(text, m.token)) continue;
+    const std::string wrong = refusal(m, hello, sockets);
+    if (!send_text(socket, wrong.empty() ? kHello : wrong, kAnswerMs)) continue;
+    if (!wrong.empty()) throw Error(ErrorCode::kUsage, wrong);
+    sockets[static_cast<size_t>(hello.rank)] = std::move(socket);
+    listens[static_cast<size_t>(hello.rank)] = hello.listens;
+    --missing;
+  }
+  std::string all;
+  for (const std::string& address : listens) all += address + "\n";
+  for (size_t i = 1; i < count; ++i) {
+    if (!send_text(sockets[i], all, kAnswerMs)) {
+      throw Error(ErrorCode::kEnvironment, "rank " + std::to_string(i) + " came and went");
+    }
+  }
+  return sockets;
+}
+
+/// The others: connects to rank 0, which may not be there yet.
+Descriptor find_first(const RankMeeting& m, RankListener& own) {
+  const auto until = Clock::now() + m.patience;
+  while (Clock::now() < until) {
+    for (const std::string& address : m.addresses) {
+      Descriptor socket = connect_to(address);
+      if (!socket) continue;
+      if (!own.socket) {
+        const bool is_path = address.starts_with("unix:");
+        own = listen_at(is_path ? address + "." + std::to_string(m.rank) : own_address(socket, 0));
+        check(static_cast<bool>(own.socket), "a rank's own address is taken");
+      }
+      std::string answer;
+      if (!send_text(socket, own_hello(m, own.address).text(), kAnswerMs)) continue;
+      if (!receive_text(socket, answer, kAnswerMs)) continue;  // it serves something else
+      if (answer != kHello) throw Error(ErrorCode::kUsage, answer);
+      return socket;
+    }
+    std::this_thread::sleep_for(50ms);
+  }
+  throw Error(ErrorCode::kEnvironment, "rank " + std::to_string(m.rank) +
+                                           " has not found rank 0 at " + m.addresses.front() +
+                                           " within " + patience(m));
+}
+
+std::vector<Descriptor> join_ranks(const RankMeeting& m) {
+  const auto until = Clock::now() + m.patience;
+  RankListener own;
+  std::vector<Descriptor> sockets(static_cast<size_t>(m.size));
+  sockets[0] = find_first(m, own);
+  std::string all;
+  if (!receive_text(sockets[0], all, milliseconds_until(until) + kAnswerMs)) {
+    throw Error(ErrorCode::kEnvironment,
+                "rank " + std::to_string(m.rank) + " has lost rank 0 before all ranks were there");
+  }
+  std::istringstream lines(all);
+  for (int i = 0; i < m.rank; ++i) {
+    std::string address;
+    std::getline(lines, address);
+    if (i == 0) continue;
+    Descriptor& socket = sockets[static_cast<size_t>(i)];
+    socket = connect_to(address);
+    if (!socket || !send_text(socket, own_hello(m, {}).text(), kAnswerMs)) {
+      throw Error(ErrorCode::kEnvironment, "rank " + std::to_string(m.rank) +
+                                               " cannot reach rank " + std::to_string(i) + " at " +
+                                               address);
+    }
+  }
+  for (int missing = m.size - 1 - m.rank; missing > 0;) {
+    Descriptor socket = accept_from(own, milliseconds_until(until));
+    if (!socket && Clock::now() >= until) {
+      throw Error(ErrorCode::kEnvironment, "rank " + std::to_string(m.rank) +
+                                               " was not reached by all later ranks within " +
+                                               patience(m));
+    }
+    std::string text;
+    Hello hello;
+    if (!socket || !receive_text(socket, text, kAnswerMs) || !hello.read(text, m.token)) continue;
+    if (hello.rank <= m.rank || hello.rank >= m.size) continue;
+    sockets[static_cast<size_t>(hello.rank)] = std::move(socket);
+    --missing;
+  }
+  return sockets;
+}
+
+}  // namespace
+
+std::vector<Descriptor> meet(const RankMeeting& m) {
+  if (m.size == 1) return std::vector<Descriptor>(1);
+  return m.rank == 0 ? gather_ranks(m) : join_ranks(m);
+}
+
+}  // namespace rlreplay::engine

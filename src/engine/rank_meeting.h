@@ -1,0 +1,27 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "src/base/descriptor.h"
+
+namespace rlreplay::engine {
+
+/// How the ranks of a run find each other.
+struct RankMeeting {
+  int rank = 0;
+  int size = 1;
+  /// Where rank 0 listens: at the first that is free. The others try them in turn.
+  std::vector<std::string> addresses;
+  std::string token;    // what ranks of another run do not know
+  std::string program;  // what all ranks must be alike: the program's version
+  std::chrono::milliseconds patience{300'000};
+};
+
+/// Connects every rank to every other. Returns the sockets, by rank, with nothing at the own place.
+/// Errors: kEnvironment where ranks do not come in time, or no address is free; kUsage where two
+/// have one rank, or the number of ranks or the program differ.
+std::vector<Descriptor> meet(const RankMeeting& meeting);
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,169 @@
+#include "src/engine/socket_ranks.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstring>
+
+#include "src/base/error.h"
+#include "tests/engine/delayed_group.h"
+#include "tests/engine/group_conformance.h"
+#include "tests/engine/socket_run.h"
+#include "tests/environment.h"
+
+using namespace rlreplay;
+using namespace rlreplay::engine;
+using namespace rlreplay::engine::test;
+
+namespace {
+
+void run_processes(const Layout& layout, const std::function<void(const Ranks&)>& work) {
+  run_forked_ranks(layout, work);
+}
+
+Error thrown_by(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    return e;
+  }
+  return Error(ErrorCode::kUsage, "nothing was thrown");
+}
+
+bool tells(const Error& e, const std::string& text) {
+  INFO(e.what());
+  const bool out = std::strstr(e.what(), text.c_str()) != nullptr;
+  CHECK(out);
+  return out;
+}
+
+void sum_one(Group& group) {
+  int64_t own = 1;
+  group.sum({&own, 1});
+}
+
+}  // namespace
+
+TEST_CASE("groups of processes do what every group must") {
+  for (const char* text : {"dp=1", "dp=3", "tp=8", "dp=2,tp=2,pp=2", "dp=2,cp=2,pp=2"}) {
+    CAPTURE(text);
+    CHECK(check_groups(run_processes, parse_layout(text)) == "");
+    CHECK(check_groups(run_socket_threads, parse_layout(text)) == "");
+  }
+}
+
+TEST_CASE("delays at random change no bit, whatever carries it") {
+  for (uint64_t i = 0; i < 3; ++i) {
+    const uint64_t seed = rlreplay::test::seed() * 100 + i;
+    CAPTURE(seed);
+    const Layout layout = parse_layout("dp=2,tp=2,cp=2");
+    CHECK(check_groups(delayed(run_processes, seed), layout) == "");
+    const int64_t want = mixed_result(run_thread_ranks, layout, seed);
+    CHECK(mixed_result(delayed(run_thread_ranks, seed), layout, seed) == want);
+    CHECK(mixed_result(delayed(run_processes, seed), layout, seed) == want);
+    CHECK(mixed_result(delayed(run_socket_threads, seed), layout, seed) == want);
+  }
+}
+
+TEST_CASE("a process that fails ends the others, and is named with what they waited for") {
+  const Error e = thrown_by([] {
+    run_processes(parse_layout("dp=2,tp=2"), [](const Ranks& r) {
+      if (r.place == RankPlace{.dp = 1, .tp = 1}) {
+        throw Error(ErrorCode::kCorrupt, "no such luck", "sample 7");
+      }
+      sum_one(r.world);
+    });
+  });
+  CHECK(e.code() == ErrorCode::kCorrupt);
+  CHECK(e.where() == "sample 7");
+  tells(e, "rank 3 (dp 1, tp 1): no such luck; rank 0 (dp 0, tp 0) ");
+  tells(e, " in world sum");
+}
+
+TEST_CASE("a killed process is named by the others, with the call that they were in") {
+  const Error e = thrown_by([] {
+    run_processes(parse_layout("tp=2,pp=2"), [](const Ranks& r) {
+      for (int i = 0; i < 10; ++i) {
+        if (r.world.rank() == 2 && i == 7) ::raise(SIGKILL);
+        sum_one(r.world);
+      }
+    });
+  });
+  CHECK(e.code() == ErrorCode::kEnvironment);
+  tells(e, "rank 2 (tp 0, pp 1) is gone: its process has ended; rank 0 (tp 0, pp 0) ");
+  tells(e, " in world sum");
+}
+
+TEST_CASE("a stopped process is reported within the limit, with who waits for whom") {
+  std::vector<pid_t> ids;
+  const Error e = thrown_by([&] {
+    run_forked_ranks(parse_layout("dp=3"),
+                     [](const Ranks& r) {
+                       sum_one(r.world);
+                       if (r.world.rank() == 2) ::raise(SIGSTOP);
+                       sum_one(r.dp);
+                     },
+                     &ids, {.silence = std::chrono::milliseconds(1500)});
+  });
+  CHECK(e.code() == ErrorCode::kEnvironment);
+  tells(e, "rank 2 (dp 2) has been silent for 1500 ms: its process is stopped");
+  tells(e, "rank 0 (dp 0) waits in dp sum for rank ");
+}
+
+TEST_CASE("a rank that computes for longer than the limit is not taken for stopped") {
+  run_forked_ranks(parse_layout("dp=2"),
+                   [](const Ranks& r) {
+                     if (r.world.rank() == 1)
+                       std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+                     sum_one(r.dp);
+                   },
+                   nullptr, {.silence = std::chrono::milliseconds(1000)});
+}
+
+TEST_CASE("processes that cannot go on are told so, not left waiting") {
+  const Layout two = parse_layout("dp=2");
+  const auto error_of_two = [&](const std::function<void(const Ranks&)>& work) {
+    return thrown_by([&] { run_processes(two, work); });
+  };
+  tells(error_of_two([](const Ranks& r) {
+          if (r.place.dp == 0) sum_one(r.dp);
+        }),
+        "rank 1 (dp 1) has ended; rank 0 (dp 0) waits in dp sum");
+  tells(error_of_two([](const Ranks& r) {
+          int64_t own = 1;
+          r.dp.receive(1 - r.place.dp, std::as_writable_bytes(std::span(&own, 1)));
+        }),
+        "ranks wait and none can go on: rank 0 (dp 0) waits in dp receive for rank 1 (dp 1)");
+  tells(error_of_two([](const Ranks& r) {
+          int64_t own[2] = {1, 1};
+          std::byte all[16];
+          if (r.place.dp == 0) r.dp.sum({own, 1});
+          if (r.place.dp == 1) r.dp.gather(std::as_bytes(std::span(own, 1)), all);
+        }),
+        " is in dp ");
+  tells(error_of_two([](const Ranks& r) {
+          int64_t own[2] = {1, 1};
+          r.dp.sum({own, static_cast<size_t>(1 + r.place.dp)});
+        }),
+        " were expected");
+}
+
+TEST_CASE("ranks that do not go together are refused when they meet") {
+  const auto refusal = [](const std::function<void(RankMeeting&)>& change) {
+    const TemporaryFolder folder("rlreplay-ranks");
+    RankMeeting first = meeting_in(folder.path(), 0, 2), second = meeting_in(folder.path(), 1, 2);
+    first.patience = second.patience = std::chrono::seconds(1);
+    change(second);
+    Error other(ErrorCode::kUsage, "");
+    std::thread thread([&] { other = thrown_by([&] { meet(second); }); });
+    const Error own = thrown_by([&] { meet(first); });
+    thread.join();
+    return own;
+  };
+  tells(refusal([](RankMeeting& m) { m.program = "another"; }),
+        "rank 1 is rlreplay another and rank 0 test: give all machines the same program");
+  tells(refusal([](RankMeeting& m) { m.size = 3; }),
+        "rank 1 was started as one of 3 and rank 0 as one of 2");
+  tells(refusal([](RankMeeting& m) { m.token = "guessed"; }),
+        "1 of 2 ranks did not come within 1 s, the first of them rank 1");
+}
