@@ -374,7 +374,7 @@ DumpKind dump_kind(const Tree& tree, Value root) {
   }
   if (!has_records(tree, tree.find(root, "samples"))) return DumpKind::kNone;
   if (has("call") || (has("ppo_kl") && has("pg_loss"))) return DumpKind::kPolicyLoss;
-  if (has("format_version") || has("rank")) return DumpKind::kTrainSamples;
+  if (has("format_version") || has("rank") || has("dp_shards")) return DumpKind::kTrainSamples;
   return has("rollout_id") ? DumpKind::kRollout : DumpKind::kNone;
 }
 

@@ -37,6 +37,10 @@ TrainShard::TrainShard(const TorchFile& file) : file_(&file) {
   cp_rank_ = integer("cp_rank");
   cp_size_ = integer("cp_size");
   whole_ = tree.find(file.root(), "format_version") != nullptr;
+  if (!whole_ && by_row_ && tree.find(file.root(), "dp_shards") != nullptr) {
+    throw Error(ErrorCode::kCorrupt,
+                "format_version is missing, which a file with dp_shards must say", path());
+  }
   size_t rows = 0;
   if (by_row_) {
     rows = tree.sequence(data_).size();

@@ -146,7 +146,7 @@ CAUSES = (
     ("the file of one rank and rollout of three is gone", LISTS, run_of_three, 3,
      [("rank-missing", "train_data/0_1.pt",
        "train_data/0_1.pt is not there, and rank 1 has files of rollouts 1, 2")]),
-    *((f"{file} has no {key}", run, lacks(file, key), 1, [
+    *((f"{file} has no {key}", run, lacks(file, key), 3, [
         ("not-a-dump", file, "rollout_id is missing" if key == "rollout_id" else NO_DUMP)])
       for run, file, key in ((DATA, "rollout_data/0.pt", "rollout_id"),
                              (DATA, "rollout_data/0.pt", "samples"),

@@ -185,9 +185,12 @@ EDITS = (
              MISMATCH, DIFF))
       for run in (OLD_CONTEXT, CONTEXT)),
     ("a rollout's file does not say its rollout", DATA, lacks("rollout_data/1.pt", "rollout_id"),
-     every(("the file has the name of a dump, and holds none", "rollout_data/1.pt"),
-           IMPORT, IMPORTED, DIFF)
+     every(("the file has the name of a dump, and holds none: rollout_id is missing",
+            "rollout_data/1.pt"), *REFUSING[2:])
      | every(("not-a-dump: rollout_id is missing", "rollout_data/1.pt"), PLAIN, DEEP)),
+    ("a rollout's training does not say its version", LATEST,
+     lacks("train_data/1.pt", "format_version"),
+     every(("format_version is missing", "train_data/1.pt"), *REFUSING)),
     ("a rank's file does not say its rollout", DATA, lacks("train_data/0_0.pt", "rollout_id"),
      every(("rollout_id is missing", "0_0.pt"), *REFUSING)),
     ("a rollout's training does not say its rollout", LATEST,

@@ -8,8 +8,9 @@ import sys
 import unittest
 
 from edit_cases import DEEP, DIFF, EDITS, IMPORT, IMPORTED, LEGAL, MISMATCH, PLAIN
-from edits import (CONTEXT, DATA, EditedRun, LATEST, TENSOR, both, copied, copies_apart, lacks,
-                   longer, put, shards, train)
+from edits import (CONTEXT, DATA, EditedRun, LATEST, TENSOR, both, copied, copies_apart, gone,
+                   lacks, longer, put, shards, train)
+from support import FULL
 
 EditedRun.program = os.path.abspath(sys.argv.pop(1))
 
@@ -88,6 +89,38 @@ class OneEdit(EditedRun):
                 result = self.run_program("verify", *flags, folder)
                 self.assertEqual(result.returncode, 3, result.stdout)
                 self.assertIn("problem ", result.stdout)
+
+    def test_one_exit_code(self):
+        """A folder's verify and diff, and those of its import, end alike; a refused import as they do."""
+        cases = [*((name, run, edit, None) for name, run, edit, _ in EDITS[::1 if FULL else 20]),
+                 ("the copy's file is gone", TENSOR, gone("train_data/0_1.pt"), 3),
+                 ("training under another number", LATEST,
+                  put("train_data/1.pt", "rollout_id", to=6), 3),
+                 ("samples under another number", LATEST,
+                  put("rollout_data/1.pt", "rollout_id", to=6), 1),
+                 ("no number", LATEST, lacks("rollout_data/1.pt", "rollout_id"), 3),
+                 ("no samples", LATEST, lacks("rollout_data/1.pt", "samples"), 3),
+                 ("another version", LATEST, put("train_data/1.pt", "format_version", to=7), 4),
+                 ("another's samples", DATA,
+                  copied("rollout_data/0.pt", over="rollout_data/1.pt"), 3),
+                 ("a rank's file is gone", DATA, gone("train_data/0_1.pt"), 3),
+                 ("a rollout's training is gone", LATEST, gone("train_data/0.pt"), 3),
+                 ("a rollout's samples are gone", LATEST, gone("rollout_data/0.pt"), 1)]
+        for number, (name, run, edit, wanted) in enumerate(cases):
+            files = self.files(run)
+            edit(files)
+            folder, dump = self.written(f"code {number}", files), self.folder / f"code {number} dump"
+            made = self.run_program("import", folder, "-o", dump)
+            code = self.run_program("verify", "--deep", folder).returncode
+            with self.subTest(name):
+                self.assertIn(code, (1, 3, 4) if wanted is None else (wanted,))
+                if made.returncode != 0:
+                    self.assertEqual(made.returncode, code, made.stderr)
+                    self.assertEqual(self.run_program("diff", folder, folder).returncode, code)
+                    self.assertEqual(self.run_program("verify", folder).returncode, code)
+                    continue
+                self.assertEqual(self.run_program("verify", "--deep", dump).returncode, code)
+                self.assertEqual(self.run_program("diff", folder, dump).returncode, 0)
 
     def test_two_files_of_one_rollout_are_damage(self):
         """The run is broken, and not what the user asked for, whichever verb reads it."""

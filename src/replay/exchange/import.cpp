@@ -113,18 +113,23 @@ class Importer {
                }));
   }
 
-  /// Whether a file is what its name says.
+  /// Whether a file is what its name says. Errors: kCorrupt where it has the name of a dump, and is
+  /// none.
   void check_names(const SourceFile& source, const TorchFile& file, DumpKind kind) {
-    std::vector<foreign::Problem> problems = check_name(source.name, file);
-    if (kind == DumpKind::kNone && names_dump(source.name)) {
-      problems.push_back(
-          {"name-mismatch", "the file has the name of a dump, and holds none", source.path});
-    }
-    for (foreign::Problem& problem : problems) {
+    if (kind == DumpKind::kNone && names_dump(source.name)) throw no_dump(source, file);
+    for (foreign::Problem& problem : check_name(source.name, file)) {
       report_.findings.push_back(problem);
       misnamed_.emplace(source.path, problem.message);
       contradictions_.add(std::move(problem), source.name, file);
     }
+  }
+
+  static Error no_dump(const SourceFile& source, const TorchFile& file) {
+    const auto found = check_dump(file.tree(), file.root());
+    return {ErrorCode::kCorrupt,
+            "the file has the name of a dump, and holds none" +
+                (found.empty() ? "" : ": " + found.front().message),
+            source.path};
   }
 
   /// Of files that do not go together: what the name of one says, where it is not what it holds, is

@@ -46,8 +46,9 @@ struct VerifiedFiles {
   std::vector<VerifyProblem> problems;
   std::vector<std::string> not_checked;  // a sentence each
   size_t files = 0;
-  size_t others = 0;     // of these, no dumps, beside dumps
-  bool corrupt = false;  // a file cannot be read that is not outside of what is supported
+  size_t others = 0;         // of these, no dumps, beside dumps
+  bool corrupt = false;      // a file cannot be read that is not outside of what is supported
+  bool lacks_parts = false;  // an import of them has gaps
 
   /// A version or form that is not read, or a limit, says nothing of what the file holds.
   bool unsupported() const;

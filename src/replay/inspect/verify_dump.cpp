@@ -90,6 +90,14 @@ std::string_view VerifiedDump::verdict() const {
   return complete ? "complete" : "recovered";
 }
 
+namespace {
+
+void note_missing(VerifiedDump& out) {
+  out.complete = out.complete && std::ranges::none_of(out.problems, names_missing);
+}
+
+}  // namespace
+
 VerifiedDump verify_dump(const std::string& path, VerifyDepth depth) {
   VerifiedDump out;
   const bool quick = depth == VerifyDepth::kQuick, deep = depth == VerifyDepth::kDeep;
@@ -104,10 +112,9 @@ VerifiedDump verify_dump(const std::string& path, VerifyDepth depth) {
   const bool whole = out.problems.empty();
   if (quick) {
     out.not_checked.push_back("bytes of units: that they are there and have their sizes is all");
-    out.complete = out.complete && std::ranges::none_of(out.problems, names_missing);
+    note_missing(out);
     return out;
   }
-  out.complete = out.complete && std::ranges::none_of(out.problems, names_missing);
   try {
     if (deep) {
       check_values(path, whole, out);
@@ -124,6 +131,7 @@ VerifiedDump verify_dump(const std::string& path, VerifyDepth depth) {
     out.problems.push_back(unreadable_problem(error, path));
     out.unreadable = error.code();
   }
+  note_missing(out);
   return out;
 }
 

@@ -194,6 +194,7 @@ class TorchFiles {
     if (values && sound()) {
       guarded([&] { check_values(path_, out_); });
     } else {
+      if (folder_ && !sound() && !out_.corrupt) judge_import();
       out_.not_checked.push_back(values_not_checked(deep_, folder_));
     }
     return std::move(out_);
@@ -211,7 +212,9 @@ class TorchFiles {
       auto file = check_file(source.path, problems, out_.corrupt);
       const bool named = folder_ && names_dump(source.name);
       if (!named) set_others_aside(problems);
-      comparable = comparable && file != nullptr && !(named && is_no_dump(*file));
+      const bool no_dump = named && file != nullptr && is_no_dump(*file);
+      out_.corrupt = out_.corrupt || no_dump;
+      comparable = comparable && file != nullptr && !no_dump;
       if (file == nullptr) continue;
       const auto other = check_name(source.name, *file);
       comparable = comparable && other.empty();
@@ -225,7 +228,8 @@ class TorchFiles {
   }
 
   static bool is_no_dump(const TorchFile& file) {
-    return dump_kind(file.tree(), file.root()) == DumpKind::kNone;
+    return dump_kind(file.tree(), file.root()) == DumpKind::kNone &&
+           !foreign::unknown_version(file.tree(), file.root());
   }
 
   /// A file that is no dump is a problem only where all are none, or its name says that it is one.
@@ -233,6 +237,20 @@ class TorchFiles {
     const auto is_other = [](const VerifyProblem& found) { return found.code == "not-a-dump"; };
     std::ranges::copy_if(problems, std::back_inserter(others_), is_other);
     std::erase_if(problems, is_other);
+  }
+
+  /// The verdict is that of an import of the files, whose gaps and refusal follow from the
+  /// problems.
+  void judge_import() {
+    try {
+      const AnyDump dump(path_);
+      Problems gaps;
+      add_problems(audit_records(dump.reader()), path_, gaps);
+      out_.lacks_parts = std::ranges::any_of(gaps, names_missing);
+    } catch (const Error& error) {
+      if (!is_refused_file(error)) throw;
+      out_.corrupt = error.code() != ErrorCode::kUsage && !is_outside_support(error);
+    }
   }
 
   /// Of what is made of the files: what no reader gets past is a problem.
@@ -288,7 +306,8 @@ bool VerifiedFiles::unsupported() const {
 }
 
 bool VerifiedFiles::whole() const {
-  return !corrupt && !unsupported() && files > 0 && std::ranges::none_of(problems, names_missing);
+  return !corrupt && !lacks_parts && !unsupported() && files > 0 &&
+         std::ranges::none_of(problems, names_missing);
 }
 
 VerifiedFiles verify_files(const std::string& path, bool deep) {
