@@ -10,6 +10,8 @@
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/json_line.h"
+#include "src/base/json_value.h"
+#include "src/base/number_text.h"
 #include "src/base/same_value.h"
 #include "src/base/text_table.h"
 
@@ -18,8 +20,10 @@ namespace {
 
 constexpr std::string_view kTitle = "# rlreplay golden ";
 constexpr size_t kMaxBytes = size_t{64} << 20;
-constexpr std::string_view kVersion = "1";
+constexpr std::string_view kVersion = "2", kWithoutTexts = "1";
 constexpr std::string_view kMadeBy = "made by: ";
+constexpr std::string_view kTextBegin = " \"";
+constexpr std::string_view kDecimal = "  # ";  // behind a float, for people
 
 [[noreturn]] void corrupt(const std::string& message, const std::string& where, size_t line) {
   throw Error(ErrorCode::kCorrupt, message, where + ":" + std::to_string(line));
@@ -29,16 +33,18 @@ bool is_conflict(std::string_view line) {
   return line.starts_with("<<<<<<<") || line.starts_with(">>>>>>>") || line == "=======";
 }
 
-void check_title(std::string_view line, const std::string& where) {
+/// The version of a file.
+std::string_view read_title(std::string_view line, const std::string& where) {
   if (!line.starts_with(kTitle)) {
     corrupt("not a golden file: its first line is not \"" + std::string(kTitle) +
                 std::string(kVersion) + "\"",
             where, 1);
   }
-  const std::string version(line.substr(kTitle.size()));
-  if (version == kVersion) return;
+  const std::string_view version = line.substr(kTitle.size());
+  if (version == kVersion || version == kWithoutTexts) return version;
   throw Error(ErrorCode::kUnsupported,
-              "a golden file of version " + version + "; this program reads version " +
+              "a golden file of version " + std::string(version) +
+                  "; this program reads versions " + std::string(kWithoutTexts) + " and " +
                   std::string(kVersion),
               where);
 }
@@ -49,20 +55,6 @@ void add_comment(std::string_view line, GoldenFile& file) {
   if (file.made_by.empty() && text.starts_with(kMadeBy)) text.remove_prefix(kMadeBy.size());
   if (!file.made_by.empty()) file.made_by += '\n';
   file.made_by += text;
-}
-
-void add_entry(std::string_view line, const std::string& where, size_t number, GoldenFile& file) {
-  if (is_conflict(line)) {
-    corrupt("a merge left a conflict here: resolve it, or record anew", where, number);
-  }
-  const size_t space = line.rfind(' ');
-  if (space == line.npos || space == 0 || space + 1 == line.size()) {
-    corrupt("expected a key, a space and a value", where, number);
-  }
-  const std::string key(line.substr(0, space));
-  if (!file.entries.emplace(key, line.substr(space + 1)).second) {
-    corrupt("a second value for \"" + key + "\": keep one of them", where, number);
-  }
 }
 
 /// A float that golden_value wrote; nothing where the text is another value.
@@ -86,6 +78,82 @@ std::optional<T> parse_float(std::string_view text) {
   return negative ? -value : value;
 }
 
+std::optional<double> number_of(const std::string& text) {
+  if (const auto wide = parse_float<double>(text)) return wide;
+  const auto narrow = parse_float<float>(text);
+  return narrow ? std::optional(static_cast<double>(*narrow)) : std::nullopt;
+}
+
+struct Entry {
+  std::string key, value;
+};
+
+/// `KEY "TEXT"`
+Entry text_entry(std::string_view line, size_t quote, const std::string& where, size_t number) {
+  if (quote < 2) corrupt("expected a key before the text", where, number);
+  try {
+    const JsonDocument text = JsonDocument::parse(std::string(line.substr(quote)), where);
+    return {std::string(line.substr(0, quote - 1)), text.root().string()};
+  } catch (const Error&) {
+    corrupt("expected a key, a space and a text in quotes as JSON writes it", where, number);
+  }
+}
+
+/// `KEY VALUE`
+Entry word_entry(std::string_view line, const std::string& where, size_t number) {
+  const size_t space = line.rfind(' ');
+  if (space == line.npos || space == 0 || space + 1 == line.size()) {
+    corrupt("expected a key, a space and a value", where, number);
+  }
+  return {std::string(line.substr(0, space)), std::string(line.substr(space + 1))};
+}
+
+/// `KEY VALUE`, or `KEY VALUE  # DECIMAL`. An edit of the decimal alone would change nothing.
+Entry number_entry(std::string_view line, const std::string& where, size_t number) {
+  const size_t end = line.find(kDecimal);
+  Entry out = word_entry(line.substr(0, end), where, number);
+  if (end == line.npos) return out;
+  const std::string_view said = line.substr(end + kDecimal.size());
+  const std::optional<double> value = number_of(out.value);
+  const std::string expected = value ? shortest_of(*value) : "none";
+  if (said == expected) return out;
+  corrupt("the decimal of " + out.value + " is " + expected + ", and not " + std::string(said) +
+              ": the value counts, change both or neither",
+          where, number);
+}
+
+/// A word of version 1, which wrote white space in a word as %XX.
+std::string unescaped(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    const bool digits = text[i] == '%' && i + 3 <= text.size() &&
+                        std::from_chars(&text[i + 1], &text[i] + 3, byte, 16).ptr == &text[i] + 3;
+    out += digits ? static_cast<char>(byte) : text[i];
+    if (digits) i += 2;
+  }
+  return out;
+}
+
+void add_entry(std::string_view line, std::string_view version, const std::string& where,
+               size_t number, GoldenFile& file) {
+  if (is_conflict(line)) {
+    corrupt("a merge left a conflict here: resolve it, or record anew", where, number);
+  }
+  Entry entry;
+  if (version == kWithoutTexts) {
+    entry = word_entry(line, where, number);
+    entry.value = unescaped(entry.value);
+  } else if (const size_t blank = line.find(kTextBegin); blank != line.npos) {
+    entry = text_entry(line, blank + 1, where, number);
+  } else {
+    entry = number_entry(line, where, number);
+  }
+  if (!file.entries.emplace(entry.key, std::move(entry.value)).second) {
+    corrupt("a second value for \"" + entry.key + "\": keep one of them", where, number);
+  }
+}
+
 template <class T>
 std::optional<int64_t> distance(std::string_view a, std::string_view b) {
   const auto x = parse_float<T>(a), y = parse_float<T>(b);
@@ -96,12 +164,6 @@ std::optional<int64_t> distance(std::string_view a, std::string_view b) {
 std::optional<int64_t> distance_of(const std::string& a, const std::string& b) {
   const auto wide = distance<double>(a, b);
   return wide ? wide : distance<float>(a, b);
-}
-
-std::optional<double> number_of(const std::string& text) {
-  if (const auto wide = parse_float<double>(text)) return wide;
-  const auto narrow = parse_float<float>(text);
-  return narrow ? std::optional(static_cast<double>(*narrow)) : std::nullopt;
 }
 
 /// " (+1 ulp)"; of numbers that lie far apart or on both sides of zero, by how much they differ.
@@ -120,11 +182,21 @@ std::string distance_text(const GoldenDifference& d) {
 
 bool fits_key(std::string_view key) {
   return !key.empty() && key[0] != '#' && key[0] != ' ' && key.find('\n') == key.npos &&
-         !is_conflict(key);
+         key.find('\r') == key.npos && key.find(kTextBegin) == key.npos &&
+         key.find(kDecimal) == key.npos && !is_conflict(key);
 }
 
-bool fits_value(std::string_view value) {
-  return !value.empty() && value.find_first_of(" \t\r\n") == value.npos;
+/// Whether a value stands as it is, and not in quotes.
+bool is_word(std::string_view value) {
+  return !value.empty() && value[0] != '"' &&
+         std::ranges::all_of(value, [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+std::string written(const std::string& value) {
+  if (!is_word(value)) return json_quoted(value);
+  const std::optional<double> number = number_of(value);
+  return number && std::isfinite(*number) ? value + std::string(kDecimal) + shortest_of(*number)
+                                          : value;
 }
 
 }  // namespace
@@ -137,6 +209,7 @@ std::string golden_value(int64_t value) { return std::to_string(value); }
 
 GoldenFile parse_golden(std::string_view text, const std::string& where) {
   GoldenFile out;
+  std::string_view version;
   size_t number = 0;
   while (!text.empty() || number == 0) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -145,11 +218,11 @@ GoldenFile parse_golden(std::string_view text, const std::string& where) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     ++number;
     if (number == 1) {
-      check_title(line, where);
+      version = read_title(line, where);
     } else if (line.starts_with('#')) {
       add_comment(line, out);
     } else if (!line.empty()) {
-      add_entry(line, where, number, out);
+      add_entry(line, version, where, number, out);
     }
   }
   return out;
@@ -168,12 +241,13 @@ std::string golden_text(const GoldenFile& file) {
     comment.remove_prefix(std::min(end + 1, comment.size()));
   }
   for (const auto& [key, value] : file.entries) {
-    if (!fits_key(key) || !fits_value(value)) {
-      throw Error(ErrorCode::kUsage, "\"" + key + "\" with value \"" + value +
-                                         "\" does not fit a line of a golden file: keys have no "
-                                         "line break, values no white space, neither is empty");
+    if (!fits_key(key)) {
+      throw Error(ErrorCode::kUsage,
+                  "the key \"" + key +
+                      "\" does not fit a line of a golden file: it is not empty, "
+                      "begins neither with # nor a blank and has no line break");
     }
-    out += key + " " + value + "\n";
+    out += key + " " + written(value) + "\n";
   }
   return out;
 }

@@ -12,16 +12,19 @@
 
 /// Golden files: what a program gave once, as text that people review and version control merges.
 ///
-///     # rlreplay golden 1
+///     # rlreplay golden 2
 ///     # made by: rlreplay golden record --model demo
-///     step 0 loss 0x1.8p-1
+///     about reason "the first one"
+///     step 0 loss 0x1.8p-1  # 0.75
 ///     step 0 weights 4c309745a492a87cb318ad5692662403
 ///
-/// A line an entry, sorted: a key, which may hold spaces, and after the last space its value. Two
-/// branches that add entries merge without a conflict unless they add neighbours.
+/// A line an entry, sorted: a key, which may hold spaces, and after the last space its value, a
+/// word, or a text in quotes as JSON writes it; of a float also the decimal, which nobody reads
+/// back. Two branches that add entries merge without a conflict unless they add neighbours. Version
+/// 1 knew neither texts nor decimals, and wrote a blank in a word as %20.
 namespace rlreplay {
 
-/// Key to value. Values hold no white space: golden_value of numbers, digests in hexadecimal.
+/// Key to value: golden_value of numbers, digests in hexadecimal, words, texts.
 using GoldenEntries = std::map<std::string, std::string, std::less<>>;
 
 struct GoldenFile {
@@ -41,7 +44,7 @@ std::string golden_value(int64_t value);
 /// Errors: also those of read_file.
 [[nodiscard]] GoldenFile read_golden(const std::string& path);
 
-/// Errors: kUsage for a key or value that a line cannot hold.
+/// Errors: kUsage for a key that a line cannot hold.
 std::string golden_text(const GoldenFile& file);
 /// The file appears whole or not at all. Errors: as golden_text, and kEnvironment.
 void write_golden(const std::string& path, const GoldenFile& file);

@@ -17,8 +17,8 @@ const GoldenFile kFile{"rlreplay golden record --model demo\nanother line",
                        {{"step 0 loss", "0x1.8p-1"}, {"step 0 weights", "4c309745"}, {"b", "-3"}}};
 
 const std::string kText =
-    "# rlreplay golden 1\n# made by: rlreplay golden record --model demo\n# another line\n"
-    "b -3\nstep 0 loss 0x1.8p-1\nstep 0 weights 4c309745\n";
+    "# rlreplay golden 2\n# made by: rlreplay golden record --model demo\n# another line\n"
+    "b -3\nstep 0 loss 0x1.8p-1  # 0.75\nstep 0 weights 4c309745\n";
 
 Error error_of(const std::string& text) {
   try {
@@ -42,7 +42,21 @@ TEST_CASE("a golden file is sorted text, and reads back as it was") {
   CHECK(read.entries == kFile.entries);
   CHECK(parse_golden("# rlreplay golden 1\r\n\r\nz 1\r\na 2", "file").entries ==
         GoldenEntries{{"a", "2"}, {"z", "1"}});
-  CHECK(golden_text(parse_golden("# rlreplay golden 1", "file")) == "# rlreplay golden 1\n");
+  CHECK(golden_text(parse_golden("# rlreplay golden 1", "file")) == "# rlreplay golden 2\n");
+}
+
+TEST_CASE("a value of a golden file may be any text, and a float has its decimal beside it") {
+  GoldenFile file;
+  file.entries = {{"a", ""},          {"b c", "two words"}, {"d", "\"quoted\"\n\\"},
+                  {"e", "0x1.8p+0f"}, {"f", "nan"},         {"g", "x  # y"},
+                  {"h", "-inf"},      {"i", "50%20"},       {"j", "\xc3\xa9"}};
+  const std::string text = golden_text(file);
+  CHECK(text.find("b c \"two words\"\n") != text.npos);
+  CHECK(text.find("e 0x1.8p+0f  # 1.5\nf nan\n") != text.npos);
+  CHECK(parse_golden(text, "file").entries == file.entries);
+  const std::string old = "# rlreplay golden 1\n";
+  CHECK(parse_golden(old + "a 50%20%\nb \"c\n", "file").entries ==
+        GoldenEntries{{"a", "50 %"}, {"b", "\"c"}});
 }
 
 TEST_CASE("a golden file is replaced whole") {
@@ -53,7 +67,7 @@ TEST_CASE("a golden file is replaced whole") {
   CHECK(read_golden(path).entries == kFile.entries);
   GoldenFile bad = kFile;
   for (const auto& [key, value] :
-       GoldenEntries{{"", "1"}, {"# a", "1"}, {"a\nb", "1"}, {"a", ""}, {"b", "1 2"}}) {
+       GoldenEntries{{"", "1"}, {"# a", "1"}, {"a\nb", "1"}, {"a  # b", "1"}, {"a \"b", "1"}}) {
     bad.entries = {{key, value}};
     CHECK_THROWS_AS(write_golden(path, bad), Error);
   }
@@ -67,10 +81,14 @@ TEST_CASE("what is no golden file is refused with its line") {
   const std::string title = "# rlreplay golden 1\n";
   CHECK(error_of("").code() == ErrorCode::kCorrupt);
   CHECK(error_of("loss 1\n").where() == "file:1");
-  CHECK(error_of("# rlreplay golden 2\n").code() == ErrorCode::kUnsupported);
+  CHECK(error_of("# rlreplay golden 3\n").code() == ErrorCode::kUnsupported);
   CHECK(error_of(title + "a 1\nb\n").where() == "file:3");
   CHECK(error_of(title + "a \n").where() == "file:2");
   CHECK(error_of(title + " a\n").where() == "file:2");
+  for (const char* line : {"a \"b\n", "a \"b\" c\n", "a \"\\x\"\n", " \"b\"\n", "a  # b\n",
+                           "a 0x1.8p+0  # 1.6\n", "a 1  # 1\n"}) {
+    CHECK(error_of("# rlreplay golden 2\n" + std::string(line)).where() == "file:2");
+  }
   CHECK(error_of(title + "a 1\nb 2\na 1\n").where() == "file:4");
   for (const char* line : {"<<<<<<< HEAD\n", "=======\n", ">>>>>>> branch\n"}) {
     CHECK(std::string(error_of(title + line).what()).find("conflict") != std::string::npos);

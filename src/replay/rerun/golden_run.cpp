@@ -1,7 +1,6 @@
 #include "src/replay/rerun/golden_run.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
@@ -16,33 +15,6 @@ constexpr std::string_view kOption = "option ";
 constexpr std::string_view kWithoutEffect[] = {
     "micro-batch-size", "recompute", "rollout-slots", "save",
     "threads",          "record",    "weights",       "rollout-only"};
-
-/// A text as one word: white space and % as %XX.
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte > 0x20 && c != '%') {
-      out += c;
-    } else {
-      out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return out;
-}
-
-std::string unescaped(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned byte = 0;
-    const bool digits = text[i] == '%' && i + 3 <= text.size() &&
-                        std::from_chars(&text[i + 1], &text[i] + 3, byte, 16).ptr == &text[i] + 3;
-    out += digits ? static_cast<char>(byte) : text[i];
-    if (digits) i += 2;
-  }
-  return out;
-}
 
 double mean_log_prob(const engine::StepResult& result) {
   double sum = 0, count = 0;
@@ -128,7 +100,7 @@ GoldenEntries golden_options(const RunOptions& options) {
     const std::string text = recorded_text(options, option);
     if (text == recorded_text(RunOptions{}, option)) continue;
     if (std::ranges::find(kWithoutEffect, option.name) != std::end(kWithoutEffect)) continue;
-    out[std::string(kOption) + std::string(option.name)] = escaped(text);
+    out[std::string(kOption) + std::string(option.name)] = text;
   }
   return out;
 }
@@ -136,8 +108,7 @@ GoldenEntries golden_options(const RunOptions& options) {
 RunOptions options_of(const GoldenEntries& entries) {
   std::vector<Setting> settings;
   for (const auto& [key, value] : entries) {
-    if (key.starts_with(kOption))
-      settings.emplace_back(key.substr(kOption.size()), unescaped(value));
+    if (key.starts_with(kOption)) settings.emplace_back(key.substr(kOption.size()), value);
   }
   RunOptions out;
   apply_settings(out, settings);
