@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "format/logical_tensor.h"
@@ -320,6 +321,55 @@ class SliceJoin {
   TrainData out_;
 };
 
+/// As they are stored, of the units that hold more than events.
+std::vector<TrainRank> read_ranks(const DumpReader& dump, const std::string& group,
+                                  HeldBytes& held) {
+  std::vector<TrainRank> ranks;
+  for (const UnitRecord* record : dump.find("train", group)) {
+    const UnitReader unit = dump.open_unit(*record);
+    if (unit.find(group + "/sample_id") == nullptr) continue;
+    const uint64_t before = held.bytes();
+    TrainData data = read_train_data(dump, unit, group, &held);
+    ranks.push_back({std::move(data), record, {}, held.bytes() - before});
+  }
+  return ranks;
+}
+
+/// One slice for each sample: all of it.
+TokenSlices whole_slices(const TrainData& data) {
+  TokenSlices out;
+  for (size_t s = 0; s < data.size(); ++s) {
+    const uint64_t length = data.length(s);
+    out.slices.push_back({0, length, length});
+    out.offsets.push_back(out.slices.size());
+    out.lengths.push_back(length);
+  }
+  return out;
+}
+
+/// Numbers that no other rank says differently.
+std::optional<NamedColumns> agreed_scalars(const std::vector<TrainRank>& ranks) {
+  NamedColumns out;
+  std::set<std::string> differing;
+  for (const TrainRank& rank : ranks) {
+    if (!rank.data.scalars) continue;
+    const NamedColumns& own = *rank.data.scalars;
+    for (size_t i = 0; i < own.names.size(); ++i) {
+      const auto known = out.find(own.names[i]);
+      if (known && !same_value(*known, own.values[i])) differing.insert(own.names[i]);
+      if (known) continue;
+      out.names.push_back(own.names[i]);
+      out.values.push_back(own.values[i]);
+    }
+  }
+  for (size_t i = out.names.size(); i-- > 0;) {
+    if (!differing.contains(out.names[i])) continue;
+    out.names.erase(out.names.begin() + static_cast<ptrdiff_t>(i));
+    out.values.erase(out.values.begin() + static_cast<ptrdiff_t>(i));
+  }
+  return out.names.empty() ? std::nullopt : std::optional(std::move(out));
+}
+
 }  // namespace
 
 void join_slices(std::vector<TrainRank>& ranks, const std::string& group, HeldBytes& held) {
@@ -329,16 +379,27 @@ void join_slices(std::vector<TrainRank>& ranks, const std::string& group, HeldBy
 
 std::vector<TrainRank> read_train_ranks(const DumpReader& dump, const std::string& group,
                                         HeldBytes& held) {
-  std::vector<TrainRank> ranks;
-  for (const UnitRecord* record : dump.find("train", group)) {
-    const UnitReader unit = dump.open_unit(*record);
-    if (unit.find(group + "/sample_id") == nullptr) continue;  // events alone
-    const uint64_t before = held.bytes();
-    TrainData data = read_train_data(dump, unit, group, &held);
-    ranks.push_back({std::move(data), record, {}, held.bytes() - before});
-  }
+  std::vector<TrainRank> ranks = read_ranks(dump, group, held);
   join_slices(ranks, group, held);
   return ranks;
+}
+
+TrainData join_whole(std::vector<TrainRank> ranks, const std::string& group, HeldBytes& held) {
+  if (ranks.empty()) return {};
+  std::optional<NamedColumns> scalars = agreed_scalars(ranks);
+  if (ranks.size() > 1 || ranks.front().data.slices) {
+    for (TrainRank& rank : ranks) {
+      if (!rank.data.slices) rank.data.slices = whole_slices(rank.data);
+    }
+    SliceJoin(ranks, group, held).run();
+  }
+  TrainData out = std::move(ranks.front().data);
+  out.scalars = std::move(scalars);
+  return out;
+}
+
+TrainData read_whole_train(const DumpReader& dump, const std::string& group, HeldBytes& held) {
+  return join_whole(read_ranks(dump, group, held), group, held);
 }
 
 TrainData read_train_rank(const DumpReader& dump, const UnitReader& unit, const std::string& group,

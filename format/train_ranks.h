@@ -34,4 +34,12 @@ void join_slices(std::vector<TrainRank>& ranks, const std::string& group, HeldBy
 [[nodiscard]] TrainData read_train_rank(const DumpReader& dump, const UnitReader& unit,
                                         const std::string& group, HeldBytes& held);
 
+/// What all ranks of a step hold, as one would: each sample once and whole, in the order in which
+/// ranks name them, and of `scalars` those that no rank contradicts.
+/// Errors: as join_slices, of samples that several ranks hold whole too.
+[[nodiscard]] TrainData join_whole(std::vector<TrainRank> ranks, const std::string& group,
+                                   HeldBytes& held);
+[[nodiscard]] TrainData read_whole_train(const DumpReader& dump, const std::string& group,
+                                         HeldBytes& held);
+
 }  // namespace rlreplay::format

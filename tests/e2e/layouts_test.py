@@ -1,11 +1,16 @@
 """Training in parallel layouts: the same dumps, replays across layouts, and the matrix of one step.
 
 usage: layouts_test.py PROGRAM"""
+import json
 import os
 import subprocess
 import sys
 import unittest
 
+import h5py
+import hdf5plugin  # noqa: F401
+
+import checkpoints
 from support import Case, wait_for
 
 Case.program = os.path.abspath(sys.argv.pop(1))
@@ -18,6 +23,7 @@ class Layouts(Case):
     def setUpClass(cls):
         super().setUpClass()
         cls.alone, cls.steps = cls.capture("alone", *RUN, "--record", "ops")
+        cls.without_ops, _ = cls.capture("without ops", *RUN)
 
     def judged(self, code, *arguments):
         result = self.run_program(*arguments)
@@ -31,20 +37,91 @@ class Layouts(Case):
                 for here, there in zip(steps, self.steps, strict=True):
                     for key in ("loss_bits", "grad_norm_bits"):
                         self.assertEqual(here[key], there[key])
-                self.judged(0, "verify", "--deep", path)
+                self.assertNotIn("not checked", self.judged(0, "verify", "--deep", path).stdout)
                 self.assertIn("identical\ncontent", self.judged(0, "diff", self.alone, path).stdout)
                 self.judged(0, "train", path)
                 self.judged(0, "train", path, "--layout", "pp=2,cp=2")
 
+    def test_each_rank_writes_its_own_units(self):
+        path, _ = self.capture("by ranks", *RUN, "--layout", "dp=2,tp=2,zero=1")
+        four = {f"rank{rank}.h5" for rank in range(4)}
+        for folder in ("train/0-0", "train/1-0", "weights/0-0", "weights/1-0"):
+            self.assertEqual({unit.name for unit in (path / folder).iterdir()}, four)
+        for rank in range(4):
+            units = [json.loads(line)["body"].get("unit") for line in
+                     (path / f"journal/{rank}.jsonl").read_text().splitlines()]
+            own = {unit["path"] for unit in units if unit and unit["path"].startswith("train/")}
+            self.assertEqual(own, {f"train/{step}-0/rank{rank}.h5" for step in (0, 1)})
+        with h5py.File(path / "train/1-0/rank3.h5") as unit:
+            self.assertEqual(unit["1-0/coordinates"][...].reshape(5, 2).tolist(),
+                             [[1, 2], [1, 2], [0, 1], [0, 1], [0, 1]])
+        elements = 0
+        for rank in range(4):
+            with h5py.File(path / f"weights/1-0/rank{rank}.h5") as unit:
+                elements += sum(len(d) for d in unit["1-0/exp_avg"].values())
+        with h5py.File(self.alone / "weights/1-0/rank0.h5") as unit:
+            self.assertEqual(elements, sum(len(d) for d in unit["1-0/exp_avg"].values()))
+
+    def test_samples_that_are_cut_come_back_whole(self):
+        """Of leaves of 256 tokens, which context parallelism deals out."""
+        model = checkpoints.write(self.folder / "long", checkpoints.config(max_position_embeddings=1200))
+        prompts = checkpoints.write_prompts(self.folder / "prompts.jsonl")
+        run = ["--model", model, "--prompts", prompts, "--steps", "2", "--rollout-batch-size", "2",
+               "--n-samples-per-prompt", "2", "--rollout-max-response-len", "600", "--weights", "all"]
+        alone, _ = self.capture("long alone", *run)
+        path, _ = self.capture("long in ranks", *run, "--layout", "dp=2,cp=2")
+        with h5py.File(path / "train/0-0/rank1.h5") as unit:
+            self.assertGreater(len(unit["0-0/log_probs"]), 0)
+            self.assertLess(len(unit["0-0/log_probs"]), unit["0-0/lengths"][...].sum())
+        self.assertIn("identical\ncontent", self.judged(0, "diff", alone, path).stdout)
+        self.assertNotIn("not checked", self.judged(0, "verify", "--deep", path).stdout)
+        self.judged(0, "train", path, "--layout", "tp=2,pp=2")
+
+    def test_other_verbs_read_what_ranks_wrote(self):
+        path, _ = self.capture("read by verbs", *RUN, "--record", "ops", "--layout", "dp=2,pp=2,cp=2")
+        for verb in ("objective", "mismatch"):
+            alone, ranks = (self.lines(verb, dump) for dump in (self.alone, path))
+            for line in alone + ranks:
+                line.pop("path", None)
+            self.assertEqual(alone, ranks)
+        contents = []
+        for name, dump in (("alone", self.alone), ("ranks", path)):
+            self.judged(0, "export", dump, "--to", "slime", "-o", self.folder / f"slime {name}")
+            self.judged(0, "import", self.folder / f"slime {name}", "-o", self.folder / f"again {name}")
+            contents.append(self.lines("verify", "--deep", self.folder / f"again {name}")[-1]["content"])
+        self.assertEqual(*contents)
+        self.judged(0, "layouts", path, "--try", "tp=2", "--step", "1.0")
+
     def test_a_capture_goes_on_in_another_layout(self):
-        path = self.folder / "goes on"
-        begun = subprocess.Popen([self.program, "capture", *RUN, "--record", "ops", "--layout", "dp=3", "-o", path],
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(lambda: begun.poll() is not None or (path / "train").exists())
-        begun.kill()
-        begun.wait()
-        self.judged(0, "capture", "--resume", "--layout", "tp=4", "-o", path)
-        self.judged(0, "diff", self.alone, path)
+        for begun, other, there in (("dp=3", "tp=4", "weights/0-0/rank1.h5"),
+                                    ("dp=2,tp=2", "pp=2,cp=2", "train/0-0/rank2.h5"),
+                                    ("dp=1", "dp=2,tp=2", "train/0-0/rank0.h5"),
+                                    ("tp=2,pp=2,zero=1", "dp=1", "weights/1-0/rank3.h5")):
+            with self.subTest(begun + " and " + other):
+                path = self.folder / f"{begun} goes on"
+                run = subprocess.Popen([self.program, "capture", *RUN, "--record", "ops", "--layout", begun, "-o",
+                                        path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                wait_for(lambda: run.poll() is not None or (path / there).exists())
+                run.kill()
+                run.wait()
+                self.judged(0, "verify", path) if run.returncode == 0 else self.run_program("show", path)
+                self.judged(0, "capture", "--resume", "--layout", other, "-o", path)
+                self.assertIn("identical\ncontent", self.judged(0, "diff", self.alone, path).stdout)
+                self.assertNotIn("not checked", self.judged(0, "verify", "--deep", path).stdout)
+
+    def test_a_step_that_not_all_ranks_stored_is_none(self):
+        path, _ = self.capture("torn", *RUN, "--layout", "dp=2,tp=2")
+        (path / "manifest.json").unlink()
+        (path / "units.index").unlink()
+        (path / "INCOMPLETE").touch()
+        for rank in range(4):  # none has ended, and the last has not come to the end of step 1.0
+            journal = path / f"journal/{rank}.jsonl"
+            lines = journal.read_text().splitlines(keepends=True)[:-1]
+            journal.write_text("".join(lines if rank < 3 else lines[:-1]))
+        (path / "train/1-0/rank3.h5").unlink()
+        self.assertEqual(self.closing("train", path)["steps"], 1)
+        self.judged(0, "capture", "--resume", "--layout", "cp=2", "-o", path)
+        self.assertIn("identical\ncontent", self.judged(0, "diff", self.without_ops, path).stdout)
 
     def test_the_matrix_of_one_step(self):
         result = self.judged(0, "layouts", self.alone, "--ranks", "2")

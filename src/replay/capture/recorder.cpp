@@ -1,10 +1,12 @@
 #include "src/replay/capture/recorder.h"
 
 #include "format/canonical.h"
+#include "format/unit.h"
 #include "format/unit_writer.h"
 #include "kernels/order.h"
 #include "src/base/error.h"
 #include "src/base/shell.h"
+#include "src/replay/capture/rank_part.h"
 #include "src/replay/capture/sample_data.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/event_store.h"
@@ -14,14 +16,15 @@
 namespace rlreplay::replay {
 namespace {
 
-// Units wait here for the disk; beyond it the run waits, so that a slow disk does not cost memory.
-constexpr uint64_t kQueuedBytes = uint64_t{1} << 30;
-
 format::DumpWriter create(const format::DumpPlace& place, const std::string& meta,
                           const std::string& unstable) {
   format::WriterOptions options;
   options.unstable = unstable;
   return format::DumpWriter::create(place.path(), meta, options);
+}
+
+std::string unit_of(const char* kind, const std::string& group, int rank) {
+  return std::string(kind) + "/" + group + "/rank" + std::to_string(rank) + ".h5";
 }
 
 template <class T>
@@ -45,23 +48,30 @@ StateDigests state_digests(const engine::StepEvents& events) {
   return out;
 }
 
+Recorder::Recorder(const std::string& path, const RunOptions& recorded, const ModelSource& model,
+                   Trainer& trainer, ThreadPool& pool)
+    : path_(path),
+      provenance_(computing(recorded)),
+      layout_(parse_layout(recorded.layout)),
+      weights_(parse_weights_policy(recorded.weights)),
+      trainer_(trainer),
+      sink_(model.config(), trainer.backend().parameters(), kernels::kTokenLeaf,
+            engine::parse_record_options(recorded.record), pool),
+      states_(static_cast<size_t>(layout_.ranks())) {}
+
 Recorder::Recorder(format::DumpPlace place, const RunOptions& options, const ModelSource& model,
                    Trainer& trainer, ThreadPool& pool, const std::string& part)
-    : Recorder(create(place, dump_meta(options, model.config(), part),
-                      Provenance(computing(options)).begun()),
-               place.path(), options, model, trainer, pool, part) {
+    : Recorder(place.path(), options, model, trainer, pool) {
+  format::DumpWriter first =
+      create(place, dump_meta(options, model.config(), part), provenance_.begun());
   place_.emplace(std::move(place));
+  writers_.emplace(std::move(first), path_, layout_.ranks());
 }
 
 Recorder::Recorder(format::DumpWriter writer, const std::string& path, const RunOptions& recorded,
                    const ModelSource& model, Trainer& trainer, ThreadPool& pool,
                    const std::string& part)
-    : path_(path),
-      provenance_(computing(recorded)),
-      weights_(parse_weights_policy(recorded.weights)),
-      trainer_(trainer),
-      sink_(model.config(), trainer.backend().parameters(), kernels::kTokenLeaf,
-            engine::parse_record_options(recorded.record), pool) {
+    : Recorder(path, recorded, model, trainer, pool) {
   const std::string meta = dump_meta(recorded, model.config(), part);
   if (format::canonical_object(meta, "meta") != writer.meta()) {
     throw Error(ErrorCode::kUsage,
@@ -70,7 +80,7 @@ Recorder::Recorder(format::DumpWriter writer, const std::string& path, const Run
                 path);
   }
   for (const format::UnitRecord& unit : writer.units()) committed_[unit.path] = unit.content;
-  writer_.emplace(std::move(writer), kQueuedBytes);
+  writers_.emplace(std::move(writer));
 }
 
 template <class Act>
@@ -89,10 +99,10 @@ auto Recorder::told(Act&& act) {
   }
 }
 
-bool Recorder::put(const std::string& unit, std::vector<format::Dataset> datasets) {
+bool Recorder::put(int rank, const std::string& unit, std::vector<format::Dataset> datasets) {
   const auto at = committed_.find(unit);
   if (at == committed_.end()) {
-    told([&] { writer_->append(unit, std::move(datasets)); });
+    told([&] { writers_->append(rank, unit, std::move(datasets)); });
     return false;
   }
   // Contents, not files: what a run gives again may be stored in other bytes.
@@ -121,17 +131,21 @@ void Recorder::keep_state(int64_t rollout_id, int64_t step_id) {
   const int64_t steps = trainer_.backend().steps();
   if (group == kept_state_ || !weights_.keeps(steps)) return;
   kept_state_ = group;
-  const std::string unit = "weights/" + group + "/rank0.h5";
-  auto state = state_datasets(trainer_.backend(), group);
-  if (weights_.every > 0) states_.link(unit, weights_.number(steps), state);
-  put(unit, std::move(state));
+  for (int rank = 0; rank < layout_.ranks(); ++rank) {
+    const std::string unit = unit_of("weights", group, rank);
+    auto state = state_datasets(trainer_.backend(), group, layout_, rank);
+    if (weights_.every > 0) {
+      states_[static_cast<size_t>(rank)].link(unit, weights_.number(steps), state);
+    }
+    put(rank, unit, std::move(state));
+  }
 }
 
 void Recorder::rollout(const RolloutBatch& batch) {
   const std::string group = std::to_string(batch.id);
   auto datasets = format::to_datasets(rollout_data(batch), group);
   append(datasets, event_datasets(sink_.finish(batch.id, 0), group));
-  put("rollout/" + group + ".h5", std::move(datasets));
+  put(0, "rollout/" + group + ".h5", std::move(datasets));
 }
 
 void Recorder::step(StepOutcome& outcome, std::span<const Sample> samples,
@@ -143,9 +157,17 @@ void Recorder::step(StepOutcome& outcome, const engine::StepEvents& events,
                     std::span<const Sample> samples, std::span<const SampleTargets> targets) {
   const std::string group = StepId{outcome.rollout_id, outcome.step_id}.group();
   outcome.digests = state_digests(events);
-  auto datasets = format::to_datasets(train_data(outcome, samples, targets), group);
-  append(datasets, event_datasets(events, group));
-  if (put("train/" + group + "/rank0.h5", std::move(datasets))) outcome.identical = true;
+  const std::shared_ptr<const format::TrainData> whole = train_data(outcome, samples, targets);
+  bool there = true;
+  for (int rank = 0; rank < layout_.ranks(); ++rank) {
+    auto datasets = coordinate_datasets(layout_, rank, group);
+    append(datasets, format::to_datasets(std::make_shared<const format::TrainData>(
+                                             rank_part(*whole, layout_, rank, kernels::kTokenLeaf)),
+                                         group));
+    if (rank == 0) append(datasets, event_datasets(events, group));
+    there = put(rank, unit_of("train", group, rank), std::move(datasets)) && there;
+  }
+  if (there) outcome.identical = true;
 }
 
 void Recorder::copy(const format::DumpReader& from, const format::UnitRecord& record) {
@@ -161,25 +183,31 @@ void Recorder::copy(const format::DumpReader& from, const format::UnitRecord& re
     out.owner = std::move(bytes);
     out.attributes = stored.attributes;
   }
-  told([&] { writer_->append(record.path, std::move(datasets)); });
+  told([&] { writers_->append(0, record.path, std::move(datasets)); });
 }
 
 std::string Recorder::drain() {
-  const auto units = writer_->drain();
-  if (!units) return "everything is stored";
-  std::string last;  // units are in the order in which they were appended
-  for (const format::UnitRecord& unit : *units) {
+  const auto writers = writers_->drain();
+  if (!writers) return "everything is stored";
+  std::map<std::string, int> ranks;  // that hold a step, by group
+  for (const auto& units : *writers) {
+    for (const format::UnitRecord& unit : units) {
+      if (format::kind_of(unit.path) == "train") ++ranks[unit.groups.front()];
+    }
+  }
+  std::string last;  // units are in the order in which they were appended, rank 0's among them all
+  for (const format::UnitRecord& unit : writers->front()) {
     const std::string& group = unit.groups.front();
     if (format::kind_of(unit.path) == "rollout") last = "rollout " + group;
-    if (format::kind_of(unit.path) == "train") last = "step " + parse_step(group)->name();
+    if (format::kind_of(unit.path) != "train" || ranks[group] < layout_.ranks()) continue;
+    last = "step " + parse_step(group)->name();
   }
   return last.empty() ? "no rollout is stored" : "everything up to " + last + " is stored";
 }
 
 Hash Recorder::finish() {
   const Hash root = told([&] {
-    return writer_->finish().seal(
-        {.complete = true, .unstable = provenance_.json(), .derived_from = {}});
+    return writers_->seal({.complete = true, .unstable = provenance_.json(), .derived_from = {}});
   });
   if (place_) place_->settle();
   return root;

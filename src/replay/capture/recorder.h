@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "format/background_writer.h"
 #include "format/dump_place.h"
 #include "format/dump_reader.h"
+#include "src/base/layout.h"
 #include "src/events/recording_sink.h"
+#include "src/replay/capture/rank_writers.h"
 #include "src/replay/capture/state_data.h"
 #include "src/replay/launch/provenance.h"
 #include "src/replay/options/weights_policy.h"
@@ -24,7 +25,7 @@ void check_recording(const RunOptions& options);
 /// Digests of the state after a step, summed from its events.
 StateDigests state_digests(const engine::StepEvents& events);
 
-/// Writes a run into a dump while it goes, from a thread of its own.
+/// Writes a run into a dump while it goes, each rank of its layout units of its own.
 class Recorder : public RunObserver {
  public:
   /// Begins the dump, which has its name from the beginning or, where it replaces another, from the
@@ -66,8 +67,11 @@ class Recorder : public RunObserver {
   Hash finish();
 
  private:
+  /// As the options of the dump say, by which it is checked what it was begun with.
+  Recorder(const std::string& path, const RunOptions& recorded, const ModelSource& model,
+           Trainer& trainer, ThreadPool& pool);
   /// Returns whether the unit was there already.
-  bool put(const std::string& unit, std::vector<format::Dataset> datasets);
+  bool put(int rank, const std::string& unit, std::vector<format::Dataset> datasets);
   /// Does what stores; adds to its error what becomes of the dump.
   template <class Act>
   auto told(Act&& act);
@@ -75,13 +79,14 @@ class Recorder : public RunObserver {
   std::string path_;
   std::optional<format::DumpPlace> place_;  // of a new dump
   Provenance provenance_;
+  Layout layout_;  // by which the dump is cut
   WeightsPolicy weights_;
   Trainer& trainer_;
   engine::RecordingSink sink_;
-  std::string kept_state_;  // group of the last state
-  StateChain states_;
+  std::string kept_state_;                 // group of the last state
+  std::vector<StateChain> states_;         // of each rank
   std::map<std::string, Hash> committed_;  // of the dump as it was found: unit to content
-  std::optional<format::BackgroundWriter> writer_;
+  std::optional<RankWriters> writers_;
 };
 
 }  // namespace rlreplay::replay

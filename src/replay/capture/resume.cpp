@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "format/unit.h"
 #include "format/unit_writer.h"
 #include "src/base/error.h"
 #include "src/replay/capture/state_data.h"
@@ -37,10 +38,15 @@ int64_t first_missing(const RecordedRun& record, const RunOptions& options) {
 
 void check_model(const RecordedRun& record, Trainer& trainer) {
   const StepId begin{0, 0};
+  const Layout layout = parse_layout(record.config().options.layout);
   const auto units = record.dump().find("weights", begin.group());
-  if (units.empty()) return;
-  const auto state = state_datasets(trainer.backend(), begin.group());
-  if (format::content_of(state) == units.front()->content) return;
+  const bool same = std::ranges::all_of(units, [&](const format::UnitRecord* unit) {
+    const int64_t rank = format::rank_of(unit->path);
+    return rank < layout.ranks() &&
+           format::content_of(state_datasets(trainer.backend(), begin.group(), layout,
+                                             static_cast<int>(rank))) == unit->content;
+  });
+  if (same) return;
   throw Error(ErrorCode::kUsage,
               "the model is not the one with which this capture began: its weights have changed",
               record.path());

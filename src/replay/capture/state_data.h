@@ -5,14 +5,17 @@
 #include <vector>
 
 #include "format/dataset.h"
+#include "src/base/layout.h"
 #include "src/engine/backend.h"
 #include "src/replay/record/recorded_run.h"
 
 /// Weights, moments and counters before a step, into a dump and back into a model.
 namespace rlreplay::replay {
 
-/// As datasets of the group, which own their values.
-std::vector<format::Dataset> state_datasets(engine::Backend& backend, const std::string& group);
+/// What a rank of the layout writes of the state, as datasets of the group, which own their values:
+/// whole tensors, or boxes of them.
+std::vector<format::Dataset> state_datasets(engine::Backend& backend, const std::string& group,
+                                            const Layout& layout, int rank);
 
 /// Of the states that a run keeps, one in so many is stored in full. More would be read for each
 /// state that a replay begins with, fewer take more space (docs/measurements.md).

@@ -6,11 +6,17 @@
 #include <utility>
 
 #include "format/dump_content.h"
+#include "format/logical_group.h"
+#include "src/replay/record/event_store.h"
 
 namespace rlreplay::replay {
 namespace {
 
 using Units = std::vector<const format::UnitRecord*>;
+
+Hash hash_of_bytes(const Buffer<std::byte>& bytes) {
+  return hash_of(std::span(bytes.data(), bytes.size()));
+}
 
 /// Those that hold events of a step: of a rollout's first step, also the rollout's.
 Units units_of(const RecordedRun& run, const StepId& step) {
@@ -22,22 +28,25 @@ Units units_of(const RecordedRun& run, const StepId& step) {
   return units;
 }
 
-/// The tensors of a recorded state by the hashes of what they hold.
+/// The tensors of a recorded state by the hashes of what they hold, whichever units hold parts.
 std::map<std::pair<engine::Op, std::string>, Hash> state_hashes(const RecordedRun& run,
                                                                 const StepId& step) {
   constexpr std::pair<std::string_view, engine::Op> kFolders[] = {
-      {"parameters", engine::Op::kWeight},
-      {"exp_avg", engine::Op::kExpAvg},
-      {"exp_avg_sq", engine::Op::kExpAvgSq}};
+      {"parameters/", engine::Op::kWeight},
+      {"exp_avg/", engine::Op::kExpAvg},
+      {"exp_avg_sq/", engine::Op::kExpAvgSq}};
   std::map<std::pair<engine::Op, std::string>, Hash> out;
-  for (const format::UnitRecord* record : run.dump().find("weights", step.group())) {
-    const format::UnitReader unit = run.dump().open_unit(*record);
-    for (const format::StoredDataset& dataset : unit.datasets()) {
-      for (const auto& [folder, op] : kFolders) {
-        const std::string prefix = step.group() + "/" + std::string(folder) + "/";
-        if (!dataset.path.starts_with(prefix)) continue;
-        out.emplace(std::pair(op, dataset.path.substr(prefix.size())), dataset.hash);
-      }
+  const auto records = run.dump().find("weights", step.group());
+  const auto opened = format::opened_units(run.dump(), records);
+  format::LogicalGroup logical(run.dump(), "weights", step.group(), records.size(), opened);
+  for (const auto& [name, tensor] : logical.tensors()) {
+    for (const auto& [folder, op] : kFolders) {
+      if (!name.starts_with(folder)) continue;
+      // A whole tensor's hash is stored: nothing is decoded for it.
+      const auto& part = tensor.parts.front();
+      const Hash hash = tensor.cut ? hash_of_bytes(logical.read(name))
+                                   : opened(part.unit).find(step.group() + "/" + name)->hash;
+      out.emplace(std::pair(op, name.substr(folder.size())), hash);
     }
   }
   return out;
@@ -95,7 +104,7 @@ class RunComparer {
     events.second.prepend(std::move(rollout.second));
   }
 
-  /// Whether both dumps have events.
+  /// Whether all of the events are in one place: those of several ranks are not put together.
   bool note_missing(const StepId& place, const Pair& events) {
     if (events.first.events.empty()) return skip(a_, place, "holds no events");
     return !events.second.events.empty() || skip(b_, place, "holds no events");
@@ -103,7 +112,8 @@ class RunComparer {
 
   bool has_one_rank(const RecordedRun& run, const StepId& place) {
     return run.dump().find("train", place.group()).size() <= 1 ||
-           skip(run, place, "was recorded by several ranks");
+           event_units(run.dump(), "train", place.group()).size() <= 1 ||
+           skip(run, place, "has events of several ranks");
   }
 
   bool skip(const RecordedRun& run, const StepId& place, const std::string& why) {

@@ -257,7 +257,8 @@ class Exporter {
         return name.starts_with("events/") || is_of_calls(name) ||
                is_needless_mask(unit, group + "/" + name);
       };
-      const Value datasets = add_own_datasets(tree, dump_, unit, group, wanted);
+      const Value datasets =
+          add_own_datasets(tree, read_datasets(dump_, unit, group, wanted), group);
       if (tree.sequence(datasets).size() > 0) dicts.set(own, "datasets", datasets);
     }
     if (tree.sequence(own).size() > 0) dicts.set(root, "rlreplay", own);
@@ -283,12 +284,8 @@ class Exporter {
     if (steps == native_.trains().end() || !rollout.prompt_length) return;
     for (const std::string& group : steps->second) {
       const std::vector<const format::UnitRecord*> units = dump_.find("train", group);
-      if (units.size() > 1) {
-        throw Error(ErrorCode::kUnsupported,
-                    "step " + group + " was recorded by several ranks: export it as jsonl");
-      }
       const format::UnitRecord& record = *units.at(0);
-      format::TrainData data = read_train_rank(dump_, dump_.open_unit(record), group, held);
+      format::TrainData data = format::read_whole_train(dump_, group, held);
       held.hold(record, group, data.offsets.back() * sizeof(int32_t));  // its samples' tokens
       held.hold(record, group, data.sample_id.size() * kSampleBytes);
       training.steps.emplace(parse_step(group)->step, std::move(data));

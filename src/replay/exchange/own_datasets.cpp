@@ -1,6 +1,7 @@
 #include "src/replay/exchange/own_datasets.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "format/foreign/numbers.h"
@@ -99,22 +100,34 @@ Dataset dataset(const Tree& tree, Value dict, const std::string& group) {
 
 }  // namespace
 
-Value add_own_datasets(Tree& tree, const format::DumpReader& dump, const format::UnitReader& unit,
-                       const std::string& group,
-                       const std::function<bool(const std::string& name)>& wanted) {
-  Dicts dicts(tree);
-  const Value list = tree.add_sequence(Kind::kList);
+std::vector<Dataset> read_datasets(const format::DumpReader& dump, const format::UnitReader& unit,
+                                   const std::string& group, const WantedName& wanted) {
+  std::vector<Dataset> out;
   for (const format::StoredDataset& stored : unit.datasets()) {
     if (!stored.path.starts_with(group + "/")) continue;
-    const std::string name = stored.path.substr(group.size() + 1);
-    if (!wanted(name)) continue;
-    const Buffer<std::byte> bytes = dump.read(unit, stored);
+    if (!wanted(stored.path.substr(group.size() + 1))) continue;
+    auto bytes = std::make_shared<const Buffer<std::byte>>(dump.read(unit, stored));
+    Dataset& made = out.emplace_back();
+    made.path = stored.path;
+    made.dtype = stored.dtype;
+    made.shape = stored.shape;
+    made.attributes = stored.attributes;
+    made.bytes = {bytes->data(), bytes->size()};
+    made.owner = std::move(bytes);
+  }
+  return out;
+}
+
+Value add_own_datasets(Tree& tree, std::span<const Dataset> datasets, const std::string& group) {
+  Dicts dicts(tree);
+  const Value list = tree.add_sequence(Kind::kList);
+  for (const Dataset& dataset : datasets) {
     const Value made = dicts.make();
-    dicts.set(made, "name", dicts.text(name));
-    dicts.set(made, "dtype", dicts.text(std::string(to_string(stored.dtype))));
-    dicts.set(made, "shape", dicts.integers(stored.shape));
-    dicts.set(made, "attributes", attributes_value(dicts, stored.attributes));
-    std::string copy(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    dicts.set(made, "name", dicts.text(dataset.path.substr(group.size() + 1)));
+    dicts.set(made, "dtype", dicts.text(std::string(to_string(dataset.dtype))));
+    dicts.set(made, "shape", dicts.integers(dataset.shape));
+    dicts.set(made, "attributes", attributes_value(dicts, dataset.attributes));
+    std::string copy(reinterpret_cast<const char*>(dataset.bytes.data()), dataset.bytes.size());
     dicts.set(made, "data", dicts.tensor(foreign::TorchDType::kUint8, std::move(copy)));
     tree.sequence(list).append({&made, 1}, true);
   }

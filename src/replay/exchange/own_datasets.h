@@ -15,11 +15,17 @@
 /// look at: the value of the key `rlreplay`, a dict.
 namespace rlreplay::replay {
 
-/// The datasets of a unit's group whose names (below the group) are wanted, as a list of dicts:
-/// name, dtype, shape, attributes, and data, a tensor of bytes.
-foreign::Value add_own_datasets(foreign::Tree& tree, const format::DumpReader& dump,
-                                const format::UnitReader& unit, const std::string& group,
-                                const std::function<bool(const std::string& name)>& wanted);
+using WantedName = std::function<bool(const std::string& name)>;
+
+/// The datasets of a unit's group whose names (below the group) are wanted. They own their bytes.
+[[nodiscard]] std::vector<format::Dataset> read_datasets(const format::DumpReader& dump,
+                                                         const format::UnitReader& unit,
+                                                         const std::string& group,
+                                                         const WantedName& wanted);
+
+/// As a list of dicts: name, dtype, shape, attributes, and data, a tensor of bytes.
+foreign::Value add_own_datasets(foreign::Tree& tree, std::span<const format::Dataset> datasets,
+                                const std::string& group);
 
 /// The same datasets below `group` again. They own their bytes.
 /// Errors: kCorrupt where the list is not what add_own_datasets makes.

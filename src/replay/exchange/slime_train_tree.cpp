@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <memory>
 
 #include "src/base/error.h"
 #include "src/replay/exchange/cell.h"
@@ -268,11 +270,35 @@ class TrainTreeBuilder {
     dicts_.set(made, "step", Value::of_int(number));
     dicts_.set(made, "order", dicts_.integers(step.sample_id));
     dicts_.set(made, "fields", names);
-    const format::UnitReader unit = dump_.open_unit(*dump_.find("train", group).at(0));
-    dicts_.set(made, "datasets",
-               add_own_datasets(tree_, dump_, unit, group,
-                                [&](const std::string& name) { return !fields.contains(name); }));
+    const auto wanted = [&](const std::string& name) { return !fields.contains(name); };
+    dicts_.set(made, "datasets", add_own_datasets(tree_, datasets_of(group, step, wanted), group));
     return made;
+  }
+
+  /// What a step holds beside the fields of slime's samples; of several ranks as one would.
+  std::vector<format::Dataset> datasets_of(const std::string& group, const TrainData& step,
+                                           const WantedName& wanted) const {
+    const auto units = dump_.find("train", group);
+    if (units.size() == 1) return read_datasets(dump_, dump_.open_unit(*units[0]), group, wanted);
+    std::vector<format::Dataset> out =
+        format::to_datasets(std::make_shared<const TrainData>(step), group);
+    std::erase_if(out, [&](const format::Dataset& dataset) {
+      return !wanted(dataset.path.substr(group.size() + 1));
+    });
+    const auto of_events = [](const std::string& name) { return name.starts_with("events/"); };
+    const format::UnitRecord* seen = nullptr;
+    for (const format::UnitRecord* record : units) {
+      auto events = read_datasets(dump_, dump_.open_unit(*record), group, of_events);
+      if (events.empty()) continue;
+      if (seen != nullptr) {
+        throw Error(ErrorCode::kUnsupported,
+                    "step " + group + " has events of several ranks: export it as jsonl",
+                    record->path);
+      }
+      seen = record;
+      std::ranges::move(events, std::back_inserter(out));
+    }
+    return out;
   }
 
   Tree& tree_;

@@ -8,10 +8,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "format/held_bytes.h"
 #include "format/record.h"
 #include "format/rollout_data.h"
 #include "format/rule.h"
 #include "format/train_data.h"
+#include "format/train_ranks.h"
 #include "kernels/order.h"
 #include "src/base/error.h"
 #include "src/base/same_value.h"
@@ -384,19 +386,26 @@ class RunCheck {
         read_events(record_.dump(), unit, step.group(), step.rollout, step.step);
     check_ranks(events, format::rank_of(unit.record().path));
     const bool columns = unit.find(step.group() + "/sample_id") != nullptr;
-    const TrainData data =
-        columns ? read_train_data(record_.dump(), unit, step.group()) : TrainData{};
-    if (data.slices) {
-      not_checked_.push_back(where_ + ": events of rank " +
-                             std::to_string(format::rank_of(unit.record().path)) +
-                             ", which holds slices of samples, against its columns");
-      return;
-    }
+    const TrainData data = columns ? data_of(step, unit, events) : TrainData{};
     std::optional<std::vector<engine::SampleShape>> shapes;
     if (of != nullptr && columns) shapes = shapes_of(*of, data.sample_id);
     GroupCheck check(model_, parameters_, pool_, events);
     note(check.run(shapes ? &*shapes : nullptr, columns_of(data, of),
                    data.scalars ? &*data.scalars : nullptr, reporter()));
+  }
+
+  /// The samples whose rows the events have: the rank's, or, where it has only slices of them or
+  /// not all, the whole step's.
+  TrainData data_of(const StepId& step, const format::UnitReader& unit,
+                    const StepEvents& events) const {
+    TrainData own = read_train_data(record_.dump(), unit, step.group());
+    const std::unordered_set<uint64_t> ids(own.sample_id.begin(), own.sample_id.end());
+    const auto is_own = [&](const engine::RowRun& run) { return ids.contains(run.sample); };
+    const bool all_own = std::ranges::all_of(
+        events.row_sets, [&](const RowSet& rows) { return std::ranges::all_of(rows, is_own); });
+    if (all_own && !own.slices) return own;
+    format::HeldBytes held;
+    return format::read_whole_train(record_.dump(), step.group(), held);
   }
 
   /// Of a step, a unit holds the tensors of its rank; of a rollout, of any rank.

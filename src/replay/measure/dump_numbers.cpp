@@ -7,6 +7,7 @@
 #include "src/base/json_value.h"
 #include "src/replay/measure/log_probs.h"
 #include "src/replay/record/content_root.h"
+#include "src/replay/record/event_store.h"
 #include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::measure {
@@ -17,7 +18,8 @@ using replay::StepId;
 
 bool has_ranks(const RecordedRun& run) {
   return std::ranges::any_of(run.steps(), [&](const StepId& step) {
-    return run.dump().find("train", step.group()).size() > 1;
+    return run.dump().find("train", step.group()).size() > 1 &&
+           replay::event_units(run.dump(), "train", step.group()).size() > 1;
   });
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/order.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
+#include "src/base/layout.h"
 #include "src/base/text_table.h"
 #include "src/replay/launch/recorded_command.h"
 #include "src/replay/options/config_file.h"
@@ -61,7 +62,7 @@ RunOptions read_options(const std::string& config, const std::string& where) {
 std::string dump_meta(const RunOptions& options, const ModelConfig& model,
                       const std::string& part) {
   format::JsonObject out;
-  out.number("ranks", 1);
+  out.number("ranks", static_cast<uint64_t>(parse_layout(options.layout).ranks()));
   out.json("config", config_object(options));
   out.text("model", foreign::config_json(model));
   out.json("contract", contract_object());

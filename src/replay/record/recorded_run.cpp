@@ -1,11 +1,13 @@
 #include "src/replay/record/recorded_run.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "format/group_io.h"
 #include "format/group_name.h"
+#include "format/record.h"
 #include "format/unit.h"
 #include "src/base/error.h"
 #include "src/replay/record/event_store.h"
@@ -17,26 +19,39 @@ namespace {
 /// What a run numbers: others are somebody else's.
 bool is_numbered(const StepId& step) { return step.rollout >= 0 && step.step >= 0; }
 
+/// Those that as many units hold: where writers died, some ranks may have come further than others.
+std::vector<StepId> held_by(const std::map<StepId, int64_t>& units, int64_t needed) {
+  std::vector<StepId> out;
+  for (const auto& [step, there] : units) {
+    if (there >= needed) out.push_back(step);
+  }
+  return out;
+}
+
 }  // namespace
 
 RecordedRun::RecordedRun(const std::string& folder, std::string path)
     : path_(std::move(path)), dump_(format::DumpReader::open(folder)) {
   std::set<int64_t> rollouts;
-  std::set<StepId> steps, states;
+  std::map<StepId, int64_t> steps, states;  // and how many units hold them
+  const auto count = [](std::map<StepId, int64_t>& units, const std::string& group) {
+    if (const auto id = parse_step(group); id && is_numbered(*id)) ++units[*id];
+  };
   for (const format::UnitRecord& unit : dump_.units()) {
     for (const std::string& group : unit.groups) {
       if (unit.path.starts_with("rollout/")) {
         if (const auto id = format::parse_rollout(group); id && *id >= 0) rollouts.insert(*id);
       } else if (unit.path.starts_with("train/")) {
-        if (const auto id = parse_step(group); id && is_numbered(*id)) steps.insert(*id);
+        count(steps, group);
       } else if (unit.path.starts_with("weights/")) {
-        if (const auto id = parse_step(group); id && is_numbered(*id)) states.insert(*id);
+        count(states, group);
       }
     }
   }
   rollouts_.assign(rollouts.begin(), rollouts.end());
-  steps_.assign(steps.begin(), steps.end());
-  states_.assign(states.begin(), states.end());
+  const int64_t needed = dump_.complete() ? 1 : format::ranks_of(dump_.meta());
+  steps_ = held_by(steps, needed);
+  states_ = held_by(states, needed);
 }
 
 std::optional<RecordedConfig> RecordedRun::find_config() const {

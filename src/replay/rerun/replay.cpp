@@ -214,12 +214,6 @@ class Replay {
   }
 
   const RecordedStep& step_of(const StepId& id) const {
-    if (record_.dump().find("train", id.group()).size() > 1) {
-      throw Error(ErrorCode::kUnsupported,
-                  "step " + id.name() +
-                      " was recorded by several ranks, which this version does not replay",
-                  record_.path());
-    }
     return *std::ranges::find(rollout_->steps, id, &RecordedStep::id);
   }
 
