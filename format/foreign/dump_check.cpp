@@ -273,7 +273,8 @@ class Checker {
     }
   }
 
-  /// By most columns; `tokens` where they are of two minds.
+  /// How many samples a file of columns holds: the length that most columns have. Of lengths that
+  /// equally many have, that of `tokens` if it is one, else the least.
   size_t samples_of(Value data, size_t tokens) const {
     std::map<size_t, size_t> columns;
     for (const TrainColumn& known : kTrainColumns) {

@@ -33,11 +33,6 @@ class Assembler {
     add_samples(groups);
     // A column that no sample has was not recorded.
     std::erase_if(batch_.columns, [](const FloatColumn& c) { return c.offsets().back() == 0; });
-    for (const TrainShard& shard : shards) {
-      const auto raw = shard.batch_column("raw_reward");
-      for (size_t i = 0; raw && i < raw->size(); ++i) batch_.raw_reward.push_back(raw->real(i));
-      if (raw) break;
-    }
     describe(groups);
     check_presence(groups);
     for (const ShardGroup& group : groups) check_replicas(group);

@@ -23,7 +23,6 @@ struct TrainBatch {
   std::vector<double> rewards;                            // [S], as the trainer normalised them
   std::vector<std::optional<int64_t>> trajectory;         // [S]: their rollout_ids
   std::vector<std::optional<int64_t>> trajectory_tokens;  // [S]: their rollout_mask_sums
-  std::vector<double> raw_reward;    // in the order of the rollout; empty where not recorded
   std::vector<FloatColumn> columns;  // log_probs, advantages, ...: those that were recorded
 
   int64_t shards = 0;    // of data parallelism

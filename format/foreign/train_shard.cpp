@@ -172,9 +172,4 @@ const Value* TrainShard::batch_value(std::string_view name) const {
   return tree().find(by_row_ ? file_->root() : data_, name);
 }
 
-std::optional<Numbers> TrainShard::batch_column(std::string_view name) const {
-  const Value* value = batch_value(name);
-  return value == nullptr ? std::nullopt : Numbers::of(file_->tree(), *value);
-}
-
 }  // namespace rlreplay::foreign

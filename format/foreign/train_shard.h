@@ -70,9 +70,6 @@ class TrainShard {
   /// The cell as a number of tokens; nothing where it is absent. Errors: kCorrupt for another.
   std::optional<int64_t> token_count(size_t row, std::string_view column) const;
 
-  /// A list beside the columns ("raw_reward").
-  std::optional<Numbers> batch_column(std::string_view name) const;
-
  private:
   std::optional<int64_t> integer(std::string_view key) const;
 

@@ -223,6 +223,14 @@ class Causes(EditedRun):
         self.assertEqual([note for note in of_dump["not_checked"] if "policy's" in note],
                          [note for note in found["not_checked"] if "policy's" in note])
 
+    def test_the_sample_without_a_reward_is_named(self):
+        files = self.files(LATEST)
+        lacks("rollout_data/0.pt", "samples", 6, "reward")(files)
+        folder = self.written("no reward", files)
+        text = " ".join(self.run_program("objective", folder).stdout.split())
+        self.assertIn("rewards: sample 6 of step 0.0 has no reward as the reward function gave it, and "
+                      "15 others of its rollout have one", text)
+
     def test_a_rank_that_left_no_trace_is_a_note(self):
         """Files that say nothing of sizes of batches do not say how many ranks there were."""
         files = self.files(LISTS)

@@ -286,6 +286,17 @@ class Equal(Case):
         first = self.identical(self.base, other)[1]["first"]
         self.assertTrue(first["a"] and first["b"], first)
 
+    def test_how_equal_values_are_stored_is_said(self):
+        """Numbers that are equal, under names in another order."""
+        line = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 0, "tokens": [1, 2, 3],
+                "prompt_length": 1, "reward_components": {"b": 1, "a": 1}}
+        paths = self.folder / "named.jsonl", self.folder / "sorted.jsonl"
+        paths[0].write_text(json.dumps(line | {"columns": ["b", "a"]}))
+        paths[1].write_text(json.dumps(line))
+        text = self.run_program("diff", *paths).stdout
+        self.assertIn("  A      f64 [1, 2], columns 'b\\na', ", text)
+        self.assertIn("  B      f64 [1, 2], columns 'a\\nb', ", text)
+
     def test_what_an_import_does_not_know_is_said(self):
         lines = self.folder / "own.jsonl"
         self.run_program("export", self.base, "--to", "jsonl", "-o", lines)
@@ -296,6 +307,9 @@ class Equal(Case):
             options = text[text.index("  options "):text.index("  contract ")]
             if flags:
                 self.assertEqual(options.count("\n"), count, text)
+            if flags:
+                self.assertIn("  B      not there: the dump was imported, and not captured", text)
+            self.assertNotIn("coarser", text)
             self.assertRegex(text, r"(?m)^  contract +B records none$")
             self.assertRegex(text, r"(?m)^  model +B records none$")
 

@@ -39,10 +39,8 @@ void add_content(const RecordedRun& a, const RecordedRun& b, DumpsDifference& di
                             a.path() + " or " + b.path());
 }
 
-/// Which of the two was not captured here; empty if both were.
-std::string imported_side(const RecordedRun& a, const RecordedRun& b) {
-  if (imported_from(a.dump().meta(), a.path())) return "A";
-  return imported_from(b.dump().meta(), b.path()) ? "B" : "";
+bool is_imported(const RecordedRun& run) {
+  return imported_from(run.dump().meta(), run.path()).has_value();
 }
 
 void add_notes(const std::string& name, const format::DumpReader& dump,
@@ -130,8 +128,7 @@ void explain(const RecordedRun& a, const RecordedRun& b, const ElementFinder& fi
   const DataDifference& data = difference.data;
   format::GroupName at{INT64_MAX, std::nullopt};
   if (data.first) at = {data.first->rollout_id, data.first->step_id};
-  const std::string imported = imported_side(a, b);
-  if (imported.empty()) {
+  if (!difference.a_imported && !difference.b_imported) {
     difference.events = compare_runs(a, b, EqualContent::kSkip);
     RunDifference& events = *difference.events;
     if (!events.skipped.empty()) {
@@ -142,7 +139,8 @@ void explain(const RecordedRun& a, const RecordedRun& b, const ElementFinder& fi
       at = {events.step.origin->rollout_id, events.step.origin->step_id};
     }
   } else if (!data.groups_differing.empty()) {
-    difference.notes.push_back("the operation in which they part is not known: " + imported +
+    difference.notes.push_back("the operation in which they part is not known: " +
+                               std::string(difference.a_imported ? "A" : "B") +
                                " was imported, without events and weights");
   }
   difference.causes = find_causes(a.dump(), b.dump(), data, at);
@@ -157,6 +155,8 @@ DumpsDifference compare_dumps(const RecordedRun& a, const RecordedRun& b,
   difference.data = compare_data(a.dump(), b.dump(), options);
   difference.within =
       !difference.data.identical && !options.tolerance.empty() && difference.data.within_tolerance;
+  difference.a_imported = is_imported(a);
+  difference.b_imported = is_imported(b);
   add_content(a, b, difference);
   add_notes("A", a.dump(), difference.notes);
   add_notes("B", b.dump(), difference.notes);

@@ -21,6 +21,7 @@ struct DumpsDifference {
   std::string element;                           // how it was found, or why it was not
   std::optional<std::pair<Hash, Hash>> content;  // roots, where the dumps say them themselves
   std::vector<std::string> notes;                // what was not compared, and why
+  bool a_imported = false, b_imported = false;   // not captured by this program
   size_t kept = 0;      // foreign files of both that say something else beside the content
   bool within = false;  // not identical, but within the tolerances given
 

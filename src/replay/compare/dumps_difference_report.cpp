@@ -98,19 +98,22 @@ std::string distance_text(const ValueDifference& at) {
   return out;
 }
 
-std::string first_text(const DataDifference& data) {
+std::string first_text(const DumpsDifference& difference) {
+  const DataDifference& data = difference.data;
   if (!data.first) return {};
   const ValueDifference& at = *data.first;
   const bool unrecorded = is_unrecorded(data.first_field, at);
   const auto [in_a, in_b] = parting_lines(at.a, at.b, 64);
-  const auto value = [&](const std::string& text) {
+  const auto value = [&](const std::string& text, bool imported) -> std::string {
     if (!text.empty()) return text;
-    return std::string(unrecorded ? "not recorded: captured with a coarser --record" : "(nothing)");
+    if (!unrecorded) return "(nothing)";
+    return imported ? "not there: the dump was imported, and not captured"
+                    : "not recorded: captured with a coarser --record";
   };
   std::string out = "first    " + data.first_field +
                     (at.tensor.empty() ? "" : " " + one_line(at.tensor, 48)) + " at\n         " +
-                    place_text(at) + "\n  A      " + value(in_a) + "\n  B      " + value(in_b) +
-                    "\n";
+                    place_text(at) + "\n  A      " + value(in_a, difference.a_imported) +
+                    "\n  B      " + value(in_b, difference.b_imported) + "\n";
   const std::string distance = distance_text(at);
   return distance.empty() ? out : out + "         " + distance + "\n";
 }
@@ -207,7 +210,7 @@ std::string diff_verdict(const DumpsDifference& difference) {
 }
 
 std::string first_value_text(const DumpsDifference& difference) {
-  return first_matters(difference) ? first_text(difference.data) : std::string();
+  return first_matters(difference) ? first_text(difference) : std::string();
 }
 
 std::string diff_text(const DumpsDifference& difference, const std::string& verdict,
@@ -223,7 +226,7 @@ std::string diff_text(const DumpsDifference& difference, const std::string& verd
     out += causes_text(difference.causes, all ? SIZE_MAX : kCausesBeforeEvents);
     end += "again: " + command + "\n";
   }
-  out += all ? first_text(difference.data) : first_value_text(difference);
+  out += all ? first_text(difference) : first_value_text(difference);
   const size_t used = lines_of(out) + lines_of(end);
   return out + fields_text(difference.data, all, kLines - std::min(kLines, used)) + end;
 }

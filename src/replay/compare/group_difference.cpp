@@ -169,7 +169,27 @@ class GroupComparer {
     }
     values_.at(place_);
     ++of.compared;
-    values_.differs(of, "stored otherwise", "stored otherwise");
+    values_.differs(of, stored(a_, name), stored(b_, name));
+  }
+
+  /// What a dump has of a field whose values are those of the other: its type, shape, attributes.
+  std::string stored(const GroupUnits& from, const std::string& name) const {
+    const std::string dataset = name.starts_with("scalars/") ? "scalars" : name;
+    std::string out;
+    for (const UnitReader& unit : from.units) {
+      const format::StoredDataset* found = unit.find(group_.name + "/" + dataset);
+      if (found == nullptr) continue;
+      out += (out.empty() ? "" : "; ") + std::string(to_string(found->dtype)) + " " +
+             format::shape_text(found->shape);
+      for (const auto& [key, value] : found->attributes) {
+        const auto* text = std::get_if<std::string>(&value);
+        out += ", " + key + (text == nullptr ? "" : " '" + *text + "'");
+      }
+    }
+    const auto hash = from.fields.find(name);
+    if (hash != from.fields.end())
+      out += (out.empty() ? "" : ", ") + ("hash " + hash->second.hex());
+    return out;
   }
 
   /// By field, what was counted of it.
@@ -322,7 +342,7 @@ class GroupComparer {
     if (left && right) values_.compare(of, left, right);
     if (of.different != before) return;
     ++of.compared;
-    values_.differs(of, "stored otherwise", "stored otherwise");
+    values_.differs(of, stored(a_, name), stored(b_, name));
   }
 
   const ContentGroup& group_;

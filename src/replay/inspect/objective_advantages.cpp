@@ -87,9 +87,27 @@ class Training {
         has_teacher_ && targets.old_log_probs.size() == n && targets.teacher_log_probs.size() == n;
   }
 
+  /// Why rewards cannot be shaped: none is there, or one is not, which is named with its step.
+  std::string without_rewards() const {
+    const auto has = &RecordedFields::reward;
+    if (std::ranges::none_of(rollout_.fields, has)) {
+      return "the dump holds no rewards as the reward function gave them";
+    }
+    const auto lacks = std::ranges::find(rollout_.fields, false, has) - rollout_.fields.begin();
+    const uint64_t id = rollout_.samples[static_cast<size_t>(lacks)].id;
+    std::string of = "of rollout " + std::to_string(rollout_.id);
+    for (const RecordedStep& step : rollout_.steps) {
+      if (std::ranges::count(step.samples, id, &Sample::id) > 0) of = "of step " + step.id.name();
+    }
+    return "sample " + std::to_string(id) + " " + of +
+           " has no reward as the reward function gave it, and " +
+           counted(static_cast<size_t>(std::ranges::count(rollout_.fields, true, has)), "other") +
+           " of its rollout have one";
+  }
+
   void shape(AdvantageValues& out) const {
     if (!rollout_.has_rewards()) {
-      out.missing = "the dump holds no rewards as the reward function gave them";
+      out.missing = without_rewards();
       if (rollout_.data && rollout_.data->reward_components) {
         out.missing = "the rewards are dicts: --reward-key NAME takes one of their numbers (" +
                       joined(rollout_.data->reward_components->names, ", ") + ")";

@@ -35,6 +35,7 @@ struct Quantity {
 /// What reproduces recorded numbers that the given options do not.
 struct Explanation {
   std::vector<std::string> settings, reasons;  // by variant
+  std::vector<std::string> parts;              // of these variants
   std::vector<std::string> quantities;         // that are reproduced then
   std::vector<std::string> left;               // of those judged with them, that differ still
   std::vector<std::string> fails_in;           // other compared steps in which it does not hold

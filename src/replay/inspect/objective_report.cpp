@@ -164,10 +164,22 @@ bool is_flag(const std::string& setting) {
   return setting.starts_with("--") || setting.starts_with("without --");
 }
 
-/// Whether one setting is the other with something more: "--normalize-advantages over each step".
-bool refines(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  const std::string one = joined(a, " and "), other = joined(b, " and ");
-  return one.starts_with(other) || other.starts_with(one);
+/// The settings of an explanation, and those of which they say more.
+std::set<std::string> with_parts(const Explanation& e) {
+  std::set<std::string> out(e.settings.begin(), e.settings.end());
+  out.insert(e.parts.begin(), e.parts.end());
+  return out;
+}
+
+/// Whether one takes all that the other takes, with something more: "--normalize-advantages over
+/// each step".
+bool refines(const Explanation& a, const Explanation& b) {
+  const auto has_all = [](const Explanation& one, const Explanation& other) {
+    const std::set<std::string> taken = with_parts(one);
+    return std::ranges::all_of(other.settings,
+                               [&](const std::string& name) { return taken.contains(name); });
+  };
+  return has_all(a, b) || has_all(b, a);
 }
 
 /// Options that reproduce as much in as many steps, each once: none where the dump itself recorded
@@ -180,7 +192,7 @@ std::vector<const Explanation*> other_options(const Explanation& e) {
     const bool known = std::ranges::any_of(
         out, [&](const Explanation* other) { return other->settings == rival.settings; });
     if (known || !std::ranges::all_of(rival.settings, is_flag)) continue;
-    if (refines(rival.settings, e.settings) || rival.fails_in.size() > e.fails_in.size()) continue;
+    if (refines(rival, e) || rival.fails_in.size() > e.fails_in.size()) continue;
     if (rival.mends < e.mends) continue;
     out.push_back(&rival);
   }

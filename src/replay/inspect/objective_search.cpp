@@ -163,6 +163,7 @@ class Search {
     for (const ObjectiveVariant& variant : taken) {
       made.settings.push_back(variant.name);
       made.reasons.push_back(variant.reason);
+      std::ranges::copy(variant.parts, std::back_inserter(made.parts));
     }
     if (is_complete()) {
       best_->rivals.push_back(std::move(made));
@@ -194,7 +195,10 @@ void add_explained(const std::vector<Explanation>& explained, Variants& variants
   const auto add = [&](const Explanation& e) {
     const std::string name = joined(e.settings, " and ");
     const bool known = std::ranges::count(variants, name, &ObjectiveVariant::name) > 0;
-    if (!known) variants.push_back({name, e.reasons.empty() ? "" : e.reasons.front(), e.apply});
+    if (known) return;
+    std::vector<std::string> parts = e.parts;
+    if (e.settings.size() > 1) parts.insert(parts.end(), e.settings.begin(), e.settings.end());
+    variants.push_back({name, e.reasons.empty() ? "" : e.reasons.front(), e.apply, parts});
   };
   for (const Explanation& e : explained) {
     add(e);
@@ -344,6 +348,7 @@ void take_setting(const Explanation& from, Explanation& to) {
   });
   to.settings = from.settings;
   to.reasons = from.reasons;
+  to.parts = from.parts;
   to.fails_in = from.fails_in;
   to.apply = from.apply;
   to.steps_for = from.steps_for;

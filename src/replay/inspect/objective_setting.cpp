@@ -28,20 +28,26 @@ void add_rollout_logprobs(Variants& out, const S& from, const std::string& reaso
   if (from.options.use_rollout_logprobs || !from.options.use_tis) {
     return add_flag(out, from, &RunOptions::use_rollout_logprobs, "--use-rollout-logprobs", reason);
   }
-  out.push_back({"--use-rollout-logprobs without --use-tis", reason, [](S& s) {
+  out.push_back({"--use-rollout-logprobs without --use-tis",
+                 reason,
+                 [](S& s) {
                    s.options.use_rollout_logprobs = true;
                    s.options.use_tis = false;
-                 }});
+                 },
+                 {"--use-rollout-logprobs"}});
 }
 
 void add_tis(Variants& out, const S& from) {
   if (from.options.use_tis || !from.options.use_rollout_logprobs) {
     return add_flag(out, from, &RunOptions::use_tis, "--use-tis");
   }
-  out.push_back({"--use-tis without --use-rollout-logprobs", {}, [](S& s) {
+  out.push_back({"--use-tis without --use-rollout-logprobs",
+                 {},
+                 [](S& s) {
                    s.options.use_rollout_logprobs = false;
                    s.options.use_tis = true;
-                 }});
+                 },
+                 {"--use-tis"}});
 }
 
 /// The other choices of an option.
@@ -136,24 +142,28 @@ void add_reward_places(Variants& out, const S& from) {
 void add_whitening(Variants& out, const S& from) {
   add_flag(out, from, &RunOptions::normalize_advantages, "--normalize-advantages");
   out.push_back({"--normalize-advantages over each step",
-                 "mean and deviation of the step's tokens, not of the rollout's", [](S& s) {
+                 "mean and deviation of the step's tokens, not of the rollout's",
+                 [](S& s) {
                    s.options.normalize_advantages = true;
                    s.whitening = Whitening::kStep;
-                 }});
+                 },
+                 {"--normalize-advantages"}});
   out.push_back({"--normalize-advantages in binary32",
                  "slime and Miles take the variance as E[x^2] - E[x]^2 of binary32 sums: of values "
                  "that lie close together few digits of it are left",
                  [](S& s) {
                    s.options.normalize_advantages = true;
                    s.whitening = Whitening::kBinary32;
-                 }});
+                 },
+                 {"--normalize-advantages"}});
   out.push_back({"--normalize-advantages in binary32, with a variance below 0",
                  "the framework's variance, E[x^2] - E[x]^2 of binary32 sums, ends below 0 where "
                  "values are equal but for rounding: its root is NaN",
                  [](S& s) {
                    s.options.normalize_advantages = true;
                    s.whitening = Whitening::kNegative;
-                 }});
+                 },
+                 {"--normalize-advantages"}});
   for (int64_t ranks = 2; ranks <= kMostRanks; ++ranks) {
     const auto within = [ranks](S& s) {
       s.options.normalize_advantages = true;
@@ -164,14 +174,16 @@ void add_whitening(Variants& out, const S& from) {
     out.push_back({"--normalize-advantages " + each,
                    "Miles, and slime before 2026-08-12, take a rank's own slices: the statistics "
                    "differ by rank",
-                   within});
+                   within,
+                   {"--normalize-advantages"}});
     out.push_back({"--normalize-advantages in binary32 " + each,
                    "a rank's own slices, and of these the variance as E[x^2] - E[x]^2 of binary32 "
                    "sums",
                    [within](S& s) {
                      within(s);
                      s.whitening = Whitening::kBinary32;
-                   }});
+                   },
+                   {"--normalize-advantages"}});
   }
 }
 

@@ -41,6 +41,7 @@ struct ObjectiveVariant {
   std::string name;    // a flag where there is one: "--dialect miles"
   std::string reason;  // empty where the flag says it
   std::function<void(ObjectiveSetting&)> apply;
+  std::vector<std::string> parts = {};  // the variants of which this one says more
 };
 
 /// The reason of recorded_variants().
