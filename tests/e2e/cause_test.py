@@ -231,6 +231,31 @@ class Causes(EditedRun):
         self.assertIn("rewards: sample 6 of step 0.0 has no reward as the reward function gave it, and "
                       "15 others of its rollout have one", text)
 
+    def test_raw_rewards_of_dicts_are_a_note(self):
+        """Which number of a dict the trainer took is not said: --reward-key says it, and checks it."""
+        files = self.files(LATEST)
+        for number in (0, 1):
+            for sample in files[f"rollout_data/{number}.pt"]["samples"]:
+                sample["reward"] = {"score": sample["reward"], "form": 0.5}
+        put("train_data/0.pt", "raw_reward", 3, to=9.5)(files)
+        folder = self.written("dict rewards", files)
+        dump, checked = self.folder / "dict rewards dump", self.folder / "dict rewards checked"
+        for output, flags in (dump, ()), (checked, ("--reward-key", "score")):
+            made = self.run_program("import", folder, "-o", output, *flags)
+            self.assertEqual(made.returncode, 0, made.stderr)
+        for path in folder, dump:
+            found, = self.lines("verify", "--deep", path, code=1)
+            self.assertEqual({p["code"] for p in found["problems"]}, {"removed-mismatch"})
+            notes = [note for note in found["not_checked"] if note.startswith("raw_reward of ")]
+            self.assertEqual([note[:note.index(":")] for note in notes],
+                             [f"raw_reward of the training data of rollout {number}"
+                              for number in (0, 1)])
+            self.assertTrue(notes[0].endswith(" (score, form)"), notes)
+        found, = self.lines("verify", "--deep", checked, code=1)
+        problem, = [p for p in found["problems"] if p["code"] == "rollout-mismatch"]
+        self.assertIn("raw_reward[3]: 9.5, the rollout says ", problem["dataset"])
+        self.assertFalse([note for note in found["not_checked"] if "raw_reward" in note])
+
     def test_a_rank_that_left_no_trace_is_a_note(self):
         """Files that say nothing of sizes of batches do not say how many ranks there were."""
         files = self.files(LISTS)

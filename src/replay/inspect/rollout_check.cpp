@@ -12,6 +12,7 @@
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
 #include "src/base/words.h"
+#include "src/replay/record/dump_meta.h"
 #include "src/replay/record/recorded_step.h"
 
 namespace rlreplay::replay {
@@ -170,6 +171,20 @@ std::string untrained_samples(const RecordedRollout& rollout) {
          " (a rank's file may be missing, or the trainer left them out)";
 }
 
+/// Of a framework's rollout whose rewards are dicts: which number the trainer took of them is an
+/// option of its.
+std::string unjudged_rewards(const RecordedRun& run, const RecordedRollout& rollout) {
+  const auto vendor = imported_from(run.dump().meta(), run.path());
+  const bool framework = vendor && *vendor != "jsonl" && *vendor != "unknown";
+  const bool dicts = rollout.data && rollout.data->reward_components &&
+                     std::ranges::none_of(rollout.fields, &RecordedFields::reward);
+  if (!framework || !dicts || rollout.steps.empty()) return "";
+  return "raw_reward of the training data of rollout " + std::to_string(rollout.id) +
+         ": the rewards are dicts, and rlreplay import --reward-key NAME, which takes one of their "
+         "numbers, checks it (" +
+         joined(rollout.data->reward_components->names, ", ") + ")";
+}
+
 }  // namespace
 
 RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
@@ -190,6 +205,8 @@ RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
   std::vector<std::string> notes = other_masks(read);
   const std::string untrained = run.find_config() ? "" : untrained_samples(read);
   if (!untrained.empty()) notes.push_back(untrained);
+  const std::string unjudged = unjudged_rewards(run, read);
+  if (!unjudged.empty()) notes.push_back(unjudged);
   return {std::move(problems).take(), std::move(notes)};
 }
 
