@@ -52,6 +52,9 @@ struct Finding {
   std::vector<Revision> merges = {};         // into which the search went down, outermost first
   std::string merge_note = {};               // why it did not, of a culprit that is a merge
   std::optional<measure::Evidence> evidence = {};  // what was compared
+  std::optional<double> confidence = {};           // of a search in noise: that it is one of them
+  std::optional<Criterion> criterion = {};         // which noise has made of what was asked for
+  std::string noise = {};                          // how far runs of one revision lie apart
   std::optional<Judgement> culprit = {};           // the last suspect's, in the last of its runs
 
   std::optional<replay::DumpsDifference> drilled = {};  // of the dumps of the two `sides`

@@ -10,6 +10,12 @@ namespace rlreplay::bisect {
 using Result = Finding::Result;
 using measure::judge;
 
+namespace {
+
+constexpr size_t kGreyRuns = 3;  // how often what is neither good nor bad is run
+
+}  // namespace
+
 std::string_view to_string(Purpose purpose) {
   switch (purpose) {
     case Purpose::kGoodEnd:
@@ -57,59 +63,6 @@ Finding HistorySearch::find() {
   }
   if (begun) finish();
   return finding_;
-}
-
-bool HistorySearch::run_ends() {
-  const Revision &first = whole_.front(), &last = whole_.back();
-  const size_t search = search_.left() + plan_.probes + 2;
-  const Judgement good = judge_first(first, Purpose::kGoodEnd, 2 * plan_.end_runs + search);
-  if (good.verdict != Verdict::kGood) return refuse("good", first, good);
-  finding_.evidence = reference_->evidence;
-  measure::check_tolerance(plan_.criterion, *reference_);
-  if (!repeats("good", first, Purpose::kGoodEnd, plan_.end_runs + search)) return false;
-  const Judgement bad = judge_first(last, Purpose::kBadEnd, plan_.end_runs + search);
-  if (bad.verdict != Verdict::kBad) return refuse("bad", last, bad);
-  return repeats("bad", last, Purpose::kBadEnd, search);
-}
-
-/// Runs an end again and compares the runs: where two of one revision differ, a search would follow
-/// the noise. All that are known of it count.
-bool HistorySearch::repeats(const std::string& end, const Revision& revision, Purpose purpose,
-                            size_t left) {
-  const Candidate candidate = candidate_of_(revision);
-  const size_t known = sampler_.of(candidate).size();
-  for (size_t i = 1; i < std::max(plan_.end_runs, known); ++i) {
-    const Measurement second =
-        measure(revision, i, purpose, left + plan_.end_runs - std::min(i, plan_.end_runs));
-    const Measurement first = sampler_.of(candidate)[0].measurement;
-    const Judgement same = measure::judge_repetition(plan_.criterion, first, second);
-    if (same.verdict == Verdict::kGood) continue;
-    finding_.result = Result::kCannotJudge;
-    finding_.reason = "this run is not deterministic: run again, the " + end + " end, " +
-                      revision.short_id() + ", is not what it was (" + same.reason + ")";
-    if (same.verdict == Verdict::kSkip) {
-      finding_.reason = "the " + end + " end, " + revision.short_id() +
-                        ", ran once and cannot be judged when it is run again: " + same.reason;
-    }
-    finding_.sides = {"first run", "second run"};
-    if (!first.dump.empty() && !second.dump.empty()) finding_.dumps = {first.dump, second.dump};
-    return false;
-  }
-  return true;
-}
-
-bool HistorySearch::refuse(const std::string& end, const Revision& revision,
-                           const Judgement& judgement) {
-  const std::string which = "the " + end + " end, " + revision.short_id() + ", ";
-  if (judgement.verdict == Verdict::kSkip) {
-    finding_.result = Result::kCannotJudge;
-    finding_.reason = which + "cannot be judged: " + judgement.reason;
-  } else {
-    finding_.result = Result::kNothing;
-    finding_.reason = which + "is " + std::string(to_string(judgement.verdict)) + " (" +
-                      judgement.reason + "): the ends do not differ as they should";
-  }
-  return false;
 }
 
 void HistorySearch::search_between() {
@@ -182,14 +135,20 @@ bool HistorySearch::confirm() {
 bool HistorySearch::confirms(const Revision& revision, Verdict expected, size_t& runs,
                              size_t left_after) {
   const Candidate candidate = candidate_of_(revision);
+  const auto is_grey = [&](const Sample& s) {
+    return judge(plan_.criterion, reference(), s.measurement).grey;
+  };
   const auto counts = [&] {
     std::vector<Sample> counted = sampler_.of(candidate);
-    if (plan_.confirm_again) std::erase_if(counted, [](const Sample& s) { return s.stored; });
+    std::erase_if(counted,
+                  [&](const Sample& s) { return (plan_.confirm_again && s.stored) || is_grey(s); });
     return counted;
   };
+  const size_t begun = sampler_.of(candidate).size();
   for (auto all = counts();
        all.size() < plan_.side_runs || (plan_.side_runs > 1 && count_builds(all) < 2);
        all = counts()) {
+    if (sampler_.of(candidate).size() > begun + kGreyRuns * plan_.side_runs) break;
     const size_t left = plan_.side_runs - std::min(plan_.side_runs, all.size());
     measure(revision, sampler_.of(candidate).size(), Purpose::kConfirmation,
             std::max<size_t>(left, 1) + left_after, Build::kFresh);
@@ -198,16 +157,21 @@ bool HistorySearch::confirms(const Revision& revision, Verdict expected, size_t&
   for (size_t i = 0; i < sampler_.of(candidate).size(); ++i) {
     const Judgement again =
         judge(plan_.criterion, reference(), measure(revision, i, Purpose::kConfirmation, 1));
+    if (again.grey) continue;
     ++runs;
-    if (again.verdict == expected) continue;
-    finding_.result = Result::kCannotJudge;
-    finding_.reason = revision.short_id() + " was " + std::string(to_string(expected)) +
-                      " at first and is " + std::string(to_string(again.verdict)) +
-                      " when it is run again (" + again.reason +
-                      "): its run is not repeatable, so no revision can be blamed";
-    return false;
+    if (again.verdict != expected) return blame_noise(revision, expected, again);
   }
   return true;
+}
+
+bool HistorySearch::blame_noise(const Revision& revision, Verdict expected,
+                                const Judgement& again) {
+  finding_.result = Result::kCannotJudge;
+  finding_.reason = revision.short_id() + " was " + std::string(to_string(expected)) +
+                    " at first and is " + std::string(to_string(again.verdict)) +
+                    " when it is run again (" + again.reason +
+                    "): its run is not repeatable, so no revision can be blamed";
+  return false;
 }
 
 /// Places that nothing was known of, in the middle of the longest rows of such: where the run
@@ -334,7 +298,12 @@ void HistorySearch::note(const Revision& revision, size_t n, Purpose purpose, Or
 Judgement HistorySearch::judge_first(const Revision& revision, Purpose purpose, size_t left) {
   const bool first = !reference_;
   const Measurement& measurement = measure(revision, 0, purpose, left);
-  return judge(plan_.criterion, first ? nullptr : reference(), measurement);
+  Judgement judgement = judge(plan_.criterion, first ? nullptr : reference(), measurement);
+  // What noise has brought into between is run again.
+  for (size_t n = 1; judgement.grey && n < kGreyRuns; ++n) {
+    judgement = judge(plan_.criterion, reference(), measure(revision, n, purpose, left));
+  }
+  return judgement;
 }
 
 /// What the two sides between which the search goes on left is compared in the end, and what the

@@ -17,10 +17,12 @@ namespace rlreplay::bisect {
 /// What a search over a history does.
 struct SearchPlan {
   Criterion criterion = {};
-  size_t end_runs = 2;   // how often each end is run before the search
-  size_t side_runs = 2;  // how often culprit and parent are run in all, at least
+  size_t end_runs = 2;    // how often each end is run before the search
+  size_t noisy_runs = 5;  // how often where runs of an end differ
+  size_t side_runs = 2;   // how often culprit and parent are run in all, at least
   size_t probes = 2;  // how many places beside the answer are run to see whether it is the only one
-  bool confirm_again = false;  // stored runs confirm nothing
+  std::optional<double> confidence = {};  // with which noisy runs are to be told apart
+  bool confirm_again = false;             // stored runs confirm nothing
 };
 
 /// Told what goes on: that a run begins, with the number of runs that are left if none is skipped,
@@ -53,13 +55,16 @@ class HistorySearch {
 
  private:
   bool run_ends();
-  bool repeats(const std::string& end, const Revision& revision, Purpose purpose, size_t left);
+  enum class Repetition { kSame, kNoisy, kRefused };
+  Repetition repeats(const Revision& revision, Purpose purpose, size_t left);
+  bool separate_ends();
   bool refuse(const std::string& end, const Revision& revision, const Judgement& judgement);
   void search_between();
   void descend();
   bool enter(const Revision& merge, std::vector<Revision> branch);
   bool confirm();
   bool confirms(const Revision& revision, Verdict expected, size_t& runs, size_t left_after);
+  bool blame_noise(const Revision& revision, Verdict expected, const Judgement& again);
   void probe();
   size_t probe_within(size_t begin, size_t end, Verdict expected, size_t left, size_t most);
   void finish();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -25,7 +26,8 @@ std::string command_of(const RevisionQuestion& question, const std::string& good
   if (!question.recipe.build.empty()) command += " --build " + shell_word(question.recipe.build);
   command += " --run " + shell_word(question.recipe.run);
   const Criterion& criterion = question.plan.criterion;
-  if (criterion.metric) command += " --metric " + shell_word(*criterion.metric);
+  for (const auto& metric : criterion.metrics) command += " --metric " + shell_word(metric);
+  for (const auto& metric : criterion.excluded) command += " --exclude " + shell_word(metric);
   for (const int code : criterion.bad_exits) command += " --bad-exit " + std::to_string(code);
   if (criterion.tolerance > 0) command += " --tolerance " + decimal(criterion.tolerance);
   if (question.plan.end_runs != SearchPlan().end_runs) {
@@ -34,6 +36,7 @@ std::string command_of(const RevisionQuestion& question, const std::string& good
   if (question.plan.side_runs != SearchPlan().side_runs) {
     command += " --repeat-sides " + std::to_string(question.plan.side_runs);
   }
+  if (question.plan.confidence) command += " --stat " + decimal(*question.plan.confidence);
   if (question.recipe.time_limit != ProcessLimits::kNoTime) {
     command +=
         " --timeout " + decimal(std::chrono::duration<double>(question.recipe.time_limit).count());
@@ -43,20 +46,22 @@ std::string command_of(const RevisionQuestion& question, const std::string& good
 
 /// A finding is seen again by the search between its two sides, which takes the fewest runs.
 std::string reproduce(const RevisionQuestion& question, const Finding& finding) {
-  const bool narrowed = finding.confirmed && finding.parent && !finding.suspects.empty();
+  const bool narrowed =
+      finding.confirmed && !finding.confidence && finding.parent && !finding.suspects.empty();
   return narrowed ? command_of(question, finding.parent->id, finding.suspects.back().id)
                   : command_of(question, finding.good.id, finding.bad.id);
 }
 
 /// What was compared, where it has one name.
 std::optional<std::string> metric_of(const RevisionQuestion& question, const Finding& finding) {
-  if (question.plan.criterion.metric) return question.plan.criterion.metric;
+  const auto& metrics = finding.criterion.value_or(question.plan.criterion).metrics;
+  if (!metrics.empty()) return joined(metrics, ", ");
   if (finding.evidence == measure::Evidence::kDump) return "weights";
   return std::nullopt;
 }
 
 std::string criterion_text(const RevisionQuestion& question, const Finding& finding) {
-  const Criterion& criterion = question.plan.criterion;
+  const Criterion criterion = finding.criterion.value_or(question.plan.criterion);
   if (finding.evidence == measure::Evidence::kExitCode) return "exit codes";
   const std::string what = metric_of(question, finding).value_or("every number") + " of " +
                            to_string(finding.evidence.value_or(measure::Evidence::kNone));
@@ -146,12 +151,17 @@ std::string found_text(const RevisionQuestion& question, const Finding& finding)
     text += "culprit    " + revision_line(finding.suspects[0]);
   } else {
     text += "culprit    one of these " + std::to_string(finding.suspects.size()) +
-            ", of which only the last could be judged:\n";
+            (finding.confidence ? ":\n" : ", of which only the last could be judged:\n");
     for (const Revision& revision : finding.suspects)
       text += "           " + revision_line(revision);
   }
   if (finding.culprit) text += "           bad: " + finding.culprit->reason + "\n";
   text += "parent     " + revision_line(*finding.parent);
+  if (finding.confidence) {
+    return text + "confidence " + decimal(std::round(1000 * *finding.confidence) / 10) + " %, by " +
+           counted(finding.parent_runs, "run") + " before it and " +
+           counted(finding.culprit_runs, "run") + " from it on\n";
+  }
   text += "confirmed  bad in " + all_runs(finding.culprit_runs) + ", good in " +
           all_runs(finding.parent_runs);
   const bool builds = !question.recipe.build.empty() && question.plan.side_runs > 1;
@@ -233,6 +243,7 @@ std::string report_text(const RevisionQuestion& question, const Finding& finding
   std::string text = "rlbisect: " + headline(question, finding);
   text += "good       " + revision_line(finding.good);
   text += "bad        " + revision_line(finding.bad);
+  if (!finding.noise.empty()) text += "noise      " + finding.noise + "\n";
   if (finding.evidence) text += "compared   " + criterion_text(question, finding) + "\n";
   text += "runs       " + runs_text(finding) + "\n";
   for (const Trial& trial : finding.trials) {
@@ -288,6 +299,8 @@ std::string report_json(const RevisionQuestion& question, const Finding& finding
   add_difference(line, finding.culprit ? &*finding.culprit : nullptr);
   const replay::Origin* origin = finding.drilled ? finding.drilled->origin() : nullptr;
   line.json("origin", origin != nullptr ? replay::origin_json(*origin) : "null");
+  if (!finding.noise.empty()) line.text("noise", finding.noise);
+  if (finding.confidence) line.number("confidence", finding.confidence);
   finding.reason.empty() ? line.null("reason") : line.text("reason", finding.reason);
   return line.text("reproduce", reproduce(question, finding)).str();
 }

@@ -5,6 +5,7 @@
 #include "src/base/error.h"
 #include "src/bisect/revision_executor.h"
 #include "src/bisect/session.h"
+#include "src/bisect/stat_search.h"
 #include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::bisect {
@@ -48,9 +49,9 @@ DiskStore store_of(const Repository& repository, const RevisionQuestion& questio
           candidate_of(good)};
 }
 
-Finding find(HistorySearch& search) {
+Finding find(const std::function<Finding()>& search) {
   try {
-    return search.find();
+    return search();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInterrupted) throw;
     throw Error(error.code(), std::string(error.what()) + "; rlbisect resume goes on");
@@ -97,7 +98,11 @@ Finding find_revision(const RevisionQuestion& question, const Interrupt& interru
   HistorySearch search(
       history, question.plan, sampler, candidate_of,
       [&](const Revision& merge) { return repository.branches(merge); }, journal);
-  Finding finding = find(search);
+  Finding finding = find([&] {
+    return question.plan.confidence
+               ? find_change(history, question.plan, sampler, candidate_of, journal)
+               : search.find();
+  });
   session.end(finding);
   drill_down(question.find_element, finding);
   return finding;

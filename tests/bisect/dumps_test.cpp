@@ -67,7 +67,7 @@ Judgement judge_dump(const Criterion& criterion, const std::string& reference,
 }
 
 Judgement judge_named(const Folder& folder, const std::string& metric, double tolerance = 0) {
-  const Criterion criterion{metric, tolerance, {}};
+  const Criterion criterion{.metrics = {metric}, .tolerance = tolerance};
   CHECK(judge_reference_dump(criterion, folder.path + "/good").verdict == Verdict::kGood);
   return judge_dump(criterion, folder.path + "/good", folder.path + "/bad");
 }
@@ -85,7 +85,7 @@ TEST_CASE("a recorded number decides, with its tolerance") {
   CHECK(bad.reason == "loss at step 1.0: 1.75 where the reference has 1.5 (1 of 2 numbers differ)");
   CHECK(judge_named(folder, "loss", 0.3).verdict == Verdict::kGood);
   CHECK(judge_named(folder, "grad_norm").verdict == Verdict::kGood);
-  const auto missing = judge_reference_dump({"reward", 0, {}}, folder.path + "/good");
+  const auto missing = judge_reference_dump({.metrics = {"reward"}}, folder.path + "/good");
   CHECK(missing.verdict == Verdict::kSkip);
   CHECK_THAT(missing.reason, Contains("has no reward; it has grad_norm, loss"));
 }
@@ -132,7 +132,8 @@ TEST_CASE("forward_logp_max_diff is over the tokens that count") {
     const auto bad = judge_named(folder, "forward_logp_max_diff", 1e9);
     CHECK(bad.verdict == Verdict::kBad);
     CHECK(bad.difference->log_probs->nonfinite == 1);
-    CHECK(judge_dump({"forward_logp_max_diff", 0, {}}, folder.path + "/bad", folder.path + "/bad")
+    CHECK(judge_dump({.metrics = {"forward_logp_max_diff"}}, folder.path + "/bad",
+                     folder.path + "/bad")
               .verdict == Verdict::kGood);
   }
   SECTION("-0 is not 0") {
@@ -142,8 +143,8 @@ TEST_CASE("forward_logp_max_diff is over the tokens that count") {
     write(folder.path + "/zero", {zero});
     write(folder.path + "/minus", {minus});
     const auto judged = [&](double tolerance) {
-      return judge_dump({"forward_logp_max_diff", tolerance, {}}, folder.path + "/zero",
-                        folder.path + "/minus");
+      return judge_dump({.metrics = {"forward_logp_max_diff"}, .tolerance = tolerance},
+                        folder.path + "/zero", folder.path + "/minus");
     };
     CHECK(judged(0).verdict == Verdict::kBad);
     CHECK(judged(0).difference->different == 1);
@@ -228,5 +229,5 @@ TEST_CASE("a dump that is not whole, or has other steps, is no verdict") {
     CHECK(skip.verdict == Verdict::kSkip);
     CHECK_FALSE(skip.reason.empty());
   }
-  CHECK_THROWS_AS(judge_reference_dump({"loss", 0, {}}, folder.path + "/none"), Error);
+  CHECK_THROWS_AS(judge_reference_dump({.metrics = {"loss"}}, folder.path + "/none"), Error);
 }

@@ -20,6 +20,7 @@ struct Node {
   bool broken = false;
   int content = 0;   // equal for revisions that differ in documents only
   double flaky = 0;  // how often it says the other value
+  double noise = 0;  // the standard deviation of what it says
 };
 
 Measurement ran(double value) {
@@ -36,7 +37,10 @@ class FakeExecutor : public measure::Executor {
     if (build == Build::kFresh || last_ != candidate.revision) ++builds_;
     last_ = candidate.revision;
     const Node& node = nodes.at(candidate.revision);
-    Measurement out = ran(node.value);
+    double value = node.value;
+    if (node.noise > 0) value += std::normal_distribution(0.0, node.noise)(random);
+    Measurement out = ran(value);
+    if (beside) out.metrics.push_back({"step_time", false, {{double(runs)}}, {}});
     if (node.broken) out = {.kind = RunKind::kBuildFailed, .problem = "broken"};
     if (std::bernoulli_distribution(node.flaky)(random)) out = ran(node.value == 0 ? 1 : 0);
     out.build = std::to_string(builds_);
@@ -46,6 +50,7 @@ class FakeExecutor : public measure::Executor {
   std::map<std::string, Node> nodes;
   std::mt19937 random{7};
   size_t runs = 0;
+  bool beside = false;  // whether there is a number that never repeats
 
  private:
   size_t builds_ = 0;
@@ -218,6 +223,46 @@ TEST_CASE("a flaky revision is never the confirmed culprit for long") {
   }
   CHECK(wrong == 0);
   CHECK(refused > 500);
+}
+
+TEST_CASE("noise that is small beside the change is no obstacle, and any other blames nobody") {
+  std::mt19937 random(6);
+  for (const double noise : {0.001, 0.01, 0.05, 0.3}) {
+    int found = 0, refused = 0;
+    for (int round = 0; round < 500; ++round) {
+      World world;
+      fill(world, random, 100, 1 + static_cast<size_t>(round) % 98);
+      for (auto& [id, node] : world.executor.nodes) node.noise = noise;
+      world.executor.random.seed(static_cast<unsigned>(round));
+      const Finding finding = world.find();
+      if (!finding.confirmed) {
+        ++refused;
+        REQUIRE_THAT(finding.reason, Contains("not deterministic"));
+        continue;
+      }
+      ++found;
+      REQUIRE(ids(finding.suspects) == scan(world));
+      REQUIRE(finding.contradictions.empty());
+      REQUIRE_THAT(finding.noise, Contains("loss lies up to"));
+    }
+    CHECK(found + refused == 500);
+    if (noise <= 0.001) CHECK(found >= 490);
+    if (noise >= 0.3) CHECK(refused == 500);
+  }
+}
+
+TEST_CASE("a number that never repeats does not count where another tells the ends apart") {
+  std::mt19937 random(8);
+  World world;
+  fill(world, random, 50, 31);
+  world.executor.beside = true;
+  const Finding finding = world.find();
+  CHECK(ids(finding.suspects) == std::vector<std::string>{"r31"});
+  CHECK(finding.noise ==
+        "step_time differ between runs of one revision and do not count; loss repeats and tells "
+        "the ends apart");
+  CHECK(finding.criterion->metrics == std::vector<std::string>{"loss"});
+  CHECK(world.find({.criterion = {.excluded = {"*_time"}}}).noise.empty());
 }
 
 TEST_CASE("a culprit that is a merge is followed into its branch") {

@@ -167,7 +167,7 @@ class Searches(Case):
             self.assertEqual(result.returncode, 125, result.stderr)
             self.assertIn("not deterministic", found["reason"])
             self.assertIn(f"the {end} end", found["reason"])
-            self.assertEqual(found["runs"], 2 if end == "good" else 4)
+            self.assertEqual(found["runs"], 10 if "exit" not in noisy else 2 if end == "good" else 4)
             self.assertEqual(found["interval"], [])
             self.assert_nothing_left()
             (self.folder / "count").unlink()
@@ -187,6 +187,51 @@ class Searches(Case):
         self.assertEqual(result.returncode, 125)
         self.assertIn("not deterministic", found["reason"])
         self.assertIn("--repeat-ends 3", found["reproduce"])
+
+    def test_what_repeats_decides_where_other_numbers_are_noise(self):
+        beside = "echo \"{\\\"loss\\\": [1, %s], \\\"step_time\\\": $(date +%%N | sed 's/^0*//')}\" > $RLBISECT_OUT/metrics.json"
+        path, commits = self.repository(*[beside % v for v in (1, 1, 1, 2, 2, 2)])
+        result, found = self.search(path, commits[0], commits[5])
+        self.assertEqual(found["culprit"], commits[3], result.stderr)
+        self.assertIn("step_time differ between runs of one revision and do not count", found["noise"])
+        for arguments in (["--exclude", "*_time"], ["--metric", "lo*"], ["--metric", "loss", "--metric", "reward*"]):
+            result, found = self.search(path, commits[0], commits[5], *arguments)
+            self.assertEqual(found["culprit"], None if "reward*" in arguments else commits[3], result.stderr)
+            self.assertNotIn("noise", found)
+        self.assertIn("no reward*; it has loss, step_time", found["reason"])
+
+    def test_noise_leaves_a_grey_zone(self):
+        noisy = "n=$(($(od -An -N1 -tu1 /dev/urandom) %% 9)); echo \"{\\\"loss\\\": %s.00$n}\" > $RLBISECT_OUT/metrics.json"
+        path, commits = self.repository(*[noisy % v for v in (1, 1, 1, 1, 3, 3, 3, 3)])
+        result, found = self.search(path, commits[0], commits[7])
+        self.assertEqual(found["culprit"], commits[4], result.stderr + result.stdout)
+        self.assertRegex(found["noise"], "loss lies up to 0.00[0-9]+ apart .* from the good end is good")
+        text = self.bisect(commits[0], commits[7], "--repo", path, "--run", "./run.sh").stdout
+        self.assertIn("noise      loss lies up to", text)
+
+    def test_a_change_of_rates_is_found_with_confidence(self):
+        flaky = "n=$(od -An -N1 -tu1 /dev/urandom); exit $((n < %d))"
+        path, commits = self.repository(*[flaky % (20 if i < 9 else 236) for i in range(16)])
+        result, found = self.search(path, commits[0], commits[15], "--stat", "0.999")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(found["culprit"], commits[9])
+        self.assertGreaterEqual(found["confidence"], 0.999)
+        self.assertIn("--stat 0.999", found["reproduce"])
+        result, again = self.search(path, commits[0], commits[15], "--stat", "0.999")
+        self.assertEqual((again["runs"], again["stored"], again["culprit"]), (0, found["runs"], commits[9]))
+        result, found = self.search(path, commits[0], commits[8], "--stat", "--max-runs", "8", "--fresh")
+        self.assertEqual((result.returncode, found["culprit"]), (125, None))
+        self.assertIn("--max-runs", found["reason"])
+
+    def test_a_change_of_a_noisy_number_is_found_with_confidence(self):
+        noisy = "n=$(od -An -N2 -tu2 /dev/urandom); echo \"{\\\"t\\\": 1, \\\"loss\\\": [1, $((n + %d))]}\" > $RLBISECT_OUT/metrics.json"
+        path, commits = self.repository(*[noisy % (0 if i < 5 else 100000) for i in range(12)])
+        result, found = self.search(path, commits[0], commits[11], "--stat", "0.999", "--metric", "loss")
+        self.assertEqual(found["culprit"], commits[5], result.stderr)
+        self.assertRegex(found["noise"], "loss: on average [0-9.]+ before and [0-9.]+ behind")
+        result, found = self.search(path, commits[0], commits[11], "--stat")
+        self.assertEqual(result.returncode, 129)
+        self.assertIn("are loss, t", result.stdout + result.stderr)
 
     def test_equal_content_is_run_once(self):
         path = self.folder / "reverts"

@@ -41,6 +41,9 @@ NOT_SEEN = {
         "needs a history that changes there and back again: tests/bisect/rlbisect_test.py has it",
     ("rlbisect.schema.json", "#/$defs/bisect/properties/contradictions/items/properties/reason"):
         "the same",
+    ("rlbisect.schema.json", "#/$defs/bisect/properties/noise"):
+        "needs runs that do not repeat: tests/bisect/rlbisect_test.py has it",
+    ("rlbisect.schema.json", "#/$defs/bisect/properties/confidence"): "the same",
     ("objective.schema.json", "#/$defs/step/properties/untried"): "needs more than 200,000 tokens",
     ("objective.schema.json", "#/$defs/step/properties/explanations/items/properties/rivals"):
         "needs numbers that several options give: tests/e2e/objective_search_test.py has it",

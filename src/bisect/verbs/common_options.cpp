@@ -12,10 +12,16 @@ namespace rlreplay::bisect {
 void add_common_options(CLI::App& app, CommonOptions& options) {
   app.add_option("--build", options.recipe.build, "shell command that builds a checkout");
   app.add_option("--run", options.recipe.run, "shell command that runs it (see below)");
-  app.add_option("--metric", options.criterion.metric,
-                 "what decides: weights, forward_logp_max_diff, grad_norm or another recorded "
-                 "number; default: weights of a dump, every number of metrics.json, or else the "
-                 "exit code");
+  app.add_option("--metric", options.criterion.metrics,
+                 "what decides: weights, forward_logp_max_diff, grad_norm or other recorded "
+                 "numbers, also by patterns (grad_*), more than once; default: weights of a dump, "
+                 "every number of metrics.json, or else the exit code")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  app.add_option("--exclude", options.criterion.excluded,
+                 "a recorded number that does not count, also by a pattern (*_time)")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   app.add_option("--tolerance", options.criterion.tolerance,
                  "how far a number may lie from the reference's (default: 0, the same bits)")
       ->check(replay::finite_not_negative());
@@ -28,7 +34,7 @@ void add_common_options(CLI::App& app, CommonOptions& options) {
 }
 
 void settle(CommonOptions& options) {
-  if (options.criterion.tolerance > 0 && options.criterion.metric == "weights") {
+  if (options.criterion.tolerance > 0 && options.criterion.names("weights")) {
     throw Error(ErrorCode::kUsage,
                 "weights are compared by their digests, which are equal or not: --tolerance needs "
                 "a number, such as --metric loss");

@@ -54,6 +54,7 @@ struct SearchOptions {
   size_t end_runs = SearchPlan().end_runs;
   size_t side_runs = SearchPlan().side_runs;
   std::optional<std::string> output;
+  std::optional<double> confidence;
   bool all = false;
   bool fresh = false, confirm_again = false, dry_run = false;
   size_t most_runs = std::numeric_limits<size_t>::max();
@@ -124,6 +125,7 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
   SearchPlan plan{.criterion = options.common.criterion};
   plan.end_runs = options.end_runs;
   plan.side_runs = options.side_runs;
+  plan.confidence = options.confidence;
   plan.confirm_again = options.confirm_again;
   const RevisionQuestion question{.repository = options.repository,
                                   .good = ends.good,
@@ -165,8 +167,8 @@ bool names_revision(const std::string& repository, const std::string& name) {
 int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App& app) {
   const std::string ignored =
       given_of(app, {"--run", "--build", "--timeout", "--repo", "--out", "--repeat-ends",
-                     "--repeat-sides", "--bad-exit", "--max-runs", "--fresh", "--confirm-again",
-                     "--dry-run", "--metric", "--tolerance"});
+                     "--repeat-sides", "--stat", "--exclude", "--bad-exit", "--max-runs", "--fresh",
+                     "--confirm-again", "--dry-run", "--metric", "--tolerance"});
   if (!ignored.empty()) {
     throw Error(ErrorCode::kUsage,
                 "two folders are dumps, of which nothing is run and all that is recorded is "
@@ -230,6 +232,13 @@ int run_search(int argc, char** argv) {
                  "how often culprit and parent are run in all before one is blamed; more where a "
                  "fault comes and goes (default: 2)")
       ->check(CLI::Range(1, 1000));
+  app.add_option("--stat", options.confidence,
+                 "for runs that noise covers: find the revision with which the distribution of one "
+                 "number or of the exit codes changes, with so much confidence (default: 0.95)")
+      ->expected(0, 1)
+      ->default_str("0.95")
+      ->type_name("CONFIDENCE")
+      ->check(CLI::Range(0.5, 0.999999));
   app.add_option("-o,--out", options.output,
                  "new folder that keeps the logs and outputs of all runs");
   app.add_option("--max-runs", options.most_runs, "stop after so many runs (resume goes on)")

@@ -1,8 +1,9 @@
 #include "src/replay/measure/judgement.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
+
+#include <fnmatch.h>
 
 #include "src/base/error.h"
 #include "src/base/words.h"
@@ -12,102 +13,10 @@
 namespace rlreplay::measure {
 namespace {
 
-/// Numbers of a later step come later, numbers of no step last.
-bool comes_before(const Difference& a, const Difference& b) {
-  return a.step.value_or(SIZE_MAX) < b.step.value_or(SIZE_MAX);
+/// Whether a name fits a pattern of the shell: `grad_*`.
+bool matches(const std::string& pattern, const std::string& name) {
+  return pattern == name || ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
-
-/// Compares one metric and keeps the first difference of all.
-void compare_metric(const Metric& good, const Metric& bad, double tolerance, Difference& total,
-                    bool& differs) {
-  for (size_t i = 0; i < good.values.size(); ++i) {
-    ++total.compared;
-    if (agree(good.values[i], bad.values[i], tolerance)) continue;
-    const auto step = good.per_step ? std::optional<size_t>(i) : std::nullopt;
-    const std::string step_name = good.step_names.empty() ? std::to_string(i) : good.step_names[i];
-    const Difference here{good.name,      step,          good.per_step ? step_name : "",
-                          good.values[i], bad.values[i], total.different + 1,
-                          total.compared};
-    if (!differs || comes_before(here, total)) {
-      total = here;
-    } else {
-      ++total.different;
-    }
-    differs = true;
-  }
-}
-
-/// `largest at sample 7, token 3; mean 0.1, p50 0.05, p99 0.5, 0 of 24 not finite`
-std::string spread_of(const LogProbDifference& d) {
-  std::string text = d.where ? "largest at sample " + std::to_string(d.where->sample) + ", token " +
-                                   std::to_string(d.where->token) + "; "
-                             : std::string();
-  for (const auto& [name, value] : {std::pair("mean", d.mean), {"p50", d.p50}, {"p99", d.p99}}) {
-    text += std::string(name) + " " + MetricValue{value}.describe() + ", ";
-  }
-  return text + std::to_string(d.nonfinite) + " of " + std::to_string(d.tokens) + " not finite";
-}
-
-}  // namespace
-
-std::string Difference::describe() const {
-  const std::string place = step ? metric + " at step " + step_name : metric;
-  const std::string text = place + ": " + bad.describe() + " where the reference has " +
-                           good.describe() + " (" + std::to_string(different) + " of " +
-                           std::to_string(compared) + " numbers differ)";
-  return log_probs ? text + "; in that step " + spread_of(*log_probs) : text;
-}
-
-std::string emptiness_of(const Criterion& criterion, const std::vector<Metric>& metrics) {
-  size_t finite = 0, looked_at = 0;
-  for (const Metric& metric : metrics) {
-    if (criterion.metric && *criterion.metric != metric.name) continue;
-    looked_at += metric.values.size();
-    finite += static_cast<size_t>(std::ranges::count_if(
-        metric.values, [](const MetricValue& value) { return !value.nonfinite(); }));
-  }
-  if (looked_at > 0 && finite == 0) {
-    return criterion.metric.value_or("every number") + " is NaN or infinite wherever it stands";
-  }
-  const Metric* norm = criterion.metric ? nullptr : find_metric(metrics, "grad_norm");
-  const auto is_zero = [](const MetricValue& value) {
-    return value.text.empty() && value.number == 0;
-  };
-  if (norm != nullptr && !norm->values.empty() && std::ranges::all_of(norm->values, is_zero)) {
-    return "grad_norm is 0 at every step, so nothing is trained";
-  }
-  return {};
-}
-
-Judgement judge_metrics(const Criterion& criterion, const std::vector<Metric>& reference,
-                        const std::vector<Metric>& metrics) {
-  Difference difference;
-  bool differs = false;
-  for (const auto& good : reference) {
-    if (criterion.metric && *criterion.metric != good.name) continue;
-    const Metric* bad = find_metric(metrics, good.name);
-    if (bad == nullptr) {
-      return {Verdict::kSkip, good.name + " is missing, which the reference has"};
-    }
-    if (bad->per_step != good.per_step || bad->values.size() != good.values.size()) {
-      return {Verdict::kSkip, good.name + " has " + std::to_string(bad->values.size()) +
-                                  " numbers where the reference has " +
-                                  std::to_string(good.values.size())};
-    }
-    const auto parted = std::ranges::mismatch(good.step_names, bad->step_names);
-    if (parted.in1 != good.step_names.end()) {
-      return {Verdict::kSkip, good.name + " was recorded at step " + *parted.in2 +
-                                  " where the reference has it at step " + *parted.in1};
-    }
-    compare_metric(good, *bad, criterion.tolerance, difference, differs);
-  }
-  if (difference.compared == 0) return {Verdict::kSkip, "there is no number to compare"};
-  if (differs) return {Verdict::kBad, difference.describe(), difference};
-  return {Verdict::kGood, counted(difference.compared, "number") +
-                              (difference.compared == 1 ? " agrees" : " agree")};
-}
-
-namespace {
 
 constexpr const char* kWeights = "weights";
 constexpr int kFirstUnstarted = 126;
@@ -120,7 +29,7 @@ bool is_named(const Criterion& criterion, int code) {
 
 /// Whether all that a dump holds decides, for want of weights.
 bool by_content(const Criterion& criterion, const Measurement& reference) {
-  return !criterion.metric && !reference.content.empty();
+  return criterion.metrics.empty() && !reference.content.empty();
 }
 
 Judgement judge_content(const Measurement& reference, const Measurement& measurement) {
@@ -179,44 +88,75 @@ std::string other_inputs(const Measurement& reference, const Measurement& measur
   return others.empty() ? "" : " (given otherwise: " + joined(others, ", ") + ")";
 }
 
+/// Whether digests of weights decide, of a dump.
+bool by_weights(const Criterion& criterion) {
+  return criterion.metrics.empty() || criterion.names(kWeights);
+}
+
+/// Whether recorded numbers decide, of a dump.
+bool by_scalars(const Criterion& criterion) {
+  return std::ranges::any_of(criterion.metrics, [](const std::string& metric) {
+    return metric != kWeights && metric != kForwardLogpMaxDiff;
+  });
+}
+
+/// What all of them say: bad where one does, good where all do.
+Judgement all_of(const std::vector<Judgement>& parts) {
+  for (const Verdict verdict : {Verdict::kBad, Verdict::kSkip}) {
+    const auto at = std::ranges::find(parts, verdict, &Judgement::verdict);
+    if (at != parts.end()) return *at;
+  }
+  return parts.front();
+}
+
 Judgement judge_dump(const Criterion& criterion, const Measurement& reference,
                      const Measurement& measurement) {
   const std::string other = other_steps(reference.steps, measurement.steps);
   if (!other.empty()) return {Verdict::kSkip, other};
-  const std::string metric = criterion.metric.value_or(kWeights);
-  if (metric == kWeights && !same_contract(reference, measurement)) {
+  if (by_weights(criterion) && !same_contract(reference, measurement)) {
     return {Verdict::kSkip,
             "the dump was recorded under another contract of the bits than the reference, so their "
             "digests cannot be compared: name a number by --metric"};
   }
-  Judgement judgement = by_content(criterion, reference) ? judge_content(reference, measurement)
-                        : metric == kWeights             ? judge_weights(reference, measurement)
-                        : metric == kForwardLogpMaxDiff
-                            ? judge_log_probs(criterion, reference, measurement)
-                            : judge_metrics(criterion, reference.metrics, measurement.metrics);
+  std::vector<Judgement> parts;
+  if (by_content(criterion, reference)) {
+    parts.push_back(judge_content(reference, measurement));
+  } else if (by_weights(criterion)) {
+    parts.push_back(judge_weights(reference, measurement));
+  }
+  if (criterion.needs_log_probs()) {
+    parts.push_back(judge_log_probs(criterion, reference, measurement));
+  }
+  if (by_scalars(criterion)) {
+    parts.push_back(judge_metrics(criterion, reference.metrics, measurement.metrics));
+  }
+  Judgement judgement = all_of(parts);
   if (judgement.verdict == Verdict::kBad) judgement.reason += other_inputs(reference, measurement);
   return judgement;
 }
 
-/// Whether a metric that is asked for is there, of a reference that left numbers.
+/// Whether the metrics that are asked for are there, of a reference that left numbers.
 Judgement judge_presence(const Criterion& criterion, const Measurement& measurement) {
   const bool dump = measurement.evidence == Evidence::kDump;
-  if (dump && (!criterion.metric || *criterion.metric == kWeights ||
-               *criterion.metric == kForwardLogpMaxDiff)) {
-    const Judgement same = judge_dump(criterion, measurement, measurement);
-    return same.verdict == Verdict::kGood ? Judgement{Verdict::kGood, "the reference"} : same;
+  for (const std::string& pattern : criterion.metrics) {
+    if (dump && (pattern == kWeights || pattern == kForwardLogpMaxDiff)) continue;
+    const bool there = std::ranges::any_of(
+        measurement.metrics, [&](const Metric& metric) { return matches(pattern, metric.name); });
+    if (there) continue;
+    return {Verdict::kSkip, (dump ? "the dump has no " : "metrics.json has no ") + pattern +
+                                "; it has " + names_of(measurement.metrics)};
   }
-  if (criterion.metric && find_metric(measurement.metrics, *criterion.metric) == nullptr) {
-    return {Verdict::kSkip, (dump ? "the dump has no " : "metrics.json has no ") +
-                                *criterion.metric + "; it has " + names_of(measurement.metrics)};
+  if (dump && (by_weights(criterion) || criterion.needs_log_probs())) {
+    const Judgement same = judge_dump(criterion, measurement, measurement);
+    if (same.verdict != Verdict::kGood) return same;
   }
   return {Verdict::kGood, "the reference"};
 }
 
 Judgement judge_exit(const Criterion& criterion, const Measurement& measurement) {
-  if (criterion.metric) {
+  if (!criterion.metrics.empty()) {
     return {Verdict::kSkip, "the run left an exit code only, in which there is no " +
-                                *criterion.metric + " to compare"};
+                                joined(criterion.metrics, ", ") + " to compare"};
   }
   return {measurement.exit_code == 0 ? Verdict::kGood : Verdict::kBad,
           exit_text(measurement.exit_code)};
@@ -230,19 +170,52 @@ Judgement judge_reference(const Criterion& criterion, const Measurement& measure
   }
   const Judgement present = judge_presence(criterion, measurement);
   if (present.verdict != Verdict::kGood) return present;
+  if (measurement.evidence == Evidence::kMetrics) {
+    const Judgement same = judge_metrics(criterion, measurement.metrics, measurement.metrics);
+    if (same.verdict != Verdict::kGood) return same;
+  }
   const std::string empty = emptiness_of(criterion, measurement.metrics);
   if (!empty.empty()) return {Verdict::kSkip, "it can be no reference: " + empty};
   return present;
 }
 
+Judgement judge_within(const Criterion& criterion, const Measurement& reference,
+                       const Measurement& measurement) {
+  return measurement.evidence == Evidence::kDump
+             ? judge_dump(criterion, reference, measurement)
+             : judge_metrics(criterion, reference.metrics, measurement.metrics);
+}
+
+/// Of noisy numbers what lies between good and bad is grey.
+Judgement judge_numbers(const Criterion& criterion, const Measurement& reference,
+                        const Measurement& measurement) {
+  Judgement near = judge_within(criterion, reference, measurement);
+  if (!criterion.bad_from || near.verdict != Verdict::kBad) return near;
+  Criterion wide = criterion;
+  wide.tolerance = *criterion.bad_from;
+  Judgement far = judge_within(wide, reference, measurement);
+  if (far.verdict == Verdict::kBad) return far;
+  return {Verdict::kSkip, "too far off to be good and too near to be bad: " + near.reason,
+          near.difference, true};
+}
+
 }  // namespace
 
-bool Criterion::needs_log_probs() const { return metric == kForwardLogpMaxDiff; }
+bool Criterion::names(std::string_view metric) const {
+  return std::ranges::find(metrics, metric) != metrics.end();
+}
+
+bool Criterion::selects(const std::string& metric) const {
+  const auto matches_it = [&](const std::string& pattern) { return matches(pattern, metric); };
+  return (metrics.empty() || std::ranges::any_of(metrics, matches_it)) &&
+         std::ranges::none_of(excluded, matches_it);
+}
+
+bool Criterion::needs_log_probs() const { return names(kForwardLogpMaxDiff); }
 
 void check_tolerance(const Criterion& criterion, const Measurement& reference) {
   if (criterion.tolerance == 0) return;
-  const bool digests =
-      reference.evidence == Evidence::kDump && criterion.metric.value_or(kWeights) == kWeights;
+  const bool digests = reference.evidence == Evidence::kDump && by_weights(criterion);
   if (!digests && reference.evidence != Evidence::kExitCode) return;
   throw Error(
       ErrorCode::kUsage,
@@ -300,9 +273,7 @@ Judgement judge(const Criterion& criterion, const Measurement* reference,
     return {Verdict::kSkip, "the run left " + to_string(measurement.evidence) + code +
                                 " where the reference has " + to_string(reference->evidence)};
   }
-  Judgement judgement = measurement.evidence == Evidence::kDump
-                            ? judge_dump(criterion, *reference, measurement)
-                            : judge_metrics(criterion, reference->metrics, measurement.metrics);
+  Judgement judgement = judge_numbers(criterion, *reference, measurement);
   // A check of the run's own may have failed: its word and its output must not contradict.
   if (judgement.verdict == Verdict::kGood && measurement.exit_code != reference->exit_code) {
     return {Verdict::kSkip, "the run exited with code " + std::to_string(measurement.exit_code) +

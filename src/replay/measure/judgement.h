@@ -20,15 +20,23 @@ std::string_view to_string(Verdict verdict);
 
 /// What decides between good and bad.
 struct Criterion {
-  /// `weights`, or a number that is recorded. Without one: the weights of a dump (of one that holds
-  /// none, as frameworks leave them, all of its content), every number of metrics.json, or else the
-  /// exit code.
-  std::optional<std::string> metric = {};
+  /// Patterns of names: `weights`, `forward_logp_max_diff` or numbers that are recorded. Without
+  /// one: the weights of a dump (of one that holds none, as frameworks leave them, all of its
+  /// content), every number of metrics.json, or else the exit code.
+  std::vector<std::string> metrics = {};
   /// How far a number may lie from the good end's.
   double tolerance = 0;
   /// Exit codes that mean bad though they tell of a crash; 128 and a signal.
   std::vector<int> bad_exits = {};
+  /// Patterns of names that do not count.
+  std::vector<std::string> excluded = {};
+  /// Of noisy numbers: farther from the good end's than this is bad, and between the two nothing is
+  /// said. Otherwise `tolerance`.
+  std::optional<double> bad_from = {};
 
+  [[nodiscard]] bool names(std::string_view metric) const;
+  /// Whether a recorded number counts.
+  [[nodiscard]] bool selects(const std::string& metric) const;
   /// Whether it needs the log-probabilities of a dump.
   [[nodiscard]] bool needs_log_probs() const;
 };
@@ -51,9 +59,10 @@ struct Judgement {
   Verdict verdict = Verdict::kSkip;
   std::string reason;
   std::optional<Difference> difference = {};
+  bool grey = false;  // skipped, since noise may be all that it is
 };
 
-/// Compares the metrics that the reference has, or the one that is asked for.
+/// Compares the metrics of the reference that count.
 [[nodiscard]] Judgement judge_metrics(const Criterion& criterion,
                                       const std::vector<Metric>& reference,
                                       const std::vector<Metric>& metrics);

@@ -126,4 +126,18 @@ Judgement judge_log_probs(const Criterion& criterion, const Measurement& referen
   return {Verdict::kGood, std::to_string(result.worst.compared) + " log-probabilities agree"};
 }
 
+double log_prob_distance(const Measurement& a, const Measurement& b) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (a.log_probs.size() != b.log_probs.size()) return kInfinity;
+  double distance = 0;
+  for (size_t i = 0; i < a.log_probs.size(); ++i) {
+    const StepLogProbs &left = a.log_probs[i], &right = b.log_probs[i];
+    if (left.tokens != right.tokens || !same_samples(left, right)) return kInfinity;
+    Comparison step;
+    compare_step(left, right, 0, "", i, step);
+    if (step.differs) distance = std::max(distance, step.worst.bad.number);
+  }
+  return distance;
+}
+
 }  // namespace rlreplay::measure

@@ -20,4 +20,7 @@ std::string tokens_hash(const replay::RecordedRun& run, int64_t rollout);
 [[nodiscard]] Judgement judge_log_probs(const Criterion& criterion, const Measurement& reference,
                                         const Measurement& measurement);
 
+/// The largest of all steps; infinite where there is nothing to compare.
+[[nodiscard]] double log_prob_distance(const Measurement& a, const Measurement& b);
+
 }  // namespace rlreplay::measure

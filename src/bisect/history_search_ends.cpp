@@ -1,0 +1,101 @@
+#include "src/base/error.h"
+#include "src/bisect/history_search.h"
+#include "src/replay/measure/separation.h"
+
+namespace rlreplay::bisect {
+
+using Result = Finding::Result;
+
+bool HistorySearch::run_ends() {
+  const Revision &first = whole_.front(), &last = whole_.back();
+  const size_t search = search_.left() + plan_.probes + 2;
+  const Judgement good = judge_first(first, Purpose::kGoodEnd, 2 * plan_.end_runs + search);
+  if (good.verdict != Verdict::kGood) return refuse("good", first, good);
+  finding_.evidence = reference_->evidence;
+  measure::check_tolerance(plan_.criterion, *reference_);
+  const Repetition repeated = repeats(first, Purpose::kGoodEnd, plan_.end_runs + search);
+  if (repeated == Repetition::kRefused) return false;
+  const Judgement bad = judge_first(last, Purpose::kBadEnd, plan_.end_runs + search);
+  const bool noisy = repeated == Repetition::kNoisy;
+  if (bad.verdict == Verdict::kSkip || (!noisy && bad.verdict != Verdict::kBad)) {
+    return refuse("bad", last, bad);
+  }
+  const Repetition also = repeats(last, Purpose::kBadEnd, search);
+  if (also == Repetition::kRefused) return false;
+  return (!noisy && also == Repetition::kSame) || separate_ends();
+}
+
+/// Runs an end again and compares the runs: where two of one revision differ, a search would follow
+/// the noise. All that are known of it count.
+HistorySearch::Repetition HistorySearch::repeats(const Revision& revision, Purpose purpose,
+                                                 size_t left) {
+  const Candidate candidate = candidate_of_(revision);
+  const size_t known = sampler_.of(candidate).size();
+  const std::string end(to_string(purpose));
+  for (size_t i = 1; i < std::max(plan_.end_runs, known); ++i) {
+    const Measurement second =
+        measure(revision, i, purpose, left + plan_.end_runs - std::min(i, plan_.end_runs));
+    const Measurement first = sampler_.of(candidate)[0].measurement;
+    const Judgement same = measure::judge_repetition(plan_.criterion, first, second);
+    if (same.verdict == Verdict::kGood) continue;
+    finding_.result = Result::kCannotJudge;
+    finding_.reason = "this run is not deterministic: run again, the " + end + ", " +
+                      revision.short_id() + ", is not what it was (" + same.reason + ")";
+    if (same.verdict == Verdict::kSkip) {
+      finding_.reason = "the " + end + ", " + revision.short_id() +
+                        ", ran once and cannot be judged when it is run again: " + same.reason;
+    }
+    finding_.sides = {"first run", "second run"};
+    if (!first.dump.empty() && !second.dump.empty()) finding_.dumps = {first.dump, second.dump};
+    const bool numbers = second.evidence != measure::Evidence::kExitCode;
+    return same.verdict == Verdict::kBad && numbers ? Repetition::kNoisy : Repetition::kRefused;
+  }
+  return Repetition::kSame;
+}
+
+/// Where runs of an end differ: both ends are run more often, and what tells them apart decides.
+bool HistorySearch::separate_ends() {
+  std::vector<Measurement> runs[2];
+  const std::pair<Revision, Purpose> ends[] = {{whole_.front(), Purpose::kGoodEnd},
+                                               {whole_.back(), Purpose::kBadEnd}};
+  const size_t most = std::max(plan_.end_runs, plan_.noisy_runs);
+  for (size_t end = 0; end < 2; ++end) {
+    const auto& [revision, purpose] = ends[end];
+    for (size_t i = 0; i < std::max(most, sampler_.of(candidate_of_(revision)).size()); ++i) {
+      runs[end].push_back(measure(revision, i, purpose, most - std::min(i, most)));
+      const Measurement& run = runs[end].back();
+      if (run.kind == measure::RunKind::kRan && run.evidence == reference_->evidence) continue;
+      finding_.reason += "; and a run of the " + std::string(to_string(purpose)) +
+                         " left no numbers: " + run.problem;
+      return false;
+    }
+  }
+  const measure::Separation separation = measure::separate(plan_.criterion, runs[0], runs[1]);
+  finding_.noise = separation.sentence;
+  if (!separation.criterion) {
+    finding_.reason += "; " + separation.sentence;
+    return false;
+  }
+  plan_.criterion = *separation.criterion;
+  finding_.criterion = plan_.criterion;
+  finding_.dumps = {};
+  finding_.sides = Finding().sides;
+  finding_.reason.clear();
+  return true;
+}
+
+bool HistorySearch::refuse(const std::string& end, const Revision& revision,
+                           const Judgement& judgement) {
+  const std::string which = "the " + end + " end, " + revision.short_id() + ", ";
+  if (judgement.verdict == Verdict::kSkip) {
+    finding_.result = Result::kCannotJudge;
+    finding_.reason = which + "cannot be judged: " + judgement.reason;
+  } else {
+    finding_.result = Result::kNothing;
+    finding_.reason = which + "is " + std::string(to_string(judgement.verdict)) + " (" +
+                      judgement.reason + "): the ends do not differ as they should";
+  }
+  return false;
+}
+
+}  // namespace rlreplay::bisect
