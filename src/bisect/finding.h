@@ -49,8 +49,12 @@ struct Finding {
   size_t culprit_runs = 0, parent_runs = 0;  // then: in how many runs
   size_t not_run = 0;                        // revisions that no run judged
   std::vector<Trial> contradictions = {};    // bad before the parent, or good behind the culprit
-  std::vector<Revision> merges = {};         // into which the search went down, outermost first
-  std::string merge_note = {};               // why it did not, of a culprit that is a merge
+  std::vector<Pin> pins = {};                // versions of others that the culprit changed
+  std::string dependency = {};        // the submodule that was searched; empty: the repository
+  std::vector<Finding> inside = {};   // of submodules whose pin the culprit changed
+  std::string inside_note = {};       // why one was not searched
+  std::vector<Revision> merges = {};  // into which the search went down, outermost first
+  std::string merge_note = {};        // why it did not, of a culprit that is a merge
   std::optional<measure::Evidence> evidence = {};  // what was compared
   std::optional<double> confidence = {};           // of a search in noise: that it is one of them
   std::optional<Criterion> criterion = {};         // which noise has made of what was asked for

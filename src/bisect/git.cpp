@@ -5,11 +5,13 @@
 #include <sstream>
 
 #include "src/base/error.h"
+#include "src/base/hash.h"
 
 namespace rlreplay::bisect {
 namespace {
 
 constexpr size_t kFields = 6;
+constexpr std::chrono::hours kMostTime{1};  // of a checkout that hangs, on a network too
 constexpr const char* kFormat = "--format=tformat:%H%x00%T%x00%P%x00%an%x00%ad%x00%s";
 
 ProcessResult run_git(const std::string& folder, const std::vector<std::string>& arguments,
@@ -23,7 +25,7 @@ ProcessResult run_git(const std::string& folder, const std::vector<std::string>&
   command.environment.emplace_back("GIT_ASKPASS", "true");
   command.environment.emplace_back("SSH_ASKPASS", "true");
   ProcessLimits limits;
-  limits.time = ProcessLimits::kNoTime;
+  limits.time = kMostTime;
   limits.max_output = size_t{1} << 30;
   limits.stop_fd = stop_fd;
   ProcessResult result = run_process(command, "", limits);
@@ -146,14 +148,30 @@ std::vector<Revision> Repository::history(const Revision& good, const Revision& 
               folder_);
 }
 
-std::string Repository::store() const {
+std::string Repository::ask(const std::string& folder,
+                            const std::vector<std::string>& arguments) const {
+  ProcessResult result = run_git(folder, arguments, stop_fd_);
+  if (succeeded(result)) return std::move(result.output);
+  throw Error(ErrorCode::kEnvironment, "git " + arguments[0] + " " + result.describe(), folder);
+}
+
+std::string Repository::content(const Revision& revision,
+                                const std::vector<std::string>& paths) const {
+  std::vector<std::string> words = {"ls-tree", "-z", "--full-tree", revision.id, "--"};
+  words.insert(words.end(), paths.begin(), paths.end());
+  return hash_of(ask(folder_, words)).hex();
+}
+
+std::string Repository::common_folder() const {
   const ProcessResult result = run({"rev-parse", "--git-common-dir"});
   if (!succeeded(result) || result.output.empty()) {
     throw Error(ErrorCode::kEnvironment, "git rev-parse " + result.describe(), folder_);
   }
   const std::filesystem::path common = result.output.substr(0, result.output.size() - 1);
-  return std::filesystem::weakly_canonical(std::filesystem::path(folder_) / common) / "rlbisect";
+  return std::filesystem::weakly_canonical(std::filesystem::path(folder_) / common);
 }
+
+std::string Repository::store() const { return common_folder() + "/rlbisect"; }
 
 std::vector<std::string> Repository::worktrees() const { return worktrees_of(folder_, stop_fd_); }
 

@@ -18,6 +18,13 @@ struct Revision {
   std::string short_id() const { return id.substr(0, 12); }
 };
 
+/// A version of something else that a commit says is used.
+struct Pin {
+  std::string path;           // of the submodule, or of the file
+  std::string before, after;  // commits of a submodule, or lines
+  bool submodule = false;
+};
+
 /// A git repository, whose checkout is never touched. Each call runs git, without a shell; neither
 /// hooks nor a monitor of the repository run, and nothing is asked on the terminal.
 /// Errors: kUsage for names that git does not know, kEnvironment when git itself fails,
@@ -39,6 +46,18 @@ class Repository {
   /// of a commit that is no merge, or of parents without a common history.
   std::vector<std::vector<Revision>> branches(const Revision& merge) const;
 
+  /// What names the content of a commit below some paths. Errors: kUsage where there is none.
+  std::string content(const Revision& revision, const std::vector<std::string>& paths) const;
+
+  /// The pins that changed between two commits: submodules, and lines of files that say which
+  /// versions of others are used.
+  std::vector<Pin> changed_pins(const Revision& before, const Revision& after) const;
+
+  /// What git prints in a folder. Errors: kEnvironment where it fails.
+  std::string ask(const std::string& folder, const std::vector<std::string>& arguments) const;
+
+  /// The git folder that all worktrees of the repository share.
+  std::string common_folder() const;
   /// Where searches in this repository store what they know: a folder beside its objects, which all
   /// of its worktrees share.
   std::string store() const;

@@ -66,6 +66,10 @@ Finding HistorySearch::find() {
 }
 
 void HistorySearch::search_between() {
+  for (size_t place = 1; place + 1 < history_.size(); ++place) {
+    const auto known = plan_.known.find(history_[place].id);
+    if (known != plan_.known.end()) search_.add(place, known->second);
+  }
   while (true) {
     const std::vector<size_t> places = search_.next(1);
     if (places.empty()) return;

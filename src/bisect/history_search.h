@@ -21,8 +21,9 @@ struct SearchPlan {
   size_t noisy_runs = 5;  // how often where runs of an end differ
   size_t side_runs = 2;   // how often culprit and parent are run in all, at least
   size_t probes = 2;  // how many places beside the answer are run to see whether it is the only one
-  std::optional<double> confidence = {};  // with which noisy runs are to be told apart
-  bool confirm_again = false;             // stored runs confirm nothing
+  std::map<std::string, Verdict> known = {};  // of hashes, from a log of git bisect
+  std::optional<double> confidence = {};      // with which noisy runs are to be told apart
+  bool confirm_again = false;                 // stored runs confirm nothing
 };
 
 /// Told what goes on: that a run begins, with the number of runs that are left if none is skipped,

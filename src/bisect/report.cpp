@@ -25,6 +25,12 @@ std::string command_of(const RevisionQuestion& question, const std::string& good
   if (question.repository != ".") command += " --repo " + shell_word(question.repository);
   if (!question.recipe.build.empty()) command += " --build " + shell_word(question.recipe.build);
   command += " --run " + shell_word(question.recipe.run);
+  for (const auto& [path, clone] : question.dependencies) {
+    command += " --dependency " + shell_word(path + "=" + clone);
+  }
+  for (const auto& path : question.paths) command += " --path " + shell_word(path);
+  if (!question.recipe.overlay.empty())
+    command += " --overlay " + shell_word(question.recipe.overlay);
   const Criterion& criterion = question.plan.criterion;
   for (const auto& metric : criterion.metrics) command += " --metric " + shell_word(metric);
   for (const auto& metric : criterion.excluded) command += " --exclude " + shell_word(metric);
@@ -126,6 +132,62 @@ std::string all_runs(size_t count) {
   return std::to_string(count) + " of " + std::to_string(count) + " runs";
 }
 
+/// Versions of others that the culprit changed: it may be one of them.
+std::string pins_text(const Finding& finding) {
+  std::string text;
+  for (const Pin& pin : finding.pins) {
+    const size_t shown = pin.submodule ? 12 : std::string::npos;
+    text += "pin        " + pin.path + ": " + pin.before.substr(0, shown) + " -> " +
+            pin.after.substr(0, shown) + (pin.submodule ? " (submodule)" : "") + "\n";
+  }
+  return text;
+}
+
+std::string ids_json(const std::vector<Revision>& revisions) {
+  std::string out;
+  for (const Revision& revision : revisions) {
+    out += (out.empty() ? "\"" : ",\"") + revision.id + "\"";
+  }
+  return "[" + out + "]";
+}
+
+/// What was found inside of submodules.
+std::string inside_text(const Finding& finding) {
+  std::string text = finding.inside_note.empty() ? "" : "inside     " + finding.inside_note + "\n";
+  for (const Finding& inner : finding.inside) {
+    text += "inside     " + inner.dependency + ": ";
+    if (inner.confirmed && inner.suspects.size() == 1) {
+      text += revision_line(inner.suspects[0]);
+      text += "           " + (inner.culprit ? inner.culprit->reason : "") + "\n";
+    } else if (inner.confirmed) {
+      text += "one of " + std::to_string(inner.suspects.size()) + " commits up to " +
+              revision_line(inner.suspects.back());
+    } else {
+      text += inner.reason + "\n";
+    }
+  }
+  return text;
+}
+
+std::string dependency_json(const Finding& inner) {
+  JsonLine line;
+  line.text("name", inner.dependency);
+  const bool single = inner.confirmed && inner.suspects.size() == 1;
+  single ? line.text("culprit", inner.suspects[0].id) : line.null("culprit");
+  line.json("interval", ids_json(inner.suspects)).boolean("confirmed", inner.confirmed);
+  return (inner.reason.empty() ? line.null("reason") : line.text("reason", inner.reason)).str();
+}
+
+std::string pins_json(const Finding& finding) {
+  std::string out;
+  for (const Pin& pin : finding.pins) {
+    JsonLine line;
+    line.text("path", pin.path).text("before", pin.before).text("after", pin.after);
+    out += (out.empty() ? "" : ",") + line.boolean("submodule", pin.submodule).str();
+  }
+  return "[" + out + "]";
+}
+
 /// Merges into which the search went down, or why it did not.
 std::string merges_text(const Finding& finding) {
   std::string text;
@@ -166,7 +228,8 @@ std::string found_text(const RevisionQuestion& question, const Finding& finding)
           all_runs(finding.parent_runs);
   const bool builds = !question.recipe.build.empty() && question.plan.side_runs > 1;
   text += builds ? ", of more than one build\n" : ", each in a fresh worktree\n";
-  text += merges_text(finding) + contradictions_text(finding);
+  text += pins_text(finding) + inside_text(finding) + merges_text(finding) +
+          contradictions_text(finding);
   if (finding.not_run == 0) return text;
   return text + "not run    " + std::to_string(finding.not_run) + " of " +
          std::to_string(finding.revisions) +
@@ -199,14 +262,6 @@ std::string skips_json(const Finding& finding) {
   std::vector<Trial> skips = finding.trials;
   std::erase_if(skips, [](const Trial& t) { return t.judgement.verdict != Verdict::kSkip; });
   return trials_json(skips);
-}
-
-std::string ids_json(const std::vector<Revision>& revisions) {
-  std::string out;
-  for (const Revision& revision : revisions) {
-    out += (out.empty() ? "\"" : ",\"") + revision.id + "\"";
-  }
-  return "[" + out + "]";
 }
 
 void add_value(JsonLine& line, const std::string& key, const measure::MetricValue& value) {
@@ -299,6 +354,8 @@ std::string report_json(const RevisionQuestion& question, const Finding& finding
   add_difference(line, finding.culprit ? &*finding.culprit : nullptr);
   const replay::Origin* origin = finding.drilled ? finding.drilled->origin() : nullptr;
   line.json("origin", origin != nullptr ? replay::origin_json(*origin) : "null");
+  if (!finding.pins.empty()) line.json("pins", pins_json(finding));
+  if (!finding.inside.empty()) line.json("dependency", dependency_json(finding.inside.front()));
   if (!finding.noise.empty()) line.text("noise", finding.noise);
   if (finding.confidence) line.number("confidence", finding.confidence);
   finding.reason.empty() ? line.null("reason") : line.text("reason", finding.reason);

@@ -1,10 +1,13 @@
 #include "src/bisect/revision_executor.h"
 
 #include <chrono>
+#include <cstdio>
 #include <ctime>
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/terminal.h"
+#include "src/bisect/checkout.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -35,6 +38,17 @@ RevisionExecutor::RevisionExecutor(const Repository& repository, const Recipe& r
       interrupt_(interrupt),
       reference_of_(std::move(reference_of)) {}
 
+/// Says it of each once.
+void RevisionExecutor::say_empty(const std::set<std::string>& submodules) {
+  for (const std::string& path : submodules) {
+    if (!empty_.insert(path).second) continue;
+    std::fprintf(stderr,
+                 "rlbisect: the submodule %s stays empty: there is no clone of it to fill it from "
+                 "(git submodule update --init)\n",
+                 terminal_text(path).c_str());
+  }
+}
+
 /// Checks out and builds; a measurement where that fails.
 std::optional<Measurement> RevisionExecutor::prepare(const Candidate& candidate,
                                                      const RunPlace& place) {
@@ -42,9 +56,17 @@ std::optional<Measurement> RevisionExecutor::prepare(const Candidate& candidate,
   revision_.clear();
   build_ = place.folder.path + "#" + std::to_string(++builds_);
   try {
-    worktree_.emplace(repository_, candidate.revision, workspace_.worktree());
+    const auto of = candidate.settings.find(kOuter);
+    const bool inner = of != candidate.settings.end();
+    worktree_.emplace(repository_, inner ? of->second : candidate.revision, workspace_.worktree());
+    say_empty(fill_submodules(repository_, worktree_->path(),
+                              inner ? Submodule{candidate.settings.at(kDependency),
+                                                candidate.revision, candidate.settings.at(kClone)}
+                                    : Submodule{}));
+    if (!recipe_.overlay.empty()) lay_over(recipe_.overlay, worktree_->path());
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kEnvironment) throw;
+    worktree_.reset();
     return Measurement{.kind = RunKind::kNoCheckout, .problem = error.what()};
   }
   return build_checkout(recipe_, place, workspace_, interrupt_);

@@ -1,8 +1,11 @@
 #include "src/bisect/revisions.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "src/base/error.h"
+#include "src/bisect/bisect_log.h"
 #include "src/bisect/revision_executor.h"
 #include "src/bisect/session.h"
 #include "src/bisect/stat_search.h"
@@ -29,8 +32,17 @@ void drill_down(const replay::ElementFinder& find_element, Finding& finding) {
   }
 }
 
-Candidate candidate_of(const Revision& revision) {
-  return {.revision = revision.id, .content = revision.tree};
+/// The question with what a log of git bisect says.
+RevisionQuestion with_log(const Repository& repository, RevisionQuestion question) {
+  if (!question.log) return question;
+  for (const auto& [name, verdict] : read_bisect_log(*question.log)) {
+    question.plan.known[repository.resolve(name).id] = verdict;
+    if (question.good.empty() && verdict == Verdict::kGood) question.good = name;
+    if (question.bad.empty() && verdict == Verdict::kBad) question.bad = name;
+  }
+  if (!question.good.empty() && !question.bad.empty()) return question;
+  throw Error(ErrorCode::kUsage, "this log names no good or no bad commit: give the ends",
+              *question.log);
 }
 
 std::vector<Revision> history_of(const Repository& repository, const RevisionQuestion& question) {
@@ -43,13 +55,83 @@ Recipe recipe_of(const RevisionQuestion& question) {
   return recipe;
 }
 
-DiskStore store_of(const Repository& repository, const RevisionQuestion& question,
-                   const Revision& good) {
-  return {repository.store() + "/measurements", context_of(recipe_of(question), candidate_of(good)),
-          candidate_of(good)};
-}
+/// Names the content of revisions, once each.
+class Contents {
+ public:
+  Contents(const Repository& repository, const std::vector<std::string>& paths)
+      : repository_(repository), paths_(paths) {}
 
-Finding find(const std::function<Finding()>& search) {
+  Candidate candidate(const Revision& revision) {
+    if (paths_.empty()) return {.revision = revision.id, .content = revision.tree};
+    std::string& content = known_[revision.tree];
+    if (content.empty()) content = repository_.content(revision, paths_);
+    return {.revision = revision.id, .content = content};
+  }
+
+ private:
+  const Repository& repository_;
+  const std::vector<std::string>& paths_;
+  std::map<std::string, std::string> known_;  // by trees
+};
+
+/// All that a search over revisions stands on.
+class Ground {
+ public:
+  Ground(const RevisionQuestion& asked, const Interrupt& interrupt)
+      : repository(Repository::open(asked.repository, interrupt.fd())),
+        question(with_log(repository, asked)),
+        history(history_of(repository, question)),
+        recipe_(recipe_of(question)),
+        contents_(repository, question.paths),
+        store_(repository.store() + "/measurements",
+               context_of(recipe_, contents_.candidate(history.front())),
+               contents_.candidate(history.front())),
+        session_(repository.store(), question.words),
+        workspace_(question.output, interrupt, session_.runs()),
+        executor_(repository, recipe_, workspace_, interrupt, [this] { return reference(); }),
+        sampler(executor_, question.fresh ? nullptr : &store_,
+                [this](const Measurement& m) { workspace_.drop_output(m.output); }) {
+    sampler.set_most(question.most_runs);
+  }
+
+  CandidateOf candidate_of() {
+    return [this](const Revision& revision) { return contents_.candidate(revision); };
+  }
+
+  Listener journal(const Listener& listener) const {
+    return {listener.begin, [this, &listener](const Trial& trial) {
+              session_.add(trial);
+              listener.end(trial);
+            }};
+  }
+
+  void end(const Finding& finding) const { session_.end(finding); }
+
+  Repository repository;
+  RevisionQuestion question;
+  std::vector<Revision> history;
+
+ private:
+  /// What the good end left.
+  std::string reference() {
+    const auto& samples = sampler.of(contents_.candidate(history.front()));
+    return samples.empty() ? "" : samples.front().measurement.output;
+  }
+
+  Recipe recipe_;
+  Contents contents_;
+  DiskStore store_;
+  Session session_;
+  Workspace workspace_;
+  RevisionExecutor executor_;
+
+ public:
+  Sampler sampler;
+};
+
+/// `search`, which tells how it can go on where it is interrupted.
+template <class Search>
+auto resumable(const Search& search) {
   try {
     return search();
   } catch (const Error& error) {
@@ -58,54 +140,87 @@ Finding find(const std::function<Finding()>& search) {
   }
 }
 
+/// Where a submodule's pin changed, the search goes on in its clone: of the culprit with one commit
+/// of the submodule after the other.
+Finding search_submodule(Ground& ground, const Pin& pin, const std::string& clone,
+                         const Revision& culprit, const Listener& listener) {
+  const Repository inner = Repository::open(clone);
+  const auto history = inner.history(inner.resolve(pin.before), inner.resolve(pin.after));
+  const auto candidate_of = [&](const Revision& revision) {
+    return Candidate{.revision = revision.id,
+                     .content = revision.tree,
+                     .settings = {{kDependency, pin.path},
+                                  {kOuter, culprit.id},
+                                  {kClone, std::filesystem::absolute(clone).string()}}};
+  };
+  HistorySearch search(
+      history, ground.question.plan, ground.sampler, candidate_of,
+      [&](const Revision& merge) { return inner.branches(merge); }, listener);
+  Finding finding = search.find();
+  finding.dependency = pin.path;
+  return finding;
+}
+
+bool search_inside(Ground& ground, const Listener& listener, Finding& finding) {
+  for (const auto& [path, clone] : ground.question.dependencies) {
+    const auto pin = std::ranges::find(finding.pins, path, &Pin::path);
+    if (pin == finding.pins.end() || !pin->submodule) {
+      finding.inside_note = "the culprit does not change the submodule " + path;
+      continue;
+    }
+    finding.inside.push_back(search_submodule(ground, *pin, clone, finding.suspects[0], listener));
+  }
+  return !finding.inside.empty();
+}
+
 }  // namespace
 
-Forecast forecast(const RevisionQuestion& question, const Interrupt& interrupt) {
-  const Repository repository = Repository::open(question.repository, interrupt.fd());
+Forecast forecast(const RevisionQuestion& asked, const Interrupt& interrupt) {
+  const Repository repository = Repository::open(asked.repository, interrupt.fd());
+  const RevisionQuestion question = with_log(repository, asked);
   const auto history = history_of(repository, question);
   Forecast out{history.size() - 1};
   out.most = 2 * question.plan.end_runs + Search(out.revisions).left() + question.plan.probes +
              2 * question.plan.side_runs;
-  DiskStore store = store_of(repository, question, history.front());
-  const auto known = store.load(candidate_of(history.front()));
+  const Candidate good = Contents(repository, question.paths).candidate(history.front());
+  DiskStore store(repository.store() + "/measurements", context_of(recipe_of(question), good),
+                  good);
+  const auto known = store.load(good);
   if (!known.empty() && !question.fresh) out.seconds = known.front().seconds;
   return out;
 }
 
 Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
                       const Listener& listener) {
-  const Repository repository = Repository::open(question.repository, interrupt.fd());
-  const auto history = history_of(repository, question);
-  Workspace::remove_abandoned(repository);
-  DiskStore store = store_of(repository, question, history.front());
-  const Session session(repository.store(), question.words);
-  Workspace workspace(question.output, interrupt, session.runs());
-  Sampler* known = nullptr;
-  const auto reference = [&]() -> std::string {
-    const auto& samples = known->of(candidate_of(history.front()));
-    return samples.empty() ? "" : samples.front().measurement.output;
-  };
-  const Recipe recipe = recipe_of(question);
-  RevisionExecutor executor(repository, recipe, workspace, interrupt, reference);
-  Sampler sampler(executor, question.fresh ? nullptr : &store,
-                  [&](const Measurement& m) { workspace.drop_output(m.output); });
-  sampler.set_most(question.most_runs);
-  known = &sampler;
-  const Listener journal{listener.begin, [&](const Trial& trial) {
-                           session.add(trial);
-                           listener.end(trial);
-                         }};
+  Workspace::remove_abandoned(Repository::open(question.repository, interrupt.fd()));
+  Ground ground(question, interrupt);
+  const Listener journal = ground.journal(listener);
+  const SearchPlan& plan = ground.question.plan;
   HistorySearch search(
-      history, question.plan, sampler, candidate_of,
-      [&](const Revision& merge) { return repository.branches(merge); }, journal);
-  Finding finding = find([&] {
-    return question.plan.confidence
-               ? find_change(history, question.plan, sampler, candidate_of, journal)
+      ground.history, plan, ground.sampler, ground.candidate_of(),
+      [&](const Revision& merge) { return ground.repository.branches(merge); }, journal);
+  Finding finding = resumable([&] {
+    return plan.confidence
+               ? find_change(ground.history, plan, ground.sampler, ground.candidate_of(), journal)
                : search.find();
   });
-  session.end(finding);
+  ground.end(finding);
+  if (finding.suspects.size() == 1 && finding.parent) {
+    finding.pins = ground.repository.changed_pins(*finding.parent, finding.suspects[0]);
+    if (finding.confirmed) resumable([&] { return search_inside(ground, listener, finding); });
+  }
   drill_down(question.find_element, finding);
   return finding;
+}
+
+Changes find_changes(const RevisionQuestion& question, const Interrupt& interrupt,
+                     const Listener& listener) {
+  Workspace::remove_abandoned(Repository::open(question.repository, interrupt.fd()));
+  Ground ground(question, interrupt);
+  return resumable([&] {
+    return find_changes(ground.history, question.plan, ground.sampler, ground.candidate_of(),
+                        ground.journal(listener));
+  });
 }
 
 replay::DumpsDifference compare_dumps(const std::string& a, const std::string& b,

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "src/base/interrupt.h"
+#include "src/bisect/changes.h"
 #include "src/bisect/finding.h"
 #include "src/bisect/history_search.h"
 #include "src/bisect/runner.h"
@@ -18,6 +20,9 @@ struct RevisionQuestion {
   std::string good, bad;  // names of commits
   Recipe recipe;
   SearchPlan plan;
+  std::vector<std::string> paths = {};  // outside of which nothing matters; empty: all does
+  std::map<std::string, std::string> dependencies = {};  // clones of submodules, by their paths
+  std::optional<std::string> log = {};      // of git bisect: its verdicts, and ends where none are
   std::optional<std::string> output = {};   // a folder that keeps what the runs wrote
   replay::ElementFinder find_element = {};  // in the dumps that culprit and parent wrote
   std::vector<std::string> words = {};      // of the command, by which `resume` finds it
@@ -42,6 +47,10 @@ struct Forecast {
 /// and of runs.
 [[nodiscard]] Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
                                     const Listener& listener);
+
+/// Finds every revision along first parents at which the run changes. Errors: the same, and kLimit.
+[[nodiscard]] Changes find_changes(const RevisionQuestion& question, const Interrupt& interrupt,
+                                   const Listener& listener);
 
 /// Compares two dumps that were recorded to their end, as `rlreplay diff` does. Nothing is run.
 /// Errors: kIncomplete, those of the format.

@@ -15,6 +15,7 @@ namespace rlreplay::bisect {
 struct Recipe {
   std::string build = {};  // empty: nothing is to be built
   std::string run = {};
+  std::string overlay = {};  // a folder whose files are laid over each checkout; empty: none
   std::chrono::milliseconds time_limit = ProcessLimits::kNoTime;  // of each of them
   bool log_probs = false;  // whether those of a dump are wanted
 };

@@ -16,6 +16,7 @@
 #include "src/base/input_file.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/bisect/checkout.h"
 #include "src/bisect/measurement_json.h"
 #include "src/bisect/workspace.h"
 
@@ -149,6 +150,7 @@ std::string context_of(const Recipe& recipe, const Candidate& good) {
   JsonLine line;
   line.integer("form", 2).text("build", recipe.build).text("run", recipe.run);
   line.integer("time_limit", recipe.time_limit.count()).boolean("log_probs", recipe.log_probs);
+  line.text("overlay", recipe.overlay.empty() ? "" : digest_of_folder(recipe.overlay));
   line.text("good", key_of(good)).text("environment", environment_class());
   return line.str();
 }

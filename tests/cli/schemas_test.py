@@ -44,6 +44,15 @@ NOT_SEEN = {
     ("rlbisect.schema.json", "#/$defs/bisect/properties/noise"):
         "needs runs that do not repeat: tests/bisect/rlbisect_test.py has it",
     ("rlbisect.schema.json", "#/$defs/bisect/properties/confidence"): "the same",
+    **{("rlbisect.schema.json", f"#/$defs/bisect/properties/{path}"):
+        "needs submodules: tests/bisect/odd_histories_test.py has it" for path in (
+            "pins", "pins/items", *(f"pins/items/properties/{key}" for key in ("path", "before", "after", "submodule")),
+            "dependency", *(f"dependency/properties/{key}" for key in ("name", "culprit", "interval", "interval/items",
+                                                                       "confirmed", "reason")))},
+    **{("changes.schema.json", "#/$defs/changes" + path): "the same" for path in (
+        "", *(f"/properties/{key}" for key in ("schema", "changes", "good", "bad", "revisions", "runs", "stored",
+                                               "not_run", "reason", "changes/items")),
+        *(f"/properties/changes/items/properties/{key}" for key in ("revision", "interval", "interval/items", "reason")))},
     ("objective.schema.json", "#/$defs/step/properties/untried"): "needs more than 200,000 tokens",
     ("objective.schema.json", "#/$defs/step/properties/explanations/items/properties/rivals"):
         "needs numbers that several options give: tests/e2e/objective_search_test.py has it",

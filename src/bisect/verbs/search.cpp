@@ -2,12 +2,14 @@
 #include <cstdio>
 #include <iostream>
 #include <limits>
+#include <map>
 
 #include "src/base/build_info.h"
 #include "src/base/error.h"
 #include "src/base/shell.h"
 #include "src/base/terminal.h"
 #include "src/base/words.h"
+#include "src/bisect/changes_report.h"
 #include "src/bisect/ends.h"
 #include "src/bisect/report.h"
 #include "src/bisect/revisions.h"
@@ -38,6 +40,7 @@ Example:
   rlbisect v1.2..HEAD --repo ~/trainer --build 'make -j8' \
     --run './train --metrics $RLBISECT_OUT/metrics.json' --metric grad_norm
   rlbisect runs/before/..runs/after/
+  rlbisect changes v1.2..HEAD --run ./run.sh      # every revision that moves a number
 
 Each run is stored in the repository's git folder as soon as it has ended, by its content, commands
 and environment, and never made twice: `rlbisect resume` goes on with a search that was cut short,
@@ -47,6 +50,15 @@ gc` removes all of it.
 `rlbisect verdict --help` explains the verdict on a single checkout, for `git bisect run`.
 Exit codes: 0 found, 1 nothing found, 125 cannot judge, 128 and above error or interrupted.)";
 
+constexpr const char* kChangesFooter =
+    R"(Runs the two ends, and the middle of any two revisions that differ, along first parents. What lies
+between two revisions that agree is not run. --run and what it leaves are as of `rlbisect`.
+
+Example:
+  rlbisect changes v1.2..HEAD --run './train --metrics $RLBISECT_OUT/metrics.json'
+
+Exit codes: 0 changes, 1 none, 125 cannot judge, 128 and above error or interrupted.)";
+
 struct SearchOptions {
   CommonOptions common;
   std::vector<std::string> ends;
@@ -55,6 +67,10 @@ struct SearchOptions {
   size_t side_runs = SearchPlan().side_runs;
   std::optional<std::string> output;
   std::optional<double> confidence;
+  std::vector<std::string> paths, dependencies;
+  std::string overlay;
+  std::optional<std::string> log;
+  bool changes = false;
   bool all = false;
   bool fresh = false, confirm_again = false, dry_run = false;
   size_t most_runs = std::numeric_limits<size_t>::max();
@@ -118,6 +134,27 @@ int print_forecast(const Forecast& forecast) {
   return kGoodExit;
 }
 
+int print_changes(const SearchOptions& options, const RevisionQuestion& question,
+                  const Interrupt& interrupt) {
+  const Changes changes = find_changes(question, interrupt, print_progress());
+  std::cout << (options.common.json ? changes_json(changes) + "\n" : changes_text(changes));
+  if (!changes.refused.empty()) return kCannotJudgeExit;
+  return changes.found.empty() ? kBadExit : kGoodExit;
+}
+
+/// `PATH=CLONE`. Errors: kUsage.
+std::map<std::string, std::string> clones_of(const std::vector<std::string>& words) {
+  std::map<std::string, std::string> clones;
+  for (const std::string& word : words) {
+    const size_t sign = word.find('=');
+    if (sign == word.npos || sign == 0) {
+      throw Error(ErrorCode::kUsage, "write --dependency PATH=CLONE", word);
+    }
+    clones[word.substr(0, sign)] = word.substr(sign + 1);
+  }
+  return clones;
+}
+
 int search_revisions(const SearchOptions& options, const Ends& ends) {
   if (options.common.recipe.run.empty()) {
     throw Error(ErrorCode::kUsage, "a search over revisions needs --run, the command to judge by");
@@ -127,11 +164,16 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
   plan.side_runs = options.side_runs;
   plan.confidence = options.confidence;
   plan.confirm_again = options.confirm_again;
+  Recipe recipe = options.common.recipe;
+  recipe.overlay = options.overlay;
   const RevisionQuestion question{.repository = options.repository,
                                   .good = ends.good,
                                   .bad = ends.bad,
-                                  .recipe = options.common.recipe,
+                                  .recipe = recipe,
                                   .plan = plan,
+                                  .paths = options.paths,
+                                  .dependencies = clones_of(options.dependencies),
+                                  .log = options.log,
                                   .output = options.output,
                                   .find_element = replay::element_finder(),
                                   .words = options.words,
@@ -140,6 +182,7 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
   const Interrupt interrupt;
   ignore_broken_pipes();  // who reads the progress may stop
   if (options.dry_run) return print_forecast(forecast(question, interrupt));
+  if (options.changes) return print_changes(options, question, interrupt);
   const Finding finding = find_revision(question, interrupt, print_progress());
   std::cout << (options.common.json ? report_json(question, finding) + "\n"
                                     : report_text(question, finding, options.length()));
@@ -166,9 +209,10 @@ bool names_revision(const std::string& repository, const std::string& name) {
 
 int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App& app) {
   const std::string ignored =
-      given_of(app, {"--run", "--build", "--timeout", "--repo", "--out", "--repeat-ends",
-                     "--repeat-sides", "--stat", "--exclude", "--bad-exit", "--max-runs", "--fresh",
-                     "--confirm-again", "--dry-run", "--metric", "--tolerance"});
+      given_of(app, {"--run",         "--build",         "--timeout", "--repo",     "--out",
+                     "--repeat-ends", "--repeat-sides",  "--path",    "--overlay",  "--log",
+                     "--dependency",  "--stat",          "--exclude", "--bad-exit", "--max-runs",
+                     "--fresh",       "--confirm-again", "--dry-run", "--metric",   "--tolerance"});
   if (!ignored.empty()) {
     throw Error(ErrorCode::kUsage,
                 "two folders are dumps, of which nothing is run and all that is recorded is "
@@ -194,9 +238,13 @@ int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App&
 }
 
 int search(const SearchOptions& options, const CLI::App& app) {
+  if (options.ends.empty() && options.log) return search_revisions(options, {});
   const Ends ends = parse_ends(options.ends, [&](const std::string& name) {
     return names_revision(options.repository, name);
   });
+  if (options.changes && ends.axis != Axis::kRevisions) {
+    throw Error(ErrorCode::kUsage, "changes are those of revisions", ends.good + ".." + ends.bad);
+  }
   switch (ends.axis) {
     case Axis::kRevisions:
       return search_revisions(options, ends);
@@ -215,15 +263,38 @@ int search(const SearchOptions& options, const CLI::App& app) {
 }  // namespace
 
 int run_search(int argc, char** argv) {
-  CLI::App app("Finds where a difference comes from: the revision, the step, the operation",
-               "rlbisect");
   SearchOptions options;
+  options.changes = argc > 1 && std::string_view(argv[1]) == "changes";
+  CLI::App app(options.changes
+                   ? "Lists every revision at which a run changes"
+                   : "Finds where a difference comes from: the revision, the step, the operation",
+               options.changes ? "rlbisect changes" : "rlbisect");
   replay::set_up_help(app);
   app.set_version_flag("-V,--version", "rlbisect " + program_version_line(),
                        "the program's version and build");
-  app.add_option("ends", options.ends, "GOOD..BAD, or GOOD BAD")->required()->expected(1, 2);
+  app.add_option("ends", options.ends, "GOOD..BAD, or GOOD BAD")->expected(0, 2);
   app.add_option("--repo", options.repository, "the git repository (default: here)");
   add_common_options(app, options.common);
+  app.add_option(
+         "--path", options.paths,
+         "a file or folder that the run depends on; given once or more, commits that change "
+         "nothing there are not run")
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  app.add_option(
+         "--overlay", options.overlay,
+         "a folder whose files are laid over each checkout: today's harness on old revisions")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--dependency", options.dependencies,
+                 "where the culprit changes the submodule at a path, the search goes on in a clone "
+                 "of it")
+      ->type_name("PATH=CLONE")
+      ->allow_extra_args(false);
+  app.add_option("--log", options.log,
+                 "a log of git bisect log, whose verdicts are taken as they are; the ends may be "
+                 "left out")
+      ->type_name("FILE");
   app.add_option("--repeat-ends", options.end_runs,
                  "how often each end is run before the search: runs of one revision that differ "
                  "are noise (default: 2)")
@@ -249,8 +320,8 @@ int run_search(int argc, char** argv) {
   app.add_flag("--dry-run", options.dry_run, "say how many runs it takes, and run nothing");
   app.add_flag("--all", options.all,
                "of dumps every event that differs, and how many floats lie how far apart");
-  app.footer(kSearchFooter);
-  const auto ended = replay::read_words(app, {argv + 1, argv + argc});
+  app.footer(options.changes ? kChangesFooter : kSearchFooter);
+  const auto ended = replay::read_words(app, {argv + (options.changes ? 2 : 1), argv + argc});
   if (ended) return *ended;
   settle(options.common);
   options.words.assign(argv + 1, argv + argc);

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "src/bisect/history_search.h"
+
+namespace rlreplay::bisect {
+
+/// A revision whose run differs from that of the revision before it.
+struct Change {
+  std::vector<Revision> suspects;  // oldest first: one, or those that skips leave
+  Judgement judgement;             // of the last of them, with the revision before as the reference
+};
+
+/// What a row of revisions changed, as far as runs saw it.
+struct Changes {
+  std::string refused = {};  // why nothing was looked for
+  std::vector<Change> found = {};
+  std::vector<Trial> trials = {};
+  size_t revisions = 0, not_run = 0;
+  Revision good = {}, bad = {};
+};
+
+/// Finds every place at which the run changes: where two revisions differ, the middle between them
+/// is run, and so on; where they agree, nothing is taken to have changed between them. Both ends
+/// are run `plan.end_runs` times first. Errors: those of the sampler, kLimit among them.
+[[nodiscard]] Changes find_changes(const std::vector<Revision>& history, const SearchPlan& plan,
+                                   Sampler& sampler, const CandidateOf& candidate_of,
+                                   const Listener& listener);
+
+}  // namespace rlreplay::bisect

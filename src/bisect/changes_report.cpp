@@ -1,0 +1,65 @@
+#include "src/bisect/changes_report.h"
+
+#include <algorithm>
+
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
+#include "src/base/words.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+size_t count_of(const Changes& changes, Origin origin) {
+  return static_cast<size_t>(std::ranges::count(changes.trials, origin, &Trial::origin));
+}
+
+std::string change_text(const Change& change) {
+  const Revision& last = change.suspects.back();
+  std::string text = last.short_id() + " " + last.subject + " (" + last.author + ", " + last.date +
+                     ")\n             " + change.judgement.reason + "\n";
+  if (change.suspects.size() == 1) return text;
+  return text + "             or one of the " + std::to_string(change.suspects.size() - 1) +
+         " before it, which could not be judged\n";
+}
+
+std::string change_json(const Change& change) {
+  std::vector<std::string> interval;
+  for (const Revision& revision : change.suspects) interval.push_back(revision.id);
+  JsonLine line;
+  change.suspects.size() == 1 ? line.text("revision", interval[0]) : line.null("revision");
+  return line.json("interval", json_list(interval)).text("reason", change.judgement.reason).str();
+}
+
+}  // namespace
+
+std::string changes_text(const Changes& changes) {
+  if (!changes.refused.empty())
+    return "rlbisect: cannot judge\n\nreason     " + changes.refused + "\n";
+  std::string text = "rlbisect: " + counted(changes.found.size(), "change") + " in " +
+                     counted(changes.revisions, "revision") + "\n\n";
+  for (const Change& change : changes.found) text += change_text(change);
+  if (!changes.found.empty()) text += "\n";
+  text += "runs       " + std::to_string(count_of(changes, Origin::kRun)) + ", " +
+          std::to_string(count_of(changes, Origin::kStored)) + " stored\n";
+  if (changes.not_run == 0) return text;
+  return text + "not run    " + std::to_string(changes.not_run) +
+         ", which lie between revisions that agree: a change there and back again would not be "
+         "seen\n";
+}
+
+std::string changes_json(const Changes& changes) {
+  std::string list;
+  for (const Change& change : changes.found)
+    list += (list.empty() ? "" : ",") + change_json(change);
+  JsonLine line;
+  line.text("schema", "rlreplay.changes/1").json("changes", "[" + list + "]");
+  line.text("good", changes.good.id).text("bad", changes.bad.id);
+  line.integer("revisions", static_cast<int64_t>(changes.revisions));
+  line.integer("runs", static_cast<int64_t>(count_of(changes, Origin::kRun)));
+  line.integer("stored", static_cast<int64_t>(count_of(changes, Origin::kStored)));
+  line.integer("not_run", static_cast<int64_t>(changes.not_run));
+  return (changes.refused.empty() ? line.null("reason") : line.text("reason", changes.refused))
+      .str();
+}
+
+}  // namespace rlreplay::bisect
