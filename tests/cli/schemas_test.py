@@ -279,7 +279,7 @@ class Outputs(Case):
     def looking(self):
         a = self.a
         names = self.ask("show", a, "--json")
-        self.assertEqual(set(names), {"rlreplay.show/1", "rlreplay.show.rollout/1", "rlreplay.show.step/1"})
+        self.assertEqual(set(names), {"rlreplay.show/2", "rlreplay.show.rollout/1", "rlreplay.show.step/1"})
         event = "0.0/backward/0/down/dx"
         for words in (["--samples"], ["--sample", "0"], ["--step", "0.0"], ["--rollout", "0"],
                       ["--step", "0.0", "--tensor", "advantages"], ["--event", event],

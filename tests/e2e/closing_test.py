@@ -67,6 +67,51 @@ class Seal(Case):
         self.assertIs(step["identical"], True)
 
 
+class Writers(Case):
+    def second_died(self, name):
+        """An unfinished dump of two writers, the second of which wrote the last two units."""
+        path, _ = self.capture(name, "--model", "demo", "--steps", "2", "--rollout-batch-size", "2")
+        head, *bodies, _ = dump_files.journal_bodies(path)
+        for name in ("manifest.json", "units.index"):
+            (path / name).unlink()
+        (path / "INCOMPLETE").write_text("")
+        for writer, said in (("0", bodies[:-2] + [{"ended": True}]), ("rank1", bodies[-2:])):
+            line, previous = dump_files.record({**head, "writer": writer})
+            lines = [line]
+            for number, body in enumerate(said, 1):
+                line, previous = dump_files.record({**body, "line": number, "previous": previous})
+                lines.append(line)
+            (path / "journal" / f"{writer}.jsonl").write_text("".join(lines))
+        return path, len(bodies)
+
+    def test_a_writer_that_died_is_named(self):
+        path, units = self.second_died("two")
+        self.assertEqual(self.lines("verify", path, code=CORRUPT)[0]["unended"], ["rank1"])
+        self.assertIn("without an end: writer rank1;", self.run_program("verify", path).stdout.replace("\n", " "))
+        self.assertIn("the dump is unfinished, without an end of writer rank1: 2 steps of it are there",
+                      self.run_program("show", path).stdout)
+        said = self.run_program("seal", "--recovered", path).stdout
+        self.assertIn("writer rank1 died: what it had not acknowledged is lost\n", said)
+        self.assertIn(f"closed with the {units} units that its journals acknowledge\n", said)
+        shown, *_ = self.lines("show", path)
+        self.assertEqual((shown["unended"], shown["units"], shown["complete"]), (["rank1"], units, False))
+        self.assertIn("closed after writer rank1 died", self.run_program("show", path).stdout)
+        self.assertIn("recovered after writer rank1 died", shown["incomplete"])
+        self.assertEqual(self.lines("verify", "--deep", path)[0]["unended"], ["rank1"])
+
+    def test_of_one_writer_that_died(self):
+        path, _ = self.second_died("one")
+        (path / "journal/0.jsonl").unlink()
+        sealed, = self.lines("seal", "--recovered", path)
+        self.assertEqual((sealed["unended"], sealed["units"]), (["rank1"], 2))
+        self.assertNotIn("rank1 died", self.run_program("show", path).stdout)
+
+    def test_none_died(self):
+        path, _ = self.capture("whole", "--model", "demo", "--steps", "1", "--rollout-batch-size", "2")
+        self.assertEqual(self.lines("show", path)[0]["unended"], [])
+        self.assertEqual(self.lines("verify", path)[0]["unended"], [])
+
+
 class Upgrade(Case):
     def files(self, path):
         return {str(file.relative_to(path)): file.read_bytes()

@@ -52,7 +52,7 @@ class Foreign(support.Case):
         self.assertNotEqual(result.returncode, 70, text)
         # What may differ between equal runs is no report: it holds the machine's environment.
         for line in text.splitlines():
-            if '"schema":"rlreplay.show/1"' not in line:
+            if '"schema":"rlreplay.show/2"' not in line:
                 self.assertNotIn("/rlreplay-", line, words)
                 self.assertNotIn(str(self.temporary), line, words)
         self.assertEqual(list(self.temporary.iterdir()), [], words)

@@ -201,6 +201,26 @@ class Others(support.Case):
         self.assertNotIn("0-0/rank1/log_probs", sample)
 
 
+class Records(Show):
+    def test_the_summary_of_several_ranks_opens_no_unit(self):
+        line = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 5, "prompt_length": 1, "tokens": [3, 4, 5]}
+        train = {**line, "schema": "rlreplay.train/1", "step_id": 0, "length": 3, "loss_mask": [1, 1]}
+        path, dump = self.folder / "ranks.jsonl", self.folder / "ranks"
+        path.write_text("".join(json.dumps(x) + "\n" for x in (line, *({**train, "rank": r} for r in range(2)))))
+        self.run_program("import", path, "-o", dump)
+        before = self.run_program("show", dump, "--json").stdout
+        text = self.run_program("show", dump).stdout
+        self.assertIn("content  of parts in several units: rlreplay verify computes it\n", text)
+        self.assertIsNone(json.loads(before.splitlines()[0])["content"])
+        self.assertIsNotNone(self.lines("verify", dump)[0]["content"])
+        units = sorted(dump.glob("*/**/*.h5"))
+        self.assertEqual(len(units), 3)
+        for unit in units:
+            unit.write_bytes(bytes(unit.stat().st_size))
+        self.assertEqual(self.run_program("show", dump, "--json").stdout, before)
+        self.assertEqual(self.run_program("show", dump).stdout, text)
+
+
 class Notes(Show):
     def test_an_unfinished_dump_and_one_with_a_gap(self):
         unfinished = self.folder / "unfinished"

@@ -14,18 +14,9 @@
 namespace rlreplay::replay {
 namespace {
 
-/// The content roots, where no group must be read for them.
-std::optional<Hash> stored_content(const format::DumpReader& dump) {
-  for (const auto& [kind, group] : format::content_groups(dump)) {
-    const auto units = dump.find(kind, group);
-    if (units.size() != 1 || !units.front()->group_contents.contains(group)) return std::nullopt;
-  }
-  return content_root(dump);
-}
-
 /// Both ways of judging must agree: else a record says something else than its unit.
 void add_content(const RecordedRun& a, const RecordedRun& b, DumpsDifference& difference) {
-  auto in_a = stored_content(a.dump()), in_b = stored_content(b.dump());
+  auto in_a = recorded_content_root(a.dump()), in_b = recorded_content_root(b.dump());
   if (!in_a || !in_b) {
     if (!difference.identical()) return;
     in_a = content_root(a.dump());  // what records do not say must be read to be called identical

@@ -17,6 +17,7 @@
 #include "src/replay/launch/provenance.h"
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/dump_meta.h"
+#include "src/replay/record/incomplete_record.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -249,7 +250,9 @@ std::vector<StepSummary> steps(const DumpReader& dump) {
 
 std::string state(const DumpReader& dump) {
   if (!dump.sealed()) return "unfinished";
-  return dump.complete() ? "complete" : "closed after its writer died";
+  if (dump.complete()) return "complete";
+  const std::string died = unended_text(dump);
+  return "closed after " + (died.empty() ? "its writer" : died) + " died";
 }
 
 std::string megabytes(uint64_t bytes) {
@@ -316,13 +319,17 @@ std::string joined(const std::vector<std::string>& names, size_t width) {
   return out;
 }
 
+constexpr char kContentInParts[] = "of parts in several units: rlreplay verify computes it";
+
 /// Of which dump the numbers below are, and how it was made.
 std::string head(const DumpReader& dump) {
   uint64_t bytes = 0;
   for (const UnitRecord& unit : dump.units()) bytes += unit.size;
-  std::string out = "root     " + dump.root().hex() + "\ncontent  " + content_root(dump).hex() +
-                    "\nstate    " + state(dump) + ", " + std::to_string(dump.units().size()) +
-                    " units, " + megabytes(bytes) + "\n";
+  const auto content = recorded_content_root(dump);
+  std::string out = "root     " + dump.root().hex() + "\ncontent  " +
+                    (content ? content->hex() : kContentInParts) + "\nstate    " + state(dump) +
+                    ", " + std::to_string(dump.units().size()) + " units, " + megabytes(bytes) +
+                    "\n";
   out += origin_text(dump);
   const std::string made = provenance_text(dump.unstable());
   return made.empty() ? out : out + "\n" + made;
@@ -385,18 +392,18 @@ std::string summary_text(const DumpReader& dump, bool temporary) {
 }
 
 std::string summary_json(const DumpReader& dump, const std::string& incomplete) {
-  std::string out = JsonLine()
-                        .text("schema", "rlreplay.show/1")
-                        .text("root", dump.root().hex())
-                        .text("content", content_root(dump).hex())
-                        .boolean("sealed", dump.sealed())
-                        .boolean("complete", dump.complete())
-                        .json("incomplete", incomplete.empty() ? "null" : json_quoted(incomplete))
-                        .integer("units", static_cast<int64_t>(dump.units().size()))
-                        .json("meta", dump.meta())
-                        .json("unstable", dump.unstable())
-                        .str() +
-                    "\n";
+  JsonLine first;
+  first.text("schema", "rlreplay.show/2").text("root", dump.root().hex());
+  const auto content = recorded_content_root(dump);
+  content ? first.text("content", content->hex()) : first.null("content");
+  first.boolean("sealed", dump.sealed())
+      .boolean("complete", dump.complete())
+      .json("incomplete", incomplete.empty() ? "null" : json_quoted(incomplete))
+      .json("unended", json_list(unended_writers(dump)))
+      .integer("units", static_cast<int64_t>(dump.units().size()))
+      .json("meta", dump.meta())
+      .json("unstable", dump.unstable());
+  std::string out = first.str() + "\n";
   for (const RolloutSummary& r : rollouts(dump)) {
     JsonLine line;
     line.text("schema", "rlreplay.show.rollout/1").json("rollout_id", r.id);

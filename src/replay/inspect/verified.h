@@ -25,6 +25,8 @@ struct VerifiedDump {
   format::VerifyReport report;
   std::vector<VerifyProblem> problems;
   std::vector<std::string> not_checked;  // a sentence each
+  std::vector<std::string> unended;      // writers whose journals have no end
+  std::string unended_text;              // the same for people, where there are several writers
   std::optional<Hash> content;
   bool damaged = false;                      // stored bytes are not those that were written
   bool complete = false;                     // nothing is missing

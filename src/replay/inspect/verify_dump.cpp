@@ -8,6 +8,7 @@
 #include "src/replay/inspect/verified.h"
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/import_findings.h"
+#include "src/replay/record/incomplete_record.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -108,6 +109,8 @@ VerifiedDump verify_dump(const std::string& path, VerifyDepth depth) {
   if (out.damaged) return out;
   const auto dump = format::DumpReader::open(path);
   if (dump.sealed() != out.report.sealed) return verify_dump(path, depth);  // its writer just ended
+  out.unended = unended_writers(dump);
+  out.unended_text = unended_text(dump);
   add_problems(audit_records(dump), path, out.problems);
   const bool whole = out.problems.empty();
   if (quick) {

@@ -127,6 +127,14 @@ Hash content_root(const format::DumpReader& dump) {
   return hash_of(text);
 }
 
+std::optional<Hash> recorded_content_root(const format::DumpReader& dump) {
+  for (const auto& [kind, group] : format::content_groups(dump)) {
+    const auto holders = dump.find(kind, group);
+    if (holders.size() != 1 || !holders[0]->group_contents.contains(group)) return std::nullopt;
+  }
+  return content_root(dump);
+}
+
 Hash content_root(const std::string& path) { return content_root(format::DumpReader::open(path)); }
 
 }  // namespace rlreplay::replay

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "format/dump_reader.h"
@@ -20,6 +21,9 @@ std::map<std::string, std::string> content_options(const std::string& meta,
 /// the same, however they are stored. Of an unfinished dump that of what is whole.
 /// Reads only units that do not say what they hold. Errors: FormatError.
 Hash content_root(const format::DumpReader& dump);
+/// The same from records alone; nothing where a group lies in several units, or its record does not
+/// say what it holds.
+[[nodiscard]] std::optional<Hash> recorded_content_root(const format::DumpReader& dump);
 Hash content_root(const std::string& path);
 
 }  // namespace rlreplay::replay

@@ -61,11 +61,38 @@ std::string lacking(const RecordedRun& run, const RecordedConfig& config,
 
 }  // namespace
 
+std::vector<std::string> unended_writers(const format::DumpReader& dump) {
+  std::vector<std::string> names;
+  for (const format::JournalEntry& journal : dump.journals()) {
+    if (!journal.ended) names.push_back(journal.writer);
+  }
+  return names;
+}
+
+std::string unended_text(const format::DumpReader& dump) {
+  constexpr size_t kNamed = 5;
+  if (dump.journals().size() < 2) return {};
+  std::vector<std::string> names = unended_writers(dump);
+  if (names.empty()) return {};
+  const size_t more = names.size() - std::min(names.size(), kNamed);
+  names.resize(names.size() - more);
+  return (names.size() == 1 ? "writer " : "writers ") + joined(names, ", ") +
+         (more > 0 ? " and " + std::to_string(more) + " more" : "");
+}
+
 std::string incomplete_text(const RecordedRun& run) {
   const std::string there = counted(run.steps().size(), "step") + " of it " +
                             (run.steps().size() == 1 ? "is" : "are") + " there";
-  if (!run.dump().sealed()) return "the dump is unfinished: " + there;
-  if (!run.dump().complete()) return "the dump was recovered after its writer died: " + there;
+  if (!run.dump().sealed()) {
+    const std::string open = unended_text(run.dump());
+    return "the dump is unfinished" + (open.empty() ? "" : ", without an end of " + open) + ": " +
+           there;
+  }
+  if (!run.dump().complete()) {
+    const std::string died = unended_text(run.dump());
+    return "the dump was recovered after " + (died.empty() ? "its writer" : died) +
+           " died: " + there;
+  }
   const bool imported = imported_from(run.dump().meta(), run.path()).has_value();
   const auto config = imported ? std::nullopt : run.find_config();
   if (const std::string step = missing_step(run, config && !config->part.empty()); !step.empty()) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/replay/record/recorded_run.h"
 
@@ -11,8 +12,15 @@ namespace rlreplay::replay {
 /// people, without the dump's name; empty for a whole record.
 std::string incomplete_text(const RecordedRun& run);
 
-/// The same as it is printed before a verdict, and what an import found to contradict itself.
-/// `dump`: as the user named it.
+/// The writers whose journals have no end, sorted: of a sealed dump, those that died.
+std::vector<std::string> unended_writers(const format::DumpReader& dump);
+
+/// The first of them by name, "writers 1, 2 and 7 more", where the dump has several writers; empty
+/// where it has one, or all have ended.
+std::string unended_text(const format::DumpReader& dump);
+
+/// `incomplete_text` as it is printed before a verdict, and what an import found to contradict
+/// itself. `dump`: as the user named it.
 std::string incomplete_line(const RecordedRun& run, const std::string& dump);
 
 }  // namespace rlreplay::replay

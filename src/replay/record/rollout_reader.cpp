@@ -40,7 +40,7 @@ class RolloutReader {
       : run_(run), guard_(problems) {
     out_.id = rollout;
     const auto units = run.dump().find("rollout", std::to_string(rollout));
-    if (!units.empty()) unit_ = units.front();
+    if (!units.empty()) unit_ = units[0];  // in whose name all are counted
     out_.data = format::find_rollout_data(run.dump(), rollout, &held_);
     if (out_.data) hold(out_.data->size() * kRowBytes);
     for (size_t i = 0; out_.data && i < out_.data->size(); ++i) {

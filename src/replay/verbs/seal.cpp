@@ -3,10 +3,13 @@
 #include <filesystem>
 #include <iostream>
 
+#include "format/dump_reader.h"
 #include "format/dump_writer.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
+#include "src/base/json_value.h"
 #include "src/replay/exchange/any_dump.h"
+#include "src/replay/record/incomplete_record.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -33,18 +36,24 @@ int seal(const SealArguments& arguments) {
   settings.check = true;
   format::DumpWriter dump = format::DumpWriter::resume(arguments.path, settings);
   const Hash root = dump.seal({.complete = false, .unstable = {}, .derived_from = {}});
+  const auto sealed = format::DumpReader::open(arguments.path);
   if (arguments.json) {
     std::cout << JsonLine()
                      .text("schema", "rlreplay.seal/1")
                      .boolean("recovered", true)
                      .integer("units", static_cast<int64_t>(dump.units().size()))
                      .text("root", root.hex())
+                     .json("unended", json_list(unended_writers(sealed)))
                      .str()
               << '\n';
   } else {
+    if (const std::string died = unended_text(sealed); !died.empty()) {
+      std::cout << died << " died: what it had not acknowledged is lost\n";
+    }
     std::cout << arguments.path << ": closed with the " << dump.units().size()
-              << " units that its journal acknowledges\nroot " << root.hex()
-              << "\nwhat is in it: rlreplay show " << arguments.path << '\n';
+              << " units that its journal"
+              << (sealed.journals().size() > 1 ? "s acknowledge" : " acknowledges") << "\nroot "
+              << root.hex() << "\nwhat is in it: rlreplay show " << arguments.path << '\n';
   }
   return 0;
 }

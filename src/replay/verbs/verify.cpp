@@ -72,7 +72,8 @@ void print_json(const VerifiedDump& dump) {
       .integer("whole_units", static_cast<int64_t>(report.whole_units));
   report.root == Hash{} ? out.null("root") : out.text("root", report.root.hex());
   dump.content ? out.text("content", dump.content->hex()) : out.null("content");
-  std::cout << out.json("problems", problems_json(dump.problems))
+  std::cout << out.json("unended", json_list(dump.unended))
+                   .json("problems", problems_json(dump.problems))
                    .json("not_checked", json_list(dump.not_checked))
                    .str()
             << '\n';
@@ -92,6 +93,12 @@ void print_text(const VerifyArguments& arguments, const VerifiedDump& dump) {
   std::cout << dump.verdict() << ": " << arguments.path << ", " << report.whole_units << " of "
             << report.units << " units whole, " << report.whole_steps << " whole "
             << (report.whole_steps == 1 ? "step" : "steps") << '\n';
+  if (!dump.unended_text.empty()) {
+    std::cout << wrapped("without an end: " + dump.unended_text +
+                             "; what a dead writer did not acknowledge is lost",
+                         kLineWidth, 0)
+              << '\n';
+  }
   if (const auto text = advice(dump.verdict()); !text.empty()) {
     std::cout << wrapped(std::string(text), kLineWidth, 0) << '\n';
   }
