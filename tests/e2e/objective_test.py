@@ -346,6 +346,15 @@ class Recorded(Case):
         self.assertEqual([s["rollout_id"] for s in
                           self.lines("objective", "--from", dump, "--steps", "1..2")], [1, 2])
         self.assertEqual(self.run_program("objective", "--from", dump, "--steps", "7").returncode, 2)
+        for unit in (dump / "train/0-0/rank0.h5", dump / "rollout/2.h5"):
+            unit.write_bytes(bytes(unit.stat().st_size))  # units of other steps are not opened
+        self.assertEqual(len(self.lines("objective", "--from", dump, "--steps", "1..1")), 1)
+        for steps in ((), ("--steps", "0..1"), ("--steps", "1..2")):
+            self.assertEqual(self.run_program("objective", "--from", dump, *steps).returncode, 3)
+        for chosen, code in (("1..1", 1), ("0..1", 3)):  # 1: the demo is not step 1's state
+            judged = self.run_program("train", dump, "--model", "demo", "--forward", "--steps", chosen)
+            self.assertEqual(judged.returncode, code, judged.stderr)
+        dump, _ = self.capture("whole", *DEMO, "--steps", "3")
         only = self.folder / "rollouts"
         self.run_program("capture", *DEMO, "--rollout-only", "--num-rollout", "1", "-o", only)
         self.assertEqual(self.run_program("objective", "--from", only).returncode, 3)

@@ -180,16 +180,17 @@ void note_left_out(const DumpReader& dump, const ExportOptions& options,
     left_out.push_back(frameworks ? "events (they are those of whole steps, not of a selection)"
                                   : "events (lines of JSON have no form for them)");
   }
-  size_t states = 0, kept = 0;
+  std::set<std::string> states;
+  size_t kept = 0;
   for (const UnitRecord& unit : dump.units()) {
     const std::string_view kind = format::kind_of(unit.path);
-    if (kind == "weights") states += unit.groups.size();
+    if (kind == "weights") states.insert(unit.groups.begin(), unit.groups.end());
     const bool file = kind.starts_with("x-") && kind != kInputsKind && kind != kFindingsKind;
     if (file && kind.substr(2) != options.to) ++kept;
   }
-  if (states > 0) {
+  if (!states.empty()) {
     left_out.push_back(
-        "weights and moments of " + counted(states, "state") +
+        "weights and moments of " + counted(states.size(), "state") +
         " (rlreplay capture --resume --save writes the trained ones as a checkpoint)");
   }
   if (kept > 0) {

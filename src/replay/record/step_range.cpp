@@ -29,6 +29,12 @@ int64_t place_of(std::string_view text, std::span<const StepId> steps, const std
 
 }  // namespace
 
+bool StepRange::holds_of(int64_t rollout, std::span<const StepId> steps) const {
+  const auto of = std::ranges::equal_range(steps, rollout, {}, &StepId::rollout);
+  const int64_t begin = of.begin() - steps.begin(), end = of.end() - steps.begin();
+  return begin < end && begin <= last && first < end;
+}
+
 StepRange parse_steps(const std::string& text, std::span<const StepId> steps) {
   if (text.empty()) return {};
   const size_t dots = text.find("..");

@@ -14,6 +14,8 @@ struct StepRange {
   int64_t last = INT64_MAX;  // included
 
   bool holds(int64_t place) const { return first <= place && place <= last; }
+  /// Whether it holds a step of a rollout; `steps`: those of the run, sorted.
+  [[nodiscard]] bool holds_of(int64_t rollout, std::span<const StepId> steps) const;
 };
 
 /// `a..b`, `a..` or `a`, each a count from 0 or one of the record's steps, `3.0`; all of them for

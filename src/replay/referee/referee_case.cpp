@@ -46,6 +46,7 @@ std::vector<Candidate> candidates(const RecordedRun& run, const RefereeSelection
   const std::vector<StepId> steps = steps_of_rollouts(run);
   if (!steps.empty()) check_steps(selection.steps, steps.size(), run.path());
   for (const int64_t id : recorded_rollouts(run)) {
+    if (!selection.steps.holds_of(id, steps)) continue;
     RecordedRollout rollout = read_recorded_rollout(run, id);
     const size_t begin = out.size();
     for (RecordedStep& step : rollout.steps) {

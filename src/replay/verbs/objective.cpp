@@ -75,8 +75,11 @@ StepRange steps_of(const ObjectiveArguments& arguments, const RecordedRun& recor
 }
 
 /// Those among the chosen ones.
-void keep_chosen(const StepRange& range, int64_t& place, std::vector<ObjectiveStep>& steps) {
-  std::erase_if(steps, [&](const ObjectiveStep&) { return !range.holds(place++); });
+void keep_chosen(const StepRange& range, const RecordedRun& record,
+                 std::vector<ObjectiveStep>& steps) {
+  std::erase_if(steps, [&](const ObjectiveStep& step) {
+    return !range.holds(std::ranges::lower_bound(record.steps(), step.id) - record.steps().begin());
+  });
 }
 
 /// What is recorded and lacks an input, each name once.
@@ -229,15 +232,15 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
   }
   const StepRange range = steps_of(arguments, record);
   std::vector<ObjectiveStep> all;
-  int64_t place = 0;
   std::string other;
   for (const int64_t id : trained_rollouts(record)) {
+    if (!range.holds_of(id, record.steps())) continue;
     RecordedRollout rollout = read_recorded_rollout(record, id);
     pick_reward(arguments.reward_key, rollout);
     if (other.empty() && !recorded)
       other = contradiction(arguments.flags, options.setting.options, rollout);
     auto steps = check_objective(rollout, options);
-    keep_chosen(range, place, steps);
+    keep_chosen(range, record, steps);
     std::ranges::move(steps, std::back_inserter(all));
   }
   hold_explanations(record, arguments.reward_key, options, all);
