@@ -67,6 +67,16 @@ constexpr KnownDataset kTable[] = {
     {"rollout", "label_text", "u8", "L", "UTF-8, what the reward was computed from", Values::kText},
     {"rollout", "label_text_offsets", "u64", "S+1", "", Values::kOffsets, 'L', "label_text"},
     {"rollout", "experts", "u8 u16", "T M E", "chosen experts by token, layer and slot"},
+    {"rollout", "expert_layers", "u32", "M",
+     "the number in the model of each layer that has a router. This and the next two mean nothing "
+     "without `experts`",
+     Values::kAny, 0, "experts"},
+    {"rollout", "expert_gates", "f32", "T M E",
+     "the weight that the expert's output got; a NaN was not recorded", Values::kAny, 0, "experts"},
+    {"rollout", "expert_recorded", "u8", "T",
+     "whether the token's choices were recorded (1); what stands there of others is 0 and means "
+     "nothing. Absent where all were",
+     Values::kMask, 0, "experts"},
     {"train", "coordinates", "u32", "5 2", "*Parts*; in groups of `rollout` and `weights` too",
      Values::kCoordinates},
     {"train", "sample_id", "u64", "S", "as above; joins the rollout", Values::kSampleIds},

@@ -66,6 +66,11 @@ const char* contradiction(const RolloutData& data) {
       return "the loss mask, or `removed`, holds values other than 0 and 1";
     }
   }
+  const auto* recorded =
+      data.experts && data.experts->recorded ? &*data.experts->recorded : nullptr;
+  if (recorded != nullptr && std::ranges::any_of(*recorded, [](uint8_t r) { return r > 1; })) {
+    return "`expert_recorded` holds values other than 0 and 1";
+  }
   if (data.calls && !are_within(data)) return "calls do not lie one after the other in a sample";
   if (data.nucleus && !agree(data.offsets, *data.nucleus)) {
     return "the sizes of nuclei do not add up to the ids of each sample";
@@ -101,6 +106,21 @@ void add_calls(GroupWriter& writer, const Calls& calls) {
   writer.named("call_numbers", *calls.numbers, count);
 }
 
+/// What is said of the experts beside their numbers.
+void add_routes(GroupWriter& writer, const Experts& experts, size_t tokens) {
+  const auto add = [&](const char* name, const auto& values, std::vector<uint64_t> shape) {
+    if (!values) return;
+    writer.expect(
+        elements_of(shape) == values->size(), name,
+        "there are " + std::to_string(values->size()) + " values, not one for each expert");
+    using T = typename std::decay_t<decltype(*values)>::value_type;
+    writer.add(name, dtype_for<T>(), std::move(shape), std::as_bytes(std::span(*values)));
+  };
+  add("expert_layers", experts.layer_ids, {experts.layers});
+  add("expert_gates", experts.gates, {tokens, experts.layers, experts.slots});
+  add("expert_recorded", experts.recorded, {tokens});
+}
+
 /// Stored in the narrowest type that holds them.
 void add_experts(GroupWriter& writer, const Experts& experts, size_t tokens) {
   const std::vector<uint64_t> shape = {tokens, experts.layers, experts.slots};
@@ -110,6 +130,7 @@ void add_experts(GroupWriter& writer, const Experts& experts, size_t tokens) {
                     std::to_string(experts.slots));
   const bool wide = std::any_of(experts.experts.begin(), experts.experts.end(),
                                 [](uint16_t expert) { return expert > UINT8_MAX; });
+  add_routes(writer, experts, tokens);
   if (wide) {
     return writer.add("experts", DType::kU16, shape, std::as_bytes(std::span(experts.experts)));
   }
@@ -168,6 +189,16 @@ void read_experts(GroupReader& reader, RolloutData& data) {
     const std::vector<uint8_t> narrow = reader.read<uint8_t>(*dataset);
     experts.experts.assign(narrow.begin(), narrow.end());
   }
+  const auto take = [&](const char* name, auto& values, size_t size) {
+    using T = typename std::decay_t<decltype(*values)>::value_type;
+    const StoredDataset* stored = reader.find(name);
+    if (stored == nullptr) return;
+    values = reader.read<T>(*stored);
+    reader.expect(values->size() == size, name, "its length does not agree with the experts");
+  };
+  take("expert_layers", experts.layer_ids, experts.layers);
+  take("expert_gates", experts.gates, experts.experts.size());
+  take("expert_recorded", experts.recorded, data.tokens.size());
 }
 
 std::vector<int32_t> read_tokens(GroupReader& reader) {

@@ -49,7 +49,10 @@ struct Calls {
 struct Experts {
   uint64_t layers = 0;
   uint64_t slots = 0;
-  std::vector<uint16_t> experts;  // [T, layers, slots]
+  std::vector<uint16_t> experts;                        // [T, layers, slots]
+  std::optional<std::vector<uint32_t>> layer_ids = {};  // [layers], of the model
+  std::optional<std::vector<float>> gates = {};         // [T, layers, slots]; NaN: not recorded
+  std::optional<std::vector<uint8_t>> recorded = {};    // [T] of 0 and 1; all where it is absent
   friend bool operator==(const Experts&, const Experts&) = default;
 };
 

@@ -212,6 +212,7 @@ class Join {
     Experts& to = out_.experts.emplace();
     to.layers = parts_.front().experts->layers;
     to.slots = parts_.front().experts->slots;
+    begin_routes(to);
     for (const PartRow& at : rows_) {
       const Experts& from = *at.part->experts;
       if (from.layers != to.layers || from.slots != to.slots) {
@@ -219,6 +220,25 @@ class Join {
       }
       const uint64_t size = to.layers * to.slots;
       append(to.experts, &from.experts, at.begin() * size, at.end() * size);
+      if (to.gates) append(*to.gates, &*from.gates, at.begin() * size, at.end() * size);
+      if (!to.recorded) continue;
+      const std::vector<uint8_t> all(from.recorded ? 0 : at.part->tokens.size(), 1);
+      append(*to.recorded, from.recorded ? &*from.recorded : &all, at.begin(), at.end());
+    }
+  }
+
+  /// Units name the same layers, and all have gates or none; one that does not say which tokens
+  /// were recorded has recorded all.
+  void begin_routes(Experts& to) const {
+    to.layer_ids = parts_.front().experts->layer_ids;
+    if (parts_.front().experts->gates) to.gates.emplace();
+    for (const RolloutData& part : parts_) {
+      const Experts& from = *part.experts;
+      if (from.layer_ids != to.layer_ids) fail("its units name other layers", "expert_layers");
+      if (from.gates.has_value() != to.gates.has_value()) {
+        fail("a unit has it, and another has not", "expert_gates");
+      }
+      if (from.recorded) to.recorded.emplace();
     }
   }
 

@@ -16,7 +16,7 @@ from spec_cuts import PLACING, assembled, boxes_of  # noqa: E402
 
 SPEC = (pathlib.Path(__file__).parents[2] / "format/SPEC.md").read_text()
 KINDS = ("rollout", "train", "weights")
-NO_COLUMNS = ("scalars", "sample_id", "coordinates", "slices", "lengths")
+NO_COLUMNS = ("scalars", "expert_layers", "sample_id", "coordinates", "slices", "lengths")
 INTEGERS = ("u1", "<i4", "<i8", "<u8")
 NAMES = {"u1": "u8", "<i4": "i32", "<i8": "i64", "<u8": "u64", "<f4": "f32", "<f8": "f64"}
 STYLES = ("linear", "cosine")  # of other ones nothing works out

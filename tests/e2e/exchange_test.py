@@ -60,7 +60,8 @@ class JsonLines(support.Case):
                             {"first": 2, "length": 1, "finish": "stop", "truncated": False, "version": -1,
                              "seed": 1, "temperature": 1.0, "latency": 0.125}], "roles": [3, 1, 2],
                   "response": "r", "label": "l",
-                  "experts": {"layers": 1, "slots": 1, "ids": [0, 1, 2]}}
+                  "experts": {"layers": 1, "slots": 1, "ids": [0, 1, 2], "layer_ids": [5],
+                              "gates": [0.5, self.NAN32, 0.25], "recorded": [1, 1, 0]}}
         columns = {f"{name}log_probs": [self.NAN32, -1.0] for name in
                    ("", "old_", "ref_", "teacher_", "rollout_")}
         train = {"schema": "rlreplay.train/1", "rollout_id": 0, "step_id": 0, "rank": 0,
@@ -124,6 +125,10 @@ class JsonLines(support.Case):
             ([sample, {**step, "rank": 2 ** 20}], ":2 /rank", "1048575"),
             ([sample, {**step, "scalars": {"": 1, "a": 2}, "columns": None}], ":2 /scalars", '""'),
             ([{**sample, "experts": {**sample["experts"], "ranks": 1}}], ":1 /experts", '"ranks"'),
+            ([{**sample, "experts": {**sample["experts"], "gates": [1]}}], ":1 /experts/gates", "expected 3"),
+            ([{**sample, "experts": {**sample["experts"], "recorded": [1, 1, 2]}}], ":1 /experts/recorded/2", ""),
+            ([sample, {**sample, "sample_id": 1, "columns": None, "reward_components": {"a": 1, "b": 1},
+                       "experts": {**sample["experts"], "layer_ids": [6]}}], ":2 /experts", "same layers"),
             ([{**sample, "nucleus": {**sample["nucleus"], "id": [1]}}], ":1 /nucleus", '"id"'),
             ([sample, {**sample, "sample_id": 1, "columns": None,
                        "reward_components": {"a": 1, "b": 1, "c": 1}}], ":2 /reward_components", ""),

@@ -78,6 +78,46 @@ class Train(support.Case):
         lines.write_text(json.dumps({**row, "loss_mask": [0, 2]}) + "\n")
         self.assertEqual(self.run_program("verify", lines).returncode, 3)
 
+    def routed(self, name, *routes):
+        """A rollout of samples of three tokens, of which [2, 2, 2] choices were kept, or none."""
+        samples = [{"index": i, "group_index": 0, "tokens": [1, 2, 3], "response_length": 2, "reward": 1.0,
+                    "status": "completed"} for i in range(len(routes))]
+        for i, values in enumerate(routes):
+            if values is not None:
+                kept = make_fixtures.Storage(str(i), "Int", values)
+                samples[i]["rollout_routed_experts"] = make_fixtures.Tensor(kept, (2, 2, 2), (4, 2, 1))
+        path = self.folder / name / "rollout_data/0.pt"
+        path.parent.mkdir(parents=True)
+        torch_files.save(path, {"rollout_id": 0, "samples": samples})
+        made = self.run_program("import", path.parents[1], "-o", self.folder / f"{name} dump")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        lines = self.run_program("export", self.folder / f"{name} dump", "--to", "jsonl", "-o", "-")
+        return path, made, [json.loads(line).get("experts") for line in lines.stdout.splitlines()]
+
+    def test_routed_experts_are_columns_and_come_back(self):
+        """Of all tokens but the last; a sample without has recorded none."""
+        path, _, found = self.routed("routes", [0, 1, 2, 3, 300, 5, 6, 7], None)
+        self.assertEqual(found, [
+            {"layers": 2, "slots": 2, "ids": [0, 1, 2, 3, 300, 5, 6, 7, 0, 0, 0, 0], "recorded": [1, 1, 0]},
+            {"layers": 2, "slots": 2, "ids": [0] * 12, "recorded": [0, 0, 0]}])
+        shown, = self.lines("show", path.parents[1], "--sample", "0")
+        self.assertEqual(shown["experts"][:8], [0, 1, 2, 3, 300, 5, 6, 7])
+        self.assertEqual(shown["expert_recorded"], [1, 1, 0])
+        out = self.folder / "routes out"
+        self.lines("export", self.folder / "routes dump", "--to", "slime", "-o", out)
+        with zipfile.ZipFile(path) as before, zipfile.ZipFile(out / "rollout_data/0.pt") as after:
+            stored = [[archive.read(n) for n in archive.namelist() if "/data/" in n] for archive in (before, after)]
+        self.assertEqual(*stored)
+        other, _, _ = self.routed("other", [0, 1, 2, 3, 300, 5, 6, 8], None)
+        found, = self.lines("diff", self.folder / "routes dump", self.folder / "other dump", code=1)
+        self.assertIn("experts", json.dumps(found["first"]))
+
+    def test_routes_that_are_no_experts_stay_in_the_file_and_are_said(self):
+        for name, values in (("negative", [-1] * 8), ("too large", [65536] + [0] * 7)):
+            _, made, found = self.routed(name, [0] * 8, values)
+            self.assertEqual(found, [None, None], name)
+            self.assertIn("rollout_routed_experts of sample 1", made.stdout + made.stderr)
+
     def test_an_unknown_version(self):
         """Every verb refuses it alike, whatever else it has renamed."""
         row = {"sample_index": 0, "tokens": [1, 2, 3], "total_lengths": 3, "response_lengths": 2,

@@ -88,6 +88,11 @@ inline RolloutData full_rollout(size_t samples) {
   data.label_text = texts(samples, "label");
   data.label_text->presence = mask(samples, random);
   data.experts = Experts{2, 3, std::vector<uint16_t>(tokens * 6, 255)};
+  if (samples % 2 == 1) {
+    data.experts->layer_ids = {1, 4};
+    data.experts->gates.emplace(tokens * 6, 0.25f);
+    data.experts->recorded = mask(tokens, random);
+  }
   return data;
 }
 

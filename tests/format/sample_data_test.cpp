@@ -129,6 +129,10 @@ TEST_CASE("data that does not fit together is not written") {
   check_refused(rollout, [](RolloutData& d) { d.versions->starts->pop_back(); });
   check_refused(rollout, [](RolloutData& d) { d.reward_components->names.pop_back(); });
   check_refused(rollout, [](RolloutData& d) { d.experts->slots = 2; });
+  check_refused(rollout, [](RolloutData& d) { d.experts->layer_ids->pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.experts->gates->pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.experts->recorded->pop_back(); });
+  check_refused(rollout, [](RolloutData& d) { d.experts->recorded->front() = 2; });
   check_refused(rollout, [](RolloutData& d) { d.roles->values.pop_back(); });
   check_refused(rollout, [](RolloutData& d) { d.calls->seed->pop_back(); });
   check_refused(rollout, [](RolloutData& d) { d.calls->numbers->names.pop_back(); });

@@ -55,7 +55,7 @@ tokens i32,i64 T; log_probs f32,f64 T; nucleus_offsets u64 S+1; nucleus_size u32
 loss_mask u8 T; removed u8 S; rewards f64 S; reward_components f64 S,K; finish u8 S
 version_offsets u64 S+1; versions i64 V; version_starts u32 V
 prompt_text u8 P; prompt_text_offsets u64 S+1; response_text u8 R; response_text_offsets u64 S+1
-label_text u8 L; label_text_offsets u64 S+1; experts u8,u16 T,M,E; coordinates u32 5,2
+label_text u8 L; label_text_offsets u64 S+1; experts u8,u16 T,M,E; expert_layers u32 M; expert_gates f32 T,M,E; expert_recorded u8 T; coordinates u32 5,2
 roles u8 T; call_offsets u64 S+1; call_first u32 C; call_length u32 C; call_finish u8 C; call_truncated u8 C
 call_version i64 C; call_seed i64 C; call_numbers f64 C,J""",
     "weights": "coordinates u32 5,2", "train": """
@@ -144,7 +144,7 @@ def check_meaning(unit, group):
         held(name not in OWN or OWN[name] in group, d)
         if table(unit, name)[1] in ("S+1", "D+1", "Q+1"):
             held(v[0] == 0 and (v[1:] >= v[:-1]).all() and v[-1] == ends.get(name, v[-1]), d)
-        if name in ("loss_mask", "removed") or name.endswith("_present"):
+        if name in ("loss_mask", "removed", "expert_recorded") or name.endswith("_present"):
             held((v < 2).all(), d)
         if name in ("scalars", "reward_components", "call_numbers"):
             columns = d.more.get("columns")

@@ -133,6 +133,24 @@ Found experts(const RolloutData& data, size_t row) {
       std::nullopt};
 }
 
+Found expert_gates(const RolloutData& data, size_t row) {
+  if (!data.experts || !data.experts->gates) return std::nullopt;
+  const uint64_t size = data.experts->layers * data.experts->slots;
+  return FieldValues{
+      part(*data.experts->gates, data.offsets[row] * size, data.offsets[row + 1] * size),
+      std::nullopt};
+}
+
+Found expert_layers(const RolloutData& data, size_t /*row*/) {
+  if (!data.experts || !data.experts->layer_ids) return std::nullopt;
+  return FieldValues{part(*data.experts->layer_ids, 0, data.experts->layers), std::nullopt};
+}
+
+Found expert_recorded(const RolloutData& data, size_t row) {
+  if (!data.experts || !data.experts->recorded) return std::nullopt;
+  return FieldValues{part(*data.experts->recorded, data.offsets[row], data.offsets[row + 1]), 0};
+}
+
 Found nucleus_sizes(const RolloutData& data, size_t row, uint64_t prompt) {
   if (!data.nucleus || !data.nucleus->has(row)) return std::nullopt;
   return FieldValues{part(data.nucleus->sizes, data.offsets[row] + prompt, data.offsets[row + 1]),
@@ -297,7 +315,10 @@ SampleTable SampleTable::of(std::span<const RolloutData> parts) {
   add("rollout/nucleus", nucleus);
   add("rollout/log_probs",
       [](D d, size_t s, uint64_t prompt) { return response(d, d.log_probs, s, prompt); });
+  add("rollout/expert_layers", expert_layers);
+  add("rollout/expert_recorded", expert_recorded);
   add("rollout/experts", experts);
+  add("rollout/expert_gates", expert_gates);
   add("rollout/call_finish", call_finish);
   add("rollout/call_truncated",
       [](D d, size_t s) { return of_calls(d, &format::Calls::truncated, s); });

@@ -240,6 +240,11 @@ class Exporter {
       leave_out("calls and roles of rollout " + std::to_string(id),
                 "of a selection, what a sample of slime has is written");
     }
+    if (chosen_ && data.experts &&
+        (data.experts->gates || data.experts->layer_ids || data.experts->recorded)) {
+      leave_out("layers, gates and recorded tokens of the experts of rollout " + std::to_string(id),
+                "of a selection, what a sample of slime has is written");
+    }
     write("rollout_data/" + std::to_string(id) + ".pt", tree, root);
     const bool trained = !chosen_ || !imported_;
     if (vendor_ == kSlime && !single_ && trained) export_own_training(id, data);
@@ -264,9 +269,10 @@ class Exporter {
     if (tree.sequence(own).size() > 0) dicts.set(root, "rlreplay", own);
   }
 
-  /// slime's samples have no calls and no roles.
+  /// slime's samples have no calls, no roles, and of experts their numbers alone.
   static bool is_of_calls(std::string_view name) {
-    return name.starts_with("call_") || name == "roles" || name == "roles_present";
+    return name.starts_with("call_") || name.starts_with("expert_") || name == "roles" ||
+           name == "roles_present";
   }
 
   /// Whether it says of every sample that it is there, which an import would not write.

@@ -63,6 +63,7 @@ class RolloutImporter {
     add_components();
     add_versions();
     add_experts();
+    if (!made_.data->experts) add_routes();
     note_inputs();
     take_raw_rewards();
     take_own(root);
@@ -272,6 +273,71 @@ class RolloutImporter {
     if (value == nullptr) return std::nullopt;
     const auto numbers = foreign::Numbers::of(tree_, *value);
     return numbers && numbers->is_integer() ? numbers : std::nullopt;
+  }
+
+  /// What routers chose, as frameworks keep it: [tokens - 1, layers, slots] of a sample, for the
+  /// last token was given to no router. A sample without has recorded none of its tokens.
+  void add_routes() {
+    std::vector<std::optional<foreign::Numbers>> routes;
+    std::optional<format::Experts> made;
+    for (size_t row = 0; row < order_.size(); ++row) {
+      const Value* value = field(order_[row], "rollout_routed_experts");
+      routes.push_back(value == nullptr ? std::nullopt : placed(*value, row, made));
+      if (value == nullptr || routes.back()) continue;
+      report("routes-unplaced", "rollout_routed_experts of " + sample(row) +
+                                    " are no integers from 0 to 65535 of all tokens but the last, "
+                                    "by layer and slot, as many as of other samples: they are kept "
+                                    "in the file alone");
+      return;
+    }
+    if (!made || !are_worth(routes, *made)) return;
+    const uint64_t size = made->layers * made->slots;
+    made->recorded.emplace();
+    for (size_t row = 0; row < order_.size(); ++row) {
+      const uint64_t tokens = made_.data->offsets[row + 1] - made_.data->offsets[row];
+      const uint64_t rows = routes[row] && tokens > 0 ? tokens - 1 : 0;
+      for (uint64_t e = 0; e < rows * size; ++e) {
+        made->experts.push_back(static_cast<uint16_t>(routes[row]->integer(e)));
+      }
+      made->experts.resize(made_.data->offsets[row + 1] * size);
+      made->recorded->resize(made_.data->offsets[row] + rows, 1);
+      made->recorded->resize(made_.data->offsets[row + 1]);
+    }
+    made_.data->experts = std::move(made);
+  }
+
+  /// Whether there is about as much in the file as the column takes, zeros of others included.
+  bool are_worth(std::span<const std::optional<foreign::Numbers>> routes,
+                 const format::Experts& made) {
+    uint64_t given = 0, size = 0, taken = 0;
+    for (const auto& numbers : routes) given += numbers ? numbers->size() : 0;
+    const bool fits = !__builtin_mul_overflow(made.layers, made.slots, &size) &&
+                      !__builtin_mul_overflow(size, made_.data->offsets.back(), &taken);
+    if (fits && taken / 8 <= given + (1 << 20)) return true;
+    report(
+        "routes-unplaced",
+        "rollout_routed_experts is there of too few of the tokens: it is kept in the file alone");
+    return false;
+  }
+
+  /// The routes of a sample where they have the form, and `made` of the first one's layers.
+  std::optional<foreign::Numbers> placed(Value value, size_t row,
+                                         std::optional<format::Experts>& made) const {
+    const std::vector<int64_t>* shape = nullptr;
+    if (value.kind == Kind::kTensor) shape = &tree_.tensor(value).shape;
+    if (value.kind == Kind::kArray) shape = &tree_.array(value).shape;
+    const auto tokens =
+        static_cast<int64_t>(made_.data->offsets[row + 1] - made_.data->offsets[row]);
+    if (shape == nullptr || shape->size() != 3 || shape->front() + 1 != tokens) return std::nullopt;
+    const auto layers = static_cast<uint64_t>((*shape)[1]);
+    const auto slots = static_cast<uint64_t>((*shape)[2]);
+    if (made && (made->layers != layers || made->slots != slots)) return std::nullopt;
+    auto numbers = foreign::Numbers::of(tree_, value);
+    if (!numbers || !numbers->is_integer()) return std::nullopt;
+    const auto is_none = [](auto id) { return id < 0 || id > UINT16_MAX; };
+    if (numbers->find(is_none)) return std::nullopt;
+    if (!made) made.emplace(format::Experts{layers, slots, {}});
+    return numbers;
   }
 
   /// The experts that this program's own export wrote, where every sample has them.

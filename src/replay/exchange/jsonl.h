@@ -27,7 +27,7 @@ using TextSink = std::function<void(const std::string&)>;
 ///      "versions":[4],"version_starts":[3],
 ///      "calls":[{"first":3,"length":6,"finish":"stop","truncated":false,"version":4,"seed":1,
 ///      "temperature":1.0}],"roles":[0,0,0,1,1,1,2,1,1],"prompt":"...","response":"...","label":"...",
-///      "experts":{"layers":2,"slots":1,"ids":[...]},"nucleus":{"sizes":[...],"ids":[...]},
+///      "experts":{"layers":2,"slots":1,"ids":[...],"layer_ids":[0,3],"gates":[...],"recorded":[1,0]},"nucleus":{"sizes":[...],"ids":[...]},
 ///      "other_inputs":true}
 ///     {"schema":"rlreplay.train/1","rollout_id":0,"step_id":0,"rank":0,"sample_id":7,
 ///      "length":9,"tokens":[...],"prompt_length":3,"micro_batch":0,"loss_mask":[...],"reward":0.5,

@@ -358,12 +358,29 @@ std::optional<format::Calls> calls(const std::vector<Row>& rows) {
   return made;
 }
 
+/// A list beside the ids of experts, of `wanted` numbers; a line has it where the first one has.
+template <class T, class Read>
+void add_routes(JsonValue experts, std::string_view key, uint64_t wanted, bool first,
+                std::optional<std::vector<T>>& values, Read read) {
+  const auto list = experts.find(key);
+  if (first && list) values.emplace();
+  if (list.has_value() != values.has_value()) {
+    throw experts.error("'" + std::string(key) + "' is in all lines with experts, or in none");
+  }
+  if (!list) return;
+  if (list->size() != wanted) {
+    throw list->error("it has " + counted(list->size(), "number") + ", expected " +
+                      std::to_string(wanted));
+  }
+  for (size_t i = 0; i < list->size(); ++i) values->push_back(read(list->at(i)));
+}
+
 std::optional<format::Experts> experts(const std::vector<Row>& rows) {
   if (!all_or_none(rows, "experts")) return std::nullopt;
   format::Experts made;
   for (const Row& row : rows) {
     const JsonValue value = row.root()["experts"];
-    check_keys(value, {"layers", "slots", "ids"});
+    check_keys(value, {"layers", "slots", "ids", "layer_ids", "gates", "recorded"});
     const auto layers = static_cast<uint64_t>(value["layers"].integer(0, 1 << 20));
     const auto slots = static_cast<uint64_t>(value["slots"].integer(0, 1 << 20));
     const bool first = &row == &rows.front();
@@ -380,6 +397,17 @@ std::optional<format::Experts> experts(const std::vector<Row>& rows) {
     }
     for (size_t i = 0; i < ids.size(); ++i) {
       made.experts.push_back(static_cast<uint16_t>(ids.at(i).integer(0, UINT16_MAX)));
+    }
+    add_routes(value, "gates", ids.size(), first, made.gates,
+               [](JsonValue v) { return static_cast<float>(real(v, false)); });
+    add_routes(value, "recorded", row.length, first, made.recorded,
+               [](JsonValue v) { return static_cast<uint8_t>(v.integer(0, 1)); });
+    std::optional<std::vector<uint32_t>> named;
+    add_routes(value, "layer_ids", layers, value.find("layer_ids").has_value(), named,
+               [](JsonValue v) { return static_cast<uint32_t>(v.integer(0, UINT32_MAX)); });
+    if (first) made.layer_ids = named;
+    if (named != made.layer_ids) {
+      throw value.error("all samples of a rollout name the same layers");
     }
   }
   return made;

@@ -146,6 +146,18 @@ std::string calls_json(const format::Calls& calls, size_t s) {
   return "[" + out + "]";
 }
 
+std::string experts_json(const RolloutData& data, size_t s) {
+  const format::Experts& of = *data.experts;
+  const uint64_t begin = data.offsets[s], end = data.offsets[s + 1], row = of.layers * of.slots;
+  JsonLine line;
+  line.json("layers", std::to_string(of.layers)).json("slots", std::to_string(of.slots));
+  line.json("ids", list(part(of.experts, begin * row, end * row)));
+  if (of.layer_ids) line.json("layer_ids", list(*of.layer_ids));
+  if (of.gates) line.json("gates", list(part(*of.gates, begin * row, end * row)));
+  if (of.recorded) line.json("recorded", list(part(*of.recorded, begin, end)));
+  return line.str();
+}
+
 /// Samples made from more than their tokens: without the key they would be taken for others.
 void put_inputs(JsonLine& line, const std::set<uint64_t>& others, uint64_t sample) {
   if (others.contains(sample)) line.boolean("other_inputs", true);
@@ -193,12 +205,7 @@ std::string sample_line(const RolloutData& data, const std::string& id, size_t s
               "{\"sizes\":" + list(part(sizes, data.offsets[s] + prompt, data.offsets[s + 1])) +
                   ",\"ids\":" + list(part(ids, offsets[s], offsets[s + 1])) + "}");
   }
-  if (data.experts) {
-    const uint64_t row = data.experts->layers * data.experts->slots;
-    const auto ids = part(data.experts->experts, data.offsets[s] * row, data.offsets[s + 1] * row);
-    line.json("experts", "{\"layers\":" + std::to_string(data.experts->layers) + ",\"slots\":" +
-                             std::to_string(data.experts->slots) + ",\"ids\":" + list(ids) + "}");
-  }
+  if (data.experts) line.json("experts", experts_json(data, s));
   put_inputs(line, others, data.sample_id[s]);
   return line.str();
 }

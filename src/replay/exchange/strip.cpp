@@ -99,13 +99,14 @@ class GroupStrip {
       return true;
     }
     const char axis = known->shape.front();
-    if (name == "scalars" || known->values == Values::kCoordinates) return true;
+    const std::string own = offsets_for(kind, axis);
+    if (axis != 'S' && axis != 'T' && own.empty()) return true;  // not of samples
     if (axis == 'S') {
       Lengths places(rows_.size() + 1);
       for (size_t s = 0; s < places.size(); ++s) places[s] = s;
       cut_rows(dataset, places, copy);
     } else {
-      cut_rows(dataset, numbers(axis == 'T' ? "offsets" : offsets_for(kind, axis)), copy);
+      cut_rows(dataset, numbers(own), copy);
     }
     return true;
   }
