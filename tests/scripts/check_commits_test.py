@@ -46,6 +46,8 @@ class CheckCommitsTest(unittest.TestCase):
         self.assertEqual(self.check().returncode, 0)
         self.commit("key", "docs/json/show.json")
         self.refused("docs/json/show.json changes without CHANGELOG.md")
+        self.commit("flag", "src/bisect/verbs/search.cpp")
+        self.refused("src/bisect/verbs/search.cpp changes without docs/bisect.md")
 
     def test_a_range_is_judged_commit_by_commit(self):
         self.commit("flags", "scripts/launch_flag_classes.txt")

@@ -8,11 +8,11 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/check_documents"
 
 CLEAN = {
     "README.md": "[a page](docs/page.md#words), [a place](https://example.org/none.md), `src/run.h:12`",
-    "docs/page.md": "Back to [README](../README.md). `run.h`, `src/*.h`, `src/{run,stop}.h`.\n\n"
+    "docs/page.md": "Back to [README](../README.md). `take_step()`, `run.h`, `src/*.h`, `src/{run,stop}.h`.\n\n"
                     "```\n$ scripts/go --fast src/run.h  # as docs/none says\n```\n"
                     "`[no](link.md)`, `docs/NAME.md`, `scripts/on --fast`, `ctest -R go_test`, `A=1 scripts/go --fast`\n",
     "build/old.md": "[gone](gone.md)",
-    "src/run.h": "",
+    "src/run.h": "void take_step();  // as old_step did\n",
     "src/stop.h": "",
     "scripts/go": "case $1 in --fast) ;; esac",
     "scripts/on": 'exec scripts/go "$@"\n',
@@ -30,6 +30,8 @@ PLANTED = [
     ("    src/gone.h", "there is no src/gone.h"),
     ("`scripts/go --slow`", "scripts/go has no --slow"),
     ("`ctest --test-dir build -R gone_test`", "there is no test gone_test"),
+    ("`old_step`", "docs/page.md:8: no source holds old_step"),
+    ("`OldStep()`", "docs/page.md:8: no source holds OldStep"),
     ("`0000000 Begin`", "there is no commit 0000000 Begin"),
 ]
 
@@ -85,6 +87,18 @@ class CheckDocuments(unittest.TestCase):
                 self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         (self.root / "README.md").write_text(counted + "more")
         self.assertIn("README.md:1: 801 words, at most 800", self.check().stdout)
+
+    def test_the_readme_names_each_folder_of_a_layer(self):
+        (self.root / "src/a").mkdir()
+        (self.root / "scripts/check_layers").write_text(
+            'LAYERS = {"a": ("src/a", []), "b": ("src/a/b", []), "files": (["src/run"], [])}\n')
+        for table, words in (("| `src/a/` | both: `b/` |", ""), ("| `src/a/` |\n| `- b/` |", ""),
+                             ("| `src/a/` | none of b |", "README.md:1: the table of folders lacks src/a/b/")):
+            with self.subTest(table):
+                (self.root / "README.md").write_text(table + "\n")
+                result = self.check()
+                self.assertEqual(result.returncode, 1 if words else 0, result.stdout + result.stderr)
+                self.assertIn(words, result.stdout)
 
     def test_a_commit_is_not_judged_where_there_is_no_history(self):
         subprocess.run(["rm", "-rf", self.root / ".git"], check=True)
