@@ -72,6 +72,31 @@ GlobalBatch gather_batch(const Runtime& runtime, const ObjectiveConfig& objectiv
   return out;
 }
 
+HeldBatch hold_batch(const Runtime& runtime, const ObjectiveConfig& objective, int64_t leaf,
+                     std::optional<int64_t> trajectories, std::span<const Sample> samples,
+                     std::span<const SampleTargets> targets, int scale) {
+  const GlobalBatch whole = gather_batch(runtime, objective, leaf, trajectories, samples, targets);
+  HeldBatch out{{}, whole.counts, whole.loss_weight, scale};
+  for (size_t i = 0; i < whole.samples.size(); ++i) {
+    out.weights[whole.samples[i].id] = whole.weights[i];
+  }
+  return out;
+}
+
+void hold(const HeldBatch& held, GlobalBatch& part) {
+  for (size_t i = 0; i < part.samples.size(); ++i) {
+    const uint64_t id = part.samples[i].id;
+    const auto weight = held.weights.find(id);
+    if (weight == held.weights.end()) {
+      throw Error(ErrorCode::kUsage,
+                  "sample " + std::to_string(id) + " is not of the batch that is held");
+    }
+    part.weights[i] = weight->second;
+  }
+  part.counts = held.counts;
+  part.loss_weight = held.loss_weight;
+}
+
 Losses gather_losses(const Runtime& runtime, const GlobalBatch& batch,
                      std::span<const Losses> own) {
   Losses out;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,24 @@ struct GlobalBatch {
     return std::span(weights).subspan(first, count);
   }
 };
+
+/// What a step keeps of a batch of which it takes only a part: its sums are then those of the
+/// batch, less those of the samples that are left out, to the last integer.
+struct HeldBatch {
+  std::map<uint64_t, double> weights;  // w_t, by sample
+  ContributionCounts counts;
+  double loss_weight = 0;  // W
+  int scale = 0;           // S, after what overflows the whole batch had
+};
+
+/// Of a whole batch, whose step had the scale. Errors: as gather_batch.
+HeldBatch hold_batch(const Runtime& runtime, const ObjectiveConfig& objective, int64_t leaf,
+                     std::optional<int64_t> trajectories, std::span<const Sample> samples,
+                     std::span<const SampleTargets> targets, int scale);
+
+/// Puts what is held in the place of what the part says of itself.
+/// Errors: kUsage for a sample that is not of the batch that is held.
+void hold(const HeldBatch& held, GlobalBatch& part);
 
 /// Errors: kUsage for a batch without samples, or an id that occurs twice.
 GlobalBatch gather_batch(const Runtime& runtime, const ObjectiveConfig& objective, int64_t leaf,

@@ -84,9 +84,9 @@ void emit_losses(const Runtime& runtime, Losses& losses) {
 }
 
 /// S of the gradient sums, after `redone` overflows.
-int step_scale(const Runtime& runtime, double weight, int redone) {
+int step_scale(const Runtime& runtime, double weight, std::optional<int> held, int redone) {
   emit_scalar(runtime, Phase::kObjective, Op::kScale, "total_weight", weight);
-  int64_t scale = kernels::token_scale(weight) - redone * kScaleStep;
+  int64_t scale = held.value_or(kernels::token_scale(weight)) - redone * kScaleStep;
   emit_scalar(runtime, Phase::kObjective, Op::kScale, "scale", scale);
   return static_cast<int>(scale);
 }
@@ -148,11 +148,16 @@ StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradie
   if (runtime.ranks == nullptr || !samples.empty()) check_batch(config.objective, samples, targets);
   const ModelContext context{runtime, state.model, rotary};
   StepResult out;
-  const GlobalBatch global = gather_batch(runtime, config.objective, config.train.leaf,
-                                          config.trajectories, samples, targets);
+  GlobalBatch global = gather_batch(runtime, config.objective, config.train.leaf,
+                                    config.trajectories, samples, targets);
+  std::optional<int> held_scale;
+  if (config.held) {
+    hold(*config.held, global);
+    held_scale = config.held->scale;
+  }
   const StepBatch batch{samples, targets, global};
   for (int redone = 0;; ++redone) {
-    out.scale = step_scale(runtime, global.loss_weight, redone);
+    out.scale = step_scale(runtime, global.loss_weight, held_scale, redone);
     gradients.begin(out.scale, global.counts);
     forward_backward(context, gradients, batch, config, out);
     const RefusedByRanks refused = gather_refused(runtime, gradients);

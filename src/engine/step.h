@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/engine/global_batch.h"
 #include "src/engine/optimizer_step.h"
 #include "src/engine/stage.h"
 #include "src/objective/batch_objective.h"
@@ -35,6 +36,8 @@ struct StepConfig {
   int64_t micro_batch_samples = 0;  // 0: all at once
   /// Of the global batch, as the reducer counts them; none: those that its samples name.
   std::optional<int64_t> trajectories;
+  /// Where the samples are a part of a batch whose weights and scale are kept.
+  std::optional<HeldBatch> held = {};
   /// Told after each micro-batch how many samples went forward and backward; may be empty.
   std::function<void(int64_t finished)> progress;
 };

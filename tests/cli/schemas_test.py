@@ -310,6 +310,7 @@ class Outputs(Case):
     def computing(self):
         names = self.ask("train", "--from", self.a, "--json")
         self.assertEqual(names, ["rlreplay.run.step/1"] * 2 + ["rlreplay.replay/1"])
+        self.ask("train", "--from", self.a, "--steps", "0.0", "--without-sample", "0", "--json")
         names = self.ask("train", "--from", self.a, "--lr", "0.1", "--json", code=1)
         self.assertEqual(names[-2:], ["rlreplay.replay.diff/1", "rlreplay.replay/1"])
         self.assertEqual(self.ask("rollout", "--from", self.a, "--json")[-1], "rlreplay.rollout.replay/1")

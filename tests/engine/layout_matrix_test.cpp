@@ -2,6 +2,8 @@
 #include <cmath>
 #include <set>
 
+#include "format/foreign/checkpoint.h"
+#include "format/foreign/float_values.h"
 #include "src/base/error.h"
 #include "tests/engine/delayed_group.h"
 #include "tests/engine/layout_run.h"
@@ -23,6 +25,7 @@ struct Subject {
   ModelConfig config;
   Batch batch;
   StepConfig step;
+  std::vector<float> weights;  // of a checkpoint; else random ones
   LayoutRun want;
 };
 
@@ -54,8 +57,20 @@ void vary(Subject& s, int which) {
   }
 }
 
+std::vector<float> weights_of(const foreign::Checkpoint& checkpoint) {
+  const ParameterTable table = make_parameters(checkpoint.config());
+  std::vector<float> out(static_cast<size_t>(table.elements));
+  for (const Parameter& p : table.list) {
+    foreign::to_float(
+        checkpoint.tensor(p.name),
+        std::span(out).subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size())));
+  }
+  return out;
+}
+
 LayoutTask task_of(const Subject& s, int64_t micro_batch) {
   LayoutTask out(s.config, s.batch);
+  out.weights = s.weights;
   out.step = s.step;
   out.step.micro_batch_samples = micro_batch;
   return out;
@@ -64,8 +79,8 @@ LayoutTask task_of(const Subject& s, int64_t micro_batch) {
 const std::vector<Subject>& subjects() {
   static const std::vector<Subject> all = [] {
     std::vector<Subject> out;
-    const auto add = [&](const char* name, const ModelConfig& c) {
-      Subject s{name, c, random_batch(c, kLengths, 3), {}, {}};
+    const auto add = [&](const char* name, const ModelConfig& c, std::vector<float> weights = {}) {
+      Subject s{name, c, random_batch(c, kLengths, 3), {}, std::move(weights), {}};
       vary(s, static_cast<int>(out.size()) % 4);
       s.want = run_layout(task_of(s, 0), {});
       out.push_back(std::move(s));
@@ -78,6 +93,12 @@ const std::vector<Subject>& subjects() {
     add("odd qwen3", odd_model(Architecture::kQwen3, false));
     add("small qwen3", small_model(Architecture::kQwen3));
     add("odd llama, tied", odd_model(Architecture::kLlama, true));
+    const auto reference = rlreplay::test::reference_folder();
+    for (const char* name : {"tiny-llama", "tiny-qwen2", "tiny-qwen3"}) {
+      if (!reference) continue;
+      const auto checkpoint = foreign::Checkpoint::open(*reference + "/models/" + name);
+      add(name, checkpoint.config(), weights_of(checkpoint));
+    }
     return out;
   }();
   return all;
@@ -131,10 +152,21 @@ TEST_CASE("a step has the same bits in every layout that its model goes into") {
   }
 }
 
+TEST_CASE("a layout that would cut a segment is refused with those that do") {
+  const auto refused = [](const ModelConfig& c) { return refusal_of(c, {.tp = 8}); };
+  CHECK(refused(odd_model(Architecture::kQwen3, false)) == "");
+  ModelConfig four = odd_model(Architecture::kQwen3, false);
+  four.heads = 4;
+  four.kv_heads = 2;
+  CHECK(refused(four) != "");
+  CHECK_THROWS_AS(check_layout(four, {.tp = 8}), Error);
+  CHECK(refusal_of(four, {.tp = 4}) == "");
+}
+
 TEST_CASE("an overflow on one rank lets all of them begin anew at a smaller scale") {
   const ModelConfig c = small_model(Architecture::kQwen2);
   Batch batch = random_batch(c, kLengths, 3);
-  Subject s{"large head", c, batch, {}, {}};
+  Subject s{"large head", c, batch, {}, {}, {}};
   vary(s, 0);
   s.step.objective = {};
   s.step.objective.policy_loss = PolicyLoss::kPlain;  // its gradient never vanishes

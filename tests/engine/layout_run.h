@@ -32,7 +32,8 @@ struct LayoutTask {
   int steps = 2;
   int threads = 1;  // of each rank
   const kernels::KernelSet* kernels = &kernels::cpu_kernels();
-  float head_factor = 1;  // multiplies the head's weights
+  std::span<const float> weights = {};  // to begin with; random where there are none
+  float head_factor = 1;                // multiplies the head's weights
   /// How ranks are run; run_thread_ranks where it is empty.
   std::function<void(const Layout&, const std::function<void(const Ranks&)>&)> run = {};
 };
@@ -104,6 +105,7 @@ inline LayoutRun run_layout(const LayoutTask& task, const Layout& layout) {
   Buffer<float> start(static_cast<size_t>(make_parameters(c).elements));
   const ParameterTable names = make_parameters(c);
   fill_weights(names, start, 7);
+  std::copy(task.weights.begin(), task.weights.end(), start.data());
   const Parameter& head = names[names.head];
   for (int64_t i = 0; i < head.size(); ++i) {
     start[static_cast<size_t>(head.offset + i)] *= task.head_factor;

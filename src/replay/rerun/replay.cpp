@@ -144,6 +144,27 @@ class Replay {
     return out;
   }
 
+  /// The step that `whole` took, from the state as it is now, without a sample.
+  StepOutcome run_without(const Removal& removal, const StepOutcome& whole) {
+    const RecordedStep& step = step_of(removal.step);
+    std::vector<size_t> members = step_members(step, *rollout_, record_.path());
+    const engine::HeldBatch held =
+        trainer_.hold(pick<Sample>(rollout_->samples, members),
+                      pick<SampleTargets>(targets_, members), whole.result.scale);
+    std::erase_if(members, [&](size_t i) { return rollout_->samples[i].id == removal.sample; });
+    const auto samples = pick<Sample>(rollout_->samples, members);
+    const StepId& id = removal.step;
+    engine::EventSink* sink = watch_.begin(id.rollout, id.step, samples);
+    StepOutcome out = with_step(id.rollout, id.step, [&] {
+      return trainer_.step(samples, pick<SampleTargets>(targets_, members), sink, {}, held);
+    });
+    out.rollout_id = id.rollout;
+    out.step_id = id.step;
+    out.digests = state_digests(watch_.finish(id.rollout, id.step));
+    out.record = recorded_scalars(step);
+    return out;
+  }
+
   void check_planted() const { watch_.check_planted(); }
 
   /// Of the last step that was run; of none, nothing.
@@ -294,6 +315,41 @@ bool replay_training(const RecordedRun& record, const RunOptions& options, const
   }
   replay.check_planted();
   return identical;
+}
+
+StepWithout remove_sample(const RecordedRun& record, const RunOptions& options,
+                          const Removal& removal, int64_t last, Trainer& trainer, ThreadPool& pool,
+                          const ReplaySink& later) {
+  const std::vector<StepId>& steps = record.steps();
+  const StepId& id = removal.step;
+  if (!record.has_state(id)) {
+    throw Error(ErrorCode::kIncomplete,
+                "the dump has no state before step " + id.name() + ", from which sample " +
+                    std::to_string(removal.sample) + " is taken out: capture it with --weights all",
+                record.path());
+  }
+  const ReplayPlan plan;
+  Replay replay(record, options, plan, trainer, pool, nullptr);
+  const auto sums = [&] {
+    const Buffer<int64_t>& of = trainer.backend().exact_gradients()->sums();
+    return std::vector<int64_t>(of.data(), of.data() + of.size());
+  };
+  StepWithout out;
+  read_state(record, id, trainer.backend());
+  out.whole = replay.run(id, /*judged=*/true);
+  out.part = sums();
+  read_state(record, id, trainer.backend());
+  out.without = replay.run_without(removal, out.whole.outcome);
+  const std::vector<int64_t> rest = sums();
+  for (size_t i = 0; i < rest.size(); ++i) {
+    out.part[i] =
+        static_cast<int64_t>(static_cast<uint64_t>(out.part[i]) - static_cast<uint64_t>(rest[i]));
+  }
+  const auto at = static_cast<size_t>(std::ranges::find(steps, id) - steps.begin());
+  for (size_t i = at + 1; i < steps.size() && std::cmp_less_equal(i, last); ++i) {
+    later(replay.run(steps[i], /*judged=*/false));
+  }
+  return out;
 }
 
 RecomputedStep recompute_step(const RecordedRun& record, const RunOptions& options,

@@ -57,6 +57,27 @@ RecomputedStep recompute_step(const RecordedRun& record, const RunOptions& optio
                               const ReplayPlan& plan, const StepId& step, Trainer& trainer,
                               ThreadPool& pool);
 
+/// A sample that is taken out of a recorded step.
+struct Removal {
+  StepId step;
+  uint64_t sample = 0;
+};
+
+/// A recorded step as it was, and from the same state without one of its samples, whose weights,
+/// advantages and scale stay those of the record.
+struct StepWithout {
+  ReplayedStep whole;
+  StepOutcome without;
+  std::vector<int64_t> part;  // the sample's of every gradient, in the order of the parameters
+};
+
+/// Takes a sample out of a step, then runs those behind it up to `last` freely, for `later`.
+/// Errors: as of replay_training; kIncomplete without the state before the step; kUsage where the
+/// step has no other sample.
+StepWithout remove_sample(const RecordedRun& record, const RunOptions& options,
+                          const Removal& removal, int64_t last, Trainer& trainer, ThreadPool& pool,
+                          const ReplaySink& later);
+
 /// One rollout that was generated again.
 struct ReplayedRollout {
   int64_t id = 0;

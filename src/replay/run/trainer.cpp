@@ -219,8 +219,16 @@ void Trainer::complete_targets(std::span<const Sample> samples, bool several_ste
   }
 }
 
+engine::HeldBatch Trainer::hold(std::span<const Sample> samples,
+                                std::span<const SampleTargets> targets, int scale) const {
+  const engine::StepConfig config = step_config(options_);
+  return engine::hold_batch(runtime_, config.objective, config.train.leaf, config.trajectories,
+                            samples, targets, scale);
+}
+
 StepOutcome Trainer::step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
-                          engine::EventSink* sink, std::optional<int64_t> trajectories) {
+                          engine::EventSink* sink, std::optional<int64_t> trajectories,
+                          std::optional<engine::HeldBatch> held) {
   const Clock::time_point start = Clock::now();
   Progress progress("step", "samples", std::ssize(samples));
   progress.at(0);
@@ -228,6 +236,7 @@ StepOutcome Trainer::step(std::span<const Sample> samples, std::span<const Sampl
   config.progress = [&](int64_t finished) { progress.at(finished); };
   config.lr = engine::learning_rate(schedule_, backend_->steps());
   config.trajectories = trajectories;
+  config.held = std::move(held);
   StepOutcome out;
   out.lr = config.lr;
   {

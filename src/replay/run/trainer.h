@@ -98,9 +98,15 @@ class Trainer {
   void complete_targets(std::span<const Sample> samples, bool several_steps,
                         std::span<SampleTargets> targets, const ShapedRewards& shaped = {});
 
-  /// One optimizer step on samples of one rollout; `trajectories` as StepConfig has it.
+  /// One optimizer step on samples of one rollout; `trajectories` and `held` as StepConfig has
+  /// them.
   StepOutcome step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
-                   engine::EventSink* sink, std::optional<int64_t> trajectories = {});
+                   engine::EventSink* sink, std::optional<int64_t> trajectories = {},
+                   std::optional<engine::HeldBatch> held = {});
+
+  /// What a step on a part of these keeps of them, where a step on all had that scale.
+  engine::HeldBatch hold(std::span<const Sample> samples, std::span<const SampleTargets> targets,
+                         int scale) const;
 
   /// Writes the weights as a checkpoint, with `model`'s configuration and tokenizer.
   void save(const ModelSource& model, const std::string& folder) {

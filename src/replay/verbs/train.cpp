@@ -192,6 +192,12 @@ void check_states(const RecordedRun& record, const ReplayPlan& plan) {
 
 int train_from(const TrainArguments& arguments, const RecordedRun& record) {
   const auto vendor = imported_from(record.dump().meta(), record.path());
+  if (vendor && arguments.without_sample) {
+    throw Error(ErrorCode::kUnsupported,
+                "--without-sample takes a sample out of a step that rlreplay captured: this dump "
+                "was imported, and holds neither its state nor its sums",
+                record.path());
+  }
   if (vendor) return train_imported(arguments, record, *vendor);
   const RunOptions options =
       arguments.flags.resolve_replay(record.config().options, ReplayKind::kTraining);
@@ -199,6 +205,7 @@ int train_from(const TrainArguments& arguments, const RecordedRun& record) {
     std::cout << options_yaml(options);
     return 0;
   }
+  if (arguments.without_sample) return train_without(arguments, record, options);
   std::optional<format::DumpPlace> place;
   if (!arguments.output.empty()) {
     check_output(arguments);
@@ -233,11 +240,11 @@ int train(const TrainArguments& arguments) {
   }
   const bool count = arguments.steps.find("..") == std::string::npos;
   if (arguments.each_step || arguments.stop_at_first || !arguments.inject.empty() || !count ||
-      !arguments.output.empty()) {
+      !arguments.output.empty() || arguments.without_sample) {
     throw Error(
         ErrorCode::kUsage,
-        "--each-step, --stop-at-first, --inject, --steps A..B and -o are for --from DUMP; to "
-        "record a run, use rlreplay capture");
+        "--each-step, --stop-at-first, --inject, --without-sample, --steps A..B and -o are for "
+        "--from DUMP; to record a run, use rlreplay capture");
   }
   TrainArguments on_policy = arguments;
   if (!arguments.steps.empty()) on_policy.flags.set("steps", arguments.steps);
@@ -262,6 +269,8 @@ void add_train(CLI::App& program, VerbRun& chosen) {
       "--inject", arguments->inject,
       "plant a difference, EVENT:INDEX:ULPS (docs/events.md); with --recompute one inside a "
       "layer's forward does not reach that layer's backward");
+  verb->add_option("--without-sample", arguments->without_sample,
+                   "take the sample with this id out of its step, all else of it held as recorded");
   verb->add_option("-o,--output", arguments->output, "of a dump: the replay's own dump");
   verb->add_flag("--force", arguments->force, "replace what is in the folder of -o or --save");
   verb->add_flag("--forward", arguments->forward,
@@ -287,6 +296,8 @@ void add_train(CLI::App& program, VerbRun& chosen) {
       "recorded advantages, old log-probabilities and masks are used as they are, what is\n"
       "missing is computed by the flags. Those without effect on it are named: a launch\n"
       "script can be pasted.\n"
+      "Without a sample the step's weights of loss, advantages and scale stay the record's, and\n"
+      "the gradient is the recorded one less the sample's part, exactly; later steps run freely.\n"
       "Exit code 1: a step differs from its record; of an imported dump, whose trainer no\n"
       "replay gives to the bit, only where model or learning rate cannot be the recorded\n"
       "ones; with --forward, a side lies farther from the evaluation than the noise of\n"
@@ -297,6 +308,7 @@ void add_train(CLI::App& program, VerbRun& chosen) {
       "  rlreplay train imported/ --model Qwen2.5-0.5B --steps 0..1 --lr 1e-6\n"
       "  rlreplay train imported/ --model Qwen2.5-0.5B --forward --groups 3,4\n"
       "  rlreplay train dump/ --inject 1.0/backward/0/down/dx:5:1 -o disturbed/\n"
+      "  rlreplay train dump/ --without-sample 129 --steps 2.0\n"
       "  rlreplay train --model Qwen2.5-0.5B --prompts prompts.jsonl --reward gsm8k \\\n"
       "      --rollout-batch-size 4 --n-samples-per-prompt 8 --steps 2 --save trained");
   verb->callback([=, &chosen] { chosen = [=] { return train(*arguments); }; });

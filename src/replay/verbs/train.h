@@ -19,6 +19,7 @@ struct TrainArguments {
   std::string steps;
   std::string inject;
   std::string output;
+  std::optional<uint64_t> without_sample;
   bool force = false;
   bool each_step = false;
   bool stop_at_first = false;
@@ -37,6 +38,10 @@ using Printer = Printing<DigestingObserver>;
 /// Trains on the samples of an imported dump, from the weights of --model.
 int train_imported(const TrainArguments& arguments, const RecordedRun& record,
                    const std::string& vendor);
+
+/// One sample taken out of a recorded step.
+[[nodiscard]] int train_without(const TrainArguments& arguments, const RecordedRun& record,
+                                const RunOptions& options);
 
 /// The referee.
 [[nodiscard]] int judge_forward(const TrainArguments& arguments, const RecordedRun& record);
