@@ -1,72 +1,20 @@
 #include <chrono>
-#include <cmath>
 #include <ctime>
 #include <fstream>
 #include <functional>
 #include <string>
 
 #include "bench/phase_clock.h"
+#include "bench/random_step.h"
 #include "bench/step_item.h"
 #include "src/engine/backend.h"
 
 namespace rlreplay::bench {
 namespace {
 
-/// A small generator, the same on every machine.
-class Numbers {
- public:
-  explicit Numbers(uint64_t seed) : state_(seed) {}
-
-  uint64_t next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  /// Between -1 and 1.
-  float number() { return static_cast<float>(static_cast<int32_t>(next() >> 32)) * 0x1p-31f; }
-  int32_t below(int64_t n) { return static_cast<int32_t>(next() % static_cast<uint64_t>(n)); }
-
- private:
-  uint64_t state_;
-};
-
 void set_random_weights(engine::Backend& backend) {
-  backend.write_state(0, [&](const StateSpans<float>& state) {
-    Numbers numbers(1);
-    for (const Parameter& p : backend.parameters().list) {
-      const bool norm = p.is_vector() && p.role != Role::kBias;
-      const auto scale = static_cast<float>(std::sqrt(3.0 / static_cast<double>(p.cols)));
-      for (int64_t i = 0; i < p.size(); ++i) {
-        state.weights[static_cast<size_t>(p.offset + i)] = norm ? 1.0f : scale * numbers.number();
-      }
-    }
-  });
-}
-
-struct Batch {
-  std::vector<Sample> samples;
-  std::vector<SampleTargets> targets;
-};
-
-/// Random tokens, a quarter of each sample its prompt. The past policy knew nothing: no ratio is
-/// far from 1.
-Batch random_batch(const StepItem& item) {
-  Numbers numbers(2);
-  const auto uniform = static_cast<float>(-std::log(static_cast<double>(item.model.vocab)));
-  Batch out;
-  for (size_t i = 0; i < item.lengths.size(); ++i) {
-    Sample& s = out.samples.emplace_back();
-    s.id = s.group = i;
-    for (int64_t t = 0; t < item.lengths[i]; ++t)
-      s.tokens.push_back(numbers.below(item.model.vocab));
-    s.prompt_length = item.lengths[i] / 4;
-    s.loss_mask.assign(static_cast<size_t>(s.response_length()), 1);
-    SampleTargets& t = out.targets.emplace_back();
-    t.advantages.assign(s.loss_mask.size(), i % 2 == 0 ? 1.0f : -1.0f);
-    t.old_log_probs.assign(s.loss_mask.size(), uniform);
-  }
-  return out;
+  backend.write_state(
+      0, [&](const StateSpans<float>& state) { fill_random(backend.parameters(), state.weights); });
 }
 
 std::vector<engine::Request> random_requests(const StepItem& item) {
@@ -92,7 +40,8 @@ std::function<int64_t()> make_work(const StepItem& item, engine::Backend& backen
       return tokens;
     };
   }
-  return [&backend, batch = random_batch(item), micro_batch = item.micro_batch_samples] {
+  return [&backend, batch = random_batch(item.model, item.lengths),
+          micro_batch = item.micro_batch_samples] {
     engine::StepConfig config;
     config.micro_batch_samples = micro_batch;
     backend.step(batch.samples, batch.targets, config);

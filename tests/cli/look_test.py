@@ -16,7 +16,7 @@ LINES = [{"schema": "rlreplay.sample/1", "log_probs": [-1.0, -0.5], "group_id": 
          {"schema": "rlreplay.train/1", "step_id": 0, "rank": 0, "log_probs": [-1.0, -0.5],
           "advantages": [2.0, 2.0]} | SAMPLE]
 COMPUTING = [["train", "dump/", "--steps", "0..1"], ["rollout", "dump/"], ["golden", "check", "run.txt"],
-             ["layouts", "dump/"],
+             ["layouts", "dump/"], ["why", "dump/", "0.0/forward/0/down/y:0"],
              ["score", "--model", "demo", "tokens.jsonl"], ["help", "train"],
              ["capture", "--model", "demo", "-o", "dump/"]]
 

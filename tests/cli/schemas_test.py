@@ -304,6 +304,8 @@ class Outputs(Case):
         self.ask("golden", "record", golden, *DEMO[1:])
         self.ask("golden", "check", golden, "--json")
         self.ask("layouts", self.a, "--try", "dp=2", "--json")
+        self.ask("why", self.a, "0.0/reduce/-/gradient/model.norm.weight:0", "--json")
+        self.ask("why", self.a, "0.0/optimizer/-/weight/model.norm.weight:0", "--json")
         golden.write_text(re.sub(r"(?m)^(step 0.0 loss) .*$", r"\1 0x1p+3", golden.read_text()))
         self.ask("golden", "check", golden, "--json", code=1)
 

@@ -33,6 +33,7 @@ READS = {
     ("rlreplay rollout", "DUMP"): "{no}",
     ("rlreplay rollout", "--config"): "{dump} --config {no}",
     ("rlreplay layouts", "DUMP"): "{no}",
+    ("rlreplay why", "DUMP"): "{no} 0.0/forward/0/down/y:0",
     ("rlreplay score", "TOKENS"): "{no} --model demo",
     ("rlreplay score", "--model"): "{lines} --model {no}",
     ("rlreplay show", "DUMP"): "{no}",

@@ -73,6 +73,19 @@ class FloatSums : public SameGroup {
   }
 };
 
+/// The other stage's part of a tied embedding counts twice.
+class CountedTwice : public SameGroup {
+ public:
+  using SameGroup::SameGroup;
+  void receive(int from, std::span<std::byte> bytes) override {
+    inner_.receive(from, bytes);
+    constexpr size_t kEmbedding = 643 * 88 * sizeof(int64_t);  // no activation has this size
+    if (bytes.size() != kEmbedding) return;
+    const std::span sums(reinterpret_cast<int64_t*>(bytes.data()), 643 * 88);
+    for (int64_t& v : sums) v = kernels::add_wrapping(v, v);
+  }
+};
+
 /// Ranks come in another order than they are.
 class Swapped : public SameGroup {
  public:
@@ -100,6 +113,16 @@ Run broken_dp() {
     run_thread_ranks(layout, [&](const Ranks& r) {
       Broken dp(r.dp);
       work({r.layout, r.place, r.world, dp, r.tp, r.pp, r.cp});
+    });
+  };
+}
+
+template <class Broken>
+Run broken_pp() {
+  return [](const Layout& layout, const std::function<void(const Ranks&)>& work) {
+    run_thread_ranks(layout, [&](const Ranks& r) {
+      Broken pp(r.pp);
+      work({r.layout, r.place, r.world, r.dp, r.tp, pp, r.cp});
     });
   };
 }
@@ -171,6 +194,19 @@ void halves(const kernels::AttentionBackward& op, ThreadPool& pool) {
   }
 }
 
+/// Leaves end where a rank's tokens do, here after 40 of 64: what equal chunks of a sample are.
+void cut_leaves(const kernels::MatmulTokens& op, ThreadPool& pool) {
+  std::vector<kernels::Range> cut;
+  for (const kernels::Range& leaf : op.leaves) {
+    const int64_t middle = leaf.begin + std::min<int64_t>(leaf.size(), 40);
+    cut.push_back({leaf.begin, middle});
+    if (middle < leaf.end) cut.push_back({middle, leaf.end});
+  }
+  kernels::MatmulTokens changed = op;
+  changed.leaves = cut;
+  kernels::cpu_kernels().matmul_tokens(changed, pool);
+}
+
 KernelSet with(auto KernelSet::*kernel, auto function) {
   KernelSet out = kernels::cpu_kernels();
   out.*kernel = function;
@@ -214,4 +250,16 @@ TEST_CASE("keys' gradients that are added across ranks are seen with two ranks o
   const Subject s(small_model(Architecture::kQwen3));
   const KernelSet broken = with(&KernelSet::attention_backward, halves);
   CHECK(difference(s.run(""), s.run("cp=2", broken)) == "gradients");
+}
+
+TEST_CASE("a sample that is cut inside of a leaf is seen with two ranks of cp") {
+  const Subject s(small_model(Architecture::kLlama));
+  const KernelSet broken = with(&KernelSet::matmul_tokens, cut_leaves);
+  CHECK(difference(s.run(""), s.run("cp=2", broken)) == "gradients");
+}
+
+TEST_CASE("a tied tensor that counts twice is seen with two stages of pp") {
+  const Run broken = broken_pp<CountedTwice>();
+  const Subject tied(odd_model(Architecture::kQwen2, true));
+  CHECK(difference(tied.run(""), tied.run("pp=2", kernels::cpu_kernels(), broken)) != "");
 }

@@ -27,7 +27,7 @@ class TorchBackend : public engine::Backend {
         parameters_(make_parameters(config.model)),
         state_(parameters_, precision_, config.training),
         network_(config_.model, parameters_, state_.weights(),
-                 config.rope == kernels::Rope::kHf ? Rope::kHf : Rope::kExact) {
+                 config.rope == kernels::Rope::kHf ? Rope::kHf : Rope::kExact, config.layout.tp) {
     at::set_num_threads(runtime.pool.threads());
   }
 

@@ -31,8 +31,8 @@ at::Tensor integers(std::span<const int64_t> values) {
 }  // namespace
 
 Network::Network(const ModelConfig& config, const ParameterTable& parameters,
-                 const std::vector<at::Tensor>& weights, Rope rope)
-    : config_(config), parameters_(parameters), weights_(weights), rope_(rope) {}
+                 const std::vector<at::Tensor>& weights, Rope rope, int parts)
+    : config_(config), parameters_(parameters), weights_(weights), rope_(rope), parts_(parts) {}
 
 void Network::need_angles(int64_t positions) {
   if (all_cos_.defined() && all_cos_.size(0) >= positions) return;
@@ -58,6 +58,14 @@ at::Tensor Network::project(const at::Tensor& x, int w, int bias) const {
   return bias < 0 ? at::linear(x, weight(w)) : at::linear(x, weight(w), weight(bias));
 }
 
+at::Tensor Network::row_parallel(const at::Tensor& x, int w) const {
+  if (parts_ == 1) return project(x, w, -1);
+  const auto rows = x.tensor_split(parts_, 1), columns = weight(w).tensor_split(parts_, 1);
+  auto sum = at::linear(rows[0], columns[0]);
+  for (size_t i = 1; i < rows.size(); ++i) sum = sum + at::linear(rows[i], columns[i]);
+  return sum;
+}
+
 at::Tensor Network::layer(const at::Tensor& x, int64_t index, const Attend& attend) const {
   const LayerParameters& p = parameters_.layers[static_cast<size_t>(index)];
   const auto h = norm(x, p.input_norm);
@@ -71,9 +79,9 @@ at::Tensor Network::layer(const at::Tensor& x, int64_t index, const Attend& atte
     q = norm(q, p.q_norm);
     k = norm(k, p.k_norm);
   }
-  const auto middle = x + project(attend(index, rotate(q), rotate(k), v), p.o, -1);
+  const auto middle = x + row_parallel(attend(index, rotate(q), rotate(k), v), p.o);
   const auto h2 = norm(middle, p.post_norm);
-  return middle + project(at::silu(project(h2, p.gate, -1)) * project(h2, p.up, -1), p.down, -1);
+  return middle + row_parallel(at::silu(project(h2, p.gate, -1)) * project(h2, p.up, -1), p.down);
 }
 
 at::Tensor Network::hidden(std::span<const int64_t> ids, std::span<const int64_t> positions,

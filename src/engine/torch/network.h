@@ -23,9 +23,11 @@ using Attend = std::function<at::Tensor(int64_t layer, const at::Tensor& q, cons
 /// The decoder's layers as functions of rows, on weights that somebody else owns.
 class Network {
  public:
-  /// `weights`: one tensor a parameter, in the table's order. All outlive the network.
+  /// `weights`: one tensor a parameter, in the table's order. All outlive the network. `parts`: the
+  /// products of attention's output and of the MLP's are made of so many, their inner axis cut as
+  /// ranks of tensor parallelism cut it, and added from left to right.
   Network(const ModelConfig& config, const ParameterTable& parameters,
-          const std::vector<at::Tensor>& weights, Rope rope);
+          const std::vector<at::Tensor>& weights, Rope rope, int parts = 1);
 
   /// [T, C] after the final norm.
   at::Tensor hidden(std::span<const int64_t> ids, std::span<const int64_t> positions,
@@ -40,12 +42,14 @@ class Network {
   at::Tensor rotate(const at::Tensor& x) const;
   at::Tensor norm(const at::Tensor& x, int w) const;
   at::Tensor project(const at::Tensor& x, int w, int bias) const;
+  at::Tensor row_parallel(const at::Tensor& x, int w) const;
   at::Tensor layer(const at::Tensor& x, int64_t index, const Attend& attend) const;
 
   const ModelConfig& config_;
   const ParameterTable& parameters_;
   const std::vector<at::Tensor>& weights_;
   Rope rope_;
+  const int parts_;
   at::Tensor all_cos_, all_sin_;  // [positions, D]
   at::Tensor cos_, sin_;          // [T, 1, D], of the present rows
 };

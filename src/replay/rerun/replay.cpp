@@ -61,42 +61,6 @@ size_t start_of(const RecordedRun& record, size_t first) {
               record.path());
 }
 
-/// What a dump says of its model; the run's tokenizer and prompts are not in it.
-class RecordedModel : public ModelSource {
- public:
-  RecordedModel(const RecordedRun& record, std::optional<StepId> state)
-      : record_(record), config_(record.config().model), state_(state) {
-    if (!state_ && !record.states().empty()) state_ = record.states().front();
-  }
-
-  const ModelConfig& config() const override { return config_; }
-
-  void load(const engine::Runtime&, const ParameterTable& parameters,
-            std::span<float> weights) const override {
-    if (state_) return record_.load_weights(*state_, parameters, weights);
-    throw Error(ErrorCode::kIncomplete,
-                "the dump holds no weights: capture with --weights first or all", record_.path());
-  }
-
-  Tokenizer tokenizer() const override { absent("tokenizer"); }
-  ChatTemplate chat_template() const override { absent("chat template"); }
-  std::unique_ptr<PromptSource> prompts(const RunOptions&, const Tokenizer&) const override {
-    absent("prompts");
-  }
-  void save(const ParameterTable&, std::span<const float>, const std::string&) const override {
-    absent("tokenizer to save with the weights");
-  }
-
- private:
-  [[noreturn]] void absent(const std::string& what) const {
-    throw Error(ErrorCode::kIncomplete, "a dump holds no " + what, record_.path());
-  }
-
-  const RecordedRun& record_;
-  ModelConfig config_;
-  std::optional<StepId> state_;
-};
-
 class Replay {
  public:
   Replay(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
@@ -144,16 +108,25 @@ class Replay {
     return out;
   }
 
-  /// The step that `whole` took, from the state as it is now, without a sample.
-  StepOutcome run_without(const Removal& removal, const StepOutcome& whole) {
-    const RecordedStep& step = step_of(removal.step);
+  /// The ids of the samples of a step that was run.
+  std::vector<uint64_t> samples_of(const StepId& id) const {
+    std::vector<uint64_t> out;
+    for (const Sample& s : step_of(id).samples) out.push_back(s.id);
+    std::ranges::sort(out);
+    return out;
+  }
+
+  /// The step that `whole` took, from the state as it is now, on those of its samples that are
+  /// kept.
+  StepOutcome run_part(const StepId& id, const StepOutcome& whole,
+                       const std::function<bool(uint64_t)>& kept) {
+    const RecordedStep& step = step_of(id);
     std::vector<size_t> members = step_members(step, *rollout_, record_.path());
     const engine::HeldBatch held =
         trainer_.hold(pick<Sample>(rollout_->samples, members),
                       pick<SampleTargets>(targets_, members), whole.result.scale);
-    std::erase_if(members, [&](size_t i) { return rollout_->samples[i].id == removal.sample; });
+    std::erase_if(members, [&](size_t i) { return !kept(rollout_->samples[i].id); });
     const auto samples = pick<Sample>(rollout_->samples, members);
-    const StepId& id = removal.step;
     engine::EventSink* sink = watch_.begin(id.rollout, id.step, samples);
     StepOutcome out = with_step(id.rollout, id.step, [&] {
       return trainer_.step(samples, pick<SampleTargets>(targets_, members), sink, {}, held);
@@ -317,17 +290,20 @@ bool replay_training(const RecordedRun& record, const RunOptions& options, const
   return identical;
 }
 
+void check_state(const RecordedRun& record, const StepId& step) {
+  if (record.has_state(step)) return;
+  throw Error(ErrorCode::kIncomplete,
+              "the dump has no state before step " + step.name() +
+                  ", from which the step is taken again: capture it with --weights all",
+              record.path());
+}
+
 StepWithout remove_sample(const RecordedRun& record, const RunOptions& options,
                           const Removal& removal, int64_t last, Trainer& trainer, ThreadPool& pool,
                           const ReplaySink& later) {
   const std::vector<StepId>& steps = record.steps();
   const StepId& id = removal.step;
-  if (!record.has_state(id)) {
-    throw Error(ErrorCode::kIncomplete,
-                "the dump has no state before step " + id.name() + ", from which sample " +
-                    std::to_string(removal.sample) + " is taken out: capture it with --weights all",
-                record.path());
-  }
+  check_state(record, id);
   const ReplayPlan plan;
   Replay replay(record, options, plan, trainer, pool, nullptr);
   const auto sums = [&] {
@@ -339,7 +315,8 @@ StepWithout remove_sample(const RecordedRun& record, const RunOptions& options,
   out.whole = replay.run(id, /*judged=*/true);
   out.part = sums();
   read_state(record, id, trainer.backend());
-  out.without = replay.run_without(removal, out.whole.outcome);
+  out.without = replay.run_part(id, out.whole.outcome,
+                                [&](uint64_t sample) { return sample != removal.sample; });
   const std::vector<int64_t> rest = sums();
   for (size_t i = 0; i < rest.size(); ++i) {
     out.part[i] =
@@ -348,6 +325,25 @@ StepWithout remove_sample(const RecordedRun& record, const RunOptions& options,
   const auto at = static_cast<size_t>(std::ranges::find(steps, id) - steps.begin());
   for (size_t i = at + 1; i < steps.size() && std::cmp_less_equal(i, last); ++i) {
     later(replay.run(steps[i], /*judged=*/false));
+  }
+  return out;
+}
+
+std::vector<std::pair<uint64_t, int64_t>> element_by_sample(const RecordedRun& record,
+                                                            const RunOptions& options,
+                                                            const StepId& step, int64_t element,
+                                                            Trainer& trainer, ThreadPool& pool) {
+  check_state(record, step);
+  const ReplayPlan plan;
+  Replay replay(record, options, plan, trainer, pool, nullptr);
+  read_state(record, step, trainer.backend());
+  const StepOutcome whole = replay.run(step, /*judged=*/false).outcome;
+  std::vector<std::pair<uint64_t, int64_t>> out;
+  for (const uint64_t sample : replay.samples_of(step)) {
+    read_state(record, step, trainer.backend());
+    replay.run_part(step, whole, [&](uint64_t id) { return id == sample; });
+    const auto at = static_cast<size_t>(element);
+    out.emplace_back(sample, trainer.backend().exact_gradients()->sums().data()[at]);
   }
   return out;
 }
@@ -377,11 +373,6 @@ void train_through(const RecordedRun& record, const RunOptions& options, int64_t
   for (const StepId& step : record.steps()) {
     if (step.rollout == rollout) replay.run(step, /*judged=*/false);
   }
-}
-
-std::unique_ptr<ModelSource> recorded_model(const RecordedRun& record,
-                                            std::optional<StepId> state) {
-  return std::make_unique<RecordedModel>(record, state);
 }
 
 }  // namespace rlreplay::replay

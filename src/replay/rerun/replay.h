@@ -19,6 +19,7 @@ struct ReplayPlan {
   bool each_step = false;  // the recorded state is loaded before every step
   bool stop_at_first = false;
   std::optional<Injection> injection;
+  engine::EventSink* observer = nullptr;  // sees the events of the first of these steps, too
 };
 
 /// The part of the recorded run that a replay's own dump is of, as dump_meta has it.
@@ -71,12 +72,22 @@ struct StepWithout {
   std::vector<int64_t> part;  // the sample's of every gradient, in the order of the parameters
 };
 
+/// Errors: kIncomplete where the record has no state before the step.
+void check_state(const RecordedRun& record, const StepId& step);
+
 /// Takes a sample out of a step, then runs those behind it up to `last` freely, for `later`.
 /// Errors: as of replay_training; kIncomplete without the state before the step; kUsage where the
 /// step has no other sample.
 StepWithout remove_sample(const RecordedRun& record, const RunOptions& options,
                           const Removal& removal, int64_t last, Trainer& trainer, ThreadPool& pool,
                           const ReplaySink& later);
+
+/// An element of a step's gradients as every sample of the step has added to it, by ascending id;
+/// `element`: of all parameters, in their order. Errors: as of remove_sample.
+std::vector<std::pair<uint64_t, int64_t>> element_by_sample(const RecordedRun& record,
+                                                            const RunOptions& options,
+                                                            const StepId& step, int64_t element,
+                                                            Trainer& trainer, ThreadPool& pool);
 
 /// One rollout that was generated again.
 struct ReplayedRollout {

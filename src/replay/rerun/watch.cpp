@@ -5,6 +5,24 @@
 
 namespace rlreplay::replay {
 
+void BothSinks::rows(const engine::Event& event, const engine::EventView& values,
+                     const engine::RowCoordinates& coordinates) {
+  for (engine::EventSink* sink : {&first_, &second_}) {
+    if (sink->wants(event)) sink->rows(event, values, coordinates);
+  }
+}
+
+void BothSinks::whole(const engine::Event& event, const engine::EventView& values) {
+  for (engine::EventSink* sink : {&first_, &second_}) {
+    if (sink->wants(event)) sink->whole(event, values);
+  }
+}
+
+void BothSinks::restart() {
+  first_.restart();
+  second_.restart();
+}
+
 Watch::Watch(const RunOptions& options, const ReplayPlan& plan, Trainer& trainer, ThreadPool& pool)
     : plan_(plan),
       recording_(trainer.backend().config(), trainer.backend().parameters(), kernels::kTokenLeaf,
@@ -15,6 +33,12 @@ Watch::Watch(const RunOptions& options, const ReplayPlan& plan, Trainer& trainer
 }
 
 engine::EventSink* Watch::begin(int64_t rollout, int64_t step, std::span<const Sample> samples) {
+  both_.reset();
+  if (plan_.observer != nullptr && !observed_) {
+    observed_ = true;
+    both_.emplace(recording_, *plan_.observer);
+    return &*both_;
+  }
   if (!injecting_) return &recording_;
   injecting_->begin(rollout, step, engine::sample_shapes(samples));
   return &*injecting_;

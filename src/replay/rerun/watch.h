@@ -7,6 +7,23 @@
 
 namespace rlreplay::replay {
 
+/// Shows events to two, to the first before the second.
+class BothSinks : public engine::EventSink {
+ public:
+  BothSinks(engine::EventSink& first, engine::EventSink& second) : first_(first), second_(second) {}
+  bool wants(const engine::Event& event) const override {
+    return first_.wants(event) || second_.wants(event);
+  }
+  void rows(const engine::Event& event, const engine::EventView& values,
+            const engine::RowCoordinates& coordinates) override;
+  void whole(const engine::Event& event, const engine::EventView& values) override;
+  void restart() override;
+
+ private:
+  engine::EventSink& first_;
+  engine::EventSink& second_;
+};
+
 /// The sinks of a replay: a recording one, and one that plants a difference before it looks.
 class Watch {
  public:
@@ -23,6 +40,8 @@ class Watch {
   const ReplayPlan& plan_;
   engine::RecordingSink recording_;
   std::optional<InjectingSink> injecting_;
+  std::optional<BothSinks> both_;  // while the observed step runs
+  bool observed_ = false;
 };
 
 }  // namespace rlreplay::replay

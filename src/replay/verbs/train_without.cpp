@@ -95,8 +95,8 @@ std::vector<Share> shares_of(const ParameterTable& parameters, const StepWithout
   return out;
 }
 
-void print_text(const TrainArguments& arguments, const Removal& removal, const StepWithout& step,
-                std::vector<Share> shares) {
+void print_removal(const TrainArguments& arguments, const Removal& removal, const StepWithout& step,
+                   std::vector<Share> shares) {
   const size_t all = shares.size();
   std::ranges::stable_sort(shares, std::greater(), &Share::norm);
   if (!arguments.all && all > kShown) shares.resize(kShown);
@@ -157,7 +157,7 @@ int train_without(const TrainArguments& arguments, const RecordedRun& record,
   if (arguments.json) {
     std::cout << json_of(removal, step, record.path(), shares) << std::endl;
   } else {
-    print_text(arguments, removal, step, shares);
+    print_removal(arguments, removal, step, shares);
     if (!later.empty()) std::cout << "the steps behind it ran freely from the weights it left\n";
   }
   return step.whole.identical() ? 0 : 1;

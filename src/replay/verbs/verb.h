@@ -19,6 +19,7 @@ void add_import(CLI::App& program, VerbRun& chosen);
 /// `behind_dashes`: the command that --wrap runs.
 void add_capture(CLI::App& program, VerbRun& chosen, const std::vector<std::string>& behind_dashes);
 void add_layouts(CLI::App& program, VerbRun& chosen);
+void add_why(CLI::App& program, VerbRun& chosen);
 void add_mismatch(CLI::App& program, VerbRun& chosen);
 void add_objective(CLI::App& program, VerbRun& chosen);
 void add_rollout(CLI::App& program, VerbRun& chosen);

@@ -7,6 +7,7 @@ void add_verbs(CLI::App& program, VerbRun& chosen, const std::vector<std::string
   add_train(program, chosen);
   add_rollout(program, chosen);
   add_layouts(program, chosen);
+  add_why(program, chosen);
   add_score(program, chosen);
   add_show(program, chosen);
   add_verify(program, chosen);

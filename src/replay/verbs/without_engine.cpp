@@ -42,6 +42,10 @@ void add_golden(CLI::App& program, VerbRun&) {
   add_refusing(program, "golden", "Write or check a golden file");
 }
 
+void add_why(CLI::App& program, VerbRun&) {
+  add_refusing(program, "why", "Follow one number of a recorded step back");
+}
+
 void add_layouts(CLI::App& program, VerbRun&) {
   add_refusing(program, "layouts", "Take one recorded step again in every parallel layout");
 }
