@@ -8,8 +8,8 @@ import subprocess
 import sys
 import unittest
 
-from edits import (CONTEXT, DATA, EditedRun, LATEST, LISTS, MILES, TENSOR, both, gone, lacks,
-                   longer, put, shards, terms, train)
+from edits import (CONTEXT, DATA, EditedRun, LATEST, LISTS, MILES, SLICES, TENSOR, both, gone,
+                   lacks, longer, put, shards, terms, train)
 
 EditedRun.program = os.path.abspath(sys.argv.pop(1))
 
@@ -267,9 +267,27 @@ class Causes(EditedRun):
         for path, told in ((sound, False), (lost, True), (dump, True)):
             found, = self.lines("verify", "--deep", path, code=0)
             notes = [note for note in found["not_checked"] if note.startswith("training on ")]
-            self.assertEqual(notes[:1], ["training on 8 samples of rollout 0 that no step has: 1, 3, 5, "
-                                         "7, 9, 11, 13, 15 (a rank's file may be missing, or the "
-                                         "trainer left them out)"] * told, found)
+            said = ("8 samples of rollout 0 that no step has: 1, 3, 5, 7, 9, 11, 13, 15 (a rank's file "
+                    "may be missing, or the trainer left them out)")
+            self.assertEqual(notes[:1], [f"training on {said}"] * told, found)
+            if path != dump:
+                made = self.run_program("import", path, "-o", self.folder / "ranks", "--force")
+                self.assertEqual(f"finding sample-untrained: {said}" in made.stdout, told, made.stdout)
+
+    def test_a_column_of_slices_is_a_note(self):
+        """That its values were left out is said of the files and of their import."""
+        folder, dump = self.written("a column of slices", self.files(SLICES)), self.folder / "cut column"
+        made = self.run_program("import", folder, "-o", dump)
+        self.assertIn("finding partial-column: ref_entropy holds only a slice of the response ("
+                      f"{folder}/train_data/0.pt: sample 0, and ", made.stdout)
+        for path in folder, dump:
+            found, = self.lines("verify", "--deep", path, code=1)
+            self.assertEqual({p["code"] for p in found["problems"]}, {"removed-mismatch"})
+            notes = [note for note in found["not_checked"] if "slice" in note]
+            self.assertEqual(len(notes), 1, found)
+            self.assertRegex(notes[0], "^ref_entropy holds only a slice of the response "
+                                       r"\(train_data/0.pt: sample 0, and \d+ more\)$")
+        self.assertEqual(self.run_program("diff", folder, dump).returncode, 0)
 
     def test_slices_of_the_terms_are_not_called_missing(self):
         files = self.files(CONTEXT)

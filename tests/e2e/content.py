@@ -246,7 +246,7 @@ def contradictions(dump):
              for line in bytes(arrays["data/text"].values).decode().splitlines()]
     return sorted({f"{f['code']}: {f['message']} ({f['where']})\n" for f in found
                    if f["code"] not in ("sample-id-replaced", "policy-loss-missing",
-                                       "policy-loss-unplaced")})
+                                       "policy-loss-unplaced", "partial-column")})
 
 
 def content_root(dump):

@@ -19,6 +19,7 @@ MILES = ("miles-latest", "grpo-dp2")
 DATA = ("slime-old", "grpo-dp2")  # two rollouts, two ranks
 LISTS = ("slime-2025", "grpo-dp2")  # which says nothing of sizes of batches
 LATEST = ("slime-latest", "grpo-dp2")
+SLICES = ("slime-latest", "grpo-cp2dp2")  # of a column of a shard, in the one file
 
 
 class EditedRun(Case):

@@ -417,6 +417,30 @@ class Export(support.Case):
             self.assertEqual([s["rollout_mask_sums"] for s in content["samples"]], sums)
             self.assertEqual(content["dp_shards"][0]["global_batch_sizes"], [batch])
 
+    def test_a_selection_brings_trajectories_along(self):
+        """As the rollout names them or the step: what a sample says of its trajectory stays true."""
+        def line(kind, **said):
+            return {"schema": f"rlreplay.{kind}/1", "rollout_id": 0, **said}
+
+        for kinds in (("sample", "train"), ("sample",), ("train",)):
+            named = {kind: lambda i, of=kind in kinds: {"trajectory_id": i // 2} if of else {}
+                     for kind in ("sample", "train")}
+            rows = [line("sample", sample_id=i, prompt_length=1, tokens=[1] * (3 + i), **named["sample"](i))
+                    for i in range(6)]
+            rows += [line("train", step_id=0, rank=0, sample_id=i, length=3 + i, prompt_length=1,
+                          loss_mask=[1] * (2 + i), trajectory_tokens=4 + i + (i ^ 1), **named["train"](i))
+                     for i in range(6)]
+            rows.append(line("step", step_id=0, rank=0, scalars={}))
+            lines = self.folder / "in trajectories.jsonl"
+            lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            _, part = self.export("jsonl", "--samples", "2,5", dump=self.dump_of(lines, "whole"),
+                                  output=".jsonl")
+            written = map(json.loads, part.read_text().splitlines())
+            self.assertEqual([row["sample_id"] for row in written if row["schema"] == "rlreplay.sample/1"],
+                             [2, 3, 4, 5], kinds)
+            found, = self.lines("verify", "--deep", self.dump_of(part, "part"), code=0)
+            self.assertEqual(found["problems"], [])
+
     def dump_of(self, files, name):
         dump = self.folder / name
         result = self.run_program("import", files, "-o", dump, "--force")

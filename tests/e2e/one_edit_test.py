@@ -103,6 +103,10 @@ class OneEdit(EditedRun):
                  ("another version", LATEST, put("train_data/1.pt", "format_version", to=7), 4),
                  ("another's samples", DATA,
                   copied("rollout_data/0.pt", over="rollout_data/1.pt"), 3),
+                 ("training in the place of an evaluation", DATA,
+                  copied("train_data/0_1.pt", over="rollout_data/eval_1.pt"), 3),
+                 ("samples in the place of training", LATEST,
+                  copied("rollout_data/0.pt", over="train_data/0.pt"), 3),
                  ("a rank's file is gone", DATA, gone("train_data/0_1.pt"), 3),
                  ("a rollout's training is gone", LATEST, gone("train_data/0.pt"), 3),
                  ("a rollout's samples are gone", LATEST, gone("rollout_data/0.pt"), 1)]

@@ -333,7 +333,7 @@ def findings(dump):
         try:
             for one in map(json.loads, data.splitlines()):
                 if one["code"] not in ("sample-id-replaced", "policy-loss-missing",
-                                       "policy-loss-unplaced"):
+                                       "policy-loss-unplaced", "partial-column"):
                     yield f"{one['code']}: {one['message']} ({one['where']})"
         except (ValueError, KeyError, TypeError):
             raise Broken("meaning", unit.path, "data/text", "not lines of JSON") from None

@@ -107,7 +107,6 @@ void AnyDump::import_files() {
   options.temporary = true;
   ImportReport report = import_dump(options);
   sources_ = std::move(report.sources);
-  findings_ = std::move(report.findings);
 }
 
 void AnyDump::open(const std::string& folder) {

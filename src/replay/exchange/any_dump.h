@@ -39,9 +39,6 @@ class AnyDump {
   /// Whether it was imported for this object alone.
   [[nodiscard]] bool is_temporary() const { return temporary_.has_value(); }
 
-  /// What the import for this object found; nothing of a dump that was there.
-  const std::vector<foreign::Problem>& findings() const { return findings_; }
-
   /// The error with a path that the user knows in place of a unit's: below the dump's folder, or
   /// that of the foreign file from which the unit was made.
   Error named(const Error& error) const;
@@ -79,7 +76,6 @@ class AnyDump {
   std::string path_;
   std::optional<TemporaryFolder> temporary_;    // of a foreign one
   std::map<std::string, std::string> sources_;  // its units, and the files that they are of
-  std::vector<foreign::Problem> findings_;
   mutable std::map<int64_t, std::vector<Shard>> shards_;  // by rollout, once they were asked for
   std::unique_ptr<RecordedRun> run_;
 };

@@ -13,6 +13,7 @@ namespace rlreplay::replay {
 namespace {
 
 using foreign::Kind;
+using foreign::Problem;
 using foreign::TorchFile;
 using foreign::Tree;
 using foreign::Value;
@@ -65,18 +66,27 @@ std::string content_hash(const TorchFile& file) {
   return tree_hash(tree, file.root()).hex();
 }
 
-}  // namespace
-
-void Contradictions::add(foreign::Problem problem, const std::string& name, const TorchFile& file) {
-  const auto [tail, fresh] = tails_.emplace(name, "");
-  if (fresh) tail->second = "; all that the file says has the hash " + content_hash(file);
+/// With its place in the file, which is named beside it.
+Problem placed_in(Problem problem, const TorchFile& file) {
   std::string& where = problem.where;
   if (where == file.path()) {
     where.clear();
   } else if (where.starts_with(file.path() + ": ")) {
     where.erase(0, file.path().size() + 2);
   }
-  findings_.add(name, tail->second, problem);
+  return problem;
+}
+
+}  // namespace
+
+void Contradictions::add(Problem problem, const std::string& name, const TorchFile& file) {
+  const auto [tail, fresh] = tails_.emplace(name, "");
+  if (fresh) tail->second = "; all that the file says has the hash " + content_hash(file);
+  findings_.add(name, tail->second, placed_in(std::move(problem), file));
+}
+
+void Contradictions::add_note(Problem problem, const std::string& name, const TorchFile& file) {
+  findings_.add(name, "", placed_in(std::move(problem), file));
 }
 
 std::vector<format::Dataset> Contradictions::datasets() const {

@@ -18,6 +18,9 @@ class Contradictions {
   /// `name`: of the file in its run, which takes its path's place in `where`.
   void add(foreign::Problem problem, const std::string& name, const foreign::TorchFile& file);
 
+  /// What contradicts nothing, without the hash.
+  void add_note(foreign::Problem problem, const std::string& name, const foreign::TorchFile& file);
+
   /// As it stands.
   void add(const foreign::Problem& problem) { findings_.add("", "", problem); }
 

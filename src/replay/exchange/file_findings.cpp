@@ -26,7 +26,7 @@ std::optional<ptrdiff_t> sample_row(std::string_view where) {
 
 void FileFindings::add(const std::string& name, const std::string& tail,
                        const foreign::Problem& found) {
-  const auto [of, fresh] = numbers_.emplace(name, files_.size());
+  const auto [of, fresh] = numbers_.emplace(std::pair(name, tail), files_.size());
   if (fresh) files_.emplace_back(name, tail);
   auto at = sample_row(found.where);
   if (!at) {

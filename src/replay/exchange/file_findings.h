@@ -36,8 +36,8 @@ class FileFindings {
   std::string text(const Place& place) const;
   Hash hash_of_all(const std::vector<Place>& places) const;
 
-  std::vector<std::pair<std::string, std::string>> files_;  // names and tails
-  std::map<std::string, size_t> numbers_;                   // places in files_, by name
+  std::vector<std::pair<std::string, std::string>> files_;         // names and tails
+  std::map<std::pair<std::string, std::string>, size_t> numbers_;  // places in files_
   std::vector<std::string> texts_;
   std::map<std::pair<std::string, std::string>, std::vector<Place>> alike_;
 };

@@ -213,6 +213,7 @@ class Importer {
       });
       const Read& read = of == reads.end() ? reads.front() : *of;
       dump_.note(read.source.path, {problem});
+      if (is_unjudged(problem)) contradictions_.add_note(problem, read.source.name, read.file);
       if (!is_contradiction(problem)) continue;
       if (of == reads.end()) {
         contradictions_.add(problem);
@@ -270,7 +271,7 @@ class Importer {
     claim(unit, read.source.path);
     dump_.add_inputs(made.rollout_id, std::move(made.with_inputs));
     copies_.add(made, read.file);
-    dump_.count(*made.data);
+    dump_.count(made.rollout_id, *made.data);
     dump_.append(unit, datasets);
     keep(read, made.replacements, {});
   }
@@ -327,6 +328,7 @@ class Importer {
         within(files, [&] { add_own(unit, datasets, own->second); });
       }
       dump_.append(unit, datasets);
+      dump_.add_trained(made.rollout_id, data->sample_id);
       ++report_.steps;
     }
     for (size_t i = 0; i < reads.size(); ++i) keep(reads[i], made.replacements[i], {});

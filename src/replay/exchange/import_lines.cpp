@@ -6,6 +6,7 @@
 
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/record/missing_ranks.h"
+#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -47,14 +48,16 @@ void import_lines(const std::vector<std::string>& paths, const ImportProgress& p
   dump.made_by("jsonl", ranks_of_steps(file, path, dump.report()));
   for (const int64_t id : file.rollouts()) {
     const auto rollout = file.rollout(id);
-    dump.count(*rollout);
+    dump.count(id, *rollout);
     const std::string group = std::to_string(id);
     dump.claim("rollout/" + group + ".h5", path);
     dump.append("rollout/" + group + ".h5", to_datasets(rollout, group));
   }
   for (const std::string& unit : file.steps()) {
     dump.claim(unit, path);
-    dump.append(unit, to_datasets(file.step(unit), group_of_unit(unit)));
+    const auto step = file.step(unit);
+    dump.append(unit, to_datasets(step, group_of_unit(unit)));
+    dump.add_trained(parse_step(group_of_unit(unit))->rollout, step->sample_id);
   }
   for (const auto& [rollout, samples] : file.with_inputs()) dump.add_inputs(rollout, samples);
   dump.append_inputs();

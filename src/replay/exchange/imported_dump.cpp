@@ -49,10 +49,16 @@ void ImportedDump::note(const std::string& path, const std::vector<foreign::Prob
   }
 }
 
-void ImportedDump::count(const format::RolloutData& data) {
+void ImportedDump::count(int64_t rollout, const format::RolloutData& data) {
+  kept_[rollout] = kept_samples(data);
   ++report_.rollouts;
   report_.samples += data.size();
   report_.tokens += data.tokens.size();
+}
+
+void ImportedDump::add_trained(int64_t rollout, const std::vector<uint64_t>& samples) {
+  auto& all = trained_[rollout];
+  all.insert(all.end(), samples.begin(), samples.end());
 }
 
 void ImportedDump::add_inputs(int64_t rollout, std::set<uint64_t> samples) {
@@ -92,8 +98,20 @@ void ImportedDump::note_gaps() {
   note(options_.paths.front(), check_steps(steps));
 }
 
+/// What verify says of the dump as well.
+void ImportedDump::note_untrained() {
+  for (const auto& [rollout, trained] : trained_) {
+    const auto kept = kept_.find(rollout);
+    if (kept == kept_.end()) continue;
+    const std::string found = untrained_samples(rollout, kept->second, trained);
+    if (found.empty()) continue;
+    report_.findings.push_back({"sample-untrained", found, options_.paths.front()});
+  }
+}
+
 ImportReport ImportedDump::finish() {
   note_gaps();
+  note_untrained();
   report_.root =
       writer().seal({.complete = true, .unstable = provenance_.json(), .derived_from = {}});
   writer_.reset();

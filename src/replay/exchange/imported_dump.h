@@ -33,7 +33,9 @@ class ImportedDump {
   /// What was found of a file, in the report.
   void note(const std::string& path, const std::vector<foreign::Problem>& problems);
   /// A rollout more, in the report.
-  void count(const format::RolloutData& data);
+  void count(int64_t rollout, const format::RolloutData& data);
+  /// Samples of a rollout that a step trains on.
+  void add_trained(int64_t rollout, const std::vector<uint64_t>& samples);
   ImportReport& report() { return report_; }
 
   /// Samples of a rollout that were made from more than their tokens.
@@ -41,12 +43,13 @@ class ImportedDump {
   /// What computes log-probabilities from tokens must not take these samples (check_inputs).
   void append_inputs();
 
-  /// Notes which rollouts and steps are not there, and seals it. Without this call nothing is left
-  /// behind.
+  /// Notes which rollouts, steps and samples of steps are not there, and seals it. Without this
+  /// call nothing is left behind.
   ImportReport finish();
 
  private:
   void note_gaps();
+  void note_untrained();
   format::DumpWriter& writer();
 
   const ImportOptions& options_;
@@ -54,7 +57,8 @@ class ImportedDump {
   std::optional<format::DumpWriter> writer_;
   std::string vendor_;
   int64_t ranks_ = 1;
-  std::map<int64_t, std::set<uint64_t>> with_inputs_;  // by rollout
+  std::map<int64_t, std::set<uint64_t>> with_inputs_;        // by rollout
+  std::map<int64_t, std::vector<uint64_t>> kept_, trained_;  // likewise: not taken out; of steps
   ImportReport report_;
   Provenance provenance_;
 };

@@ -101,6 +101,19 @@ NameNumbers numbers_in(const std::filesystem::path& name) {
   return numbers_of(stem.substr(stem.starts_with("eval_") ? 5 : 0), "rollout_id", "rank");
 }
 
+/// What a file of this kind holds, in words.
+std::string_view words_of(foreign::DumpKind kind) {
+  if (kind == foreign::DumpKind::kRollout) return "samples of a rollout";
+  return kind == foreign::DumpKind::kPolicyLoss ? "terms of the policy's loss" : "training data";
+}
+
+/// What a file in this folder of a run holds, in the same words.
+std::string_view words_of_folder(std::string_view folder) {
+  if (folder == "rollout_data") return words_of(foreign::DumpKind::kRollout);
+  if (folder == "policy_loss_debug") return words_of(foreign::DumpKind::kPolicyLoss);
+  return words_of(foreign::DumpKind::kTrainRank);
+}
+
 /// What an error keeps from being done is a problem.
 template <class Work>
 void guarded(std::vector<Problem>& problems, Work work) {
@@ -119,8 +132,17 @@ bool names_dump(const std::string& name) { return !numbers_in(name).empty(); }
 
 std::vector<Problem> check_name(const std::string& name, const TorchFile& file) {
   std::vector<Problem> problems;
-  if (dump_kind(file.tree(), file.root()) == foreign::DumpKind::kNone) return problems;
-  for (const auto& [key, said] : numbers_in(name)) {
+  const foreign::DumpKind kind = dump_kind(file.tree(), file.root());
+  const NameNumbers numbers = numbers_in(name);
+  if (kind == foreign::DumpKind::kNone || numbers.empty()) return problems;
+  const std::string folder = std::filesystem::path(name).parent_path().filename().string();
+  if (const auto said = words_of_folder(folder); said != words_of(kind)) {
+    return {{"name-mismatch",
+             "the file holds " + std::string(words_of(kind)) + ", its name is of " +
+                 std::string(said) + ": it may be a copy in another's place",
+             file.path()}};
+  }
+  for (const auto& [key, said] : numbers) {
     const auto found = file.tree().integer(file.root(), key);
     if (!found || *found == said) continue;
     problems.push_back({"name-mismatch",

@@ -1,5 +1,9 @@
 #include "src/replay/exchange/selection.h"
 
+#include <utility>
+#include <vector>
+
+#include "format/group_io.h"
 #include "format/partial_read.h"
 #include "src/replay/record/chosen_ids.h"
 
@@ -13,19 +17,79 @@ std::optional<uint64_t> group_of(const RolloutData& data, size_t s) {
   return data.group_id->values[s];
 }
 
-std::set<uint64_t> selected_samples(const RolloutData& data, const Selection& selection) {
-  std::set<uint64_t> groups = selection.groups.value_or(std::set<uint64_t>());
-  std::set<uint64_t> chosen;
-  for (size_t s = 0; s < data.size(); ++s) {
-    if (!selection.samples || !selection.samples->contains(data.sample_id[s])) continue;
-    chosen.insert(data.sample_id[s]);
-    if (const auto group = group_of(data, s)) groups.insert(*group);
+/// Samples of a rollout that are chosen together: those of a group, and of a trajectory.
+class Together {
+ public:
+  enum class Kind { kGroup, kTrajectory };
+
+  void add(uint64_t sample, Kind kind, uint64_t id) {
+    members_[{kind, id}].push_back(sample);
+    shared_[sample].push_back({kind, id});
   }
+
+  void add(const std::vector<uint64_t>& samples, Kind kind, const format::Column<uint64_t>& ids) {
+    for (size_t s = 0; s < samples.size(); ++s) {
+      if (ids.has(s)) add(samples[s], kind, ids.values[s]);
+    }
+  }
+
+  /// These, and all that each brings along.
+  std::set<uint64_t> with_others(const std::vector<uint64_t>& samples) const {
+    std::set<uint64_t> out(samples.begin(), samples.end());
+    std::vector<uint64_t> open = samples;
+    while (!open.empty()) {
+      const auto of = shared_.find(open.back());
+      open.pop_back();
+      if (of == shared_.end()) continue;
+      for (const Shared& shared : of->second) {
+        for (const uint64_t other : members_.at(shared)) {
+          if (out.insert(other).second) open.push_back(other);
+        }
+      }
+    }
+    return out;
+  }
+
+ private:
+  using Shared = std::pair<Kind, uint64_t>;
+  std::map<Shared, std::vector<uint64_t>> members_;
+  std::map<uint64_t, std::vector<Shared>> shared_;  // by sample
+};
+
+/// Trajectories as a step names them, which its rollout may not.
+void add_trajectories(const format::DumpReader& dump, const format::UnitReader& unit,
+                      const std::string& step, Together& to) {
+  format::GroupReader fields(dump, unit, step);
+  if (fields.find("sample_id") == nullptr || fields.find("trajectory_id") == nullptr) return;
+  const auto samples = fields.read<uint64_t>(*fields.find("sample_id"));
+  std::optional<format::Column<uint64_t>> ids;
+  fields.set_extents({samples.size(), 0});
+  fields("trajectory_id", ids, format::Axis::kSample);
+  to.add(samples, Together::Kind::kTrajectory, *ids);
+}
+
+std::set<uint64_t> selected_samples(const format::DumpReader& dump, const std::string& rollout,
+                                    const RolloutData& data, const Selection& selection) {
+  std::vector<uint64_t> chosen;
   for (size_t s = 0; s < data.size(); ++s) {
     const auto group = group_of(data, s);
-    if (group && groups.contains(*group)) chosen.insert(data.sample_id[s]);
+    const bool wanted = selection.samples && selection.samples->contains(data.sample_id[s]);
+    const bool of_group = group && selection.groups && selection.groups->contains(*group);
+    if (wanted || of_group) chosen.push_back(data.sample_id[s]);
   }
-  return chosen;
+  if (chosen.empty()) return {};
+  Together together;
+  using Kind = Together::Kind;
+  if (data.group_id) together.add(data.sample_id, Kind::kGroup, *data.group_id);
+  if (data.trajectory_id) together.add(data.sample_id, Kind::kTrajectory, *data.trajectory_id);
+  for (const format::UnitRecord& record : dump.units()) {
+    if (format::kind_of(record.path) != "train") continue;
+    for (const std::string& step : record.groups) {
+      if (!step.starts_with(rollout + "-")) continue;
+      add_trajectories(dump, dump.open_unit(record), step, together);
+    }
+  }
+  return together.with_others(chosen);
 }
 
 }  // namespace
@@ -47,7 +111,7 @@ std::optional<ChosenSamples> choose_samples(const format::DumpReader& dump,
       for (size_t s = 0; s < data.size(); ++s) {
         if (const auto group = group_of(data, s)) groups.insert(*group);
       }
-      const std::set<uint64_t> ids = selected_samples(data, selection);
+      const std::set<uint64_t> ids = selected_samples(dump, rollout, data, selection);
       if (!ids.empty()) chosen[rollout].insert(ids.begin(), ids.end());
     }
   }

@@ -11,7 +11,7 @@
 namespace rlreplay::replay {
 
 /// Which samples are wanted: all where both sets are absent. A sample brings the whole of its group
-/// along, so that what was computed over a group can be computed again.
+/// and of its trajectory along, so that what was computed over these can be computed again.
 struct Selection {
   std::optional<std::set<uint64_t>> samples;
   std::optional<std::set<uint64_t>> groups;

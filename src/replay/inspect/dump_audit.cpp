@@ -373,9 +373,7 @@ std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::strin
   std::ranges::move(recorded_findings(run.dump()), std::back_inserter(problems));
   std::ranges::move(check_kept_files(run.dump()), std::back_inserter(problems));
   if (notes != nullptr) {
-    for (const Problem& found : unplaced_terms(run.dump())) {
-      notes->push_back("the policy's terms of " + found.where + ": " + found.message);
-    }
+    std::ranges::move(unjudged(run.dump()), std::back_inserter(*notes));
   }
   for (const int64_t rollout : recorded_rollouts(run)) {
     RecordFindings found = check_recorded_rollout(run, rollout);

@@ -14,6 +14,7 @@
 #include "src/base/words.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/recorded_step.h"
+#include "src/replay/record/run_gaps.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -150,25 +151,15 @@ std::vector<std::string> other_masks(const RecordedRollout& rollout) {
 }
 
 /// Of an imported rollout, samples that were not taken out of training and that no step trains on.
-std::string untrained_samples(const RecordedRollout& rollout) {
+std::string untrained_of(const RecordedRollout& rollout) {
   if (rollout.steps.empty() || !rollout.data) return "";
-  std::set<uint64_t> trained;
+  std::vector<uint64_t> trained;
   for (const RecordedStep& step : rollout.steps) {
-    for (const Sample& s : step.samples) trained.insert(s.id);
+    for (const Sample& s : step.samples) trained.push_back(s.id);
   }
-  const auto& removed = rollout.data->removed;
-  constexpr size_t kMost = 8;
-  std::string list;
-  size_t count = 0;
-  for (const auto& [id, row] : rollout.rows) {
-    const bool out = removed && removed->has(row) && removed->values[row] != 0;
-    if (out || trained.contains(id) || ++count > kMost) continue;
-    list += (list.empty() ? "" : ", ") + std::to_string(id);
-  }
-  if (count == 0) return "";
-  return "training on " + counted(count, "sample") + " of rollout " + std::to_string(rollout.id) +
-         " that no step has: " + list + (count > kMost ? ", ..." : "") +
-         " (a rank's file may be missing, or the trainer left them out)";
+  const std::string found =
+      untrained_samples(rollout.id, kept_samples(*rollout.data), std::move(trained));
+  return found.empty() ? "" : "training on " + found;
 }
 
 /// Of a framework's rollout whose rewards are dicts: which number the trainer took of them is an
@@ -203,7 +194,7 @@ RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
     }
   }
   std::vector<std::string> notes = other_masks(read);
-  const std::string untrained = run.find_config() ? "" : untrained_samples(read);
+  const std::string untrained = run.find_config() ? "" : untrained_of(read);
   if (!untrained.empty()) notes.push_back(untrained);
   const std::string unjudged = unjudged_rewards(run, read);
   if (!unjudged.empty()) notes.push_back(unjudged);

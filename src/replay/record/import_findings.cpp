@@ -54,6 +54,10 @@ bool is_unplaced_term(const Problem& finding) {
   return finding.code.starts_with("policy-loss-") && finding.where.starts_with("step ");
 }
 
+bool is_unjudged(const Problem& finding) {
+  return is_unplaced_term(finding) || finding.code == "partial-column";
+}
+
 std::vector<format::Dataset> findings_datasets(const std::vector<Problem>& findings) {
   std::vector<uint8_t> text;
   for (const Problem& finding : findings) {
@@ -81,8 +85,14 @@ std::set<std::string> contradictions(const format::DumpReader& dump) {
   return out;
 }
 
-std::vector<Problem> unplaced_terms(const format::DumpReader& dump) {
-  return read_findings(dump, is_unplaced_term);
+std::vector<std::string> unjudged(const format::DumpReader& dump) {
+  std::vector<std::string> out;
+  for (const Problem& found : read_findings(dump, is_unjudged)) {
+    out.push_back(is_unplaced_term(found)
+                      ? "the policy's terms of " + found.where + ": " + found.message
+                      : found.message + " (" + found.where + ")");
+  }
+  return out;
 }
 
 std::vector<Problem> replaced_ids(const format::DumpReader& dump) {

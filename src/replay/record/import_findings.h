@@ -23,9 +23,12 @@ inline constexpr const char* kFindingsUnit = "x-findings/import.h5";
 /// Whether samples have their place in the file as id, so that a reader must be told.
 [[nodiscard]] bool is_replaced_id(const foreign::Problem& finding);
 
-/// Whether it is of a step for which terms of its policy are missing or unplaced: what of it an
-/// import could not judge, and a reader of the imported dump must be told.
+/// Whether it is of a step for which terms of its policy are missing or unplaced.
 [[nodiscard]] bool is_unplaced_term(const foreign::Problem& finding);
+
+/// Whether it is of what an import could not judge, and a reader of the imported dump must be told:
+/// such terms, and columns of which a file holds a part.
+[[nodiscard]] bool is_unjudged(const foreign::Problem& finding);
 
 /// Findings as the content of their unit, a line each.
 std::vector<format::Dataset> findings_datasets(const std::vector<foreign::Problem>& findings);
@@ -37,8 +40,8 @@ std::vector<foreign::Problem> recorded_findings(const format::DumpReader& dump);
 /// The same as lines of the content (format/SPEC.md section 7): "CODE: MESSAGE (WHERE)".
 std::set<std::string> contradictions(const format::DumpReader& dump);
 
-/// Likewise, steps whose policy's terms were not judged.
-std::vector<foreign::Problem> unplaced_terms(const format::DumpReader& dump);
+/// What the import of a dump could not judge, a sentence each.
+std::vector<std::string> unjudged(const format::DumpReader& dump);
 
 /// Likewise, where samples have other ids than their files say.
 std::vector<foreign::Problem> replaced_ids(const format::DumpReader& dump);

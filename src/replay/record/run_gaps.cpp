@@ -1,6 +1,6 @@
 #include "src/replay/record/run_gaps.h"
 
-#include <string>
+#include <algorithm>
 
 #include "src/base/words.h"
 
@@ -25,6 +25,31 @@ std::vector<Problem> check_rollouts(const std::set<int64_t>& generated,
         "there are steps of it, and its samples are not there, as those of other rollouts are");
   }
   return problems;
+}
+
+std::vector<uint64_t> kept_samples(const format::RolloutData& data) {
+  std::vector<uint64_t> out;
+  for (size_t s = 0; s < data.size(); ++s) {
+    const bool removed = data.removed && data.removed->has(s) && data.removed->values[s] != 0;
+    if (!removed) out.push_back(data.sample_id[s]);
+  }
+  return out;
+}
+
+std::string untrained_samples(int64_t rollout, const std::vector<uint64_t>& kept,
+                              std::vector<uint64_t> trained) {
+  std::ranges::sort(trained);
+  constexpr size_t kMost = 8;
+  std::string list;
+  size_t count = 0;
+  for (const uint64_t id : kept) {
+    if (std::ranges::binary_search(trained, id) || ++count > kMost) continue;
+    list += (list.empty() ? "" : ", ") + std::to_string(id);
+  }
+  if (count == 0) return "";
+  return counted(count, "sample") + " of rollout " + std::to_string(rollout) +
+         " that no step has: " + list + (count > kMost ? ", ..." : "") +
+         " (a rank's file may be missing, or the trainer left them out)";
 }
 
 std::vector<Problem> check_steps(const std::map<int64_t, std::set<int64_t>>& steps) {

@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "format/foreign/tree_check.h"
+#include "format/rollout_data.h"
 
 /// What is missing between the rollouts and steps of a run that are there.
 namespace rlreplay::replay {
@@ -15,6 +17,14 @@ namespace rlreplay::replay {
 /// rollout that is not there, though others are).
 [[nodiscard]] std::vector<foreign::Problem> check_rollouts(const std::set<int64_t>& generated,
                                                            const std::set<int64_t>& trained);
+
+/// The ids of samples that were not taken out of training.
+[[nodiscard]] std::vector<uint64_t> kept_samples(const format::RolloutData& data);
+
+/// Says which samples of a rollout no step trains on, of `kept`, those that were not taken out;
+/// empty where there are none. `trained`: in any order.
+[[nodiscard]] std::string untrained_samples(int64_t rollout, const std::vector<uint64_t>& kept,
+                                            std::vector<uint64_t> trained);
 
 /// The steps of each rollout: step-missing where one between two is not there.
 [[nodiscard]] std::vector<foreign::Problem> check_steps(

@@ -60,7 +60,8 @@ void add_export(CLI::App& program, VerbRun& chosen) {
   verb->add_option("-o,--output", options.output,
                    "a folder for frameworks (or one .pt file), else a file; - prints JSONL")
       ->required();
-  verb->add_option("--samples", arguments->samples, "samples by id; each brings its group along")
+  verb->add_option("--samples", arguments->samples,
+                   "samples by id; each brings its group and trajectory")
       ->delimiter(',');
   verb->add_option("--groups", arguments->groups, "groups by id")->delimiter(',');
   verb->add_flag("--force", options.force, "replace what is there");
@@ -69,7 +70,8 @@ void add_export(CLI::App& program, VerbRun& chosen) {
       "What was imported is written with the content that it had, in files of other bytes:\n"
       "importing it again gives the same rollouts and training data. What was captured is written "
       "as slime's dumps, training data included; of a\n"
-      "selection, each sample with its group, losses are divided by what they were divided by.\n"
+      "selection, each sample with its group and trajectory, losses are divided by what they\n"
+      "were divided by.\n"
       "Of a selection of imported samples only rollouts are written for frameworks. One .pt file\n"
       "holds a rollout: the dump's only one, or that in which all of the selection lies. What of\n"
       "the dump is in no file is named, with the reason.\n\n"
