@@ -18,8 +18,10 @@ del sys.argv[1:2]
 class Miles(Case):
     """A dump as Miles writes it, with the terms of the policy loss."""
 
-    def dump(self, name, clip=0.2, spoil=None, sampler=0.0, sampler_is_old=False, masked=False):
-        """`sampler`: how far its log-probabilities lie from the trainer's."""
+    def dump(self, name, clip=0.2, spoil=None, sampler=0.0, sampler_is_old=False, masked=False,
+             at_mask=None):
+        """`sampler`: how far its log-probabilities lie from the trainer's; `at_mask`: the trainer's
+        log-probability of sample 1's masked token."""
         rng, noise = random.Random(7), random.Random(8)
         folder = self.folder / name
         samples, data, debug, kl, loss = [], {}, [], [], []
@@ -35,6 +37,8 @@ class Miles(Case):
                             "response_length": length, "reward": reward, "loss_mask": mask,
                             "rollout_log_probs": sampled, "status": "completed", "prompt": "p",
                             "response": "r", "label": "l", "weight_versions": ["0"]})
+            if at_mask is not None and i == 1:
+                old[2] = at_mask
             row = {"tokens": list(range(3 + length)), "total_lengths": 3 + length,
                    "response_lengths": length, "loss_masks": mask, "sample_indices": i,
                    "rewards": f32(of[i]), "rollout_log_probs": sampled, "log_probs": old,
@@ -173,6 +177,70 @@ class Miles(Case):
             # JSON lines hold the terms as the loss sums them: there the other one is named.
             step, = self.lines("objective", "--from", lines, "--dialect", "miles", *flags, code=1)
             self.assertEqual(settings(step), ["policy_loss before OPSM and TIS"])
+
+    def gspo(self, debug, kl, loss, clip=0.2):
+        """Each sample's terms as Miles takes them: a masked token times 0, a mean of NaN as 0."""
+        kl.clear()
+        loss.clear()
+        for row in debug:
+            mask = row["local_loss_mask"]
+            moved = sum((b - a) * m for a, b, m in zip(row["train_log_probs"], row["old_log_probs"], mask))
+            mean = 0.0 if math.isnan(moved) else moved / sum(mask)
+            ratio, of = math.exp(-mean), row["advantages"][0]
+            term = max(-ratio * of, -min(max(ratio, 1 - clip), 1 + clip) * of)
+            kl += [f32(mean) * m for m in mask]
+            loss += [f32(term) * m for m in mask]
+
+    def test_a_masked_token_that_spoils_its_samples_mean_is_named(self):
+        flags = ("--advantage-estimator", "gspo")
+        step, = self.lines("objective", "--from", self.dump("gspo", spoil=self.gspo), *flags)
+        self.assertTrue(step["reproduced"])
+        for value, said in ((-math.inf, "-inf"), (math.nan, "NaN")):
+            folder = self.dump(f"gspo {said}", spoil=self.gspo, at_mask=value)
+            step, = self.lines("objective", "--from", folder, *flags, code=1)
+            self.assertEqual(quantity(step, "policy_loss")["sample"], 1)
+            found, = step["explanations"]
+            self.assertEqual(found["settings"], ["the NaN of a masked token in the mean of its sample, as "
+                                                 "GSPO and OPSM take it"])
+            self.assertEqual(found["quantities"], ["policy_kl", "policy_loss"])
+            self.assertEqual(found["reasons"], [
+                "old_log_probs of sample 1, token 5, whose loss mask is 0 (0 times it is NaN) "
+                f"({said}); Miles takes a mean of NaN as 0"])
+
+    def test_a_tis_that_there_was_not_is_named(self):
+        """Under each dialect; where Miles' own file may hold the terms before it, beside that."""
+        folder, dump = self.dump("no tis", sampler=0.3), self.folder / "no tis dump"
+        lines = self.folder / "no tis.jsonl"
+        self.run_program("import", folder, "-o", dump)
+        self.run_program("export", dump, "--to", "jsonl", "-o", lines)
+        step, = self.lines("objective", "--from", lines, "--use-tis", code=1)
+        self.assertEqual(settings(step), ["without --use-tis"])
+        text = self.run_program("objective", "--from", lines, "--use-tis").stdout
+        self.assertNotIn("Miles", text)
+        step, = self.lines("objective", "--from", lines, "--use-tis", "--dialect", "miles", code=1)
+        self.assertEqual(settings(step), ["policy_loss before OPSM and TIS"])
+        self.assertIn(["without --use-tis"], step["explanations"][0]["rivals"])
+        text = self.run_program("objective", "--from", lines, "--use-tis", "--dialect", "miles").stdout
+        self.assertRegex(text, "or with: .*without --use-tis")
+
+    def test_means_of_a_masked_step_are_zero(self):
+        """Whatever its tokens have, which need not be recorded."""
+        folder, dump = self.dump("all masked", masked=True), self.folder / "all masked dump"
+        lines = self.folder / "all masked.jsonl"
+        self.run_program("import", folder, "-o", dump)
+        self.run_program("export", dump, "--to", "jsonl", "-o", lines)
+        rows = [json.loads(line) for line in lines.read_text().splitlines()]
+        zero = dict.fromkeys(("pg_loss", "entropy", "loss"), 0.0)
+        step, = [row for row in rows if row["schema"] == "rlreplay.step/1"] or [None]
+        rows = [row for row in rows if row is not step]
+        rows.append({**(step or {"schema": "rlreplay.step/1", "rollout_id": 0, "step_id": 0, "rank": 0}),
+                     "scalars": zero})
+        lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        step, = self.lines("objective", "--from", lines)
+        for name in zero:
+            self.assertEqual(quantity(step, name)["verdict"], "equal", name)
+        text = self.run_program("objective", "--from", lines).stdout
+        self.assertIn("\npolicy_loss: every token is masked\n", text)
 
     def test_a_step_without_an_unmasked_token_says_so(self):
         folder = self.dump("masked", masked=True)

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <span>
 
 #include "src/base/error.h"
 #include "src/replay/inspect/objective_parts.h"
@@ -56,11 +58,42 @@ engine::ObjectiveConfig term_config(engine::ObjectiveConfig config, bool early) 
   return config;
 }
 
+/// `masked_nan`: as frameworks do, which multiply a masked token by 0, also one that is not finite.
+engine::SequenceTerms sequence_of(const engine::ObjectiveConfig& config,
+                                  std::span<const engine::TokenInput> tokens, bool masked_nan) {
+  engine::SequenceTerms out = engine::sequence_terms(config, tokens);
+  const auto spoils = [](const engine::TokenInput& t) {
+    return t.masked && !std::isfinite(t.log_prob - t.old_log_prob);
+  };
+  if (masked_nan && std::ranges::any_of(tokens, spoils)) {
+    out.log_ratio = std::numeric_limits<double>::quiet_NaN();
+  }
+  return out;
+}
+
+engine::Losses losses_of(const engine::ObjectiveConfig& config, const LossInputs& in,
+                         const std::vector<double>& weights, bool masked_nan) {
+  if (!masked_nan) {
+    return engine::evaluate_losses(config, in.samples, in.targets, weights, in.scores);
+  }
+  std::vector<std::vector<engine::TokenTerms>> terms;
+  for (size_t i = 0; i < in.samples.size(); ++i) {
+    const auto tokens =
+        engine::sample_input(in.samples[i], in.targets[i], weights[i], in.scores[i]);
+    const engine::SequenceTerms sequence = sequence_of(config, tokens, masked_nan);
+    auto& of_sample = terms.emplace_back();
+    for (const engine::TokenInput& token : tokens) {
+      of_sample.push_back(engine::token_objective(config, token, sequence));
+    }
+  }
+  return engine::reduce_losses(in.samples, weights, in.scores, terms);
+}
+
 /// Of the tokens of a sample alone: no weight of the batch enters.
 void add_terms(const engine::ObjectiveConfig& config, const LossInputs& in, size_t i,
-               LossValues& out) {
+               bool masked_nan, LossValues& out) {
   const auto tokens = engine::sample_input(in.samples[i], in.targets[i], 0, in.scores[i]);
-  const engine::SequenceTerms sequence = engine::sequence_terms(config, tokens);
+  const engine::SequenceTerms sequence = sequence_of(config, tokens, masked_nan);
   for (const engine::TokenInput& token : tokens) {
     (*out.policy_loss)[i].push_back(
         rounded(engine::token_objective(config, token, sequence).policy));
@@ -90,11 +123,11 @@ bool is_at_bound(const engine::ObjectiveConfig& config, double ratio, double adv
 }
 
 ClipBorder clip_border(const engine::ObjectiveConfig& config, const LossInputs& in,
-                       const std::vector<double>& weights) {
+                       const std::vector<double>& weights, bool masked_nan) {
   ClipBorder out;
   for (size_t i = 0; i < in.samples.size(); ++i) {
     const auto tokens = engine::sample_input(in.samples[i], in.targets[i], 0, in.scores[i]);
-    const engine::SequenceTerms sequence = engine::sequence_terms(config, tokens);
+    const engine::SequenceTerms sequence = sequence_of(config, tokens, masked_nan);
     for (const engine::TokenInput& token : tokens) {
       if (token.masked) continue;
       const engine::TokenTerms terms = engine::token_objective(config, token, sequence);
@@ -200,7 +233,10 @@ LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& ste
   const bool rollout_as_old = setting.options.use_rollout_logprobs;
   out.policy_is_old =
       !step.log_probs && step.old_log_probs && (step.id.step == 0 || rollout_as_old);
-  out.has_entropy = is_whole(step.entropy, step.samples);
+  // Of a step that is masked throughout every mean is 0, whatever its tokens have.
+  const auto trains = [](const Sample& s) { return std::ranges::count(s.loss_mask, 1) > 0; };
+  const bool masked = std::ranges::none_of(step.samples, trains);
+  out.has_entropy = masked || is_whole(step.entropy, step.samples);
   out.missing = missing_inputs(config, step, advantages, out.policy_is_old, rollout_as_old);
   out.has_total = config.entropy_coef == 0 || out.has_entropy;
   const LossInputs in = loss_inputs(step, advantages, setting, out.policy_is_old);
@@ -209,15 +245,17 @@ LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& ste
   const engine::ObjectiveConfig of_terms = term_config(config, setting.early_term);
   for (size_t i = 0; i < in.samples.size(); ++i) {
     const bool tis = !of_terms.tis || !in.samples[i].rollout_log_probs.empty();
-    if (in.known[i] && tis) add_terms(of_terms, in, i, out);
+    if (in.known[i] && tis) add_terms(of_terms, in, i, setting.masked_nan, out);
   }
   const auto of = weights(config.reducer, rollout, step, in, setting.denominators);
   add_value_loss(step, step.returns ? step.returns : computed.returns, of,
                  setting.options.value_clip, out);
   if (!out.missing.empty() || !in.whole) return out;
   try {
-    out.losses = engine::evaluate_losses(config, in.samples, in.targets, of, in.scores);
-    if (step.scalar("clip_fraction")) out.clip_border = clip_border(config, in, of);
+    out.losses = losses_of(config, in, of, setting.masked_nan);
+    if (step.scalar("clip_fraction")) {
+      out.clip_border = clip_border(config, in, of, setting.masked_nan);
+    }
   } catch (const Error& error) {
     out.missing = error.what();
   }

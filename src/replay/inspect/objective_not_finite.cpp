@@ -93,4 +93,23 @@ std::string first_not_finite(const RecordedStep& step, std::span<const Quantity>
   return "behind what is recorded: every value that the losses are computed from is finite";
 }
 
+std::string first_masked_not_finite(const RecordedRollout& rollout) {
+  constexpr ComputedColumn kRead[] = {{"rollout_log_probs", &RecordedStep::rollout_log_probs},
+                                      {"old_log_probs", &RecordedStep::old_log_probs},
+                                      {"log_probs", &RecordedStep::log_probs}};
+  for (const RecordedStep& step : rollout.steps) {
+    for (const ComputedColumn& named : kRead) {
+      const TokenColumn& column = step.*named.column;
+      double found = 0;
+      const std::string at = find_token(step, column, [&](size_t i, size_t t) {
+        found = (*column)[i][t];
+        const std::vector<uint8_t>& mask = step.samples[i].loss_mask;
+        return t < mask.size() && mask[t] == 0 && !std::isfinite(found);
+      });
+      if (!at.empty()) return std::string(named.name) + at + " (" + not_finite_text(found) + ")";
+    }
+  }
+  return {};
+}
+
 }  // namespace rlreplay::replay

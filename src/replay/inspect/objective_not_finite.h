@@ -11,4 +11,8 @@ namespace rlreplay::replay {
 /// which a step computes; empty for any other.
 std::string first_not_finite(const RecordedStep& step, std::span<const Quantity> quantities);
 
+/// The first log-probability of a rollout's steps that is not finite where the loss mask is 0;
+/// empty without one.
+std::string first_masked_not_finite(const RecordedRollout& rollout);
+
 }  // namespace rlreplay::replay

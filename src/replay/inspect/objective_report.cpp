@@ -186,7 +186,7 @@ bool refines(const Explanation& a, const Explanation& b) {
 /// the one that is named.
 std::vector<const Explanation*> other_options(const Explanation& e) {
   const auto said = std::ranges::find(e.reasons, kAsRecorded);
-  if (said != e.reasons.end() || !std::ranges::all_of(e.settings, is_flag)) return {};
+  if (said != e.reasons.end()) return {};
   std::vector<const Explanation*> out;
   for (const Explanation& rival : e.rivals) {
     const bool known = std::ranges::any_of(

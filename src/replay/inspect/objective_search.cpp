@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/words.h"
+#include "src/replay/inspect/objective_not_finite.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -257,7 +258,8 @@ std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
                                         const RecordedRollout& rollout,
                                         const std::vector<Explanation>& of_advantages,
                                         const ObjectiveCompute& compute, Untried& untried) {
-  Variants variants = with_recorded(options, loss_variants(options.setting));
+  Variants variants =
+      with_recorded(options, loss_variants(options.setting, first_masked_not_finite(rollout)));
   add_explained(of_advantages, variants);
   auto found = Search(from, options.setting, compute).run(variants, tries_pairs(rollout), untried);
   if (!found) return {};

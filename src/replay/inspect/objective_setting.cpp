@@ -229,8 +229,17 @@ void add_term(Variants& out, const S& from) {
   if (!from.options.use_tis && !from.options.use_opsm) return;
   const bool early = from.early_term;
   out.push_back({early ? "policy_loss after OPSM and TIS" : "policy_loss before OPSM and TIS",
-                 "Miles writes its policy_loss_debug before them; a run without them has the same",
+                 is_slime(from) ? "the run's own code wrote the terms there"
+                                : "Miles writes its policy_loss_debug before them",
                  [early](S& s) { s.early_term = !early; }});
+}
+
+/// Frameworks take a masked token into the mean of its sample, times 0.
+void add_masked_nan(Variants& out, const S& from, const std::string& first) {
+  if (first.empty()) return;
+  const char* then = is_slime(from) ? "; slime keeps the NaN" : "; Miles takes a mean of NaN as 0";
+  out.push_back({"the NaN of a masked token in the mean of its sample, as GSPO and OPSM take it",
+                 first + then, [](S& s) { s.masked_nan = true; }});
 }
 
 /// The estimators that choose a policy loss; all others have grpo's.
@@ -299,8 +308,9 @@ Variants advantage_variants(const S& from, size_t samples) {
   return out;
 }
 
-Variants loss_variants(const S& from) {
+Variants loss_variants(const S& from, const std::string& masked_nan) {
   Variants out;
+  add_masked_nan(out, from, masked_nan);
   add_flag(out, from, &RunOptions::calculate_per_token_loss, "--calculate-per-token-loss",
            "the mean over tokens gives long responses more weight than the mean over samples");
   add_dialect(out, from, "Miles clamps the log-ratio to +-20 and takes non-finite ones as 0");
@@ -315,9 +325,10 @@ Variants loss_variants(const S& from) {
                  "divided by the response's length, not by the sum of its mask",
                  [](S& s) { s.denominators = Denominators::kUnmasked; }});
   add_rollout_logprobs(out, from, "the sampler's log-probabilities are the old ones");
-  add_term(out, from);
+  if (!is_slime(from)) add_term(out, from);
   add_tis(out, from);
   add_flag(out, from, &RunOptions::use_opsm, "--use-opsm");
+  if (is_slime(from)) add_term(out, from);
   add_policy_losses(out, from);
   if (from.options.eps_clip_high.value_or(0) != 0.28) {
     out.push_back({"--eps-clip-high 0.28", "the wider upper clip of DAPO's recipe",

@@ -34,6 +34,7 @@ struct ObjectiveSetting {
   Whitening whitening = Whitening::kRollout;
   Denominators denominators = Denominators::kStep;
   bool early_term = false;  // the recorded policy_loss is that before OPSM and TIS
+  bool masked_nan = false;  // masked tokens that are not finite spoil the mean of their sample
 };
 
 /// One other way of computing the same, and why a run may have gone it.
@@ -56,7 +57,9 @@ std::vector<ObjectiveVariant> recorded_variants(const ObjectiveSetting& from,
 /// none of which may be known.
 std::vector<ObjectiveVariant> advantage_variants(const ObjectiveSetting& from, size_t samples);
 
-/// What may lie between log-probabilities and losses.
-std::vector<ObjectiveVariant> loss_variants(const ObjectiveSetting& from);
+/// What may lie between log-probabilities and losses. `masked_nan`: the first masked token that is
+/// not finite, if any.
+std::vector<ObjectiveVariant> loss_variants(const ObjectiveSetting& from,
+                                            const std::string& masked_nan);
 
 }  // namespace rlreplay::replay
