@@ -65,9 +65,10 @@ class Backend {
 /// The engine's own functions on the kernels of `runtime`, which must outlive the backend.
 std::unique_ptr<Backend> make_portable_backend(const Runtime& runtime, const BackendConfig& config);
 
-/// The same, its steps taken by the ranks of `config.layout`, threads of this process that share
-/// those of `runtime`. One model besides holds what they have put together, and generates and
-/// scores. Errors: kUnsupported where the model does not go into the layout.
+/// The same, its steps taken by the ranks of `config.layout`: threads of this process that share
+/// those of `runtime`, or processes where that has a host. One model besides holds what they have
+/// put together, and generates and scores. Errors: kUnsupported where the model does not go into
+/// the layout.
 std::unique_ptr<Backend> make_layout_backend(const Runtime& runtime, const BackendConfig& config);
 
 /// `name`: "portable" or "torch"; the latter loads librlreplay_torch. All weights are zero.

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -38,8 +39,10 @@ class Packer {
 
  private:
   Packer& append(const void* data, size_t size) {
-    const auto* from = static_cast<const std::byte*>(data);
-    bytes_.insert(bytes_.end(), from, from + size);
+    const size_t at = bytes_.size();
+    bytes_.resize(at + size);
+    check(size < size_t{1} << 62, "no message is that long");  // which the compiler fears
+    if (size > 0) std::memcpy(bytes_.data() + at, data, size);
     return *this;
   }
   std::vector<std::byte> bytes_;
@@ -69,12 +72,20 @@ class Unpacker {
     values.resize(count);
     if (count > 0) std::memcpy(static_cast<void*>(values.data()), from.data(), from.size());
   }
+  /// As many as there is room for.
+  template <Plain T>
+  void take_into(std::span<T> values) {
+    check(take<uint64_t>() == values.size(),
+          "another rank's numbers are not as many as this one's");
+    const auto from = next(values.size_bytes());
+    if (!values.empty()) std::memcpy(static_cast<void*>(values.data()), from.data(), from.size());
+  }
   void take(std::string& text) {
     std::vector<char> chars;
     take(chars);
     text.assign(chars.begin(), chars.end());
   }
-  bool empty() const { return bytes_.empty(); }
+  size_t size() const { return bytes_.size(); }  // what is left
 
  private:
   static constexpr const char* kShort = "a message of another rank ends too early";

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "src/base/error.h"
 
@@ -31,14 +33,16 @@ Error wrong_address(const std::string& text) {
                "\"" + text + "\" is no address of ranks: unix:/path or host:port is one");
 }
 
+/// A name that begins with @ is abstract: no file, gone with its socket.
 Place unix_place(const std::string& text) {
   Place out;
   auto* at = reinterpret_cast<sockaddr_un*>(&out.address);
   const std::string path = text.substr(kUnix.size());
   if (path.empty() || path.size() >= sizeof at->sun_path) throw wrong_address(text);
   at->sun_family = AF_UNIX;
-  std::memcpy(at->sun_path, path.c_str(), path.size() + 1);
-  out.size = sizeof *at;
+  std::memcpy(at->sun_path, path.data(), path.size());
+  if (path[0] == '@') at->sun_path[0] = '\0';
+  out.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
   return out;
 }
 
@@ -74,30 +78,36 @@ Descriptor stream_socket(int family) {
 }
 
 /// Small frames go at once: ranks wait for each other.
-void send_at_once(const Descriptor& socket, int family) {
+void send_at_once(const Descriptor& socket) {
   const int one = 1;
-  if (family != AF_UNIX) ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
-std::string name_of_place(const Place& place, int port) {
-  const auto* address = reinterpret_cast<const sockaddr*>(&place.address);
-  if (address->sa_family == AF_UNIX) {
-    return std::string(kUnix) + reinterpret_cast<const sockaddr_un*>(address)->sun_path;
+/// Readies a connection; nothing where another user of this machine has the other end.
+Descriptor connected(Descriptor socket, int family) {
+  if (family != AF_UNIX) {
+    send_at_once(socket);
+    return socket;
   }
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool same = ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+                    peer.uid == ::geteuid();
+  return same ? std::move(socket) : Descriptor();
+}
+
+/// The address of an internet socket's own end; a port below 0: its own.
+std::string name_of_socket(const Descriptor& socket, int port) {
+  sockaddr_storage place{};
+  socklen_t size = sizeof place;
+  auto* address = reinterpret_cast<sockaddr*>(&place);
   char host[NI_MAXHOST], service[NI_MAXSERV];
-  const int status = ::getnameinfo(address, place.size, host, sizeof host, service, sizeof service,
-                                   NI_NUMERICHOST | NI_NUMERICSERV);
-  check(status == 0, "an address of a socket has no text");
+  const bool known = ::getsockname(socket.get(), address, &size) == 0 &&
+                     ::getnameinfo(address, size, host, sizeof host, service, sizeof service,
+                                   NI_NUMERICHOST | NI_NUMERICSERV) == 0;
+  check(known, "a socket has no address");
   const std::string name = address->sa_family == AF_INET6 ? "[" + std::string(host) + "]" : host;
   return name + ":" + (port < 0 ? service : std::to_string(port));
-}
-
-std::string name_of_socket(const Descriptor& socket, int port) {
-  Place place;
-  place.size = sizeof place.address;
-  auto* address = reinterpret_cast<sockaddr*>(&place.address);
-  check(::getsockname(socket.get(), address, &place.size) == 0, "a socket has no address");
-  return name_of_place(place, port);
 }
 
 bool wait_for(int fd, short events, int timeout_ms) {
@@ -152,7 +162,7 @@ RankListener listen_at(const std::string& address) {
     throw Error(ErrorCode::kEnvironment,
                 "no rank can listen at " + address + ": " + std::strerror(errno));
   }
-  std::string name = name_of_socket(socket, -1);
+  std::string name = family == AF_UNIX ? address : name_of_socket(socket, -1);
   return {std::move(socket), std::move(name)};
 }
 
@@ -161,8 +171,7 @@ Descriptor connect_to(const std::string& address) {
   Descriptor socket = stream_socket(place.address.ss_family);
   const auto* to = reinterpret_cast<const sockaddr*>(&place.address);
   if (::connect(socket.get(), to, place.size) != 0) return {};
-  send_at_once(socket, place.address.ss_family);
-  return socket;
+  return connected(std::move(socket), place.address.ss_family);
 }
 
 Descriptor accept_from(const RankListener& listener, int timeout_ms) {
@@ -171,8 +180,7 @@ Descriptor accept_from(const RankListener& listener, int timeout_ms) {
   socklen_t size = sizeof address;
   Descriptor socket(
       ::accept4(listener.socket.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC));
-  if (socket) send_at_once(socket, address.ss_family);
-  return socket;
+  return socket ? connected(std::move(socket), address.ss_family) : Descriptor();
 }
 
 std::string own_address(const Descriptor& connection, int port) {

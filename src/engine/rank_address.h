@@ -4,7 +4,8 @@
 
 #include "src/base/descriptor.h"
 
-/// Where ranks meet: "unix:/a/socket" on one machine, "host:port" or "[::1]:port" on several.
+/// Where ranks meet: "unix:@name" or "unix:/a/path" on one machine, for one user; "host:port" or
+/// "[::1]:port" on several.
 namespace rlreplay::engine {
 
 struct RankListener {

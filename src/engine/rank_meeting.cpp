@@ -15,6 +15,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kHello = "rlreplay ranks 1";
+constexpr int kLookMs = 100;     // how often rank 0 looks whether it waits in vain
 constexpr int kAnswerMs = 5000;  // for one line of one who has connected
 
 /// What a rank says when it connects.
@@ -91,7 +92,9 @@ std::vector<Descriptor> gather_ranks(const RankMeeting& m) {
   std::vector<Descriptor> sockets(count);
   std::vector<std::string> listens(count);
   for (int missing = m.size - 1; missing > 0;) {
-    Descriptor socket = accept_from(listener, milliseconds_until(until));
+    Descriptor socket = accept_from(listener, std::min(kLookMs, milliseconds_until(until)));
+    const std::string lost = m.lost ? m.lost() : std::string();
+    if (!lost.empty()) throw Error(ErrorCode::kEnvironment, lost);
     if (!socket && Clock::now() >= until) {
       const auto found =
           std::find_if(sockets.begin() + 1, sockets.end(), [](const Descriptor& d) { return !d; });

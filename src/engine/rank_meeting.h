@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct RankMeeting {
   std::string token;    // what ranks of another run do not know
   std::string program;  // what all ranks must be alike: the program's version
   std::chrono::milliseconds patience{300'000};
+  /// Why no more ranks will come; empty: they may. Asked by rank 0 while it waits; may be empty.
+  std::function<std::string()> lost;
 };
 
 /// Connects every rank to every other. Returns the sockets, by rank, with nothing at the own place.

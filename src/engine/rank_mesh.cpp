@@ -16,6 +16,7 @@
 #include "src/base/thread_pool.h"
 #include "src/engine/packed.h"
 #include "src/engine/rank_frames.h"
+#include "src/engine/rank_watch.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -28,34 +29,12 @@ constexpr auto kBeat = 250ms;       // how often a rank says what it does
 constexpr auto kGoneAfter = 300ms;  // so that the others' reason comes first, if they have one
 constexpr auto kPause = 2s;         // longer than this between two beats: this process was stopped
 constexpr auto kFarewell = 2s;      // how long an end waits until all have heard of it
-constexpr int kStuckBeats = 4;      // as often all ranks say that they wait, and move nothing
 constexpr size_t kMostOnItsWay = size_t{64} << 20;  // bytes, where a note waits
 
 std::string seconds(std::chrono::milliseconds time) {
   const auto n = time.count();
   return n % 1000 == 0 ? std::to_string(n / 1000) + " s" : std::to_string(n) + " ms";
 }
-
-/// What a rank says of itself with every beat.
-struct RankState {
-  uint64_t waits = 0;  // begun so far
-  uint64_t sent = 0, received = 0;
-  int waits_for = -1;  // -1: it computes
-  RankCall call;
-};
-
-/// How often a rank has said the same while it waits.
-struct Heard {
-  RankState state;
-  int times = 0;
-  bool ended = false;
-
-  void hear(const RankState& next) {
-    const bool same = next.waits_for >= 0 && next.waits == state.waits;
-    times = same ? times + 1 : 0;
-    state = next;
-  }
-};
 
 struct Failure {
   ErrorCode code;
@@ -65,19 +44,15 @@ struct Failure {
 
 }  // namespace
 
-std::string to_string(const RankCall& call) {
-  if (call.kind == RankCall::Kind::kOrder) return "the order of what is next";
-  constexpr std::string_view kKinds[] = {" gather", " sum", " receive"};
-  return std::string(name(call.group)) + std::string(kKinds[static_cast<size_t>(call.kind)]);
-}
-
 class RankMesh::Work {
  public:
   Work(int rank, std::vector<Descriptor> sockets, std::chrono::milliseconds silence)
-      : rank_(rank), silence_(silence), wake_io_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      : rank_(rank),
+        silence_(silence),
+        watch_(static_cast<int>(sockets.size()), rank),
+        wake_io_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     check(static_cast<bool>(wake_io_), "no event file could be opened");
     for (Descriptor& socket : sockets) peers_.emplace_back(FrameSocket(std::move(socket)));
-    heard_.resize(peers_.size());
     gone_since_.resize(peers_.size());
     on_its_way_.resize(peers_.size());
     thread_ = start_thread([this] { move_bytes(); });
@@ -97,6 +72,11 @@ class RankMesh::Work {
     const Lock lock(mutex_);
     layout_ = layout;
     silence_ = silence;
+  }
+
+  std::chrono::milliseconds silence() const {
+    const Lock lock(mutex_);
+    return silence_;
   }
 
   void send(int to, const RankCall& call, SharedBytes bytes, uint64_t whole) {
@@ -121,8 +101,7 @@ class RankMesh::Work {
       own_.call = call;
       own_.waits_for = from;
       ++own_.waits;
-      const bool& ended = heard_[static_cast<size_t>(from)].ended;
-      wake_.wait(lock, [&] { return !inbox.empty() || failure_ || ended; });
+      wake_.wait(lock, [&] { return !inbox.empty() || failure_ || watch_.has_ended(from); });
       throw_failure(" waits in ", call);
       own_.waits_for = -1;
       if (inbox.empty()) throw ended_error(from, call);
@@ -163,6 +142,16 @@ class RankMesh::Work {
       const std::lock_guard own(self->listener_mutex_);
       self->listener_ = {};
     });
+  }
+
+  void see_alive() const {
+    const Lock lock(mutex_);
+    if (failure_) {
+      const std::string alone = "; " + rank_name(layout_, rank_) + " works alone";
+      throw Error(failure_->code,
+                  failure_->message + alone + watch_.others(layout_, failure_->blamed),
+                  failure_->where);
+    }
   }
 
   void fail(const Error& error) {
@@ -217,11 +206,6 @@ class RankMesh::Work {
                      rank_name(layout_, rank_) + " waits in " + to_string(call));
   }
 
-  std::string waits(int rank, const RankState& state) const {
-    return rank_name(layout_, rank) + " waits in " + to_string(state.call) + " for " +
-           rank_name(layout_, state.waits_for);
-  }
-
   /// The failure, what this rank does, and what others were last heard to wait for.
   void throw_failure(const char* does, const RankCall& call) const {
     if (!failure_) return;
@@ -230,14 +214,7 @@ class RankMesh::Work {
       text += "; " + rank_name(layout_, rank_) + does + to_string(call);
       if (own_.waits_for >= 0) text += " for " + rank_name(layout_, own_.waits_for);
     }
-    int told = 0;
-    for (int i = 0; i < static_cast<int>(heard_.size()) && told < 3; ++i) {
-      const Heard& other = heard_[static_cast<size_t>(i)];
-      if (i == rank_ || i == failure_->blamed || other.ended || other.state.waits_for < 0) continue;
-      if (other.state.call.kind == RankCall::Kind::kOrder) continue;
-      text += "; " + waits(i, other.state);
-      ++told;
-    }
+    text += watch_.others(layout_, failure_->blamed);
     throw Error(failure_->code, text, failure_->where);
   }
 
@@ -283,7 +260,8 @@ class RankMesh::Work {
     if (Clock::now() >= *leave_by_) return true;
     if (!queued_.empty()) return false;
     for (size_t i = 0; i < peers_.size(); ++i) {
-      if (peers_[i].is_open() && (peers_[i].has_output() || !heard_[i].ended)) return false;
+      if (peers_[i].is_open() && (peers_[i].has_output() || !watch_.has_ended(static_cast<int>(i))))
+        return false;
     }
     return true;
   }
@@ -323,19 +301,18 @@ class RankMesh::Work {
   void use(int from, const FrameHeader& header, std::vector<std::byte> bytes) {
     if (header.kind == FrameHeader::Kind::kNote) return use_note(from, bytes);
     const Lock lock(mutex_);
-    Heard& heard = heard_[static_cast<size_t>(from)];
     try {
       Unpacker unpacker(bytes);
       switch (header.kind) {
         case FrameHeader::Kind::kState:
-          return heard.hear(unpacker.take<RankState>());
+          return watch_.hear(from, unpacker.take<RankState>());
         case FrameHeader::Kind::kEnd:
-          heard.hear(unpacker.take<RankState>());
-          heard.ended = true;
+          watch_.hear(from, unpacker.take<RankState>());
+          watch_.end(from);
           break;
         case FrameHeader::Kind::kFail:
           hear_failure(unpacker);
-          heard.ended = true;
+          watch_.end(from);
           break;
         default: {
           const RankCall call{static_cast<GroupName>(header.group % kGroupCount),
@@ -375,7 +352,8 @@ class RankMesh::Work {
     const bool paused = now - next_beat_ > kPause;
     next_beat_ = now + kBeat;
     const Lock lock(mutex_);
-    heard_[static_cast<size_t>(rank_)].hear(own_);
+    watch_.beat();
+    watch_.hear(rank_, own_);
     const SharedBytes own = packed(own_);
     for (size_t i = 0; i < peers_.size(); ++i) {
       if (paused) peers_[i].heard = now;
@@ -392,7 +370,7 @@ class RankMesh::Work {
   void look_for_silent(Clock::time_point now) {
     for (size_t i = 0; i < peers_.size(); ++i) {
       const int rank = static_cast<int>(i);
-      if (rank == rank_ || heard_[i].ended) continue;
+      if (rank == rank_ || watch_.has_ended(rank)) continue;
       if (gone_since_[i] && now - *gone_since_[i] >= kGoneAfter) {
         fail_with({ErrorCode::kEnvironment,
                    rank,
@@ -408,20 +386,10 @@ class RankMesh::Work {
     }
   }
 
-  /// All wait, and have for a while, and nothing is on its way: what is sent is received.
   void look_for_stuck() {
-    uint64_t sent = 0, received = 0;
-    std::string text;
-    for (size_t i = 0; i < heard_.size(); ++i) {
-      const Heard& h = heard_[i];
-      sent += h.state.sent;
-      received += h.state.received;
-      if (h.ended) continue;
-      if (h.times < kStuckBeats) return;
-      if (text.empty()) text = waits(static_cast<int>(i), h.state);
+    if (const auto text = watch_.stuck(layout_)) {
+      fail_with({ErrorCode::kInternal, -1, "ranks wait and none can go on: " + *text, {}});
     }
-    if (sent != received || text.empty()) return;
-    fail_with({ErrorCode::kInternal, -1, "ranks wait and none can go on: " + text, {}});
   }
 
   const int rank_;
@@ -432,7 +400,7 @@ class RankMesh::Work {
   std::optional<Failure> failure_;
   std::optional<Clock::time_point> leave_by_;
   RankState own_;
-  std::vector<Heard> heard_;  // by rank
+  RankWatch watch_;
   std::map<std::tuple<int, GroupName, bool>, std::deque<Arrived>> inboxes_;
   std::vector<std::pair<int, Frame>> queued_;
   std::vector<size_t> on_its_way_;  // bytes, by rank
@@ -458,6 +426,7 @@ RankMesh::~RankMesh() = default;
 void RankMesh::begin(const Layout& layout, std::chrono::milliseconds silence) {
   work_->begin(layout, silence);
 }
+std::chrono::milliseconds RankMesh::silence() const { return work_->silence(); }
 void RankMesh::send(int to, const RankCall& call, SharedBytes bytes, uint64_t whole) {
   work_->send(to, call, std::move(bytes), whole);
 }
@@ -468,6 +437,7 @@ void RankMesh::note(int to, std::vector<std::byte> bytes) { work_->note(to, std:
 std::shared_ptr<void> RankMesh::listen(Listener listener) {
   return work_->listen(std::move(listener));
 }
+void RankMesh::see_alive() const { work_->see_alive(); }
 void RankMesh::fail(const Error& error) { work_->fail(error); }
 int RankMesh::blamed() const { return work_->blamed(); }
 

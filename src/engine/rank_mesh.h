@@ -11,21 +11,9 @@
 
 #include "src/base/descriptor.h"
 #include "src/base/error.h"
-#include "src/engine/rank_groups.h"
+#include "src/engine/rank_call.h"
 
 namespace rlreplay::engine {
-
-/// What a frame between two ranks is part of: the same on both sides, or their calls do not go
-/// together.
-struct RankCall {
-  enum class Kind : uint8_t { kGather, kSum, kMessage, kOrder };
-  GroupName group = GroupName::kWorld;
-  Kind kind = Kind::kMessage;
-  friend bool operator==(const RankCall&, const RankCall&) = default;
-};
-
-/// "tp gather".
-std::string to_string(const RankCall& call);
 
 using SharedBytes = std::shared_ptr<const std::vector<std::byte>>;
 
@@ -47,6 +35,7 @@ class RankMesh {
   int size() const { return size_; }
   /// How messages name ranks, and how long one may be silent.
   void begin(const Layout& layout, std::chrono::milliseconds silence);
+  std::chrono::milliseconds silence() const;
 
   /// `whole`: what both sides of the call must have alike, as its number of elements.
   void send(int to, const RankCall& call, SharedBytes bytes, uint64_t whole);
@@ -59,9 +48,11 @@ class RankMesh {
   using Listener = std::function<void(int from, std::span<const std::byte> note)>;
   [[nodiscard]] std::shared_ptr<void> listen(Listener listener);
 
+  /// Nothing where no rank has failed.
+  void see_alive() const;
   /// Tells all ranks that this one has failed, unless another one had before.
   void fail(const Error& error);
-  /// The ranks that are at fault where a call has failed, by rank: -1 where none is named.
+  /// The rank that is at fault where a call has failed; -1 where none is named.
   int blamed() const;
 
  private:

@@ -3,6 +3,7 @@
 #include "kernels/kernels.h"
 #include "src/base/thread_pool.h"
 #include "src/engine/group.h"
+#include "src/engine/rank_host.h"
 #include "src/events/events.h"
 
 namespace rlreplay::engine {
@@ -23,9 +24,10 @@ struct Runtime {
   ThreadPool& pool;
   EventSink* sink = nullptr;     // null: nothing is emitted
   const Ranks* ranks = nullptr;  // null: one rank does it all
+  RankHost* host = nullptr;      // null: the ranks of a layout are threads
 
   /// The same, watched by another sink.
-  Runtime with(EventSink* other) const { return {kernels, pool, other, ranks}; }
+  Runtime with(EventSink* other) const { return {kernels, pool, other, ranks, host}; }
 
   /// The group that shares every matrix, a sample's tokens, the samples; null where it is one rank.
   Group* tp() const { return ranks == nullptr ? nullptr : shared(ranks->tp); }

@@ -37,6 +37,9 @@ int main(int argc, char** argv) {
   const bool json = std::any_of(
       argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
   return run_reporting_errors("rlreplay", json, [&] {
+    if (argc == 2 && argv[1] == replay::kRankWord) {
+      if (const auto served = replay::serve_launched_rank(argv[1])) return *served;
+    }
     CLI::App program(
         "Deterministic replay and bisection of reinforcement learning runs of language models",
         "rlreplay");
@@ -49,6 +52,7 @@ int main(int argc, char** argv) {
     replay::add_verbs(program, chosen, behind_dashes);
     const auto ended = replay::read_words(program, {argv + 1, argv + argc});
     if (ended) return *ended;
+    if (const auto served = replay::serve_launched_rank(argv[1])) return *served;
     if (std::string_view(argv[1]) == "capture") return chosen();  // which answers signals itself
     const replay::EndOnSignal on_signal(json);
     return chosen();

@@ -296,8 +296,8 @@ rope=hf seed=1234 tis-clip=2 tis-clip-low=0 use-kl-loss=false use-opd=false use-
 use-rollout-logprobs=false use-tis=false use-unbiased-kl=false value-clip=0.2 weight-decay=0.01""".split())
 LEFT_OUT = """model ref-load save prompts input-key label-key apply-chat-template reward reward-command
 reward-time-limit rollout-batch-size n-samples-per-prompt rollout-slots num-rollout steps
-num-steps-per-rollout global-batch-size micro-batch-size recompute threads layout device record weights
-rollout-only""".split()
+num-steps-per-rollout global-batch-size micro-batch-size recompute threads layout ranks-as rank-timeout device record
+weights rollout-only""".split()
 
 
 def run_length(config):

@@ -13,7 +13,7 @@ namespace rlreplay::replay {
 namespace {
 
 constexpr std::string_view kFree[] = {"layout", "micro-batch-size", "recompute", "rollout-slots",
-                                      "save",   "threads"};
+                                      "save",   "threads",          "ranks-as",  "rank-timeout"};
 
 bool is_whole(const RecordedRun& record, const RunOptions& options, int64_t rollout) {
   if (!std::ranges::binary_search(record.rollouts(), rollout)) return false;

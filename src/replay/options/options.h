@@ -96,6 +96,8 @@ struct RunOptions {
   int64_t threads = 0;
   std::string kernels = "portable";
   std::string layout = "dp=1,tp=1,pp=1,cp=1,ep=1";
+  std::string ranks_as = "threads";
+  int64_t rank_timeout = 60;
   std::string device = "cpu";
 
   // What a capture writes

@@ -21,7 +21,9 @@ int thread_count(const RunOptions& options) {
 }  // namespace
 
 Machine::Machine(const RunOptions& options)
-    : pool_(thread_count(options)), runtime_{kernels::cpu_kernels(), pool_} {
+    : pool_(thread_count(options)),
+      host_(rank_host(options)),
+      runtime_{kernels::cpu_kernels(), pool_, nullptr, nullptr, host_.get()} {
   if (pool_.threads() > processors()) {
     std::cerr << "rlreplay: more threads (" << pool_.threads() << ") than processors ("
               << processors() << ") slow a run down\n";

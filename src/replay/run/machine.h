@@ -1,10 +1,13 @@
 #pragma once
 
+#include <memory>
+
 #include "kernels/kernels.h"
 #include "src/base/thread_pool.h"
 #include "src/engine/runtime.h"
 #include "src/replay/launch/provenance.h"
 #include "src/replay/options/options.h"
+#include "src/replay/run/rank_hosts.h"
 
 namespace rlreplay::replay {
 
@@ -20,6 +23,7 @@ class Machine {
 
  private:
   ThreadPool pool_;
+  const std::unique_ptr<engine::RankHost> host_;
   engine::Runtime runtime_;
 };
 

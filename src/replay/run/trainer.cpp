@@ -129,6 +129,7 @@ Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
                 "--layout " + options.layout +
                     ": ranks share the steps of a training; without one, leave it out");
   }
+  if (runtime.host != nullptr && workload.trains) runtime.host->check_layout(layout);
   engine::check_layout(model.config(), layout);
   options_.micro_batch_size = plan_run_memory(options, model.config(), workload);
   const engine::BackendConfig config{

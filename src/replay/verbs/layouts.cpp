@@ -16,7 +16,7 @@ namespace rlreplay::replay {
 namespace {
 
 struct LayoutsArguments {
-  std::string dump, layouts = "all", step;
+  std::string dump, layouts = "all", step, ranks_as = "threads";
   int64_t ranks = 4;
   bool json = false;
 };
@@ -89,7 +89,8 @@ int try_recorded(const LayoutsArguments& arguments, const RecordedRun& record) {
                 "layouts are tried on a dump that rlreplay captured: this one was imported",
                 arguments.dump);
   }
-  const RunOptions options = record.config().options;
+  RunOptions options = record.config().options;
+  options.ranks_as = arguments.ranks_as;
   const auto layouts =
       layouts_to_try(arguments.layouts, recorded_model(record)->config(), arguments.ranks);
   const int64_t step = chosen_step(arguments, record);
@@ -113,16 +114,19 @@ void add_layouts(CLI::App& program, VerbRun& chosen) {
                    "layouts, \"dp=2;tp=2,cp=2\"; all: every one that the model goes into");
   verb->add_option("--ranks", arguments->ranks, "with --try all: up to so many ranks (4)")
       ->check(CLI::Range(1, kMaxRanks));
+  verb->add_option("--ranks-as", arguments->ranks_as, "what ranks are: threads or processes")
+      ->check(CLI::IsMember({"threads", "processes"}));
   verb->add_option("--step", arguments->step,
                    "step, as 3.0 or counted from 0 (the first that has its state)");
   verb->add_flag("--json", arguments->json, "an object a layout instead of a table");
   verb->footer(
-      "Ranks are threads of this process and share its processors. What the record holds of\n"
-      "the step is compared by bits: events, log-probabilities, losses, weights.\n"
+      "Ranks share the processors of this machine. What the record holds of the step is compared\n"
+      "by bits: events, log-probabilities, losses, weights.\n"
       "Exit code 1: a layout gives other bits.\n\n"
       "Examples:\n  rlreplay layouts dump/\n"
       "  rlreplay layouts dump/ --try \"dp=2;tp=2,pp=2,sp=1\" --step 1.0\n"
-      "  rlreplay layouts dump/ --ranks 8 --json");
+      "  rlreplay layouts dump/ --ranks 8 --json\n"
+      "  rlreplay layouts dump/ --try \"tp=2,cp=2\" --ranks-as processes");
   verb->callback([=, &chosen] {
     chosen = [=] {
       return with_dump(arguments->dump,

@@ -2,7 +2,9 @@
 
 #include <CLI/App.hpp>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// The verbs of `rlreplay`, a file each. Each adds its subcommand to the program and, where it is
@@ -31,6 +33,14 @@ void add_tokenize(CLI::App& program, VerbRun& chosen);
 void add_train(CLI::App& program, VerbRun& chosen);
 void add_upgrade(CLI::App& program, VerbRun& chosen);
 void add_verify(CLI::App& program, VerbRun& chosen);
+
+/// The word with which `--layout` starts a rank as a process of its own; no verb for people.
+inline constexpr std::string_view kRankWord = "rank";
+
+/// Serves a rank where this process is one: started by that word, or by a launcher with a verb
+/// whose rank 0 runs the verb. Returns the exit code, or nothing where it is none. Errors: kUsage
+/// for the word where nothing says which rank.
+[[nodiscard]] std::optional<int> serve_launched_rank(std::string_view word);
 
 /// All of them, in the order of --help.
 void add_verbs(CLI::App& program, VerbRun& chosen, const std::vector<std::string>& behind_dashes);

@@ -50,6 +50,8 @@ void add_layouts(CLI::App& program, VerbRun&) {
   add_refusing(program, "layouts", "Take one recorded step again in every parallel layout");
 }
 
+std::optional<int> serve_launched_rank(std::string_view) { return std::nullopt; }
+
 int capture_run(const CaptureArguments&) { refuse("capture without --wrap"); }
 
 ElementFinder element_finder() {

@@ -1,0 +1,95 @@
+#include "src/engine/layout_rank.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rlreplay::engine {
+namespace {
+
+template <class T>
+std::span<T> all_of(Buffer<T>& buffer) {
+  return {buffer.data(), buffer.size()};
+}
+
+}  // namespace
+
+RankPart::RankPart(const ModelConfig& config, const Layout& layout, const RankPlace& place)
+    : shard_(shard_parameters(config, make_shard(config, layout, place), place)),
+      held_(layout.zero ? zero_range(shard_.table, place.dp, layout.dp)
+                        : kernels::Range{0, shard_.table.elements}) {}
+
+void RankPart::give(const ParameterTable& whole, const StateSpans<const float>& from,
+                    const RankNumbers<float, int64_t>& to) const {
+  const auto copy = [&](std::span<const float> all, std::span<float> own, kernels::Range held) {
+    for_shard_runs(shard_, whole, held, false, [&](int64_t local, int64_t of_whole, int64_t n) {
+      std::copy_n(all.data() + of_whole, n, own.data() + local - held.begin);
+    });
+  };
+  copy(from.weights, to.weights, {0, elements()});
+  copy(from.first_moments, to.first_moments, held_);
+  copy(from.second_moments, to.second_moments, held_);
+}
+
+void RankPart::take(const ParameterTable& whole,
+                    const RankNumbers<const float, const int64_t>& from,
+                    const StateSpans<float>& to, std::span<int64_t> sums) const {
+  const auto copy = [&](const auto& own, const auto& all, kernels::Range held) {
+    for_shard_runs(shard_, whole, held, true, [&](int64_t local, int64_t of_whole, int64_t n) {
+      std::copy_n(own.data() + local - held.begin, n, all.data() + of_whole);
+    });
+  };
+  copy(from.weights, to.weights, {0, elements()});
+  copy(from.sums, sums, {0, elements()});
+  copy(from.first_moments, to.first_moments, held_);
+  copy(from.second_moments, to.second_moments, held_);
+}
+
+bool is_copy(const Layout& layout, const RankPlace& place) {
+  return place.cp > 0 || (place.dp > 0 && !layout.zero);
+}
+
+bool tells_result(const Layout& layout, const RankPlace& place) {
+  return place.pp == layout.pp - 1 && place.tp == 0 && place.cp == 0;
+}
+
+void put_result(StepResult& all, const RankPlace& place, size_t first, StepResult own) {
+  std::ranges::move(own.scores, all.scores.begin() + static_cast<int64_t>(first));
+  std::ranges::move(own.terms, all.terms.begin() + static_cast<int64_t>(first));
+  if (place.dp > 0) return;
+  all.losses = own.losses;
+  all.grad_norm = own.grad_norm;
+  all.clip_scale = own.clip_scale;
+  all.scale = own.scale;
+}
+
+LayoutRank::LayoutRank(const ModelConfig& config, const Layout& layout, const RankPlace& place,
+                       int threads)
+    : pool_(threads), state_(config, layout, place), gradients_(state_.model.parameters()) {}
+
+RankNumbers<float, int64_t> LayoutRank::numbers() {
+  return {all_of(state_.model.weights()), all_of(state_.moments.first),
+          all_of(state_.moments.second), gradients_.all_sums()};
+}
+
+void LayoutRank::loaded(const kernels::KernelSet& kernels, int64_t steps) {
+  state_.step = steps;
+  state_.model.pack({kernels, pool_}, true);
+}
+
+StepResult LayoutRank::step(const kernels::KernelSet& kernels, const Ranks& ranks, EventSink* sink,
+                            const RotaryView& rotary, std::span<const Sample> samples,
+                            std::span<const SampleTargets> targets, const StepConfig& config) {
+  return run_step({kernels, pool_, sink, &ranks}, state_, gradients_, rotary, samples, targets,
+                  config);
+}
+
+RotaryView GrowingRotary::view_for(std::span<const Sample> samples, ThreadPool& pool) {
+  int64_t positions = 1;
+  for (const Sample& s : samples) positions = std::max(positions, std::ssize(s.tokens));
+  if (!table_ || table_->cos().rows < positions) {
+    table_.emplace(make_rotary_table(config_, rope_, positions, pool));
+  }
+  return view(*table_);
+}
+
+}  // namespace rlreplay::engine

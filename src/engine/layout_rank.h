@@ -1,0 +1,83 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "src/engine/rotary.h"
+#include "src/engine/step.h"
+
+namespace rlreplay::engine {
+
+/// A rank's numbers in the order of its own storage; moments as far as it holds them.
+template <class F, class I>
+struct RankNumbers {
+  std::span<F> weights, first_moments, second_moments;
+  std::span<I> sums;
+};
+
+/// Where a rank's numbers stand in the whole.
+class RankPart {
+ public:
+  RankPart(const ModelConfig& config, const Layout& layout, const RankPlace& place);
+
+  int64_t elements() const { return shard_.table.elements; }
+  int64_t moments() const { return held_.size(); }
+
+  /// From the whole; all that the rank holds.
+  void give(const ParameterTable& whole, const StateSpans<const float>& from,
+            const RankNumbers<float, int64_t>& to) const;
+  /// Into the whole what the rank answers for. Ranks of dp and cp hold the same, but for moments.
+  void take(const ParameterTable& whole, const RankNumbers<const float, const int64_t>& from,
+            const StateSpans<float>& to, std::span<int64_t> sums) const;
+
+ private:
+  ShardTable shard_;
+  kernels::Range held_;  // moments
+};
+
+/// Whether what a rank holds is what another one gives for the whole.
+[[nodiscard]] bool is_copy(const Layout& layout, const RankPlace& place);
+
+/// Whether a rank's result of a step counts: one of those that see the same samples.
+[[nodiscard]] bool tells_result(const Layout& layout, const RankPlace& place);
+
+/// Puts what such a rank says of its samples into the result of all, of which it took those from
+/// `first` on.
+void put_result(StepResult& all, const RankPlace& place, size_t first, StepResult own);
+
+/// One rank of a layout, and what it keeps from step to step.
+class LayoutRank {
+ public:
+  LayoutRank(const ModelConfig& config, const Layout& layout, const RankPlace& place, int threads);
+
+  /// To be changed between steps; then `loaded`.
+  RankNumbers<float, int64_t> numbers();
+  void loaded(const kernels::KernelSet& kernels, int64_t steps);
+
+  /// Its part of a step, of its own samples.
+  StepResult step(const kernels::KernelSet& kernels, const Ranks& ranks, EventSink* sink,
+                  const RotaryView& rotary, std::span<const Sample> samples,
+                  std::span<const SampleTargets> targets, const StepConfig& config);
+
+  ThreadPool& pool() { return pool_; }
+
+ private:
+  ThreadPool pool_;
+  TrainState state_;
+  Gradients gradients_;
+};
+
+/// A table of rotations that grows with the samples that are seen.
+class GrowingRotary {
+ public:
+  GrowingRotary(const ModelConfig& config, kernels::Rope rope) : config_(config), rope_(rope) {}
+  RotaryView view_for(std::span<const Sample> samples, ThreadPool& pool);
+
+ private:
+  const ModelConfig config_;
+  const kernels::Rope rope_;
+  std::optional<kernels::RotaryTable> table_;
+};
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "src/engine/backend.h"
+#include "src/engine/packed.h"
+
+/// What rank 0 tells the other processes to do, and what they answer.
+namespace rlreplay::engine {
+
+enum class RankOrder : uint8_t {
+  kOpen,   // a model in a layout: RankOpening
+  kGive,   // numbers of its part, then the steps taken
+  kStep,   // RankStep; answered by a StepResult
+  kTake,   // answered by the numbers of its part
+  kClose,  // the model is not needed any more
+  kQuit,   // nothing is
+};
+
+/// What a rank tells while a step goes on.
+enum class RankNote : uint8_t { kProgress, kRows, kWhole, kRestart };
+
+struct RankOpening {
+  ModelConfig model;
+  kernels::Rope rope = kernels::Rope::kHf;
+  Layout layout;
+  int threads = 1;
+  std::chrono::milliseconds silence{};
+};
+
+/// A rank's own samples, and the events that somebody wants to see of it.
+struct RankStep {
+  std::vector<Sample> samples;
+  std::vector<SampleTargets> targets;
+  StepConfig config;
+  bool tells_progress = false;
+  std::vector<Event> wanted;
+};
+
+Packer& pack(Packer& to, const RankOpening& opening);
+Packer& pack(Packer& to, const RankStep& step);
+Packer& pack(Packer& to, const StepResult& result);
+Packer& pack(Packer& to, const Event& event);
+void unpack(Unpacker& from, RankOpening& opening);
+void unpack(Unpacker& from, RankStep& step);
+void unpack(Unpacker& from, StepResult& result);
+void unpack(Unpacker& from, Event& event);
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,95 @@
+#include "src/engine/remote_events.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/engine/rank_orders.h"
+#include "src/events/table.h"
+
+namespace rlreplay::engine {
+namespace {
+
+/// The elements of a view without gaps.
+std::vector<std::byte> elements_of(const EventView& v) {
+  const size_t row = static_cast<size_t>(v.cols) * size_of(v.dtype);
+  std::vector<std::byte> out(static_cast<size_t>(v.rows) * row);
+  for (int64_t r = 0; r < v.rows && row > 0; ++r) {
+    std::memcpy(out.data() + static_cast<size_t>(r) * row, v.at(r, 0), row);
+  }
+  return out;
+}
+
+void pack_view(Packer& to, const EventView& v) {
+  to.add(v.dtype).add(v.rows).add(v.cols).add(elements_of(v));
+}
+
+EventView view_of(Unpacker& from, std::vector<std::byte>& elements) {
+  EventView out;
+  from.take(out.dtype);
+  from.take(out.rows);
+  from.take(out.cols);
+  from.take(elements);
+  check(std::ssize(elements) == out.rows * out.cols * static_cast<int64_t>(size_of(out.dtype)),
+        "an event of another rank has another size");
+  out.stride = out.cols;
+  out.data = elements.data();
+  return out;
+}
+
+}  // namespace
+
+void RemoteSink::rows(const Event& event, const EventView& values, const RowCoordinates& at) {
+  if (values.rows == 0) return;
+  Packer packer;
+  pack(packer.add(RankNote::kRows), event);
+  pack_view(packer, values);
+  const auto rows = static_cast<size_t>(values.rows);
+  packer.add(std::span(at.sample, rows)).add(std::span(at.position, rows));
+  mesh_.note(0, packer.take());
+}
+
+void RemoteSink::whole(const Event& event, const EventView& values) {
+  Packer packer;
+  pack(packer.add(RankNote::kWhole), event);
+  pack_view(packer, values);
+  mesh_.note(0, packer.take());
+}
+
+void RemoteSink::restart() { mesh_.note(0, Packer().add(RankNote::kRestart).take()); }
+
+std::vector<Event> wanted_events(const EventSink& sink, const ModelConfig& config) {
+  std::vector<Event> out;
+  for (const EventSpec& spec : event_table()) {
+    const int layers = spec.layered ? static_cast<int>(config.layers) : 0;
+    for (int layer = spec.layered ? 0 : -1; layer < layers; ++layer) {
+      const Event event{
+          spec.phase, layer, spec.op,
+          is_parameter(spec.kind) ? parameter_name(spec.tensor, layer) : std::string(spec.tensor)};
+      if (sink.wants(event)) out.push_back(event);
+    }
+  }
+  return out;
+}
+
+void show_note(std::span<const std::byte> note, EventSink& sink) {
+  Unpacker from(note);
+  const auto kind = from.take<RankNote>();
+  if (kind == RankNote::kRestart) return sink.restart();
+  Event event;
+  unpack(from, event);
+  std::vector<std::byte> elements;
+  const EventView view = view_of(from, elements);
+  if (kind == RankNote::kWhole) return sink.whole(event, view);
+  std::vector<uint64_t> samples;
+  std::vector<int32_t> positions;
+  from.take(samples);
+  from.take(positions);
+  check(std::ssize(samples) == view.rows && samples.size() == positions.size(),
+        "an event of another rank lacks coordinates");
+  sink.rows(event, view, {samples.data(), positions.data()});
+}
+
+}  // namespace rlreplay::engine

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/engine/rank_meeting.h"
+
+namespace rlreplay::replay {
+
+/// Which rank of a run a launcher started this process as.
+struct LaunchedRank {
+  std::string launcher;  // "torchrun", "mpirun", "srun", "rlreplay"
+  int rank = 0;
+  int size = 1;
+  int local_size = 1;  // ranks on this machine
+  std::vector<std::string> addresses;
+  std::string token;
+
+  /// How it meets the others.
+  engine::RankMeeting meeting() const;
+};
+
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+
+/// By the variables that torchrun, mpirun (Open MPI) and srun set, and rlreplay itself; nothing
+/// where none of them started more than one rank. Errors: kUsage for variables that do not go
+/// together, and where ranks on several machines are not told where rank 0 is.
+std::optional<LaunchedRank> launched_rank(const Environment& environment);
+
+/// Of this process.
+std::optional<LaunchedRank> launched_rank();
+
+/// The variables that make a process such a rank.
+std::vector<std::pair<std::string, std::optional<std::string>>> variables_of(
+    const LaunchedRank& rank);
+
+/// The first host of Slurm's list: "node03" of "node[03-05,7]".
+std::string first_host(std::string_view list);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,182 @@
+"""Ranks that are processes: the same bits, however they are launched, and ends that name who failed.
+
+usage: processes_test.py PROGRAM"""
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from support import FULL, SEED, Case, wait_for
+
+Case.program = os.path.abspath(sys.argv.pop(1))
+SHAPE = ["--model", "demo", "--rollout-batch-size", "3", "--n-samples-per-prompt", "2",
+         "--rollout-max-response-len", "6", "--weights", "all", "--threads", "2"]
+RUN = ["--steps", "3", *SHAPE]
+LONG = ["--steps", "1000", *SHAPE]
+PROCESSES = ["--ranks-as", "processes"]
+KILLS, STOPS = (100, 20) if FULL else (10, 2)
+
+
+def children(process):
+    """The ids of a program's ranks, in their order."""
+    path = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    try:
+        return [int(word) for word in path.read_text().split()]
+    except OSError:
+        return []
+
+
+def lives(process_id):
+    try:
+        stat = pathlib.Path(f"/proc/{process_id}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+class Processes(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        print(f"seed {SEED}", flush=True)
+        cls.alone, cls.steps = cls.capture("alone", *RUN, "--record", "ops")
+
+    def judged(self, code, *arguments, **options):
+        result = self.run_program(*arguments, **options)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return result
+
+    def begin(self, *arguments):
+        return subprocess.Popen([self.program, *map(str, arguments)], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True)
+
+    def whole_in_the_end(self, path):
+        """What was begun goes on, and is the run of one rank."""
+        if not path.exists():
+            return
+        self.judged(0, "capture", "--resume", "--ranks-as", "threads", "-o", path)
+        self.assertIn("identical\ncontent", self.judged(0, "diff", self.alone, path).stdout)
+
+    def test_a_capture_by_processes_is_the_capture_of_one_rank(self):
+        path, steps = self.capture("by processes", *RUN, "--record", "ops", "--layout", "dp=2,tp=2,zero=1",
+                                   *PROCESSES)
+        for here, there in zip(steps, self.steps, strict=True):
+            for key in ("loss_bits", "grad_norm_bits"):
+                self.assertEqual(here[key], there[key])
+        self.judged(0, "verify", "--deep", path)
+        self.assertIn("identical\ncontent", self.judged(0, "diff", self.alone, path).stdout)
+        self.judged(0, "train", path, "--layout", "pp=2,cp=2", "--steps", "1.0")
+
+    def test_four_layouts_of_processes_have_the_bits_of_one_rank(self):
+        lines = self.lines("layouts", self.alone, "--step", "1.0", *PROCESSES, "--try",
+                           "dp=2,tp=2;pp=2,cp=2;tp=4,sp=1;dp=3,zero=1")
+        self.assertEqual([line["ranks"] for line in lines], [4, 4, 4, 3])
+        for line in lines:
+            self.assertTrue(line["identical"] and line["events"] > 100, line)
+
+    def test_a_killed_rank_is_named_and_no_committed_step_is_lost(self):
+        draw = random.Random(SEED)
+        seen = 0
+        for i in range(KILLS):
+            path = self.folder / f"killed {i}"
+            victim = draw.randrange(4)
+            with self.subTest(f"seed {SEED}, kill {i}, rank {victim}"):
+                run = self.begin("capture", *RUN, "--record", "ops", "--layout", "dp=2,tp=2", *PROCESSES,
+                                 "-o", path)
+                wait_for(lambda: len(children(run)) == 3 or run.poll() is not None)
+                ranks = [run.pid, *children(run)]
+                time.sleep(draw.random() * 2.5)
+                if len(ranks) == 4 and run.poll() is None:
+                    os.kill(ranks[victim], signal.SIGKILL)
+                error = run.communicate(timeout=60)[1]
+                for process_id in ranks:
+                    wait_for(lambda: not lives(process_id), 20)
+                if victim > 0 and run.returncode == 5:
+                    seen += 1
+                    named = [line for line in error.splitlines() if f"rank {victim} (" in line]
+                    self.assertEqual(len(named), 1, error)
+                    self.assertRegex(named[0], r"is gone: its process has ended|ended before it took part")
+                    if "gone" in named[0]:
+                        self.assertRegex(named[0], r"rank 0 \(dp 0, tp 0\) ((waits|is) in |works alone)")
+                elif victim > 0:
+                    self.assertEqual(run.returncode, 0, error)
+                self.whole_in_the_end(path)
+                shutil.rmtree(path, ignore_errors=True)
+        self.assertGreater(seen, 0)
+
+    def test_a_stopped_rank_is_reported_with_who_waits_for_whom(self):
+        draw = random.Random(SEED)
+        for i in range(STOPS):
+            path = self.folder / f"stopped {i}"
+            victim = draw.randrange(1, 3)
+            with self.subTest(f"seed {SEED}, stop {i}, rank {victim}"):
+                run = self.begin("capture", *LONG, "--layout", "dp=3", *PROCESSES,
+                                 "--rank-timeout", "2", "-o", path)
+                wait_for(lambda: (path / "train").exists() or run.poll() is not None)
+                time.sleep(draw.random())
+                ranks = children(run)
+                os.kill(ranks[victim - 1], signal.SIGSTOP)
+                error = run.communicate(timeout=60)[1]
+                self.assertEqual(run.returncode, 5, error)
+                self.assertRegex(error, rf"rank {victim} \(dp {victim}\) has been silent for 2 s: its process "
+                                        r"is stopped.*; rank 0 \(dp 0\) waits in .* for rank ")
+                for process_id in ranks:
+                    wait_for(lambda: not lives(process_id), 20)
+                shutil.rmtree(path, ignore_errors=True)
+
+    def test_nothing_is_left_behind(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(number):
+                path = self.folder / f"ended by {number}"
+                run = self.begin("capture", *LONG, "--layout", "dp=2", *PROCESSES, "-o",
+                                 path)
+                wait_for(lambda: (path / "train").exists() or run.poll() is not None)
+                ranks = children(run)
+                self.assertEqual(len(ranks), 1)
+                run.send_signal(number)
+                run.communicate(timeout=60)
+                for process_id in ranks:
+                    wait_for(lambda: not lives(process_id), 20)
+                shutil.rmtree(path, ignore_errors=True)
+
+    def launch(self, variables_of, arguments, ranks):
+        """Starts a program for each rank, as a launcher does."""
+        runs = [subprocess.Popen([self.program, *map(str, arguments)], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True,
+                                 env={**os.environ, **variables_of(rank)}) for rank in range(ranks)]
+        return [(*run.communicate(timeout=120), run.returncode) for run in runs]
+
+    def test_ranks_of_the_environment(self):
+        slurm = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_ID": "0",
+                 "SLURM_JOB_ID": str(os.getpid())}
+        torch = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                 "MASTER_PORT": str(20000 + os.getpid() % 20000), "TORCHELASTIC_RUN_ID": str(os.getpid())}
+        for name, variables in (("srun", lambda rank: {**slurm, "SLURM_PROCID": str(rank)}),
+                                ("torchrun", lambda rank: {**torch, "RANK": str(rank)})):
+            with self.subTest(name):
+                arguments = ["train", self.alone, "--layout", "tp=2", "--steps", "1.0"]
+                results = self.launch(variables, arguments, 2)
+                self.assertEqual([code for _, _, code in results], [0, 0], results)
+                self.assertIn("identical", results[0][0])
+                self.assertEqual(results[1][:2], ("", ""))
+                first = self.judged(2, "train", self.alone, "--layout", "dp=3",
+                                    env={**os.environ, **variables(0)})
+                self.assertIn(f"{name} started 2 ranks and --layout dp=3,tp=1,pp=1,cp=1 has 3",
+                              first.stderr)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not installed")
+    def test_mpirun(self):
+        words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", self.program, "train",
+                 self.alone, "--layout", "dp=2", "--steps", "1.0"]
+        result = subprocess.run(words, capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(result.stdout.count("step 1.0: identical\n"), 1, result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
