@@ -78,12 +78,6 @@ std::optional<T> parse_float(std::string_view text) {
   return negative ? -value : value;
 }
 
-std::optional<double> number_of(const std::string& text) {
-  if (const auto wide = parse_float<double>(text)) return wide;
-  const auto narrow = parse_float<float>(text);
-  return narrow ? std::optional(static_cast<double>(*narrow)) : std::nullopt;
-}
-
 struct Entry {
   std::string key, value;
 };
@@ -114,7 +108,7 @@ Entry number_entry(std::string_view line, const std::string& where, size_t numbe
   Entry out = word_entry(line.substr(0, end), where, number);
   if (end == line.npos) return out;
   const std::string_view said = line.substr(end + kDecimal.size());
-  const std::optional<double> value = number_of(out.value);
+  const std::optional<double> value = golden_number(out.value);
   const std::string expected = value ? shortest_of(*value) : "none";
   if (said == expected) return out;
   corrupt("the decimal of " + out.value + " is " + expected + ", and not " + std::string(said) +
@@ -161,15 +155,10 @@ std::optional<int64_t> distance(std::string_view a, std::string_view b) {
   return ulp_distance(*x, *y);
 }
 
-std::optional<int64_t> distance_of(const std::string& a, const std::string& b) {
-  const auto wide = distance<double>(a, b);
-  return wide ? wide : distance<float>(a, b);
-}
-
 /// " (+1 ulp)"; of numbers that lie far apart or on both sides of zero, by how much they differ.
 std::string distance_text(const GoldenDifference& d) {
   if (!d.ulps) return {};
-  const double a = *number_of(*d.recorded), b = *number_of(*d.now);
+  const double a = *golden_number(*d.recorded), b = *golden_number(*d.now);
   if (a == b) return " (zeros of different sign)";
   if (std::signbit(a) == std::signbit(b) && std::abs(*d.ulps) < kFarUlps) {
     return " (" + std::string(*d.ulps > 0 ? "+" : "") + std::to_string(*d.ulps) +
@@ -194,12 +183,23 @@ bool is_word(std::string_view value) {
 
 std::string written(const std::string& value) {
   if (!is_word(value)) return json_quoted(value);
-  const std::optional<double> number = number_of(value);
+  const std::optional<double> number = golden_number(value);
   return number && std::isfinite(*number) ? value + std::string(kDecimal) + shortest_of(*number)
                                           : value;
 }
 
 }  // namespace
+
+std::optional<double> golden_number(const std::string& value) {
+  if (const auto wide = parse_float<double>(value)) return wide;
+  const auto narrow = parse_float<float>(value);
+  return narrow ? std::optional(static_cast<double>(*narrow)) : std::nullopt;
+}
+
+std::optional<int64_t> golden_distance(const std::string& recorded, const std::string& now) {
+  const auto wide = distance<double>(recorded, now);
+  return wide ? wide : distance<float>(recorded, now);
+}
 
 std::string golden_value(double value) { return hex_float(value); }
 
@@ -272,7 +272,7 @@ std::vector<GoldenDifference> compare_golden(const GoldenEntries& recorded,
       ++b;
     } else {
       if (a->second != b->second) {
-        out.push_back({a->first, a->second, b->second, distance_of(a->second, b->second)});
+        out.push_back({a->first, a->second, b->second, golden_distance(a->second, b->second)});
       }
       ++a, ++b;
     }

@@ -27,6 +27,12 @@ namespace rlreplay {
 /// Key to value: golden_value of numbers, digests in hexadecimal, words, texts.
 using GoldenEntries = std::map<std::string, std::string, std::less<>>;
 
+/// The number of a value that golden_value wrote of a float; nothing of any other.
+[[nodiscard]] std::optional<double> golden_number(const std::string& value);
+/// From `recorded` to `now` in ulps, of two finite or infinite floats of one type.
+[[nodiscard]] std::optional<int64_t> golden_distance(const std::string& recorded,
+                                                     const std::string& now);
+
 struct GoldenFile {
   std::string made_by;  // how to make it again; may have several lines
   GoldenEntries entries;

@@ -94,21 +94,13 @@ std::string command_line() {
   return ascii(out);
 }
 
-std::string processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return ascii(line.substr(line.find(':') + 2));
-  }
-  return "unknown";
-}
-
 std::string machine(const Computing& computing) {
   utsname system{};
   uname(&system);
   JsonObject out;
   out.text("host", ascii(system.nodename))
       .text("system", ascii(std::string(system.sysname) + " " + system.release))
-      .text("processor", processor())
+      .text("processor", processor_name())
       .number("processors", std::max(1u, std::thread::hardware_concurrency()));
   if (!computing.instructions.empty()) out.text("instructions", computing.instructions);
   return out.str();
@@ -165,6 +157,14 @@ JsonObject object(const Computing& computing, const std::string& began) {
 }
 
 }  // namespace
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return ascii(line.substr(line.find(':') + 2));
+  }
+  return "unknown";
+}
 
 bool is_kept_variable(std::string_view name) {
   return std::ranges::find(kKept, name) != std::end(kKept);

@@ -10,6 +10,9 @@ namespace rlreplay::replay {
 /// other is.
 [[nodiscard]] bool is_kept_variable(std::string_view name);
 
+/// The processor as the system calls it; `unknown` where it does not.
+[[nodiscard]] std::string processor_name();
+
 /// What a process computes with; empty for one that computes nothing.
 struct Computing {
   std::string instructions;  // "AVX2"

@@ -29,7 +29,7 @@ std::string config_object(const RunOptions& options) {
 
 std::string contract_object() {
   format::JsonObject out;
-  out.text("version", "0.2").text("profile", "fp32");
+  out.text("version", kContractVersion).text("profile", "fp32");
   out.number("leaf", static_cast<uint64_t>(kernels::kTokenLeaf));
   return out.str();
 }

@@ -8,6 +8,9 @@
 
 namespace rlreplay::replay {
 
+/// The version of the numeric contract (docs/numerics.md) whose bits this program gives.
+inline constexpr const char* kContractVersion = "0.2";
+
 /// What a dump says of the run that it records: the resolved options, the model's shape, the
 /// numeric contract, the kernel set. `part`: the steps that the dump is of, where it is of a part
 /// of that run, "1.0..2.0" or "1.0.."; empty: of all.

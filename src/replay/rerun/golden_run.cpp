@@ -11,7 +11,6 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr std::string_view kOption = "option ";
 constexpr std::string_view kWithoutEffect[] = {
     "micro-batch-size", "recompute", "rollout-slots", "save",
     "threads",          "record",    "weights",       "rollout-only"};
@@ -98,41 +97,17 @@ GoldenEntries golden_options(const RunOptions& options) {
   GoldenEntries out;
   for (const Option& option : option_table()) {
     const std::string text = recorded_text(options, option);
-    if (text == recorded_text(RunOptions{}, option)) continue;
+    if (text.empty() && recorded_text(RunOptions{}, option).empty()) continue;
     if (std::ranges::find(kWithoutEffect, option.name) != std::end(kWithoutEffect)) continue;
-    out[std::string(kOption) + std::string(option.name)] = text;
+    out[std::string(option.name)] = text;
   }
   return out;
 }
 
-RunOptions options_of(const GoldenEntries& entries) {
-  std::vector<Setting> settings;
-  for (const auto& [key, value] : entries) {
-    if (key.starts_with(kOption)) settings.emplace_back(key.substr(kOption.size()), value);
-  }
+RunOptions options_of(const GoldenEntries& options) {
   RunOptions out;
-  apply_settings(out, settings);
+  apply_settings(out, std::vector<Setting>(options.begin(), options.end()));
   return out;
-}
-
-GoldenEntries results_of(const GoldenEntries& entries) {
-  GoldenEntries out = entries;
-  std::erase_if(out, [](const auto& entry) { return entry.first.starts_with(kOption); });
-  return out;
-}
-
-void check_golden_run(const GoldenEntries& results) {
-  bool gradient = false;
-  for (const auto& [key, value] : results) {
-    if (value.ends_with("inf") || value.ends_with("nan")) {
-      throw Error(ErrorCode::kUsage, key + " is " + value + ": such a run is no golden one");
-    }
-    gradient = gradient || (key.ends_with(" grad_norm") && value != golden_value(0.0));
-  }
-  if (gradient) return;
-  throw Error(ErrorCode::kUsage,
-              "no step has a gradient, so that hardly any change could be seen: take more samples "
-              "or steps, or a reward that differs within a group");
 }
 
 }  // namespace rlreplay::replay

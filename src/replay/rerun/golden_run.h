@@ -23,16 +23,9 @@ void check_golden_options(const RunOptions& options);
 /// Runs on policy; the entries of all its rollouts and steps.
 GoldenEntries golden_run(Machine& machine, const RunOptions& options);
 
-/// The options of a run that change its bits, as entries "option NAME".
+/// The options of a run that can change its bits, as texts by name, defaults too.
 GoldenEntries golden_options(const RunOptions& options);
-/// The options of such entries among others. Errors: those of set_option.
-RunOptions options_of(const GoldenEntries& entries);
-
-/// The entries of `entries` that a run gives, and not the options.
-GoldenEntries results_of(const GoldenEntries& entries);
-
-/// Whether the entries of a run could tell a changed one from it.
-/// Errors: kUsage for numbers that are not finite, or where no step has a gradient.
-void check_golden_run(const GoldenEntries& results);
+/// Those options. Errors: those of set_option.
+RunOptions options_of(const GoldenEntries& options);
 
 }  // namespace rlreplay::replay

@@ -1,0 +1,83 @@
+#include "src/replay/gate/golden.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace rlreplay::gate {
+namespace {
+
+constexpr std::string_view kAbout = "about ", kEnvironment = "environment ", kOption = "option ",
+                           kTolerance = "tolerance ";
+
+bool is_gradient_norm(std::string_view key) { return key.find("grad_norm") != key.npos; }
+
+void prefixed(std::string_view prefix, const GoldenEntries& from, GoldenEntries& to) {
+  for (const auto& [key, value] : from) to.emplace(std::string(prefix) + key, value);
+}
+
+}  // namespace
+
+Golden golden_of(const GoldenFile& file, const std::string& where) {
+  Golden out{.made_by = file.made_by};
+  for (const auto& [key, value] : file.entries) {
+    const auto rest = [&, &line = key](std::string_view prefix) {
+      return line.substr(prefix.size());
+    };
+    if (key.starts_with(kAbout)) {
+      out.about.emplace(rest(kAbout), value);
+    } else if (key.starts_with(kEnvironment)) {
+      out.environment.emplace(rest(kEnvironment), value);
+    } else if (key.starts_with(kOption)) {
+      out.options.emplace(rest(kOption), value);
+    } else if (key.starts_with(kTolerance)) {
+      out.tolerances.push_back(parse_tolerance(rest(kTolerance), value, where));
+    } else {
+      out.values.emplace(key, value);
+    }
+  }
+  return out;
+}
+
+GoldenFile file_of(const Golden& golden) {
+  GoldenFile out{golden.made_by, golden.values};
+  prefixed(kAbout, golden.about, out.entries);
+  prefixed(kEnvironment, golden.environment, out.entries);
+  prefixed(kOption, golden.options, out.entries);
+  for (const Tolerance& t : golden.tolerances) {
+    out.entries.emplace(std::string(kTolerance) + t.keys, to_string(t));
+  }
+  return out;
+}
+
+Golden read(const std::string& path) { return golden_of(read_golden(path), path); }
+
+void write(const std::string& path, const Golden& golden) { write_golden(path, file_of(golden)); }
+
+std::string about(const Golden& golden, const std::string& name) {
+  const auto found = golden.about.find(name);
+  return found == golden.about.end() ? std::string() : found->second;
+}
+
+std::string emptiness_of(const GoldenEntries& values) {
+  if (values.empty()) return "it holds no value";
+  bool gradients = false, gradient = false, number = false, nonzero = false;
+  for (const auto& [key, value] : values) {
+    const std::optional<double> x = golden_number(value);
+    if (value == "nan" || value == "nanf" || (x && !std::isfinite(*x))) {
+      return key + " is " + value + ", and no finite number";
+    }
+    number = number || x;
+    nonzero = nonzero || !x || *x != 0;
+    if (!x || !is_gradient_norm(key)) continue;
+    gradients = true;
+    gradient = gradient || *x != 0;
+  }
+  if (gradients && !gradient) {
+    return "no step has a gradient, so that hardly any change could be seen: take more samples or "
+           "steps, or a reward that differs within a group";
+  }
+  return number && !nonzero ? "all of its values are 0" : "";
+}
+
+}  // namespace rlreplay::gate

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/base/golden_file.h"
+#include "src/replay/gate/tolerance.h"
+
+namespace rlreplay::gate {
+
+/// What a golden file holds, by what its lines mean (docs/golden.md): `about NAME`,
+/// `environment NAME`, `option NAME`, `tolerance PATTERN`, and all others, which are the values.
+struct Golden {
+  std::string made_by = {};
+  GoldenEntries about = {};        // class, commit, contract, reason, run, ...
+  GoldenEntries environment = {};  // of what recorded
+  GoldenEntries options = {};      // of a run of ours: all that change its bits, defaults too
+  std::vector<Tolerance> tolerances = {};  // by pattern
+  GoldenEntries values = {};
+};
+
+/// Errors: kUsage, those of a tolerance.
+[[nodiscard]] Golden golden_of(const GoldenFile& file, const std::string& where);
+[[nodiscard]] GoldenFile file_of(const Golden& golden);
+
+/// Errors: those of read_golden; kUsage for a tolerance that is none.
+[[nodiscard]] Golden read(const std::string& path);
+/// Errors: those of write_golden.
+void write(const std::string& path, const Golden& golden);
+
+/// What `about` says; empty where it says nothing.
+std::string about(const Golden& golden, const std::string& name);
+
+/// Why values could not show a change: none at all, one that is not finite, a gradient norm that is
+/// 0 at every step, or nothing but zeros. Empty where they could.
+[[nodiscard]] std::string emptiness_of(const GoldenEntries& values);
+
+}  // namespace rlreplay::gate

@@ -1,0 +1,117 @@
+#include "src/replay/gate/outcome.h"
+
+#include <algorithm>
+
+#include "src/replay/gate/environment.h"
+
+namespace rlreplay::gate {
+namespace {
+
+const Tolerance* tolerance_of(const std::vector<Tolerance>& tolerances, const std::string& key) {
+  const auto found = std::ranges::find_if(tolerances, [&](auto& t) { return covers(t, key); });
+  return found == tolerances.end() ? nullptr : &*found;
+}
+
+bool all_within(const std::vector<ValueDifference>& differences) {
+  return std::ranges::all_of(differences, &ValueDifference::within);
+}
+
+std::string first_of(const std::vector<ValueDifference>& differences) {
+  const auto beyond = std::ranges::find(differences, false, &ValueDifference::within);
+  return beyond == differences.end() ? std::string() : beyond->bits.key;
+}
+
+}  // namespace
+
+std::string_view to_string(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kMatch:
+      return "match";
+    case Outcome::kLooseMatch:
+      return "loose match";
+    case Outcome::kEnvironmentDrift:
+      return "environment drift";
+    case Outcome::kCodeDrift:
+      return "code drift";
+    case Outcome::kRegression:
+      return "regression";
+    case Outcome::kUnattributed:
+      return "unattributed";
+    case Outcome::kVacuous:
+      return "vacuous";
+    case Outcome::kUnstable:
+      return "unstable";
+    case Outcome::kNotJudged:
+      return "not judged";
+  }
+  return "";
+}
+
+std::vector<ValueDifference> differences(const std::vector<Tolerance>& tolerances,
+                                         const GoldenEntries& recorded, const GoldenEntries& now) {
+  std::vector<ValueDifference> out;
+  for (GoldenDifference& bits : compare_golden(recorded, now)) {
+    ValueDifference d{std::move(bits)};
+    if (const Tolerance* tolerance = tolerance_of(tolerances, d.bits.key)) {
+      d.tolerance = *tolerance;
+      if (d.bits.recorded && d.bits.now) {
+        d.distance = distance(tolerance->unit, *d.bits.recorded, *d.bits.now);
+      }
+      d.within = d.distance && *d.distance <= tolerance->bound;
+    }
+    out.push_back(std::move(d));
+  }
+  return out;
+}
+
+Judgement judge(const Golden& golden, const Observation& now) {
+  Judgement out;
+  if (!now.problem.empty()) {
+    out.reason = now.problem;
+    return out;
+  }
+  out.environment = environment_difference(golden.environment, now.environment);
+  out.differences = differences(golden.tolerances, golden.values, now.values);
+  const auto is_new = [](const ValueDifference& d) { return !d.bits.recorded; };
+  out.values =
+      golden.values.size() + static_cast<size_t>(std::ranges::count_if(out.differences, is_new));
+  const auto say = [&](Outcome outcome, std::string reason = "") {
+    out.outcome = outcome;
+    out.reason = std::move(reason);
+    return std::move(out);
+  };
+  if (const std::string why = emptiness_of(golden.values); !why.empty()) {
+    return say(Outcome::kVacuous, "the golden file: " + why);
+  }
+  if (const std::string why = emptiness_of(now.values); !why.empty()) {
+    return say(Outcome::kVacuous, "the run of now: " + why);
+  }
+  if (now.again) {
+    const auto between = differences(golden.tolerances, now.values, *now.again);
+    if (!all_within(between)) {
+      return say(Outcome::kUnstable, "two runs differ: " + first_of(between));
+    }
+  }
+  const bool same = out.environment.empty();
+  if (out.differences.empty()) {
+    return say(golden.tolerances.empty() ? Outcome::kMatch : Outcome::kLooseMatch);
+  }
+  if (all_within(out.differences)) {
+    return say(same ? Outcome::kCodeDrift : Outcome::kEnvironmentDrift);
+  }
+  return say(same ? Outcome::kRegression : Outcome::kUnattributed);
+}
+
+bool passes(Outcome outcome, bool strict) {
+  switch (outcome) {
+    case Outcome::kMatch:
+    case Outcome::kLooseMatch:
+      return true;
+    case Outcome::kEnvironmentDrift:
+      return !strict;
+    default:
+      return false;
+  }
+}
+
+}  // namespace rlreplay::gate

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/replay/gate/golden.h"
+
+namespace rlreplay::gate {
+
+/// What is said of one golden file (the outcome table of docs/golden.md).
+enum class Outcome {
+  kMatch,             // every bit
+  kLooseMatch,        // every bit, and tolerances that nothing needs
+  kEnvironmentDrift,  // within the tolerances, in another environment
+  kCodeDrift,         // within the tolerances, in the same environment
+  kRegression,        // beyond them, in the same environment
+  kUnattributed,      // beyond them, in another environment
+  kVacuous,           // recorded or given now: values that could not show a change
+  kUnstable,          // two runs of now differ by more than the tolerances
+  kNotJudged          // the run gave no values
+};
+
+/// `match`, `loose match`, ...
+std::string_view to_string(Outcome outcome);
+
+/// What a run gives now, and where.
+struct Observation {
+  GoldenEntries environment = {};
+  GoldenEntries values = {};
+  std::optional<GoldenEntries> again = {};  // of a second run
+  std::string problem = {};                 // why there are no values
+};
+
+/// A value that is not what was recorded.
+struct ValueDifference {
+  GoldenDifference bits;
+  std::optional<Tolerance> tolerance = {};  // the one that its key has
+  std::optional<double> distance = {};      // in its unit
+  bool within = false;
+};
+
+struct Judgement {
+  Outcome outcome = Outcome::kNotJudged;
+  std::string reason = {};  // of those that need one
+  std::vector<ValueDifference> differences = {};
+  std::vector<std::string> environment = {};  // what of it differs
+  size_t values = 0;                          // compared
+};
+
+/// Of two runs' values what differs, each with its tolerance: the first whose pattern fits.
+[[nodiscard]] std::vector<ValueDifference> differences(const std::vector<Tolerance>& tolerances,
+                                                       const GoldenEntries& recorded,
+                                                       const GoldenEntries& now);
+
+/// The line of the table that holds.
+[[nodiscard]] Judgement judge(const Golden& golden, const Observation& now);
+
+/// Whether a gate lets it pass: drift of the environment does unless `strict`.
+[[nodiscard]] bool passes(Outcome outcome, bool strict);
+
+}  // namespace rlreplay::gate

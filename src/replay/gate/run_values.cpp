@@ -1,0 +1,58 @@
+#include "src/replay/gate/run_values.h"
+
+#include <filesystem>
+
+#include "src/base/error.h"
+#include "src/base/process.h"
+#include "src/base/temporary_folder.h"
+#include "src/replay/measure/evidence.h"
+
+namespace rlreplay::gate {
+namespace {
+
+std::string text_of(const measure::MetricValue& value) {
+  return value.text.empty() ? golden_value(value.number) : value.text;
+}
+
+}  // namespace
+
+GoldenEntries values_of(const measure::Measurement& measurement) {
+  if (measurement.evidence == measure::Evidence::kExitCode) {
+    throw Error(ErrorCode::kUsage,
+                "the run left nothing but its exit code, in which no change could be seen: let it "
+                "leave metrics.json, dump/ or files of a framework in $RLBISECT_OUT");
+  }
+  GoldenEntries out;
+  for (const measure::Metric& metric : measurement.metrics) {
+    for (size_t i = 0; i < metric.values.size(); ++i) {
+      const std::string step =
+          i < metric.step_names.size() ? metric.step_names[i] : std::to_string(i);
+      const std::string of = metric.per_step ? "step " + step + " " : "metric ";
+      out[of + metric.name] = text_of(metric.values[i]);
+    }
+  }
+  for (const measure::NamedDigest& d : measurement.weights) {
+    if (!d.digest.empty()) out["step " + d.name + " weights"] = d.digest;
+  }
+  for (const measure::NamedDigest& d : measurement.inputs) {
+    if (!d.digest.empty()) out["given " + d.name] = d.digest;
+  }
+  if (!measurement.content.empty() && measurement.weights.empty()) {
+    out["content"] = measurement.content;
+  }
+  return out;
+}
+
+measure::Measurement run_command(const std::string& command, std::chrono::milliseconds time_limit) {
+  const TemporaryFolder folder("rlreplay-golden");
+  const std::string output = folder.path() + "/out";
+  std::filesystem::create_directory(output);
+  Command run = shell_command(command);
+  run.log = folder.path() + "/log";
+  run.environment.emplace_back("RLBISECT_OUT", output);
+  ProcessLimits limits;
+  limits.time = time_limit;
+  return measure::read_evidence(run_process(run, "", limits), output, false);
+}
+
+}  // namespace rlreplay::gate

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "src/replay/gate/outcome.h"
+#include "src/replay/measure/measurement.h"
+
+namespace rlreplay::gate {
+
+/// The values of a run that a golden file keeps: every number to the bit, digests of weights and of
+/// inputs, the content root of a dump without steps.
+/// Errors: kUsage for a run that left nothing but its exit code.
+[[nodiscard]] GoldenEntries values_of(const measure::Measurement& measurement);
+
+/// Runs a command of the shell in the working folder, with RLBISECT_OUT naming an empty one to
+/// leave things in, and reads what it left, as `rlbisect --run` does.
+/// Errors: kEnvironment.
+[[nodiscard]] measure::Measurement run_command(const std::string& command,
+                                               std::chrono::milliseconds time_limit);
+
+}  // namespace rlreplay::gate

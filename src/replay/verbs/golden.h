@@ -1,0 +1,63 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/replay/gate/outcome.h"
+#include "src/replay/verbs/run_flags.h"
+
+namespace rlreplay::replay {
+
+/// What the parts of `rlreplay golden` are told.
+struct GoldenArguments {
+  RunFlags flags;                  // of a run of ours
+  std::vector<std::string> paths;  // golden files, or folders of them
+  std::string run;                 // somebody else's run: a command of the shell
+  bool run_recorded = false;       // the user's word for the commands that stand in golden files
+  double time_limit = 0;           // seconds a run may take; 0: as long as it does
+  std::string class_name;
+  std::string reason;
+  std::vector<std::string> tolerances;  // PATTERN=BOUND UNIT: WHY
+  bool force = false;
+  bool allow_changed = false;
+  bool strict = false;
+  bool all = false;  // list every difference
+  bool json = false;
+
+  std::string file() const { return paths.front(); }
+};
+
+int golden_record(const GoldenArguments& arguments);
+int golden_check(const GoldenArguments& arguments);
+int golden_list(const GoldenArguments& arguments);
+int golden_explain(const GoldenArguments& arguments);
+int golden_accept(const GoldenArguments& arguments);
+int golden_reject(const GoldenArguments& arguments);
+int golden_review(const GoldenArguments& arguments);
+int golden_fsck(const GoldenArguments& arguments);
+
+/// The options of the run of a golden file, with what the flags say otherwise, which is named on
+/// standard error; nothing of a file whose run is a command.
+/// Errors: kUsage for a run that cannot be golden, and for what only the user may ask for;
+/// kIncomplete where its checkpoint is not there.
+[[nodiscard]] std::optional<RunOptions> options_now(const gate::Golden& golden,
+                                                    const GoldenArguments& arguments,
+                                                    const std::string& path);
+
+/// What that run gives now. `twice`: a second time, too.
+/// Errors: kUsage where a command that stands in the file was not asked for; those of the run.
+[[nodiscard]] gate::Observation observe(const gate::Golden& golden,
+                                        const std::optional<RunOptions>& options,
+                                        const GoldenArguments& arguments, const std::string& path,
+                                        bool twice);
+
+/// What a new golden file, or a candidate, says of itself: class, commit, contract, program.
+[[nodiscard]] GoldenEntries about_now(const GoldenArguments& arguments, const std::string& path,
+                                      const std::string& class_name);
+
+/// A line a difference, at most `limit` of them.
+std::string differences_text(const std::vector<gate::ValueDifference>& differences, size_t limit);
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <iostream>
+
+#include "src/base/error.h"
+#include "src/base/json_line.h"
+#include "src/base/shell.h"
+#include "src/replay/gate/environment.h"
+#include "src/replay/gate/place.h"
+#include "src/replay/options/config_file.h"
+#include "src/replay/rerun/golden_run.h"
+#include "src/replay/verbs/golden.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr size_t kShown = 5;
+
+/// A golden file and what is said of it.
+struct Checked {
+  std::string path;
+  gate::Golden golden = {};
+  gate::Judgement judgement = {};
+  int code = 0;              // the exit code where it cannot be judged
+  std::string pending = {};  // where its candidate lies
+};
+
+/// What the run gives now, as the golden file it would be.
+void keep_candidate(const GoldenArguments& arguments, const std::optional<RunOptions>& options,
+                    gate::Observation now, Checked& checked) {
+  if (gate::in_ci()) return;
+  gate::Golden candidate = checked.golden;
+  if (options) candidate.options = golden_options(*options);
+  candidate.about = about_now(arguments, checked.path, gate::key_of(checked.path).class_name);
+  const std::string run = gate::about(checked.golden, "run");
+  if (!run.empty()) candidate.about["run"] = arguments.run.empty() ? run : arguments.run;
+  candidate.environment = std::move(now.environment);
+  candidate.values = std::move(now.values);
+  checked.pending = gate::pending_path(checked.path);
+  gate::write_pending(checked.pending, candidate);
+}
+
+Checked check_one(const GoldenArguments& arguments, const std::string& path) {
+  Checked out{path};
+  out.golden = gate::read(path);
+  const std::optional<RunOptions> options = options_now(out.golden, arguments, path);
+  gate::Observation now = observe(out.golden, options, arguments, path, false);
+  out.judgement = gate::judge(out.golden, now);
+  if (!out.judgement.differences.empty() && now.problem.empty()) {
+    // What differs is looked at twice: a run that does not repeat itself is another finding.
+    now.again = observe(out.golden, options, arguments, path, false).values;
+    out.judgement = gate::judge(out.golden, now);
+  }
+  if (out.judgement.outcome == gate::Outcome::kNotJudged)
+    out.code = exit_code(ErrorCode::kIncomplete);
+  GoldenArguments at_change = arguments;
+  at_change.allow_changed = true;
+  if (!out.judgement.differences.empty() && gate::emptiness_of(now.values).empty()) {
+    keep_candidate(at_change, options, std::move(now), out);
+  }
+  return out;
+}
+
+/// The same, where what cannot be judged does not hide the other files' findings.
+Checked check_among(const GoldenArguments& arguments, const std::string& path) {
+  try {
+    return check_one(arguments, path);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kInterrupted) throw;
+    Checked out{path};
+    out.judgement.reason = error.what();
+    out.code = exit_code(error.code());
+    return out;
+  }
+}
+
+std::string difference_json(const gate::ValueDifference& d) {
+  JsonLine line;
+  const auto text = [&](const char* key, const std::optional<std::string>& value) {
+    value ? line.text(key, *value) : line.null(key);
+  };
+  line.text("key", d.bits.key);
+  text("recorded", d.bits.recorded);
+  text("now", d.bits.now);
+  // Readers of JSON hold integers in binary64.
+  const bool exact = d.bits.ulps && std::abs(*d.bits.ulps) <= int64_t{1} << 53;
+  exact ? line.integer("ulps", *d.bits.ulps) : line.null("ulps");
+  line.boolean("within", d.within);
+  d.tolerance ? line.text("tolerance", to_string(*d.tolerance)) : line.null("tolerance");
+  return line.str();
+}
+
+template <class Items, class Write>
+std::string list_json(const Items& items, Write write) {
+  std::string out;
+  for (const auto& item : items) out += (out.empty() ? "" : ",") + write(item);
+  return "[" + out + "]";
+}
+
+void print_json(const Checked& c, bool passes) {
+  std::cout << JsonLine()
+                   .text("schema", "rlreplay.golden/2")
+                   .text("file", c.path)
+                   .text("outcome", gate::to_string(c.judgement.outcome))
+                   .boolean("passes", passes)
+                   .text("reason", c.judgement.reason)
+                   .integer("values", static_cast<int64_t>(c.judgement.values))
+                   .json("differences", list_json(c.judgement.differences, difference_json))
+                   .json("environment", list_json(c.judgement.environment,
+                                                  [](auto& text) { return json_quoted(text); }))
+                   .text("pending", c.pending)
+                   .str()
+            << '\n';
+}
+
+/// How both runs become dumps, which say where they part: options that are overridden differ.
+std::string commands_to_compare(const GoldenArguments& arguments, const std::string& path) {
+  const auto capture = [&](const std::string& name, const std::string& flags) {
+    return "  rlreplay golden check " + shell_word(path) + flags + " --print-config >" + name +
+           ".yaml\n  rlreplay capture --config " + name + ".yaml --record ops+values -o " + name +
+           "/\n";
+  };
+  return "where it begins, with then/ by the program that recorded and now/ by this one:\n" +
+         capture("then", "") + capture("now", arguments.flags.command_line()) +
+         "  rlreplay diff then/ now/\n";
+}
+
+void print_text(const GoldenArguments& arguments, const Checked& c) {
+  const gate::Judgement& j = c.judgement;
+  std::cout << gate::to_string(j.outcome) << ": " << c.path;
+  if (j.differences.empty()) {
+    std::cout << ", " << j.values << " values";
+  } else {
+    std::cout << ", " << j.differences.size() << " of " << j.values << " values differ";
+  }
+  std::cout << '\n';
+  if (!j.reason.empty()) std::cout << "  " << j.reason << '\n';
+  std::cout << differences_text(j.differences, arguments.all ? SIZE_MAX : kShown);
+  for (const std::string& line : j.environment) std::cout << "  environment: " << line << '\n';
+  if (!c.pending.empty()) {
+    std::cout << "  if that is meant: rlreplay golden accept " << shell_word(c.path)
+              << " --reason WHY\n";
+  }
+}
+
+/// The tests that have no file for this machine, which is no match.
+void print_absent(const GoldenArguments& arguments, const gate::Choice& choice) {
+  const std::string reason =
+      "there is no golden file of it for the classes of this machine, only " +
+      choice.instead.front() + (choice.instead.size() > 1 ? " and others" : "");
+  Checked absent{choice.test};
+  absent.judgement.reason = reason;
+  arguments.json ? print_json(absent, false) : print_text(arguments, absent);
+}
+
+int print_config(const GoldenArguments& arguments) {
+  const RunOptions recorded = options_of(gate::read(arguments.file()).options);
+  std::cout << options_yaml(arguments.flags.resolve_record(recorded));
+  return 0;
+}
+
+}  // namespace
+
+std::string differences_text(const std::vector<gate::ValueDifference>& differences, size_t limit) {
+  std::string out;
+  for (size_t i = 0; i < std::min(limit, differences.size()); ++i) {
+    const gate::ValueDifference& d = differences[i];
+    std::string line = rlreplay::to_string(std::span(&d.bits, 1));
+    line.pop_back();
+    if (d.tolerance) {
+      line += (d.within ? ", within " : ", beyond ") + to_string(*d.tolerance);
+    }
+    out += "  " + line + '\n';
+  }
+  if (differences.size() > limit) {
+    out += "  and " + std::to_string(differences.size() - limit) + " more (--all lists them)\n";
+  }
+  return out;
+}
+
+int golden_check(const GoldenArguments& arguments) {
+  if (arguments.flags.print_config()) return print_config(arguments);
+  const std::vector<std::string> files = gate::golden_files(arguments.paths);
+  const bool one = files.size() == 1 && files == arguments.paths;
+  std::vector<gate::Choice> choices = {{files.front(), files.front()}};
+  if (!one) choices = gate::choose(files, gate::classes_now(computing({})));
+  int code = 0;
+  size_t red = 0;
+  std::string compare;
+  for (const gate::Choice& choice : choices) {
+    if (choice.path.empty()) {
+      print_absent(arguments, choice);
+      code = code == 0 ? exit_code(ErrorCode::kIncomplete) : code;
+      continue;
+    }
+    const Checked c = one ? check_one(arguments, choice.path) : check_among(arguments, choice.path);
+    const bool passes = gate::passes(c.judgement.outcome, arguments.strict);
+    arguments.json ? print_json(c, passes) : print_text(arguments, c);
+    if (passes) continue;
+    ++red;
+    code = c.code == 0 ? 1 : code == 0 ? c.code : code;
+    if (one && !c.golden.options.empty() && !c.judgement.differences.empty()) {
+      compare = commands_to_compare(arguments, c.path);
+    }
+  }
+  if (arguments.json) return code;
+  std::cout << compare;
+  if (!one) std::cout << choices.size() << " golden files, " << red << " do not pass\n";
+  return code;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,110 @@
+#include <filesystem>
+
+#include "src/base/build_info.h"
+#include "src/base/error.h"
+#include "src/base/process.h"
+#include "src/base/shell.h"
+#include "src/replay/gate/checkout.h"
+#include "src/replay/gate/environment.h"
+#include "src/replay/gate/run_values.h"
+#include "src/replay/record/dump_meta.h"
+#include "src/replay/rerun/golden_run.h"
+#include "src/replay/verbs/golden.h"
+#include "src/task/find_tokenizer.h"
+
+namespace rlreplay::replay {
+namespace {
+
+std::chrono::milliseconds limit_of(const GoldenArguments& arguments) {
+  if (arguments.time_limit <= 0) return ProcessLimits::kNoTime;
+  return std::chrono::milliseconds(static_cast<int64_t>(arguments.time_limit * 1e3));
+}
+
+/// A golden file names a checkpoint by where it lay when the file was made.
+/// Errors: kIncomplete where no checkpoint lies there.
+void check_model_there(const GoldenArguments& arguments, const std::string& model,
+                       const std::string& path) {
+  std::error_code absent;  // also where a recorded path can be none
+  if (model == kDemo || arguments.flags.gives("model") ||
+      std::filesystem::exists(model + "/config.json", absent)) {
+    return;
+  }
+  throw Error(ErrorCode::kIncomplete,
+              "the golden run's checkpoint is not at " + shell_word(model) +
+                  ": where the same one lies elsewhere, say so: rlreplay golden check " +
+                  shell_word(path) + " --model DIR",
+              path);
+}
+
+gate::Observation observe_ours(const RunOptions& options, bool twice) {
+  Machine machine(options);
+  gate::Observation out{gate::environment_now(computing(options)), golden_run(machine, options)};
+  if (twice) out.again = golden_run(machine, options);
+  return out;
+}
+
+/// The command that the user gave, or has agreed to.
+std::string command_of(const gate::Golden& golden, const GoldenArguments& arguments,
+                       const std::string& path) {
+  if (!arguments.run.empty()) return arguments.run;
+  const std::string recorded = gate::about(golden, "run");
+  if (arguments.run_recorded) return recorded;
+  throw Error(ErrorCode::kUsage,
+              "nothing is run because a file says so: if you know this command, give it again, "
+              "--run " +
+                  shell_word(recorded) + ", or --run-recorded for those of all files",
+              path);
+}
+
+gate::Observation observe_command(const gate::Golden& golden, const GoldenArguments& arguments,
+                                  const std::string& path, bool twice) {
+  const std::string command = command_of(golden, arguments, path);
+  gate::Observation out{gate::environment_now({})};
+  const auto values = [&]() -> GoldenEntries {
+    const measure::Measurement run = gate::run_command(command, limit_of(arguments));
+    if (run.kind == measure::RunKind::kRan) return gate::values_of(run);
+    out.problem = run.problem;
+    return {};
+  };
+  out.values = values();
+  if (twice && out.problem.empty()) out.again = values();
+  return out;
+}
+
+}  // namespace
+
+std::optional<RunOptions> options_now(const gate::Golden& golden, const GoldenArguments& arguments,
+                                      const std::string& path) {
+  if (!gate::about(golden, "run").empty()) return std::nullopt;
+  const RunOptions recorded = options_of(golden.options);
+  const RunOptions options = arguments.flags.resolve_record(recorded);
+  check_golden_options(options);
+  arguments.flags.check_given(recorded, path);
+  check_model_there(arguments, options.model, path);
+  return options;
+}
+
+gate::Observation observe(const gate::Golden& golden, const std::optional<RunOptions>& options,
+                          const GoldenArguments& arguments, const std::string& path, bool twice) {
+  return options ? observe_ours(*options, twice) : observe_command(golden, arguments, path, twice);
+}
+
+GoldenEntries about_now(const GoldenArguments& arguments, const std::string& path,
+                        const std::string& class_name) {
+  GoldenEntries out = {{"class", class_name}, {"program", program_version()}};
+  if (!arguments.run.empty()) out["run"] = arguments.run;
+  if (arguments.run.empty()) out["contract"] = kContractVersion;
+  if (const auto checkout = gate::find_checkout(path)) {
+    if (!checkout->changed.empty() && !arguments.allow_changed) {
+      throw Error(ErrorCode::kUsage,
+                  shell_word(checkout->changed) +
+                      " is not as committed, so that nobody could give these values again: commit "
+                      "first, or --allow-changed",
+                  path);
+    }
+    out["commit"] = checkout->commit + (checkout->changed.empty() ? "" : "-changed");
+  }
+  return out;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include "format/dump_place.h"
+#include "src/base/atomic_file.h"
+#include "src/base/error.h"
+#include "src/base/shell.h"
+#include "src/replay/gate/environment.h"
+#include "src/replay/gate/place.h"
+#include "src/replay/options/config_file.h"
+#include "src/replay/rerun/golden_run.h"
+#include "src/replay/verbs/golden.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr const char* kMadeBy =
+    "rlreplay golden record\n"
+    "The lines \"about\" and \"option\" say of which run; rlreplay golden check FILE runs it "
+    "again.";
+constexpr size_t kShown = 5;
+
+bool exists(const std::string& path) {
+  std::error_code absent;
+  return std::filesystem::exists(path, absent);
+}
+
+/// The flags on what a file that is to be replaced says, or on the model's own defaults.
+RunOptions record_options(const GoldenArguments& arguments, const std::string& path) {
+  if (!exists(path) || !arguments.flags.resolve({}).model.empty()) {
+    return arguments.flags.resolve_for_model();
+  }
+  const RunOptions recorded = options_of(gate::read(path).options);
+  arguments.flags.check_given(recorded, path);
+  return arguments.flags.resolve(recorded);
+}
+
+/// Values by the contract hold everywhere, all others in the narrowest class of this machine.
+std::string class_of(const GoldenArguments& arguments, const std::optional<RunOptions>& options) {
+  if (!arguments.class_name.empty()) {
+    gate::check_class(arguments.class_name);
+    return arguments.class_name;
+  }
+  const std::string named = gate::key_of(arguments.file()).class_name;
+  const bool contract = options && options->kernels != "torch";
+  if (named != gate::kAnyClass || contract) return named;
+  return gate::classes_now(options ? computing(*options) : Computing{}).front();
+}
+
+void check_replaced(const GoldenArguments& arguments, const std::string& path) {
+  if (!exists(path)) return;
+  if (!arguments.force) {
+    throw Error(ErrorCode::kUsage,
+                "the file is there already: check it, or replace it with --force", path);
+  }
+  if (arguments.reason.empty()) {
+    throw Error(ErrorCode::kUsage, "say why bits change: --reason WHY is kept in the file", path);
+  }
+}
+
+/// `PATTERN=BOUND UNIT: WHY`
+gate::Tolerance given_tolerance(const std::string& text) {
+  const size_t equal = text.find('=');
+  if (equal == text.npos) {
+    throw Error(ErrorCode::kUsage, "--tolerance is written as \"step * loss=4 ulps: WHY\"", text);
+  }
+  return gate::parse_tolerance(text.substr(0, equal), text.substr(equal + 1), "--tolerance");
+}
+
+/// Those of the file that is replaced, and those given: a tolerance can only shrink.
+std::vector<gate::Tolerance> tolerances_of(const GoldenArguments& arguments,
+                                           const std::string& path) {
+  std::vector<gate::Tolerance> out;
+  if (exists(path)) out = gate::read(path).tolerances;
+  for (const std::string& text : arguments.tolerances) {
+    gate::Tolerance given = given_tolerance(text);
+    const auto old = std::ranges::find(out, given.keys, &gate::Tolerance::keys);
+    if (old == out.end()) {
+      out.push_back(std::move(given));
+      continue;
+    }
+    if (old->unit != given.unit || old->bound < given.bound) {
+      throw Error(ErrorCode::kUsage,
+                  "the tolerance of \"" + given.keys + "\" is \"" + to_string(*old) +
+                      "\", and can only shrink: who wants it wider takes its line out of the file",
+                  path);
+    }
+    *old = std::move(given);
+  }
+  std::ranges::sort(out, {}, &gate::Tolerance::keys);
+  return out;
+}
+
+/// Errors: kEnvironment for two runs that differ by more than the tolerances.
+void check_stable(const gate::Golden& golden, const gate::Observation& now) {
+  const auto between = gate::differences(golden.tolerances, now.values, *now.again);
+  if (std::ranges::all_of(between, &gate::ValueDifference::within)) return;
+  std::cerr << differences_text(between, kShown);
+  throw Error(ErrorCode::kEnvironment,
+              "two runs do not give the same bits (" + std::to_string(between.size()) + " of " +
+                  std::to_string(now.values.size()) +
+                  " values): nothing was recorded. Make the run deterministic, or say how far they "
+                  "may lie apart, and why: --tolerance \"PATTERN=4 ulps: WHY\"");
+}
+
+gate::Golden golden_now(const GoldenArguments& arguments, const std::string& path,
+                        const std::string& class_name, const std::optional<RunOptions>& options) {
+  gate::Golden out{.made_by = kMadeBy};
+  out.about = about_now(arguments, path, class_name);
+  if (!arguments.reason.empty()) out.about["reason"] = arguments.reason;
+  if (options) out.options = golden_options(*options);
+  out.tolerances = tolerances_of(arguments, path);
+  gate::Observation now = observe(out, options, arguments, path, true);
+  if (!now.problem.empty()) throw Error(ErrorCode::kIncomplete, now.problem, path);
+  if (const std::string why = gate::emptiness_of(now.values); !why.empty()) {
+    throw Error(ErrorCode::kUsage, "such a run is no golden one: " + why, path);
+  }
+  check_stable(out, now);
+  out.environment = std::move(now.environment);
+  out.values = std::move(now.values);
+  return out;
+}
+
+}  // namespace
+
+int golden_record(const GoldenArguments& arguments) {
+  const gate::Key named = gate::key_of(arguments.file());
+  const std::string before = gate::path_of(named);
+  std::optional<RunOptions> options;
+  if (arguments.run.empty()) {
+    options = record_options(arguments, before);
+    check_golden_options(*options);
+  }
+  if (options && arguments.flags.print_config()) {
+    std::cout << options_yaml(*options);
+    return 0;
+  }
+  const std::string class_name = class_of(arguments, options);
+  const std::string path = output_file(gate::path_of({named.test, class_name}));
+  check_replaced(arguments, path);  // refused before the run, not after
+  format::check_outside_dumps(path);
+  const gate::Golden golden = golden_now(arguments, path, class_name, options);
+  gate::write(path, golden);
+  std::cout << golden.values.size() << " values recorded in " << path
+            << "\ncheck them: rlreplay golden check " << shell_word(path)
+            << (arguments.run.empty() ? "" : " --run-recorded") << '\n';
+  return 0;
+}
+
+}  // namespace rlreplay::replay

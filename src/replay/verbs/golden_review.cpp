@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include <unistd.h>
+
+#include "src/base/error.h"
+#include "src/base/shell.h"
+#include "src/replay/gate/environment.h"
+#include "src/replay/gate/place.h"
+#include "src/replay/run/machine.h"
+#include "src/replay/verbs/golden.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr size_t kShown = 10;
+
+bool is_pending(const std::string& path) {
+  std::error_code absent;
+  return std::filesystem::exists(gate::pending_path(path), absent);
+}
+
+/// Errors: kIncomplete where none is pending.
+std::vector<std::string> pending_of(const std::vector<std::string>& paths) {
+  std::vector<std::string> out;
+  for (const std::string& file : gate::golden_files(paths)) {
+    if (is_pending(file)) out.push_back(file);
+  }
+  if (out.empty()) {
+    throw Error(ErrorCode::kIncomplete,
+                "nothing is pending: rlreplay golden check leaves what it finds different",
+                paths.front());
+  }
+  return out;
+}
+
+void check_may_write() {
+  if (!gate::in_ci()) return;
+  throw Error(
+      ErrorCode::kUsage,
+      "nothing is accepted where CI is set: review on your own machine, and commit the file");
+}
+
+void accept(const std::string& path, const std::string& reason) {
+  gate::Golden candidate = gate::read(gate::pending_path(path));
+  candidate.about["reason"] = reason;
+  gate::write(path, candidate);
+  std::filesystem::remove(gate::pending_path(path));
+  std::cout << "accepted: " << path << '\n';
+}
+
+void reject(const std::string& path) {
+  std::filesystem::remove(gate::pending_path(path));
+  std::cout << "rejected: " << path << '\n';
+}
+
+/// What a candidate would change.
+std::string candidate_text(const std::string& path, size_t limit) {
+  const gate::Golden golden = gate::read(path);
+  const gate::Golden candidate = gate::read(gate::pending_path(path));
+  const auto differences = gate::differences(golden.tolerances, golden.values, candidate.values);
+  std::string out = path + ": " + std::to_string(differences.size()) + " of " +
+                    std::to_string(golden.values.size()) + " values\n" +
+                    differences_text(differences, limit);
+  for (const std::string& line :
+       gate::environment_difference(golden.environment, candidate.environment)) {
+    out += "  environment: " + line + '\n';
+  }
+  const std::string from = gate::about(golden, "commit"), to = gate::about(candidate, "commit");
+  if (from != to && !from.empty())
+    out += "  commits: " + from.substr(0, 12) + ".." + to.substr(0, 12) + '\n';
+  return out;
+}
+
+/// A line of the terminal; nothing at its end.
+std::optional<std::string> ask(const std::string& question) {
+  std::cout << question << std::flush;
+  std::string line;
+  if (!std::getline(std::cin, line)) return std::nullopt;
+  return line;
+}
+
+enum class Choice { kAccept, kReject, kSkip, kQuit };
+
+Choice ask_choice() {
+  while (true) {
+    const auto said = ask("  [a]ccept, [r]eject, [s]kip or [q]uit? ");
+    if (!said || *said == "q") return Choice::kQuit;
+    if (*said == "a") return Choice::kAccept;
+    if (*said == "r") return Choice::kReject;
+    if (*said == "s") return Choice::kSkip;
+  }
+}
+
+/// Whether to go on.
+bool review_one(const std::string& path) {
+  std::cout << candidate_text(path, kShown);
+  switch (ask_choice()) {
+    case Choice::kAccept:
+      while (true) {
+        const auto reason = ask("  why do bits change? ");
+        if (!reason) return false;
+        if (reason->empty()) continue;
+        accept(path, *reason);
+        return true;
+      }
+    case Choice::kReject:
+      reject(path);
+      return true;
+    case Choice::kSkip:
+      return true;
+    case Choice::kQuit:
+      return false;
+  }
+  return false;
+}
+
+std::string problem_of(const std::string& path) {
+  try {
+    (void)gate::key_of(path);
+    const gate::Golden golden = gate::read(path);
+    if (gate::about(golden, "commit").ends_with("-changed")) {
+      return "was recorded from a checkout with changes, which nobody can check out again";
+    }
+    const std::string said = gate::about(golden, "class");
+    if (!said.empty() && said != gate::key_of(path).class_name) {
+      return "its name says class " + gate::key_of(path).class_name + ", and its lines " + said;
+    }
+    return gate::emptiness_of(golden.values);
+  } catch (const Error& error) {
+    return error.where() + ": " + error.what();
+  }
+}
+
+}  // namespace
+
+int golden_list(const GoldenArguments& arguments) {
+  for (const std::string& path : gate::golden_files(arguments.paths)) {
+    const gate::Golden golden = gate::read(path);
+    std::cout << path << "  " << golden.values.size() << " values"
+              << (golden.tolerances.empty() ? ", exact" : ", with tolerances")
+              << (is_pending(path) ? ", a candidate is pending" : "") << '\n';
+  }
+  return 0;
+}
+
+int golden_explain(const GoldenArguments& arguments) {
+  const std::vector<std::string> classes = gate::classes_now(computing({}));
+  std::cout << "classes of this machine:";
+  for (const std::string& name : classes) std::cout << ' ' << name;
+  std::cout << '\n';
+  for (const gate::Choice& choice : gate::choose(gate::golden_files(arguments.paths), classes)) {
+    if (choice.path.empty()) {
+      std::cout << choice.test << ": none of its files is of these classes\n";
+    } else {
+      const gate::Golden golden = gate::read(choice.path);
+      std::cout << choice.test << ": " << choice.path << '\n';
+      for (const auto& [name, value] : golden.about) {
+        std::cout << "  " << name << "  " << value << '\n';
+      }
+      for (const gate::Tolerance& t : golden.tolerances) {
+        std::cout << "  tolerance of " << t.keys << "  " << to_string(t) << '\n';
+      }
+    }
+    for (const std::string& other : choice.instead) std::cout << "  not " << other << '\n';
+  }
+  return 0;
+}
+
+int golden_accept(const GoldenArguments& arguments) {
+  check_may_write();
+  const std::vector<std::string> files = pending_of(arguments.paths);
+  if (arguments.reason.empty()) {
+    throw Error(ErrorCode::kUsage, "say why bits change: --reason WHY is kept in the file");
+  }
+  for (const std::string& path : files) accept(path, arguments.reason);
+  return 0;
+}
+
+int golden_reject(const GoldenArguments& arguments) {
+  for (const std::string& path : pending_of(arguments.paths)) reject(path);
+  return 0;
+}
+
+int golden_review(const GoldenArguments& arguments) {
+  check_may_write();
+  if (::isatty(STDIN_FILENO) == 0) {
+    throw Error(
+        ErrorCode::kUsage,
+        "a review asks on a terminal: without one, rlreplay golden accept FILE --reason WHY, "
+        "or rlreplay golden reject FILE");
+  }
+  for (const std::string& path : pending_of(arguments.paths)) {
+    if (!review_one(path)) break;
+  }
+  return 0;
+}
+
+int golden_fsck(const GoldenArguments& arguments) {
+  std::vector<std::string> others;
+  const std::vector<std::string> files = gate::golden_files(arguments.paths, &others);
+  size_t problems = 0;
+  const auto say = [&](const std::string& path, const std::string& what) {
+    std::cout << path << ": " << what << '\n';
+    ++problems;
+  };
+  for (const std::string& path : files) {
+    if (const std::string why = problem_of(path); !why.empty()) say(path, why);
+  }
+  for (const std::string& path : others) say(path, "is no golden file");
+  std::cout << files.size() << " golden files, " << problems << " problems\n";
+  return problems == 0 ? 0 : 1;
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,219 @@
+"""A folder of golden files gates runs that are not ours: recorded, checked, reviewed, accepted.
+
+usage: gate_test.py PROGRAM"""
+import os
+import pathlib
+import pty
+import subprocess
+import sys
+import unittest
+
+from support import Case
+
+Case.program = os.path.abspath(sys.argv.pop(1))
+RUN = "cat numbers.json > $RLBISECT_OUT/metrics.json"
+NUMBERS = '{"loss": [0.75, 0.5], "grad_norm": [1.5, 1.25]}'
+
+
+class Gate(Case):
+    def setUp(self):
+        self.tree = self.folder / self.id().rsplit(".", 1)[1]
+        self.tree.mkdir()
+        self.git("init", "-q")
+        self.numbers(NUMBERS)
+        self.commit("A training run")
+        self.environment = {k: v for k, v in os.environ.items() if k not in ("CI",)}
+        self.environment["XDG_STATE_HOME"] = str(self.tree / "state")
+
+    def git(self, *words):
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", *words], cwd=self.tree,
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def commit(self, message):
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+
+    def numbers(self, text):
+        (self.tree / "numbers.json").write_text(text)
+
+    def golden(self, *words, code=0, **variables):
+        result = subprocess.run([Case.program, "golden", *words], cwd=self.tree, text=True,
+                                capture_output=True, env={**self.environment, **variables},
+                                stdin=subprocess.DEVNULL)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return result
+
+    def record(self, *words, name="train.txt", code=0):
+        (self.tree / "goldens").mkdir(exist_ok=True)
+        result = self.golden("record", f"goldens/{name}", "--run", RUN, "--class", "any", *words,
+                             code=code)
+        return result
+
+    def file(self, name="train.txt"):
+        return (self.tree / "goldens" / name).read_text()
+
+    def pending(self):
+        return list((self.tree / ".git/rlreplay/pending").rglob("*.txt"))
+
+    def test_from_record_to_accept(self):
+        self.record()
+        self.assertIn("step 0 loss 0x1.8p-1  # 0.75\n", self.file())
+        self.assertIn(f'about run "{RUN}"\n', self.file())
+        self.commit("Gate it")
+        said = self.golden("check", "goldens", "--run-recorded").stdout
+        self.assertIn("match: goldens/train.txt, 4 values", said)
+        self.numbers(NUMBERS.replace("0.5]", "0.5000000000000001]"))
+        said = self.golden("check", "goldens", "--run-recorded", code=1).stdout
+        self.assertIn("regression: goldens/train.txt, 1 of 4 values differ", said)
+        self.assertIn("step 1 loss: 0x1p-1 recorded, 0x1.0000000000001p-1 now (+1 ulp)", said)
+        self.assertEqual(len(self.pending()), 1)
+        self.assertIn("a candidate is pending", self.golden("list", "goldens").stdout)
+        before = self.file()
+        self.golden("accept", "goldens/train.txt", code=2)
+        self.golden("accept", "goldens/train.txt", "--reason", "no", code=2, CI="true")
+        self.assertEqual(self.file(), before)
+        self.golden("accept", "goldens/train.txt", "--reason", "a longer warm-up")
+        self.assertIn('about reason "a longer warm-up"\n', self.file())
+        self.assertEqual(self.pending(), [])
+        self.golden("check", "goldens/train.txt", "--run", RUN)
+        self.golden("accept", "goldens", "--reason", "again", code=3)
+
+    def test_ci_only_looks(self):
+        self.record()
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        self.golden("check", "goldens", "--run-recorded", code=1, CI="true")
+        self.assertFalse((self.tree / ".git/rlreplay").exists())
+        self.golden("check", "goldens", "--run-recorded", code=1, CI="false")
+        self.golden("reject", "goldens")
+        self.assertEqual(self.pending(), [])
+
+    def test_nothing_is_run_unasked(self):
+        self.record()
+        said = self.golden("check", "goldens", code=2).stdout
+        self.assertIn("--run 'cat numbers.json", said)
+        self.assertIn("not judged: goldens/train.txt", said)
+
+    def test_what_cannot_be_golden(self):
+        for numbers, word in ((NUMBERS.replace("1.5, 1.25", "0, 0"), "no step has a gradient"),
+                              (NUMBERS.replace("0.75", "NaN"), "no finite number"),
+                              ('{"loss": [0, 0]}', "all of its values are 0")):
+            self.numbers(numbers)
+            self.commit("x")
+            self.assertIn(word, self.record(code=2).stderr)
+        self.numbers(NUMBERS)
+        self.assertIn("numbers.json is not as committed", self.record(code=2).stderr)
+        self.commit("x")
+        said = self.golden("record", "goldens/train.txt", "--run", "date +'{\"t\": %s%N}' > "
+                           "$RLBISECT_OUT/metrics.json", "--class", "any", code=5).stderr
+        self.assertIn("two runs do not give the same bits", said)
+        self.golden("record", "goldens/train.txt", "--run", "true", code=2)
+        self.golden("record", "goldens/train.txt", "--run", "kill -9 $$", code=3)
+        self.assertEqual(list((self.tree / "goldens").iterdir()), [])
+
+    def test_a_tolerance_is_held_and_can_only_shrink(self):
+        loose = ["--tolerance", "step * loss=4 ulps: two kinds of cards"]
+        self.record(*loose)
+        self.assertIn("loose match", self.golden("check", "goldens", "--run-recorded").stdout)
+        for ulps, outcome in ((4, "code drift"), (5, "regression")):
+            self.numbers(NUMBERS.replace("0.5]", f"{0.5 + ulps * 2.0**-53:.17g}]"))
+            said = self.golden("check", "goldens", "--run-recorded", code=1).stdout
+            self.assertIn(f"{outcome}: goldens/train.txt", said)
+        said = self.golden("check", "goldens", "--run-recorded", code=1,
+                           RLREPLAY_GOLDEN_ENVIRONMENT="driver=2").stdout
+        self.assertIn("unattributed: ", said)
+        self.assertIn("environment: driver: nothing recorded, 2 now", said)
+        self.numbers(NUMBERS.replace("0.5]", f"{0.5 + 2.0**-53:.17g}]"))
+        drift = ["check", "goldens", "--run-recorded"]
+        self.golden(*drift, RLREPLAY_GOLDEN_ENVIRONMENT="driver=2")
+        self.golden(*drift, "--strict", code=1, RLREPLAY_GOLDEN_ENVIRONMENT="driver=2")
+        self.numbers(NUMBERS)
+        again = ["--force", "--reason", "another"]
+        wider = ["--tolerance", "step * loss=5 ulps: wider"]
+        self.assertIn("can only shrink", self.record(*wider, *again, code=2).stderr)
+        self.record("--tolerance", "step * loss=2 ulps: narrower", *again)
+        self.assertIn('tolerance step * loss "2 ulps: narrower"', self.file())
+
+    def test_the_narrowest_class_counts(self):
+        self.record()
+        (self.tree / "goldens/train@h100.txt").write_text(
+            self.file().replace("about class any", "about class h100")
+            .replace("0x1.8p-1  # 0.75", "0x1p-2  # 0.25"))
+        check = ["check", "goldens", "--run-recorded"]
+        self.golden(*check)
+        said = self.golden(*check, code=1, RLREPLAY_GOLDEN_CLASSES="h100 sm90").stdout
+        self.assertIn("regression: goldens/train@h100.txt", said)
+        said = self.golden("explain", "goldens", RLREPLAY_GOLDEN_CLASSES="h100 sm90").stdout
+        self.assertIn("train: goldens/train@h100.txt\n", said)
+        self.assertIn("  not goldens/train.txt\n", said)
+        (self.tree / "goldens/train.txt").unlink()
+        self.assertIn("there is no golden file of it", self.golden(*check, code=3).stdout)
+
+    def test_one_that_cannot_be_judged_hides_no_other(self):
+        self.record()
+        self.record(name="worse.txt")
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        (self.tree / "goldens/a.txt").write_text("# rlreplay golden 2\nloss\n")
+        said = self.golden("check", "goldens", "--run-recorded", code=1).stdout
+        self.assertIn("not judged: goldens/a.txt", said)
+        self.assertIn("regression: goldens/worse.txt", said)
+        self.assertIn("3 golden files, 3 do not pass", said)
+
+    def test_merges(self):
+        self.record()
+        self.record(name="other.txt")
+        self.commit("Gate them")
+        self.git("branch", "side")
+        accept = ["--force", "--reason"]
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        self.commit("One change")
+        self.record(*accept, "one change")
+        self.commit("Record train")
+        self.git("checkout", "-q", "side")
+        self.numbers(NUMBERS.replace("1.25", "1.125"))
+        self.commit("Another change")
+        self.record(*accept, "another change", name="other.txt")
+        self.commit("Record other")
+        self.git("checkout", "-q", "-B", "both", "master" if self.has("master") else "main")
+        merged = subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", "merge", "-q",
+                                 "side", "-X", "ours"], cwd=self.tree, capture_output=True)
+        self.assertEqual(merged.returncode, 0, merged.stderr)
+        self.assertIn("2 golden files, 0 problems", self.golden("fsck", "goldens").stdout)
+        self.git("checkout", "-q", "side")
+        self.record(*accept, "the same key")
+        self.commit("Record train too")
+        self.git("checkout", "-q", "both")
+        merged = subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", "merge",
+                                 "side"], cwd=self.tree, capture_output=True)
+        self.assertNotEqual(merged.returncode, 0)
+        said = self.golden("fsck", "goldens", code=1).stdout
+        self.assertIn("goldens/train.txt", said)
+        self.assertIn("a merge left a conflict here", said)
+
+    def has(self, branch):
+        return subprocess.run(["git", "rev-parse", "--verify", "-q", branch], cwd=self.tree,
+                              capture_output=True).returncode == 0
+
+    def test_a_review_asks_on_a_terminal(self):
+        self.record()
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        self.golden("check", "goldens", "--run-recorded", code=1)
+        self.assertIn("on a terminal", self.golden("review", "goldens", code=2).stderr)
+        self.assertEqual(self.answer(b"x\ns\n"), 0)
+        self.assertEqual(len(self.pending()), 1)
+        self.assertEqual(self.answer(b"a\n\nwarm-up\n"), 0)
+        self.assertIn("about reason warm-up\n", self.file())
+        self.assertEqual(self.pending(), [])
+
+    def answer(self, keys):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([Case.program, "golden", "review", "goldens"], cwd=self.tree,
+                                   stdin=theirs, stdout=subprocess.DEVNULL, env=self.environment)
+        os.close(theirs)
+        os.write(ours, keys)
+        code = process.wait(timeout=60)
+        os.close(ours)
+        return code
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,251 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "src/base/error.h"
+#include "src/replay/gate/environment.h"
+#include "src/replay/gate/outcome.h"
+#include "src/replay/gate/place.h"
+#include "tests/environment.h"
+#include "tests/random.h"
+#include "tests/temporary_folder.h"
+
+/// What is said of a golden file: each line of the outcome table, reached by an edit that is known
+/// to lead there.
+using namespace rlreplay;
+using namespace rlreplay::gate;
+
+namespace {
+
+using test::Random;
+
+const Tolerance kLoss{"step * loss", Tolerance::Unit::kUlps, 4, "two kinds of cards"};
+
+/// A golden file of some steps.
+Golden golden_run(Random& random) {
+  Golden out;
+  out.environment = {{"processor", "one"}, {"libc", "2.36"}};
+  out.options = {{"model", "demo"}};
+  for (int64_t step = 0, steps = 1 + random.below(5); step < steps; ++step) {
+    const std::string key = "step " + std::to_string(step) + " ";
+    out.values[key + "loss"] = golden_value(1.0 + static_cast<double>(random.below(1 << 20)));
+    out.values[key + "grad_norm"] = golden_value(0.5f + static_cast<float>(random.below(100)));
+    out.values[key + "weights"] = "4c309745a492a87cb318ad5692662403";
+  }
+  return out;
+}
+
+/// A float some ulps further.
+std::string moved(const std::string& value, int ulps) {
+  double out = *golden_number(value);
+  for (int i = 0; i < ulps; ++i) out = std::nextafter(out, HUGE_VAL);
+  return golden_value(out);
+}
+
+std::string any_key(Random& random, const GoldenEntries& values, const std::string& end) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : values) {
+    if (key.ends_with(end)) keys.push_back(key);
+  }
+  return keys[static_cast<size_t>(random.below(static_cast<int64_t>(keys.size())))];
+}
+
+/// One edit of what a run gives now, or of the golden file, and the line that it leads to.
+struct Edit {
+  Outcome expected;
+  std::function<void(Random&, Golden&, Observation&)> apply;
+};
+
+const std::vector<Edit> kEdits = {
+    {Outcome::kMatch, [](Random&, Golden&, Observation&) {}},
+    {Outcome::kMatch,
+     [](Random&, Golden&, Observation& now) { now.environment["processor"] = "two"; }},
+    {Outcome::kLooseMatch,
+     [](Random&, Golden& golden, Observation&) { golden.tolerances = {kLoss}; }},
+    {Outcome::kRegression,
+     [](Random& random, Golden&, Observation& now) {
+       std::string& value = now.values[any_key(random, now.values, "loss")];
+       value = moved(value, 1);
+     }},
+    {Outcome::kRegression,
+     [](Random& random, Golden&, Observation& now) {
+       now.values[any_key(random, now.values, "weights")][0] = '5';
+     }},
+    {Outcome::kRegression,
+     [](Random& random, Golden&, Observation& now) {
+       now.values.erase(any_key(random, now.values, "weights"));
+     }},
+    {Outcome::kRegression,
+     [](Random&, Golden&, Observation& now) { now.values["step 9 loss"] = golden_value(1.0); }},
+    {Outcome::kRegression,
+     [](Random& random, Golden& golden, Observation& now) {  // just outside
+       golden.tolerances = {kLoss};
+       std::string& value = now.values[any_key(random, now.values, "loss")];
+       value = moved(value, 5);
+     }},
+    {Outcome::kRegression,
+     [](Random& random, Golden& golden, Observation& now) {  // another value than the loose one
+       golden.tolerances = {kLoss};
+       std::string& value = now.values[any_key(random, now.values, "grad_norm")];
+       value = golden_value(std::nextafter(static_cast<float>(*golden_number(value)), 1e9f));
+     }},
+    {Outcome::kCodeDrift,
+     [](Random& random, Golden& golden, Observation& now) {  // just inside
+       golden.tolerances = {kLoss};
+       std::string& value = now.values[any_key(random, now.values, "loss")];
+       value = moved(value, 4);
+     }},
+    {Outcome::kEnvironmentDrift,
+     [](Random& random, Golden& golden, Observation& now) {
+       golden.tolerances = {kLoss};
+       now.environment["libc"] = "2.41";
+       std::string& value = now.values[any_key(random, now.values, "loss")];
+       value = moved(value, 1 + static_cast<int>(random.below(4)));
+     }},
+    {Outcome::kUnattributed,
+     [](Random& random, Golden&, Observation& now) {
+       now.environment.erase("libc");
+       std::string& value = now.values[any_key(random, now.values, "loss")];
+       value = moved(value, 1);
+     }},
+    {Outcome::kVacuous,
+     [](Random& random, Golden&, Observation& now) {
+       now.values[any_key(random, now.values, "loss")] = "nan";
+     }},
+    {Outcome::kVacuous,
+     [](Random&, Golden& golden, Observation& now) {
+       for (auto* values : {&golden.values, &now.values}) {
+         for (auto& [key, value] : *values) {
+           if (key.ends_with("grad_norm")) value = golden_value(0.0f);
+         }
+       }
+     }},
+    {Outcome::kVacuous,
+     [](Random&, Golden& golden, Observation& now) {
+       golden.values.clear();
+       now.values.clear();
+     }},
+    {Outcome::kUnstable,
+     [](Random& random, Golden&, Observation& now) {
+       now.again = now.values;
+       std::string& value = (*now.again)[any_key(random, now.values, "loss")];
+       value = moved(value, 1);
+     }},
+    {Outcome::kNotJudged,
+     [](Random&, Golden&, Observation& now) { now.problem = "the run exited with code 3"; }},
+};
+
+ErrorCode code_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ErrorCode::kInternal;
+}
+
+}  // namespace
+
+TEST_CASE("each edit ends in the line of the outcome table that it was made for") {
+  Random random(test::seed());
+  for (int round = 0; round < 200; ++round) {
+    const Edit& edit = kEdits[static_cast<size_t>(round) % kEdits.size()];
+    Golden golden = golden_run(random);
+    Observation now{golden.environment, golden.values};
+    edit.apply(random, golden, now);
+    const Judgement judgement = judge(golden, now);
+    CAPTURE(round, to_string(edit.expected), judgement.reason);
+    CHECK(to_string(judgement.outcome) == to_string(edit.expected));
+    CHECK(passes(judgement.outcome, false) == (edit.expected <= Outcome::kEnvironmentDrift));
+    CHECK(passes(judgement.outcome, true) == (edit.expected <= Outcome::kLooseMatch));
+  }
+}
+
+TEST_CASE("one ulp anywhere turns an exact golden file red") {
+  Random random(test::seed());
+  for (int round = 0; round < 200; ++round) {
+    const Golden golden = golden_run(random);
+    Observation now{golden.environment, golden.values};
+    const std::string key = any_key(random, now.values, round % 2 == 0 ? "loss" : "grad_norm");
+    std::string& value = now.values[key];
+    value =
+        round % 2 == 0
+            ? moved(value, 1)
+            : golden_value(std::nextafter(static_cast<float>(*golden_number(value)), HUGE_VALF));
+    const Judgement judgement = judge(golden, now);
+    CHECK(judgement.outcome == Outcome::kRegression);
+    REQUIRE(judgement.differences.size() == 1);
+    CHECK(judgement.differences[0].bits.key == key);
+    CHECK(judgement.differences[0].bits.ulps == 1);
+  }
+}
+
+TEST_CASE("a tolerance has a unit, a bound and a reason") {
+  for (const char* text : {"4 ulps: why", "1e-06 relative: it is so", "0.5 absolute: a b: c"}) {
+    CHECK(to_string(parse_tolerance("k", text, "file")) == text);
+  }
+  for (const char* text : {"", "4", "4 ulps", "4 ulps:", "4 ulps: ", "x ulps: why", "0 ulps: why",
+                           "-1 ulps: why", "inf ulps: why", "4 meters: why", ": why", "4: why"}) {
+    CAPTURE(text);
+    CHECK(code_of([&] { (void)parse_tolerance("k", text, "file"); }) == ErrorCode::kUsage);
+  }
+  using Unit = Tolerance::Unit;
+  CHECK(distance(Unit::kUlps, "0x1p+0", "0x1.0000000000003p+0") == 3.0);
+  CHECK(distance(Unit::kUlps, "0x1p+0f", "0x1.000002p+0f") == 1.0);
+  CHECK(distance(Unit::kAbsolute, "0x1p+0", "-0x1p+0") == 2.0);
+  CHECK(distance(Unit::kRelative, "0x1p+0", "0x1p+1") == 0.5);
+  CHECK(distance(Unit::kRelative, "0x0p+0", "-0x0p+0") == 0.0);
+  for (const Unit unit : {Unit::kUlps, Unit::kAbsolute, Unit::kRelative}) {
+    CHECK_FALSE(distance(unit, "4c3097", "4c3098"));
+    CHECK_FALSE(distance(unit, "0x1p+0", "nan"));
+  }
+  CHECK_FALSE(distance(Unit::kAbsolute, "0x1p+0", "inf"));
+}
+
+TEST_CASE("a golden file keeps what its lines mean") {
+  Random random(test::seed());
+  Golden golden = golden_run(random);
+  golden.about = {{"reason", "the first one"}, {"commit", "0123"}};
+  golden.tolerances = {kLoss};
+  const GoldenFile file = file_of(golden);
+  CHECK(file.entries.at("about reason") == "the first one");
+  CHECK(file.entries.at("tolerance step * loss") == "4 ulps: two kinds of cards");
+  const Golden read = golden_of(file, "file");
+  CHECK(file_of(read).entries == file.entries);
+  CHECK(read.values == golden.values);
+  CHECK(read.tolerances == golden.tolerances);
+}
+
+TEST_CASE("of a test's files the narrowest class that is this machine's counts") {
+  CHECK(key_of("a/b.txt") == Key{"a/b", "any"});
+  CHECK(key_of("a@c/b@x86_64-avx2.txt") == Key{"a@c/b", "x86_64-avx2"});
+  CHECK(path_of({"a", "any"}) == "a.txt");
+  CHECK(path_of({"a", "h100"}) == "a@h100.txt");
+  for (const char* path : {"a.json", ".txt", "a@.txt", "a@H100.txt", "a@b c.txt"}) {
+    CHECK(code_of([&] { (void)key_of(path); }) == ErrorCode::kUsage);
+  }
+  const std::vector<std::string> files = {"a.txt", "a@h100.txt", "a@sm90.txt", "b@h200.txt"};
+  const auto chosen = choose(files, {"sm90", "any"});
+  REQUIRE(chosen.size() == 2);
+  CHECK(chosen[0].path == "a@sm90.txt");
+  CHECK(chosen[0].instead == std::vector<std::string>{"a.txt", "a@h100.txt"});
+  CHECK(chosen[1].path.empty());
+  CHECK(choose(files, {"none", "any"})[0].path == "a.txt");
+}
+
+TEST_CASE("a candidate waits outside of the tree") {
+  const test::TemporaryFolder folder;
+  const auto make = [&](const std::string& path) {
+    std::filesystem::create_directories(folder / path);
+  };
+  make("repository/.git");
+  make("repository/golden");
+  make("worktree");
+  std::ofstream(folder / "worktree/.git") << "gitdir: ../repository/.git/worktrees/w\n";
+  const std::string inside = pending_path(folder / "repository/golden/a.txt");
+  CHECK(inside.starts_with(folder / "repository/.git/rlreplay/pending/"));
+  CHECK(inside != pending_path(folder / "repository/a.txt"));
+  CHECK(pending_path(folder / "worktree/a.txt").find("/repository/.git/worktrees/w/rlreplay") !=
+        std::string::npos);
+}
