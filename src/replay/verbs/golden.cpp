@@ -1,9 +1,8 @@
-#include "src/replay/verbs/golden.h"
-
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <memory>
 
+#include "src/replay/verbs/golden_parts.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {

@@ -4,12 +4,12 @@
 #include "src/base/error.h"
 #include "src/base/process.h"
 #include "src/base/shell.h"
-#include "src/replay/gate/checkout.h"
 #include "src/replay/gate/environment.h"
+#include "src/replay/gate/recorded_commit.h"
 #include "src/replay/gate/run_values.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/rerun/golden_run.h"
-#include "src/replay/verbs/golden.h"
+#include "src/replay/verbs/golden_parts.h"
 #include "src/task/find_tokenizer.h"
 
 namespace rlreplay::replay {

@@ -10,7 +10,7 @@
 #include "src/replay/gate/place.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/rerun/golden_run.h"
-#include "src/replay/verbs/golden.h"
+#include "src/replay/verbs/golden_parts.h"
 
 namespace rlreplay::replay {
 namespace {

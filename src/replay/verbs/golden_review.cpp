@@ -9,7 +9,7 @@
 #include "src/replay/gate/environment.h"
 #include "src/replay/gate/place.h"
 #include "src/replay/run/machine.h"
-#include "src/replay/verbs/golden.h"
+#include "src/replay/verbs/golden_parts.h"
 
 namespace rlreplay::replay {
 namespace {

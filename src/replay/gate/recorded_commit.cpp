@@ -1,4 +1,4 @@
-#include "src/replay/gate/checkout.h"
+#include "src/replay/gate/recorded_commit.h"
 
 #include <filesystem>
 #include <utility>
