@@ -96,11 +96,13 @@ class PipeSignalGuard {
 /// A program that leads a process group of its own; killed and reaped at the end.
 class Child {
  public:
-  Child(const Command& command, const Descriptor& in, const Descriptor& out,
-        const Descriptor& err) {
-    unfinished_.emplace([this] { ::kill(-id_, SIGKILL); },
+  Child(const Command& command, const Descriptor& in, const Descriptor& out, const Descriptor& err,
+        std::chrono::milliseconds grace)
+      : grace_(grace) {
+    const int signal = grace.count() > 0 ? SIGTERM : SIGKILL;
+    unfinished_.emplace([this, signal] { ::kill(-id_, signal); },
                         [&] {
-                          id_ = spawn(command, {{in.get(), out.get(), err.get()}, true, SIGKILL});
+                          id_ = spawn(command, {{in.get(), out.get(), err.get()}, true, signal});
                         });
   }
   ~Child() { end(); }
@@ -119,6 +121,7 @@ class Child {
   /// its id cannot belong to somebody else when the group is killed.
   int end() {
     if (id_ > 0) {
+      if (grace_.count() > 0) ask_to_end();
       kill_group();
       unfinished_.reset();
       while (::waitpid(id_, &status_, 0) < 0 && errno == EINTR) {
@@ -129,6 +132,13 @@ class Child {
   }
 
  private:
+  void ask_to_end() const {
+    const auto deadline = Clock::now() + grace_;
+    ::kill(id_, SIGTERM);
+    while (!has_ended() && Clock::now() < deadline) ::poll(nullptr, 0, kPollMs);
+  }
+
+  std::chrono::milliseconds grace_;
   pid_t id_ = -1;
   int status_ = 0;
   std::optional<Unfinished> unfinished_;
@@ -239,7 +249,7 @@ ProcessResult run_process(const Command& command, std::string_view input,
   const PipeSignalGuard guard;
   const auto sink = [&] { return command.log.empty() ? make_pipe() : open_log(command.log); };
   Pipe in = make_pipe(), out = sink(), err = sink();
-  Child child(command, in.read, out.write, err.write);
+  Child child(command, in.read, out.write, err.write, limits.grace);
   Streams streams{std::move(in.write), std::move(out.read), std::move(err.read), input};
   for (auto* fd : {&in.read, &out.write, &err.write}) fd->close();
   for (const auto* fd : {&streams.in, &streams.out, &streams.err}) set_nonblocking(*fd);

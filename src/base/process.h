@@ -35,6 +35,9 @@ struct ProcessLimits {
   size_t max_output = size_t{64} << 20;
   /// A descriptor: the program is stopped when it becomes readable.
   int stop_fd = -1;
+  /// When it is stopped it is sent SIGTERM first, and has so long to end what it has begun; the
+  /// same where this process is gone. Zero: it is killed at once.
+  std::chrono::milliseconds grace{0};
 };
 
 /// How a program ended, and what it said.

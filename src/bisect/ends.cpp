@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/bisect/configuration.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -13,11 +14,28 @@ bool is_folder(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
+bool fs_is_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
 /// `A/..B/` at the dots that leave a folder on both sides: their paths may have dots of their own.
 std::optional<Ends> split_folders(const std::string& word) {
   for (size_t dots = word.find(".."); dots != word.npos; dots = word.find("..", dots + 1)) {
     Ends ends{Axis::kDumps, word.substr(0, dots), word.substr(dots + 2)};
     if (is_folder(ends.good) && is_folder(ends.bad)) return ends;
+  }
+  return std::nullopt;
+}
+
+/// `A.json..B.json`, likewise.
+std::optional<Ends> split_files(const std::string& word) {
+  for (size_t dots = word.find(".."); dots != word.npos; dots = word.find("..", dots + 1)) {
+    Ends ends{Axis::kConfigurations, word.substr(0, dots), word.substr(dots + 2)};
+    const auto is_file = [](const std::string& path) {
+      return is_configuration_file(path) && fs_is_file(path);
+    };
+    if (is_file(ends.good) && is_file(ends.bad)) return ends;
   }
   return std::nullopt;
 }
@@ -48,6 +66,7 @@ Axis axis_of(const Ends& ends, const std::function<bool(const std::string&)>& is
   if (is_folder(ends.good) && is_folder(ends.bad)) return Axis::kDumps;
   check_folders(ends, is_revision);
   const auto is_configuration = [&](const std::string& end) {
+    if (is_configuration_file(end) && fs_is_file(end)) return true;
     return end.find('=') != end.npos && !is_revision(end);
   };
   const bool good = is_configuration(ends.good), bad = is_configuration(ends.bad);
@@ -66,6 +85,7 @@ Ends parse_ends(std::span<const std::string> words,
     throw Error(ErrorCode::kUsage, "the two ends are missing: write GOOD..BAD or GOOD BAD");
   }
   if (words.size() == 1) {
+    if (auto files = split_files(words[0])) return *files;
     if (auto folders = split_folders(words[0])) return *folders;
   }
   Ends ends =

@@ -14,9 +14,10 @@ struct Ends {
   std::string good, bad;
 };
 
-/// Reads `GOOD..BAD` or `GOOD BAD`: two folders are dumps, two texts with `=` that are no names of
-/// revisions configurations, anything else revisions. An end that is left out is HEAD.
-/// Errors: kUsage; kIncomplete where a folder is to be compared with one that is not there.
+/// Reads `GOOD..BAD` or `GOOD BAD`: two folders are dumps, two files of settings or texts with `=`
+/// that are no names of revisions configurations, anything else revisions. An end that is left out
+/// is HEAD. Errors: kUsage; kIncomplete where a folder is to be compared with one that is not
+/// there.
 [[nodiscard]] Ends parse_ends(std::span<const std::string> words,
                               const std::function<bool(const std::string&)>& is_revision);
 

@@ -41,6 +41,7 @@ struct Finding {
   std::string reason = {};  // why, unless found
 
   Revision good = {}, bad = {};              // the ends
+  std::vector<Revision> history = {};        // along first parents, from the one to the other
   size_t revisions = 0;                      // from the first after the good end to the bad end
   std::vector<Trial> trials = {};            // in their order
   std::vector<Revision> suspects = {};       // oldest first: the culprit, or those that skips leave
@@ -56,10 +57,12 @@ struct Finding {
   std::vector<Revision> merges = {};  // into which the search went down, outermost first
   std::string merge_note = {};        // why it did not, of a culprit that is a merge
   std::optional<measure::Evidence> evidence = {};  // what was compared
-  std::optional<double> confidence = {};           // of a search in noise: that it is one of them
-  std::optional<Criterion> criterion = {};         // which noise has made of what was asked for
-  std::string noise = {};                          // how far runs of one revision lie apart
-  std::optional<Judgement> culprit = {};           // the last suspect's, in the last of its runs
+  std::pair<std::vector<measure::Metric>, std::vector<measure::Metric>> metrics =
+      {};                                   // of the good end and the culprit
+  std::optional<double> confidence = {};    // of a search in noise: that it is one of them
+  std::optional<Criterion> criterion = {};  // which noise has made of what was asked for
+  std::string noise = {};                   // how far runs of one revision lie apart
+  std::optional<Judgement> culprit = {};    // the last suspect's, in the last of its runs
 
   std::optional<replay::DumpsDifference> drilled = {};  // of the dumps of the two `sides`
   std::pair<std::string, std::string> sides = {"parent", "culprit"};

@@ -44,6 +44,7 @@ HistorySearch::HistorySearch(std::vector<Revision> history, SearchPlan plan, Sam
       search_(history_.size() - 1) {
   finding_.good = whole_.front();
   finding_.bad = whole_.back();
+  finding_.history = whole_;
   finding_.revisions = whole_.size() - 1;
 }
 
@@ -225,6 +226,7 @@ void HistorySearch::finish() {
   const auto& last = sampler_.of(candidate_of_(culprit()));
   if (!last.empty()) {
     finding_.culprit = judge(plan_.criterion, reference(), last.back().measurement);
+    finding_.metrics = {reference_->metrics, last.back().measurement.metrics};
   }
   finding_.not_run = static_cast<size_t>(std::ranges::count_if(
       whole_, [&](const Revision& revision) { return !is_judged(revision); }));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -83,6 +84,8 @@ std::string revision_line(const Revision& revision) {
 size_t count(const Finding& finding, Origin origin) {
   return static_cast<size_t>(std::ranges::count(finding.trials, origin, &Trial::origin));
 }
+
+constexpr size_t kFewLines = 3;  // of a list in a short report
 
 constexpr Purpose kPurposes[] = {Purpose::kGoodEnd, Purpose::kBadEnd, Purpose::kSearch,
                                  Purpose::kProbe, Purpose::kConfirmation};
@@ -207,15 +210,22 @@ std::string contradictions_text(const Finding& finding) {
   return text;
 }
 
-std::string found_text(const RevisionQuestion& question, const Finding& finding) {
+std::string found_text(const RevisionQuestion& question, const Finding& finding,
+                       replay::ReportLength length) {
   std::string text;
   if (finding.suspects.size() == 1) {
     text += "culprit    " + revision_line(finding.suspects[0]);
   } else {
     text += "culprit    one of these " + std::to_string(finding.suspects.size()) +
             (finding.confidence ? ":\n" : ", of which only the last could be judged:\n");
-    for (const Revision& revision : finding.suspects)
-      text += "           " + revision_line(revision);
+    const size_t shown = length == replay::ReportLength::kShort ? kFewLines : SIZE_MAX;
+    const size_t left_out = finding.suspects.size() - std::min(shown, finding.suspects.size());
+    if (left_out > 0) {
+      text += "           " + std::to_string(left_out) + " of them (--all lists them), and\n";
+    }
+    for (size_t i = left_out; i < finding.suspects.size(); ++i) {
+      text += "           " + revision_line(finding.suspects[i]);
+    }
   }
   if (finding.culprit) text += "           bad: " + finding.culprit->reason + "\n";
   text += "parent     " + revision_line(*finding.parent);
@@ -236,10 +246,25 @@ std::string found_text(const RevisionQuestion& question, const Finding& finding)
          " revisions: had the run changed there and back again, it would not be seen\n";
 }
 
-std::string headline(const RevisionQuestion& question, const Finding& finding) {
+/// A line each; of many the first few.
+std::string skips_text(const Finding& finding, replay::ReportLength length) {
+  std::string text;
+  size_t skips = 0;
+  for (const Trial& trial : finding.trials) {
+    if (trial.judgement.verdict != Verdict::kSkip) continue;
+    if (++skips > kFewLines && length == replay::ReportLength::kShort) continue;
+    text += "skipped    " + trial.revision.short_id() + " " + trial.judgement.reason + "\n";
+  }
+  if (skips <= kFewLines || length != replay::ReportLength::kShort) return text;
+  return text + "           and " + std::to_string(skips - kFewLines) +
+         " more (--all lists them)\n";
+}
+
+std::string headline(const RevisionQuestion& question, const Finding& finding,
+                     replay::ReportLength length) {
   switch (finding.result) {
     case Finding::Result::kFound:
-      return "found\n\n" + found_text(question, finding);
+      return "found\n\n" + found_text(question, finding, length);
     case Finding::Result::kNothing:
       return "nothing found\n\nreason     " + finding.reason + "\n";
     case Finding::Result::kCannotJudge:
@@ -295,17 +320,13 @@ std::string identical_text(const replay::DataDifference& data) {
 
 std::string report_text(const RevisionQuestion& question, const Finding& finding,
                         replay::ReportLength length) {
-  std::string text = "rlbisect: " + headline(question, finding);
+  std::string text = "rlbisect: " + headline(question, finding, length);
   text += "good       " + revision_line(finding.good);
   text += "bad        " + revision_line(finding.bad);
   if (!finding.noise.empty()) text += "noise      " + finding.noise + "\n";
   if (finding.evidence) text += "compared   " + criterion_text(question, finding) + "\n";
   text += "runs       " + runs_text(finding) + "\n";
-  for (const Trial& trial : finding.trials) {
-    if (trial.judgement.verdict == Verdict::kSkip) {
-      text += "skipped    " + trial.revision.short_id() + " " + trial.judgement.reason + "\n";
-    }
-  }
+  text += skips_text(finding, length);
   if (finding.undrilled.size() > 0) text += "origin     " + finding.undrilled + "\n";
   const std::string command = reproduce(question, finding);
   if (!finding.drilled) return text + "reproduce  " + command + "\n";

@@ -76,7 +76,10 @@ Measurement RevisionExecutor::measure(const Candidate& candidate, Build build) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const RunFolder folder = workspace_.add_run(candidate.revision.substr(0, 12));
-  const RunPlace place{workspace_.worktree(), candidate.revision, reference_of_(), folder};
+  const RunPlace place{.checkout = workspace_.worktree(),
+                       .revision = candidate.revision,
+                       .reference = reference_of_(),
+                       .folder = folder};
   const bool built = build == Build::kAny && worktree_ && revision_ == candidate.revision;
   std::optional<Measurement> out = built ? std::nullopt : prepare(candidate, place);
   if (!out) {

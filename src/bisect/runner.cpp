@@ -1,6 +1,7 @@
 #include "src/bisect/runner.h"
 
 #include "src/bisect/git.h"
+#include "src/bisect/guardian.h"
 #include "src/replay/measure/evidence.h"
 
 namespace rlreplay::bisect {
@@ -12,16 +13,18 @@ std::optional<std::string> if_any(const std::string& text) {
 
 ProcessResult run_command(const std::string& text, const std::string& log, const RunPlace& place,
                           const Recipe& recipe, const Interrupt& interrupt) {
-  Command command = shell_command(text);
+  Command command = guarded_command(text);
   command.folder = place.checkout;
   command.log = log;
   for (const auto& name : git_variables()) command.environment.emplace_back(name, std::nullopt);
   command.environment.emplace_back("RLBISECT_OUT", place.folder.output());
   command.environment.emplace_back("RLBISECT_REVISION", if_any(place.revision));
+  command.environment.emplace_back("RLBISECT_CONFIG", if_any(place.configuration));
   command.environment.emplace_back("RLBISECT_REFERENCE", if_any(place.reference));
   ProcessLimits limits;
   limits.time = recipe.time_limit;
   limits.stop_fd = interrupt.fd();
+  limits.grace = 4 * kGuardGrace;
   const ProcessResult result = run_process(command, "", limits);
   if (result.end == ProcessResult::End::kStopped) {
     throw interrupted();

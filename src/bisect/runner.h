@@ -23,8 +23,9 @@ struct Recipe {
 /// One run: of which checkout, and what its commands are told.
 struct RunPlace {
   std::string checkout = {};
-  std::string revision = {};   // empty where there is none
-  std::string reference = {};  // the good end's output; empty before there is one
+  std::string revision = {};       // empty where there is none
+  std::string reference = {};      // the good end's output; empty before there is one
+  std::string configuration = {};  // the file of settings; empty: none
   RunFolder folder = {};
 };
 

@@ -51,6 +51,7 @@ class StatSearch {
         listener_(listener) {
     finding_.good = history.front();
     finding_.bad = history.back();
+    finding_.history = history;
     finding_.revisions = history.size() - 1;
   }
 

@@ -21,6 +21,7 @@ int exit_code_for_git(int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 2 && std::string_view(argv[1]) == kGuardVerb) return run_guard(argc - 2, argv + 2);
   const bool json = std::any_of(
       argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
   return exit_code_for_git(rlreplay::run_reporting_errors("rlbisect", json, [&] {

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import unittest
+import xml.etree.ElementTree
 
 from histories import History, compiled_numbers, git, make_repository, shell_numbers
 from support import FULL, SEED, Case, git_bisect, snapshot
@@ -321,6 +322,39 @@ class Searches(Case):
         self.assertEqual(json.loads(result.stdout)["culprit"], commits[4])
         self.assert_nothing_left()
 
+    def test_reports_as_files(self):
+        path, commits = self.repository(*[WRITE % "[1, 1, 1]"] * 3, "exit 125", *[WRITE % "[1, 2, 1]"] * 4)
+        git(path, "commit", "-q", "--amend", "-m", "A <b>bold</b> & | \"subject\"")
+        files = {kind: self.folder / f"report.{kind}" for kind in ("markdown", "junit", "html")}
+        for _ in range(2):  # the second time over what is there
+            result = self.bisect(f"{commits[0]}..main", "--repo", path, "--run", "./run.sh",
+                                 *[word for kind, file in files.items() for word in (f"--{kind}", file)])
+            self.assertEqual(result.returncode, 0, result.stderr)
+        suite = xml.etree.ElementTree.parse(files["junit"]).getroot()
+        self.assertEqual(suite.get("failures"), str(len(suite.findall(".//failure"))))
+        self.assertEqual(suite.get("skipped"), str(len(suite.findall(".//skipped"))))
+        names = [case.get("name") for case in suite.iter("testcase")]
+        self.assertEqual(len(names), int(suite.get("tests")))
+        self.assertIn('A <b>bold</b> & | "subject"', names[-1])
+        self.assertEqual(suite.findall("testcase")[0].find("failure"), None)
+        page = files["html"].read_text()
+        self.assertIn("&lt;b&gt;bold&lt;/b&gt; &amp;", page)
+        self.assertNotIn("<b>bold", page)
+        self.assertEqual(page.count("<i class="), 8)
+        self.assertEqual(page.count("<polyline"), 2)
+        self.assertNotRegex(page, "(src|href)=|url\\(")  # nothing else is loaded
+        text = files["markdown"].read_text()
+        self.assertIn("reproduce  rlbisect", text)
+        self.assertIn("\\<b>bold\\</b> & \\|", text)
+
+    def test_a_long_list_is_cut_unless_all_is_asked_for(self):
+        path, commits = self.repository("exit 0", *[f"exit 125 # {i}" for i in range(9)], "exit 1")
+        short = self.bisect(f"{commits[0]}..main", "--repo", path, "--run", "./run.sh").stdout
+        long = self.bisect(f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--all").stdout
+        self.assertLessEqual(len(short.splitlines()), 20)
+        self.assertIn("and 6 more (--all lists them)", short)
+        self.assertEqual(long.count("\nskipped "), 9)
+
     def test_a_crash_is_no_verdict(self):
         python = f"{sys.executable} -c '%s'"
         for bug, culprit in (("import nothing_of_this_name", 3), ("assert False", 2)):
@@ -481,6 +515,31 @@ class Safety(Case):
         self.assertEqual(snapshot(path), before)
         self.assertTrue(self.has_ended(int(started.read_text())), "the run is still there")
         started.unlink()
+
+    def test_what_a_run_leaves_running_is_ended(self):
+        started = self.folder / "started"
+        daemon = (f"setsid sh -c 'trap : TERM; echo $$ > \"{started}.\"; mv \"{started}.\" \"{started}\"; "
+                  "while :; do sleep 1000; done' > /dev/null 2>&1 & "
+                  f"while [ ! -e '{started}' ]; do sleep 0.01; done; exit 0")
+        path, commits = self.repository(daemon, "exit 1")
+        result, found = self.search(path, commits[0], commits[1], "--repeat-ends", "1", "--repeat-sides", "1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(self.has_ended(int(started.read_text())))
+
+    def test_what_a_killed_search_was_running_is_ended(self):
+        started = self.folder / "started"
+        daemon = (f"setsid sh -c 'echo $$ > \"{started}.\"; mv \"{started}.\" \"{started}\"; sleep 1000' "
+                  "> /dev/null 2>&1 & sleep 1000")
+        path, commits = self.repository(daemon, "exit 1")
+        process = subprocess.Popen(
+            [self.program, f"{commits[0]}..main", "--repo", path, "--run", "./run.sh"],
+            env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not started.exists():
+            self.assertIsNone(process.poll(), "it ended by itself")
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        self.assertTrue(self.has_ended(int(started.read_text())))
 
     def test_what_a_killed_search_left_is_removed_by_the_next(self):
         started = self.folder / "started"

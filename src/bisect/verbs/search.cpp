@@ -4,14 +4,17 @@
 #include <limits>
 #include <map>
 
+#include "src/base/atomic_file.h"
 #include "src/base/build_info.h"
 #include "src/base/error.h"
 #include "src/base/shell.h"
 #include "src/base/terminal.h"
 #include "src/base/words.h"
 #include "src/bisect/changes_report.h"
+#include "src/bisect/configuration_search.h"
 #include "src/bisect/ends.h"
 #include "src/bisect/report.h"
+#include "src/bisect/report_files.h"
 #include "src/bisect/revisions.h"
 #include "src/bisect/verbs/common_options.h"
 #include "src/bisect/verbs/search_verbs.h"
@@ -25,7 +28,11 @@ namespace rlreplay::bisect {
 namespace {
 
 constexpr const char* kSearchFooter =
-    R"(Two folders are dumps: nothing is run, all that is recorded is compared, and the first event
+    R"(Two ends KEY=VALUE,... or two files of settings (JSON, YAML) are configurations: what makes their runs
+differ is found among the keys in which they differ, by --run with the file RLBISECT_CONFIG, or --from, a dump
+that is replayed (keys are options of rlreplay train, and dp, tp, cp, pp).
+
+Two folders are dumps: nothing is run, all that is recorded is compared, and the first event
 whose inputs agree and values differ is named. Other ends are git revisions: each is checked out in a fresh worktree, built and run; the
 checkout of the repository is not touched. Both ends are run twice first. The search follows first
 parents, goes down into a merge that is the culprit, and skips what cannot be built or run.
@@ -40,6 +47,8 @@ Example:
   rlbisect v1.2..HEAD --repo ~/trainer --build 'make -j8' \
     --run './train --metrics $RLBISECT_OUT/metrics.json' --metric grad_norm
   rlbisect runs/before/..runs/after/
+  rlbisect tp=1..tp=4,dp=2 --from dump/
+  rlbisect good.json..bad.json --run './train --config $RLBISECT_CONFIG'
   rlbisect changes v1.2..HEAD --run ./run.sh      # every revision that moves a number
 
 Each run is stored in the repository's git folder as soon as it has ended, by its content, commands
@@ -68,7 +77,8 @@ struct SearchOptions {
   std::optional<std::string> output;
   std::optional<double> confidence;
   std::vector<std::string> paths, dependencies;
-  std::string overlay;
+  std::string overlay, from;
+  std::string markdown, junit, html;  // files for the report
   std::optional<std::string> log;
   bool changes = false;
   bool all = false;
@@ -134,6 +144,20 @@ int print_forecast(const Forecast& forecast) {
   return kGoodExit;
 }
 
+void write_file(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+void write_files(const SearchOptions& options, const RevisionQuestion& question,
+                 const Finding& finding) {
+  if (!options.markdown.empty()) write_file(options.markdown, report_markdown(question, finding));
+  if (!options.junit.empty()) write_file(options.junit, report_junit(finding));
+  if (!options.html.empty()) write_file(options.html, report_html(question, finding));
+}
+
 int print_changes(const SearchOptions& options, const RevisionQuestion& question,
                   const Interrupt& interrupt) {
   const Changes changes = find_changes(question, interrupt, print_progress());
@@ -156,6 +180,9 @@ std::map<std::string, std::string> clones_of(const std::vector<std::string>& wor
 }
 
 int search_revisions(const SearchOptions& options, const Ends& ends) {
+  if (!options.from.empty()) {
+    throw Error(ErrorCode::kUsage, "--from is for two configurations, KEY=VALUE or files");
+  }
   if (options.common.recipe.run.empty()) {
     throw Error(ErrorCode::kUsage, "a search over revisions needs --run, the command to judge by");
   }
@@ -184,6 +211,7 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
   if (options.dry_run) return print_forecast(forecast(question, interrupt));
   if (options.changes) return print_changes(options, question, interrupt);
   const Finding finding = find_revision(question, interrupt, print_progress());
+  write_files(options, question, finding);
   std::cout << (options.common.json ? report_json(question, finding) + "\n"
                                     : report_text(question, finding, options.length()));
   return exit_code_of(finding.result);
@@ -237,6 +265,56 @@ int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App&
   return difference.identical() ? kBadExit : kGoodExit;
 }
 
+Configuration configuration_of(const std::string& end) {
+  return is_configuration_file(end) ? read_configuration(end) : parse_configuration(end);
+}
+
+std::string command_of(const SearchOptions& options) {
+  std::string command = "rlbisect";
+  for (const std::string& word : options.words) command += " " + shell_word(word);
+  return command;
+}
+
+int search_configurations(const SearchOptions& options, const Ends& ends, const CLI::App& app) {
+  const std::string ignored = given_of(
+      app, {"--build", "--repo", "--path", "--overlay", "--log", "--dependency", "--stat",
+            "--fresh", "--confirm-again", "--dry-run", "--all", "--markdown", "--junit", "--html"});
+  if (!ignored.empty()) {
+    throw Error(
+        ErrorCode::kUsage,
+        "two configurations are run in this folder, and nothing is stored: leave out " + ignored,
+        ends.good + ".." + ends.bad);
+  }
+  if (options.common.recipe.run.empty() == options.from.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "a search over configurations needs either --run, a command that reads the file "
+                "RLBISECT_CONFIG, or --from, a dump to be replayed");
+  }
+  const ConfigurationQuestion question{.good = configuration_of(ends.good),
+                                       .bad = configuration_of(ends.bad),
+                                       .recipe = options.common.recipe,
+                                       .from = options.from,
+                                       .criterion = options.common.criterion,
+                                       .end_runs = options.end_runs,
+                                       .side_runs = options.side_runs,
+                                       .most_runs = options.most_runs,
+                                       .output = options.output};
+  const Interrupt interrupt;
+  ignore_broken_pipes();
+  const ConfigurationFinding finding = find_configuration(question, interrupt);
+  std::cout << (options.common.json ? configuration_json(finding, command_of(options)) + "\n"
+                                    : configuration_text(finding, command_of(options)));
+  switch (finding.result) {
+    case ConfigurationFinding::Result::kFound:
+      return kGoodExit;
+    case ConfigurationFinding::Result::kNothing:
+      return kBadExit;
+    case ConfigurationFinding::Result::kCannotJudge:
+      return kCannotJudgeExit;
+  }
+  return kErrorExit;
+}
+
 int search(const SearchOptions& options, const CLI::App& app) {
   if (options.ends.empty() && options.log) return search_revisions(options, {});
   const Ends ends = parse_ends(options.ends, [&](const std::string& name) {
@@ -251,11 +329,7 @@ int search(const SearchOptions& options, const CLI::App& app) {
     case Axis::kDumps:
       return search_dumps(options, ends, app);
     case Axis::kConfigurations:
-      throw Error(
-          ErrorCode::kUnsupported,
-          "two ends with `=` are configurations: what can be searched is revisions of a git "
-          "repository and two dumps",
-          ends.good + ".." + ends.bad);
+      return search_configurations(options, ends, app);
   }
   return kErrorExit;
 }
@@ -281,6 +355,9 @@ int run_search(int argc, char** argv) {
          "nothing there are not run")
       ->type_name("PATH")
       ->allow_extra_args(false);
+  app.add_option("--from", options.from,
+                 "of two configurations: the dump that rlreplay train takes again with them")
+      ->type_name("DUMP");
   app.add_option(
          "--overlay", options.overlay,
          "a folder whose files are laid over each checkout: today's harness on old revisions")
@@ -312,14 +389,22 @@ int run_search(int argc, char** argv) {
       ->check(CLI::Range(0.5, 0.999999));
   app.add_option("-o,--out", options.output,
                  "new folder that keeps the logs and outputs of all runs");
+  app.add_option("--markdown", options.markdown, "file for the report, to be pasted into an issue")
+      ->type_name("FILE");
+  app.add_option("--junit", options.junit, "file for the report as JUnit XML, a case a revision")
+      ->type_name("FILE");
+  app.add_option("--html", options.html, "file for the report as one page that needs nothing else")
+      ->type_name("FILE");
   app.add_option("--max-runs", options.most_runs, "stop after so many runs (resume goes on)")
       ->check(CLI::Range(1, 1000000));
   app.add_flag("--confirm-again", options.confirm_again,
                "run culprit and parent again, though stored runs confirm them");
   app.add_flag("--fresh", options.fresh, "use and store no measurements");
   app.add_flag("--dry-run", options.dry_run, "say how many runs it takes, and run nothing");
-  app.add_flag("--all", options.all,
-               "of dumps every event that differs, and how many floats lie how far apart");
+  app.add_flag(
+      "--all", options.all,
+      "every skipped revision and suspect; of dumps every event that differs, and how many "
+      "floats lie how far apart");
   app.footer(options.changes ? kChangesFooter : kSearchFooter);
   const auto ended = replay::read_words(app, {argv + (options.changes ? 2 : 1), argv + argc});
   if (ended) return *ended;

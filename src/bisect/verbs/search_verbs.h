@@ -9,7 +9,11 @@ int run_verdict(int argc, char** argv);
 /// `rlbisect status|log|resume|gc`, likewise.
 int run_stored(int argc, char** argv);
 
-/// The words of those.
+/// `rlbisect guard PROGRAM...`, by which a search runs its commands (guardian.h).
+int run_guard(int argc, char** argv);
+inline constexpr const char* kGuardVerb = "guard";
+
+/// The words of `run_stored`.
 inline constexpr const char* kStoredVerbs[] = {"status", "log", "resume", "gc"};
 
 inline constexpr int kGoodExit = 0;

@@ -2,12 +2,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <string_view>
 
 #include "src/base/error.h"
 #include "src/base/shell.h"
 #include "src/base/terminal.h"
 #include "src/base/words.h"
 #include "src/bisect/git.h"
+#include "src/bisect/guardian.h"
 #include "src/bisect/session.h"
 #include "src/bisect/verbs/search_verbs.h"
 #include "src/bisect/workspace.h"
@@ -93,6 +95,11 @@ int run_stored(int argc, char** argv) {
   if (verb == "resume") return resume(session);
   std::cout << bisect_log(session);
   return kGoodExit;
+}
+
+int run_guard(int argc, char** argv) {
+  static_assert(std::string_view(kGuardVerb) == kGuardWord);
+  return guard(argc, argv);
 }
 
 }  // namespace rlreplay::bisect

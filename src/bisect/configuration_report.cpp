@@ -1,0 +1,67 @@
+#include "src/base/json_line.h"
+#include "src/base/words.h"
+#include "src/bisect/configuration_search.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+std::string cause_text(const ConfigurationFinding& finding, size_t n) {
+  std::string text;
+  for (const size_t i : finding.causes[n]) {
+    text +=
+        (text.empty() ? "cause      " : "       and ") + finding.differences[i].describe() + "\n";
+  }
+  if (finding.causes[n].size() > 1) text += "           only together, none of them alone\n";
+  if (n < finding.reasons.size()) text += "           bad: " + finding.reasons[n] + "\n";
+  return text;
+}
+
+std::string cause_json(const ConfigurationFinding& finding, size_t n) {
+  std::string keys;
+  for (const size_t i : finding.causes[n]) {
+    const KeyDifference& difference = finding.differences[i];
+    JsonLine line;
+    line.text("key", key_name(difference.path));
+    difference.good ? line.json("good", *difference.good) : line.null("good");
+    difference.bad ? line.json("bad", *difference.bad) : line.null("bad");
+    keys += (keys.empty() ? "" : ",") + line.str();
+  }
+  JsonLine line;
+  line.json("keys", "[" + keys + "]");
+  return line.text("reason", n < finding.reasons.size() ? finding.reasons[n] : "").str();
+}
+
+}  // namespace
+
+std::string configuration_text(const ConfigurationFinding& finding, const std::string& command) {
+  using Result = ConfigurationFinding::Result;
+  std::string text = finding.result == Result::kFound     ? "rlbisect: found\n\n"
+                     : finding.result == Result::kNothing ? "rlbisect: nothing found\n\n"
+                                                          : "rlbisect: cannot judge\n\n";
+  if (!finding.reason.empty()) text += "reason     " + finding.reason + "\n";
+  for (size_t n = 0; n < finding.causes.size(); ++n) text += cause_text(finding, n);
+  text += "runs       " + std::to_string(finding.runs) + " for " +
+          counted(finding.differences.size(), "difference") + "\n";
+  if (finding.unresolved > 0) {
+    text += "skipped    " + counted(finding.unresolved, "combination") +
+            " that could not be judged: a cause may be smaller than it is shown\n";
+  }
+  return text + "reproduce  " + command + "\n";
+}
+
+std::string configuration_json(const ConfigurationFinding& finding, const std::string& command) {
+  std::string causes;
+  for (size_t n = 0; n < finding.causes.size(); ++n) {
+    causes += (causes.empty() ? "" : ",") + cause_json(finding, n);
+  }
+  JsonLine line;
+  line.text("schema", "rlreplay.configurations/1").json("causes", "[" + causes + "]");
+  line.boolean("confirmed", finding.result == ConfigurationFinding::Result::kFound);
+  line.integer("differences", static_cast<int64_t>(finding.differences.size()));
+  line.integer("runs", static_cast<int64_t>(finding.runs));
+  line.integer("unresolved", static_cast<int64_t>(finding.unresolved));
+  finding.reason.empty() ? line.null("reason") : line.text("reason", finding.reason);
+  return line.text("reproduce", command).str();
+}
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,206 @@
+#include "src/bisect/report_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "src/base/terminal.h"
+#include "src/base/words.h"
+#include "src/bisect/report.h"
+
+namespace rlreplay::bisect {
+namespace {
+
+using measure::Metric;
+
+/// For HTML and XML; characters that neither may hold are shown as \uXXXX.
+std::string markup_text(std::string_view text) {
+  std::string out;
+  for (const char c : terminal_text(text)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string one_decimal(double value) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.1f", value);
+  return text;
+}
+
+std::string table_cell(std::string text) {
+  std::string out;
+  for (const char c : terminal_text(text)) {
+    if (c == '|' || c == '\\' || c == '`' || c == '<') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+/// The last judgement of each revision that was judged, by hash.
+std::map<std::string, Judgement> judged_of(const Finding& finding) {
+  std::map<std::string, Judgement> out;
+  for (const Trial& trial : finding.trials) out[trial.revision.id] = trial.judgement;
+  return out;
+}
+
+/// A cell a revision, the oldest first; red, green, yellow, or grey where none was run.
+std::string strip_html(const Finding& finding) {
+  const auto judged = judged_of(finding);
+  std::string out;
+  for (const Revision& revision : finding.history) {
+    const auto at = judged.find(revision.id);
+    const bool culprit =
+        std::ranges::find(finding.suspects, revision.id, &Revision::id) != finding.suspects.end();
+    const std::string verdict =
+        at == judged.end() ? "unknown" : std::string(to_string(at->second.verdict));
+    const std::string reason = at == judged.end() ? "not run" : at->second.reason;
+    out += "<i class=\"" + verdict + (culprit ? " culprit" : "") + "\" title=\"" +
+           markup_text(revision.short_id() + " " + revision.subject + ": " + reason) + "\"></i>";
+  }
+  return "<p class=\"strip\">" + out + "</p>\n";
+}
+
+struct Bounds {
+  double low = INFINITY, high = -INFINITY;
+};
+
+std::string line_svg(const Metric& metric, const Bounds& bounds, const char* colour) {
+  constexpr double kWidth = 640, kHeight = 160;
+  std::string points;
+  const double steps = std::max<double>(1, static_cast<double>(metric.values.size()) - 1);
+  const double height = bounds.high > bounds.low ? bounds.high - bounds.low : 1;
+  for (size_t i = 0; i < metric.values.size(); ++i) {
+    const auto& value = metric.values[i];
+    if (!value.text.empty() || value.nonfinite()) continue;
+    points += one_decimal(10 + kWidth * static_cast<double>(i) / steps) + "," +
+              one_decimal(10 + kHeight * (1 - (value.number - bounds.low) / height)) + " ";
+  }
+  return "<polyline fill=\"none\" stroke=\"" + std::string(colour) + "\" points=\"" + points +
+         "\"/>";
+}
+
+/// The number that differs, step by step, of the good end and the culprit.
+std::string curve_html(const Finding& finding) {
+  if (!finding.culprit || !finding.culprit->difference) return {};
+  const std::string& name = finding.culprit->difference->metric;
+  const Metric* good = measure::find_metric(finding.metrics.first, name);
+  const Metric* bad = measure::find_metric(finding.metrics.second, name);
+  if (good == nullptr || bad == nullptr || good->values.size() < 2) return {};
+  Bounds bounds;
+  for (const Metric* metric : {good, bad}) {
+    for (const auto& value : metric->values) {
+      if (!value.text.empty() || value.nonfinite()) continue;
+      bounds.low = std::min(bounds.low, value.number);
+      bounds.high = std::max(bounds.high, value.number);
+    }
+  }
+  return "<h2>" + markup_text(name) +
+         " by step</h2>\n<svg viewBox=\"0 0 660 180\" role=\"img\" aria-label=\"" +
+         markup_text(name) + " of the good end and the culprit\">" +
+         line_svg(*good, bounds, "#1a7f37") + line_svg(*bad, bounds, "#cf222e") +
+         "</svg>\n<p>green: the good end, red: the culprit; from " +
+         measure::MetricValue{bounds.low}.describe() + " to " +
+         measure::MetricValue{bounds.high}.describe() + "</p>\n";
+}
+
+std::string rows_html(const Finding& finding) {
+  std::string out;
+  for (const Trial& trial : finding.trials) {
+    const std::string verdict(to_string(trial.judgement.verdict));
+    out += "<tr><td><code>" + trial.revision.short_id() + "</code><td>" +
+           markup_text(trial.revision.subject) + "<td>" + std::string(to_string(trial.purpose)) +
+           "<td class=\"" + verdict + "\">" + verdict + "<td>" +
+           markup_text(trial.judgement.reason) + "<td>" + one_decimal(trial.seconds) + "\n";
+  }
+  return "<table><tr><th>revision<th>subject<th>why<th>verdict<th>reason<th>seconds\n" + out +
+         "</table>\n";
+}
+
+constexpr const char* kStyle =
+    "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em}"
+    "pre{background:#f6f8fa;padding:1em;overflow-x:auto}table{border-collapse:collapse}"
+    "td,th{padding:.2em .6em;text-align:left;border-bottom:1px solid #ddd;vertical-align:top}"
+    ".strip{line-height:0}.strip i{display:inline-block;width:10px;height:28px;margin:1px}"
+    ".good{background:#aceebb}.bad{background:#ffb3ad}.skipped{background:#f5e08a}"
+    ".unknown{background:#d8dee4}.culprit{outline:3px solid #cf222e}svg{max-width:660px}</style>\n";
+
+/// Without the colon that a program's messages begin with.
+std::string title_of(const Finding& finding) {
+  if (finding.confirmed && finding.suspects.size() == 1) {
+    return "culprit " + finding.suspects[0].short_id() + " " + finding.suspects[0].subject;
+  }
+  return finding.confirmed ? "one of " + counted(finding.suspects.size(), "revision")
+                           : "no culprit";
+}
+
+}  // namespace
+
+std::string report_markdown(const RevisionQuestion& question, const Finding& finding) {
+  std::string text =
+      "### rlbisect: " + table_cell(title_of(finding)) + "\n\n```text\n" +
+      terminal_text(report_text(question, finding, replay::ReportLength::kShort)) +
+      "```\n\n| revision | subject | for | verdict | reason |\n|---|---|---|---|---|\n";
+  for (const Trial& trial : finding.trials) {
+    text += "| " + trial.revision.short_id() + " | " + table_cell(trial.revision.subject) + " | " +
+            std::string(to_string(trial.purpose)) + " | " +
+            std::string(to_string(trial.judgement.verdict)) + " | " +
+            table_cell(trial.judgement.reason) + " |\n";
+  }
+  return text;
+}
+
+std::string report_junit(const Finding& finding) {
+  const auto judged = judged_of(finding);
+  std::string cases;
+  size_t failures = 0, skipped = 0;
+  for (const Revision& revision : finding.history) {
+    const auto at = judged.find(revision.id);
+    if (at == judged.end()) continue;
+    const std::string reason = markup_text(at->second.reason);
+    cases += "  <testcase classname=\"rlbisect\" name=\"" +
+             markup_text(revision.short_id() + " " + revision.subject) + "\">";
+    if (at->second.verdict == Verdict::kBad) {
+      cases += "<failure message=\"" + reason + "\"/>";
+      ++failures;
+    } else if (at->second.verdict == Verdict::kSkip) {
+      cases += "<skipped message=\"" + reason + "\"/>";
+      ++skipped;
+    }
+    cases += "</testcase>\n";
+  }
+  const size_t tests = static_cast<size_t>(std::ranges::count_if(
+      finding.history, [&](const Revision& revision) { return judged.contains(revision.id); }));
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"rlbisect: " +
+         markup_text(title_of(finding)) + "\" tests=\"" + std::to_string(tests) + "\" failures=\"" +
+         std::to_string(failures) + "\" skipped=\"" + std::to_string(skipped) + "\">\n" + cases +
+         "</testsuite>\n";
+}
+
+std::string report_html(const RevisionQuestion& question, const Finding& finding) {
+  return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>rlbisect: " +
+         markup_text(title_of(finding)) + "</title>\n" + kStyle + "</head><body>\n<h1>" +
+         markup_text(title_of(finding)) + "</h1>\n" + strip_html(finding) +
+         "<p>the oldest at the left; green good, red bad, yellow skipped, grey not run</p>\n" +
+         curve_html(finding) + "<h2>Report</h2>\n<pre>" +
+         markup_text(report_text(question, finding, replay::ReportLength::kAll)) +
+         "</pre>\n<h2>Runs</h2>\n" + rows_html(finding) + "</body></html>\n";
+}
+
+}  // namespace rlreplay::bisect

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "src/bisect/revisions.h"
+
+namespace rlreplay::bisect {
+
+/// To be pasted into an issue: what was found, a table of what was run, the command.
+std::string report_markdown(const RevisionQuestion& question, const Finding& finding);
+
+/// For CI: a test case for each revision that was judged, bad ones failed, skipped ones skipped.
+std::string report_junit(const Finding& finding);
+
+/// One page that needs nothing else: the strip of all revisions, the curve of the number that
+/// differs, the runs, the report, the command.
+std::string report_html(const RevisionQuestion& question, const Finding& finding);
+
+}  // namespace rlreplay::bisect
