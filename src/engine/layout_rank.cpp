@@ -60,6 +60,7 @@ void put_result(StepResult& all, const RankPlace& place, size_t first, StepResul
   all.grad_norm = own.grad_norm;
   all.clip_scale = own.clip_scale;
   all.scale = own.scale;
+  all.replicas = std::move(own.replicas);
 }
 
 LayoutRank::LayoutRank(const ModelConfig& config, const Layout& layout, const RankPlace& place,

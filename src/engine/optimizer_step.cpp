@@ -24,6 +24,26 @@ kernels::SquareSum owned_squares(const Runtime& runtime, const Model& model, Gra
   return out;
 }
 
+/// What the rank holds of weights and moments.
+void show_parts(const Runtime& runtime, Model& model, Moments& moments) {
+  const auto show = [&](Op op, float* values, kernels::Range held) {
+    for (size_t i = 0; i < model.slices().size(); ++i) {
+      const Parameter& p = model.parameters().list[i];
+      const Slice& slice = model.slices()[i];
+      const int64_t begin = std::max(p.offset, held.begin);
+      const int64_t end = std::min(p.offset + p.size(), held.end);
+      if (begin >= end) continue;
+      const kernels::Matrix<float> part(values + begin - held.begin, (end - begin) / p.cols,
+                                        p.cols);
+      runtime.emit_part({Phase::kOptimizer, p.layer, op, p.name}, part,
+                        slice.row + (begin - p.offset) / p.cols, slice.column);
+    }
+  };
+  show(Op::kExpAvg, moments.first.data(), moments.held);
+  show(Op::kExpAvgSq, moments.second.data(), moments.held);
+  show(Op::kWeight, model.weights().data(), {0, model.parameters().elements});
+}
+
 /// The weights of data-parallel ranks that each updated a part of them.
 void gather_weights(Group& dp, const Moments& moments, Buffer<float>& weights) {
   const std::span<const float> own(weights.data() + moments.held.begin,
@@ -97,6 +117,7 @@ void optimizer_step(const Runtime& runtime, const OptimizerConfig& config, doubl
   if (runtime.dp() != nullptr && runtime.ranks->layout.zero) {
     gather_weights(*runtime.dp(), moments, model.weights());
   }
+  if (runtime.ranks != nullptr) show_parts(runtime, model, moments);
   model.pack(runtime, true);
 }
 

@@ -42,6 +42,13 @@ class RankSink : public EventSink {
   }
 
   void whole(const Event& event, const EventView& values) override { events_.whole(event, values); }
+  bool wants_part(const Event& event, int rank) const override {
+    return events_.inner_.wants_part(event, rank);
+  }
+  void part(const Event& event, int rank, const EventView& values, int64_t row,
+            int64_t column) override {
+    events_.part(event, rank, values, row, column);
+  }
   void restart() override {
     if (is_first()) events_.restart();
   }
@@ -111,6 +118,12 @@ void RankEvents::columns(const Event& event, const EventView& values,
 void RankEvents::whole(const Event& event, const EventView& values) {
   const std::lock_guard lock(mutex_);
   inner_.whole(event, values);
+}
+
+void RankEvents::part(const Event& event, int rank, const EventView& values, int64_t row,
+                      int64_t column) {
+  const std::lock_guard lock(mutex_);
+  inner_.part(event, rank, values, row, column);
 }
 
 void RankEvents::restart() {

@@ -15,8 +15,8 @@
 namespace rlreplay::engine {
 
 /// Shows one sink what the ranks of a step show, as one rank would: each row once and whole,
-/// whatever ranks hold its columns. Parameters are left to whoever puts them together. A sink that
-/// changes values would change a copy: it must not be given.
+/// whatever ranks hold its columns. Parameters are left to whoever puts them together, but for
+/// parts. A sink that changes rows would change a copy: it must not be given.
 class RankEvents {
  public:
   RankEvents(EventSink& inner, const ModelConfig& config) : inner_(inner), config_(config) {}
@@ -42,6 +42,7 @@ class RankEvents {
   void columns(const Event& event, const EventView& values, const RowCoordinates& coordinates,
                const Columns& at);
   void whole(const Event& event, const EventView& values);
+  void part(const Event& event, int rank, const EventView& values, int64_t row, int64_t column);
   void restart();
 
   EventSink& inner_;

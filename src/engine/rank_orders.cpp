@@ -27,6 +27,11 @@ void step_fields(C& c, const Use& use) {
   use(c.trajectories);
 }
 template <class R, class Use>
+void replica_fields(R& r, const Use& use) {
+  use(r.index), use(r.place), use(r.rank), use(r.other), use(r.outvoted), use(r.copies);
+  use(r.value), use(r.other_value);
+}
+template <class R, class Use>
 void result_fields(R& r, const Use& use) {
   use(r.losses), use(r.grad_norm), use(r.clip_scale), use(r.scale);
 }
@@ -124,7 +129,10 @@ Packer& pack(Packer& to, const StepResult& result) {
   for (size_t i = 0; i < result.scores.size(); ++i) {
     to.add(result.scores[i].log_probs).add(result.scores[i].entropy).add(result.terms[i]);
   }
-  return to;
+  to.add(result.replicas.has_value());
+  if (!result.replicas) return to;
+  replica_fields(*result.replicas, adder(to));
+  return pack(to, result.replicas->event);
 }
 
 void unpack(Unpacker& from, StepResult& result) {
@@ -136,6 +144,9 @@ void unpack(Unpacker& from, StepResult& result) {
     from.take(result.scores[i].entropy);
     from.take(result.terms[i]);
   }
+  if (!from.take<bool>()) return;
+  replica_fields(result.replicas.emplace(), taker(from));
+  unpack(from, result.replicas->event);
 }
 
 Packer& pack(Packer& to, const Event& e) {

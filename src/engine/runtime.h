@@ -54,6 +54,15 @@ struct Runtime {
     const Event event = key.event();
     if (sink->wants(event)) sink->whole(event, EventView::of(values));
   }
+  /// A rank's part of a parameter's tensor, which stands at `row` and `column` of the whole.
+  template <class T>
+  void emit_part(const EventKey& key, kernels::Matrix<T> values, int64_t row,
+                 int64_t column) const {
+    if (sink == nullptr || ranks == nullptr) return;
+    const Event event = key.event();
+    const int rank = ranks->world.rank();
+    if (sink->wants_part(event, rank)) sink->part(event, rank, EventView::of(values), row, column);
+  }
 
  private:
   static Group* shared(Group& group) { return group.size() > 1 ? &group : nullptr; }

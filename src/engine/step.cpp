@@ -182,6 +182,8 @@ StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradie
   emit_losses(runtime, out.losses);
   reduce_gradients(runtime, state.model, gradients);
   if (runtime.ranks == nullptr) emit_gradients(runtime, state.model.parameters(), gradients);
+  emit_gradient_parts(runtime, state.model, gradients);
+  out.replicas = compare_sums(runtime, state.model, gradients);
   out.grad_norm = gradient_norm(runtime, state.model, gradients);
   emit_scalar(runtime, Phase::kClip, Op::kClip, "norm", out.grad_norm);
   out.clip_scale = clip_scale(config.optimizer, out.grad_norm);
@@ -189,6 +191,7 @@ StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradie
   state.step += 1;
   optimizer_step(runtime, config.optimizer, config.lr, state.step, gradients, out.clip_scale,
                  state.model, state.moments);
+  if (!out.replicas) out.replicas = compare_state(runtime, state.model, state.moments);
   return out;
 }
 

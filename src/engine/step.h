@@ -9,6 +9,7 @@
 
 #include "src/engine/global_batch.h"
 #include "src/engine/optimizer_step.h"
+#include "src/engine/replica_check.h"
 #include "src/engine/stage.h"
 #include "src/objective/batch_objective.h"
 #include "src/objective/token_objective.h"
@@ -49,6 +50,7 @@ struct StepResult {
   int scale = 0;               // S of the gradient sums
   std::vector<Scores> scores;  // of every sample
   std::vector<std::vector<TokenTerms>> terms;
+  std::optional<ReplicaDifference> replicas;  // where ranks that hold the same do not
 };
 
 /// The step of a rank (Runtime::ranks) takes its own samples, a part of the global batch that may

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "src/engine/gradients.h"
+#include "src/engine/model.h"
 #include "src/engine/runtime.h"
 #include "src/objective/token_objective.h"
 
@@ -25,5 +26,7 @@ void emit_scalar(const Runtime& runtime, Phase phase, Op op, std::string_view te
 
 /// Every parameter's exact sum.
 void emit_gradients(const Runtime& runtime, const ParameterTable& parameters, Gradients& gradients);
+/// What a rank holds of them.
+void emit_gradient_parts(const Runtime& runtime, const Model& model, Gradients& gradients);
 
 }  // namespace rlreplay::engine

@@ -108,6 +108,12 @@ class EventSink {
                     const RowCoordinates& coordinates) = 0;
   /// A parameter's tensor or a scalar, whole.
   virtual void whole(const Event& event, const EventView& values) = 0;
+  /// Whether `part` shall be called for what a rank holds of a parameter's tensor. The whole tensor
+  /// is shown besides, once ranks have put it together.
+  virtual bool wants_part(const Event& /*event*/, int /*rank*/) const { return false; }
+  /// `values` begin at `row` and `column` of the whole; other ranks may hold the same elements.
+  virtual void part(const Event& /*event*/, int /*rank*/, const EventView& /*values*/,
+                    int64_t /*row*/, int64_t /*column*/) {}
   /// The phases forward, objective and backward begin anew: what they emitted did not happen.
   virtual void restart() = 0;
 };

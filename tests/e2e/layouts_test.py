@@ -16,6 +16,7 @@ from support import Case, wait_for
 Case.program = os.path.abspath(sys.argv.pop(1))
 RUN = ["--model", "demo", "--steps", "2", "--rollout-batch-size", "3", "--n-samples-per-prompt", "2",
        "--rollout-max-response-len", "6", "--weights", "all"]
+NORM = "1.0/reduce/-/gradient/model.norm.weight:3:1"
 
 
 class Layouts(Case):
@@ -141,6 +142,27 @@ class Layouts(Case):
         result = self.judged(1, "layouts", disturbed, "--try", "dp=2", "--step", "0.0")
         self.assertIn("1 layout: 1 NOT identical to the record", result.stdout)
 
+    def test_a_copy_that_differs_is_named_within_its_step(self):
+        for layout, rank, other, outvoted in (("dp=3", 2, 0, True), ("dp=2", 1, 0, False), ("tp=2,pp=2", 3, 2, False),
+                                              ("dp=2,cp=2,zero=1", 0, 1, True)):
+            with self.subTest(layout):
+                planted = ["train", self.alone, "--layout", layout, "--inject", f"{NORM}@{rank}"]
+                steps = self.lines(*planted, code=1)
+                step = [line for line in steps if line["schema"] == "rlreplay.run.step/1"]
+                self.assertEqual([line["identical"] for line in step], [True, False])
+                found = step[-1]["replicas"]
+                self.assertEqual([found[key] for key in ("event", "index", "rank", "other", "outvoted")],
+                                 ["reduce/-/gradient/model.norm.weight", 3, rank, other, outvoted])
+                self.assertEqual(int(found["value"]) - int(found["other_value"]), 1)
+                text = " ".join(self.judged(1, *planted).stdout.split())
+                self.assertIn("ranks copies differ: reduce/-/gradient/model.norm.weight[3] is", text)
+
+    def test_a_difference_that_no_other_rank_holds_is_one_to_the_record(self):
+        lines = self.lines("train", self.alone, "--layout", "tp=2", "--inject",
+                           "0.0/optimizer/0/weight/model.layers.0.mlp.down_proj.weight:0:1@0", code=1)
+        self.assertNotIn("replicas", lines[0])
+        self.assertFalse(lines[0]["identical"])
+
     def test_what_does_not_go_is_refused_by_name(self):
         for code, words, arguments in (
                 (2, "\"xp=2\" is none of dp=", ["train", "--model", "demo", "--layout", "xp=2"]),
@@ -150,8 +172,10 @@ class Layouts(Case):
                                          "torch"]),
                 (4, "share the steps", ["capture", *RUN, "--rollout-only", "--layout", "dp=2", "-o",
                                         self.folder / "none"]),
-                (4, "--inject", ["train", self.alone, "--layout", "dp=2", "--inject",
-                                 "0.0/backward/0/down/dx:5:1"]),
+                (4, "holds of a parameter", ["train", self.alone, "--layout", "dp=2", "--inject",
+                                             "0.0/backward/0/down/dx:5:1"]),
+                (2, "the ranks 0 to 1", ["train", self.alone, "--layout", "dp=2", "--inject", NORM + "@2"]),
+                (2, "another rank holds it", ["train", self.alone, "--layout", "pp=2", "--inject", NORM]),
                 (2, "--try", ["layouts", self.alone, "--try", "dp=x"]),
                 (4, "pp is larger", ["layouts", self.alone, "--try", "pp=3"])):
             with self.subTest(arguments):

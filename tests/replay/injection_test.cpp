@@ -59,13 +59,13 @@ TEST_CASE("ulps count the numbers between") {
   }
 }
 
-TEST_CASE("an injection is written EVENT@RANK:INDEX:ULPS") {
-  const Injection got = parse_injection("3.0/backward/1/down/dx@2:17:-4");
+TEST_CASE("an injection is written EVENT:INDEX:ULPS@RANK") {
+  const Injection got = parse_injection("3.0/backward/1/down/dx:17:-4@2");
   REQUIRE(got.at == engine::parse_step_event("3.0/backward/1/down/dx"));
   REQUIRE(got.rank == 2);
   REQUIRE(got.index == 17);
   REQUIRE(got.ulps == -4);
-  for (const char* text : {"3.0/backward/1/down/dx@2:17:-4", "0.1/clip/-/clip/norm:0:1",
+  for (const char* text : {"3.0/backward/1/down/dx:17:-4@2", "0.1/clip/-/clip/norm:0:1",
                            "9.0/reduce/0/gradient/model.layers.0.mlp.up_proj.weight:12:7"}) {
     REQUIRE(to_string(parse_injection(text)) == text);
   }
@@ -78,8 +78,8 @@ TEST_CASE("an injection that cannot be is refused with what could be") {
   CHECK_THAT(refusal("3.0/forward/0/down/y:-1:1"), Contains("from 0"));
   CHECK_THAT(refusal("3.0/forward/0/down/y:1:0"), Contains("no difference"));
   CHECK_THAT(refusal("3.0/forward/0/down/y:1:1.5"), Contains("no number of ulps"));
-  CHECK_THAT(refusal("3.0/forward/0/down/y@x:1:1"), Contains("no rank"));
-  CHECK_THAT(refusal("3.0/forward/0/down/y@1:1:1"), Contains("one rank, 0"));
+  CHECK_THAT(refusal("3.0/forward/0/down/y:1:1@x"), Contains("no rank"));
+  CHECK_THAT(refusal("3.0/forward/0/down/y:1:1@1"), Contains("one rank, 0"));
   CHECK_THAT(refusal("3.0/forward/2/down/y:1:1"), Contains("the layers 0 to 1"));
   CHECK_THAT(refusal("3.0/forward/0/dawn/y:1:1"), Contains("has no operation"));
   CHECK_THAT(refusal("3.0/forward/0/qk_norm/q:1:1"), Contains("no query and key norms"));

@@ -24,7 +24,7 @@ inline Disturbed record_planted(const Scenario& s, const Injection& injection,
   std::shared_ptr<InjectingSink> sink;
   Disturbed out;
   out.recorded = engine::test::record(s, [&](engine::RecordingSink& recording) {
-    sink = std::make_shared<InjectingSink>(injection, config, parameters, &recording);
+    sink = std::make_shared<InjectingSink>(injection, config, parameters, Layout{}, &recording);
     sink->begin(3, 0, engine::sample_shapes(undisturbed));
     return sink;
   });

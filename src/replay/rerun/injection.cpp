@@ -34,7 +34,7 @@ std::string_view take_last(std::string_view all, std::string_view& text, const c
   const size_t at = text.rfind(':');
   if (at == std::string_view::npos) {
     fail(all, std::string("it lacks ") + what +
-                  ": write EVENT:INDEX:ULPS, as `3.0/backward/1/down/dx:17:1`");
+                  ": write EVENT:INDEX:ULPS[@RANK], as `3.0/backward/1/down/dx:17:1`");
   }
   const std::string_view last = text.substr(at + 1);
   text = text.substr(0, at);
@@ -42,7 +42,7 @@ std::string_view take_last(std::string_view all, std::string_view& text, const c
 }
 
 const EventSpec& line_of(const Injection& injection, const ModelConfig& config,
-                         const ParameterTable& parameters) {
+                         const ParameterTable& parameters, const Layout& layout) {
   const Event& event = injection.at.event;
   const std::string text = to_string(injection);
   const EventSpec* spec = find_event(event);
@@ -64,7 +64,18 @@ const EventSpec& line_of(const Injection& injection, const ModelConfig& config,
   if (parameter && p == parameters.list.end()) {
     fail(text, "the model has no parameter " + event.tensor);
   }
-  if (injection.rank != 0) fail(text, "the run has one rank, 0");
+  if (injection.rank >= layout.ranks()) {
+    fail(text, layout.ranks() == 1
+                   ? "the run has one rank, 0"
+                   : "the run has the ranks 0 to " + std::to_string(layout.ranks() - 1));
+  }
+  if (layout.ranks() > 1 && !parameter) {
+    throw Error(ErrorCode::kUnsupported,
+                "--inject " + text +
+                    ": with --layout a difference is planted in what one rank holds of a "
+                    "parameter: its gradient, exp_avg, exp_avg_sq or weight",
+                text);
+  }
   return *spec;
 }
 
@@ -111,15 +122,16 @@ Planted change_integer(const Injection& injection, bool scale, std::byte* at,
 
 Injection parse_injection(std::string_view text) {
   std::string_view rest = text;
-  const std::string_view ulps = take_last(text, rest, "ULPS");
-  const std::string_view index = take_last(text, rest, "INDEX");
   Injection out;
-  if (const size_t at = rest.rfind('@'); at != std::string_view::npos) {
+  const size_t last = rest.rfind(':');
+  if (const size_t at = rest.rfind('@'); at != rest.npos && last != rest.npos && at > last) {
     const int64_t rank = number(text, rest.substr(at + 1), "rank");
     if (rank < 0 || rank > 1 << 20) fail(text, "a rank is a number from 0");
     out.rank = static_cast<int>(rank);
     rest = rest.substr(0, at);
   }
+  const std::string_view ulps = take_last(text, rest, "ULPS");
+  const std::string_view index = take_last(text, rest, "INDEX");
   out.index = number(text, index, "index: a number from 0");
   if (out.index < 0) fail(text, "an index is a number from 0");
   out.ulps = number(text, ulps, "number of ulps");
@@ -130,13 +142,17 @@ Injection parse_injection(std::string_view text) {
 
 std::string to_string(const Injection& injection) {
   const std::string rank = injection.rank == 0 ? "" : "@" + std::to_string(injection.rank);
-  return to_string(injection.at) + rank + ":" + std::to_string(injection.index) + ":" +
-         std::to_string(injection.ulps);
+  return to_string(injection.at) + ":" + std::to_string(injection.index) + ":" +
+         std::to_string(injection.ulps) + rank;
 }
 
 InjectingSink::InjectingSink(const Injection& injection, const ModelConfig& config,
-                             const ParameterTable& parameters, engine::EventSink* inner)
-    : injection_(injection), spec_(line_of(injection, config, parameters)), inner_(inner) {
+                             const ParameterTable& parameters, const Layout& layout,
+                             engine::EventSink* inner)
+    : injection_(injection),
+      layout_(layout),
+      spec_(line_of(injection, config, parameters, layout)),
+      inner_(inner) {
   if (is_parameter(spec_.kind)) {
     const auto p = std::ranges::find(parameters.list, injection.at.event.tensor, &Parameter::name);
     parameter_rows_ = p->rows;
@@ -162,6 +178,16 @@ void InjectingSink::begin(int64_t rollout_id, int64_t step_id,
   Element target = per_token ? row_at(rows, row).value() : Element{0, row, 0};
   target.column = injection_.index % columns_;
   target_ = target;
+}
+
+bool InjectingSink::wants_part(const Event& event, int rank) const {
+  return target_ && event == injection_.at.event && rank == injection_.rank;
+}
+
+void InjectingSink::part(const Event&, int, const engine::EventView& values, int64_t row,
+                         int64_t column) {
+  const int64_t r = target_->row - row, c = target_->column - column;
+  if (r >= 0 && r < values.rows && c >= 0 && c < values.cols) plant(values.at(r, c), *target_);
 }
 
 bool InjectingSink::wants(const Event& event) const {
@@ -202,7 +228,8 @@ void InjectingSink::rows(const Event& event, const engine::EventView& values,
 }
 
 void InjectingSink::whole(const Event& event, const engine::EventView& values) {
-  if (target_ && event == injection_.at.event) {
+  // What ranks have put together has it already.
+  if (target_ && event == injection_.at.event && layout_.ranks() == 1) {
     plant(values.at(target_->row, target_->column), *target_);
   }
   if (inner_ != nullptr && inner_->wants(event)) inner_->whole(event, values);

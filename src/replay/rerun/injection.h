@@ -6,13 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/layout.h"
 #include "src/base/parameters.h"
 #include "src/events/event_rows.h"
 #include "src/events/name.h"
 
 namespace rlreplay::replay {
 
-/// One difference to plant: `EVENT[@RANK]:INDEX:ULPS`. INDEX is flat, row-major, in the logical
+/// One difference to plant: `EVENT:INDEX:ULPS[@RANK]`. INDEX is flat, row-major, in the logical
 /// tensor (docs/events.md says in which order its rows are). ULPS, which may be negative, counts
 /// floating-point numbers, or quanta of an integer.
 struct Injection {
@@ -35,10 +36,10 @@ struct Planted {
 /// Plants a difference in what an inner sink, if there is one, sees as well.
 class InjectingSink : public engine::EventSink {
  public:
-  /// Errors: kUsage where the model has no such event, the event cannot be changed, or the rank is
-  /// not one of `ranks`.
+  /// Errors: kUsage where the model has no such event, the event cannot be changed, or the layout
+  /// has no such rank; kUnsupported in several ranks for what is no part of a parameter's tensor.
   InjectingSink(const Injection& injection, const ModelConfig& config,
-                const ParameterTable& parameters, engine::EventSink* inner);
+                const ParameterTable& parameters, const Layout& layout, engine::EventSink* inner);
 
   /// The step that comes and its samples; of a rollout, those that its record has. Only now does
   /// INDEX mean a place. Errors: kUsage for an index outside of the tensor, with the valid range.
@@ -48,6 +49,9 @@ class InjectingSink : public engine::EventSink {
   void rows(const engine::Event& event, const engine::EventView& values,
             const engine::RowCoordinates& coordinates) override;
   void whole(const engine::Event& event, const engine::EventView& values) override;
+  bool wants_part(const engine::Event& event, int rank) const override;
+  void part(const engine::Event& event, int rank, const engine::EventView& values, int64_t row,
+            int64_t column) override;
   void restart() override;
 
   /// Empty until the value passed by.
@@ -57,6 +61,7 @@ class InjectingSink : public engine::EventSink {
   void plant(std::byte* element, const engine::Element& at);
 
   Injection injection_;
+  Layout layout_;
   const engine::EventSpec& spec_;
   int64_t columns_ = 1;
   int64_t parameter_rows_ = 1;

@@ -26,6 +26,8 @@ std::vector<Layout> layouts_to_try(const std::string& text, const ModelConfig& m
 }
 
 std::string LayoutVerdict::first_difference() const {
+  if (step.outcome.result.replicas)
+    return "copies of " + to_string(step.outcome.result.replicas->event);
   if (!step.difference.identical()) return engine::to_string(step.difference.origin->event);
   return step.values.identical() ? std::string() : step.values.different.front().name;
 }

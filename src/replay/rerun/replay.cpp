@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "src/base/error.h"
-#include "src/base/layout.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/watch.h"
@@ -101,8 +100,10 @@ class Replay {
     compare_with_record(recorded_step, samples, out.outcome);
     out.outcome.record = recorded_scalars(recorded_step);
     out.values = compare_values(recorded_step, out.outcome, samples, targets, taken_);
+    out.judged = judged || out.outcome.result.replicas;
     out.outcome.identical = out.identical();
-    if (recorder_ != nullptr) recorder_->step(out.outcome, events, samples, targets);
+    if (recorder_ != nullptr && !out.outcome.result.replicas)
+      recorder_->step(out.outcome, events, samples, targets);
     recorded_before_ = std::move(recorded);
     replayed_before_ = std::move(events);
     return out;
@@ -231,15 +232,9 @@ class Replay {
 };
 
 /// Sees that the difference is to be planted in a step that is run.
-void check_injection(const ReplayPlan& plan, const RunOptions& options,
-                     std::span<const StepId> steps, const std::string& path) {
+void check_injection(const ReplayPlan& plan, std::span<const StepId> steps,
+                     const std::string& path) {
   if (!plan.injection) return;
-  if (parse_layout(options.layout).ranks() > 1) {
-    throw Error(ErrorCode::kUnsupported,
-                "--inject plants a difference in a step of one rank: not with "
-                "--layout " +
-                    options.layout);
-  }
   const StepId at{plan.injection->at.rollout_id, plan.injection->at.step_id};
   if (std::ranges::find(steps, at) != steps.end()) return;
   throw Error(ErrorCode::kUsage,
@@ -274,7 +269,7 @@ bool replay_training(const RecordedRun& record, const RunOptions& options, const
   check_steps(plan.steps, steps.size(), record.path());
   const auto first = static_cast<size_t>(plan.steps.first);
   const size_t end = std::min(steps.size(), static_cast<size_t>(plan.steps.last) + 1);
-  check_injection(plan, options, std::span(steps).subspan(first, end - first), record.path());
+  check_injection(plan, std::span(steps).subspan(first, end - first), record.path());
   const size_t start = start_of(record, first);
   Replay replay(record, options, plan, trainer, pool, recorder);
   bool identical = true;
@@ -284,7 +279,8 @@ bool replay_training(const RecordedRun& record, const RunOptions& options, const
     report(step);
     if (!step.judged || step.identical()) continue;
     identical = false;
-    if (plan.stop_at_first) return identical;
+    // Ranks that do not hold the same state take no further step together.
+    if (plan.stop_at_first || step.outcome.result.replicas) return identical;
   }
   replay.check_planted();
   return identical;

@@ -33,7 +33,9 @@ struct ReplayedStep {
   int64_t events = 0;  // that were compared
   bool judged = true;  // false: run only to reach the first step asked for
 
-  bool identical() const { return difference.identical() && values.identical(); }
+  bool identical() const {
+    return difference.identical() && values.identical() && !outcome.result.replicas;
+  }
 };
 using ReplaySink = std::function<void(const ReplayedStep& step)>;
 

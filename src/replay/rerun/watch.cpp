@@ -2,6 +2,7 @@
 
 #include "kernels/order.h"
 #include "src/base/error.h"
+#include "src/base/layout.h"
 
 namespace rlreplay::replay {
 
@@ -29,7 +30,7 @@ Watch::Watch(const RunOptions& options, const ReplayPlan& plan, Trainer& trainer
                  engine::parse_record_options(options.record), pool) {
   if (!plan.injection) return;
   injecting_.emplace(*plan.injection, trainer.backend().config(), trainer.backend().parameters(),
-                     &recording_);
+                     parse_layout(options.layout), &recording_);
 }
 
 engine::EventSink* Watch::begin(int64_t rollout, int64_t step, std::span<const Sample> samples) {
@@ -47,8 +48,8 @@ engine::EventSink* Watch::begin(int64_t rollout, int64_t step, std::span<const S
 void Watch::check_planted() const {
   if (!injecting_ || injecting_->planted()) return;
   throw Error(ErrorCode::kUsage, "--inject " + to_string(*plan_.injection) +
-                                     ": nothing was planted, the run has no such event or never "
-                                     "reached its element");
+                                     ": nothing was planted, the run has no such event, never "
+                                     "reached its element, or another rank holds it");
 }
 
 }  // namespace rlreplay::replay

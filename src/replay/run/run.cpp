@@ -40,6 +40,14 @@ void note_advantages(int64_t id, std::span<const SampleTargets> targets) {
             << ": all advantages are 0, no group has different rewards: nothing is learned\n";
 }
 
+/// A state that ranks do not agree on is no state to go on from.
+void check_replicas(const StepOutcome& outcome) {
+  if (outcome.replicas.empty()) return;
+  throw Error(ErrorCode::kEnvironment,
+              "ranks hold copies of a number that differ: " + outcome.replicas +
+                  "; one of them computed or kept it wrongly, and the step was not recorded");
+}
+
 /// Targets of a rollout, then its steps, at most `max_steps`.
 void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBatch& batch,
                    int64_t max_steps, RunObserver& observer) {
@@ -56,6 +64,7 @@ void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBat
     engine::EventSink* sink = observer.step_sink(batch.id, step, samples);
     StepOutcome outcome =
         with_step(batch.id, step, [&] { return trainer.step(samples, step_targets, sink); });
+    with_step(batch.id, step, [&] { check_replicas(outcome); });
     outcome.rollout_id = batch.id;
     outcome.step_id = step;
     const auto rewards = std::span(shaped).subspan(first, size);

@@ -8,6 +8,8 @@
 #include "src/base/same_value.h"
 #include "src/base/terminal.h"
 #include "src/base/text_table.h"
+#include "src/base/words.h"
+#include "src/events/name.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -89,6 +91,14 @@ std::string record_rows(const StepOutcome& step) {
              difference_text(step.replay_vs_record));
 }
 
+std::string replicas_json(const engine::ReplicaDifference& d) {
+  JsonLine out;
+  out.text("event", engine::to_string(d.event)).integer("index", d.index).text("place", d.place);
+  out.integer("rank", d.rank).integer("other", d.other).boolean("outvoted", d.outvoted);
+  out.integer("copies", d.copies).text("value", d.value).text("other_value", d.other_value);
+  return out.str();
+}
+
 std::string record_json(const RecordedScalars& record) {
   JsonLine out;
   const auto add = [&](const char* name, std::optional<double> value) {
@@ -116,6 +126,9 @@ void StepTable::add(const StepOutcome& step) {
                  step.digests ? step.digests->weights.hex().substr(0, 8).c_str() : "-")
        << identical_text(step) << '\n'
        << record_rows(step);
+  if (!step.replicas.empty()) {
+    out_ << "ranks  " << wrapped("copies differ: " + step.replicas, kLineWidth, 7) << '\n';
+  }
   out_.flush();
 }
 
@@ -140,6 +153,7 @@ std::string to_json(const StepOutcome& step) {
   differences.json("policy_vs_reference", difference_json(step.policy_vs_reference));
   out.json("forward_logp_max_diff", differences.str());
   if (step.record) out.json("record", record_json(*step.record));
+  if (step.result.replicas) out.json("replicas", replicas_json(*step.result.replicas));
   if (step.recorded) {
     out.json("recorded", inputs_json(*step.recorded, step.record.value_or(RecordedScalars{})));
   }

@@ -244,6 +244,9 @@ StepOutcome Trainer::step(std::span<const Sample> samples, std::span<const Sampl
     const Watched watched(runtime_, sink);
     out.result = backend_->step(samples, targets, config);
   }
+  if (out.result.replicas) {
+    out.replicas = engine::to_string(*out.result.replicas, parse_layout(options_.layout));
+  }
   const std::vector<std::vector<float>> trained = train_log_probs(out.result);
   if (has_rollout_log_probs(samples)) {
     out.train_vs_rollout = compare_log_probs(samples, trained, rollout_log_probs(samples));

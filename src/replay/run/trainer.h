@@ -50,6 +50,7 @@ struct StepOutcome {
   std::optional<LogProbDifference> policy_vs_reference;  // where there is a reference
   std::optional<LogProbDifference> replay_vs_record;     // where there is a record
   std::optional<bool> identical;                         // to the record
+  std::string replicas;  // what result.replicas says, for people; empty: ranks agree
   std::optional<StateDigests> digests;
   std::optional<RecordedScalars> record;   // of a step that was taken again
   std::optional<RecordedCounts> recorded;  // of an imported one
