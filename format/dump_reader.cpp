@@ -51,13 +51,9 @@ void check_journal(const Folder& folder, const JournalEntry& entry) {
 
 /// Before the manifest is read.
 void check_files(const Folder& folder) {
-  if (const auto index = folder.open_file(kIndexName); index && index->size > kMaxIndexBytes) {
-    throw FormatError(Rule::kFileSize, "the file is larger than it may be", kIndexName);
-  }
+  if (const auto index = folder.open_file(kIndexName)) index->expect_at_most(kMaxIndexBytes);
   for (const std::string& path : list_journals(folder)) {
-    const auto file = open_journal(folder, path);
-    if (!file || file->size <= kMaxJournalBytes) continue;
-    throw FormatError(Rule::kFileSize, "the file is larger than it may be", path);
+    if (const auto file = open_journal(folder, path)) file->expect_at_most(kMaxJournalBytes);
   }
 }
 
@@ -189,6 +185,14 @@ std::vector<const UnitRecord*> DumpReader::find(std::string_view kind,
 
 namespace {
 
+/// `whose`: the end of a sentence, after "more than the N that".
+FormatError beyond(const UnitRecord& unit, uint64_t most, const std::string& whose) {
+  return {Rule::kUnitLimit,
+          "the unit has " + std::to_string(unit.size) + " bytes, more than the " +
+              std::to_string(most) + " that " + whose,
+          unit.path};
+}
+
 /// What the folder says of any file, said of a unit.
 FormatError of_unit(const FormatError& fault, const std::string& path) {
   const Rule rule = fault.rule() == Rule::kFileSize ? Rule::kUnitSize : Rule::kUnitType;
@@ -199,8 +203,8 @@ FormatError of_unit(const FormatError& fault, const std::string& path) {
 
 template <class Use>
 auto DumpReader::with_file(const UnitRecord& unit, Use use) const {
-  if (unit.size > state_->options.unit_bytes) {
-    throw FormatError(Rule::kUnitLimit, "the unit is larger than this reader may take", unit.path);
+  if (const uint64_t most = state_->options.unit_bytes; unit.size > most) {
+    throw beyond(unit, most, "this reader may take");
   }
   try {
     const auto file = state_->folder.open_file(unit.path);
@@ -220,8 +224,9 @@ auto DumpReader::with_file(const UnitRecord& unit, Use use) const {
 
 CheckedImage DumpReader::read_unit(const UnitRecord& unit) const {
   constexpr uint64_t kSmall = uint64_t{256} << 20;  // not worth the question
-  if (unit.size > kSmall && unit.size > static_cast<uint64_t>(available_memory())) {
-    throw FormatError(Rule::kUnitLimit, "the unit is larger than the available memory", unit.path);
+  if (unit.size > kSmall) {
+    const auto most = static_cast<uint64_t>(available_memory());
+    if (unit.size > most) throw beyond(unit, most, "the available memory holds");
   }
   return with_file(unit, [&](const OpenFile& file) {
     return CheckedImage::read(file, unit.hash, state_->pool, state_->spare);

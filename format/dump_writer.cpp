@@ -33,7 +33,10 @@ void check_unit(const Folder& folder, const UnitRecord& unit, bool bytes, Thread
   const auto file = folder.open_file(unit.path);
   if (!file) throw FormatError(Rule::kUnitMissing, "an acknowledged unit is missing", unit.path);
   if (file->size != unit.size) {
-    throw FormatError(Rule::kUnitSize, "an acknowledged unit is damaged", unit.path);
+    throw FormatError(Rule::kUnitSize,
+                      "an acknowledged unit has " + std::to_string(file->size) + " bytes, not " +
+                          std::to_string(unit.size),
+                      unit.path);
   }
   if (bytes) CheckedImage::check(*file, unit.hash, pool);
 }

@@ -212,12 +212,18 @@ std::optional<OpenFile> Folder::open_file(std::string_view path) const {
 std::optional<Buffer<std::byte>> Folder::read(std::string_view path, uint64_t most) const {
   const auto file = open_file(path);
   if (!file) return std::nullopt;
-  if (file->size > most) {
-    throw FormatError(Rule::kFileSize, "the file is larger than it may be", file->path);
-  }
+  file->expect_at_most(most);
   Buffer<std::byte> bytes(static_cast<size_t>(file->size));
   file->read(0, {bytes.data(), bytes.size()});
   return bytes;
+}
+
+void OpenFile::expect_at_most(uint64_t most) const {
+  if (size <= most) return;
+  throw FormatError(Rule::kFileSize,
+                    "the file has " + std::to_string(size) + " bytes, and at most " +
+                        std::to_string(most) + " are read",
+                    path);
 }
 
 void OpenFile::read(uint64_t begin, std::span<std::byte> out) const {

@@ -25,6 +25,8 @@ struct OpenFile {
   /// Fills `out` with the bytes from `begin` on; may be called by several threads at once.
   /// Errors: kEnvironment; FormatError kFileSize when the file ends before.
   void read(uint64_t begin, std::span<std::byte> out) const;
+  /// Errors: FormatError kFileSize for a file of more bytes.
+  void expect_at_most(uint64_t most) const;
 };
 
 /// A file under a temporary name, removed unless it is committed. It is locked as long as this

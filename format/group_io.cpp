@@ -18,16 +18,21 @@ void check_mask(std::span<const std::byte> mask, const std::string& unit, const 
   throw FormatError(Rule::kMeaning, "a mask holds values other than 0 and 1", unit, path);
 }
 
+namespace {
+
+std::string other_size(size_t size, size_t expected) {
+  return "there are " + std::to_string(size) + " values, and the others make it " +
+         std::to_string(expected);
+}
+
+}  // namespace
+
 void GroupWriter::expect(bool condition, std::string_view name, std::string_view message) const {
   if (!condition) throw Error(ErrorCode::kUsage, std::string(message), path(name));
 }
 
 void GroupWriter::expect_size(size_t size, size_t expected, std::string_view name) const {
-  if (size == expected) return;
-  throw Error(ErrorCode::kUsage,
-              "there are " + std::to_string(size) + " values, and the others make it " +
-                  std::to_string(expected),
-              path(name));
+  if (size != expected) expect(false, name, other_size(size, expected));
 }
 
 void GroupWriter::add(std::string_view name, DType dtype, std::vector<uint64_t> shape,
@@ -91,9 +96,16 @@ const StoredDataset* GroupReader::find(std::string_view name) const {
   return unit_.find(group_ + "/" + std::string(name));
 }
 
-void GroupReader::expect(bool condition, std::string_view name, const char* message) const {
-  if (condition) return;
+void GroupReader::refuse(std::string_view name, const std::string& message) const {
   throw FormatError(Rule::kMeaning, message, unit_.record().path, group_ + "/" + std::string(name));
+}
+
+void GroupReader::expect(bool condition, std::string_view name, const char* message) const {
+  if (!condition) refuse(name, message);
+}
+
+void GroupReader::expect_size(size_t size, size_t expected, std::string_view name) const {
+  if (size != expected) refuse(name, other_size(size, expected));
 }
 
 void GroupReader::check_form(const StoredDataset& dataset, DType dtype) const {
@@ -124,7 +136,7 @@ void GroupReader::presence(std::string_view name, Presence& presence) {
   const StoredDataset* dataset = find(own);
   if (dataset == nullptr) return;
   presence = read<uint8_t>(*dataset);
-  expect(presence.size() == extents_.samples, own, "its length does not agree with the others");
+  expect_size(presence.size(), extents_.samples, own);
   check_mask(std::as_bytes(std::span(presence)), unit_.record().path, dataset->path);
 }
 
@@ -160,7 +172,10 @@ std::vector<uint64_t> GroupReader::offsets(std::string_view name, size_t size, s
   const StoredDataset* dataset = find(name);
   expect(dataset != nullptr, name, "it is missing");
   std::vector<uint64_t> values = read<uint64_t>(*dataset);
-  expect(sound_offsets(values, size, total), name, "offsets do not ascend from 0 to their total");
+  expect_size(values.size(), size + 1, name);
+  if (!sound_offsets(values, size, total)) {
+    refuse(name, "offsets do not ascend from 0 to their total, " + std::to_string(total));
+  }
   return values;
 }
 
@@ -179,8 +194,7 @@ void GroupReader::named(std::string_view name, std::optional<NamedColumns>& colu
     at = end + 1;
   }
   made.values = read<double>(*dataset);
-  expect(made.values.size() == made.names.size() * std::max<size_t>(rows, 1), name,
-         "its length does not agree with the names of its columns");
+  expect_size(made.values.size(), made.names.size() * std::max<size_t>(rows, 1), name);
   presence(name, made.presence);
 }
 

@@ -117,7 +117,7 @@ class GroupReader {
     const StoredDataset* dataset = find(name);
     expect(dataset != nullptr, name, "it is missing");
     values = read<T>(*dataset);
-    expect(values.size() == extents_.of(axis), name, "its length does not agree with the others");
+    expect_size(values.size(), extents_.of(axis), name);
   }
   template <class T>
   void operator()(std::string_view name, std::optional<T>& field, Axis axis) {
@@ -157,8 +157,11 @@ class GroupReader {
   void check_form(const StoredDataset& dataset, DType dtype) const;
   /// Errors: FormatError kMeaning unless `condition`.
   void expect(bool condition, std::string_view name, const char* message) const;
+  /// Errors: FormatError kMeaning, with both sizes, where they differ.
+  void expect_size(size_t size, size_t expected, std::string_view name) const;
 
  private:
+  [[noreturn]] void refuse(std::string_view name, const std::string& message) const;
   /// Counts what the columns of the group take. Errors: FormatError kDataLimit.
   void hold(const StoredDataset& dataset) const;
   void read_into(const StoredDataset& dataset, std::span<std::byte> out) const;

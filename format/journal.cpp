@@ -132,9 +132,7 @@ namespace {
 /// Gives the file from a byte on to `add`, a piece at a time, as long as that says so.
 template <class Add>
 void read_pieces(const OpenFile& file, uint64_t from, Add add) {
-  if (file.size > kMaxJournalBytes) {
-    throw FormatError(Rule::kFileSize, "the file is larger than it may be", file.path);
-  }
+  file.expect_at_most(kMaxJournalBytes);
   std::string piece;
   for (uint64_t at = from; at < file.size; at += piece.size()) {
     piece.resize(static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 20, file.size - at)));

@@ -146,8 +146,7 @@ void read_versions(GroupReader& reader, RolloutData& data) {
   versions.offsets = reader.offsets("version_offsets", data.size(), versions.versions.size());
   if (const StoredDataset* starts = reader.find("version_starts")) {
     versions.starts = reader.read<uint32_t>(*starts);
-    reader.expect(versions.starts->size() == versions.versions.size(), "version_starts",
-                  "its length does not agree with the versions");
+    reader.expect_size(versions.starts->size(), versions.versions.size(), "version_starts");
   }
 }
 
@@ -164,7 +163,7 @@ void read_calls(GroupReader& reader, RolloutData& data) {
     if (dataset == nullptr && !needed) return false;
     reader.expect(dataset != nullptr, name, "it is missing");
     values = reader.read<T>(*dataset);
-    reader.expect(values.size() == count, name, "its length does not agree with the calls");
+    reader.expect_size(values.size(), count, name);
     return true;
   };
   take("call_length", calls.length, true);

@@ -61,8 +61,7 @@ void read_slices(GroupReader& reader, TrainData& data) {
   TokenSlices& slices = data.slices.emplace();
   slices.lengths = reader.read<uint64_t>(*lengths);
   slices.offsets = reader.offsets("slice_offsets", data.size(), stored->shape[0]);
-  reader.expect(slices.lengths.size() == data.size(), "lengths",
-                "its length does not agree with the others");
+  reader.expect_size(slices.lengths.size(), data.size(), "lengths");
   const std::vector<uint64_t> numbers = reader.read<uint64_t>(*stored);
   for (size_t s = 0; s < data.size(); ++s) {
     for (uint64_t i = slices.offsets[s]; i < slices.offsets[s + 1]; ++i) {

@@ -290,7 +290,10 @@ size_t UnitReader::State::index_of(const StoredDataset& dataset) const {
 void UnitReader::State::check_read(const Read& read) const {
   check(read.out.size() == datasets[index_of(*read.dataset)].bytes, "wrong buffer for a read");
   if (read.dataset->base && read.base.size() != read.out.size()) {
-    throw error(Rule::kParent, "the base of a difference has another size", read.dataset->path);
+    throw error(Rule::kParent,
+                "the base of a difference has " + std::to_string(read.base.size()) +
+                    " bytes, and the difference " + std::to_string(read.out.size()),
+                read.dataset->path);
   }
 }
 

@@ -77,9 +77,15 @@ class Reader {
     return value->integer;
   }
 
+  void expect_length(const std::string& key, size_t length, size_t response) const {
+    if (length == response) return;
+    corrupt(key + " has " + std::to_string(length) + " values, and the response " +
+            std::to_string(response) + " tokens");
+  }
+
   void read_mask(size_t length) {
     const std::optional<Numbers> mask = numbers("loss_mask");
-    if (mask && mask->size() != length) corrupt("loss_mask has another length than the response");
+    if (mask) expect_length("loss_mask", mask->size(), length);
     if (mask && mask->find([](auto m) { return m != 0 && m != 1; })) {
       corrupt("loss_mask is neither 0 nor 1");
     }
@@ -88,9 +94,7 @@ class Reader {
 
   void read_log_probs(size_t length) {
     const std::optional<Numbers> column = numbers("rollout_log_probs");
-    if (column && column->size() != length) {
-      corrupt("rollout_log_probs have another length than the response");
-    }
+    if (column) expect_length("rollout_log_probs", column->size(), length);
     batch_.log_probs.push_back(column ? *field("rollout_log_probs") : Value());
   }
 

@@ -172,8 +172,10 @@ class Assembler {
 
   void add_mask(const ShardGroup& group, size_t row, size_t response) {
     const std::optional<Numbers> mask = group.shards[0]->cell(row, "loss_masks");
-    if (mask && mask->size() != response)
-      corrupt("loss_masks has another length than the response");
+    if (mask && mask->size() != response) {
+      corrupt("loss_masks has " + std::to_string(mask->size()) + " values, and the response " +
+              std::to_string(response) + " tokens");
+    }
     for (size_t i = 0; mask && i < response; ++i) {
       batch_.loss_mask.push_back(mask->real(i) != 0 ? 1 : 0);
     }

@@ -158,10 +158,12 @@ TEST_CASE("stored data that does not fit together is refused") {
     const UnitReader unit = dump.open_unit(dump.units()[0]);
     try {
       read_rollout_data(dump, unit, "3");
-      FAIL("was accepted");
     } catch (const FormatError& error) {
       CHECK(error.rule() == Rule::kMeaning);
+      return std::string(error.what());
     }
+    FAIL("was accepted");
+    return std::string();
   };
   const auto erase = [](std::vector<Dataset>& datasets, const std::string& path) {
     std::erase_if(datasets, [&](const Dataset& d) { return d.path == path; });
@@ -179,6 +181,19 @@ TEST_CASE("stored data that does not fit together is refused") {
   check([](RolloutData&, auto& all) {
     for (Dataset& d : all) d.attributes.erase("columns");
   });
+  for (const std::string path : {"loss_mask", "group_id_present", "label_text_offsets",
+                                 "version_offsets", "version_starts", "call_length"}) {
+    size_t left = 0;
+    const std::string said = check([&](RolloutData&, auto& all) {
+      for (Dataset& d : all) {
+        if (d.path != "3/" + path) continue;
+        left = --d.shape[0];
+        d.bytes = d.bytes.first(left * size_of(d.dtype));
+      }
+    });
+    CHECK(said == "there are " + std::to_string(left) + " values, and the others make it " +
+                      std::to_string(left + 1));
+  }
 }
 
 }  // namespace
