@@ -263,16 +263,6 @@ void append_unit(std::string& out, uint32_t unit) {
   for (int shift = 12; shift >= 0; shift -= 4) out += kHex[unit >> shift & 15];
 }
 
-/// The code point at `at` of valid UTF-8; moves `at` behind it.
-uint32_t next_code_point(std::string_view text, size_t& at) {
-  const auto lead = static_cast<uint8_t>(text[at++]);
-  if (lead < 0x80) return lead;
-  const int more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
-  uint32_t point = lead & (0x3F >> more);
-  for (int i = 0; i < more; ++i) point = point << 6 | (static_cast<uint8_t>(text[at++]) & 0x3F);
-  return point;
-}
-
 }  // namespace
 
 void append_json_string(std::string& out, std::string_view text) {

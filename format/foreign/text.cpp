@@ -72,25 +72,6 @@ std::string printable(std::string_view name) {
   return out + (name.size() > kLimit ? "...'" : "'");
 }
 
-void append_utf8(std::string& text, uint32_t code_point) {
-  const auto put = [&](uint32_t byte) { text += static_cast<char>(byte); };
-  if (code_point < 0x80) {
-    put(code_point);
-  } else if (code_point < 0x800) {
-    put(0xC0 | code_point >> 6);
-    put(0x80 | (code_point & 0x3F));
-  } else if (code_point < 0x10000) {
-    put(0xE0 | code_point >> 12);
-    put(0x80 | (code_point >> 6 & 0x3F));
-    put(0x80 | (code_point & 0x3F));
-  } else {
-    put(0xF0 | code_point >> 18);
-    put(0x80 | (code_point >> 12 & 0x3F));
-    put(0x80 | (code_point >> 6 & 0x3F));
-    put(0x80 | (code_point & 0x3F));
-  }
-}
-
 std::optional<std::string> utf8_to_latin1(std::string_view text) {
   std::string out;
   out.reserve(text.size());

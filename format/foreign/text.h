@@ -22,9 +22,6 @@ using rlreplay::Surrogates;
 /// The name in quotes for a message: at most 80 bytes, control and non-ASCII bytes as \xHH.
 std::string printable(std::string_view name);
 
-/// Appends a code point in UTF-8 (a surrogate in three bytes).
-void append_utf8(std::string& text, uint32_t code_point);
-
 /// The characters U+0000 to U+00FF of `text` as bytes; nothing where another one occurs.
 /// `text` must be valid.
 std::optional<std::string> utf8_to_latin1(std::string_view text);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "src/base/utf8.h"
 #include "src/task/unicode.h"
-#include "src/task/utf8_text.h"
 
 namespace rlreplay {
 namespace {

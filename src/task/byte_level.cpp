@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "src/task/utf8_text.h"
+#include "src/base/utf8.h"
 
 namespace rlreplay {
 namespace {
@@ -46,12 +46,6 @@ std::optional<std::string> bytes_of_symbols(std::string_view symbols) {
     bytes += static_cast<char>(kByteOfSymbol[symbol]);
   }
   return bytes;
-}
-
-std::string symbols_of_bytes(std::string_view bytes) {
-  std::string symbols;
-  for (const char byte : bytes) append_utf8(symbols, kSymbolOfByte[static_cast<uint8_t>(byte)]);
-  return symbols;
 }
 
 }  // namespace rlreplay

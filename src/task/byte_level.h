@@ -13,7 +13,4 @@ namespace rlreplay {
 /// table.
 std::optional<std::string> bytes_of_symbols(std::string_view symbols);
 
-/// How a vocabulary writes these bytes.
-std::string symbols_of_bytes(std::string_view bytes);
-
 }  // namespace rlreplay

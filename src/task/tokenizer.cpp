@@ -3,10 +3,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "src/base/utf8.h"
 #include "src/task/byte_level.h"
 #include "src/task/pattern.h"
 #include "src/task/unicode.h"
-#include "src/task/utf8_text.h"
 
 namespace rlreplay {
 namespace {
@@ -42,6 +42,7 @@ Ids words_of(const TokenizerSpec& spec) {
   words.reserve(spec.vocabulary.size());
   for (size_t id = 0; id < spec.vocabulary.size(); ++id) {
     const auto bytes = bytes_of_symbols(spec.vocabulary[id]);
+    // Of two ids of the same bytes the lower is a word.
     if (bytes && !bytes->empty()) words.emplace(*bytes, static_cast<TokenId>(id));
   }
   return words;
@@ -120,7 +121,7 @@ void Tokenizer::Impl::encode_words(std::string_view text, std::vector<TokenId>& 
   }
   Bpe::Scratch scratch;
   for (const auto word : pieces) {
-    if (ignore_merges) {
+    if (ignore_merges) {  // a word of the vocabulary is its token, whatever merges would make of it
       const auto whole = words.find(std::string(word));
       if (whole != words.end()) {
         out.push_back(whole->second);
@@ -151,6 +152,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, AddSpecial add) co
   }
   std::vector<TokenId> out;
   if (add == AddSpecial::kYes) out = impl_->prefix;
+  // Tokens that are not normalized are cut out first: normalization could hide their texts.
   std::vector<AddedTokens::Piece> pieces;
   impl_->raw_added.split(text, pieces);
   for (const auto& piece : pieces) {
@@ -194,6 +196,7 @@ std::optional<TokenId> Tokenizer::find(std::string_view token) const {
 
 TokenId Tokenizer::size() const { return static_cast<TokenId>(impl_->tokens.size()); }
 
+/// Holds back the bytes that the next token may complete to a character.
 std::string StreamDecoder::push(TokenId id) {
   if (show_ == ShowSpecial::kNo && tokenizer_->is_special(id)) return {};
   held_ += tokenizer_->bytes(id);

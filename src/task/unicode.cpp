@@ -7,7 +7,7 @@
 #include <utf8proc.h>
 
 #include "src/base/error.h"
-#include "src/task/utf8_text.h"
+#include "src/base/utf8.h"
 
 namespace rlreplay {
 namespace {

@@ -5,8 +5,8 @@
 #include <random>
 #include <string>
 
+#include "src/base/utf8.h"
 #include "src/task/unicode.h"
-#include "src/task/utf8_text.h"
 #include "tests/task/support.h"
 
 using namespace rlreplay;
