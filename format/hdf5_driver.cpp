@@ -107,6 +107,7 @@ H5FD_class_t driver_class() {
 
 void use_outlet(hid_t access, Outlet* outlet) {
   static const H5FD_class_t kDriver = driver_class();
+  // Once a process: the library keeps what is registered to its end.
   static const hid_t id = H5FDregister(&kDriver);
   const Info info{outlet};
   check(id >= 0 && H5Pset_driver(access, id, &info) >= 0, "HDF5 could not take a file driver");

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <new>
 
-// For the size of XXH3_state_t.
+// Or the header only declares XXH3_state_t, and a Hasher could not hold one.
 #define XXH_STATIC_LINKING_ONLY
 // The library's functions in the widest vectors that the machine has, save in Debian's archive.
 #if defined(__x86_64__) && !defined(RLREPLAY_STATIC)

@@ -6,7 +6,6 @@
 
 #include <sys/signalfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "src/base/error.h"
 
@@ -29,8 +28,8 @@ Interrupt::Interrupt() {
   for (const int signal : kSignals) {
     if (!is_ignored(signal)) sigaddset(&signals_, signal);
   }
-  fd_ = ::signalfd(-1, &signals_, SFD_CLOEXEC);
-  if (fd_ < 0) {
+  fd_ = Descriptor(::signalfd(-1, &signals_, SFD_CLOEXEC));
+  if (!fd_) {
     throw Error(ErrorCode::kEnvironment,
                 std::string("cannot wait for signals: ") + std::strerror(errno));
   }
@@ -41,7 +40,6 @@ Interrupt::~Interrupt() {
   while (take() != 0) {
   }
   pthread_sigmask(SIG_SETMASK, &old_, nullptr);
-  ::close(fd_);
 }
 
 int Interrupt::signal() const {

@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include "src/base/descriptor.h"
+
 namespace rlreplay {
 
 /// While it lives, SIGINT, SIGTERM and SIGHUP do not end the process: they are kept until somebody
@@ -17,7 +19,7 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   /// Readable as soon as there is a signal, and from then on.
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   /// The signal that came, or 0.
   int signal() const;
   /// The same, and forgets it, so that the next one can be told.
@@ -28,7 +30,7 @@ class Interrupt {
 
  private:
   sigset_t signals_, old_;
-  int fd_ = -1;
+  Descriptor fd_;
 };
 
 /// Writing where nobody reads any more is an error of the write from now on, not the process's end.

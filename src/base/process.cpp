@@ -48,12 +48,12 @@ Pipe make_pipe() {
 
 /// A log's writing end: what is written to two of them stays in the order of the writes.
 Pipe open_log(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0) {
+  Descriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!log) {
     throw Error(ErrorCode::kEnvironment,
                 std::string("cannot write a command's log: ") + std::strerror(errno), path);
   }
-  return {Descriptor(), Descriptor(fd)};
+  return {Descriptor(), std::move(log)};
 }
 
 std::string tail_of(const std::string& path) {

@@ -1,5 +1,6 @@
 #include "src/task/pattern.h"
 
+// pcre2.h declares nothing without it.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <new>
 #include <string>

@@ -4,11 +4,11 @@
 #include <set>
 #include <utility>
 
+#include <malloc.h>
+
 #include "format/foreign/numbers.h"
 #include "format/foreign/text.h"
 #include "src/replay/exchange/cell.h"
-
-extern "C" int malloc_trim(size_t pad);  // glibc: freed memory goes back to the system
 
 namespace rlreplay::replay {
 namespace {

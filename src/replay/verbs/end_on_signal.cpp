@@ -28,23 +28,17 @@ bool signalled(int signal, int done) {
 }  // namespace
 
 EndOnSignal::EndOnSignal(bool json) : done_(::eventfd(0, EFD_CLOEXEC)) {
-  if (done_ < 0) throw Error(ErrorCode::kEnvironment, "no event file could be opened");
-  try {
-    thread_ = start_thread([this, json] { wait(json); });
-  } catch (...) {
-    ::close(done_);
-    throw;
-  }
+  if (!done_) throw Error(ErrorCode::kEnvironment, "no event file could be opened");
+  thread_ = start_thread([this, json] { wait(json); });
 }
 
 EndOnSignal::~EndOnSignal() {
   const uint64_t one = 1;
-  if (::write(done_, &one, sizeof one) == sizeof one) thread_.join();
-  ::close(done_);
+  if (::write(done_.get(), &one, sizeof one) == sizeof one) thread_.join();
 }
 
 void EndOnSignal::wait(bool json) {
-  if (!signalled(interrupt_.fd(), done_)) return;
+  if (!signalled(interrupt_.fd(), done_.get())) return;
   mutex_.lock();  // for good: whoever would end an act waits for the program's end
   if (before_) interrupt_.let_next_end();  // an act may take long; undoing must come to its end
   const int code = report_error("rlreplay", json, last_words());

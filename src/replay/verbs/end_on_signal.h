@@ -4,6 +4,7 @@
 #include <mutex>
 #include <thread>
 
+#include "src/base/descriptor.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
 
@@ -36,7 +37,7 @@ class EndOnSignal {
   Error last_words();
 
   Interrupt interrupt_;
-  int done_ = -1;  // an event that ends the thread
+  Descriptor done_;  // an event that ends the thread
   std::mutex mutex_;
   std::function<Error()> before_;
   std::thread thread_;
