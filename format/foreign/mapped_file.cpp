@@ -23,6 +23,7 @@ constexpr int64_t kTick = 20'000'000;  // nanoseconds; files' times are coarser 
 }
 
 Descriptor open_file(const std::string& path) {
+  // What is no regular file is refused once it is open: opening must not wait for a pipe's writer.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file) return file;
   if (errno == ENOENT || errno == ENOTDIR) {
@@ -77,6 +78,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   }
   size_ = static_cast<size_t>(opened_.st_size);
   if (size_ == 0) return;
+  // What changes while it is mapped would be seen half old, half new; only its times can tell.
   if (changed_just_now(opened_) && size_ <= kCopiedBelow) {
     copy(file.get());
   } else {
@@ -137,6 +139,7 @@ MappedFile::~MappedFile() {
 
 void MappedFile::release(Bytes range) const {
   if (guard_ < 0) return;
+  // Only pages that lie wholly inside: their neighbours are still read.
   const uintptr_t page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(range.data()) + page - 1) / page * page;
   const uintptr_t end = (reinterpret_cast<uintptr_t>(range.data()) + range.size()) / page * page;

@@ -25,6 +25,7 @@ void PickleMachine::hold(uint64_t bytes) {
   held_ += bytes;
 }
 
+/// Memory is counted before it is taken: a few bytes of pickle may ask for much.
 template <class T>
 void PickleMachine::grow(std::vector<T>& values) {
   const size_t more = std::max<size_t>(values.capacity() / 2, 64);
@@ -166,6 +167,7 @@ bool PickleMachine::run_number(uint8_t op) {
   }
 }
 
+/// Python pickles texts with `surrogatepass`.
 void PickleMachine::push_text(Kind kind, Bytes bytes) {
   if (kind == Kind::kText && !is_utf8(as_text(bytes), Surrogates::kAllowed)) {
     corrupt("a text is not UTF-8");
@@ -235,6 +237,7 @@ Value PickleMachine::pop() {
   return value;
 }
 
+/// Nothing below the innermost mark: a pickle that reaches there is none that Python wrote.
 Value& PickleMachine::top() {
   if (stack_.size() <= floor()) corrupt("the stack is empty");
   return stack_.back();
@@ -247,6 +250,8 @@ size_t PickleMachine::pop_mark() {
   return begin;
 }
 
+/// Entries that picklers number, one after the other, lie in a vector; a far number, which a
+/// hostile pickle may choose, costs a node and not the vector up to it.
 void PickleMachine::put(uint64_t index) {
   const Value value = top();
   if (index < memo_.size()) {

@@ -6,6 +6,7 @@
 namespace rlreplay::foreign {
 
 /// The opcodes of pickle protocols 0 to 5.
+/// Source: CPython, Lib/pickletools.py.
 enum Opcode : uint8_t {
   kMark = '(',
   kStop = '.',

@@ -110,6 +110,7 @@ void StateReader::read(const std::string& group) {
     read_unit(dump_.open_unit(*record), group, from);
   }
   if (from.size() == places_.size()) return;
+  // Whole tensors went straight to their places; those that ranks cut are put together here.
   format::LogicalGroup logical = format::logical_group(dump_, "weights", group);
   for (const auto& [name, place] : places_) {
     if (from.contains(name)) continue;
