@@ -5,6 +5,7 @@
 #include "format/rule.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::format {
 namespace {
@@ -12,7 +13,6 @@ namespace {
 constexpr int kDepth = 16;
 
 std::string quoted(std::string_view text) {
-  static constexpr char kDigits[] = "0123456789abcdef";
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -40,7 +40,7 @@ std::string quoted(std::string_view text) {
         break;
       default:
         if (byte < 0x20) {
-          out += {'\\', 'u', '0', '0', kDigits[byte >> 4], kDigits[byte & 15]};
+          out += {'\\', 'u', '0', '0', kHexDigits[byte >> 4], kHexDigits[byte & 15]};
         } else {
           out += c;
         }

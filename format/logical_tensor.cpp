@@ -36,9 +36,7 @@ std::string text_of(const std::byte* at, DType dtype) {
   if (dtype == DType::kI64) return std::to_string(load<int64_t>(at));
   std::string bits = "0x";
   for (size_t i = size_of(dtype); i-- > 0;) {
-    for (const int shift : {4, 0}) {
-      bits += "0123456789abcdef"[std::to_integer<unsigned>(at[i]) >> shift & 15];
-    }
+    bits += hex(std::to_integer<uint64_t>(at[i]), 2);
   }
   return bits;
 }

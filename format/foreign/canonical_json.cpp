@@ -7,12 +7,12 @@
 
 #include "format/foreign/tensor_content.h"
 #include "format/foreign/text.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::foreign {
 namespace {
 
 constexpr size_t kFlushBytes = size_t{1} << 16;
-constexpr std::string_view kHex = "0123456789abcdef";
 
 /// Writes one tree. check_tree bounds the depth of the recursion.
 class Writer {
@@ -93,14 +93,14 @@ class Writer {
     const auto bits = std::bit_cast<uint64_t>(value);
     char digits[18];
     digits[0] = digits[17] = '"';
-    for (size_t i = 0; i < 16; ++i) digits[1 + i] = kHex[bits >> (60 - 4 * i) & 15];
+    for (size_t i = 0; i < 16; ++i) digits[1 + i] = kHexDigits[bits >> (60 - 4 * i) & 15];
     put({digits, sizeof(digits)});
   }
 
   void hex_digits(Bytes bytes) {
     for (const uint8_t byte : bytes) {
-      out_ += kHex[byte >> 4];
-      out_ += kHex[byte & 15];
+      out_ += kHexDigits[byte >> 4];
+      out_ += kHexDigits[byte & 15];
       if (out_.size() >= kFlushBytes) flush();
     }
   }
@@ -258,10 +258,7 @@ class Writer {
   std::string out_;
 };
 
-void append_unit(std::string& out, uint32_t unit) {
-  out += "\\u";
-  for (int shift = 12; shift >= 0; shift -= 4) out += kHex[unit >> shift & 15];
-}
+void append_unit(std::string& out, uint32_t unit) { out += "\\u" + hex(unit, 4); }
 
 }  // namespace
 

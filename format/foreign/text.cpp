@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "src/base/number_text.h"
+
 namespace rlreplay::foreign {
 namespace {
 
@@ -123,11 +125,10 @@ std::optional<std::string> decode_quoted(std::string_view quoted) {
 }
 
 std::string to_hex(Bytes bytes) {
-  static constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out(bytes.size() * 2, '0');
   for (size_t i = 0; i < bytes.size(); ++i) {
-    out[2 * i] = kDigits[bytes[i] >> 4];
-    out[2 * i + 1] = kDigits[bytes[i] & 15];
+    out[2 * i] = kHexDigits[bytes[i] >> 4];
+    out[2 * i + 1] = kHexDigits[bytes[i] & 15];
   }
   return out;
 }

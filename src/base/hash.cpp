@@ -3,6 +3,8 @@
 #include <charconv>
 #include <new>
 
+#include "src/base/number_text.h"
+
 // Or the header only declares XXH3_state_t, and a Hasher could not hold one.
 #define XXH_STATIC_LINKING_ONLY
 // The library's functions in the widest vectors that the machine has, save in Debian's archive.
@@ -32,15 +34,7 @@ std::optional<uint64_t> from_hex16(std::string_view text) {
 
 }  // namespace
 
-std::string Hash::hex() const {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text(32, '0');
-  for (int i = 0; i < 16; ++i) {
-    text[static_cast<size_t>(i)] = kDigits[(high >> (60 - 4 * i)) & 15];
-    text[static_cast<size_t>(i + 16)] = kDigits[(low >> (60 - 4 * i)) & 15];
-  }
-  return text;
-}
+std::string Hash::hex() const { return rlreplay::hex(high, 16) + rlreplay::hex(low, 16); }
 
 std::optional<Hash> Hash::from_hex(std::string_view text) {
   if (text.size() != 32) return std::nullopt;

@@ -247,10 +247,6 @@ std::string json_quoted(std::string_view text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string json_list(std::span<const std::string> texts) {
-  std::string out;
-  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + json_quoted(text);
-  return "[" + out + "]";
-}
+std::string json_list(std::span<const std::string> texts) { return json_list(texts, json_quoted); }
 
 }  // namespace rlreplay

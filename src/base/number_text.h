@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,15 @@ std::string shortest(Number value) {
 inline std::string shortest_of(double value) {
   const auto narrow = static_cast<float>(value);
   return static_cast<double>(narrow) == value ? shortest(narrow) : shortest(value);
+}
+
+inline constexpr std::string_view kHexDigits = "0123456789abcdef";
+
+/// The lowest `digits` digits of a number in hexadecimal.
+inline std::string hex(uint64_t bits, int digits) {
+  std::string out;
+  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) out += kHexDigits[bits >> shift & 15];
+  return out;
 }
 
 }  // namespace rlreplay

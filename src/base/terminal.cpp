@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "src/base/number_text.h"
 #include "src/base/utf8.h"
 
 namespace rlreplay {
@@ -27,13 +28,11 @@ std::string coloured(std::string_view text, Colour colour, std::FILE* stream) {
 
 namespace {
 
-constexpr std::string_view kDigits = "0123456789abcdef";
-
 bool is_plain(char c) { return (c >= ' ' && c <= '~') || c == '\n' || c == '\t'; }
 
 void append_escape(std::string& out, char kind, uint32_t value, int digits) {
   out += {'\\', kind};
-  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) out += kDigits[value >> shift & 15];
+  out += rlreplay::hex(value, digits);
 }
 
 /// Whether a character outside of ASCII steers the terminal or the direction of writing.

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "src/base/json_line.h"
+#include "src/base/json_value.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -16,14 +17,6 @@ using measure::NamedDigest;
 using measure::StepLogProbs;
 
 constexpr char kBits = 'b', kText = 't';  // what a value's text begins with
-
-/// A list of what `write` makes of each.
-template <class Items, class Write>
-std::string list(const Items& items, const Write& write) {
-  std::string out;
-  for (const auto& item : items) out += (out.empty() ? "" : ",") + write(item);
-  return "[" + out + "]";
-}
 
 template <class Read>
 void each(const JsonValue& value, const Read& read) {
@@ -60,7 +53,7 @@ MetricValue value_of(const JsonValue& value) {
 std::string metric_json(const Metric& metric) {
   JsonLine line;
   line.text("name", metric.name).boolean("per_step", metric.per_step);
-  line.json("values", list(metric.values, value_json));
+  line.json("values", json_list(metric.values, value_json));
   return line.json("steps", json_list(metric.step_names)).str();
 }
 
@@ -144,10 +137,10 @@ std::string to_json(const Measurement& m) {
   line.text("kind", measure::to_string(m.kind)).text("problem", m.problem);
   line.integer("exit_code", m.exit_code);
   line.integer("evidence", static_cast<int64_t>(m.evidence));
-  line.json("metrics", list(m.metrics, metric_json)).json("steps", json_list(m.steps));
-  line.json("weights", list(m.weights, digest_json));
-  line.json("log_probs", list(m.log_probs, log_probs_json));
-  line.json("inputs", list(m.inputs, digest_json)).text("content", m.content);
+  line.json("metrics", json_list(m.metrics, metric_json)).json("steps", json_list(m.steps));
+  line.json("weights", json_list(m.weights, digest_json));
+  line.json("log_probs", json_list(m.log_probs, log_probs_json));
+  line.json("inputs", json_list(m.inputs, digest_json)).text("content", m.content);
   line.text("output", m.output).text("dump", m.dump).text("build", m.build);
   return line.text("date", m.date).number("seconds", m.seconds).str();
 }

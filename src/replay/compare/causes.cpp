@@ -191,12 +191,9 @@ std::string causes_text(const std::vector<Cause>& causes, size_t lines) {
 }
 
 std::string causes_json(const std::vector<Cause>& causes) {
-  std::string out;
-  for (const Cause& cause : causes) {
-    out += (out.empty() ? "" : ",") +
-           JsonLine().text("kind", cause.kind).text("text", cause.text).str();
-  }
-  return "[" + out + "]";
+  return json_list(causes, [](const Cause& cause) {
+    return JsonLine().text("kind", cause.kind).text("text", cause.text).str();
+  });
 }
 
 }  // namespace rlreplay::replay

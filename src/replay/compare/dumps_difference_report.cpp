@@ -57,13 +57,6 @@ std::string field_json(const FieldDifference& field) {
   return line.json("first", field.first ? place_json(*field.first, field.field) : "null").str();
 }
 
-template <class Items, class Json>
-std::string array_json(const Items& items, Json json) {
-  std::string out;
-  for (const auto& item : items) out += (out.empty() ? "" : ",") + json(item);
-  return "[" + out + "]";
-}
-
 std::string histogram_text(const FieldDifference& field) {
   std::string out;
   for (size_t i = 0; i < field.ulps.size(); ++i) {
@@ -242,23 +235,23 @@ std::string diff_json(const DumpsDifference& compared, const std::string& comman
   out.text("schema", "rlreplay.diff/1")
       .boolean("identical", compared.identical())
       .boolean("within_tolerance", compared.within)
-      .json("options", array_json(difference.options, option))
+      .json("options", json_list(difference.options, option))
       .json("causes", causes_json(compared.causes))
       .json("origin", origin_json(events.step.origin));
   compared.element.empty() ? out.null("note") : out.text("note", compared.element);
   out.json("first",
            difference.first ? place_json(*difference.first, difference.first_field) : "null")
-      .json("fields", array_json(difference.fields, field_json))
+      .json("fields", json_list(difference.fields, field_json))
       .json("events", fields_json(events.step.events))
       .integer("event_steps", static_cast<int64_t>(events.compared))
-      .json("only", array_json(difference.only, quoted))
+      .json("only", json_list(difference.only, quoted))
       .integer("groups", static_cast<int64_t>(difference.groups))
       .integer("groups_equal", static_cast<int64_t>(difference.groups_equal))
       .integer("bytes_read", static_cast<int64_t>(difference.bytes_read));
   compared.content ? out.text("content_a", compared.content->first.hex()) : out.null("content_a");
   compared.content ? out.text("content_b", compared.content->second.hex()) : out.null("content_b");
   if (compared.kept > 0) out.integer("kept_files", static_cast<int64_t>(compared.kept));
-  out.json("notes", array_json(compared.notes, quoted));
+  out.json("notes", json_list(compared.notes, quoted));
   return out.text("reproduce", command).str();
 }
 

@@ -204,10 +204,7 @@ double RecordedValue::number() const {
 }
 
 std::string RecordedValue::hex_bits() const {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  for (size_t i = 2 * size_of(dtype); i-- > 0;) out += kDigits[(bits >> (4 * i)) & 15];
-  return out;
+  return hex(bits, static_cast<int>(2 * size_of(dtype)));
 }
 
 std::string RecordedValue::text() const {

@@ -5,16 +5,17 @@
 #include <cstdio>
 
 #include "src/base/json_line.h"
+#include "src/base/json_value.h"
+#include "src/base/same_value.h"
 #include "src/base/words.h"
 #include "src/events/name.h"
 
 namespace rlreplay::replay {
 namespace {
 
-constexpr size_t kMostEvents = 3;               // listed in the short report
-constexpr size_t kCauseLines = 10;              // likewise
-constexpr size_t kFewCauseLines = 5;            // in the brief one
-constexpr int64_t kFarUlps = int64_t{1} << 20;  // more say less than the difference
+constexpr size_t kMostEvents = 3;     // listed in the short report
+constexpr size_t kCauseLines = 10;    // likewise
+constexpr size_t kFewCauseLines = 5;  // in the brief one
 
 std::string line(std::string_view label, const std::string& text) {
   std::string out = "  " + std::string(label);
@@ -229,17 +230,15 @@ std::string origin_json(const std::optional<Origin>& origin) {
 }
 
 std::string fields_json(std::span<const EventDifference> events) {
-  std::string out;
-  for (const EventDifference& d : events) {
+  return json_list(events, [](const EventDifference& d) {
     JsonLine field;
     field.text("event", to_string(d.event)).integer("rank", d.rank);
     d.rows_known ? field.integer("rows", static_cast<int64_t>(d.rows.size())) : field.null("rows");
     d.first ? field.integer("elements", d.elements) : field.null("elements");
     d.largest_ulps ? field.integer("ulps", *d.largest_ulps) : field.null("ulps");
     field.boolean("missing", d.missing);
-    out += (out.empty() ? "" : ",") + field.str();
-  }
-  return "[" + out + "]";
+    return field.str();
+  });
 }
 
 std::string to_json(const StepDifference& difference, const ReportOptions& options) {

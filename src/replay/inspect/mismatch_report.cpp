@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "src/base/json_line.h"
+#include "src/base/json_value.h"
 #include "src/base/text_table.h"
 #include "src/base/words.h"
 #include "src/replay/inspect/token_texts.h"
@@ -127,13 +128,11 @@ std::string sums_json(const MismatchSums& s, JsonLine line) {
 }
 
 std::string parts_json(const std::map<int64_t, MismatchSums>& parts, const char* name) {
-  std::string out;
-  for (const auto& [key, sums] : parts) {
+  return json_list(parts, [&](const auto& part) {
     JsonLine line;
-    line.json(name, key == kSeveralVersions ? "null" : std::to_string(key));
-    out += (out.empty() ? "" : ",") + sums_json(sums, line);
-  }
-  return "[" + out + "]";
+    line.json(name, part.first == kSeveralVersions ? "null" : std::to_string(part.first));
+    return sums_json(part.second, line);
+  });
 }
 
 std::string token_json(const MismatchToken& t, const std::optional<Tokenizer>& tokenizer) {

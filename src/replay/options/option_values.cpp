@@ -19,13 +19,6 @@ constexpr size_t kShown = 60;  // columns of a text that is quoted
                                      ", not \"" + one_line(std::string(text), kShown) + "\"");
 }
 
-template <class Number>
-std::string shortest(Number value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  return {text, end};
-}
-
 /// In binary32 one too small would be 0, which often means something else, and one too large an
 /// infinity.
 void check_binary32(const Option& option, std::string_view text, double value) {

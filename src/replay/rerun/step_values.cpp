@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "src/base/json_line.h"
+#include "src/base/json_value.h"
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
 #include "src/replay/capture/sample_data.h"
@@ -159,17 +160,15 @@ StepValues compare_values(const RecordedStep& record, const StepOutcome& outcome
 }
 
 std::string values_json(const StepValues& values) {
-  std::string out;
-  for (const StepValueDifference& d : values.different) {
+  return json_list(values.different, [](const StepValueDifference& d) {
     JsonLine line;
     line.text("name", d.name);
     d.sample ? line.json("sample", std::to_string(*d.sample)) : line.null("sample");
     d.token ? line.integer("token", *d.token) : line.null("token");
     line.bits("record", d.record).bits("replay", d.replay);
     line.integer("compared", d.compared).integer("different", d.different);
-    out += (out.empty() ? "" : ",") + line.str();
-  }
-  return "[" + out + "]";
+    return line.str();
+  });
 }
 
 std::string values_text(const StepValues& values, size_t most) {

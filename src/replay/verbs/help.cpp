@@ -154,24 +154,18 @@ std::vector<std::string> choices(const CLI::Option& option) {
   return out;
 }
 
-std::string json_list(const std::vector<std::string>& values) {
-  std::string out;
-  for (const std::string& value : values) out += (out.empty() ? "" : ",") + value;
-  return "[" + out + "]";
-}
-
-std::string json_texts(std::vector<std::string> texts) {
-  for (std::string& text : texts) text = json_quoted(text);
-  return json_list(texts);
+/// Of what is JSON already.
+std::string list_of(const std::vector<std::string>& values) {
+  return "[" + joined(values, ",") + "]";
 }
 
 std::string option_json(const CLI::Option& option) {
   const std::string value = value_name(option);
   return JsonLine()
       .text("argument", option.get_positional() ? positional_name(option) : "")
-      .json("names", json_texts(dashed_names(option)))
+      .json("names", json_list(dashed_names(option)))
       .text("value", value.empty() ? "" : value.substr(1))
-      .json("choices", json_texts(choices(option)))
+      .json("choices", json_list(choices(option)))
       .text("group", option.get_group())
       .text("description", description(option))
       .str();
@@ -199,9 +193,9 @@ JsonLine app_json(JsonLine line, const CLI::App& app) {
   return line.text("name", full_name(app))
       .text("description", app.get_description())
       .text("usage", synopsis(app, full_name(app)))
-      .json("options", json_list(options_json(app)))
+      .json("options", list_of(options_json(app)))
       .text("footer", app.get_footer())
-      .json("verbs", json_list(verbs));
+      .json("verbs", list_of(verbs));
 }
 
 }  // namespace

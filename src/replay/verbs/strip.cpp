@@ -21,12 +21,6 @@ struct StripArguments {
   bool json = false;
 };
 
-std::string list_json(const auto& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + json_quoted(text);
-  return "[" + out + "]";
-}
-
 int run_strip(StripArguments& arguments) {
   StripOptions& options = arguments.options;
   check_imported(options.dump);
@@ -39,8 +33,8 @@ int run_strip(StripArguments& arguments) {
                      .text("schema", "rlreplay.strip/1")
                      .integer("units", static_cast<int64_t>(report.units))
                      .integer("samples", static_cast<int64_t>(report.samples))
-                     .json("columns", list_json(report.columns))
-                     .json("also", list_json(report.also))
+                     .json("columns", json_list(report.columns, json_quoted))
+                     .json("also", json_list(report.also, json_quoted))
                      .text("root", report.root.hex())
                      .text("content", report.content.hex())
                      .str()
