@@ -27,7 +27,7 @@ class PortableBackend : public Backend {
   PortableBackend(const Runtime& runtime, const BackendConfig& config)
       : runtime_(runtime), rope_(config.rope) {
     if (config.float64) {
-      throw Error(ErrorCode::kUnsupported, "the portable kernel set computes in float32 alone");
+      throw Error(ErrorCode::kUnsupported, "the portable backend computes in float32 alone");
     }
     if (config.training) {
       state_.emplace(config.model);

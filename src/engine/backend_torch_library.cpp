@@ -23,7 +23,7 @@ std::string program_folder() {
 }
 
 [[noreturn]] void refuse(const std::string& why, const std::string& path) {
-  throw Error(ErrorCode::kEnvironment, "the torch kernel set cannot be used: " + why, path);
+  throw Error(ErrorCode::kEnvironment, "the torch backend cannot be used: " + why, path);
 }
 
 /// Gives its handle back; libtorch itself cannot be unloaded and stays (RTLD_NODELETE).
@@ -77,15 +77,6 @@ std::string torch_version() {
   if (library == nullptr) return "";
   const auto version = reinterpret_cast<TorchVersion>(dlsym(library.get(), kTorchVersionSymbol));
   return version == nullptr ? "" : version();
-}
-
-std::unique_ptr<Backend> make_backend(std::string_view name, const Runtime& runtime,
-                                      const BackendConfig& config) {
-  if (name == "portable" && config.layout.ranks() > 1) return make_layout_backend(runtime, config);
-  if (name == "portable") return make_portable_backend(runtime, config);
-  if (name == "torch") return load_torch_backend(find_torch_library(), runtime, config);
-  throw Error(ErrorCode::kUsage,
-              "there is no kernel set '" + std::string(name) + "': there are portable and torch");
 }
 
 }  // namespace rlreplay::engine

@@ -94,7 +94,7 @@ TEST_CASE("a backend that cannot be made says why") {
                     Catch::Contains("it was built without libtorch"));
   CHECK(code_of([&] { make_backend("torch", runtime, config); }) == ErrorCode::kEnvironment);
   CHECK_THROWS_WITH(load_torch_backend("/nowhere/librlreplay_torch.so", runtime, config),
-                    Catch::Contains("the torch kernel set cannot be used"));
+                    Catch::Contains("the torch backend cannot be used"));
   CHECK(code_of([&] { load_torch_backend("/nowhere/librlreplay_torch.so", runtime, config); }) ==
         ErrorCode::kEnvironment);
   BackendConfig frozen = config;

@@ -7,7 +7,7 @@
 #include "src/events/table.h"
 #include "tests/engine/models.h"
 
-// The torch kernel set as programs get it: from its library, by name.
+// The torch backend as programs get it: from its library, by name.
 using namespace rlreplay;
 using namespace rlreplay::engine;
 using namespace rlreplay::engine::test;
@@ -117,7 +117,7 @@ std::vector<Request> random_requests(const ModelConfig& c) {
 
 }  // namespace
 
-TEST_CASE("three steps of the torch kernel set are near those of the portable one") {
+TEST_CASE("three steps of the torch backend are near those of the portable one") {
   for (const auto architecture :
        {Architecture::kLlama, Architecture::kQwen2, Architecture::kQwen3}) {
     CAPTURE(static_cast<int>(architecture));
@@ -150,7 +150,7 @@ TEST_CASE("three steps of the torch kernel set are near those of the portable on
   }
 }
 
-TEST_CASE("without old log-probabilities the policy is its own past in both kernel sets") {
+TEST_CASE("without old log-probabilities the policy is its own past in both backends") {
   const ModelConfig c = small_model(Architecture::kLlama);
   Batch batch = random_batch(c, kLengths, 3);
   for (SampleTargets& t : batch.targets) t.old_log_probs.clear();
@@ -161,7 +161,7 @@ TEST_CASE("without old log-probabilities the policy is its own past in both kern
              take_steps(*stock, 1, batch, step_config()), 1e-6);
 }
 
-TEST_CASE("both kernel sets draw the same tokens from the same noise, whatever the slots") {
+TEST_CASE("both backends draw the same tokens from the same noise, whatever the slots") {
   for (const auto architecture : {Architecture::kQwen2, Architecture::kQwen3}) {
     const ModelConfig c = small_model(architecture);
     ThreadPool pool(2);
@@ -281,7 +281,7 @@ TEST_CASE("a torch step shows its scores and its moments in the types of the tab
   }
 }
 
-TEST_CASE("errors of the torch kernel set arrive with their codes") {
+TEST_CASE("errors of the torch backend arrive with their codes") {
   const ModelConfig c = small_model(Architecture::kLlama);
   ThreadPool pool(1);
   const Runtime runtime{kernels::cpu_kernels(), pool};

@@ -300,7 +300,7 @@ constexpr Option kTable[] = {
      {},
      {},
      kNonNegative},
-    {"kernels", S::kMachine, &O::kernels, "kernel set: ours, or stock operators to compare with",
+    {"kernels", S::kMachine, &O::kernels, "backend: ours, or stock operators to compare with",
      "portable|torch"},
     {"layout", S::kMachine, &O::layout, "ranks that share a training step (bits unchanged)"},
     {"ranks-as", S::kMachine, &O::ranks_as,
