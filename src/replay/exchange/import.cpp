@@ -319,10 +319,11 @@ class Importer {
     note(reads, copies_.compare(made.rollout_id, files));
     dump_.add_inputs(made.rollout_id, std::move(made.with_inputs));
     for (const auto& [step, data] : made.steps) {
-      const std::string group = std::to_string(made.rollout_id) + "-" + std::to_string(step);
+      const StepId id{made.rollout_id, step};
+      const std::string group = id.group();
       const std::string unit = "train/" + group + "/rank0.h5";
       claim(unit, reads.front().source.path);
-      policy_loss_.complete(*data, StepId{made.rollout_id, step}.name());
+      policy_loss_.complete(*data, id.name());
       std::vector<Dataset> datasets = to_datasets(data, group);
       if (const auto own = made.own.find(step); own != made.own.end()) {
         within(files, [&] { add_own(unit, datasets, own->second); });

@@ -16,6 +16,7 @@
 #include "src/replay/exchange/slime_columns.h"
 #include "src/replay/exchange/train_schedule.h"
 #include "src/replay/exchange/trajectory_check.h"
+#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -188,9 +189,8 @@ foreign::Replacements replacements(const TorchFile& file, const ImportedTrain& m
       const std::optional<Value> value = cell_value(file, row, name.theirs);
       const std::optional<Cell> cell = find_cell(*made.steps.at(place.step), name.ours, place.row);
       if (!value || !cell || !holds(file.tree(), *value, *cell)) continue;
-      std::string text = "train/" + std::to_string(made.rollout_id) + "-" +
-                         std::to_string(place.step) + "/" + std::string(name.ours) + "/" +
-                         std::to_string(place.row);
+      std::string text = "train/" + StepId{made.rollout_id, place.step}.group() + "/" +
+                         std::string(name.ours) + "/" + std::to_string(place.row);
       if (value->kind == Kind::kTensor) {
         text += "/" + std::string(foreign::name(file.tree().tensor(*value).dtype));
       }
@@ -266,8 +266,8 @@ std::map<int64_t, OwnStep> read_own_steps(const TorchFile& file, int64_t rollout
       const Value name = tree.sequence(fields)[k];
       if (name.kind == Kind::kText) step.fields.emplace(tree.text(name));
     }
-    step.datasets = read_own_datasets(
-        tree, find("datasets"), std::to_string(rollout) + "-" + std::to_string(number.integer));
+    step.datasets =
+        read_own_datasets(tree, find("datasets"), StepId{rollout, number.integer}.group());
   }
   return out;
 }

@@ -95,7 +95,7 @@ void ImportedDump::note_gaps() {
     if (name->step) steps[name->rollout].insert(*name->step);
   }
   note(options_.paths.front(), check_rollouts(generated, trained));
-  note(options_.paths.front(), check_steps(steps));
+  note(options_.paths.front(), find_step_gaps(steps));
 }
 
 /// What verify says of the dump as well.

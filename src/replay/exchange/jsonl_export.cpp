@@ -11,6 +11,7 @@
 #include "src/replay/exchange/cell.h"
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/record/imported_samples.h"
+#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -212,10 +213,10 @@ std::string sample_line(const RolloutData& data, const std::string& id, size_t s
 
 /// The members that name a step and a rank.
 JsonLine step_head(const char* schema, const std::string& group, int64_t rank) {
-  const size_t dash = group.find('-', 1);
+  const StepId id = parse_step(group).value();
   JsonLine line;
-  line.text("schema", schema).json("rollout_id", group.substr(0, dash));
-  line.json("step_id", group.substr(dash + 1)).integer("rank", rank);
+  line.text("schema", schema).integer("rollout_id", id.rollout);
+  line.integer("step_id", id.step).integer("rank", rank);
   return line;
 }
 
@@ -273,7 +274,7 @@ void export_steps(const format::DumpReader& dump, const format::UnitRecord& unit
   const format::UnitReader reader = dump.open_unit(unit);
   const int64_t rank = format::rank_of(unit.path);
   for (const std::string& group : unit.groups) {
-    const std::string rollout = group.substr(0, group.find('-', 1));
+    const std::string rollout = std::to_string(parse_step(group).value().rollout);
     if (chosen && !chosen->contains(rollout)) continue;
     if (reader.find(group + "/sample_id") == nullptr) continue;  // events alone
     format::HeldBytes held;

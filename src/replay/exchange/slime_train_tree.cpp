@@ -10,6 +10,7 @@
 #include "src/replay/exchange/dicts.h"
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/slime_columns.h"
+#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -258,7 +259,7 @@ class TrainTreeBuilder {
   }
 
   Value own_step(int64_t number, const TrainData& step, const TrainData& data) {
-    const std::string group = std::to_string(training_.rollout_id) + "-" + std::to_string(number);
+    const std::string group = StepId{training_.rollout_id, number}.group();
     std::set<std::string> fields = {"sample_id", "offsets"};
     for (const SlimeColumn& column : kSlimeColumns) {
       if (column.written && is_whole(data, column.ours)) fields.insert(std::string(column.ours));

@@ -218,8 +218,8 @@ foreign::Problem missing_rank(const SourceFile& first, int64_t rank, const RankR
 
 bool names_rank(const std::string& name) { return rank_family(name).has_value(); }
 
-std::vector<foreign::Problem> missing_ranks(const std::vector<std::vector<SourceFile>>& sources,
-                                            size_t most) {
+std::vector<foreign::Problem> find_rank_gaps(const std::vector<std::vector<SourceFile>>& sources,
+                                             size_t most) {
   const std::map<std::string, FolderRanks> folders = ranks_by_folder(sources);
   std::vector<foreign::Problem> problems;
   size_t unlisted = 0;
@@ -246,7 +246,7 @@ std::vector<foreign::Problem> missing_ranks(const std::vector<std::vector<Source
 }
 
 void check_ranks(const std::vector<std::vector<SourceFile>>& sources) {
-  const auto missing = missing_ranks(sources, 1);
+  const auto missing = find_rank_gaps(sources, 1);
   if (missing.empty()) return;
   throw Error(ErrorCode::kIncomplete, missing.front().message, missing.front().where);
 }

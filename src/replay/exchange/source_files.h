@@ -30,8 +30,8 @@ bool names_rank(const std::string& name);
 /// Holds every rollout of a folder to the ranks that the folder's other rollouts have files of: a
 /// rank-missing for each file that is not there, with its path; of more than `most` one
 /// `more-problems` at the end counts the others.
-std::vector<foreign::Problem> missing_ranks(const std::vector<std::vector<SourceFile>>& sources,
-                                            size_t most = 100);
+[[nodiscard]] std::vector<foreign::Problem> find_rank_gaps(
+    const std::vector<std::vector<SourceFile>>& sources, size_t most = 100);
 
 /// The same. Errors: kIncomplete, of the first.
 void check_ranks(const std::vector<std::vector<SourceFile>>& sources);

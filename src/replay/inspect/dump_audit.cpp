@@ -357,7 +357,7 @@ std::vector<Problem> audit_records(const format::DumpReader& dump) {
          "of " + std::to_string(ranks) + " ranks, these hold no part of the step: " + missing,
          "train/" + group});
   }
-  std::ranges::move(check_steps(steps), std::back_inserter(problems));
+  std::ranges::move(find_step_gaps(steps), std::back_inserter(problems));
   try {
     imported_from(dump.meta(), "meta");
     audit_plan(dump, problems);

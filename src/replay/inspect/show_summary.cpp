@@ -18,6 +18,7 @@
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/incomplete_record.h"
+#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -415,10 +416,10 @@ std::string summary_json(const DumpReader& dump, const std::string& incomplete) 
     out += line.str() + "\n";
   }
   for (const StepSummary& s : steps(dump)) {
-    const size_t dash = s.id.find('-', 1);
+    const StepId id = parse_step(s.id).value();
     JsonLine line;
-    line.text("schema", "rlreplay.show.step/1").json("rollout_id", s.id.substr(0, dash));
-    line.json("step_id", s.id.substr(dash + 1)).integer("rank", s.rank);
+    line.text("schema", "rlreplay.show.step/1").integer("rollout_id", id.rollout);
+    line.integer("step_id", id.step).integer("rank", s.rank);
     line.integer("samples", static_cast<int64_t>(s.samples));
     line.integer("tokens", static_cast<int64_t>(s.tokens));
     line.json("columns", json_list(s.columns)).boolean("events", s.events);

@@ -186,7 +186,7 @@ class TorchFiles {
     for (const auto& family : sources) check_family(family);
     out_.others = others_.size();
     if (out_.others == out_.files) std::ranges::move(others_, std::back_inserter(out_.problems));
-    if (folder_) add_problems(missing_ranks(sources), path_, out_.problems);
+    if (folder_) add_problems(find_rank_gaps(sources), path_, out_.problems);
     if (folder_ && comparable_) add_problems(run_.finish(), path_, out_.problems);
     out_.corrupt = out_.corrupt || run_.damaged();
     const bool values = deep_ && folder_;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "format/group_io.h"
+#include "format/group_name.h"
 #include "src/base/error.h"
 #include "src/events/event_rows.h"
 #include "src/events/name.h"
@@ -440,7 +441,7 @@ StepEvents read_events(const format::DumpReader& dump, const format::UnitReader&
   }
   if (columns.row_set_offsets.empty()) columns.row_set_offsets = {0};
   fill_absent(columns);
-  const bool rollout = group.find('-', 1) == group.npos;
+  const bool rollout = format::parse_rollout(group).has_value();
   return Decoder(reader, columns, rollout ? engine::Phase::kRollout : engine::Phase::kForward)
       .decode(rollout_id, step_id);
 }

@@ -52,7 +52,7 @@ std::string untrained_samples(int64_t rollout, const std::vector<uint64_t>& kept
          " (a rank's file may be missing, or the trainer left them out)";
 }
 
-std::vector<Problem> check_steps(const std::map<int64_t, std::set<int64_t>>& steps) {
+std::vector<Problem> find_step_gaps(const std::map<int64_t, std::set<int64_t>>& steps) {
   std::vector<Problem> problems;
   for (const auto& [rollout, there] : steps) {
     const auto span =

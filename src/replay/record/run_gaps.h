@@ -27,7 +27,7 @@ namespace rlreplay::replay {
                                             std::vector<uint64_t> trained);
 
 /// The steps of each rollout: step-missing where one between two is not there.
-[[nodiscard]] std::vector<foreign::Problem> check_steps(
+[[nodiscard]] std::vector<foreign::Problem> find_step_gaps(
     const std::map<int64_t, std::set<int64_t>>& steps);
 
 }  // namespace rlreplay::replay

@@ -6,6 +6,7 @@
 
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
+#include "src/replay/record/sample_row.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -71,12 +72,6 @@ constexpr MergeRule kMustAgree[] = {
     {"token_weights", Elements::kSample, same<&StepMember::token_weights>},
 };
 
-template <class T>
-std::vector<T> part(const std::vector<T>& values, uint64_t begin, uint64_t end) {
-  return {values.begin() + static_cast<ptrdiff_t>(begin),
-          values.begin() + static_cast<ptrdiff_t>(end)};
-}
-
 template <class T, class To>
 void take_number(const std::optional<format::Column<T>>& column, size_t row, To& to) {
   if (column && column->has(row)) to = column->values[row];
@@ -108,14 +103,14 @@ StepMember StepMember::of(const format::TrainData& data, size_t row, uint64_t pr
   out.prompt = prompt;
   out.length = end - begin;
   if (data.prompt_length) out.prompt_length = (*data.prompt_length)[row];
-  if (data.tokens) out.tokens = part(*data.tokens, begin, end);
+  if (data.tokens) out.tokens = tokens_of(*data.tokens, begin, end);
   if (data.loss_mask && data.loss_mask->has(row)) {
-    out.loss_mask = part(data.loss_mask->values, response, end);
+    out.loss_mask = tokens_of(data.loss_mask->values, response, end);
   }
   take_number(data.rewards, row, out.rewards);
   take_number(data.trajectory_id, row, out.trajectory_id);
   take_number(data.trajectory_tokens, row, out.trajectory_tokens);
-  if (data.token_weights) out.token_weights = part(*data.token_weights, begin, end);
+  if (data.token_weights) out.token_weights = tokens_of(*data.token_weights, begin, end);
   for (size_t c = 0; c < out.columns.size(); ++c) {
     const auto& column = data.*format::kTokenColumnFields[c].column;
     if (!column || !column->has(row)) continue;
