@@ -11,6 +11,7 @@
 #include "src/base/number_text.h"
 #include "src/base/text_table.h"
 #include "src/base/words.h"
+#include "src/replay/inspect/show_sample.h"
 #include "src/replay/inspect/show_samples.h"
 #include "src/replay/inspect/show_summary.h"
 #include "src/replay/record/chosen_ids.h"

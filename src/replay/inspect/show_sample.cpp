@@ -1,3 +1,5 @@
+#include "src/replay/inspect/show_sample.h"
+
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -13,7 +15,6 @@
 #include "src/base/text_table.h"
 #include "src/base/words.h"
 #include "src/replay/compare/sample_table.h"
-#include "src/replay/inspect/show_samples.h"
 #include "src/replay/record/chosen_ids.h"
 
 namespace rlreplay::replay {

@@ -11,8 +11,4 @@ namespace rlreplay::replay {
 /// as it is recorded, by ascending reward, or the longest response first.
 std::string show_samples(const format::DumpReader& dump, const ShowOptions& options);
 
-/// The sample `options.sample`: its values, and a line a token, as the rollout and each step of it
-/// say them. Errors: kUsage where it is not there, naming those that are; FormatError.
-std::string show_sample(const format::DumpReader& dump, const ShowOptions& options);
-
 }  // namespace rlreplay::replay

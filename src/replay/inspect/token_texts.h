@@ -3,8 +3,6 @@
 #include <optional>
 #include <string>
 
-#include "format/dump_reader.h"
-#include "src/replay/inspect/show_dump.h"
 #include "src/replay/record/recorded_run.h"
 #include "src/task/tokenizer.h"
 
@@ -19,11 +17,5 @@ namespace rlreplay::replay {
 
 /// A token's text on one line, in quotes; its id where there is no tokenizer.
 std::string token_text(const std::optional<Tokenizer>& tokenizer, int32_t id);
-
-/// Prompt and response of a sample as text. On a terminal, where there is a tokenizer and
-/// log-probabilities, each token of the response in a colour by its log-probability, with a legend.
-/// Errors: as show_dump.
-std::string sample_text(const format::DumpReader& dump, const ShowOptions& options,
-                        const std::optional<Tokenizer>& tokenizer);
 
 }  // namespace rlreplay::replay

@@ -12,6 +12,7 @@
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/inspect/show_dump.h"
 #include "src/replay/inspect/show_event.h"
+#include "src/replay/inspect/show_sample.h"
 #include "src/replay/inspect/token_texts.h"
 #include "src/replay/record/incomplete_record.h"
 #include "src/replay/verbs/value_checks.h"
@@ -56,7 +57,7 @@ bool is_summary(const ShowOptions& options) {
 }
 
 /// Why a dump is not whole; nothing where its options cannot be read: it is shown all the same.
-std::string find_incomplete(const RecordedRun& run) {
+std::string shown_incomplete(const RecordedRun& run) {
   try {
     return incomplete_text(run);
   } catch (const Error&) {
@@ -72,7 +73,7 @@ void print_dump(const ShowArguments& arguments, const AnyDump& dump) {
     return;
   }
   options.temporary = dump.is_temporary();
-  options.incomplete = find_incomplete(dump.run());
+  options.incomplete = shown_incomplete(dump.run());
   if (!options.incomplete.empty() && !options.json && !options.text) {
     std::cout << "note: " << dump.path() << ": " << options.incomplete << '\n';
   }
@@ -86,6 +87,9 @@ void print_dump(const ShowArguments& arguments, const AnyDump& dump) {
   std::cout << show_dump(dump.reader(), options);
 }
 
+/// The file is parsed here for what it is and what is wrong with it, and again where it is
+/// imported: an import takes paths, and of a file that cannot be imported the head is shown all the
+/// same.
 void show_file(const ShowArguments& arguments) {
   const foreign::TorchFile file(arguments.path);
   if (arguments.options.json) return print_content(file);

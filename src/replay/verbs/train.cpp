@@ -19,7 +19,7 @@
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/recomputed_difference.h"
 #include "src/replay/rerun/replay.h"
-#include "src/replay/rerun/replay_report.h"
+#include "src/replay/rerun/replay_summary.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/run/step_report.h"
 #include "src/replay/source/model_source.h"

@@ -12,7 +12,7 @@
 #include "src/replay/record/incomplete_record.h"
 #include "src/replay/referee/referee.h"
 #include "src/replay/rerun/imported_replay.h"
-#include "src/replay/rerun/replay_report.h"
+#include "src/replay/rerun/replay_summary.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/source/model_source.h"
 #include "src/replay/verbs/train.h"

@@ -1,4 +1,4 @@
-#include "src/replay/rerun/replay_report.h"
+#include "src/replay/rerun/replay_summary.h"
 
 #include <algorithm>
 #include <cmath>
