@@ -47,6 +47,8 @@ def steady(text, command, folder):
         text = pattern.sub(instead, text)
     if re.match(r"rlreplay (capture|train|rollout)\b", command):
         text = re.sub(r"(?m)^( *\d+\.\d .*?) +\d+\.\d\d (\w{8} +\S+)$", r"\1    SEC \2", text)
+    if command.startswith("rlreplay layouts "):
+        text = re.sub(r"(?m) +\d+\.\d\d s  ", "  SEC  ", text)
     return text
 
 
