@@ -79,9 +79,9 @@ std::set<uint64_t> selected_samples(const format::DumpReader& dump, const std::s
   }
   if (chosen.empty()) return {};
   Together together;
-  using Kind = Together::Kind;
-  if (data.group_id) together.add(data.sample_id, Kind::kGroup, *data.group_id);
-  if (data.trajectory_id) together.add(data.sample_id, Kind::kTrajectory, *data.trajectory_id);
+  if (data.group_id) together.add(data.sample_id, Together::Kind::kGroup, *data.group_id);
+  if (data.trajectory_id)
+    together.add(data.sample_id, Together::Kind::kTrajectory, *data.trajectory_id);
   for (const format::UnitRecord& record : dump.units()) {
     if (format::kind_of(record.path) != "train") continue;
     for (const std::string& step : record.groups) {

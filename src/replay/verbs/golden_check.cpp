@@ -13,7 +13,7 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr size_t kShown = 5;
+constexpr size_t kShownCheck = 5;
 
 /// A golden file and what is said of it.
 struct Checked {
@@ -134,7 +134,7 @@ void print_text(const GoldenArguments& arguments, const Checked& c) {
   }
   std::cout << '\n';
   if (!j.reason.empty()) std::cout << "  " << j.reason << '\n';
-  std::cout << differences_text(j.differences, arguments.all ? SIZE_MAX : kShown);
+  std::cout << differences_text(j.differences, arguments.all ? SIZE_MAX : kShownCheck);
   for (const std::string& line : j.environment) std::cout << "  environment: " << line << '\n';
   if (!c.pending.empty()) {
     std::cout << "  if that is meant: rlreplay golden accept " << shell_word(c.path)

@@ -19,7 +19,7 @@ constexpr const char* kMadeBy =
     "rlreplay golden record\n"
     "The lines \"about\" and \"option\" say of which run; rlreplay golden check FILE runs it "
     "again.";
-constexpr size_t kShown = 5;
+constexpr size_t kShownRecord = 5;
 
 bool exists(const std::string& path) {
   std::error_code absent;
@@ -96,7 +96,7 @@ std::vector<gate::Tolerance> tolerances_of(const GoldenArguments& arguments,
 void check_stable(const gate::Golden& golden, const gate::Observation& now) {
   const auto between = gate::differences(golden.tolerances, now.values, *now.again);
   if (std::ranges::all_of(between, &gate::ValueDifference::within)) return;
-  std::cerr << differences_text(between, kShown);
+  std::cerr << differences_text(between, kShownRecord);
   throw Error(ErrorCode::kEnvironment,
               "two runs do not give the same bits (" + std::to_string(between.size()) + " of " +
                   std::to_string(now.values.size()) +

@@ -14,7 +14,7 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr size_t kShown = 10;
+constexpr size_t kShownReview = 10;
 
 bool is_pending(const std::string& path) {
   std::error_code absent;
@@ -95,7 +95,7 @@ Choice ask_choice() {
 
 /// Whether to go on.
 bool review_one(const std::string& path) {
-  std::cout << candidate_text(path, kShown);
+  std::cout << candidate_text(path, kShownReview);
   switch (ask_choice()) {
     case Choice::kAccept:
       while (true) {

@@ -14,7 +14,7 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr size_t kShown = 8;  // parameters, without --all
+constexpr size_t kShownParameters = 8;  // parameters, without --all
 
 void check_alone(const TrainArguments& arguments, const RunOptions& options) {
   if (arguments.each_step || arguments.stop_at_first || !arguments.inject.empty() ||
@@ -99,7 +99,7 @@ void print_removal(const TrainArguments& arguments, const Removal& removal, cons
                    std::vector<Share> shares) {
   const size_t all = shares.size();
   std::ranges::stable_sort(shares, std::greater(), &Share::norm);
-  if (!arguments.all && all > kShown) shares.resize(kShown);
+  if (!arguments.all && all > kShownParameters) shares.resize(kShownParameters);
   std::cout << "step " << removal.step.name() << " twice from its recorded state: as recorded ("
             << (step.whole.identical() ? "identical" : "NOT identical")
             << "), then\nwithout sample " << removal.sample << ". Held: scale 2^-"
