@@ -82,7 +82,7 @@ Axis axis_of(const Ends& ends, const std::function<bool(const std::string&)>& is
 Ends parse_ends(std::span<const std::string> words,
                 const std::function<bool(const std::string&)>& is_revision) {
   if (words.empty() || words.size() > 2) {
-    throw Error(ErrorCode::kUsage, "the two ends are missing: write GOOD..BAD or GOOD BAD");
+    throw Error(ErrorCode::kUsage, "ENDS is missing: write GOOD..BAD or GOOD BAD");
   }
   if (words.size() == 1) {
     if (auto files = split_files(words[0])) return *files;

@@ -44,6 +44,11 @@ NOT_SEEN = {
     ("rlbisect.schema.json", "#/$defs/bisect/properties/noise"):
         "needs runs that do not repeat: tests/bisect/rlbisect_test.py has it",
     ("rlbisect.schema.json", "#/$defs/bisect/properties/confidence"): "the same",
+    **{("shared.schema.json", f"#/$defs/step/properties/replicas{path}"):
+       "needs ranks whose copies differ: tests/e2e/layouts_test.py has it"
+       for path in ("", *(f"/properties/{name}" for name in (
+           "event", "index", "place", "copies", "rank", "other", "value", "other_value",
+           "outvoted")))},
     **{("rlbisect.schema.json", f"#/$defs/bisect/properties/{path}"):
         "needs submodules: tests/bisect/odd_histories_test.py has it" for path in (
             "pins", "pins/items", *(f"pins/items/properties/{key}" for key in ("path", "before", "after", "submodule")),

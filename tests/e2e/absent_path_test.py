@@ -50,13 +50,15 @@ READS = {
     ("rlreplay strip", "DUMP"): "{no} --texts -o {new}",
     ("rlreplay seal", "PATH"): "{no} --recovered",
     ("rlreplay upgrade", "PATH"): "{no}",
-    ("rlreplay golden record", "--config"): "{new} --model demo --config {no}",
-    ("rlreplay golden record", "--model"): "{new} --model {no} " + PROMPTS,
+    ("rlreplay golden record", "--config"): "{new}.txt --model demo --config {no}",
+    ("rlreplay golden record", "--model"): "{new}.txt --model {no} " + PROMPTS,
     ("rlreplay golden record", "--ref-load"):
-        "{new} --model demo --kl-coef 0.1 --ref-load {no} " + SMALL,
+        "{new}.txt --model demo --kl-coef 0.1 --ref-load {no} " + SMALL,
     ("rlreplay golden record", "--prompts"):
-        "{new} --model {model} --reward gsm8k --prompts {no} " + SMALL,
-    ("rlreplay golden check", "FILE"): "{no} --model demo",
+        "{new}.txt --model {model} --reward gsm8k --prompts {no} " + SMALL,
+    ("rlreplay golden check", "PATH..."): "{no} --model demo",
+    **{(f"rlreplay golden {part}", "PATH..."): "{no}"
+       for part in ("accept", "reject", "list", "explain", "fsck")},
     ("rlreplay golden check", "--config"): "{golden} --model demo --config {no}",
     ("rlreplay golden check", "--model"): "{golden} --model {no} " + PROMPTS,
     ("rlreplay golden check", "--ref-load"):
@@ -74,8 +76,8 @@ READS = {
 OTHERS = {"-o", "--output", "--out", "--save", "--plot", "--input-key", "--label-key",
           "--reward-command", "--reward-key", "--layout", "--record", "--weights", "--steps",
           "--inject", "--step", "--event", "--tensor", "--tolerance", "--reason", "--build",
-          "--run", "--metric", "--try", "--columns"}
-WRITTEN = {("rlreplay golden record", "FILE")}
+          "--run", "--metric", "--try", "--columns", "--class", "ELEMENT"}
+WRITTEN = {("rlreplay golden record", "PATH"), ("rlreplay golden review", "PATH...")}
 
 
 class AbsentPaths(Case):
@@ -86,7 +88,7 @@ class AbsentPaths(Case):
         model = checkpoints.write(cls.folder / "model", checkpoints.config())
         lines = cls.folder / "lines.jsonl"
         lines.write_text(json.dumps({"tokens": [1, 2], "prompt_len": 1, "text": "1"}) + "\n")
-        golden = cls.folder / "golden"
+        golden = cls.folder / "golden.txt"
         made = cls.run_program("golden", "record", golden, "--model", "demo", *SMALL.split())
         assert made.returncode == 0, made.stderr
         cls.places = {"no": cls.folder / "nowhere" / "x", "new": cls.folder / "new", "dump": dump,

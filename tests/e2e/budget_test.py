@@ -301,11 +301,12 @@ class WholeDump(Bounded):
             writer.start()
             writer.join()
         self.assertLess((path / "rollout/0.h5").stat().st_size, 1 << 20)
-        for verb in (["show", path], ["diff", path, few]):
+        for verb, refused, word in ((["show", path], 3, "the ids of samples do not ascend"),
+                                    (["diff", path, few], 4, "bytes would be held decoded")):
             with self.subTest(verb[0]):
                 code, output, peak = self.run_bounded(*verb)
-                self.assertEqual(code, 4, output)
-                self.assertIn("bytes would be held decoded", output)
+                self.assertEqual(code, refused, output)
+                self.assertIn(word, output)
                 self.assertLess(peak, MOST)
                 self.assertLess(self.seconds, 2)
 

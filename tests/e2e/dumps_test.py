@@ -362,7 +362,7 @@ class Told(Case):
         (problem,) = found["problems"]
         self.assertEqual(problem["code"], "replica-missing")
         self.assertTrue(problem["message"].endswith("that of rank 1"), problem["message"])
-        self.assertEqual(self.codes(self.imported(path), 1), {"replica-missing"})
+        self.assertEqual(self.codes(self.imported(path), 3), {"replica-missing"})
 
     def test_what_only_a_file_says(self):
         of = {0: -0.5, 1: -1.0, 2: -0.25, 3: -2.0}

@@ -147,7 +147,9 @@ class NoFile(Case):
         link.symlink_to(self.folder)
         nowhere = self.folder / "nowhere"
         for path in (self.folder, link, pipe, "/dev/zero", "/proc/self/mem", nowhere):
-            for arguments in (["golden", "check", path], ["train", *DEMO, "--config", path],
+            folder = pathlib.Path(path).is_dir()  # of golden files, which is no mistake
+            for arguments in (["golden", "record" if folder else "check", path],
+                              ["train", *DEMO, "--config", path],
                               ["train", "--model", "demo", "--prompts", path, *DEMO[2:]],
                               ["score", "--model", "demo", "--tokens", path]):
                 with self.subTest(arguments=arguments):

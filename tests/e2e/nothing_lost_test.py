@@ -61,7 +61,9 @@ class Output(Program):
         dump = self.here / "dump"
         self.lines("capture", *DEMO[1:], "--steps", 1, "-o", dump)
         pipe, link, nowhere = (self.here / name for name in ("pipe", "link", "nowhere"))
+        golden = self.here / "pipe.txt"
         os.mkfifo(pipe)
+        os.mkfifo(golden)
         (self.here / "file").write_text("old")
         link.symlink_to("file")
         nowhere.symlink_to("absent")
@@ -73,7 +75,7 @@ class Output(Program):
                 self.refused(USAGE, [word], "export", dump, "--to", to, "-o", place, "--force")
         self.assertTrue(pipe.is_fifo())
         self.refused(USAGE, ["own"], "export", dump, "--to", "slime", "-o", dump, "--force")
-        self.refused(USAGE, ["a pipe"], "golden", "record", pipe, "--model", "demo", "--force")
+        self.refused(USAGE, ["a pipe"], "golden", "record", golden, "--model", "demo", "--force")
         self.assertEqual(files(dump), before)
         self.lines("export", dump, "--to", "jsonl", "-o", link, "--force")
         self.assertTrue(link.is_symlink())

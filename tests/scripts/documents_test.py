@@ -17,6 +17,7 @@ LOADER = importlib.machinery.SourceFileLoader("check_documents", str(ROOT / "scr
 CHECK = importlib.util.module_from_spec(importlib.util.spec_from_loader(LOADER.name, LOADER))
 LOADER.exec_module(CHECK)
 COMMAND = re.compile(r"(?:^|[\s/(|])(rlreplay|rlbisect) ([^|;&#]*)")
+GOLDEN = ("record", "check", "review", "accept", "reject", "list", "explain", "fsck")
 HASHED = ("root", "content")  # texts of format/SPEC.md begin so
 FLAG = re.compile(r"--[a-z][a-z-]*|-[A-Za-z]")
 
@@ -50,7 +51,7 @@ def wrong(program, rest):
             return []
         elif words[0] not in verbs(program):
             return [words[0]]
-        elif words[0] == "golden" and words[1:] and words[1] in ("record", "check"):
+        elif words[0] == "golden" and words[1:] and words[1] in GOLDEN:
             verb = words[:2]
         else:
             verb = words[:1]

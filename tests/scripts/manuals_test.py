@@ -156,7 +156,7 @@ class Manuals(unittest.TestCase):
     def test_bash_completes(self):
         for line, proposed in (("rlreplay sh", ["show"]), ("rlreplay help see", ["files"]),
                                ("rlreplay help sea", ["seal"]),
-                               ("rlreplay golden ", ["record", "check"]),
+                               ("rlreplay golden re", ["record", "review", "reject"]),
                                ("rlreplay capture --dialect ", ["slime", "miles"]),
                                ("rlreplay capture --dialect=m", ["miles"]),
                                ("rlreplay capture --dialect =", ["slime", "miles"]),
@@ -175,7 +175,7 @@ class Manuals(unittest.TestCase):
     def test_fish_completes(self):
         if self.without("fish"):
             return
-        for line, proposed in (("rlreplay sh", ["show"]), ("rlreplay golden ", ["check", "record"]),
+        for line, proposed in (("rlreplay sh", ["show"]), ("rlreplay golden re", ["record", "reject", "review"]),
                                ("rlreplay capture --dialect ", ["miles", "slime"]),
                                ("rlreplay golden check r --rope e", ["exact"]),
                                ("rlreplay capture --reward-c", ["--reward-command"]),

@@ -1,5 +1,6 @@
 #include <CLI/App.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -49,7 +50,7 @@ Example:
   rlbisect runs/before/..runs/after/
   rlbisect tp=1..tp=4,dp=2 --from dump/
   rlbisect good.json..bad.json --run './train --config $RLBISECT_CONFIG'
-  rlbisect changes v1.2..HEAD --run ./run.sh      # every revision that moves a number
+  rlbisect changes v1.2..HEAD --run ./run.sh  # each that moves a number
 
 Each run is stored in the repository's git folder as soon as it has ended, by its content, commands
 and environment, and never made twice: `rlbisect resume` goes on with a search that was cut short,
@@ -289,6 +290,10 @@ int search_configurations(const SearchOptions& options, const Ends& ends, const 
     throw Error(ErrorCode::kUsage,
                 "a search over configurations needs either --run, a command that reads the file "
                 "RLBISECT_CONFIG, or --from, a dump to be replayed");
+  }
+  std::error_code absent;
+  if (!options.from.empty() && !std::filesystem::exists(options.from, absent)) {
+    throw Error(ErrorCode::kIncomplete, "there is no such dump", options.from);
   }
   const ConfigurationQuestion question{.good = configuration_of(ends.good),
                                        .bad = configuration_of(ends.bad),

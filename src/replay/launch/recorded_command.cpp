@@ -17,11 +17,13 @@ constexpr std::string_view kOwnOptions[] = {
     "--tokens", "--samples", "--sample", "--groups", "--rollout", "--step", "--inject", "--to",
     "--plot", "--tolerance", "--max-tokens", "--tensor", "--worst", "--temperature",
     "--weights-version", "--event", "--sort", "--reason", "--tokenizer",
-    "--keep-samples", "--columns", "--try", "--ranks"};
+    "--keep-samples", "--columns", "--try", "--ranks",
+    "--without-sample", "--class", "--time-limit"};
 constexpr std::string_view kOwnFlags[] = {
     "--resume", "--force", "--json", "--print-config", "--each-step", "--stop-at-first", "--deep",
     "--all", "--forward", "--recovered", "--dry-run", "--trust-hashes", "--add-special", "--text",
-    "--decode", "--check", "--quick", "--texts"};
+    "--decode", "--check", "--quick", "--texts",
+    "--strict", "--run-recorded", "--allow-changed"};
 // clang-format on
 
 bool is_one_of(std::span<const std::string_view> names, std::string_view name) {

@@ -169,8 +169,8 @@ int golden_explain(const GoldenArguments& arguments) {
 }
 
 int golden_accept(const GoldenArguments& arguments) {
-  check_may_write();
   const std::vector<std::string> files = pending_of(arguments.paths);
+  check_may_write();
   if (arguments.reason.empty()) {
     throw Error(ErrorCode::kUsage, "say why bits change: --reason WHY is kept in the file");
   }
