@@ -117,7 +117,8 @@ std::optional<Conflict> find_conflict(const std::vector<OwnRun>& own,
       holders[all.items[i].place].push_back({static_cast<int>(r), all.items[i].hash});
     }
   }
-  for (const auto& [place, by] : holders) {
+  for (const auto& [place, holders_of_place] : holders) {
+    const std::vector<Holder>& by = holders_of_place;
     const auto votes = [&](const Holder& holder) {
       return std::ranges::count(by, holder.hash, &Holder::hash);
     };

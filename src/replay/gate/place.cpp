@@ -112,8 +112,7 @@ std::vector<std::string> golden_files(const std::vector<std::string>& paths,
     }
   }
   std::ranges::sort(out);
-  const auto twice = std::ranges::unique(out);
-  out.erase(twice.begin(), twice.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 

@@ -30,8 +30,9 @@ int64_t place_of(std::string_view text, std::span<const StepId> steps, const std
 }  // namespace
 
 bool StepRange::holds_of(int64_t rollout, std::span<const StepId> steps) const {
-  const auto of = std::ranges::equal_range(steps, rollout, {}, &StepId::rollout);
-  const int64_t begin = of.begin() - steps.begin(), end = of.end() - steps.begin();
+  const auto from = std::ranges::lower_bound(steps, rollout, {}, &StepId::rollout);
+  const auto to = std::ranges::upper_bound(steps, rollout, {}, &StepId::rollout);
+  const int64_t begin = from - steps.begin(), end = to - steps.begin();
   return begin < end && begin <= last && first < end;
 }
 
