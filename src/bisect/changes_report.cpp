@@ -48,11 +48,9 @@ std::string changes_text(const Changes& changes) {
 }
 
 std::string changes_json(const Changes& changes) {
-  std::string list;
-  for (const Change& change : changes.found)
-    list += (list.empty() ? "" : ",") + change_json(change);
   JsonLine line;
-  line.text("schema", "rlreplay.changes/1").json("changes", "[" + list + "]");
+  line.text("schema", "rlreplay.changes/1");
+  line.json("changes", json_list(changes.found, change_json));
   line.text("good", changes.good.id).text("bad", changes.bad.id);
   line.integer("revisions", static_cast<int64_t>(changes.revisions));
   line.integer("runs", static_cast<int64_t>(count_of(changes, Origin::kRun)));

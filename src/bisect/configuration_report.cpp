@@ -1,4 +1,5 @@
 #include "src/base/json_line.h"
+#include "src/base/json_value.h"
 #include "src/base/words.h"
 #include "src/bisect/configuration_search.h"
 
@@ -17,17 +18,16 @@ std::string cause_text(const ConfigurationFinding& finding, size_t n) {
 }
 
 std::string cause_json(const ConfigurationFinding& finding, size_t n) {
-  std::string keys;
-  for (const size_t i : finding.causes[n]) {
+  const auto key_json = [&](size_t i) {
     const KeyDifference& difference = finding.differences[i];
-    JsonLine line;
-    line.text("key", key_name(difference.path));
-    difference.good ? line.json("good", *difference.good) : line.null("good");
-    difference.bad ? line.json("bad", *difference.bad) : line.null("bad");
-    keys += (keys.empty() ? "" : ",") + line.str();
-  }
+    JsonLine key;
+    key.text("key", key_name(difference.path));
+    difference.good ? key.json("good", *difference.good) : key.null("good");
+    difference.bad ? key.json("bad", *difference.bad) : key.null("bad");
+    return key.str();
+  };
   JsonLine line;
-  line.json("keys", "[" + keys + "]");
+  line.json("keys", json_list(finding.causes[n], key_json));
   return line.text("reason", n < finding.reasons.size() ? finding.reasons[n] : "").str();
 }
 

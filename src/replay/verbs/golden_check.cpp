@@ -3,6 +3,7 @@
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
+#include "src/base/json_value.h"
 #include "src/base/shell.h"
 #include "src/replay/gate/environment.h"
 #include "src/replay/gate/place.h"
@@ -89,13 +90,6 @@ std::string difference_json(const gate::ValueDifference& d) {
   return line.str();
 }
 
-template <class Items, class Write>
-std::string list_json(const Items& items, Write write) {
-  std::string out;
-  for (const auto& item : items) out += (out.empty() ? "" : ",") + write(item);
-  return "[" + out + "]";
-}
-
 void print_json(const Checked& c, bool passes) {
   std::cout << JsonLine()
                    .text("schema", "rlreplay.golden/2")
@@ -104,9 +98,8 @@ void print_json(const Checked& c, bool passes) {
                    .boolean("passes", passes)
                    .text("reason", c.judgement.reason)
                    .integer("values", static_cast<int64_t>(c.judgement.values))
-                   .json("differences", list_json(c.judgement.differences, difference_json))
-                   .json("environment", list_json(c.judgement.environment,
-                                                  [](auto& text) { return json_quoted(text); }))
+                   .json("differences", json_list(c.judgement.differences, difference_json))
+                   .json("environment", json_list(c.judgement.environment))
                    .text("pending", c.pending)
                    .str()
             << '\n';
