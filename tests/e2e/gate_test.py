@@ -74,6 +74,8 @@ class Gate(Case):
         self.assertEqual(self.file(), before)
         self.golden("accept", "goldens/train.txt", "--reason", "a longer warm-up")
         self.assertIn('about reason "a longer warm-up"\n', self.file())
+        self.assertIn(f'about run "{RUN}"\n', self.file())
+        self.assertNotIn("about contract", self.file())  # a command's, as record wrote it
         self.assertEqual(self.pending(), [])
         self.golden("check", "goldens/train.txt", "--run", RUN)
         self.golden("accept", "goldens", "--reason", "again", code=3)

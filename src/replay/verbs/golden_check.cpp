@@ -31,9 +31,9 @@ void keep_candidate(const GoldenArguments& arguments, const std::optional<RunOpt
   if (gate::in_ci()) return;
   gate::Golden candidate = checked.golden;
   if (options) candidate.options = golden_options(*options);
-  candidate.about = about_now(arguments, checked.path, gate::key_of(checked.path).class_name);
-  const std::string run = gate::about(checked.golden, "run");
-  if (!run.empty()) candidate.about["run"] = arguments.run.empty() ? run : arguments.run;
+  const std::string recorded = gate::about(checked.golden, "run");
+  candidate.about = about_now(recorded.empty() || arguments.run.empty() ? recorded : arguments.run,
+                              checked.path, gate::key_of(checked.path).class_name, true);
   candidate.environment = std::move(now.environment);
   candidate.values = std::move(now.values);
   checked.pending = gate::pending_path(checked.path);
@@ -53,10 +53,8 @@ Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   }
   if (out.judgement.outcome == gate::Outcome::kNotJudged)
     out.code = exit_code(ErrorCode::kIncomplete);
-  GoldenArguments at_change = arguments;
-  at_change.allow_changed = true;
   if (!out.judgement.differences.empty() && gate::emptiness_of(now.values).empty()) {
-    keep_candidate(at_change, options, std::move(now), out);
+    keep_candidate(arguments, options, std::move(now), out);
   }
   return out;
 }

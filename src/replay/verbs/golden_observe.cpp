@@ -89,13 +89,16 @@ gate::Observation observe(const gate::Golden& golden, const std::optional<RunOpt
   return options ? observe_ours(*options, twice) : observe_command(golden, arguments, path, twice);
 }
 
-GoldenEntries about_now(const GoldenArguments& arguments, const std::string& path,
-                        const std::string& class_name) {
+GoldenEntries about_now(const std::string& run, const std::string& path,
+                        const std::string& class_name, bool may_be_changed) {
   GoldenEntries out = {{"class", class_name}, {"program", program_version()}};
-  if (!arguments.run.empty()) out["run"] = arguments.run;
-  if (arguments.run.empty()) out["contract"] = kContractVersion;
+  if (run.empty()) {
+    out["contract"] = kContractVersion;
+  } else {
+    out["run"] = run;
+  }
   if (const auto checkout = gate::find_checkout(path)) {
-    if (!checkout->changed.empty() && !arguments.allow_changed) {
+    if (!checkout->changed.empty() && !may_be_changed) {
       throw Error(ErrorCode::kUsage,
                   shell_word(checkout->changed) +
                       " is not as committed, so that nobody could give these values again: commit "

@@ -54,8 +54,11 @@ int golden_fsck(const GoldenArguments& arguments);
                                         bool twice);
 
 /// What a new golden file, or a candidate, says of itself: class, commit, contract, program.
-[[nodiscard]] GoldenEntries about_now(const GoldenArguments& arguments, const std::string& path,
-                                      const std::string& class_name);
+/// `run`: its command; empty for a run of ours. `may_be_changed`: the checkout need not be as
+/// committed, which is then said.
+/// Errors: kUsage where it must be.
+[[nodiscard]] GoldenEntries about_now(const std::string& run, const std::string& path,
+                                      const std::string& class_name, bool may_be_changed);
 
 /// A line a difference, at most `limit` of them.
 std::string differences_text(const std::vector<gate::ValueDifference>& differences, size_t limit);

@@ -107,7 +107,7 @@ void check_stable(const gate::Golden& golden, const gate::Observation& now) {
 gate::Golden golden_now(const GoldenArguments& arguments, const std::string& path,
                         const std::string& class_name, const std::optional<RunOptions>& options) {
   gate::Golden out{.made_by = kMadeBy};
-  out.about = about_now(arguments, path, class_name);
+  out.about = about_now(arguments.run, path, class_name, arguments.allow_changed);
   if (!arguments.reason.empty()) out.about["reason"] = arguments.reason;
   if (options) out.options = golden_options(*options);
   out.tolerances = tolerances_of(arguments, path);
