@@ -91,6 +91,22 @@ void fill(const Repository& repository, const std::string& checkout, const std::
   }
 }
 
+/// A link of the checkout is replaced, not followed: it may lead to the user's own files.
+void lay_folder_over(const fs::path& from, const fs::path& to) {
+  for (const auto& entry : fs::directory_iterator(from)) {
+    const fs::path place = to / entry.path().filename();
+    const auto there = fs::symlink_status(place);
+    const bool folder = fs::is_directory(entry.symlink_status());
+    if (fs::exists(there) && !(folder && fs::is_directory(there))) fs::remove_all(place);
+    if (folder) {
+      fs::create_directory(place);
+      lay_folder_over(entry, place);
+    } else {
+      fs::copy(entry, place, fs::copy_options::copy_symlinks);
+    }
+  }
+}
+
 }  // namespace
 
 std::set<std::string> fill_submodules(const Repository& repository, const std::string& worktree,
@@ -102,14 +118,13 @@ std::set<std::string> fill_submodules(const Repository& repository, const std::s
 }
 
 void lay_over(const std::string& overlay, const std::string& checkout) {
-  std::error_code failed;
-  fs::copy(overlay, checkout,
-           fs::copy_options::recursive | fs::copy_options::overwrite_existing |
-               fs::copy_options::copy_symlinks,
-           failed);
-  if (failed) {
-    throw Error(ErrorCode::kEnvironment, "the overlay cannot be copied: " + failed.message(),
-                overlay);
+  try {
+    lay_folder_over(overlay, checkout);
+  } catch (const fs::filesystem_error& error) {
+    throw Error(
+        ErrorCode::kEnvironment,
+        "the overlay cannot be copied: " + error.code().message() + ": " + error.path2().string(),
+        overlay);
   }
 }
 
@@ -126,6 +141,9 @@ std::string digest_of_folder(const std::string& folder) {
       const bool runs = (status.permissions() & fs::perms::owner_exec) != fs::perms::none;
       files[path] = (runs ? "program " : "file ") +
                     hash_of(read_file(entry->path(), kMaxOverlayFile, "an overlay")).hex();
+    } else if (!fs::is_directory(status)) {
+      throw Error(ErrorCode::kUnsupported, "an overlay holds files, folders and links only",
+                  entry->path());
     }
   }
   if (failed) {

@@ -19,12 +19,14 @@ struct Submodule {
 std::set<std::string> fill_submodules(const Repository& repository, const std::string& worktree,
                                       const Submodule& instead = {});
 
-/// Copies all files below a folder to the same places of a checkout, over what is there.
+/// Copies all files and links below a folder to the same places of a checkout, in the place of what
+/// is there. Nothing outside of the checkout is written.
 /// Errors: kEnvironment.
 void lay_over(const std::string& overlay, const std::string& checkout);
 
 /// Names what lies in a folder: paths, contents and which files can be executed.
-/// Errors: kIncomplete where there is no such folder.
+/// Errors: kIncomplete where there is no such folder; kUnsupported for what is no file, folder or
+/// link.
 std::string digest_of_folder(const std::string& folder);
 
 }  // namespace rlreplay::bisect

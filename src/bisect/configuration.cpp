@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/base/words.h"
-#include "src/replay/options/yaml_settings.h"
+#include "src/replay/options/yaml_leaves.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -24,7 +26,7 @@ std::string json_of(const std::string& text) {
 }
 
 void add_values(const JsonValue& value, const KeyPath& path, Configuration& to) {
-  if (!value.is_object() || value.members().empty()) {
+  if (!value.is_object() || (value.members().empty() && !path.empty())) {
     to.values[path] = value.dump();
     return;
   }
@@ -36,20 +38,43 @@ void add_values(const JsonValue& value, const KeyPath& path, Configuration& to) 
 }
 
 using Place = std::map<KeyPath, std::string>::const_iterator;
+using Form = Configuration::Form;
 
 /// The object of values whose paths begin alike in `depth` names.
-std::string object_text(Place begin, Place end, size_t depth) {
+std::string object_text(Place begin, Place end, size_t depth, Form form) {
+  const bool json = form == Form::kJson;
   std::string out;
   while (begin != end) {
     const std::string& name = begin->first[depth];
     const Place next =
         std::find_if(begin, end, [&](const auto& v) { return v.first[depth] != name; });
     const bool leaf = begin->first.size() == depth + 1;
-    out += (out.empty() ? "" : ",") + json_quoted(name) + ":" +
-           (leaf ? begin->second : object_text(begin, next, depth + 1));
+    out += (out.empty() ? ""
+            : json      ? ","
+                        : ", ") +
+           (json ? json_quoted(name) + ":" : name + ": ") +
+           (leaf ? begin->second : object_text(begin, next, depth + 1, form));
     begin = next;
   }
   return "{" + out + "}";
+}
+
+bool leads_to(const KeyPath& begin, const KeyPath& path) {
+  return begin.size() <= path.size() && std::equal(begin.begin(), begin.end(), path.begin());
+}
+
+/// The values at and below a path, which lie beside each other.
+std::pair<Place, Place> values_below(const Configuration& configuration, const KeyPath& path) {
+  const Place begin = configuration.values.lower_bound(path);
+  return {begin, std::find_if(begin, configuration.values.end(),
+                              [&](const auto& v) { return !leads_to(path, v.first); })};
+}
+
+std::optional<std::string> value_at(const Configuration& configuration, const KeyPath& path) {
+  const auto [begin, end] = values_below(configuration, path);
+  if (begin == end) return std::nullopt;
+  if (begin->first == path) return begin->second;
+  return object_text(begin, end, path.size(), configuration.form);
 }
 
 }  // namespace
@@ -82,44 +107,56 @@ Configuration read_configuration(const std::string& path) {
     return out;
   }
   if (ending == ".toml") {
-    throw Error(ErrorCode::kUnsupported,
-                "settings are read from JSON, or YAML of one flat mapping: write them as one",
+    throw Error(ErrorCode::kUnsupported, "settings are read from JSON or YAML: write them as one",
                 path);
   }
-  out.form = Configuration::Form::kYaml;
-  for (const auto& placed : replay::read_yaml_settings(path)) {
-    out.values[{placed.setting.first}] = json_of(placed.setting.second);
-  }
+  out.form = Form::kYaml;
+  for (const auto& leaf : replay::read_yaml_leaves(path)) out.values[leaf.keys] = leaf.text;
   return out;
 }
 
 std::string file_text(const Configuration& configuration) {
-  if (configuration.form == Configuration::Form::kJson) {
-    return object_text(configuration.values.begin(), configuration.values.end(), 0) + "\n";
+  const auto& values = configuration.values;
+  if (configuration.form == Form::kJson || values.empty()) {
+    return object_text(values.begin(), values.end(), 0, configuration.form) + "\n";
   }
-  std::string out;
-  for (const auto& [path, value] : configuration.values) out += path[0] + ": " + value + "\n";
+  std::string out, last;
+  for (const auto& [path, value] : values) {
+    if (!out.empty() && path[0] == last) continue;
+    last = path[0];
+    out += last + ": " + *value_at(configuration, {last}) + "\n";
+  }
   return out;
 }
 
-std::string key_name(const KeyPath& path) { return joined(path, "."); }
+std::string key_name(const KeyPath& path) {
+  std::vector<std::string> names;
+  for (const std::string& name : path) {
+    const bool clear = !name.empty() && (name[0] == '"' || name.find('.') == name.npos);
+    names.push_back(clear ? name : json_quoted(name));
+  }
+  return joined(names, ".");
+}
 
 std::string KeyDifference::describe() const {
   return key_name(path) + ": " + good.value_or("not set") + " -> " + bad.value_or("not set");
 }
 
 std::vector<KeyDifference> differences_of(const Configuration& good, const Configuration& bad) {
-  std::vector<KeyDifference> out;
+  if (good.form != bad.form) {
+    throw Error(ErrorCode::kUsage,
+                "one configuration is YAML and the other JSON or KEY=VALUE, and a run reads one "
+                "form: write both in one");
+  }
   std::set<KeyPath> paths;
   for (const auto* side : {&good, &bad}) {
     for (const auto& [path, value] : side->values) paths.insert(path);
   }
-  const auto value_of = [](const Configuration& side, const KeyPath& path) {
-    const auto at = side.values.find(path);
-    return at == side.values.end() ? std::nullopt : std::optional(at->second);
-  };
+  std::vector<KeyDifference> out;
   for (const KeyPath& path : paths) {
-    const auto a = value_of(good, path), b = value_of(bad, path);
+    // A value here that is a mapping there is one difference.
+    if (!out.empty() && leads_to(out.back().path, path)) continue;
+    const auto a = value_at(good, path), b = value_at(bad, path);
     if (a != b) out.push_back({path, a, b});
   }
   return out;
@@ -129,11 +166,9 @@ Configuration with_differences(Configuration good, const std::vector<KeyDifferen
                                const std::set<size_t>& chosen) {
   for (const size_t i : chosen) {
     const KeyDifference& difference = differences.at(i);
-    if (difference.bad) {
-      good.values[difference.path] = *difference.bad;
-    } else {
-      good.values.erase(difference.path);
-    }
+    const auto [begin, end] = values_below(good, difference.path);
+    good.values.erase(begin, end);
+    if (difference.bad) good.values[difference.path] = *difference.bad;
   }
   return good;
 }

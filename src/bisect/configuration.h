@@ -8,10 +8,12 @@
 
 namespace rlreplay::bisect {
 
-/// The names that lead to a value: of nested settings several.
+/// The names that lead to a value: of nested settings several. Those of YAML stand as YAML has
+/// them.
 using KeyPath = std::vector<std::string>;
 
-/// Settings of a run: values as JSON texts, so that 1, "1" and true are three.
+/// Settings of a run: values as texts of their form, so that 1, "1" and true are three, and a run
+/// gets of each what stands in the user's file.
 struct Configuration {
   enum class Form { kJson, kYaml };
   std::map<KeyPath, std::string> values = {};
@@ -22,7 +24,7 @@ struct Configuration {
 /// Errors: kUsage.
 [[nodiscard]] Configuration parse_configuration(const std::string& text);
 
-/// Of a JSON file, whose lists are single values, or of a YAML file of one flat mapping.
+/// Of a JSON or YAML file; a list is one value.
 /// Errors: kIncomplete, kCorrupt; kUnsupported for other forms.
 [[nodiscard]] Configuration read_configuration(const std::string& path);
 
@@ -32,7 +34,7 @@ struct Configuration {
 /// As a file of its form.
 std::string file_text(const Configuration& configuration);
 
-/// `optimizer.lr`
+/// `optimizer.lr`; a name with a dot of its own is quoted.
 std::string key_name(const KeyPath& path);
 
 /// One key in which two configurations differ; nothing: it is not set.
@@ -44,7 +46,8 @@ struct KeyDifference {
   std::string describe() const;
 };
 
-/// In the order of their keys.
+/// In the order of their keys. What is a value in the one and nested settings in the other is one
+/// difference. Errors: kUsage where they have not one form.
 [[nodiscard]] std::vector<KeyDifference> differences_of(const Configuration& good,
                                                         const Configuration& bad);
 

@@ -1,3 +1,4 @@
+#include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/words.h"
@@ -17,13 +18,22 @@ std::string cause_text(const ConfigurationFinding& finding, size_t n) {
   return text;
 }
 
+/// A value of YAML that JSON does not have is a text.
+std::string value_json(const std::string& text) {
+  try {
+    return JsonDocument::parse(text, "a setting").root().dump();
+  } catch (const Error&) {
+    return json_quoted(text);
+  }
+}
+
 std::string cause_json(const ConfigurationFinding& finding, size_t n) {
   const auto key_json = [&](size_t i) {
     const KeyDifference& difference = finding.differences[i];
     JsonLine key;
     key.text("key", key_name(difference.path));
-    difference.good ? key.json("good", *difference.good) : key.null("good");
-    difference.bad ? key.json("bad", *difference.bad) : key.null("bad");
+    difference.good ? key.json("good", value_json(*difference.good)) : key.null("good");
+    difference.bad ? key.json("bad", value_json(*difference.bad)) : key.null("bad");
     return key.str();
   };
   JsonLine line;

@@ -25,9 +25,9 @@ using measure::Verdict;
 using EndedAs = ConfigurationFinding::Result;
 
 /// A value as a word of a command line.
-std::string word_of_value(const std::string& json) {
-  const JsonDocument document = JsonDocument::parse(json, "a setting");
-  return document.root().is_string() ? document.root().string() : json;
+std::string word_of_value(const std::string& text) {
+  if (!text.starts_with('"')) return text;
+  return JsonDocument::parse(text, "a setting").root().string();
 }
 
 /// rlreplay beside this program, or in PATH.
@@ -47,9 +47,9 @@ std::string replay_command(const std::string& dump, const Configuration& setting
     const std::string name = key_name(path), value = word_of_value(json);
     if (std::ranges::find(kAxes, name) != kAxes.end()) {
       layout.push_back(name + "=" + value);
-    } else if (value == "true") {
-      words += " --" + name;
-    } else if (value != "false") {
+    } else if (value == "true" || value == "false") {
+      words += " --" + name + "=" + value;
+    } else {
       words += " --" + name + " " + shell_word(value);
     }
   }
@@ -183,7 +183,7 @@ class ConfigurationSearch {
   const Measurement& measured(const Subset& set, size_t n) {
     const Configuration settings = with_differences(question_.good, finding_.differences, set);
     Candidate candidate;
-    for (const auto& [path, value] : settings.values) candidate.settings[key_name(path)] = value;
+    for (const auto& [path, value] : settings.values) candidate.settings[json_list(path)] = value;
     while (sampler_.of(candidate).size() <= n) {
       executor_.choose(settings);
       if (!question_.quiet) {

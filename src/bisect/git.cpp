@@ -155,11 +155,11 @@ std::string Repository::ask(const std::string& folder,
   throw Error(ErrorCode::kEnvironment, "git " + arguments[0] + " " + result.describe(), folder);
 }
 
-std::string Repository::content(const Revision& revision,
+std::string Repository::listing(const Revision& revision,
                                 const std::vector<std::string>& paths) const {
-  std::vector<std::string> words = {"ls-tree", "-z", "--full-tree", revision.id, "--"};
+  std::vector<std::string> words = {"ls-tree", "-z", "--full-name", revision.id, "--"};
   words.insert(words.end(), paths.begin(), paths.end());
-  return hash_of(ask(folder_, words)).hex();
+  return ask(folder_, words);
 }
 
 std::string Repository::common_folder() const {

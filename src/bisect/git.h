@@ -46,8 +46,9 @@ class Repository {
   /// of a commit that is no merge, or of parents without a common history.
   std::vector<std::vector<Revision>> branches(const Revision& merge) const;
 
-  /// What names the content of a commit below some paths. Errors: kUsage where there is none.
-  std::string content(const Revision& revision, const std::vector<std::string>& paths) const;
+  /// What names the content of a commit at some paths, which are those of the folder that was
+  /// opened; empty where it has none of them.
+  std::string listing(const Revision& revision, const std::vector<std::string>& paths) const;
 
   /// The pins that changed between two commits: submodules, and lines of files that say which
   /// versions of others are used.

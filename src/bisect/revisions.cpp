@@ -5,6 +5,7 @@
 #include <map>
 
 #include "src/base/error.h"
+#include "src/base/hash.h"
 #include "src/bisect/bisect_log.h"
 #include "src/bisect/revision_executor.h"
 #include "src/bisect/session.h"
@@ -45,8 +46,27 @@ RevisionQuestion with_log(const Repository& repository, RevisionQuestion questio
               *question.log);
 }
 
-std::vector<Revision> history_of(const Repository& repository, const RevisionQuestion& question) {
-  return repository.history(repository.resolve(question.good), repository.resolve(question.bad));
+/// Errors: kUsage for a path that neither end has: all revisions would be one.
+void check_paths(const Repository& repository, const RevisionQuestion& question,
+                 const std::vector<Revision>& history) {
+  for (const std::string& path : question.paths) {
+    const auto has = [&](const Revision& end) { return !repository.listing(end, {path}).empty(); };
+    if (has(history.front()) || has(history.back())) continue;
+    throw Error(ErrorCode::kUsage,
+                "neither end has the path " + path + " (taken from the folder of --repo)",
+                repository.folder());
+  }
+}
+
+/// The history between the ends, before anything is run. Errors: kUsage, kIncomplete for what else
+/// the question names and is not there.
+std::vector<Revision> checked_history(const Repository& repository,
+                                      const RevisionQuestion& question) {
+  auto history =
+      repository.history(repository.resolve(question.good), repository.resolve(question.bad));
+  check_paths(repository, question, history);
+  for (const auto& [path, clone] : question.dependencies) (void)Repository::open(clone);
+  return history;
 }
 
 Recipe recipe_of(const RevisionQuestion& question) {
@@ -64,7 +84,7 @@ class Contents {
   Candidate candidate(const Revision& revision) {
     if (paths_.empty()) return {.revision = revision.id, .content = revision.tree};
     std::string& content = known_[revision.tree];
-    if (content.empty()) content = repository_.content(revision, paths_);
+    if (content.empty()) content = hash_of(repository_.listing(revision, paths_)).hex();
     return {.revision = revision.id, .content = content};
   }
 
@@ -80,7 +100,7 @@ class Ground {
   Ground(const RevisionQuestion& asked, const Interrupt& interrupt)
       : repository(Repository::open(asked.repository, interrupt.fd())),
         question(with_log(repository, asked)),
-        history(history_of(repository, question)),
+        history(checked_history(repository, question)),
         recipe_(recipe_of(question)),
         contents_(repository, question.paths),
         store_(repository.store() + "/measurements",
@@ -173,21 +193,36 @@ bool search_inside(Ground& ground, const Listener& listener, Finding& finding) {
   return !finding.inside.empty();
 }
 
-}  // namespace
-
-Forecast forecast(const RevisionQuestion& asked, const Interrupt& interrupt) {
+template <class Count>
+Forecast forecast_by(const RevisionQuestion& asked, const Interrupt& interrupt,
+                     const Count& count) {
   const Repository repository = Repository::open(asked.repository, interrupt.fd());
   const RevisionQuestion question = with_log(repository, asked);
-  const auto history = history_of(repository, question);
+  const auto history = checked_history(repository, question);
   Forecast out{history.size() - 1};
-  out.most = 2 * question.plan.end_runs + Search(out.revisions).left() + question.plan.probes +
-             2 * question.plan.side_runs;
+  count(question.plan, out.revisions, out);
+  out.most = std::min(out.most, question.most_runs);
   const Candidate good = Contents(repository, question.paths).candidate(history.front());
   DiskStore store(repository.store() + "/measurements", context_of(recipe_of(question), good),
                   good);
   const auto known = store.load(good);
   if (!known.empty() && !question.fresh) out.seconds = known.front().seconds;
   return out;
+}
+
+}  // namespace
+
+Forecast forecast(const RevisionQuestion& asked, const Interrupt& interrupt) {
+  return forecast_by(asked, interrupt, [](const SearchPlan& plan, size_t revisions, Forecast& out) {
+    out.most = 2 * plan.end_runs + Search(revisions).left() + plan.probes + 2 * plan.side_runs;
+    out.condition = " where none is skipped, the ends repeat and no merge is entered";
+  });
+}
+
+Forecast forecast_changes(const RevisionQuestion& asked, const Interrupt& interrupt) {
+  return forecast_by(asked, interrupt, [](const SearchPlan& plan, size_t revisions, Forecast& out) {
+    out.most = 2 * plan.end_runs + revisions - 1;
+  });
 }
 
 Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,

@@ -30,15 +30,18 @@ struct RevisionQuestion {
   bool fresh = false;  // whether what is stored counts for nothing
 };
 
-/// What a search would run.
+/// How many runs a search makes.
 struct Forecast {
   size_t revisions = 0;                // from the first after the good end to the bad end
-  size_t most = 0;                     // runs where none is skipped, stored ones among them
+  size_t most = 0;                     // runs, stored ones among them
+  std::string condition = {};          // under which they are the most; empty: none
   std::optional<double> seconds = {};  // of a run of the good end, where one is stored
 };
 
 /// Errors: as of find_revision.
 [[nodiscard]] Forecast forecast(const RevisionQuestion& question, const Interrupt& interrupt);
+[[nodiscard]] Forecast forecast_changes(const RevisionQuestion& question,
+                                        const Interrupt& interrupt);
 
 /// Finds the first bad revision on the first-parent history, or in what was merged there. Both ends
 /// are run first, more than once so that a run that is not deterministic is noticed; the culprit

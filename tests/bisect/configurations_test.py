@@ -85,6 +85,34 @@ class Configurations(Case):
         result = self.bisect("lr=1,x=a..lr=2,x=b", "--run", run, "--json", folder=self.folder)
         self.assertEqual(self.found(json.loads(result.stdout)), [["lr"]])
 
+    def test_yaml_reaches_the_run_as_it_stands(self):
+        text = 'name: "1"\nnested: {"a: b": 010, beta: [1, 2]}\nshuffle: no\nx: '
+        for name, value in (("good", "1"), ("bad", "2")):
+            (self.folder / f"{name}.yaml").write_text(text + value + "\n")
+            (self.folder / f"{name}.txt").write_text(text + value + "\n")
+        run = 'cmp "$RLBISECT_CONFIG" good.txt && exit 0; cmp "$RLBISECT_CONFIG" bad.txt && exit 1; exit 125'
+        result = self.bisect("good.yaml..bad.yaml", "--run", run, "--json", folder=self.folder)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(self.found(json.loads(result.stdout)), [["x"]])
+        (self.folder / "bad.yaml").write_text(text.replace('"1"', "1") + "1\n")
+        run = "grep -q 'name: \"1\"' \"$RLBISECT_CONFIG\""
+        result = self.bisect("good.yaml..bad.yaml", "--run", run, "--json", folder=self.folder)
+        self.assertEqual(json.loads(result.stdout)["causes"][0]["keys"], [{"key": "name", "good": "1", "bad": 1}])
+
+    def test_a_name_with_a_dot_is_another_than_a_name_in_a_name(self):
+        read = "import json, os; c = json.load(open(os.environ['RLBISECT_CONFIG']))"
+        for good, bad, test, keys in (
+                ({"a.b": 1}, {"a": {"b": 1}}, "'a.b' in c", [['"a.b"']]),
+                ({"a": {}}, {"a": {"b": 1}}, "c['a'] == {}", [["a"]]),
+                ({"a": 1}, {"a": {"b": 1}}, "c['a'] == 1", [["a"]])):
+            with self.subTest(good=good):
+                run = f'{sys.executable} -c "{read}; raise SystemExit(0 if {test} else 1)"'
+                (self.folder / "good.json").write_text(json.dumps(good))
+                (self.folder / "bad.json").write_text(json.dumps(bad))
+                result = self.bisect("good.json..bad.json", "--run", run, "--json", folder=self.folder)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                self.assertEqual(self.found(json.loads(result.stdout)), keys)
+
     def test_what_cannot_be_searched(self):
         for arguments, code, sentence in (
                 (["a=1..a=2"], 129, "either --run"),
@@ -102,10 +130,27 @@ class Configurations(Case):
             (self.folder / f"{name}.toml").write_text("a = 1\n")
         result = self.bisect("good.toml..bad.toml", "--run", "true", folder=self.folder)
         self.assertEqual(result.returncode, 128)
-        self.assertIn("JSON, or YAML", result.stderr)
+        self.assertIn("JSON or YAML", result.stderr)
+        (self.folder / "good.yaml").write_text("lr: 0.1\n")
+        (self.folder / "bad.json").write_text('{"lr": 0.1, "optimizer": {"beta": 0.9}}')
+        result = self.bisect("good.yaml..bad.json", "--run", "true", folder=self.folder)
+        self.assertEqual(result.returncode, 129)
+        self.assertIn("write both in one", result.stderr)
 
 
 class Replays(Case):
+    def test_a_flag_that_is_recorded_as_true(self):
+        dump = self.folder / "dump"
+        subprocess.run([RLREPLAY, "capture", "--model", "demo", "--steps", "1", "--rollout-batch-size", "2",
+                        "--n-samples-per-prompt", "2", "--calculate-per-token-loss", "-o", dump],
+                       check=True, stdout=subprocess.DEVNULL)
+        key = "calculate-per-token-loss"
+        result = self.bisect(f"{key}=true..{key}=false", "--from", dump, folder=self.folder)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn(f"cause      {key}: true -> false", result.stdout)
+        again = subprocess.run([RLREPLAY, "train", dump, f"--{key}=false"], capture_output=True, text=True)
+        self.assertIn(f"overridden: {key}: true -> false", again.stderr)
+
     def test_options_and_layouts_of_a_dump(self):
         dump = self.folder / "dump"
         subprocess.run([RLREPLAY, "capture", "--model", "demo", "--steps", "1", "--rollout-batch-size", "2",

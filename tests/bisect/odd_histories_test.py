@@ -119,6 +119,48 @@ class Declared(Case):
         self.assertEqual(again["runs"], found["runs"])
 
 
+    def test_an_overlay_replaces_links_and_follows_none(self):
+        path, overlay, own = self.folder / "my repo", self.folder / "over", self.folder / "own files"
+        make_repository(path, [{"state": "0 ok\n"}])
+        own.mkdir()
+        (own / "precious").write_text("mine\n")
+        for name, target in (("conf", own / "precious"), ("assets", own), ("link", "state")):
+            (path / name).symlink_to(target)
+        commits = []
+        for i in range(4):
+            (path / "state").write_text(f"{int(i >= 2)} ok\n{i}\n")
+            git(path, "add", "-A")
+            git(path, "commit", "-q", "-m", f"Revision {i}")
+            commits.append(git(path, "rev-parse", "HEAD"))
+        (overlay / "assets").mkdir(parents=True)
+        (overlay / "assets/precious").write_text("overlay\n")
+        (overlay / "conf").write_text("overlay\n")
+        (overlay / "link").symlink_to("conf")
+        run = 'grep -q overlay assets/precious && grep -q overlay link || exit 125; ' + RUN
+        result, found = self.search(path, commits[0], "main", "--overlay", overlay, run=run)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(found["culprit"], commits[2])
+        self.assertEqual([p.name for p in own.iterdir()], ["precious"])
+        self.assertEqual((own / "precious").read_text(), "mine\n")
+        os.mkfifo(overlay / "pipe")
+        result = self.bisect(f"{commits[0]}..main", "--repo", path, "--run", run, "--overlay", overlay)
+        self.assertEqual(result.returncode, 128)
+        self.assertIn("files, folders and links only", result.stderr)
+
+    def test_paths_are_those_of_the_folder_and_of_an_end(self):
+        path = self.folder / "my repo"
+        commits = make_repository(path, [{"sub/v": f"{int(i >= 3)} ok\n", "other": str(i)} for i in range(6)])
+        run = "cp sub/v state; " + RUN
+        for folder, name in ((path / "sub", "v"), (path, "sub/v"), (path / "sub", "../sub")):
+            with self.subTest(name=name):
+                result = self.bisect(f"{commits[0]}..main", "--path", name, "--run", run, "--json", folder=folder)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                self.assertEqual(json.loads(result.stdout)["culprit"], commits[3])
+        result = self.bisect(f"{commits[0]}..main", "--path", "nosuch", "--run", run, folder=path)
+        self.assertEqual(result.returncode, 129)
+        self.assertIn("neither end has the path nosuch", result.stderr)
+
+
 class Logs(Case):
     def test_what_git_bisect_knows_is_not_run_again(self):
         path = self.folder / "my repo"
@@ -136,6 +178,21 @@ class Logs(Case):
             found = json.loads(result.stdout)
             self.assertEqual(found["culprit"], commits[70])
             self.assertLessEqual(found["purposes"]["search"], 3)
+        git(path, "bisect", "start", "main", "main~99")
+        git(path, "bisect", "good")
+        started = git(path, "bisect", "log")
+        git(path, "bisect", "reset")
+        git(path, "bisect", "start", "--term-new", "slow", "--term-old", "fast", "main", "main~99")
+        git(path, "bisect", "fast")
+        own_terms = git(path, "bisect", "log")
+        git(path, "bisect", "reset")
+        for text in (started, own_terms):
+            log.write_text(text)
+            result = self.bisect("--log", log, "--repo", path, "--run", RUN, "--json", "--fresh")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            found = json.loads(result.stdout)
+            self.assertEqual((found["good"], found["bad"], found["culprit"]), (commits[0], commits[99], commits[70]))
+            self.assertEqual(found["purposes"]["search"], 6)
         log.write_text("nothing\n")
         result = self.bisect("--log", log, "--repo", path, "--run", RUN)
         self.assertEqual(result.returncode, 128)
@@ -162,6 +219,23 @@ class Changes(Case):
                 again = json.loads(self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", RUN,
                                                "--json").stdout)
                 self.assertEqual((again["runs"], again["changes"]), (0, found["changes"]))
+                forecast = self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", RUN, "--dry-run")
+                self.assertLessEqual(found["runs"], int(forecast.stdout.split("at most ")[1].split()[0]))
+
+    def test_a_forecast_counts_a_history_in_which_all_changes(self):
+        path = self.folder / "my repo"
+        commits = make_repository(path, [{"state": f"{i} ok\n"} for i in range(33)])
+        search = ["changes", f"{commits[0]}..main", "--repo", path, "--run", RUN]
+        self.assertIn("32 revisions between the ends, at most 35 runs\n", self.bisect(*search, "--dry-run").stdout)
+        self.assertEqual(json.loads(self.bisect(*search, "--json").stdout)["runs"], 35)
+
+    def test_what_changes_has_not_is_refused(self):
+        path = self.folder / "my repo"
+        commits = make_repository(path, [{"state": "0 ok\n"}, {"state": "1 ok\n"}])
+        for option in (["--markdown", "m"], ["--junit", "x"], ["--html", "h"], ["--stat"], ["--log", "l"]):
+            result = self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", RUN, *option)
+            self.assertEqual(result.returncode, 129, option)
+            self.assertIn("no option " + option[0], result.stderr)
 
     def test_a_change_among_commits_that_cannot_be_judged(self):
         path = self.folder / "my repo"

@@ -450,6 +450,22 @@ class Searches(Case):
         self.assertEqual(result.returncode, 129)
         self.assertIn("leave out --metric, --tolerance", result.stderr)
         self.assertIn("refs/heads/NAME", result.stderr)
+        result = self.bisect(one, two, "--markdown", "m", "--junit", "x", "--html", "h", "--from", one)
+        self.assertEqual(result.returncode, 129)
+        self.assertIn("leave out --from, --markdown, --junit, --html", result.stderr)
+
+    def test_what_cannot_be_used_is_found_before_anything_runs(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        ran = self.folder / "ran"
+        for option, code, sentence in ((["--junit", "nowhere/x.xml"], 128, "no folder for this report"),
+                                       (["--html", self.folder], 128, "cannot be written there"),
+                                       (["--dependency", "dep=../nothere"], 128, "there is no such folder"),
+                                       (["--stat", "--dry-run"], 129, "bound it by --max-runs")):
+            with self.subTest(option=option):
+                result, _ = self.search(path, commits[0], commits[1], *option, run=f"touch '{ran}'; ./run.sh")
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertIn(sentence, result.stdout + result.stderr)
+                self.assertFalse(ran.exists())
 
     def test_sides_are_run_as_often_as_is_asked_for(self):
         path, commits = self.repository("exit 0", "exit 1")

@@ -2,11 +2,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <limits>
 #include <map>
 
+#include <unistd.h>
+
 #include "src/base/atomic_file.h"
-#include "src/base/build_info.h"
 #include "src/base/error.h"
 #include "src/base/shell.h"
 #include "src/base/terminal.h"
@@ -17,7 +17,7 @@
 #include "src/bisect/report.h"
 #include "src/bisect/report_files.h"
 #include "src/bisect/revisions.h"
-#include "src/bisect/verbs/common_options.h"
+#include "src/bisect/verbs/search_options.h"
 #include "src/bisect/verbs/search_verbs.h"
 #include "src/replay/compare/dumps_difference_report.h"
 #include "src/replay/exchange/any_dump.h"
@@ -28,69 +28,21 @@
 namespace rlreplay::bisect {
 namespace {
 
-constexpr const char* kSearchFooter =
-    R"(Two ends KEY=VALUE,... or two files of settings (JSON, YAML) are configurations: what makes their runs
-differ is found among the keys in which they differ, by --run with the file RLBISECT_CONFIG, or --from, a dump
-that is replayed (keys are options of rlreplay train, and dp, tp, cp, pp).
-
-Two folders are dumps: nothing is run, all that is recorded is compared, and the first event
-whose inputs agree and values differ is named. Other ends are git revisions: each is checked out in a fresh worktree, built and run; the
-checkout of the repository is not touched. Both ends are run twice first. The search follows first
-parents, goes down into a merge that is the culprit, and skips what cannot be built or run.
-
-The --run command is run in the worktree, with RLBISECT_OUT set to an empty folder, and leaves
-there dump/, a dump of rlreplay; or debug files of slime, Miles or Relax; or metrics.json,
-{"loss": [0.5, 0.25], "reward": 1}; or only its exit code: 0 good, 1 to 124 bad, 125 cannot judge;
-126, 127, a signal or an exception of Python is a crash and skipped. RLBISECT_REVISION is the commit, RLBISECT_REFERENCE what
-the good end left.
-
-Example:
-  rlbisect v1.2..HEAD --repo ~/trainer --build 'make -j8' \
-    --run './train --metrics $RLBISECT_OUT/metrics.json' --metric grad_norm
-  rlbisect runs/before/..runs/after/
-  rlbisect tp=1..tp=4,dp=2 --from dump/
-  rlbisect good.json..bad.json --run './train --config $RLBISECT_CONFIG'
-  rlbisect changes v1.2..HEAD --run ./run.sh  # each that moves a number
-
-Each run is stored in the repository's git folder as soon as it has ended, by its content, commands
-and environment, and never made twice: `rlbisect resume` goes on with a search that was cut short,
-`rlbisect status` says where it is, `rlbisect log` prints what `git bisect replay` reads, `rlbisect
-gc` removes all of it.
-
-`rlbisect verdict --help` explains the verdict on a single checkout, for `git bisect run`.
-Exit codes: 0 found, 1 nothing found, 125 cannot judge, 128 and above error or interrupted.)";
-
-constexpr const char* kChangesFooter =
-    R"(Runs the two ends, and the middle of any two revisions that differ, along first parents. What lies
-between two revisions that agree is not run. --run and what it leaves are as of `rlbisect`.
-
-Example:
-  rlbisect changes v1.2..HEAD --run './train --metrics $RLBISECT_OUT/metrics.json'
-
-Exit codes: 0 changes, 1 none, 125 cannot judge, 128 and above error or interrupted.)";
-
-struct SearchOptions {
-  CommonOptions common;
-  std::vector<std::string> ends;
-  std::string repository = ".";
-  size_t end_runs = SearchPlan().end_runs;
-  size_t side_runs = SearchPlan().side_runs;
-  std::optional<std::string> output;
-  std::optional<double> confidence;
-  std::vector<std::string> paths, dependencies;
-  std::string overlay, from;
-  std::string markdown, junit, html;  // files for the report
-  std::optional<std::string> log;
-  bool changes = false;
-  bool all = false;
-  bool fresh = false, confirm_again = false, dry_run = false;
-  size_t most_runs = std::numeric_limits<size_t>::max();
-  std::vector<std::string> words;
-
-  replay::ReportLength length() const {
-    return all ? replay::ReportLength::kAll : replay::ReportLength::kShort;
+/// A file for a report that cannot be written is found before anything runs. Errors: kIncomplete,
+/// kEnvironment.
+void check_files(const SearchOptions& options) {
+  for (const std::string& path : {options.markdown, options.junit, options.html}) {
+    if (path.empty()) continue;
+    std::error_code absent;
+    const auto folder = std::filesystem::absolute(path).parent_path();
+    if (!std::filesystem::is_directory(folder, absent)) {
+      throw Error(ErrorCode::kIncomplete, "there is no folder for this report", path);
+    }
+    if (std::filesystem::is_directory(path, absent) || ::access(folder.c_str(), W_OK) != 0) {
+      throw Error(ErrorCode::kEnvironment, "this report cannot be written there", path);
+    }
   }
-};
+}
 
 Colour colour_of(Verdict verdict) {
   switch (verdict) {
@@ -135,9 +87,9 @@ int exit_code_of(Finding::Result result) {
 }
 
 int print_forecast(const Forecast& forecast) {
-  std::printf("%s between the ends, at most %s where none is skipped\n",
+  std::printf("%s between the ends, at most %s%s\n",
               counted(forecast.revisions, "revision").c_str(),
-              counted(forecast.most, "run").c_str());
+              counted(forecast.most, "run").c_str(), forecast.condition.c_str());
   if (forecast.seconds) {
     std::printf("a run took %.1f s: at most %.0f s\n", *forecast.seconds,
                 *forecast.seconds * static_cast<double>(forecast.most));
@@ -187,6 +139,10 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
   if (options.common.recipe.run.empty()) {
     throw Error(ErrorCode::kUsage, "a search over revisions needs --run, the command to judge by");
   }
+  if (options.dry_run && options.confidence) {
+    throw Error(ErrorCode::kUsage,
+                "how many runs --stat takes depends on what they give: bound it by --max-runs");
+  }
   SearchPlan plan{.criterion = options.common.criterion};
   plan.end_runs = options.end_runs;
   plan.side_runs = options.side_runs;
@@ -209,12 +165,16 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
                                   .fresh = options.fresh};
   const Interrupt interrupt;
   ignore_broken_pipes();  // who reads the progress may stop
-  if (options.dry_run) return print_forecast(forecast(question, interrupt));
+  if (options.dry_run) {
+    return print_forecast(options.changes ? forecast_changes(question, interrupt)
+                                          : forecast(question, interrupt));
+  }
   if (options.changes) return print_changes(options, question, interrupt);
   const Finding finding = find_revision(question, interrupt, print_progress());
-  write_files(options, question, finding);
   std::cout << (options.common.json ? report_json(question, finding) + "\n"
-                                    : report_text(question, finding, options.length()));
+                                    : report_text(question, finding, options.length()))
+            << std::flush;
+  write_files(options, question, finding);
   return exit_code_of(finding.result);
 }
 
@@ -241,7 +201,8 @@ int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App&
       given_of(app, {"--run",         "--build",         "--timeout", "--repo",     "--out",
                      "--repeat-ends", "--repeat-sides",  "--path",    "--overlay",  "--log",
                      "--dependency",  "--stat",          "--exclude", "--bad-exit", "--max-runs",
-                     "--fresh",       "--confirm-again", "--dry-run", "--metric",   "--tolerance"});
+                     "--fresh",       "--confirm-again", "--dry-run", "--metric",   "--tolerance",
+                     "--from",        "--markdown",      "--junit",   "--html"});
   if (!ignored.empty()) {
     throw Error(ErrorCode::kUsage,
                 "two folders are dumps, of which nothing is run and all that is recorded is "
@@ -344,76 +305,12 @@ int search(const SearchOptions& options, const CLI::App& app) {
 int run_search(int argc, char** argv) {
   SearchOptions options;
   options.changes = argc > 1 && std::string_view(argv[1]) == "changes";
-  CLI::App app(options.changes
-                   ? "Lists every revision at which a run changes"
-                   : "Finds where a difference comes from: the revision, the step, the operation",
-               options.changes ? "rlbisect changes" : "rlbisect");
-  replay::set_up_help(app);
-  app.set_version_flag("-V,--version", "rlbisect " + program_version_line(),
-                       "the program's version and build");
-  app.add_option("ends", options.ends, "GOOD..BAD, or GOOD BAD")->expected(0, 2);
-  app.add_option("--repo", options.repository, "the git repository (default: here)");
-  add_common_options(app, options.common);
-  app.add_option(
-         "--path", options.paths,
-         "a file or folder that the run depends on; given once or more, commits that change "
-         "nothing there are not run")
-      ->type_name("PATH")
-      ->allow_extra_args(false);
-  app.add_option("--from", options.from,
-                 "of two configurations: the dump that rlreplay train takes again with them")
-      ->type_name("DUMP");
-  app.add_option(
-         "--overlay", options.overlay,
-         "a folder whose files are laid over each checkout: today's harness on old revisions")
-      ->type_name("DIR")
-      ->check(CLI::ExistingDirectory);
-  app.add_option("--dependency", options.dependencies,
-                 "where the culprit changes the submodule at a path, the search goes on in a clone "
-                 "of it")
-      ->type_name("PATH=CLONE")
-      ->allow_extra_args(false);
-  app.add_option("--log", options.log,
-                 "a log of git bisect log, whose verdicts are taken as they are; the ends may be "
-                 "left out")
-      ->type_name("FILE");
-  app.add_option("--repeat-ends", options.end_runs,
-                 "how often each end is run before the search: runs of one revision that differ "
-                 "are noise (default: 2)")
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--repeat-sides", options.side_runs,
-                 "how often culprit and parent are run in all before one is blamed; more where a "
-                 "fault comes and goes (default: 2)")
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--stat", options.confidence,
-                 "for runs that noise covers: find the revision with which the distribution of one "
-                 "number or of the exit codes changes, with so much confidence (default: 0.95)")
-      ->expected(0, 1)
-      ->default_str("0.95")
-      ->type_name("CONFIDENCE")
-      ->check(CLI::Range(0.5, 0.999999));
-  app.add_option("-o,--out", options.output,
-                 "new folder that keeps the logs and outputs of all runs");
-  app.add_option("--markdown", options.markdown, "file for the report, to be pasted into an issue")
-      ->type_name("FILE");
-  app.add_option("--junit", options.junit, "file for the report as JUnit XML, a case a revision")
-      ->type_name("FILE");
-  app.add_option("--html", options.html, "file for the report as one page that needs nothing else")
-      ->type_name("FILE");
-  app.add_option("--max-runs", options.most_runs, "stop after so many runs (resume goes on)")
-      ->check(CLI::Range(1, 1000000));
-  app.add_flag("--confirm-again", options.confirm_again,
-               "run culprit and parent again, though stored runs confirm them");
-  app.add_flag("--fresh", options.fresh, "use and store no measurements");
-  app.add_flag("--dry-run", options.dry_run, "say how many runs it takes, and run nothing");
-  app.add_flag(
-      "--all", options.all,
-      "every skipped revision and suspect; of dumps every event that differs, and how many "
-      "floats lie how far apart");
-  app.footer(options.changes ? kChangesFooter : kSearchFooter);
+  CLI::App app;
+  add_search_options(app, options);
   const auto ended = replay::read_words(app, {argv + (options.changes ? 2 : 1), argv + argc});
   if (ended) return *ended;
   settle(options.common);
+  check_files(options);
   options.words.assign(argv + 1, argv + argc);
   return search(options, app);
 }

@@ -66,8 +66,11 @@ void RunFlags::add(CLI::App& verb, std::span<const Section> sections,
     const std::string name(option.name);
     const bool flag = std::holds_alternative<bool RunOptions::*>(option.field);
     CLI::Option* added =
-        flag ? verb.add_flag_callback(
-                   flag_names(option), [this, name] { given_.emplace_back(name, "true"); },
+        flag ? verb.add_flag_function(
+                   flag_names(option),
+                   [this, name](int64_t count) {
+                     given_.emplace_back(name, count > 0 ? "true" : "false");
+                   },
                    help_text(option))
              : verb.add_option_function<std::string>(
                    flag_names(option),
@@ -141,7 +144,9 @@ std::string RunFlags::command_line() const {
   if (!config_.empty()) out += " --config " + shell_word(config_);
   for (const auto& [name, text] : given_) {
     const bool flag = std::holds_alternative<bool RunOptions::*>(find_option(name)->field);
-    out += " --" + name + (flag ? "" : " " + shell_word(recorded_value("--" + name, text)));
+    out += " --" + name;
+    if (flag && text == "true") continue;
+    out += (flag ? "=" : " ") + shell_word(recorded_value("--" + name, text));
   }
   return out;
 }
