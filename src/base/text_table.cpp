@@ -1,6 +1,7 @@
 #include "src/base/text_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 
@@ -110,6 +111,7 @@ std::string TextTable::str() const {
 
 std::string short_number(std::optional<double> value, int digits) {
   if (!value) return "-";
+  if (std::isnan(*value)) return "nan";
   char text[40];
   std::snprintf(text, sizeof text, "%.*g", digits, *value);
   return text;

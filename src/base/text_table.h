@@ -25,7 +25,8 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// A number for people, its first significant digits; "-" where there is none.
+/// A number for people, its first significant digits; "-" where there is none, a NaN without its
+/// sign.
 std::string short_number(std::optional<double> value, int digits = 6);
 
 /// Text for one line of a terminal: control characters escaped, at most `width` bytes of UTF-8.

@@ -97,14 +97,14 @@ class Other(Case):
         return self.write(name, samples, trains)
 
     def test_variants_with_other_quantities_are_matched_by_name(self):
-        # Under slime a reverse KL is computed, under Miles it is taken as it is.
+        # The sampler's log-probabilities in place of the old ones are not there for a reverse KL.
         path = self.rows("distilled.jsonl", [1.0, 0.0], advantages=[5.0, 6.0],
                          teacher_log_probs=[-2.0, -2.0], reverse_kl=[1.0, 1.0])
-        for dialect in ("slime", "miles"):
-            step, = self.lines("objective", path, "--use-opd", "--dialect", dialect, code=1)
+        for flags in ((), ("--use-rollout-logprobs",)):
+            step, = self.lines("objective", path, "--use-opd", *flags, code=1)
             self.assertEqual(quantity(step, "advantages")["verdict"], "different")
             self.assertEqual(settings(step), [])
-            self.assertEqual("reverse_kl" in verdicts(step), dialect == "slime")
+            self.assertEqual("reverse_kl" in verdicts(step), not flags)
 
     def test_an_infinite_number_is_no_rounding(self):
         path = self.rows("infinite.jsonl", [1.0, 0.0], returns=["7f800000", -0.70710576])

@@ -40,9 +40,10 @@ class Training {
 
   AdvantageValues run() {
     AdvantageValues out;
+    shape_rewards(out);
+    const auto& rewards = recorded_ ? recorded_ : out.shaped;
+    if (!rewards) out.missing = out.missing_rewards;
     try {
-      shape(out);
-      const auto& rewards = recorded_ ? recorded_ : out.shaped;
       const std::vector<size_t> rewarded = rewarded_tokens();
       add_kl(out);
       if (is_slime_gae() && setting_.charged_kl) charge_kl(rewards, rewarded, out.kl);
@@ -80,7 +81,7 @@ class Training {
     take(step.ref_log_probs, targets.ref_log_probs);
     take(step.values, targets.values);
     take(step.teacher_log_probs, targets.teacher_log_probs);
-    take(step.reverse_kl, targets.reverse_kl);
+    if (!setting_.own_reverse_kl) take(step.reverse_kl, targets.reverse_kl);
     const size_t n = samples_.back().loss_mask.size();
     has_kl_ = has_kl_ && targets.old_log_probs.size() == n && targets.ref_log_probs.size() == n;
     has_teacher_ =
@@ -105,18 +106,30 @@ class Training {
            " of its rollout have one";
   }
 
+  /// What the options refuse of the rewards is no end where these were recorded as they were
+  /// shaped.
+  void shape_rewards(AdvantageValues& out) const {
+    try {
+      shape(out);
+    } catch (const Error& error) {
+      out.missing_rewards = error.what();
+      out.refuses_rewards = true;
+    }
+  }
+
   void shape(AdvantageValues& out) const {
     if (!rollout_.has_rewards()) {
-      out.missing = without_rewards();
+      out.missing_rewards = without_rewards();
       if (rollout_.data && rollout_.data->reward_components) {
-        out.missing = "the rewards are dicts: --reward-key NAME takes one of their numbers (" +
-                      joined(rollout_.data->reward_components->names, ", ") + ")";
+        out.missing_rewards =
+            "the rewards are dicts: --reward-key NAME takes one of their numbers (" +
+            joined(rollout_.data->reward_components->names, ", ") + ")";
       }
       return;
     }
     if (config_.shapes_rewards() && setting_.grouping == Grouping::kRecorded &&
         !rollout_.has_groups()) {
-      out.missing = "the dump does not say which samples answer one prompt";
+      out.missing_rewards = "the dump does not say which samples answer one prompt";
       return;
     }
     const auto by_id = shaped_by_id(rollout_, setting_);
@@ -124,7 +137,7 @@ class Training {
     for (const Sample& s : samples_) {
       const auto at = by_id.find(s.id);
       if (at == by_id.end()) {
-        out.missing = "sample " + std::to_string(s.id) + " is in no rollout of the dump";
+        out.missing_rewards = "sample " + std::to_string(s.id) + " is in no rollout of the dump";
         return;
       }
       shaped.push_back(at->second);
@@ -182,9 +195,9 @@ class Training {
     }
   }
 
-  /// Miles takes a reverse KL that its rollout computed as it is.
+  /// Of the recorded teacher.
   void add_reverse_kl(AdvantageValues& out) const {
-    if (!has_teacher_ || config_.dialect == engine::Dialect::kMiles) return;
+    if (!has_teacher_) return;
     Columns reverse;
     for (const SampleTargets& t : targets_) {
       std::vector<double>& row = reverse.emplace_back();

@@ -7,8 +7,10 @@
 
 #include "src/base/error.h"
 #include "src/base/same_value.h"
+#include "src/replay/inspect/objective_choice.h"
 #include "src/replay/inspect/objective_not_finite.h"
 #include "src/replay/inspect/objective_search.h"
+#include "src/replay/options/objective_config.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -24,7 +26,9 @@ class Pairs {
     if (same_value(recorded, computed)) return;
     ++out_.other_bits;
     const double apart = std::abs(recorded - computed);
-    if (std::isfinite(apart)) out_.max_difference = std::max(out_.max_difference, apart);
+    out_.max_difference = std::isfinite(apart) && out_.max_difference
+                              ? std::optional(std::max(*out_.max_difference, apart))
+                              : std::nullopt;
     const bool rounding =
         std::isfinite(apart) && apart <= tolerance_ * std::max(1.0, std::abs(recorded));
     if (tolerance_ > 0 && rounding) return;
@@ -55,6 +59,26 @@ Quantity absent(std::string name, Verdict verdict, const std::string& missing = 
   out.name = std::move(name);
   out.verdict = verdict;
   out.missing = missing;
+  return out;
+}
+
+/// A column that is its own input.
+Quantity taken(const Quantity& column) {
+  Quantity out;
+  out.name = column.name;
+  out.verdict = Verdict::kEqual;
+  out.compared = column.compared;
+  out.not_a_number = column.not_a_number;
+  out.not_computed = column.not_computed;
+  return out;
+}
+
+/// How many numbers of the columns that follow from a reverse KL differ.
+int64_t differing(const std::vector<Quantity>& quantities) {
+  int64_t out = 0;
+  for (const Quantity& q : quantities) {
+    if (q.name == "returns" || q.name == "advantages") out += q.different;
+  }
   return out;
 }
 
@@ -98,7 +122,11 @@ struct Check {
 
   Quantity rewards(const AdvantageValues& values, size_t first) const {
     if (!step.shaped) return absent("rewards", Verdict::kNotRecorded);
-    if (!values.shaped) return absent("rewards", Verdict::kNoInput, values.missing);
+    if (!values.shaped) {
+      Quantity out = absent("rewards", Verdict::kNoInput, values.missing_rewards);
+      out.refused = values.refuses_rewards;
+      return out;
+    }
     Pairs pairs("rewards", tolerance);
     for (size_t i = 0; i < step.samples.size(); ++i) {
       pairs.add((*step.shaped)[i], (*values.shaped)[first + i], step.samples[i].id, std::nullopt);
@@ -205,9 +233,27 @@ class StepQuantities {
     }
   }
 
+  /// A recorded reverse KL that is not the recorded teacher's is false where the advantages are of
+  /// the teacher's. Miles takes one that its rollout computed as it is: there the advantages have
+  /// to say which it was.
   std::vector<Quantity> advantages(size_t i, const ObjectiveSetting& setting) const {
-    const AdvantageValues values = replay_advantages(rollout_, setting);
-    return advantage_quantities(rollout_.steps[i], values, first_[i], options_.tolerance);
+    std::vector<Quantity> out = advantages_of(i, setting);
+    const auto reverse = std::ranges::find(out, "reverse_kl", &Quantity::name);
+    if (reverse == out.end() || reverse->verdict != Verdict::kDifferent) return out;
+    ObjectiveSetting of_teacher = setting;
+    of_teacher.own_reverse_kl = true;
+    std::vector<Quantity> other = advantages_of(i, of_teacher);
+    const int64_t as_recorded = differing(out), as_computed = differing(other);
+    if (as_computed < as_recorded) return other;
+    if (dialect(setting.options) == engine::Dialect::kSlime) return out;
+    if (as_recorded < as_computed) {
+      *reverse = taken(*reverse);
+    } else {
+      *reverse = absent("reverse_kl", Verdict::kNoInput,
+                        "it is not the recorded teacher's; Miles takes one that its rollout "
+                        "computed as it is, and no advantage says whether it did");
+    }
+    return out;
   }
 
   LossValues loss_values(size_t i, const ObjectiveSetting& setting) const {
@@ -223,6 +269,11 @@ class StepQuantities {
   }
 
  private:
+  std::vector<Quantity> advantages_of(size_t i, const ObjectiveSetting& setting) const {
+    const AdvantageValues values = replay_advantages(rollout_, setting);
+    return advantage_quantities(rollout_.steps[i], values, first_[i], options_.tolerance);
+  }
+
   const RecordedRollout& rollout_;
   const ObjectiveOptions& options_;
   AdvantageValues values_;     // under the given setting
@@ -281,16 +332,24 @@ std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
     const auto after = loss_quantities(step, losses, options.tolerance);
     made.quantities = before;
     made.quantities.insert(made.quantities.end(), after.begin(), after.end());
-    made.not_finite = first_not_finite(step, made.quantities);
+    made.not_finite = first_not_finite(step, made.quantities, options.setting);
     if (!options.explain) continue;
     made.explanations = explain_advantages(
         before, options, rollout,
         [&](const auto& other) { return quantities.advantages(i, other); }, made.untried);
-    for (Explanation& found : explain_losses(
-             after, options, rollout, made.explanations,
-             [&](const auto& other) { return quantities.losses(i, other); }, made.untried)) {
-      made.explanations.push_back(std::move(found));
+    std::vector<Explanation> of_losses = explain_losses(
+        after, options, rollout, made.explanations,
+        [&](const auto& other) { return quantities.losses(i, other); }, made.untried);
+    const auto compete = [&](const Explanation& found) {
+      ObjectiveSetting other = options.setting;
+      found.apply(other);
+      add_rival(found, before, quantities.advantages(i, other), made.explanations);
+    };
+    for (const Explanation& found : of_losses) {
+      compete(found);
+      std::ranges::for_each(found.rivals, compete);
     }
+    std::ranges::move(of_losses, std::back_inserter(made.explanations));
   }
   return out;
 }

@@ -24,12 +24,19 @@ struct Quantity {
   int64_t not_computed = 0;  // recorded beside those compared, of samples that lack an input
   int64_t other_bits = 0;
   int64_t different = 0;                     // beyond the tolerance
-  double max_difference = 0;                 // of finite pairs
+  std::optional<double> max_difference = 0;  // none where one of a pair is NaN or infinite
   std::optional<uint64_t> sample;            // of the first beyond the tolerance
   std::optional<int64_t> token;              // place in the whole sample
   std::optional<double> recorded, computed;  // there; of a scalar, itself
   int64_t on_border = 0;                     // tokens that binary32 may clip or not, which decide
   std::string missing;                       // why it could not be computed
+  bool refused = false;                      // likewise: the options contradict what is recorded
+
+  [[nodiscard]] bool is_reproduced() const {
+    return verdict == Verdict::kEqual || verdict == Verdict::kRounding;
+  }
+  /// Whether other options may reproduce what these do not.
+  [[nodiscard]] bool is_finding() const { return verdict == Verdict::kDifferent || refused; }
 };
 
 /// What reproduces recorded numbers that the given options do not.

@@ -58,6 +58,23 @@ engine::ObjectiveConfig term_config(engine::ObjectiveConfig config, bool early) 
   return config;
 }
 
+/// Of the masked tokens of a sample, as frameworks have them in a sum: 0 times what they are, which
+/// is NaN of what is not finite. Under slime a coefficient of 0 is another such product.
+void add_masked(const engine::ObjectiveConfig& config, const Sample& s, const Scores& scores,
+                std::span<const engine::TokenTerms> terms, engine::Losses& to) {
+  const bool always = config.dialect == engine::Dialect::kSlime;
+  for (size_t t = 0; t < terms.size(); ++t) {
+    if (s.loss_mask[t] != 0) continue;
+    const double policy = 0 * terms[t].policy, kl = 0 * terms[t].kl;
+    const double entropy = 0 * static_cast<double>(scores.entropy[t]);
+    to.policy += policy;
+    to.kl += kl;
+    to.entropy += entropy;
+    to.total += policy + (always || config.kl_loss_coef != 0 ? kl : 0) +
+                (always || config.entropy_coef != 0 ? entropy : 0);
+  }
+}
+
 /// `masked_nan`: as frameworks do, which multiply a masked token by 0, also one that is not finite.
 engine::SequenceTerms sequence_of(const engine::ObjectiveConfig& config,
                                   std::span<const engine::TokenInput> tokens, bool masked_nan) {
@@ -86,7 +103,11 @@ engine::Losses losses_of(const engine::ObjectiveConfig& config, const LossInputs
       of_sample.push_back(engine::token_objective(config, token, sequence));
     }
   }
-  return engine::reduce_losses(in.samples, weights, in.scores, terms);
+  engine::Losses out = engine::reduce_losses(in.samples, weights, in.scores, terms);
+  for (size_t i = 0; i < in.samples.size(); ++i) {
+    add_masked(config, in.samples[i], in.scores[i], terms[i], out);
+  }
+  return out;
 }
 
 /// Of the tokens of a sample alone: no weight of the batch enters.
@@ -176,7 +197,9 @@ bool is_at_bound(double clip, float value, float old_value) {
 
 /// The critic's loss: of a rollout's first step the values are those before its update.
 void add_value_loss(const RecordedStep& step, const TokenColumn& returns,
-                    const std::vector<double>& weights, double clip, LossValues& out) {
+                    const std::vector<double>& weights, const ObjectiveSetting& setting,
+                    LossValues& out) {
+  const double clip = setting.options.value_clip;
   const TokenColumn& current =
       !step.current_values && step.id.step == 0 ? step.values : step.current_values;
   if (!is_whole(current, step.samples) || !is_whole(step.values, step.samples) ||
@@ -189,8 +212,11 @@ void add_value_loss(const RecordedStep& step, const TokenColumn& returns,
     const std::vector<float> now = narrowed((*current)[i]), before = narrowed((*step.values)[i]),
                              goal = narrowed((*returns)[i]);
     for (size_t t = 0; t < step.samples[i].loss_mask.size(); ++t) {
-      if (step.samples[i].loss_mask[t] == 0) continue;
       const engine::ValueTerms terms = engine::value_objective(clip, now[t], before[t], goal[t]);
+      if (step.samples[i].loss_mask[t] == 0) {
+        if (setting.masked_nan) sample += 0 * terms.loss;
+        continue;
+      }
       sample += weights[i] * terms.loss;
       if (terms.clipped) share += weights[i];
       out.value_clip_border.add(terms.clipped, is_at_bound(clip, now[t], before[t]), weights[i]);
@@ -248,8 +274,7 @@ LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& ste
     if (in.known[i] && tis) add_terms(of_terms, in, i, setting.masked_nan, out);
   }
   const auto of = weights(config.reducer, rollout, step, in, setting.denominators);
-  add_value_loss(step, step.returns ? step.returns : computed.returns, of,
-                 setting.options.value_clip, out);
+  add_value_loss(step, step.returns ? step.returns : computed.returns, of, setting, out);
   if (!out.missing.empty() || !in.whole) return out;
   try {
     out.losses = losses_of(config, in, of, setting.masked_nan);

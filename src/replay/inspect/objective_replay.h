@@ -14,14 +14,15 @@ namespace rlreplay::replay {
 
 /// From rewards to advantages, of one rollout. Each stage takes what was recorded of the one before
 /// it where that is there, else what was computed, so that one difference does not hide the next.
-/// What cannot be computed is absent, and `missing` says why.
+/// What cannot be computed is absent, and a text says why.
 struct AdvantageValues {
   std::optional<std::vector<double>> shaped;        // rewards, of the steps' samples in a row
   TokenColumn kl, returns, reverse_kl, advantages;  // likewise
   /// Of the returns above, where `advantages` are of recorded ones: one false return changes these
   /// of every token that is whitened with it.
   TokenColumn own_advantages;
-  std::string missing;
+  std::string missing_rewards, missing;  // of the shaped rewards; of all that follows from them
+  bool refuses_rewards = false;          // the options take no such rewards: others may
 };
 AdvantageValues replay_advantages(const RecordedRollout& rollout, const ObjectiveSetting& setting);
 

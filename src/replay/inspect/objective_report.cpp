@@ -213,6 +213,10 @@ std::string other_options_text(const Explanation& e) {
 std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
   std::string out;
   for (const Quantity& q : step.quantities) {
+    if (q.refused && explains(step, q.name)) {
+      out += paragraph("step " + step.id.name() + ", " + q.name +
+                       ": recorded, and not computable with these options");
+    }
     if (q.verdict != Verdict::kDifferent) continue;
     out += paragraph("step " + step.id.name() + ", " + q.name + place(q) + ": recorded " +
                      number(q.recorded) + ", computed " + number(q.computed));
@@ -309,7 +313,7 @@ std::string objective_text(std::span<const ObjectiveStep> steps, bool all) {
   std::set<std::string> open;
   Untried untried;
   for (const ObjectiveStep& step : steps) {
-    if (step.reproduced()) continue;
+    if (step.reproduced() && step.explanations.empty()) continue;
     ++different;
     untried.pairs |= step.untried.pairs;
     untried.triples |= step.untried.triples;

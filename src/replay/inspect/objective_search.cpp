@@ -19,10 +19,6 @@ constexpr size_t kMostHelpful = 64;  // pairs, and triples, of the variants that
 
 using Variants = std::vector<ObjectiveVariant>;
 
-bool is_finding(const Quantity& q) { return q.verdict == Verdict::kDifferent; }
-bool is_reproduced(const Quantity& q) {
-  return q.verdict == Verdict::kEqual || q.verdict == Verdict::kRounding;
-}
 bool is_share(const std::string& name) { return name.ends_with("clip_fraction"); }
 
 /// The findings of `from` that a setting reproduces, where it breaks nothing that `from` did. A
@@ -33,22 +29,35 @@ std::vector<std::string> mended(const std::vector<Quantity>& from,
   for (const Quantity& q : from) {
     const auto other = std::ranges::find(now, q.name, &Quantity::name);
     if (other == now.end()) continue;
-    if (is_reproduced(q) && !is_reproduced(*other)) return {};
-    if (is_finding(q) && !is_lone_share(from, q) && is_reproduced(*other)) out.push_back(q.name);
+    if (q.is_reproduced() && !other->is_reproduced()) return {};
+    if (q.is_finding() && !is_lone_share(from, q) && other->is_reproduced()) out.push_back(q.name);
   }
   return out;
 }
 
 /// Whether a setting that reproduces the total loss leaves a part of it different: what is recorded
-/// of the rest of the sum then contradicts what the setting gives.
-bool leaves_part_of_loss(const std::vector<Quantity>& now, const RunOptions& options) {
+/// of the rest of the sum then contradicts what the setting gives. A part that the setting takes
+/// out of the sum, by a coefficient of 0, is one.
+bool leaves_part_of_loss(const std::vector<Quantity>& now, const RunOptions& given,
+                         const RunOptions& options) {
   const auto differs = [&](const char* name) {
     const auto at = std::ranges::find(now, name, &Quantity::name);
-    return at != now.end() && is_finding(*at);
+    return at != now.end() && at->is_finding();
   };
-  return differs("pg_loss") ||
-         (options.use_kl_loss && options.kl_loss_coef != 0 && differs("kl")) ||
-         (options.entropy_coef != 0 && differs("entropy"));
+  const auto has_kl = [](const RunOptions& o) { return o.use_kl_loss && o.kl_loss_coef != 0; };
+  return differs("pg_loss") || ((has_kl(given) || has_kl(options)) && differs("kl")) ||
+         ((given.entropy_coef != 0 || options.entropy_coef != 0) && differs("entropy"));
+}
+
+/// Why a run may have gone a variant's way, of the quantities that it reproduces.
+std::string reason_of(const ObjectiveVariant& variant, const std::vector<std::string>& found) {
+  std::vector<std::string> out;
+  for (const std::string& name : found) {
+    const auto at = variant.reasons.find(name);
+    const std::string& reason = at == variant.reasons.end() ? variant.reason : at->second;
+    if (!reason.empty() && std::ranges::find(out, reason) == out.end()) out.push_back(reason);
+  }
+  return joined(out, "; ");
 }
 
 /// Settings that reproduce findings of one step.
@@ -58,7 +67,7 @@ class Search {
          const ObjectiveCompute& compute)
       : from_(from), setting_(setting), compute_(compute) {
     for (const Quantity& q : from) {
-      if (is_finding(q) && !is_lone_share(from, q)) findings_.push_back(q.name);
+      if (q.is_finding() && !is_lone_share(from, q)) findings_.push_back(q.name);
     }
   }
 
@@ -145,7 +154,7 @@ class Search {
     apply(other);
     const std::vector<Quantity> now = compute_(other);
     std::vector<std::string> found = mended(from_, now);
-    if (leaves_part_of_loss(now, other.options)) std::erase(found, "loss");
+    if (leaves_part_of_loss(now, setting_.options, other.options)) std::erase(found, "loss");
     if (changed.size() < 3) note(changed, found);
     if (changed.size() == 3 && found.size() < findings_.size()) return false;
     if (explains_nothing(found) ||
@@ -163,7 +172,7 @@ class Search {
     for (const Quantity& q : from_) made.judged.push_back(q.name);
     for (const ObjectiveVariant& variant : taken) {
       made.settings.push_back(variant.name);
-      made.reasons.push_back(variant.reason);
+      made.reasons.push_back(reason_of(variant, found));
       std::ranges::copy(variant.parts, std::back_inserter(made.parts));
     }
     if (is_complete()) {
@@ -258,8 +267,8 @@ std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
                                         const RecordedRollout& rollout,
                                         const std::vector<Explanation>& of_advantages,
                                         const ObjectiveCompute& compute, Untried& untried) {
-  Variants variants =
-      with_recorded(options, loss_variants(options.setting, first_masked_not_finite(rollout)));
+  Variants variants = with_recorded(
+      options, loss_variants(options.setting, first_masked_not_finite(rollout, options.setting)));
   add_explained(of_advantages, variants);
   auto found = Search(from, options.setting, compute).run(variants, tries_pairs(rollout), untried);
   if (!found) return {};
@@ -277,106 +286,6 @@ bool is_lone_share(const std::vector<Quantity>& of_step, const Quantity& q) {
                   : other.name == "value_loss";
     return loss && other.compared > 0;
   });
-}
-
-namespace {
-
-bool has(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-}  // namespace
-
-bool holds(const Explanation& explanation, const std::vector<Quantity>& from,
-           const std::vector<Quantity>& now) {
-  return std::ranges::all_of(from, [&](const Quantity& q) {
-    const auto other = std::ranges::find(now, q.name, &Quantity::name);
-    if (other == now.end() || !has(explanation.judged, q.name)) return true;
-    const bool wanted = is_reproduced(q) || (is_finding(q) && has(explanation.quantities, q.name));
-    return !wanted || is_reproduced(*other);
-  });
-}
-
-void count_evidence(const std::vector<Quantity>& from, const std::vector<Quantity>& now,
-                    Explanation& explanation) {
-  bool against = false, mends = false;
-  for (const Quantity& q : from) {
-    const auto other = std::ranges::find(now, q.name, &Quantity::name);
-    if (other == now.end()) continue;
-    const bool breaks = is_reproduced(q) && !is_reproduced(*other);
-    const bool mended = is_finding(q) && is_reproduced(*other);
-    explanation.mends += mended - breaks;
-    if (!has(explanation.quantities, q.name)) continue;
-    against |= breaks;
-    mends |= mended;
-  }
-  explanation.steps_against += against;
-  explanation.steps_for += !against && mends;
-}
-
-void for_each_explanation(std::vector<ObjectiveStep>& steps,
-                          const std::function<void(Explanation&)>& take) {
-  for (ObjectiveStep& step : steps) {
-    for (Explanation& explanation : step.explanations) {
-      take(explanation);
-      std::ranges::for_each(explanation.rivals, take);
-    }
-  }
-}
-
-namespace {
-
-size_t failures(const Explanation& e) { return e.fails_in.size(); }
-
-/// Whether what was found for another step explains as much of this one, and fails in fewer steps,
-/// or in as many and mends more.
-bool is_better(const Explanation& other, const Explanation& chosen, const std::string& step) {
-  const auto among = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::ranges::find(names, name) != names.end();
-  };
-  return other.of_losses == chosen.of_losses && other.judged == chosen.judged &&
-         std::pair(failures(other), -other.mends) < std::pair(failures(chosen), -chosen.mends) &&
-         !among(other.fails_in, step) &&
-         std::ranges::all_of(chosen.quantities, [&](const std::string& name) {
-           return among(other.quantities, name);
-         });
-}
-
-void take_setting(const Explanation& from, Explanation& to) {
-  std::erase_if(to.left, [&](const std::string& name) {
-    const bool explained = std::ranges::find(from.quantities, name) != from.quantities.end();
-    if (explained) to.quantities.push_back(name);
-    return explained;
-  });
-  to.settings = from.settings;
-  to.reasons = from.reasons;
-  to.parts = from.parts;
-  to.fails_in = from.fails_in;
-  to.apply = from.apply;
-  to.steps_for = from.steps_for;
-  to.steps_against = from.steps_against;
-  to.mends = from.mends;
-}
-
-/// One that leaves a number of its own step, or fails in more steps than it explains, where the
-/// given options reproduce the same: it fits by chance.
-bool is_chance(const Explanation& e) {
-  return e.steps_against > 0 && (!e.left.empty() || e.steps_against > e.steps_for);
-}
-
-}  // namespace
-
-void choose_explanations(std::vector<ObjectiveStep>& steps) {
-  std::vector<Explanation> all;
-  for_each_explanation(steps, [&](const Explanation& found) { all.push_back(found); });
-  for (ObjectiveStep& step : steps) {
-    for (Explanation& chosen : step.explanations) {
-      for (const Explanation& other : all) {
-        if (is_better(other, chosen, step.id.name())) take_setting(other, chosen);
-      }
-    }
-    std::erase_if(step.explanations, is_chance);
-  }
 }
 
 }  // namespace rlreplay::replay

@@ -32,24 +32,4 @@ std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
 /// many estimators clip as many.
 [[nodiscard]] bool is_lone_share(const std::vector<Quantity>& of_step, const Quantity& q);
 
-/// Whether an explanation of another step holds for a step whose quantities are `from` with the
-/// given setting and `now` with the explanation's: it breaks nothing, and what it reproduces there
-/// it reproduces here.
-bool holds(const Explanation& explanation, const std::vector<Quantity>& from,
-           const std::vector<Quantity>& now);
-
-/// Counts a step for or against an explanation, by what it is said to reproduce, and what it mends
-/// of all that the step recorded.
-void count_evidence(const std::vector<Quantity>& from, const std::vector<Quantity>& now,
-                    Explanation& explanation);
-
-/// Each explanation and its rivals.
-void for_each_explanation(std::vector<ObjectiveStep>& steps,
-                          const std::function<void(Explanation&)>& take);
-
-/// Of each explanation, its rivals and those of other steps that hold in its step and explain as
-/// much of it, the one that holds in most steps takes the place, and of those the one that mends
-/// most in all of them. What fits by chance is left out.
-void choose_explanations(std::vector<ObjectiveStep>& steps);
-
 }  // namespace rlreplay::replay

@@ -73,6 +73,23 @@ void add_dialect(Variants& out, const S& from, const std::string& reason) {
   out.push_back({"--dialect " + other, reason, [other](S& s) { s.options.dialect = other; }});
 }
 
+/// What the dialects do otherwise from rewards to advantages, by quantity.
+std::map<std::string, std::string> dialect_reasons(const S& from) {
+  const std::string shaping =
+      "of a group without spread slime divides by 1e-6, Miles does not divide; Miles takes the "
+      "samples of a trajectory for one";
+  const std::string& estimator = from.options.advantage_estimator;
+  const std::string of_tokens =
+      estimator == "ppo" ? "slime's GAE takes every token for a step, Miles' leaves masked ones out"
+      : estimator == "reinforce_plus_plus" ? "slime charges no KL for masked tokens, Miles does"
+                                           : shaping;
+  return {{"rewards", shaping},
+          {"reward_kl", "Miles bounds the log-ratio of low_var_kl to +-20"},
+          {"returns", of_tokens},
+          {"advantages", of_tokens},
+          {"reverse_kl", "Miles takes a reverse KL that its rollout computed as it is"}};
+}
+
 void add_shaping32(Variants& out) {
   out.push_back({"rewards shaped in binary32",
                  "slime and Miles take a group's mean in binary32: of rewards that lie close "
@@ -234,12 +251,12 @@ void add_term(Variants& out, const S& from) {
                  [early](S& s) { s.early_term = !early; }});
 }
 
-/// Frameworks take a masked token into the mean of its sample, times 0.
+/// Frameworks take a masked token into every sum, times 0.
 void add_masked_nan(Variants& out, const S& from, const std::string& first) {
   if (first.empty()) return;
-  const char* then = is_slime(from) ? "; slime keeps the NaN" : "; Miles takes a mean of NaN as 0";
-  out.push_back({"the NaN of a masked token in the mean of its sample, as GSPO and OPSM take it",
-                 first + then, [](S& s) { s.masked_nan = true; }});
+  const char* then = is_slime(from) ? "; slime sums what is masked times 0, and keeps the NaN"
+                                    : "; Miles takes a mean of NaN, as GSPO and OPSM have it, as 0";
+  out.push_back({"the NaN of a masked token", first + then, [](S& s) { s.masked_nan = true; }});
 }
 
 /// The estimators that choose a policy loss; all others have grpo's.
@@ -284,9 +301,8 @@ Variants recorded_variants(const S& from, const RunOptions& recorded) {
 
 Variants advantage_variants(const S& from, size_t samples) {
   Variants out;
-  add_dialect(out, from,
-              "of a group without spread slime divides by 1e-6, Miles does not divide; Miles takes "
-              "the samples of a trajectory for one");
+  add_dialect(out, from, "");
+  out.back().reasons = dialect_reasons(from);
   add_flag(out, from, &RunOptions::disable_grpo_std_normalization,
            "--disable-grpo-std-normalization");
   add_flag(out, from, &RunOptions::disable_rewards_normalization,

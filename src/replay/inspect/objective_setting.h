@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,11 +31,12 @@ struct ObjectiveSetting {
   bool shape_binary32 = false;  // with the means of groups that the record implies
   int64_t reward_ranks = 1;     // of slime's GAE: the first one gives the reward to its last token
   bool charged_kl = false;      // likewise, the recorded kl is what each token was rewarded with
+  bool own_reverse_kl = false;  // that of the recorded teacher, where another one is recorded too
   int64_t whitening_ranks = 1;  // ranks of context parallelism, each with its own statistics
   Whitening whitening = Whitening::kRollout;
   Denominators denominators = Denominators::kStep;
   bool early_term = false;  // the recorded policy_loss is that before OPSM and TIS
-  bool masked_nan = false;  // masked tokens that are not finite spoil the mean of their sample
+  bool masked_nan = false;  // masked tokens count as 0 times what they are, which NaN outlives
 };
 
 /// One other way of computing the same, and why a run may have gone it.
@@ -42,7 +44,8 @@ struct ObjectiveVariant {
   std::string name;    // a flag where there is one: "--dialect miles"
   std::string reason;  // empty where the flag says it
   std::function<void(ObjectiveSetting&)> apply;
-  std::vector<std::string> parts = {};  // the variants of which this one says more
+  std::vector<std::string> parts = {};              // the variants of which this one says more
+  std::map<std::string, std::string> reasons = {};  // of single quantities, in place of `reason`
 };
 
 /// The reason of recorded_variants().

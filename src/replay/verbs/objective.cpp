@@ -12,8 +12,8 @@
 #include "src/base/text_table.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/any_dump.h"
+#include "src/replay/inspect/objective_choice.h"
 #include "src/replay/inspect/objective_report.h"
-#include "src/replay/inspect/objective_search.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/record/dump_meta.h"
@@ -189,15 +189,25 @@ void hold_explanations(const RecordedRun& record, const std::string& reward_key,
   choose_explanations(all);
 }
 
+/// Why the first of what is recorded could not be computed.
+std::string first_reason(const std::vector<ObjectiveStep>& steps) {
+  for (const ObjectiveStep& step : steps) {
+    for (const Quantity& q : step.quantities) {
+      if (q.verdict == Verdict::kNoInput && !q.missing.empty()) return q.missing;
+    }
+  }
+  return "what they are computed from is not recorded";
+}
+
 /// Errors: kIncomplete where nothing could be compared.
 std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance, bool given) {
   const auto different = std::ranges::count_if(steps, std::not_fn(&ObjectiveStep::reproduced));
   const std::string of = counted(steps.size(), "step"), open = not_computable(steps);
   if (std::ranges::none_of(steps, &ObjectiveStep::compared)) {
-    throw Error(ErrorCode::kIncomplete,
-                open.empty() ? "nothing of the objective is recorded in " + of
-                             : "nothing could be computed of " + of + ": " + open +
-                                   " are recorded, and what they are computed from is not");
+    throw Error(ErrorCode::kIncomplete, open.empty()
+                                            ? "nothing of the objective is recorded in " + of
+                                            : "nothing could be computed of " + of + ": " + open +
+                                                  " are recorded; " + first_reason(steps));
   }
   if (different > 0) return "NOT reproduced: " + std::to_string(different) + " of " + of;
   int64_t unplaced = 0;

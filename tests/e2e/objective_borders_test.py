@@ -1,0 +1,228 @@
+"""What objective says where options and record contradict each other, and where numbers are not finite.
+
+usage: objective_borders_test.py RLREPLAY
+"""
+import json
+import math
+import os
+import sys
+import unittest
+
+import support
+from objective_formulas import f32, quantity, settings, verdicts
+
+NAN, NAN64 = "7fc00000", "7ff8000000000000"
+PLAIN = "--disable-grpo-std-normalization"
+
+
+class Borders(support.Case):
+    """Rollouts of a step; each sample has one prompt token and as many others as its columns."""
+
+    def write(self, rewards, shaped, scalars=None, groups=None, trajectories=None, **columns):
+        """`columns` of each sample; one `shaped` reward is also the returns where none are given."""
+        path, lines = self.folder / f"{self._testMethodName}.jsonl", []
+        tokens = len(next(iter(columns.values()))[0])
+        columns.setdefault("returns", [[x] * tokens for x in shaped])
+        for i, reward in enumerate(rewards):
+            head = {"rollout_id": 0, "sample_id": i, "prompt_length": 1, "tokens": [1] * (tokens + 1),
+                    **({"trajectory_id": trajectories[i]} if trajectories else {})}
+            lines.append({"schema": "rlreplay.sample/1", **head, "reward": reward,
+                          "group_id": groups[i] if groups else 0})
+            lines.append({"schema": "rlreplay.train/1", **head, "step_id": 0, "rank": 0,
+                          "reward": shaped[i], **{name: of[i] for name, of in columns.items()}})
+        lines.append({"schema": "rlreplay.step/1", "rollout_id": 0, "step_id": 0, "rank": 0,
+                      "scalars": scalars or {}})
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    def step(self, path, *flags, code=1):
+        step, = self.lines("objective", path, *flags, code=code)
+        return step
+
+    def text(self, path, *flags):
+        result = self.run_program("objective", path, *flags)
+        return " ".join((result.stdout + result.stderr).split())
+
+    # One reward that the dialect cannot shape.
+
+    def compact(self, advantages, **more):
+        """Three samples, two of one trajectory with other rewards: slime takes each for itself."""
+        shaped = [-2 / 3, 1 / 3, 1 / 3]
+        return self.write([0.0, 1.0, 1.0], shaped, trajectories=[0, 0, 1],
+                          advantages=advantages or [[x] * 2 for x in shaped],
+                          old_log_probs=[[-0.5] * 2] * 3, **more)
+
+    def test_a_reward_that_is_refused_hides_nothing_that_follows(self):
+        shaped = [-2 / 3, 1 / 3, 1 / 3]
+        false = [[shaped[0], 7.0], *([x] * 2 for x in shaped[1:])]
+        path = self.compact(false, kl=[[0.0, 3.0], [0.0] * 2, [0.0] * 2])
+        step = self.step(path, "--dialect", "miles", PLAIN)
+        self.assertEqual(
+            {name: verdicts(step)[name] for name in ("rewards", "reward_kl", "returns", "advantages")},
+            {"rewards": "not computable", "reward_kl": "different", "returns": "equal",
+             "advantages": "different"})
+        found = quantity(step, "advantages")
+        self.assertEqual((found["different"], found["sample"], found["token"]), (1, 0, 2))
+        self.assertEqual(quantity(step, "rewards")["missing"],
+                         "sample 1 has another reward than the others of its trajectory: under "
+                         "--dialect miles they share one")
+
+    def test_options_that_shape_what_these_refuse_are_named(self):
+        path = self.compact(None)
+        step = self.step(path, "--dialect", "miles", PLAIN, code=0)
+        self.assertEqual(settings(step), ["--dialect slime"])
+        self.assertEqual(step["explanations"][0]["quantities"], ["rewards"])
+        text = self.text(path, "--dialect", "miles", PLAIN)
+        self.assertIn("step 0.0, rewards: recorded, and not computable with these options rewards "
+                      "reproduced with: --dialect slime", text)
+        self.assertIn("recorded and not computable: rewards", text)
+
+    def test_where_nothing_can_be_computed_the_reason_is_said(self):
+        path = self.write([0.0, 1.0, 1.0], [0, 0, 0], trajectories=[0, 0, 1],
+                          old_log_probs=[[-0.5] * 2] * 3)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if line["schema"] == "rlreplay.train/1" and line["sample_id"] == 0:
+                del line["reward"]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        result = self.run_program("objective", path, "--dialect", "miles")
+        self.assertEqual(result.returncode, 3, result.stdout)
+        self.assertIn("returns are recorded; sample 1 has another reward than the others of its "
+                      "trajectory", " ".join(result.stderr.split()))
+
+    # A reverse KL, of the recorded teacher or of the rollout.
+
+    def distilled(self, taken, reverse):
+        """Advantages are less `taken`, each token's; `reverse` is recorded. The teacher says 0.25."""
+        shaped = [-0.5, 0.5]
+        return self.write([0.0, 1.0], shaped, old_log_probs=[[-0.5] * 2] * 2,
+                          teacher_log_probs=[[-0.75] * 2] * 2, reverse_kl=reverse,
+                          advantages=[[r - x for x in row] for r, row in zip(shaped, taken)])
+
+    def test_a_false_reverse_kl_is_no_false_advantage(self):
+        path = self.distilled([[0.25] * 2] * 2, [[0.25, 9.0], [0.25] * 2])
+        for dialect in ("slime", "miles"):
+            step = self.step(path, "--dialect", dialect, PLAIN, "--use-opd")
+            different = [q for q in step["quantities"] if q["verdict"] == "different"]
+            self.assertEqual([(q["name"], q["sample"], q["token"], q["recorded"], q["computed"])
+                              for q in different], [("reverse_kl", 0, 2, 9.0, 0.25)], dialect)
+            self.assertEqual(step["explanations"], [])
+
+    def test_a_reverse_kl_of_the_rollout_is_miles(self):
+        path = self.distilled([[0.5] * 2] * 2, [[0.5] * 2] * 2)
+        step = self.step(path, "--dialect", "miles", PLAIN, "--use-opd", code=0)
+        self.assertEqual(verdicts(step)["reverse_kl"], "equal")
+        step = self.step(path, "--dialect", "slime", PLAIN, "--use-opd")
+        found, = step["explanations"]
+        self.assertEqual((found["settings"], found["quantities"], found["reasons"]),
+                         (["--dialect miles"], ["reverse_kl"],
+                          ["Miles takes a reverse KL that its rollout computed as it is"]))
+
+    def test_of_a_reverse_kl_that_no_advantage_tells_nothing_is_said(self):
+        path = self.distilled([[0.0] * 2] * 2, [[0.5] * 2] * 2)
+        step = self.step(path, "--dialect", "miles", PLAIN, code=0)
+        self.assertEqual(verdicts(step)["reverse_kl"], "not computable")
+        self.assertIn("no advantage says whether it did", quantity(step, "reverse_kl")["missing"])
+
+    def test_the_reason_is_of_what_is_explained(self):
+        """GAE over a masked token, which Miles leaves out."""
+        path = self.write([1.0, 0.0], [1.0, 0.0], loss_mask=[[1, 0, 1]] * 2,
+                          values=[[0.5, 4.0, 0.25], [0.5, 0.0, 0.25]], old_log_probs=[[-1.0] * 3] * 2,
+                          returns=[[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]],
+                          advantages=[[0.5, 0.0, 0.75], [-0.5, 0.0, -0.25]])
+        step = self.step(path, "--advantage-estimator", "ppo", "--lambd", "1")
+        found, = step["explanations"]
+        self.assertEqual(found["settings"], ["--dialect miles"])
+        self.assertEqual(found["reasons"],
+                         ["slime's GAE takes every token for a step, Miles' leaves masked ones out"])
+
+    # One option for all that a step leaves.
+
+    def test_an_estimator_that_explains_all_is_named_alone(self):
+        old, now = [-0.5, -0.5], [-0.4, -0.1]
+        kl = sum(a - b for a, b in zip(old, now)) / 2
+        shaped = [-f32(0.5 / (math.sqrt(0.5) + 1e-6)), f32(0.5 / (math.sqrt(0.5) + 1e-6))]
+        path = self.write([0.0, 1.0], shaped, old_log_probs=[old] * 2, log_probs=[now] * 2,
+                          advantages=[[x] * 2 for x in shaped], policy_kl=[[kl] * 2] * 2,
+                          policy_loss=[[-(min(math.exp(-kl), 1.2) if x > 0 else math.exp(-kl)) * x] * 2
+                                       for x in shaped])
+        step = self.step(path, "--advantage-estimator", "reinforce_plus_plus")
+        found, = step["explanations"]
+        self.assertEqual((found["settings"], found["quantities"], found["not_reproduced"]),
+                         (["--advantage-estimator gspo"], ["rewards", "policy_kl", "policy_loss"], []))
+
+    # What is not finite.
+
+    def masked(self, scalars, ref=-0.7, **columns):
+        """Two samples of a token and a masked one."""
+        rows = {"old_log_probs": [[-0.5] * 2] * 2, "log_probs": [[-0.5] * 2] * 2,
+                "rollout_log_probs": [[-0.5] * 2] * 2, "ref_log_probs": [[ref] * 2] * 2,
+                "loss_mask": [[1, 0]] * 2, "advantages": [[-0.5] * 2, [0.5] * 2], **columns}
+        return self.write([0.0, 1.0], [-0.5, 0.5], scalars, **rows)
+
+    def test_a_masked_nan_reaches_every_sum_of_slime(self):
+        """Times its mask, whatever the estimator; Miles takes the policy's as 0 before."""
+        nan = {"pg_loss": NAN64, "loss": NAN64}
+        for name, scalars in (("old_log_probs", nan), ("log_probs", nan),
+                              ("entropy", {"entropy": NAN64, "pg_loss": 0.0, "loss": NAN64})):
+            path = self.masked(scalars, **{name: [[-0.5] * 2, [-0.5, NAN]]})
+            step = self.step(path, PLAIN)
+            found, = step["explanations"]
+            self.assertEqual(found["settings"], ["the NaN of a masked token"], name)
+            self.assertEqual((set(found["quantities"]), found["not_reproduced"]),
+                             ({n for n, x in scalars.items() if x == NAN64}, []))
+            self.assertEqual(found["reasons"], [
+                f"{name} of sample 1, token 2, whose loss mask is 0 (0 times it is NaN) (NaN); slime "
+                "sums what is masked times 0, and keeps the NaN"])
+            step = self.step(path, "--dialect", "miles", PLAIN)
+            self.assertNotIn(["the NaN of a masked token"],
+                             [e["settings"] for e in step["explanations"]], name)
+
+    def test_a_masked_nan_reaches_the_kl_loss(self):
+        path = self.masked({"pg_loss": 0.0, "kl": NAN64, "loss": NAN64},
+                           ref_log_probs=[[-0.7, NAN], [-0.7] * 2])
+        step = self.step(path, PLAIN, "--use-kl-loss", "--kl-loss-coef", "0.1")
+        found, = step["explanations"]
+        self.assertEqual((found["settings"], found["quantities"]),
+                         (["the NaN of a masked token"], ["kl", "loss"]))
+
+    def test_a_part_of_the_loss_is_not_explained_away(self):
+        """A coefficient of 0 takes a false KL out of the sum, and leaves it false."""
+        path = self.masked({"pg_loss": 0.0, "kl": 9.0, "loss": 0.0})
+        step = self.step(path, PLAIN, "--use-kl-loss", "--kl-loss-coef", "0.1")
+        self.assertEqual({q["name"] for q in step["quantities"] if q["verdict"] == "different"},
+                         {"kl", "loss"})
+        self.assertEqual(step["explanations"], [])
+        # Where the KL is right the coefficient is what is false.
+        path = self.masked({"pg_loss": 0.0, "kl": f32(-0.5) - f32(-0.7), "loss": 0.0})
+        step = self.step(path, PLAIN, "--use-kl-loss", "--kl-loss-coef", "0.1")
+        self.assertEqual(settings(step), ["--kl-loss-coef 0"])
+
+    def test_what_nothing_reads_is_no_cause(self):
+        """The sampler's log-probabilities, which only TIS and --use-rollout-logprobs read."""
+        sampled, nan = [[-0.5, NAN], [-0.5] * 2], {"pg_loss": NAN64, "loss": NAN64}
+        for token, said in ((1, "old_log_probs of sample 1, token 2, whose loss mask is 0 (0 times it "
+                                "is NaN) (NaN)"), (0, "old_log_probs of sample 1, token 1 (NaN)")):
+            old = [[-0.5] * 2, [NAN if t == token else -0.5 for t in range(2)]]
+            path = self.masked(nan, rollout_log_probs=sampled, old_log_probs=old)
+            step = self.step(path, PLAIN, code=1 if token else 0)
+            self.assertEqual(step["not_finite"], said)
+            self.assertTrue(all(said in e["reasons"][0] for e in step["explanations"]))
+        step = self.step(path, PLAIN, "--use-tis", code=0)
+        self.assertTrue(step["not_finite"].startswith("rollout_log_probs of sample 0, token 2"))
+
+    def test_a_nan_against_a_number_has_no_distance(self):
+        """A group of one, whose deviation slime takes as 0 / 0."""
+        path = self.write([1.0, 0.0], [-0.5, 0.5], groups=[0, 1], advantages=[[-0.5] * 2, [0.5] * 2])
+        step = self.step(path)
+        found = quantity(step, "rewards")
+        self.assertEqual((found["different"], found["max_difference"]), (2, None))
+        text = self.text(path)
+        self.assertIn("rewards 2 2 - different", text)
+        self.assertIn("recorded -0.5, computed nan", text)
+        self.assertNotIn("-nan", text)
+
+
+if __name__ == "__main__":
+    support.Case.program = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
