@@ -294,8 +294,32 @@ class Equal(Case):
         paths[0].write_text(json.dumps(line | {"columns": ["b", "a"]}))
         paths[1].write_text(json.dumps(line))
         text = self.run_program("diff", *paths).stdout
-        self.assertIn("  A      f64 [1, 2], columns 'b\\na', ", text)
-        self.assertIn("  B      f64 [1, 2], columns 'a\\nb', ", text)
+        self.assertIn("  A      columns b, a\n  B      columns a, b\n", text)
+
+    def test_columns_are_compared_by_their_names(self):
+        """Whatever stands before them: of rewards and of calls."""
+        line = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 0, "tokens": [1, 2, 3],
+                "prompt_length": 1}
+        for key, of in (("reward_components", lambda x: x),
+                        ("calls", lambda x: [{"first": 1, "length": 2, **x}])):
+            field = "rollout/" + ("call_numbers" if key == "calls" else key)
+            paths = self.folder / "a.jsonl", self.folder / "b.jsonl"
+            for path, numbers in zip(paths, ({"acc": 1, "format": 0.25, "score": 1},
+                                             {"acc": 1, "score": 2})):
+                path.write_text(json.dumps(line | {key: of(numbers)}))
+            found, = self.lines("diff", *paths, code=1)
+            fields = {f["field"]: f for f in found["fields"]}
+            self.assertEqual(set(fields) & {field + "/acc", field + "/format", field + "/score", field},
+                             {field + "/acc", field + "/format", field + "/score"})
+            self.assertTrue(fields[field + "/acc"]["equal"])
+            self.assertEqual((fields[field + "/format"]["compared"], fields[field + "/format"]["missing"],
+                              fields[field + "/format"]["first"]["b"]), (0, 1, None))
+            self.assertEqual((fields[field + "/score"]["different"],
+                              fields[field + "/score"]["max_difference"]), (1, 1))
+            within, = self.lines("diff", *paths, "--tolerance", f"{field}/score=1", code=1)
+            self.assertTrue({f["field"]: f for f in within["fields"]}[field + "/score"]["equal"])
+            within, = self.lines("diff", *paths, "--tolerance", f"{field.split('/')[1]}=1", code=1)
+            self.assertTrue({f["field"]: f for f in within["fields"]}[field + "/score"]["equal"])
 
     def test_what_an_import_does_not_know_is_said(self):
         lines = self.folder / "own.jsonl"

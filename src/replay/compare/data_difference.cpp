@@ -160,7 +160,7 @@ class Comparer {
     std::set<std::string> known;
     for (const char* name : kScalars) known.insert(std::string("step/") + name);
     for (const FieldDifference& met : values_.fields) {
-      if (met.field.starts_with("step/")) known.insert(met.field);
+      if (met.judged) known.insert(met.field);
     }
     const std::vector<format::RolloutData> rollouts(1);
     const std::vector<format::TrainData> ranks(1);

@@ -121,7 +121,7 @@ std::string fields_text(const DataDifference& data, bool all, size_t lines) {
   if (most == 0) return {};
   TextTable table({"field", "compared", "different", "missing", "NaN", "max |a - b|"});
   for (const FieldDifference* field : std::span(shown).first(most)) {
-    table.add({one_line(field->field, 30), std::to_string(field->compared),
+    table.add({one_line(field->field, 32), std::to_string(field->compared),
                std::to_string(field->different), std::to_string(field->missing),
                std::to_string(field->nan),
                field->different > 0 ? short_number(field->max_difference) : "-"});

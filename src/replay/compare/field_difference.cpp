@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
 #include <type_traits>
 
 #include "src/base/number_text.h"
@@ -39,6 +40,17 @@ void count_ulps(FieldDifference& of, const std::optional<uint64_t>& ulps) {
   ++of.ulps[std::min(bucket, last)];
 }
 
+/// Rows of named columns, by name.
+std::map<std::string, std::vector<double>> by_column(const std::optional<FieldValues>& of) {
+  std::map<std::string, std::vector<double>> out;
+  if (!of || of->columns == nullptr) return out;
+  const auto values = std::get<std::span<const double>>(of->values);
+  const std::vector<std::string>& names = *of->columns;
+  for (const std::string& name : names) out[name];
+  for (size_t i = 0; i < values.size(); ++i) out[names[i % names.size()]].push_back(values[i]);
+  return out;
+}
+
 }  // namespace
 
 bool is_unrecorded(const std::string& field, const ValueDifference& at) {
@@ -55,9 +67,8 @@ std::string place_text(const ValueDifference& at) {
 }
 
 FieldDifference& FieldComparison::field(const std::string& name, bool judged) {
-  for (FieldDifference& known : fields) {
-    if (known.field == name) return known;
-  }
+  const auto [at, added] = by_name_.emplace(name, fields.size());
+  if (!added) return fields[at->second];
   FieldDifference fresh;
   fresh.field = name;
   fresh.judged = judged;
@@ -69,6 +80,23 @@ void FieldComparison::compare(FieldDifference& of, const std::optional<FieldValu
   if (!a && !b) return;
   if (!a || !b) return missing(of, a.has_value(), "recorded");
   std::visit([&](auto x, auto y) { compare_lists(of, *a, x, y); }, a->values, b->values);
+}
+
+void FieldComparison::compare_columns(const std::string& name, const std::optional<FieldValues>& a,
+                                      const std::optional<FieldValues>& b) {
+  const auto in_a = by_column(a), in_b = by_column(b);
+  std::set<std::string> columns;
+  for (const auto* side : {&in_a, &in_b}) {
+    for (const auto& [column, values] : *side) columns.insert(column);
+  }
+  const auto values_of = [](const auto& side, const std::string& column) {
+    const auto at = side.find(column);
+    return at == side.end() ? std::nullopt
+                            : std::optional(FieldValues{std::span<const double>(at->second)});
+  };
+  for (const std::string& column : columns) {
+    compare(field(name + "/" + column), values_of(in_a, column), values_of(in_b, column));
+  }
 }
 
 template <class X, class Y>
@@ -139,10 +167,14 @@ void FieldComparison::differs(FieldDifference& of, const std::string& a, const s
 }
 
 double FieldComparison::tolerance_of(const std::string& name) const {
-  auto it = tolerances_.find(name);
-  // A tolerance may leave out what stands before the slash.
-  if (it == tolerances_.end()) it = tolerances_.find(name.substr(name.find('/') + 1));
-  return it == tolerances_.end() ? 0 : it->second;
+  // A tolerance may leave out what stands before the first slash, and may be for all columns of it.
+  const size_t kind = name.find('/'), column = name.find('/', kind + 1);
+  for (const std::string& whole : {name, name.substr(0, column)}) {
+    for (const std::string& text : {whole, whole.substr(kind + 1)}) {
+      if (const auto it = tolerances_.find(text); it != tolerances_.end()) return it->second;
+    }
+  }
+  return 0;
 }
 
 void FieldComparison::note(FieldDifference& of, ValueDifference difference) {

@@ -62,6 +62,9 @@ class FieldComparison {
   FieldDifference& field(const std::string& name, bool judged = true);
   void compare(FieldDifference& field, const std::optional<FieldValues>& a,
                const std::optional<FieldValues>& b);
+  /// Rows of named columns, each column by its name: a field below `field`.
+  void compare_columns(const std::string& field, const std::optional<FieldValues>& a,
+                       const std::optional<FieldValues>& b);
   /// Something that only one of them has.
   void missing(FieldDifference& field, bool in_a, const std::string& what);
   /// Something that differs as a whole.
@@ -81,6 +84,7 @@ class FieldComparison {
 
   Tolerances tolerances_;
   ValueDifference place_;
+  std::map<std::string, size_t, std::less<>> by_name_;  // of `fields`
 };
 
 }  // namespace rlreplay::replay

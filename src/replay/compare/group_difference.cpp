@@ -11,6 +11,7 @@
 #include "format/unit.h"
 #include "src/replay/compare/rank_difference.h"
 #include "src/replay/compare/sample_table.h"
+#include "src/replay/compare/stored_text.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -169,27 +170,8 @@ class GroupComparer {
     }
     values_.at(place_);
     ++of.compared;
-    values_.differs(of, stored(a_, name), stored(b_, name));
-  }
-
-  /// What a dump has of a field whose values are those of the other: its type, shape, attributes.
-  std::string stored(const GroupUnits& from, const std::string& name) const {
-    const std::string dataset = name.starts_with("scalars/") ? "scalars" : name;
-    std::string out;
-    for (const UnitReader& unit : from.units) {
-      const format::StoredDataset* found = unit.find(group_.name + "/" + dataset);
-      if (found == nullptr) continue;
-      out += (out.empty() ? "" : "; ") + std::string(to_string(found->dtype)) + " " +
-             format::shape_text(found->shape);
-      for (const auto& [key, value] : found->attributes) {
-        const auto* text = std::get_if<std::string>(&value);
-        out += ", " + key + (text == nullptr ? "" : " '" + *text + "'");
-      }
-    }
-    const auto hash = from.fields.find(name);
-    if (hash != from.fields.end())
-      out += (out.empty() ? "" : ", ") + ("hash " + hash->second.hex());
-    return out;
+    const auto [of_a, of_b] = stored_texts(a_, b_, group_.name, name);
+    values_.differs(of, of_a, of_b);
   }
 
   /// By field, what was counted of it.
@@ -223,10 +205,17 @@ class GroupComparer {
     const std::string shown[] = {
         whole, own == "scalars" && group_.kind == "train" ? scalar : group_.kind + "/" + own,
         whole == "rollout/tokens" ? "rollout/prompt" : whole};
-    return std::ranges::any_of(shown, [&](const std::string& field) {
+    const auto changed = [&](const std::string& field) {
       const auto was = before.find(field), is = after.find(field);
       return is != after.end() && is->second != (was == before.end() ? 0 : was->second);
-    });
+    };
+    if (std::ranges::any_of(shown, changed)) return true;
+    const std::string columns = whole + "/";
+    for (auto at = after.lower_bound(columns); at != after.end() && at->first.starts_with(columns);
+         ++at) {
+      if (changed(at->first)) return true;
+    }
+    return false;
   }
 
   /// Whether a field of the content is one of columns and scalars, which tolerances are for.
@@ -310,7 +299,11 @@ class GroupComparer {
         if (!y && b.fields()[f].implied) y = b.fields()[f].implied(row_b->second);
         values_.at(place_of(id));
         if (name == "rollout/finish") x = named(x), y = named(y);
-        values_.compare(values_.field(name), x, y);
+        if ((x && x->columns != nullptr) || (y && y->columns != nullptr)) {
+          values_.compare_columns(name, x, y);
+        } else {
+          values_.compare(values_.field(name), x, y);
+        }
       }
     }
     values_.at(place_);
@@ -342,7 +335,8 @@ class GroupComparer {
     if (left && right) values_.compare(of, left, right);
     if (of.different != before) return;
     ++of.compared;
-    values_.differs(of, stored(a_, name), stored(b_, name));
+    const auto [of_a, of_b] = stored_texts(a_, b_, group_.name, name);
+    values_.differs(of, of_a, of_b);
   }
 
   const ContentGroup& group_;

@@ -104,7 +104,10 @@ Found call_finish(const RolloutData& data, size_t row) {
 
 Found call_numbers(const RolloutData& data, size_t row) {
   if (!data.calls || !data.calls->numbers) return std::nullopt;
-  return of_calls(data, &data.calls->numbers->values, data.calls->numbers->names.size(), row);
+  const auto& [names, values, presence] = *data.calls->numbers;
+  auto found = of_calls(data, &values, names.size(), row);
+  found->columns = &names;
+  return found;
 }
 
 Found roles(const RolloutData& data, size_t row) {
@@ -122,7 +125,8 @@ Found components(const RolloutData& data, size_t row) {
   if (!data.reward_components) return std::nullopt;
   const auto& [names, values, presence] = *data.reward_components;
   if (!format::is_present(presence, row)) return std::nullopt;
-  return FieldValues{part(values, row * names.size(), (row + 1) * names.size()), std::nullopt};
+  return FieldValues{part(values, row * names.size(), (row + 1) * names.size()), std::nullopt,
+                     &names};
 }
 
 Found experts(const RolloutData& data, size_t row) {

@@ -23,7 +23,9 @@ struct FieldValues {
                    std::span<const float>, std::span<const double>, std::string_view>;
   List values;
   /// Of per-token fields: the place in the whole sample of the first value.
-  std::optional<uint64_t> token;
+  std::optional<uint64_t> token = std::nullopt;
+  /// Of rows of named columns: the names, in the order of the values.
+  const std::vector<std::string>* columns = nullptr;
 };
 
 /// Elements of a dataset as a comparison takes them; nothing for types that are held as bits.
