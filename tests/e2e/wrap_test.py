@@ -113,6 +113,54 @@ class Wrap(support.Case):
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertIn("only the shell knows", result.stderr)
 
+    def test_variables_that_a_script_sets_are_the_users(self):
+        start = f"'{sys.executable}' '{LAUNCHER}' slime --said '{self.said}' \"$@\""
+        ends = "{\\\"env_vars\\\": {\\\"NCCL_ALGO\\\": \\\"Tree\\\"}}"
+        for number, (lines, kept) in enumerate((
+                (["export NCCL_ALGO=Tree", "echo NVTE_ALLOW_NONDETERMINISTIC_ALGO=1",
+                  "CUBLAS_WORKSPACE_CONFIG=:16:8 " + start],
+                 {"NCCL_ALGO": "Tree", "CUBLAS_WORKSPACE_CONFIG": ":16:8"}),
+                (["unset CUDA_DEVICE_MAX_CONNECTIONS", start], {"CUDA_DEVICE_MAX_CONNECTIONS": ""}),
+                ([f'RUNTIME="{ends}"', start], {"NCCL_ALGO": "Tree"}))):
+            script = self.script(f"sets{number}.sh", *lines)
+            dump = self.folder / f"sets {number}"
+            result = self.run_program("capture", "--wrap", "slime", "--json", "-o", dump, "--", script)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            _, environment = json.loads(self.said.read_text())
+            settings = json.loads(result.stdout.splitlines()[-1])["launch"]["settings"]
+            for name in ("NCCL_ALGO", "NVTE_ALLOW_NONDETERMINISTIC_ALGO", "CUBLAS_WORKSPACE_CONFIG",
+                         "CUDA_DEVICE_MAX_CONNECTIONS"):
+                word = f"kept  {name}={kept.get(name)}  (yours, in {script})"
+                self.assertEqual(word in result.stderr, name in kept, result.stderr)
+                self.assertEqual(f"set   {name}=" in result.stderr, name not in kept)
+                if name in kept and number < 2:
+                    self.assertEqual(environment.get(name, ""), kept[name])
+                self.assertEqual(settings[name], kept[name] if name in kept else environment[name])
+        result = self.run_program("capture", "--wrap", "slime", "--dry-run", "-o", self.dump, "--",
+                                  "env", "NCCL_ALGO=Tree", "python3", "train.py")
+        self.assertIn("kept  NCCL_ALGO=Tree  (yours)\n", result.stderr)
+        self.assertNotIn("NCCL_ALGO=Ring", result.stdout)
+
+    def test_a_text_behind_c_is_read_first(self):
+        start = f"'{sys.executable}' '{LAUNCHER}' slime --said '{self.said}'"
+        for words, said in (((start,), 'put "$@" behind'),
+                            ((start + " --dump-details out1", "run"), 'put "$@" behind'),
+                            ((start + ' "$@"',), "is its $0, and no argument: put one there")):
+            for flag in ("-c", "-lc"):
+                result = self.run_program("capture", "--wrap", "slime", "-o", self.dump, "--", "bash",
+                                          "-o", "pipefail", flag, *words)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn(said, result.stderr)
+                self.assertFalse(self.said.exists() or self.details.exists())
+        result = self.run_program("capture", "--wrap", "slime", "-o", self.dump, "--", "bash", "-c",
+                                  "export NCCL_ALGO=Tree; exec " + start + ' --seed 7 "$@"', "run")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("kept  --seed 7  (yours, in bash -c)", result.stderr)
+        words, environment = json.loads(self.said.read_text())
+        self.assertEqual(words[words.index("--rollout-seed") + 1], "42")
+        self.assertEqual(environment["NCCL_ALGO"], "Tree")
+        self.assertIn("kept  NCCL_ALGO=Tree  (yours, in bash -c)", result.stderr)
+
     def test_a_scripts_words_are_a_shells(self):
         place = self.folder / "two words"
         start = f"exec '{sys.executable}' '{LAUNCHER}' slime --said '{self.said}'"

@@ -84,11 +84,25 @@ std::string folder_of(const std::string& pattern) {
   return slash == std::string::npos ? "." : fixed.substr(0, std::max<size_t>(slash, 1));
 }
 
-void add_variable(const Rule& rule, Launch& launch) {
+/// What a run gives to the variable: its script, or else the command, or else the environment.
+void find_own_value(const std::vector<std::string>& words, const Launch& launch,
+                    LaunchSetting& setting) {
+  if (const char* own = std::getenv(setting.name.c_str())) setting.kept = own;
+  for (const std::string& word : words) {
+    if (auto own = value_given(word, setting.name)) setting.kept = std::move(own);
+  }
+  if (!launch.script) return;
+  for (const auto& [name, value] : launch.script->variables) {
+    if (name != setting.name) continue;
+    setting.kept = value;
+    setting.kept_in = launch.script->path;
+  }
+}
+
+void add_variable(const Rule& rule, const std::vector<std::string>& words, Launch& launch) {
   LaunchSetting setting{true, rule.name, rule.value, rule.reason, std::nullopt, {}};
-  if (const char* own = std::getenv(rule.name)) {
-    setting.kept = own;
-  } else {
+  find_own_value(words, launch, setting);
+  if (!setting.kept) {
     launch.command.environment.emplace_back(rule.name, rule.value);
   }
   launch.settings.push_back(std::move(setting));
@@ -180,6 +194,12 @@ std::vector<std::string> recorded_options(const LaunchScript& script) {
 
 }  // namespace
 
+std::vector<std::string> recipe_variables() {
+  std::vector<std::string> out;
+  for (const Rule& rule : kVariables) out.emplace_back(rule.name);
+  return out;
+}
+
 std::optional<int> recipe_values(std::string_view flag) {
   const auto* rule = std::ranges::find_if(kFlags, [&](const Rule& r) { return flag == r.name; });
   if (rule == std::end(kFlags)) return std::nullopt;
@@ -197,7 +217,7 @@ Launch plan_launch(const std::string& framework, const std::vector<std::string>&
   out.framework = framework;
   out.command.arguments = command;
   out.script = find_script(command);
-  for (const Rule& rule : kVariables) add_variable(rule, out);
+  for (const Rule& rule : kVariables) add_variable(rule, command, out);
   for (const Rule& rule : kFlags) {
     const auto value = rule.value ? std::optional<std::string>(rule.value) : std::nullopt;
     add_flag(rule.name, value, rule.reason, command, out);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/process.h"
@@ -21,11 +22,14 @@ struct LaunchSetting {
   std::string kept_in;  // the script that says so; empty for the command and the environment
 };
 
-/// A shell script among the command's words: what it says counts as the command does.
+/// A shell script among the command's words, or the text behind a shell's -c: what it says counts
+/// as the command does.
 struct LaunchScript {
   std::string path;
   std::vector<std::string> words;  // without comments
   bool hands_on = false;           // the arguments that it gets, to what it starts
+  /// What is given to variables of the recipe, in order.
+  std::vector<std::pair<std::string, std::string>> variables;
 };
 
 struct Launch {
@@ -37,10 +41,14 @@ struct Launch {
 };
 
 /// The recipe of slime and Miles (docs/wrap.md) for this command, its dumps below `folder` unless
-/// it names places of its own. Errors: kUsage for an empty command, and for a script that does not
-/// hand on the flags that it would be given, or whose dumps lie where only the shell knows.
+/// it names places of its own. Errors: kUsage for an empty command, and for a script or a text
+/// behind -c that does not hand on the flags that it would be given, or whose dumps lie where only
+/// the shell knows.
 Launch plan_launch(const std::string& framework, const std::vector<std::string>& command,
                    const std::string& folder);
+
+/// The variables of the recipe.
+[[nodiscard]] std::vector<std::string> recipe_variables();
 
 /// How many values a flag of the recipe takes; nothing for other flags.
 std::optional<int> recipe_values(std::string_view flag);

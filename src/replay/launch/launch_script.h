@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/replay/launch/launch.h"
@@ -9,7 +10,14 @@
 namespace rlreplay::replay {
 
 /// The shell script that a command runs: the first of its words that names one, before any option
-/// of the run; nothing where there is none. What it reads from other files is not followed.
+/// of the run, or the text behind a shell's -c; nothing where there is none. What it reads from
+/// other files is not followed. Errors: kUsage for a text behind -c that hands on its arguments,
+/// and no word behind it: the first one is none of them, but its name.
 [[nodiscard]] std::optional<LaunchScript> find_script(const std::vector<std::string>& command);
+
+/// What a word gives to a variable: NAME=VALUE, "NAME": "VALUE" in JSON, or one of a list behind a
+/// comma.
+[[nodiscard]] std::optional<std::string> value_given(std::string_view word,
+                                                     const std::string& name);
 
 }  // namespace rlreplay::replay
