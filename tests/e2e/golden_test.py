@@ -27,6 +27,19 @@ class Golden(Case):
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
             self.assertIn("match: ", result.stdout)
 
+    def test_a_folder_that_is_not_there_is_made(self):
+        self.file = self.folder / "not yet" / "goldens" / "run.txt"
+        self.golden("record", *RUN)
+        self.assertIn("1 golden file, 0 do not pass",
+                      self.run_program("golden", "check", self.file.parent).stdout)
+        self.file.write_text(self.file.read_text().replace("loss 0x", "loss 0x1"))
+        self.assertIn("1 golden file, 1 does not pass",
+                      self.run_program("golden", "check", self.file.parent).stdout)
+        (self.folder / "a file").touch()
+        self.file = self.folder / "a file" / "run.txt"
+        said = self.golden("record", *RUN, code=5).stderr
+        self.assertIn("cannot make the folder", said)
+
     def test_a_changed_option_is_named_by_what_it_changes(self):
         self.golden("record", *RUN)
         self.golden("check")

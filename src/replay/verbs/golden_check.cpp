@@ -5,6 +5,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/shell.h"
+#include "src/base/words.h"
 #include "src/replay/gate/environment.h"
 #include "src/replay/gate/place.h"
 #include "src/replay/options/config_file.h"
@@ -195,7 +196,10 @@ int golden_check(const GoldenArguments& arguments) {
   }
   if (arguments.json) return code;
   std::cout << compare;
-  if (!one) std::cout << choices.size() << " golden files, " << red << " do not pass\n";
+  if (!one) {
+    std::cout << counted(choices.size(), "golden file") << ", " << red
+              << (red == 1 ? " does" : " do") << " not pass\n";
+  }
   return code;
 }
 

@@ -122,6 +122,16 @@ gate::Golden golden_now(const GoldenArguments& arguments, const std::string& pat
   return out;
 }
 
+/// Errors: kEnvironment.
+void make_folder_of(const std::string& path) {
+  const auto folder = std::filesystem::absolute(path).parent_path();
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (!failed) return;
+  throw Error(ErrorCode::kEnvironment, "cannot make the folder: " + failed.message(),
+              folder.string());
+}
+
 }  // namespace
 
 int golden_record(const GoldenArguments& arguments) {
@@ -140,6 +150,7 @@ int golden_record(const GoldenArguments& arguments) {
   const std::string path = output_file(gate::path_of({named.test, class_name}));
   check_replaced(arguments, path);  // refused before the run, not after
   format::check_outside_dumps(path);
+  make_folder_of(path);
   const gate::Golden golden = golden_now(arguments, path, class_name, options);
   gate::write(path, golden);
   std::cout << golden.values.size() << " values recorded in " << path

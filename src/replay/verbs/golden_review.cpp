@@ -6,6 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/base/shell.h"
+#include "src/base/words.h"
 #include "src/replay/gate/environment.h"
 #include "src/replay/gate/place.h"
 #include "src/replay/run/machine.h"
@@ -209,7 +210,7 @@ int golden_fsck(const GoldenArguments& arguments) {
     if (const std::string why = problem_of(path); !why.empty()) say(path, why);
   }
   for (const std::string& path : others) say(path, "is no golden file");
-  std::cout << files.size() << " golden files, " << problems << " problems\n";
+  std::cout << counted(files.size(), "golden file") << ", " << counted(problems, "problem") << '\n';
   return problems == 0 ? 0 : 1;
 }
 
