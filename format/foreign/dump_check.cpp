@@ -10,6 +10,7 @@
 #include <string>
 
 #include "format/foreign/numbers.h"
+#include "format/foreign/reward_check.h"
 #include "format/foreign/text.h"
 #include "format/foreign/train_columns.h"
 
@@ -197,6 +198,7 @@ class Checker {
     }
     if (!indices.empty()) absent_indices(tree_.sequence(samples));
     for (const std::string_view key : kSampleKeys) absent_key(tree_.sequence(samples), key);
+    check_reward_dicts(tree_, tree_.sequence(samples), sink_);
   }
 
   void absent_key(const Sequence& samples, std::string_view key) {

@@ -26,6 +26,11 @@ DumpKind dump_kind(const Tree& tree, Value root);
 /// What is wrong with the version that a dump says it has; nothing where this program reads it.
 [[nodiscard]] std::optional<std::string> unknown_version(const Tree& tree, Value root);
 
+/// A rollout's number that none can have, in words.
+inline std::string negative_rollout(int64_t id) {
+  return "rollout_id is " + std::to_string(id) + ", expected a number from 0: rollouts are counted";
+}
+
 using ProblemSink = std::function<void(const Problem&)>;
 
 /// Contradictions inside one dump, each with its sample: not-a-dump, unknown-version,

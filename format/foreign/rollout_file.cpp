@@ -17,6 +17,7 @@ class Reader {
   RolloutFile read(Value root) {
     const Value* id = tree_.find(root, "rollout_id");
     if (id->kind != Kind::kInt) throw Error(ErrorCode::kCorrupt, "rollout_id is not an integer");
+    if (id->integer < 0) throw Error(ErrorCode::kCorrupt, negative_rollout(id->integer));
     batch_.rollout_id = id->integer;
     const Sequence& samples = tree_.sequence(*tree_.find(root, "samples"));
     for (size_t i = 0; i < samples.size(); ++i) {

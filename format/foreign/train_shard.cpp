@@ -32,6 +32,7 @@ TrainShard::TrainShard(const TorchFile& file) : file_(&file) {
     throw Error(ErrorCode::kCorrupt,
                 "rollout_id is missing: nothing else says which rollout was trained on", path());
   }
+  if (*id < 0) throw Error(ErrorCode::kCorrupt, negative_rollout(*id), path());
   rollout_id_ = *id;
   rank_ = integer("rank").value_or(0);
   cp_rank_ = integer("cp_rank");

@@ -2,9 +2,9 @@
 legal: a line of LEGAL."""
 from edits import (CONTEXT, DATA, LATEST, LISTS, MILES, MILES_STAGES, OLD_CONTEXT, SHORTER, STAGES,
                    TENSOR, at_mask, both, called_again, cells_shorter, copied, copies, distilled,
-                   experts, gone, lacks, local_rewards, longer, nuclei, popped, popped_of, prompts,
-                   put, renamed, rounded, shards, term, terms, train, trained_terms,
-                   without_rollouts)
+                   experts, gone, lacks, local_rewards, longer, nuclei, numbered, part, popped, popped_of,
+                   prompts, put, renamed, rewards_of_parts, rounded, shards, term, terms, train,
+                   trained_terms, without_rollouts)
 
 PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH, DIFF = (
     "verify", "verify --deep", "import", "verify --deep of what was imported", "mismatch", "diff")
@@ -307,6 +307,42 @@ EDITS = (
     ("a rank's file of one rollout is gone", LISTS, gone("train_data/1_1.pt"),
      every(("train_data/1_1.pt is not there, and rank 1 has a file of rollout 0",), PLAIN, DEEP,
            IMPORT, MISMATCH)),
+    *((f"the first rank's file is gone, {'-'.join(run)}", run,
+       both(*(gone(f"train_data/{rollout}_0.pt") for rollout in rollouts)),
+       every(("train_data/0_0.pt is not there, and rank 1 has a file: ranks are counted from 0",),
+             *REFUSING))
+      for run, rollouts in ((STAGES, (0,)), (MILES_STAGES, (0,)), (LISTS, (0, 1)), (DATA, (0, 1)),
+                            (OLD_CONTEXT, (0,)), (CONTEXT, (0,)), (TENSOR, (0,)),
+                            (("relax", "grpo-dp2"), (0, 1)))),
+    *((f"a rollout before the first, {'-'.join(run)}", run, numbered(*files, rollout=-1),
+       every(("rollout_id is -1, expected a number from 0",), *REFUSING))
+      for run, files in ((LATEST, ("rollout_data/0.pt", "train_data/0.pt")),
+                         (LATEST, ("train_data/0.pt",)), (LATEST, ("rollout_data/0.pt",)),
+                         (LISTS, ("train_data/0_0.pt", "train_data/0_1.pt")))),
+    *((f"a shard lists {name}", LATEST, edit, every(words, *KEEPING))
+      for name, edit, words in (
+          ("a sample twice", shards(0, "sample_indices", to=lambda x: [*x, x[-1]]),
+           ("dp_shards[0] lists sample 14 twice",)),
+          ("a place twice", shards(1, "partition", to=lambda x: [*x, x[0]]),
+           ("dp_shards[1] lists place 1 twice",)),
+          ("a place too many", shards(1, "partition", to=lambda x: [*x, 99]),
+           ("partition of dp_shards[1] has 9 entries, its sample_indices 8",)),
+          ("another's place", shards(1, "partition", 0, to=0),
+           ("dp_shards[1] lists place 0, and so does dp_shards[0]",)))),
+    *((f"shards of one {key}", LATEST, shards(0, key, to=1),
+       every((f"{key} of dp_shards[1] is 1, as that of dp_shards[0]",), *KEEPING))
+      for key in ("rank", "data_parallel_rank")),
+    *((f"a number of a reward is {name}", DATA, rewards_of_parts(part(3, "format", *to)),
+       every(("length-mismatch: the reward holds no number 'format', and that of sample 0 of the file "
+              "has it", "rollout_data/0.pt: sample 3"), PLAIN, DEEP, IMPORTED))
+      for name, to in (("gone", ()), ("None", (None,)), ("a text", ("0.25",)))),
+    ("a number of a reward that one sample alone has", DATA,
+     rewards_of_parts(lambda files: files["rollout_data/0.pt"]["samples"][0]["reward"].update(b=1)),
+     every(("the reward holds no number 'b', and that of sample 0 of the file has it",
+            "rollout_data/0.pt: sample 15"), PLAIN, DEEP, IMPORTED)),
+    ("a rank's raw reward of its own sample", DATA, local_rewards(9, ranks=2),
+     every(("local_raw_reward of the training data is not what the rollout says",
+            "train_data/0_1.pt: sample 3: 9, the rollout says 1"), DEEP, IMPORT, IMPORTED)),
     ("a sample of another rank than its shard's", LATEST,
      put("train_data/0.pt", "samples", 4, "data_parallel_rank", to=1),
      every(("sample 4 has the data_parallel_rank 1, the entry of dp_shards that lists it says 0",))),
@@ -518,6 +554,8 @@ LEGAL = (
         terms("rank_0_call_0"), terms("rank_3_call_12", rank=3, call=12), terms("another_name"))),
     *((f"the policy's terms of the run {run[1]}", run, trained_terms(groups=groups))
       for run in (MILES, TENSOR) for groups in (None, 2, 4)),
+    ("raw rewards of a rank's own samples", DATA, local_rewards(ranks=2)),
+    ("rewards of parts", DATA, rewards_of_parts()),
     ("raw rewards of the samples' own", DATA, both(
         train("train_data/0_1.pt", "raw_reward", 3, to=9.5),
         put("rollout_data/0.pt", "samples", 0, "metadata", "raw_reward", to=1))),

@@ -125,13 +125,43 @@ def copies(column, of, to=None):
     return edit
 
 
-def local_rewards(to):
+def local_rewards(to=None, ranks=4):
     """Each rank's raw rewards of its own samples; `to`: the second one of rank 1."""
     def edit(files):
-        for rank in range(4):
+        for rank in range(ranks):
             data = files[f"train_data/0_{rank}.pt"]["rollout_data"]
             data["local_raw_reward"] = [data["raw_reward"][i] for i in data["sample_indices"]]
-        files["train_data/0_1.pt"]["rollout_data"]["local_raw_reward"][1] = to
+        if to is not None:
+            files["train_data/0_1.pt"]["rollout_data"]["local_raw_reward"][1] = to
+    return edit
+
+
+def rewards_of_parts(*edits):
+    """Rewards of rollout 0 that are dicts."""
+    def edit(files):
+        for sample in files["rollout_data/0.pt"]["samples"]:
+            sample["reward"] = {"acc": sample["reward"], "format": 0.25 + sample["index"], "of": "a"}
+        both(*edits)(files)
+    return edit
+
+
+def part(sample, name, *to):
+    """The part of a sample's reward is `to`, or not there."""
+    def edit(files):
+        reward = files["rollout_data/0.pt"]["samples"][sample]["reward"]
+        del reward[name]
+        reward.update((name, value) for value in to)
+    return edit
+
+
+def numbered(*paths, rollout):
+    """A run's files under another number of their rollout, in their names too."""
+    def edit(files):
+        for path in paths:
+            content = files.pop(path)
+            content["rollout_id"] = rollout
+            folder, name = path.split("/")
+            files[f"{folder}/{rollout}{name[name.find('_') if '_' in name else -3:]}"] = content
     return edit
 
 

@@ -9,7 +9,7 @@ import unittest
 
 from edit_cases import DEEP, DIFF, EDITS, IMPORT, IMPORTED, LEGAL, MISMATCH, PLAIN
 from edits import (CONTEXT, DATA, EditedRun, LATEST, TENSOR, both, copied, copies_apart, gone,
-                   lacks, longer, put, shards, train)
+                   lacks, longer, part, put, rewards_of_parts, shards, train)
 from support import FULL
 
 EditedRun.program = os.path.abspath(sys.argv.pop(1))
@@ -108,6 +108,8 @@ class OneEdit(EditedRun):
                  ("samples in the place of training", LATEST,
                   copied("rollout_data/0.pt", over="train_data/0.pt"), 3),
                  ("a rank's file is gone", DATA, gone("train_data/0_1.pt"), 3),
+                 ("a copy in the place of another's replica", TENSOR,
+                  copied("train_data/0_0.pt", over="train_data/0_3.pt"), 3),
                  ("a rollout's training is gone", LATEST, gone("train_data/0.pt"), 3),
                  ("a rollout's samples are gone", LATEST, gone("rollout_data/0.pt"), 1)]
         for number, (name, run, edit, wanted) in enumerate(cases):
@@ -115,7 +117,8 @@ class OneEdit(EditedRun):
             edit(files)
             folder, dump = self.written(f"code {number}", files), self.folder / f"code {number} dump"
             made = self.run_program("import", folder, "-o", dump)
-            code = self.run_program("verify", "--deep", folder).returncode
+            verified = self.run_program("verify", "--deep", "--json", folder)
+            code = verified.returncode
             with self.subTest(name):
                 self.assertIn(code, (1, 3, 4) if wanted is None else (wanted,))
                 if made.returncode != 0:
@@ -124,7 +127,36 @@ class OneEdit(EditedRun):
                     self.assertEqual(self.run_program("verify", folder).returncode, code)
                     continue
                 self.assertEqual(self.run_program("verify", "--deep", dump).returncode, code)
+                problems = json.loads(verified.stdout)["problems"]
+                named = [p["code"] for p in problems if p["code"].endswith("-missing")]
+                self.assertEqual(code == 3, bool(named), problems)
                 self.assertEqual(self.run_program("diff", folder, dump).returncode, 0)
+
+    def test_a_number_that_one_reward_lacks_is_kept_of_the_others(self):
+        folders = []
+        for name, edits in (("all parts", ()), ("a part less", (part(3, "format"),))):
+            files = self.files(DATA)
+            rewards_of_parts(*edits)(files)
+            folders.append(self.written(name, files))
+        dump, lines = self.folder / "a part less dump", self.folder / "parts.jsonl"
+        self.run_program("import", folders[1], "-o", dump)
+        self.run_program("export", dump, "--to", "jsonl", "-o", lines)
+        rewards = {line["sample_id"]: line["reward_components"]
+                   for line in map(json.loads, lines.read_text().splitlines())
+                   if "reward_components" in line}
+        self.assertEqual(len(rewards), 16)
+        for sample, reward in rewards.items():
+            self.assertEqual(reward["format"], 0.25 + sample if sample != 3 else "7ff8000000000000")
+        found, = self.lines("diff", *folders, code=1)
+        first = found["first"]
+        self.assertEqual((first["field"], first["sample"], first["a"], first["b"]),
+                         ("rollout/reward_components/format", 3, "3.25", "nan"))
+        field, = (f for f in found["fields"] if not f["equal"])
+        self.assertEqual((field["compared"], field["different"], field["missing"]), (16, 1, 0))
+        result = self.run_program("import", folders[1], "-o", dump, "--force", "--reward-key", "format")
+        self.assertIn("the reward holds no number 'format'", result.stdout)
+        told = self.run_program("objective", folders[1], "--reward-key", "format").stdout
+        self.assertIn("sample 3 ", " ".join(told.split()))
 
     def test_two_files_of_one_rollout_are_damage(self):
         """The run is broken, and not what the user asked for, whichever verb reads it."""

@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/own_datasets.h"
+#include "src/replay/exchange/reward_components.h"
 #include "src/replay/exchange/rollout_columns.h"
 
 namespace rlreplay::replay {
@@ -136,54 +137,25 @@ class RolloutImporter {
 
   /// What this program's own export put into a sample's metadata.
   const Value* own(size_t i, std::string_view key) const {
-    const Value* metadata = field(i, "metadata");
-    const Value* ours = metadata == nullptr ? nullptr : tree_.find(*metadata, "rlreplay");
-    return ours == nullptr ? nullptr : tree_.find(*ours, key);
+    return own_value(tree_, samples_[i], key);
   }
 
-  /// A reward that is a dict, or the components that this program's own export wrote.
-  const Value* components(size_t i) const {
-    const Value* reward = field(i, "reward");
-    if (reward == nullptr || reward->kind != Kind::kDict) reward = own(i, "reward_components");
-    return reward == nullptr || reward->kind != Kind::kDict ? nullptr : reward;
-  }
-
-  /// The numbers of rewards that are dicts: the keys that every such reward has.
   void add_components() {
-    std::vector<std::string> names;
-    bool found = false;
-    for (const size_t i : order_) {
-      const Value* reward = components(i);
-      if (reward == nullptr) continue;
-      const auto items = tree_.sequence(*reward).values();
-      for (size_t k = 0; !found && k < items.size(); k += 2) {
-        if (items[k].kind == Kind::kText) names.emplace_back(tree_.text(items[k]));
-      }
-      found = true;
-      std::erase_if(names, [&](const std::string& name) {
-        return !number(tree_.find(*reward, name)) || name.find('\n') != name.npos ||
-               foreign::has_surrogates(name);
-      });
+    auto made = reward_components(tree_, samples_, order_);
+    check_reward_key(made.columns ? made.columns->names : std::vector<std::string>(), made.any);
+    made_.data->reward_components = std::move(made.columns);
+    if (!made.rare.empty()) {
+      report("components-unplaced", "numbers of rewards that fewer than one sample in " +
+                                        std::to_string(kRarePart) +
+                                        " has are kept in the file "
+                                        "alone: " +
+                                        joined(made.rare, ", "));
     }
-    check_reward_key(found, names);
-    if (names.empty()) return;
-    format::NamedColumns& made = made_.data->reward_components.emplace();
-    made.names = names;
-    Presence presence;
-    for (const size_t i : order_) {
-      const Value* reward = components(i);
-      const bool present = reward != nullptr;
-      presence.push_back(present ? 1 : 0);
-      for (const std::string& name : names) {
-        made.values.push_back(present ? *number(tree_.find(*reward, name)) : 0);
-      }
-    }
-    keep_presence(made_.data->reward_components, std::move(presence));
   }
 
-  /// `names`: what every dict has. Errors: kUsage where no reward holds a number under the key; an
+  /// `names`: of the columns. Errors: kUsage where no reward holds a number under the key; an
   /// evaluation's rewards may be others.
-  void check_reward_key(bool dicts, const std::vector<std::string>& names) const {
+  void check_reward_key(const std::vector<std::string>& names, bool dicts) const {
     const bool taken =
         std::ranges::any_of(batch_.reward, [](const auto& r) { return r.has_value(); });
     if (reward_key_.empty() || !dicts || taken || owner_.starts_with("eval/")) return;

@@ -168,6 +168,11 @@ void compare_copies(const TrainShard& shard, const TorchFile& rollout,
   }
 }
 
+/// Whether a trainer's copy of a reward is it, maybe in binary32.
+bool is_copy(double copy, double of) {
+  return same_value(copy, of) || same_value(copy, static_cast<float>(of));
+}
+
 /// The first place at which two say another reward, in words; nothing where there is none.
 std::optional<std::string> other_reward(const std::vector<double>& a, const std::string& in_a,
                                         const std::vector<double>& b, const std::string& in_b) {
@@ -205,13 +210,32 @@ std::vector<Problem> compare_raw_rewards(std::span<const TorchFile* const> files
 
 void RolloutCopies::add(const ImportedRollout& rollout, const TorchFile& file) {
   Rollout& made = rollouts_[rollout.rollout_id];
-  made = {file.path(), rollout.raw_rewards, {}};
+  made = {file.path(), rollout.raw_rewards, {}, {}};
+  const Value* samples = file.tree().find(file.root(), "samples");
+  for (size_t i = 0; i < made.rewards.size(); ++i) {
+    const auto index = file.tree().integer(file.tree().sequence(*samples)[i], "index");
+    if (index && made.rewards[i]) made.reward_of.emplace(*index, *made.rewards[i]);
+  }
   for (const auto& [index, sample] : by_index(file)) {
     for (const TrainColumn& column : kTrainColumns) {
       const auto said =
           column.repeats == Repeats::kShort ? said_of(file, sample, column) : std::nullopt;
       if (said) made.hashes[index].emplace(column.name, tree_hash(file.tree(), *said));
     }
+  }
+}
+
+/// A rank's raw rewards of its own samples. Of shards in one file check_shard_samples asks.
+void RolloutCopies::compare_local_rewards(const TrainShard& shard, const Rollout& rollout,
+                                          std::vector<Problem>& problems) {
+  if (shard.is_whole() || !shard.is_by_sample("local_raw_reward")) return;
+  for (size_t row = 0; row < shard.indices().size(); ++row) {
+    const auto said = rollout.reward_of.find(shard.indices()[row]);
+    const auto cell = copy_of(shard, row, "local_raw_reward");
+    const auto own = cell ? foreign::number_of(*cell) : std::nullopt;
+    if (said == rollout.reward_of.end() || !own || is_copy(*own, said->second)) continue;
+    problems.push_back(mismatch(shard, "local_raw_reward", said->first, "", shortest_of(*own),
+                                shortest_of(said->second)));
   }
 }
 
@@ -253,13 +277,13 @@ std::vector<Problem> RolloutCopies::compare(int64_t rollout,
     }
     for (size_t i = 0; raw.size() == rewards.size() && i < raw.size(); ++i) {
       const auto& said = rewards[i];
-      if (!said || same_value(raw[i], *said)) continue;
-      if (same_value(raw[i], static_cast<float>(*said))) continue;
+      if (!said || is_copy(raw[i], *said)) continue;
       problems.push_back(
           {"rollout-mismatch", "raw_reward of the training data is not what the rollout says",
            shard.path() + ": raw_reward[" + std::to_string(i) + "]: " + shortest_of(raw[i]) +
                ", the rollout says " + shortest_of(*said)});
     }
+    compare_local_rewards(shard, known->second, problems);
     std::vector<TrainColumn> columns;
     for (const TrainColumn& column : kTrainColumns) {
       const bool agree = column.repeats == Repeats::kShort &&

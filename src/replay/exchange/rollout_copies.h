@@ -39,10 +39,13 @@ class RolloutCopies {
   struct Rollout {
     std::string path;
     std::vector<std::optional<double>> rewards;  // in the order of the file
+    std::map<int64_t, double> reward_of;         // the same by sample
     /// Of each sample, by its index, the hashes of what columns of training repeat.
     std::map<int64_t, std::map<std::string_view, Hash>> hashes;
   };
 
+  static void compare_local_rewards(const foreign::TrainShard& shard, const Rollout& rollout,
+                                    std::vector<foreign::Problem>& problems);
   static bool are_known_to_agree(const foreign::TrainShard& shard, const Rollout& rollout,
                                  std::string_view column);
 

@@ -26,6 +26,9 @@ class ShardSamplesCheck {
   std::vector<foreign::Problem> run() {
     const Value* samples = file_.tree().find(file_.root(), "samples");
     if (samples != nullptr && samples->kind == Kind::kList && !shards_.empty()) {
+      check_once("rank");
+      check_once("data_parallel_rank");
+      check_lists();
       check_listed(*samples);
       check_places(*samples);
     }
@@ -35,6 +38,49 @@ class ShardSamplesCheck {
  private:
   void report(const std::string& message) {
     problems_.push_back({"schedule-mismatch", message, file_.path()});
+  }
+
+  /// Each entry is of another rank.
+  void check_once(const char* key) {
+    std::map<int64_t, size_t> first;
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      const auto rank = file_.tree().integer(shards_[i].dict, key);
+      if (!rank) continue;
+      const auto [at, fresh] = first.emplace(*rank, i);
+      if (fresh) continue;
+      report(std::string(key) + " of dp_shards[" + std::to_string(i) + "] is " +
+             std::to_string(*rank) + ", as that of dp_shards[" + std::to_string(at->second) + "]");
+    }
+  }
+
+  /// Each sample is listed once, and each has a place in the rollout that no other one has.
+  void check_lists() {
+    std::map<int64_t, size_t> samples, places;
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      const std::string shard = "dp_shards[" + std::to_string(i) + "]";
+      const auto partition = schedule_numbers(file_, shards_[i].dict, "partition");
+      if (shards_[i].samples) check_new("sample", *shards_[i].samples, i, samples);
+      if (partition && partition->is_integer()) check_new("place", *partition, i, places);
+      if (!partition || !shards_[i].samples) continue;
+      const size_t listed = shards_[i].samples->size();
+      if (partition->size() == listed) continue;
+      report("partition of " + shard + " has " + std::to_string(partition->size()) +
+             " entries, its sample_indices " + std::to_string(listed));
+    }
+  }
+
+  /// `seen`: by number, the shard that lists it.
+  void check_new(const std::string& what, const foreign::Numbers& list, size_t shard,
+                 std::map<int64_t, size_t>& seen) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      const auto [at, fresh] = seen.emplace(list.integer(i), shard);
+      if (fresh) continue;
+      const std::string name = what + " " + std::to_string(at->first);
+      const std::string by = "dp_shards[" + std::to_string(shard) + "] lists " + name;
+      return report(at->second == shard
+                        ? by + " twice"
+                        : by + ", and so does dp_shards[" + std::to_string(at->second) + "]");
+    }
   }
 
   /// Its samples against those of its shards.

@@ -189,6 +189,7 @@ std::map<std::string, FolderRanks> ranks_by_folder(
       ++rollouts.count;
     }
   }
+  for (auto& [name, ranks] : folders) ranks.try_emplace(0);  // they are counted from there
   return folders;
 }
 
@@ -203,14 +204,16 @@ std::string files_of_rollouts(const RankRollouts& rollouts) {
   return out + (others == 0 ? "" : " and " + std::to_string(others) + " more");
 }
 
-/// Of the family that begins with a file, the rank that others have.
+/// Of the family that begins with a file, the rank that others have, or that ranks begin with.
 foreign::Problem missing_rank(const SourceFile& first, int64_t rank, const RankRollouts& others) {
   const fs::path of(first.name);
   const fs::path name = of.parent_path() / (rollout_of(first.name) + "_" + std::to_string(rank) +
                                             of.extension().string());
   return {"rank-missing",
-          name.string() + " is not there, and rank " + std::to_string(rank) + " has " +
-              files_of_rollouts(others),
+          name.string() + " is not there, and rank " +
+              (others.count > 0 ? std::to_string(rank) + " has " + files_of_rollouts(others)
+                                : std::to_string(rank_of(first.name)) + " has a file: ranks are "
+                                                                        "counted from 0"),
           (fs::path(first.path).parent_path() / name.filename()).string()};
 }
 

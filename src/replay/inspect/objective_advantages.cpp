@@ -120,7 +120,8 @@ class Training {
   void shape(AdvantageValues& out) const {
     if (!rollout_.has_rewards()) {
       out.missing_rewards = without_rewards();
-      if (rollout_.data && rollout_.data->reward_components) {
+      const bool none = std::ranges::none_of(rollout_.fields, &RecordedFields::reward);
+      if (none && rollout_.data && rollout_.data->reward_components) {
         out.missing_rewards =
             "the rewards are dicts: --reward-key NAME takes one of their numbers (" +
             joined(rollout_.data->reward_components->names, ", ") + ")";

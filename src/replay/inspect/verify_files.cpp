@@ -16,6 +16,7 @@
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/inspect/dump_audit.h"
 #include "src/replay/inspect/verified.h"
+#include "src/replay/record/import_findings.h"
 #include "src/replay/record/run_gaps.h"
 
 namespace rlreplay::replay {
@@ -240,13 +241,21 @@ class TorchFiles {
   }
 
   /// The verdict is that of an import of the files, whose gaps and refusal follow from the
-  /// problems.
+  /// problems. What it lacks is named: its exit code is another.
   void judge_import() {
     try {
       const AnyDump dump(path_);
-      Problems gaps;
-      add_problems(audit_records(dump.reader()), path_, gaps);
-      out_.lacks_parts = std::ranges::any_of(gaps, names_missing);
+      Problems found;
+      add_problems(audit_records(dump.reader()), path_, found);
+      add_problems(recorded_findings(dump.reader()), path_, found);
+      for (VerifyProblem& problem : found) {
+        if (!names_missing(problem)) continue;
+        out_.lacks_parts = true;
+        const bool is_known = std::ranges::any_of(out_.problems, [&](const VerifyProblem& known) {
+          return known.code == problem.code && known.message == problem.message;
+        });
+        if (!is_known) out_.problems.push_back(std::move(problem));
+      }
     } catch (const Error& error) {
       if (!is_refused_file(error)) throw;
       out_.corrupt = error.code() != ErrorCode::kUsage && !is_outside_support(error);

@@ -1,6 +1,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -164,10 +165,12 @@ void pick_reward(const std::string& key, RecordedRollout& rollout) {
   const auto column = static_cast<size_t>(at - parts.names.begin());
   format::Column<double>& rewards = rollout.data->rewards.emplace();
   rewards.values.resize(rollout.data->size());
-  rewards.presence = parts.presence;
+  rewards.presence.assign(rollout.data->size(), 0);
   for (const auto& [id, row] : rollout.rows) {
-    if (!format::is_present(parts.presence, row)) continue;
-    rewards.values[row] = parts.values[row * parts.names.size() + column];
+    const double value = parts.values[row * parts.names.size() + column];
+    if (!format::is_present(parts.presence, row) || std::isnan(value)) continue;
+    rewards.presence[row] = 1;
+    rewards.values[row] = value;
     rollout.samples[row].reward = rewards.values[row];
     rollout.fields[row].reward = true;
   }
