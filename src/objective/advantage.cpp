@@ -7,6 +7,7 @@
 #include <string>
 
 #include "src/base/error.h"
+#include "src/objective/wide_inputs.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -93,14 +94,14 @@ void shape(const AdvantageConfig& config, std::vector<double>& rewards) {
   for (double& r : rewards) r /= deviation + 1e-6;
 }
 
-void need(const Sample& s, const std::vector<float>& column, const std::string& what) {
+void need(const Sample& s, const std::vector<double>& column, const std::string& what) {
   const auto n = static_cast<size_t>(s.response_length());
   if (column.size() == n) return;
   refuse(s, "has " + std::to_string(n) + " response tokens and " + std::to_string(column.size()) +
                 " values of " + what);
 }
 
-void check_columns(const AdvantageConfig& config, const Sample& s, const SampleTargets& t) {
+void check_columns(const AdvantageConfig& config, const Sample& s, const WideTargets& t) {
   if (s.loss_mask.size() != static_cast<size_t>(s.response_length())) {
     refuse(s, "has a mask of another length than its response");
   }
@@ -121,11 +122,11 @@ void check_columns(const AdvantageConfig& config, const Sample& s, const SampleT
 
 /// What each token's reward is charged with; zeros without a coefficient.
 std::vector<double> kl_penalties(const AdvantageConfig& config, const Sample& s,
-                                 const SampleTargets& t) {
+                                 const WideTargets& t) {
   std::vector<double> out(s.loss_mask.size());
   for (size_t k = 0; config.reads_kl() && k < out.size(); ++k) {
     const Kl kl =
-        kl_estimate(config.kl_type, config.dialect, t.old_log_probs[k], t.ref_log_probs[k]);
+        kl_of_difference(config.kl_type, config.dialect, t.old_log_probs[k] - t.ref_log_probs[k]);
     out[k] = config.kl_coef * kl.value;
   }
   return out;
@@ -156,7 +157,7 @@ std::vector<double> discounted(const AdvantageConfig& config, const Sample& s, d
 /// Generalized advantage estimation. slime takes every token for a step of the process and gives
 /// the reward to `rewarded`; Miles leaves masked ones out.
 std::vector<double> gae(const AdvantageConfig& config, const Sample& s, double reward,
-                        const SampleTargets& t, const std::vector<double>& penalties,
+                        const WideTargets& t, const std::vector<double>& penalties,
                         size_t rewarded) {
   std::vector<double> out(penalties.size());
   double next_value = 0, advantage = 0;
@@ -166,7 +167,7 @@ std::vector<double> gae(const AdvantageConfig& config, const Sample& s, double r
     double gain = -penalties[k];
     if (config.dialect == Dialect::kSlime ? k == rewarded : is_last) gain += reward;
     is_last = false;
-    const auto value = static_cast<double>(t.values[k]);
+    const double value = t.values[k];
     const double delta = (gain + config.gamma * next_value) - value;
     advantage = delta + (config.gamma * config.lambda) * advantage;
     next_value = value;
@@ -177,7 +178,7 @@ std::vector<double> gae(const AdvantageConfig& config, const Sample& s, double r
 
 /// Of one sample, before whitening: returns, and advantages.
 void add_returns(const AdvantageConfig& config, const Sample& s, double reward,
-                 const SampleTargets& t, size_t rewarded, Returns& out) {
+                 const WideTargets& t, size_t rewarded, Returns& out) {
   std::vector<double> advantages = kl_penalties(config, s, t), returns;
   switch (config.estimator) {
     case Estimator::kReinforcePlusPlus:
@@ -187,7 +188,7 @@ void add_returns(const AdvantageConfig& config, const Sample& s, double reward,
       advantages = gae(config, s, reward, t, advantages, rewarded);
       for (size_t k = 0; k < advantages.size(); ++k) {
         const bool left_out = config.dialect == Dialect::kMiles && s.loss_mask[k] == 0;
-        returns.push_back(left_out ? 0 : advantages[k] + static_cast<double>(t.values[k]));
+        returns.push_back(left_out ? 0 : advantages[k] + t.values[k]);
       }
       break;
     case Estimator::kGrpo:
@@ -197,15 +198,22 @@ void add_returns(const AdvantageConfig& config, const Sample& s, double reward,
   }
   if (config.estimator != Estimator::kPpo) returns = advantages;
   for (size_t k = 0; config.opd_kl_coef && k < advantages.size(); ++k) {
-    const double reverse = t.reverse_kl.empty() ? static_cast<double>(t.old_log_probs[k]) -
-                                                      static_cast<double>(t.teacher_log_probs[k])
-                                                : static_cast<double>(t.reverse_kl[k]);
+    const double reverse =
+        t.reverse_kl.empty() ? t.old_log_probs[k] - t.teacher_log_probs[k] : t.reverse_kl[k];
     advantages[k] -= *config.opd_kl_coef * reverse;
   }
   // The baseline's returns are one with its advantages: both frameworks charge them too.
   if (config.estimator == Estimator::kReinforcePlusPlusBaseline) returns = advantages;
   out.returns.push_back(std::move(returns));
   out.advantages.push_back(std::move(advantages));
+}
+
+WideTargets widened(const SampleTargets& t) {
+  const auto wide = [](const std::vector<float>& x) {
+    return std::vector<double>(x.begin(), x.end());
+  };
+  return {wide(t.old_log_probs), wide(t.ref_log_probs), wide(t.values), wide(t.teacher_log_probs),
+          wide(t.reverse_kl)};
 }
 
 float finite_advantage(const Sample& sample, double x) {
@@ -248,6 +256,14 @@ std::vector<std::vector<size_t>> reward_groups(const AdvantageConfig& config,
 
 Returns compute_returns(const AdvantageConfig& config, std::span<const Sample> samples,
                         std::span<const double> rewards, std::span<const SampleTargets> targets,
+                        std::span<const size_t> rewarded) {
+  std::vector<WideTargets> wide;
+  for (const SampleTargets& t : targets) wide.push_back(widened(t));
+  return compute_returns(config, samples, rewards, wide, rewarded);
+}
+
+Returns compute_returns(const AdvantageConfig& config, std::span<const Sample> samples,
+                        std::span<const double> rewards, std::span<const WideTargets> targets,
                         std::span<const size_t> rewarded) {
   Returns out;
   for (size_t i = 0; i < samples.size(); ++i) {

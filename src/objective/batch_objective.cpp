@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/objective/check_batch.h"
+#include "src/objective/wide_inputs.h"
 
 namespace rlreplay::engine {
 
@@ -97,8 +98,6 @@ std::vector<TokenInput> sample_input(const Sample& s, const SampleTargets& targe
   return out;
 }
 
-namespace {
-
 void add(Losses& to, const TokenTerms& x, double entropy, double w) {
   to.policy += w * x.policy;
   to.entropy += w * entropy;
@@ -106,8 +105,6 @@ void add(Losses& to, const TokenTerms& x, double entropy, double w) {
   to.total += w * x.total;
   if (x.clipped) to.clip_fraction += w;
 }
-
-}  // namespace
 
 void add(Losses& to, const Losses& sample) {
   to.policy += sample.policy;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/binary64.h"
+#include "src/objective/wide_inputs.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -12,8 +13,6 @@ namespace binary64 = kernels::binary64;
 
 constexpr double kMilesLimit = 20;
 constexpr double kLowVarLimit = 10;
-
-double difference(float a, float b) { return static_cast<double>(a) - static_cast<double>(b); }
 
 /// A value and whether it moves with its argument.
 struct Clamped {
@@ -34,10 +33,9 @@ Clamped log_ratio(Dialect dialect, double d, bool masked) {
   return clamp(d, -kMilesLimit, kMilesLimit);
 }
 
-Clamped log_ratio(const ObjectiveConfig& config, const TokenInput& t, const SequenceTerms& s) {
+Clamped log_ratio(const ObjectiveConfig& config, const WideToken& t, const SequenceTerms& s) {
   const bool whole = config.policy_loss == PolicyLoss::kSequence;
-  return log_ratio(config.dialect, whole ? s.log_ratio : difference(t.log_prob, t.old_log_prob),
-                   t.masked);
+  return log_ratio(config.dialect, whole ? s.log_ratio : t.log_prob - t.old_log_prob, t.masked);
 }
 
 /// The policy term and its derivative by the log-probability, or by GSPO's log-ratio.
@@ -65,32 +63,30 @@ Policy clipped_policy(const ObjectiveConfig& config, Clamped log_ratio, double a
   return out;
 }
 
-Policy policy_term(const ObjectiveConfig& config, const TokenInput& t, const SequenceTerms& s) {
+Policy policy_term(const ObjectiveConfig& config, const WideToken& t, const SequenceTerms& s) {
   const double advantage = policy_advantage(config.dialect, t.advantage);
-  const double log_prob = static_cast<double>(t.log_prob);
   const Clamped d = log_ratio(config, t, s);
   if (config.policy_loss == PolicyLoss::kPlain) {
-    return {binary64::exp(d.value), -(advantage * log_prob), -advantage, false};
+    return {binary64::exp(d.value), -(advantage * t.log_prob), -advantage, false};
   }
   if (config.policy_loss == PolicyLoss::kCispo) {
     const double ratio = binary64::exp(d.value);
     const Clamped bounded = clamp(ratio, 1 - config.eps_clip, 1 + config.eps_clip_high);
     const double slope = -(bounded.value * advantage);
-    return {ratio, slope * log_prob, slope, !bounded.inside};
+    return {ratio, slope * t.log_prob, slope, !bounded.inside};
   }
   return clipped_policy(config, d, advantage);
 }
 
 /// The same after OPSM and the weight of truncated importance sampling.
-Policy corrected_policy(const ObjectiveConfig& config, const TokenInput& t,
-                        const SequenceTerms& s) {
+Policy corrected_policy(const ObjectiveConfig& config, const WideToken& t, const SequenceTerms& s) {
   Policy out = policy_term(config, t, s);
   if (config.opsm_delta && policy_advantage(config.dialect, t.advantage) < 0 &&
       -s.log_ratio > *config.opsm_delta) {
     out.value = out.derivative = 0;
   }
   if (config.tis) {
-    const double mismatch = binary64::exp(difference(t.old_log_prob, t.rollout_log_prob));
+    const double mismatch = binary64::exp(t.old_log_prob - t.rollout_log_prob);
     const double factor = clamp(mismatch, config.tis->low, config.tis->high).value;
     out.value = out.value * factor;
     out.derivative = out.derivative * factor;
@@ -99,19 +95,33 @@ Policy corrected_policy(const ObjectiveConfig& config, const TokenInput& t,
 }
 
 /// The KL of the loss: Miles takes one that its binary32 cannot hold as 0.
-Kl loss_kl(const ObjectiveConfig& config, const TokenInput& t) {
+Kl loss_kl(const ObjectiveConfig& config, const WideToken& t) {
   std::optional<double> ratio;
-  if (config.unbiased_kl) ratio = binary64::exp(difference(t.log_prob, t.old_log_prob));
-  const Kl kl = kl_estimate(config.kl_loss_type, config.dialect, t.log_prob, t.ref_log_prob, ratio);
+  if (config.unbiased_kl) ratio = binary64::exp(t.log_prob - t.old_log_prob);
+  const Kl kl =
+      kl_of_difference(config.kl_loss_type, config.dialect, t.log_prob - t.ref_log_prob, ratio);
   const bool held = std::isfinite(static_cast<float>(kl.value));
   return config.dialect == Dialect::kMiles && !held ? Kl{} : kl;
+}
+
+WideToken widened(const TokenInput& t) {
+  return {t.log_prob,         t.entropy,   t.old_log_prob, t.ref_log_prob,
+          t.rollout_log_prob, t.advantage, t.weight,       t.masked};
+}
+
+std::vector<WideToken> widened(std::span<const TokenInput> sample) {
+  std::vector<WideToken> out;
+  out.reserve(sample.size());
+  for (const TokenInput& t : sample) out.push_back(widened(t));
+  return out;
 }
 
 }  // namespace
 
 Kl kl_estimate(KlType type, Dialect dialect, float log_prob, float ref_log_prob,
                std::optional<double> ratio) {
-  return kl_of_difference(type, dialect, difference(log_prob, ref_log_prob), ratio);
+  const double d = static_cast<double>(log_prob) - static_cast<double>(ref_log_prob);
+  return kl_of_difference(type, dialect, d, ratio);
 }
 
 Kl kl_of_difference(KlType type, Dialect dialect, double difference, std::optional<double> ratio) {
@@ -140,19 +150,24 @@ Kl kl_of_difference(KlType type, Dialect dialect, double difference, std::option
 }
 
 SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const TokenInput> sample) {
+  if (!config.reads_sequence()) return {};
+  return sequence_terms(config, widened(sample));
+}
+
+SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const WideToken> sample) {
   SequenceTerms out;
   if (!config.reads_sequence()) return out;
   double sum = 0, tokens = 0;
-  for (const TokenInput& t : sample) {
+  for (const WideToken& t : sample) {
     if (t.masked) continue;
-    sum += difference(t.log_prob, t.old_log_prob);
+    sum += t.log_prob - t.old_log_prob;
     tokens += 1;
   }
   if (tokens == 0) return out;
   out.log_ratio = sum / tokens;
   if (config.policy_loss != PolicyLoss::kSequence) return out;
   double slope = 0;
-  for (const TokenInput& t : sample) {
+  for (const WideToken& t : sample) {
     if (!t.masked) slope += corrected_policy(config, t, out).derivative;
   }
   out.derivative = slope / tokens;
@@ -161,12 +176,17 @@ SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const Toke
 
 TokenTerms token_objective(const ObjectiveConfig& config, const TokenInput& t,
                            const SequenceTerms& sequence) {
+  return token_objective(config, widened(t), sequence);
+}
+
+TokenTerms token_objective(const ObjectiveConfig& config, const WideToken& t,
+                           const SequenceTerms& sequence) {
   const Policy policy = corrected_policy(config, t, sequence);
   TokenTerms out;
   out.ratio = policy.ratio;
   out.policy = policy.value;
   out.clipped = policy.clipped;
-  out.total = policy.value - config.entropy_coef * static_cast<double>(t.entropy);
+  out.total = policy.value - config.entropy_coef * t.entropy;
   double derivative =
       config.policy_loss == PolicyLoss::kSequence ? sequence.derivative : policy.derivative;
   if (config.reads_reference()) {
@@ -195,22 +215,33 @@ std::vector<TokenTerms> sample_objective(const ObjectiveConfig& config,
 
 double policy_kl(const ObjectiveConfig& config, const TokenInput& t,
                  const SequenceTerms& sequence) {
+  return policy_kl(config, widened(t), sequence);
+}
+
+double policy_kl(const ObjectiveConfig& config, const WideToken& t, const SequenceTerms& sequence) {
   const bool whole = config.policy_loss == PolicyLoss::kSequence;
-  const double d = whole ? sequence.log_ratio : difference(t.log_prob, t.old_log_prob);
+  const double d = whole ? sequence.log_ratio : t.log_prob - t.old_log_prob;
   const bool kept = config.dialect == Dialect::kSlime || (!t.masked && std::isfinite(d));
   return kept ? -d : 0;
 }
 
 double policy_advantage(Dialect dialect, float advantage) {
-  return dialect == Dialect::kMiles && !std::isfinite(advantage) ? 0
-                                                                 : static_cast<double>(advantage);
+  return policy_advantage(dialect, static_cast<double>(advantage));
+}
+
+double policy_advantage(Dialect dialect, double advantage) {
+  return dialect == Dialect::kMiles && !std::isfinite(advantage) ? 0 : advantage;
 }
 
 ValueTerms value_objective(double clip, float value, float old_value, float target) {
-  const auto old = static_cast<double>(old_value), goal = static_cast<double>(target);
-  const double moved = static_cast<double>(value) - old;
-  const double bounded = old + std::clamp(moved, -clip, clip);
-  const double free = static_cast<double>(value) - goal, held = bounded - goal;
+  return value_objective(clip, static_cast<double>(value), static_cast<double>(old_value),
+                         static_cast<double>(target));
+}
+
+ValueTerms value_objective(double clip, double value, double old_value, double target) {
+  const double moved = value - old_value;
+  const double bounded = old_value + std::clamp(moved, -clip, clip);
+  const double free = value - target, held = bounded - target;
   const bool clipped = std::fabs(moved) > clip;
   // Equal at the clip's border: there the derivative is the free side's.
   if (free * free >= held * held) return {free * free, 2 * free, clipped};

@@ -151,6 +151,43 @@ class Borders(support.Case):
         self.assertEqual((found["settings"], found["quantities"], found["not_reproduced"]),
                          (["--advantage-estimator gspo"], ["rewards", "policy_kl", "policy_loss"], []))
 
+    # Binary64.
+
+    def wide(self, change=0.0):
+        """Columns that binary32 does not hold, computed in Python's floats; one number is changed."""
+        old, now, ref = [-0.2, -0.1], [-0.3, -0.7], [-0.4, -0.9]
+        kl = [0.1 * (a - b) for a, b in zip(old, ref)]
+        shaped = [0.1, 0.3]
+        returns = [[r - x for x in kl] for r in shaped]
+        ratio = [math.exp(a - b) for a, b in zip(now, old)]
+        columns = {
+            "old_log_probs": [old] * 2, "log_probs": [now] * 2, "ref_log_probs": [ref] * 2,
+            "kl": [[a - b for a, b in zip(old, ref)]] * 2,
+            "teacher_log_probs": [ref] * 2, "reverse_kl": [[a - b for a, b in zip(old, ref)]] * 2,
+            "advantages": [[x - (a - b) for x, a, b in zip(row, old, ref)] for row in returns],
+            "policy_kl": [[-(a - b) for a, b in zip(now, old)], [-(a - b) + change
+                                                                for a, b in zip(now, old)]]}
+        columns["policy_loss"] = [[max(-r * a, -min(max(r, 0.8), 1.2) * a)
+                                   for r, a in zip(ratio, row)] for row in columns["advantages"]]
+        columns["returns"] = columns["advantages"]  # the baseline's are one
+        path = self.write(shaped, shaped, **columns)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if line["schema"] == "rlreplay.train/1":
+                line["wide"] = sorted(columns)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    def test_binary64_is_computed_and_compared_as_binary64(self):
+        flags = ("--advantage-estimator", "reinforce_plus_plus_baseline", "--use-opd", "--kl-coef", "0.1",
+                 "--disable-rewards-normalization", "--tolerance", "1e-14")
+        names = ("reward_kl", "reverse_kl", "returns", "advantages", "policy_kl", "policy_loss")
+        step = self.step(self.wide(), *flags, code=0)
+        self.assertEqual({verdicts(step)[name] for name in names} - {"equal", "rounding"}, set(),
+                         verdicts(step))
+        step = self.step(self.wide(1e-10), *flags, code=1)
+        self.assertEqual({name for name in names if verdicts(step)[name] == "different"}, {"policy_kl"})
+
     # What is not finite.
 
     def masked(self, scalars, ref=-0.7, **columns):

@@ -12,16 +12,6 @@ namespace {
 
 using Columns = std::vector<std::vector<double>>;
 
-Columns rounded_columns(const engine::TokenValues& values) {
-  Columns out;
-  for (const auto& sample : values) {
-    std::vector<double>& row = out.emplace_back();
-    row.reserve(sample.size());
-    for (const double x : sample) row.push_back(rounded(x));
-  }
-  return out;
-}
-
 /// All samples of a rollout's steps in a row, and what the advantage reads of them.
 class Training {
  public:
@@ -51,15 +41,15 @@ class Training {
       if (!rewards) return out;
       engine::Returns returns =
           engine::compute_returns(config_, samples_, *rewards, targets_, rewarded);
-      out.returns = rounded_columns(returns.returns);
+      out.returns = returns.returns;
       engine::TokenValues own;
       if (config_.normalize_advantages) own = returns.advantages;
       if (take_recorded_returns(returns.advantages)) {
         if (config_.normalize_advantages) whiten(own);
-        out.own_advantages = config_.normalize_advantages ? rounded_columns(own) : *out.returns;
+        out.own_advantages = config_.normalize_advantages ? own : *out.returns;
       }
       if (config_.normalize_advantages) whiten(returns.advantages);
-      out.advantages = rounded_columns(returns.advantages);
+      out.advantages = returns.advantages;
     } catch (const Error& error) {
       out.missing = error.what();
     }
@@ -70,9 +60,9 @@ class Training {
   void add(const RecordedStep& step, size_t i) {
     samples_.push_back(slim(step.samples[i]));
     whole_.push_back(static_cast<int64_t>(step.samples[i].tokens.size()));
-    SampleTargets& targets = targets_.emplace_back();
-    const auto take = [&](const TokenColumn& column, std::vector<float>& to) {
-      if (column) to = narrowed((*column)[i]);
+    engine::WideTargets& targets = targets_.emplace_back();
+    const auto take = [&](const TokenColumn& column, std::vector<double>& to) {
+      if (column) to = (*column)[i];
     };
     take(setting_.options.use_rollout_logprobs ? step.rollout_log_probs
          : step.old_log_probs                  ? step.old_log_probs
@@ -153,13 +143,13 @@ class Training {
     for (size_t i = 0; i < samples_.size(); ++i) {
       kl[i].reserve(samples_[i].loss_mask.size());
       for (size_t t = 0; t < samples_[i].loss_mask.size(); ++t) {
-        const double value =
-            config_.kl_coef == 0
-                ? 0
-                : engine::kl_estimate(config_.kl_type, config_.dialect,
-                                      targets_[i].old_log_probs[t], targets_[i].ref_log_probs[t])
-                      .value;
-        kl[i].push_back(rounded(value));
+        const double value = config_.kl_coef == 0
+                                 ? 0
+                                 : engine::kl_of_difference(
+                                       config_.kl_type, config_.dialect,
+                                       targets_[i].old_log_probs[t] - targets_[i].ref_log_probs[t])
+                                       .value;
+        kl[i].push_back(value);
       }
     }
     out.kl = std::move(kl);
@@ -192,7 +182,6 @@ class Training {
       std::vector<double>& sample = (*kl)[i];
       for (double& x : sample) x *= -config_.kl_coef;
       if (rewarded[i] < sample.size()) sample[rewarded[i]] += (*rewards)[i];
-      std::ranges::transform(sample, sample.begin(), [](double x) { return rounded(x); });
     }
   }
 
@@ -200,11 +189,10 @@ class Training {
   void add_reverse_kl(AdvantageValues& out) const {
     if (!has_teacher_) return;
     Columns reverse;
-    for (const SampleTargets& t : targets_) {
+    for (const engine::WideTargets& t : targets_) {
       std::vector<double>& row = reverse.emplace_back();
       for (size_t k = 0; k < t.old_log_probs.size(); ++k) {
-        row.push_back(rounded(static_cast<double>(t.old_log_probs[k]) -
-                              static_cast<double>(t.teacher_log_probs[k])));
+        row.push_back(t.old_log_probs[k] - t.teacher_log_probs[k]);
       }
     }
     out.reverse_kl = std::move(reverse);
@@ -249,7 +237,7 @@ class Training {
   engine::AdvantageConfig config_;
   std::vector<Sample> samples_;
   std::vector<int64_t> whole_;  // tokens of each, prompt included
-  std::vector<SampleTargets> targets_;
+  std::vector<engine::WideTargets> targets_;
   std::vector<size_t> ends_;  // of the steps
   bool has_kl_ = true, has_teacher_ = true;
   std::optional<std::vector<double>> recorded_ = std::vector<double>();

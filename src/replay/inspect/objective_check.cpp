@@ -9,6 +9,7 @@
 #include "src/base/same_value.h"
 #include "src/replay/inspect/objective_choice.h"
 #include "src/replay/inspect/objective_not_finite.h"
+#include "src/replay/inspect/objective_parts.h"
 #include "src/replay/inspect/objective_search.h"
 #include "src/replay/options/objective_config.h"
 
@@ -88,6 +89,13 @@ int64_t unmasked(const RecordedStep& step) {
   return out;
 }
 
+/// Whether a column was stored in binary64, which it is where binary32 does not hold it.
+bool is_wide(const std::vector<std::vector<double>>& column) {
+  return std::ranges::any_of(column, [](const std::vector<double>& sample) {
+    return std::ranges::any_of(sample, [](double x) { return !same_value(x, rounded(x)); });
+  });
+}
+
 struct Check {
   const RecordedStep& step;
   double tolerance;
@@ -99,6 +107,7 @@ struct Check {
     if (!recorded) return absent(std::move(name), Verdict::kNotRecorded);
     if (!computed) return absent(std::move(name), Verdict::kNoInput, missing);
     Pairs pairs(name, tolerance);
+    const bool wide = is_wide(*recorded);
     for (size_t i = 0; i < step.samples.size(); ++i) {
       const std::vector<double>&a = (*recorded)[i], &b = (*computed)[first + i];
       if (a.size() != b.size() && !a.empty() && !b.empty()) {
@@ -109,7 +118,7 @@ struct Check {
       if (b.empty()) pairs.leave_out(std::ssize(a));
       for (size_t t = 0; t < std::min(a.size(), b.size()); ++t) {
         if (unmasked_only && step.samples[i].loss_mask[t] == 0) continue;
-        pairs.add(a[t], b[t], step.samples[i].id,
+        pairs.add(a[t], wide ? b[t] : rounded(b[t]), step.samples[i].id,
                   step.samples[i].prompt_length + static_cast<int64_t>(t));
       }
     }
@@ -216,10 +225,13 @@ std::vector<Quantity> loss_quantities(const RecordedStep& step, const LossValues
   return out;
 }
 
+/// As a trainer keeps them, in binary32.
 TokenColumn part(const TokenColumn& column, size_t first, size_t count) {
   if (!column) return std::nullopt;
   const auto begin = column->begin() + static_cast<ptrdiff_t>(first);
-  return TokenColumn(std::in_place, begin, begin + static_cast<ptrdiff_t>(count));
+  TokenColumn out(std::in_place, begin, begin + static_cast<ptrdiff_t>(count));
+  for (std::vector<double>& sample : *out) std::ranges::transform(sample, sample.begin(), rounded);
+  return out;
 }
 
 /// The quantities of a rollout's steps under a setting.

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "src/base/error.h"
+#include "src/objective/check_batch.h"
 #include "src/replay/inspect/objective_parts.h"
 #include "src/replay/inspect/objective_replay.h"
 #include "src/replay/options/objective_config.h"
@@ -15,34 +16,59 @@ namespace {
 /// What the losses of a step read.
 struct LossInputs {
   std::vector<Sample> samples;
-  std::vector<SampleTargets> targets;
-  std::vector<Scores> scores;
+  std::vector<std::vector<engine::WideToken>> tokens;
+  std::vector<SampleTargets> targets;  // of the tokens, for the checks of an engine
+  std::vector<Scores> scores;          // likewise
   std::vector<bool> known;  // whether the policy's own and old log-probabilities are there
   bool whole = true;        // of every sample, with advantages
 };
 
+/// Of one sample of a step, its columns as tokens.
+class SampleColumns {
+ public:
+  SampleColumns(const Sample& sample, size_t place) : place_(place) {
+    for (const uint8_t mask : sample.loss_mask) tokens.emplace_back().masked = mask == 0;
+  }
+
+  /// False where the sample has no such column.
+  bool take(const TokenColumn& column, double engine::WideToken::*field,
+            std::vector<float>& narrow) {
+    if (!column || (*column)[place_].size() != tokens.size()) return tokens.empty();
+    const std::vector<double>& values = (*column)[place_];
+    for (size_t t = 0; t < tokens.size(); ++t) tokens[t].*field = values[t];
+    narrow = narrowed(values);
+    return true;
+  }
+
+  std::vector<engine::WideToken> tokens;
+
+ private:
+  size_t place_;
+};
+
 LossInputs loss_inputs(const RecordedStep& step, const TokenColumn& advantages,
                        const ObjectiveSetting& setting, bool policy_is_old) {
+  using Token = engine::WideToken;
   LossInputs in;
   const TokenColumn& current = policy_is_old ? step.old_log_probs : step.log_probs;
   const TokenColumn& old =
       setting.options.use_rollout_logprobs ? step.rollout_log_probs : step.old_log_probs;
   for (size_t i = 0; i < step.samples.size(); ++i) {
-    const size_t n = step.samples[i].loss_mask.size();
-    in.samples.push_back(slim(step.samples[i]));
-    in.samples.back().rollout_log_probs = step.samples[i].rollout_log_probs;
+    SampleColumns of(step.samples[i], i);
+    Sample& sample = in.samples.emplace_back(slim(step.samples[i]));
     Scores& scores = in.scores.emplace_back();
     SampleTargets& targets = in.targets.emplace_back();
-    const auto take = [&](const TokenColumn& column, std::vector<float>& to) {
-      if (column && (*column)[i].size() == n) to = narrowed((*column)[i]);
-      return to.size() == n;
-    };
-    bool known = take(current, scores.log_probs);
-    if (!take(step.entropy, scores.entropy)) scores.entropy.assign(n, 0);
+    bool known = of.take(current, &Token::log_prob, scores.log_probs);
+    if (!of.take(step.entropy, &Token::entropy, scores.entropy)) {
+      scores.entropy.assign(of.tokens.size(), 0);
+    }
     // Without old log-probabilities the policy is its own past, in every sample of the step.
-    if (old) known = take(old, targets.old_log_probs) && known;
-    take(step.ref_log_probs, targets.ref_log_probs);
-    known = take(advantages, targets.advantages) && known;
+    for (Token& token : of.tokens) token.old_log_prob = token.log_prob;
+    if (old) known = of.take(old, &Token::old_log_prob, targets.old_log_probs) && known;
+    of.take(step.ref_log_probs, &Token::ref_log_prob, targets.ref_log_probs);
+    of.take(step.rollout_log_probs, &Token::rollout_log_prob, sample.rollout_log_probs);
+    known = of.take(advantages, &Token::advantage, targets.advantages) && known;
+    in.tokens.push_back(std::move(of.tokens));
     in.known.push_back(known);
     in.whole = in.whole && known;
   }
@@ -58,28 +84,24 @@ engine::ObjectiveConfig term_config(engine::ObjectiveConfig config, bool early) 
   return config;
 }
 
-/// Of the masked tokens of a sample, as frameworks have them in a sum: 0 times what they are, which
-/// is NaN of what is not finite. Under slime a coefficient of 0 is another such product.
-void add_masked(const engine::ObjectiveConfig& config, const Sample& s, const Scores& scores,
-                std::span<const engine::TokenTerms> terms, engine::Losses& to) {
+/// Adds a masked token as frameworks have it in a sum: 0 times what it is, which is NaN of what is
+/// not finite. Under slime a coefficient of 0 is another such product.
+void add_masked(const engine::ObjectiveConfig& config, const engine::TokenTerms& terms,
+                double entropy, engine::Losses& to) {
   const bool always = config.dialect == engine::Dialect::kSlime;
-  for (size_t t = 0; t < terms.size(); ++t) {
-    if (s.loss_mask[t] != 0) continue;
-    const double policy = 0 * terms[t].policy, kl = 0 * terms[t].kl;
-    const double entropy = 0 * static_cast<double>(scores.entropy[t]);
-    to.policy += policy;
-    to.kl += kl;
-    to.entropy += entropy;
-    to.total += policy + (always || config.kl_loss_coef != 0 ? kl : 0) +
-                (always || config.entropy_coef != 0 ? entropy : 0);
-  }
+  to.policy += 0 * terms.policy;
+  to.kl += 0 * terms.kl;
+  to.entropy += 0 * entropy;
+  to.total += 0 * terms.policy;
+  if (always || config.kl_loss_coef != 0) to.total += 0 * terms.kl;
+  if (always || config.entropy_coef != 0) to.total += 0 * entropy;
 }
 
 /// `masked_nan`: as frameworks do, which multiply a masked token by 0, also one that is not finite.
 engine::SequenceTerms sequence_of(const engine::ObjectiveConfig& config,
-                                  std::span<const engine::TokenInput> tokens, bool masked_nan) {
+                                  std::span<const engine::WideToken> tokens, bool masked_nan) {
   engine::SequenceTerms out = engine::sequence_terms(config, tokens);
-  const auto spoils = [](const engine::TokenInput& t) {
+  const auto spoils = [](const engine::WideToken& t) {
     return t.masked && !std::isfinite(t.log_prob - t.old_log_prob);
   };
   if (masked_nan && std::ranges::any_of(tokens, spoils)) {
@@ -88,24 +110,27 @@ engine::SequenceTerms sequence_of(const engine::ObjectiveConfig& config,
   return out;
 }
 
+/// In the order of engine::evaluate_losses. Errors: those of its checks.
 engine::Losses losses_of(const engine::ObjectiveConfig& config, const LossInputs& in,
                          const std::vector<double>& weights, bool masked_nan) {
-  if (!masked_nan) {
-    return engine::evaluate_losses(config, in.samples, in.targets, weights, in.scores);
-  }
-  std::vector<std::vector<engine::TokenTerms>> terms;
+  engine::check_batch(config, in.samples, in.targets);
   for (size_t i = 0; i < in.samples.size(); ++i) {
-    const auto tokens =
-        engine::sample_input(in.samples[i], in.targets[i], weights[i], in.scores[i]);
-    const engine::SequenceTerms sequence = sequence_of(config, tokens, masked_nan);
-    auto& of_sample = terms.emplace_back();
-    for (const engine::TokenInput& token : tokens) {
-      of_sample.push_back(engine::token_objective(config, token, sequence));
+    engine::check_scores(in.samples[i], in.scores[i].log_probs, in.scores[i].entropy);
+  }
+  engine::Losses out;
+  for (const size_t i : by_id(in.samples)) {
+    const engine::SequenceTerms sequence = sequence_of(config, in.tokens[i], masked_nan);
+    engine::Losses sample;
+    for (const engine::WideToken& token : in.tokens[i]) {
+      if (token.masked && !masked_nan) continue;
+      const engine::TokenTerms terms = engine::token_objective(config, token, sequence);
+      if (token.masked) {
+        add_masked(config, terms, token.entropy, sample);
+      } else {
+        engine::add(sample, terms, token.entropy, weights[i]);
+      }
     }
-  }
-  engine::Losses out = engine::reduce_losses(in.samples, weights, in.scores, terms);
-  for (size_t i = 0; i < in.samples.size(); ++i) {
-    add_masked(config, in.samples[i], in.scores[i], terms[i], out);
+    engine::add(out, sample);
   }
   return out;
 }
@@ -113,12 +138,10 @@ engine::Losses losses_of(const engine::ObjectiveConfig& config, const LossInputs
 /// Of the tokens of a sample alone: no weight of the batch enters.
 void add_terms(const engine::ObjectiveConfig& config, const LossInputs& in, size_t i,
                bool masked_nan, LossValues& out) {
-  const auto tokens = engine::sample_input(in.samples[i], in.targets[i], 0, in.scores[i]);
-  const engine::SequenceTerms sequence = sequence_of(config, tokens, masked_nan);
-  for (const engine::TokenInput& token : tokens) {
-    (*out.policy_loss)[i].push_back(
-        rounded(engine::token_objective(config, token, sequence).policy));
-    (*out.policy_kl)[i].push_back(rounded(engine::policy_kl(config, token, sequence)));
+  const engine::SequenceTerms sequence = sequence_of(config, in.tokens[i], masked_nan);
+  for (const engine::WideToken& token : in.tokens[i]) {
+    (*out.policy_loss)[i].push_back(engine::token_objective(config, token, sequence).policy);
+    (*out.policy_kl)[i].push_back(engine::policy_kl(config, token, sequence));
   }
 }
 
@@ -147,9 +170,8 @@ ClipBorder clip_border(const engine::ObjectiveConfig& config, const LossInputs& 
                        const std::vector<double>& weights, bool masked_nan) {
   ClipBorder out;
   for (size_t i = 0; i < in.samples.size(); ++i) {
-    const auto tokens = engine::sample_input(in.samples[i], in.targets[i], 0, in.scores[i]);
-    const engine::SequenceTerms sequence = sequence_of(config, tokens, masked_nan);
-    for (const engine::TokenInput& token : tokens) {
+    const engine::SequenceTerms sequence = sequence_of(config, in.tokens[i], masked_nan);
+    for (const engine::WideToken& token : in.tokens[i]) {
       if (token.masked) continue;
       const engine::TokenTerms terms = engine::token_objective(config, token, sequence);
       const double advantage = engine::policy_advantage(config.dialect, token.advantage);
@@ -189,9 +211,9 @@ std::vector<double> weights(engine::Reducer reducer, const RecordedRollout& roll
 }
 
 /// Of a critic's value. One that did not move is not clipped.
-bool is_at_bound(double clip, float value, float old_value) {
-  const double moved = std::abs(static_cast<double>(value) - static_cast<double>(old_value));
-  const double size = std::max(clip, static_cast<double>(std::abs(old_value)));
+bool is_at_bound(double clip, double value, double old_value) {
+  const double moved = std::abs(value - old_value);
+  const double size = std::max(clip, std::abs(old_value));
   return moved != 0 && is_near(moved, clip, size, kToken32);
 }
 
@@ -209,8 +231,8 @@ void add_value_loss(const RecordedStep& step, const TokenColumn& returns,
   double loss = 0, clipped = 0;
   for (const size_t i : by_id(step.samples)) {
     double sample = 0, share = 0;
-    const std::vector<float> now = narrowed((*current)[i]), before = narrowed((*step.values)[i]),
-                             goal = narrowed((*returns)[i]);
+    const std::vector<double>&now = (*current)[i], &before = (*step.values)[i],
+          &goal = (*returns)[i];
     for (size_t t = 0; t < step.samples[i].loss_mask.size(); ++t) {
       const engine::ValueTerms terms = engine::value_objective(clip, now[t], before[t], goal[t]);
       if (step.samples[i].loss_mask[t] == 0) {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "src/objective/advantage.h"
+#include "src/objective/wide_inputs.h"
 #include "src/replay/inspect/objective_setting.h"
 #include "src/replay/record/recorded_step.h"
 

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "src/objective/advantage.h"
+#include "src/objective/batch_objective.h"
+
+/// The objective of binary64 inputs, as a record may hold them. Those of an engine are binary32,
+/// and its functions are these, of inputs that binary64 holds exactly.
+namespace rlreplay::engine {
+
+/// A TokenInput.
+struct WideToken {
+  double log_prob = 0;
+  double entropy = 0;
+  double old_log_prob = 0;
+  double ref_log_prob = 0;
+  double rollout_log_prob = 0;
+  double advantage = 0;
+  double weight = 0;
+  bool masked = false;
+};
+
+SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const WideToken> sample);
+TokenTerms token_objective(const ObjectiveConfig& config, const WideToken& token,
+                           const SequenceTerms& sequence);
+double policy_kl(const ObjectiveConfig& config, const WideToken& token,
+                 const SequenceTerms& sequence);
+double policy_advantage(Dialect dialect, double advantage);
+ValueTerms value_objective(double clip, double value, double old_value, double target);
+
+/// Adds a token's part to its sample's losses.
+void add(Losses& to, const TokenTerms& token, double entropy, double weight);
+
+/// What advantages read of SampleTargets.
+struct WideTargets {
+  std::vector<double> old_log_probs, ref_log_probs, values, teacher_log_probs, reverse_kl;
+};
+Returns compute_returns(const AdvantageConfig& config, std::span<const Sample> samples,
+                        std::span<const double> rewards, std::span<const WideTargets> targets,
+                        std::span<const size_t> rewarded);
+
+}  // namespace rlreplay::engine
