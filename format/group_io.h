@@ -14,8 +14,7 @@
 #include "format/rule.h"
 #include "format/sample_columns.h"
 
-/// Writes and reads the fields of RolloutData and TrainData: one visitor each, so that a field is
-/// named once for both ways.
+/// Writes and reads the columns of RolloutData and TrainData, a form of column each way.
 namespace rlreplay::format {
 
 template <class T>
@@ -29,9 +28,6 @@ constexpr DType dtype_for() {
   if constexpr (std::is_same_v<T, uint64_t>) return DType::kU64;
   if constexpr (sizeof(T) == 1) return DType::kU8;
 }
-
-/// What a column has one value for.
-enum class Axis { kSample, kToken };
 
 /// The numbers of samples and tokens that every column must fit.
 struct Extents {
@@ -60,22 +56,23 @@ class GroupWriter {
       : group_(std::move(group)), owner_(std::move(owner)), extents_(extents) {}
 
   template <class T>
-  void operator()(std::string_view name, const std::vector<T>& values, Axis axis) {
-    expect_size(values.size(), extents_.of(axis), name);
+  void operator()(std::string_view name, const std::vector<T>& values, size_t rows) {
+    expect_size(values.size(), rows, name);
     add(name, dtype_for<T>(), {values.size()}, std::as_bytes(std::span(values)));
   }
   template <class T>
-  void operator()(std::string_view name, const std::optional<T>& field, Axis axis) {
-    if (field) (*this)(name, *field, axis);
+  void operator()(std::string_view name, const std::optional<T>& field, size_t rows) {
+    if (field) (*this)(name, *field, rows);
   }
   template <class T>
-  void operator()(std::string_view name, const Column<T>& column, Axis axis) {
-    (*this)(name, column.values, axis);
+  void operator()(std::string_view name, const Column<T>& column, size_t rows) {
+    (*this)(name, column.values, rows);
     presence(name, column.presence);
   }
-  void operator()(std::string_view name, const TokenFloats& column, Axis axis);
-  void operator()(std::string_view name, const Texts& texts, Axis axis);
-  void operator()(std::string_view name, const TokenSets& sets, Axis axis);
+  void operator()(std::string_view name, const TokenFloats& column, size_t rows);
+  void operator()(std::string_view name, const Texts& texts, size_t rows);
+  void operator()(std::string_view name, const TokenSets& sets, size_t rows);
+  void operator()(std::string_view name, const NamedColumns& columns, size_t rows);
   void offsets(std::string_view name, const std::vector<uint64_t>& offsets, size_t total);
   /// Shapes: [rows, names], or [names] for `rows` 0.
   void named(std::string_view name, const NamedColumns& columns, size_t rows);
@@ -113,25 +110,29 @@ class GroupReader {
   void leave_out(std::vector<std::string> names) { left_out_ = std::move(names); }
 
   template <class T>
-  void operator()(std::string_view name, std::vector<T>& values, Axis axis) {
+  void operator()(std::string_view name, std::vector<T>& values, size_t rows) {
     const StoredDataset* dataset = find(name);
     expect(dataset != nullptr, name, "it is missing");
     values = read<T>(*dataset);
-    expect_size(values.size(), extents_.of(axis), name);
+    expect_size(values.size(), rows, name);
   }
   template <class T>
-  void operator()(std::string_view name, std::optional<T>& field, Axis axis) {
+  void operator()(std::string_view name, std::optional<T>& field, size_t rows) {
     if (std::find(left_out_.begin(), left_out_.end(), name) != left_out_.end()) return;
-    if (find(name) != nullptr) (*this)(name, field.emplace(), axis);
+    if (find(name) != nullptr) (*this)(name, field.emplace(), rows);
   }
   template <class T>
-  void operator()(std::string_view name, Column<T>& column, Axis axis) {
-    (*this)(name, column.values, axis);
+  void operator()(std::string_view name, Column<T>& column, size_t rows) {
+    (*this)(name, column.values, rows);
     presence(name, column.presence);
   }
-  void operator()(std::string_view name, TokenFloats& column, Axis axis);
-  void operator()(std::string_view name, Texts& texts, Axis axis);
-  void operator()(std::string_view name, TokenSets& sets, Axis axis);
+  void operator()(std::string_view name, TokenFloats& column, size_t rows);
+  void operator()(std::string_view name, Texts& texts, size_t rows);
+  void operator()(std::string_view name, TokenSets& sets, size_t rows);
+  /// Without rows there are no names either.
+  void operator()(std::string_view name, std::optional<NamedColumns>& columns, size_t rows) {
+    if (rows > 0) named(name, columns, rows);
+  }
   /// `size` rows up to `total`.
   std::vector<uint64_t> offsets(std::string_view name, size_t size, size_t total);
   void named(std::string_view name, std::optional<NamedColumns>& columns, size_t rows);

@@ -9,25 +9,6 @@
 namespace rlreplay::format {
 namespace {
 
-/// The fields that are one dataset, or one with its companions.
-template <class Data, class Visitor>
-void visit_rollout(Data& data, Visitor& visitor) {
-  visitor("sample_id", data.sample_id, Axis::kSample);
-  visitor("group_id", data.group_id, Axis::kSample);
-  visitor("trajectory_id", data.trajectory_id, Axis::kSample);
-  visitor("prompt_length", data.prompt_length, Axis::kSample);
-  visitor("log_probs", data.log_probs, Axis::kToken);
-  visitor("nucleus", data.nucleus, Axis::kToken);
-  visitor("loss_mask", data.loss_mask, Axis::kToken);
-  visitor("removed", data.removed, Axis::kSample);
-  visitor("roles", data.roles, Axis::kToken);
-  visitor("rewards", data.rewards, Axis::kSample);
-  visitor("finish", data.finish, Axis::kSample);
-  visitor("prompt_text", data.prompt_text, Axis::kSample);
-  visitor("response_text", data.response_text, Axis::kSample);
-  visitor("label_text", data.label_text, Axis::kSample);
-}
-
 /// Whether each sample's sizes add up to its ids.
 bool agree(const std::vector<uint64_t>& offsets, const TokenSets& sets) {
   for (size_t s = 0; s + 1 < offsets.size(); ++s) {
@@ -78,108 +59,92 @@ const char* contradiction(const RolloutData& data) {
   return nullptr;
 }
 
-void add_versions(GroupWriter& writer, const Versions& versions) {
-  const size_t count = versions.versions.size();
-  writer.offsets("version_offsets", versions.offsets, count);
-  writer.add("versions", DType::kI64, {count}, std::as_bytes(std::span(versions.versions)));
-  if (!versions.starts) return;
-  writer.expect_size(versions.starts->size(), count, "version_starts");
-  writer.add("version_starts", DType::kU32, {count}, std::as_bytes(std::span(*versions.starts)));
+// Forms of columns that are more than GroupWriter and GroupReader know.
+
+template <class T>
+void put(GroupWriter& writer, std::string_view name, const T& column, size_t rows) {
+  writer(name, column, rows);
 }
 
-void add_calls(GroupWriter& writer, const Calls& calls) {
-  const size_t count = calls.size();
-  writer.offsets("call_offsets", calls.offsets, count);
-  const auto add = [&](const char* name, const auto& values) {
-    using T = typename std::decay_t<decltype(values)>::value_type;
-    writer.expect_size(values.size(), count, name);
-    writer.add(name, dtype_for<T>(), {count}, std::as_bytes(std::span(values)));
-  };
-  add("call_first", calls.first);
-  add("call_length", calls.length);
-  if (calls.finish) add("call_finish", *calls.finish);
-  if (calls.truncated) add("call_truncated", *calls.truncated);
-  if (calls.version) add("call_version", *calls.version);
-  if (calls.seed) add("call_seed", *calls.seed);
-  if (!calls.numbers) return;
-  writer.expect(count > 0, "call_numbers", "there is no call that they are of");
-  writer.named("call_numbers", *calls.numbers, count);
+void put(GroupWriter& writer, std::string_view, const std::optional<Versions>& versions, size_t) {
+  if (!versions) return;
+  const size_t count = versions->versions.size();
+  writer.offsets("version_offsets", versions->offsets, count);
+  writer("versions", versions->versions, count);
+  writer("version_starts", versions->starts, count);
 }
 
-/// What is said of the experts beside their numbers.
-void add_routes(GroupWriter& writer, const Experts& experts, size_t tokens) {
-  const auto add = [&](const char* name, const auto& values, std::vector<uint64_t> shape) {
-    if (!values) return;
-    writer.expect(
-        elements_of(shape) == values->size(), name,
-        "there are " + std::to_string(values->size()) + " values, not one for each expert");
-    using T = typename std::decay_t<decltype(*values)>::value_type;
-    writer.add(name, dtype_for<T>(), std::move(shape), std::as_bytes(std::span(*values)));
-  };
-  add("expert_layers", experts.layer_ids, {experts.layers});
-  add("expert_gates", experts.gates, {tokens, experts.layers, experts.slots});
-  add("expert_recorded", experts.recorded, {tokens});
+void put(GroupWriter& writer, std::string_view, const std::optional<Calls>& calls, size_t) {
+  if (!calls) return;
+  writer.offsets("call_offsets", calls->offsets, calls->size());
+  writer("call_first", calls->first, calls->size());
+  writer("call_length", calls->length, calls->size());
+  Calls::for_each_column(
+      [&](std::string_view name, auto member) { writer(name, (*calls).*member, calls->size()); });
 }
 
 /// Stored in the narrowest type that holds them.
-void add_experts(GroupWriter& writer, const Experts& experts, size_t tokens) {
-  const std::vector<uint64_t> shape = {tokens, experts.layers, experts.slots};
-  writer.expect(elements_of(shape) == experts.experts.size(), "experts",
-                "there are " + std::to_string(experts.experts.size()) + " values, expected " +
-                    std::to_string(tokens) + " * " + std::to_string(experts.layers) + " * " +
-                    std::to_string(experts.slots));
-  const bool wide = std::any_of(experts.experts.begin(), experts.experts.end(),
-                                [](uint16_t expert) { return expert > UINT8_MAX; });
-  add_routes(writer, experts, tokens);
-  if (wide) {
-    return writer.add("experts", DType::kU16, shape, std::as_bytes(std::span(experts.experts)));
+void put(GroupWriter& writer, std::string_view name, const std::optional<Experts>& of,
+         size_t tokens) {
+  if (!of) return;
+  const std::vector<uint64_t> shape = {tokens, of->layers, of->slots};
+  const auto expect = [&](std::string_view dataset, size_t size) {
+    writer.expect(elements_of(shape) == size, dataset,
+                  "there are " + std::to_string(size) + " values, expected " + shape_text(shape));
+  };
+  writer("expert_layers", of->layer_ids, of->layers);
+  writer("expert_recorded", of->recorded, tokens);
+  if (of->gates) {
+    expect("expert_gates", of->gates->size());
+    writer.add("expert_gates", DType::kF32, shape, std::as_bytes(std::span(*of->gates)));
   }
-  std::vector<uint8_t> narrow(experts.experts.begin(), experts.experts.end());
-  writer.add(dataset_of(writer.path("experts"), DType::kU8, shape, std::move(narrow)));
+  expect(name, of->experts.size());
+  if (std::ranges::any_of(of->experts, [](uint16_t expert) { return expert > UINT8_MAX; })) {
+    return writer.add(name, DType::kU16, shape, std::as_bytes(std::span(of->experts)));
+  }
+  std::vector<uint8_t> narrow(of->experts.begin(), of->experts.end());
+  writer.add(dataset_of(writer.path(name), DType::kU8, shape, std::move(narrow)));
 }
 
-void read_versions(GroupReader& reader, RolloutData& data) {
-  const StoredDataset* dataset = reader.find("versions");
+template <class T>
+void take(GroupReader& reader, std::string_view name, T& column, Extents, size_t rows) {
+  reader(name, column, rows);
+}
+
+/// They are read first: they say how many there are.
+void take(GroupReader&, std::string_view, std::vector<int32_t>&, Extents, size_t) {}
+
+void take(GroupReader& reader, std::string_view name, std::optional<Versions>& to, Extents extents,
+          size_t) {
+  const StoredDataset* dataset = reader.find(name);
   if (dataset == nullptr) return;
-  Versions& versions = data.versions.emplace();
+  Versions& versions = to.emplace();
   versions.versions = reader.read<int64_t>(*dataset);
-  versions.offsets = reader.offsets("version_offsets", data.size(), versions.versions.size());
-  if (const StoredDataset* starts = reader.find("version_starts")) {
-    versions.starts = reader.read<uint32_t>(*starts);
-    reader.expect_size(versions.starts->size(), versions.versions.size(), "version_starts");
-  }
+  const size_t count = versions.versions.size();
+  versions.offsets = reader.offsets("version_offsets", extents.samples, count);
+  reader("version_starts", versions.starts, count);
 }
 
-void read_calls(GroupReader& reader, RolloutData& data) {
+void take(GroupReader& reader, std::string_view, std::optional<Calls>& to, Extents extents,
+          size_t) {
   const StoredDataset* first = reader.find("call_first");
   if (first == nullptr) return;
-  Calls& calls = data.calls.emplace();
+  Calls& calls = to.emplace();
   calls.first = reader.read<uint32_t>(*first);
   const size_t count = calls.size();
-  calls.offsets = reader.offsets("call_offsets", data.size(), count);
-  const auto take = [&](const char* name, auto& values, bool needed) {
-    using T = typename std::decay_t<decltype(values)>::value_type;
-    const StoredDataset* dataset = reader.find(name);
-    if (dataset == nullptr && !needed) return false;
-    reader.expect(dataset != nullptr, name, "it is missing");
-    values = reader.read<T>(*dataset);
-    reader.expect_size(values.size(), count, name);
-    return true;
-  };
-  take("call_length", calls.length, true);
-  if (!take("call_finish", calls.finish.emplace(), false)) calls.finish.reset();
-  if (!take("call_truncated", calls.truncated.emplace(), false)) calls.truncated.reset();
-  if (!take("call_version", calls.version.emplace(), false)) calls.version.reset();
-  if (!take("call_seed", calls.seed.emplace(), false)) calls.seed.reset();
-  if (count > 0) reader.named("call_numbers", calls.numbers, count);
+  calls.offsets = reader.offsets("call_offsets", extents.samples, count);
+  reader("call_length", calls.length, count);
+  Calls::for_each_column(
+      [&](std::string_view name, auto member) { reader(name, calls.*member, count); });
 }
 
-void read_experts(GroupReader& reader, RolloutData& data) {
-  const StoredDataset* dataset = reader.find("experts");
+void take(GroupReader& reader, std::string_view name, std::optional<Experts>& to, Extents,
+          size_t tokens) {
+  const StoredDataset* dataset = reader.find(name);
   if (dataset == nullptr) return;
-  const bool shaped = dataset->shape.size() == 3 && dataset->shape[0] == data.tokens.size();
-  reader.expect(shaped, "experts", "its shape is not [T, M, E]");
-  Experts& experts = data.experts.emplace();
+  const bool shaped = dataset->shape.size() == 3 && dataset->shape[0] == tokens;
+  reader.expect(shaped, name, "its shape is not [T, M, E]");
+  Experts& experts = to.emplace();
   experts.layers = dataset->shape[1];
   experts.slots = dataset->shape[2];
   if (dataset->dtype == DType::kU16) {
@@ -188,16 +153,9 @@ void read_experts(GroupReader& reader, RolloutData& data) {
     const std::vector<uint8_t> narrow = reader.read<uint8_t>(*dataset);
     experts.experts.assign(narrow.begin(), narrow.end());
   }
-  const auto take = [&](const char* name, auto& values, size_t size) {
-    using T = typename std::decay_t<decltype(*values)>::value_type;
-    const StoredDataset* stored = reader.find(name);
-    if (stored == nullptr) return;
-    values = reader.read<T>(*stored);
-    reader.expect(values->size() == size, name, "its length does not agree with the experts");
-  };
-  take("expert_layers", experts.layer_ids, experts.layers);
-  take("expert_gates", experts.gates, experts.experts.size());
-  take("expert_recorded", experts.recorded, data.tokens.size());
+  reader("expert_layers", experts.layer_ids, experts.layers);
+  reader("expert_gates", experts.gates, experts.experts.size());
+  reader("expert_recorded", experts.recorded, tokens);
 }
 
 std::vector<int32_t> read_tokens(GroupReader& reader) {
@@ -238,18 +196,14 @@ std::string_view to_string(Finish finish) {
 
 std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data,
                                  const std::string& group) {
-  GroupWriter writer(group, data, {data->size(), data->tokens.size()});
-  writer.offsets("offsets", data->offsets, data->tokens.size());
-  writer("tokens", data->tokens, Axis::kToken);
-  visit_rollout(*data, writer);
+  const Extents extents{data->size(), data->tokens.size()};
+  GroupWriter writer(group, data, extents);
+  writer.offsets("offsets", data->offsets, extents.tokens);
+  writer("sample_id", data->sample_id, extents.samples);
+  for_each_rollout_column([&](std::string_view name, auto member, Axis axis) {
+    put(writer, name, (*data).*member, extents.of(axis));
+  });
   if (const char* message = contradiction(*data)) throw Error(ErrorCode::kUsage, message, group);
-  if (data->reward_components) {
-    writer.expect(data->size() > 0, "reward_components", "there is no sample that they are of");
-    writer.named("reward_components", *data->reward_components, data->size());
-  }
-  if (data->versions) add_versions(writer, *data->versions);
-  if (data->calls) add_calls(writer, *data->calls);
-  if (data->experts) add_experts(writer, *data->experts, data->tokens.size());
   return writer.finish();
 }
 
@@ -260,13 +214,13 @@ RolloutData read_fields(GroupReader reader) {
   data.tokens = read_tokens(reader);
   const StoredDataset* ids = reader.find("sample_id");
   reader.expect(ids != nullptr && ids->shape.size() == 1, "sample_id", "it is missing");
-  reader.set_extents({ids->shape[0], data.tokens.size()});
-  data.offsets = reader.offsets("offsets", ids->shape[0], data.tokens.size());
-  visit_rollout(data, reader);
-  if (data.size() > 0) reader.named("reward_components", data.reward_components, data.size());
-  read_versions(reader, data);
-  read_calls(reader, data);
-  read_experts(reader, data);
+  const Extents extents{ids->shape[0], data.tokens.size()};
+  reader.set_extents(extents);
+  data.offsets = reader.offsets("offsets", extents.samples, extents.tokens);
+  reader("sample_id", data.sample_id, extents.samples);
+  for_each_rollout_column([&](std::string_view name, auto member, Axis axis) {
+    take(reader, name, data.*member, extents, extents.of(axis));
+  });
   const char* message = contradiction(data);
   reader.expect(message == nullptr, "sample_id", message);
   return data;

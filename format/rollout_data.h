@@ -42,6 +42,15 @@ struct Calls {
   std::optional<NamedColumns> numbers;            // [C, K]; NaN: not recorded
 
   size_t size() const { return first.size(); }
+  /// `use(name, member)` for those that not all calls have, what was asked for first.
+  template <class Use>
+  static void for_each_column(Use use) {
+    use("call_version", &Calls::version);
+    use("call_seed", &Calls::seed);
+    use("call_numbers", &Calls::numbers);
+    use("call_truncated", &Calls::truncated);
+    use("call_finish", &Calls::finish);
+  }
   friend bool operator==(const Calls&, const Calls&) = default;
 };
 
@@ -83,6 +92,30 @@ struct RolloutData {
   size_t size() const { return sample_id.size(); }
   friend bool operator==(const RolloutData&, const RolloutData&) = default;
 };
+
+/// `use(name, member, axis)` for all columns but ids and offsets, causes before effects: a column
+/// that stands here is written, read, joined, compared, shown, imported and exported.
+template <class Use>
+void for_each_rollout_column(Use use) {
+  use("prompt_length", &RolloutData::prompt_length, Axis::kSample);
+  use("prompt_text", &RolloutData::prompt_text, Axis::kSample);
+  use("label_text", &RolloutData::label_text, Axis::kSample);
+  use("group_id", &RolloutData::group_id, Axis::kSample);
+  use("trajectory_id", &RolloutData::trajectory_id, Axis::kSample);
+  use("versions", &RolloutData::versions, Axis::kSample);
+  use("calls", &RolloutData::calls, Axis::kSample);
+  use("roles", &RolloutData::roles, Axis::kToken);
+  use("tokens", &RolloutData::tokens, Axis::kToken);
+  use("nucleus", &RolloutData::nucleus, Axis::kResponse);
+  use("log_probs", &RolloutData::log_probs, Axis::kResponse);
+  use("experts", &RolloutData::experts, Axis::kToken);
+  use("finish", &RolloutData::finish, Axis::kSample);
+  use("response_text", &RolloutData::response_text, Axis::kSample);
+  use("rewards", &RolloutData::rewards, Axis::kSample);
+  use("reward_components", &RolloutData::reward_components, Axis::kSample);
+  use("loss_mask", &RolloutData::loss_mask, Axis::kResponse);
+  use("removed", &RolloutData::removed, Axis::kSample);
+}
 
 /// The datasets of a rollout unit's group (`3`). They share `data`.
 /// Errors: kUsage where lengths do not agree or ids do not ascend.

@@ -42,31 +42,10 @@ class Join {
   RolloutData joined() && {
     for (const PartRow& at : rows_) {
       out_.sample_id.push_back(at.id());
-      append(out_.tokens, &at.part->tokens, at.begin(), at.end());
-      out_.offsets.push_back(out_.tokens.size());
+      out_.offsets.push_back(out_.offsets.back() + (at.end() - at.begin()));
     }
-    for (auto field : {&RolloutData::group_id, &RolloutData::trajectory_id}) numbers(field);
-    numbers(&RolloutData::removed);
-    numbers(&RolloutData::rewards);
-    for (auto field :
-         {&RolloutData::prompt_text, &RolloutData::response_text, &RolloutData::label_text}) {
-      column(field, [](Texts& to, const Texts* from, const PartRow& at) {
-        to.add(from == nullptr ? std::string_view() : from->at(at.row));
-      });
-    }
-    for (auto field : {&RolloutData::loss_mask, &RolloutData::roles}) {
-      column(field, [](Column<uint8_t>& to, const Column<uint8_t>* from, const PartRow& at) {
-        append(to.values, from == nullptr ? nullptr : &from->values, at.begin(), at.end());
-      });
-    }
-    log_probs();
-    nucleus();
-    prompt_lengths();
-    finish();
-    reward_components();
-    versions();
-    calls();
-    experts();
+    for_each_rollout_column(
+        [&](std::string_view name, auto member, Axis axis) { join(name, member, axis); });
     return std::move(out_);
   }
 
@@ -79,33 +58,39 @@ class Join {
     for (const PartRow& at : rows_) {
       const auto& from = at.part->*field;
       take(to, from ? &*from : nullptr, at);
-      to.presence.push_back(from && from->has(at.row) ? 1 : 0);
+      to.presence.push_back(from && is_present(from->presence, at.row) ? 1 : 0);
     }
     if (std::ranges::find(to.presence, 0) == to.presence.end()) to.presence.clear();
   }
 
   template <class T>
-  void numbers(std::optional<Column<T>> RolloutData::*field) {
-    column(field, [](Column<T>& to, const Column<T>* from, const PartRow& at) {
-      to.values.push_back(from == nullptr ? T() : from->values[at.row]);
+  void join(std::string_view, std::optional<Column<T>> RolloutData::*field, Axis axis) {
+    column(field, [axis](Column<T>& to, const Column<T>* from, const PartRow& at) {
+      const bool one = axis == Axis::kSample;
+      append(to.values, from == nullptr ? nullptr : &from->values, one ? at.row : at.begin(),
+             one ? at.row + 1 : at.end());
     });
   }
 
-  void log_probs() {
-    const bool wide = std::ranges::any_of(parts_, [](const RolloutData& part) {
-      return part.log_probs && part.log_probs->is_wide();
+  void join(std::string_view, std::optional<Texts> RolloutData::*field, Axis) {
+    column(field, [](Texts& to, const Texts* from, const PartRow& at) {
+      to.add(from == nullptr ? std::string_view() : from->at(at.row));
     });
-    column(&RolloutData::log_probs,
-           [&](TokenFloats& to, const TokenFloats* from, const PartRow& at) {
-             for (uint64_t t = at.begin(); t < at.end(); ++t) {
-               const double value = from == nullptr ? 0 : from->at(t);
-               wide ? to.wide.push_back(value) : to.narrow.push_back(static_cast<float>(value));
-             }
-           });
   }
 
-  void nucleus() {
-    column(&RolloutData::nucleus, [](TokenSets& to, const TokenSets* from, const PartRow& at) {
+  void join(std::string_view, std::optional<TokenFloats> RolloutData::*field, Axis) {
+    const bool wide = std::ranges::any_of(
+        parts_, [&](const RolloutData& part) { return (part.*field) && (part.*field)->is_wide(); });
+    column(field, [wide](TokenFloats& to, const TokenFloats* from, const PartRow& at) {
+      for (uint64_t t = at.begin(); t < at.end(); ++t) {
+        const double value = from == nullptr ? 0 : from->at(t);
+        wide ? to.wide.push_back(value) : to.narrow.push_back(static_cast<float>(value));
+      }
+    });
+  }
+
+  void join(std::string_view, std::optional<TokenSets> RolloutData::*field, Axis) {
+    column(field, [](TokenSets& to, const TokenSets* from, const PartRow& at) {
       append(to.sizes, from == nullptr ? nullptr : &from->sizes, at.begin(), at.end());
       if (from != nullptr) {
         append(to.ids, &from->ids, from->offsets[at.row], from->offsets[at.row + 1]);
@@ -114,40 +99,45 @@ class Join {
     });
   }
 
-  void prompt_lengths() {
-    if (!all_have(&RolloutData::prompt_length, "prompt_length")) return;
-    auto& to = out_.prompt_length.emplace();
-    for (const PartRow& at : rows_) to.push_back((*at.part->prompt_length)[at.row]);
-  }
-
-  void finish() {
-    if (none_has(&RolloutData::finish)) return;
-    auto& to = out_.finish.emplace();
-    for (const PartRow& at : rows_) {
-      to.push_back(at.part->finish ? (*at.part->finish)[at.row] : Finish::kUnknown);
-    }
-  }
-
-  void reward_components() {
-    if (none_has(&RolloutData::reward_components)) return;
-    NamedColumns& to = out_.reward_components.emplace();
+  void join(std::string_view name, std::optional<NamedColumns> RolloutData::*field, Axis) {
+    std::vector<std::string> names;
     for (const RolloutData& part : parts_) {
-      if (part.reward_components) to.names = part.reward_components->names;
+      if (part.*field) names = (part.*field)->names;
     }
-    const size_t names = to.names.size();
-    for (const PartRow& at : rows_) {
-      const auto& from = at.part->reward_components;
-      if (from && from->names != to.names)
-        fail("its units name other columns", "reward_components");
-      append(to.values, from ? &from->values : nullptr, at.row * names, (at.row + 1) * names);
-      to.presence.push_back(from && is_present(from->presence, at.row) ? 1 : 0);
-    }
-    if (std::ranges::find(to.presence, 0) == to.presence.end()) to.presence.clear();
+    column(field, [&](NamedColumns& to, const NamedColumns* from, const PartRow& at) {
+      to.names = names;
+      if (from != nullptr && from->names != names) fail("its units name other columns", name);
+      append(to.values, from == nullptr ? nullptr : &from->values, at.row * names.size(),
+             (at.row + 1) * names.size());
+    });
   }
 
-  void versions() {
-    if (none_has(&RolloutData::versions)) return;
-    Versions& to = out_.versions.emplace();
+  void join(std::string_view, std::vector<int32_t> RolloutData::*field, Axis) {
+    for (const PartRow& at : rows_) {
+      append(out_.*field, &(at.part->*field), at.begin(), at.end());
+    }
+  }
+
+  /// There is no word for a sample without one.
+  template <class T>
+  void join(std::string_view name, std::optional<std::vector<T>> RolloutData::*field, Axis) {
+    if (!all_have(field, name)) return;
+    auto& to = (out_.*field).emplace();
+    for (const PartRow& at : rows_) to.push_back((*(at.part->*field))[at.row]);
+  }
+
+  void join(std::string_view, std::optional<std::vector<Finish>> RolloutData::*field, Axis) {
+    if (none_has(field)) return;
+    auto& to = (out_.*field).emplace();
+    for (const PartRow& at : rows_) {
+      const auto& from = at.part->*field;
+      to.push_back(from ? (*from)[at.row] : Finish::kUnknown);
+    }
+  }
+
+  void join(std::string_view, std::optional<Versions> RolloutData::*field, Axis) {
+    if (none_has(field)) return;
+    Versions& to = (out_.*field).emplace();
     const auto lacks_starts = [](const PartRow& at) {
       return at.part->versions && !at.part->versions->starts;
     };
@@ -166,24 +156,19 @@ class Join {
   }
 
   /// A part without calls says that its samples have none.
-  void calls() {
-    if (none_has(&RolloutData::calls)) return;
-    Calls& to = out_.calls.emplace();
-    const auto begin = [&](auto field, const char* name) {
+  void join(std::string_view, std::optional<Calls> RolloutData::*field, Axis) {
+    if (none_has(field)) return;
+    Calls& to = (out_.*field).emplace();
+    Calls::for_each_column([&](std::string_view name, auto member) {
       size_t with = 0, all = 0;
       for (const RolloutData& part : parts_) {
         if (!part.calls || part.calls->size() == 0) continue;
         ++all;
-        with += ((*part.calls).*field).has_value() ? 1 : 0;
+        with += ((*part.calls).*member).has_value() ? 1 : 0;
       }
       if (with != 0 && with != all) fail("a unit has it, and another has not", name);
-      if (with != 0) (to.*field).emplace();
-    };
-    begin(&Calls::finish, "call_finish");
-    begin(&Calls::truncated, "call_truncated");
-    begin(&Calls::version, "call_version");
-    begin(&Calls::seed, "call_seed");
-    begin(&Calls::numbers, "call_numbers");
+      if (with != 0) (to.*member).emplace();
+    });
     for (const PartRow& at : rows_) {
       if (at.part->calls) add_calls(to, *at.part->calls, at.row);
       to.offsets.push_back(to.first.size());
@@ -195,21 +180,27 @@ class Join {
     append(to.first, &from.first, begin, end);
     append(to.length, &from.length, begin, end);
     if (begin == end) return;
-    if (to.finish) append(*to.finish, &*from.finish, begin, end);
-    if (to.truncated) append(*to.truncated, &*from.truncated, begin, end);
-    if (to.version) append(*to.version, &*from.version, begin, end);
-    if (to.seed) append(*to.seed, &*from.seed, begin, end);
-    if (!to.numbers) return;
-    if (to.numbers->names.empty()) to.numbers->names = from.numbers->names;
-    if (to.numbers->names != from.numbers->names)
-      fail("its units name other columns", "call_numbers");
-    const size_t names = to.numbers->names.size();
-    append(to.numbers->values, &from.numbers->values, begin * names, end * names);
+    Calls::for_each_column([&](std::string_view name, auto member) {
+      if (to.*member) add(name, *(to.*member), *(from.*member), begin, end);
+    });
   }
 
-  void experts() {
-    if (!all_have(&RolloutData::experts, "experts")) return;
-    Experts& to = out_.experts.emplace();
+  template <class T>
+  static void add(std::string_view, std::vector<T>& to, const std::vector<T>& from, uint64_t begin,
+                  uint64_t end) {
+    append(to, &from, begin, end);
+  }
+
+  void add(std::string_view name, NamedColumns& to, const NamedColumns& from, uint64_t begin,
+           uint64_t end) const {
+    if (to.names.empty()) to.names = from.names;
+    if (to.names != from.names) fail("its units name other columns", name);
+    append(to.values, &from.values, begin * to.names.size(), end * to.names.size());
+  }
+
+  void join(std::string_view name, std::optional<Experts> RolloutData::*field, Axis) {
+    if (!all_have(field, name)) return;
+    Experts& to = (out_.*field).emplace();
     to.layers = parts_.front().experts->layers;
     to.slots = parts_.front().experts->slots;
     begin_routes(to);
@@ -249,7 +240,7 @@ class Join {
   }
 
   template <class Field>
-  bool all_have(Field field, const char* name) const {
+  bool all_have(Field field, std::string_view name) const {
     if (none_has(field)) return false;
     for (const RolloutData& part : parts_) {
       if (!(part.*field)) fail("a unit of the rollout has it, and another has not", name);
@@ -257,8 +248,8 @@ class Join {
     return true;
   }
 
-  [[noreturn]] void fail(const std::string& what, const std::string& dataset) const {
-    throw FormatError(Rule::kMeaning, what, where_, dataset);
+  [[noreturn]] void fail(const std::string& what, std::string_view dataset) const {
+    throw FormatError(Rule::kMeaning, what, where_, std::string(dataset));
   }
 
   std::span<const RolloutData> parts_;

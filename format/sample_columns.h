@@ -11,6 +11,9 @@
 /// Columns of samples and tokens, as units of rollouts and of training data hold them.
 namespace rlreplay::format {
 
+/// What a column has one value for: a sample, or a token; those of prompts are 0 in kResponse.
+enum class Axis { kSample, kToken, kResponse };
+
 /// Which samples have a value. Empty when all have one.
 /// Shapes: [S] of 0 and 1, or [0].
 using Presence = std::vector<uint8_t>;

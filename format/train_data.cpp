@@ -7,22 +7,6 @@
 namespace rlreplay::format {
 namespace {
 
-template <class Data, class Visitor>
-void visit_train(Data& data, Visitor& visitor) {
-  visitor("sample_id", data.sample_id, Axis::kSample);
-  visitor("tokens", data.tokens, Axis::kToken);
-  visitor("prompt_length", data.prompt_length, Axis::kSample);
-  visitor("micro_batch", data.micro_batch, Axis::kSample);
-  visitor("loss_mask", data.loss_mask, Axis::kToken);
-  visitor("rewards", data.rewards, Axis::kSample);
-  visitor("trajectory_id", data.trajectory_id, Axis::kSample);
-  visitor("trajectory_tokens", data.trajectory_tokens, Axis::kSample);
-  visitor("token_weights", data.token_weights, Axis::kToken);
-  for (const TokenColumnField& field : kTokenColumnFields) {
-    visitor(field.name, data.*field.column, Axis::kToken);
-  }
-}
-
 /// Whether each sample's slices lie within it and are as many tokens as it has.
 bool are_sound(const TrainData& data) {
   const TokenSlices& of = *data.slices;
@@ -88,9 +72,13 @@ const char* contradiction(const TrainData& data) {
 }  // namespace
 
 std::vector<Dataset> to_datasets(std::shared_ptr<const TrainData> data, const std::string& group) {
-  GroupWriter writer(group, data, {data->size(), data->offsets.back()});
-  writer.offsets("offsets", data->offsets, data->offsets.back());
-  visit_train(*data, writer);
+  const Extents extents{data->size(), data->offsets.back()};
+  GroupWriter writer(group, data, extents);
+  writer.offsets("offsets", data->offsets, extents.tokens);
+  writer("sample_id", data->sample_id, extents.samples);
+  for_each_train_column([&](std::string_view name, auto member, Axis axis) {
+    writer(name, (*data).*member, extents.of(axis));
+  });
   if (const char* message = contradiction(*data)) throw Error(ErrorCode::kUsage, message, group);
   if (data->slices) add_slices(writer, *data->slices);
   if (data->scalars) writer.named("scalars", *data->scalars, 0);
@@ -105,10 +93,13 @@ TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const 
   reader.expect(ids != nullptr && ids->shape.size() == 1, "sample_id", "it is missing");
   const StoredDataset* offsets = reader.find("offsets");
   reader.expect(offsets != nullptr && offsets->bytes > 0, "offsets", "it is missing");
-  const uint64_t total = reader.read<uint64_t>(*offsets).back();
-  data.offsets = reader.offsets("offsets", ids->shape[0], total);
-  reader.set_extents({ids->shape[0], total});
-  visit_train(data, reader);
+  const Extents extents{ids->shape[0], reader.read<uint64_t>(*offsets).back()};
+  data.offsets = reader.offsets("offsets", extents.samples, extents.tokens);
+  reader.set_extents(extents);
+  reader("sample_id", data.sample_id, extents.samples);
+  for_each_train_column([&](std::string_view name, auto member, Axis axis) {
+    reader(name, data.*member, extents.of(axis));
+  });
   read_slices(reader, data);
   reader.named("scalars", data.scalars, 0);
   const char* message = contradiction(data);

@@ -64,28 +64,43 @@ struct TrainData {
   friend bool operator==(const TrainData&, const TrainData&) = default;
 };
 
-/// The columns of floats by their names in the dump.
+/// The columns of floats by their names in the dump, causes before effects.
 struct TokenColumnField {
   std::string_view name;
   std::optional<TokenFloats> TrainData::*column;
 };
 inline constexpr auto kTokenColumnFields = std::to_array<TokenColumnField>({
-    {"log_probs", &TrainData::log_probs},
+    {"rollout_log_probs", &TrainData::rollout_log_probs},
     {"old_log_probs", &TrainData::old_log_probs},
     {"ref_log_probs", &TrainData::ref_log_probs},
     {"teacher_log_probs", &TrainData::teacher_log_probs},
-    {"rollout_log_probs", &TrainData::rollout_log_probs},
-    {"entropy", &TrainData::entropy},
     {"ref_entropy", &TrainData::ref_entropy},
-    {"advantages", &TrainData::advantages},
-    {"returns", &TrainData::returns},
     {"values", &TrainData::values},
     {"current_values", &TrainData::current_values},
     {"kl", &TrainData::kl},
     {"reverse_kl", &TrainData::reverse_kl},
+    {"advantages", &TrainData::advantages},
+    {"returns", &TrainData::returns},
+    {"log_probs", &TrainData::log_probs},
+    {"entropy", &TrainData::entropy},
     {"policy_kl", &TrainData::policy_kl},
     {"policy_loss", &TrainData::policy_loss},
 });
+
+/// `use(name, member, axis)` for all columns but ids, offsets and slices, causes before effects: a
+/// column that stands here is written, read, joined, compared, shown, imported and exported.
+template <class Use>
+void for_each_train_column(Use use) {
+  use("prompt_length", &TrainData::prompt_length, Axis::kSample);
+  use("tokens", &TrainData::tokens, Axis::kToken);
+  use("micro_batch", &TrainData::micro_batch, Axis::kSample);
+  use("loss_mask", &TrainData::loss_mask, Axis::kResponse);
+  use("rewards", &TrainData::rewards, Axis::kSample);
+  use("trajectory_id", &TrainData::trajectory_id, Axis::kSample);
+  use("trajectory_tokens", &TrainData::trajectory_tokens, Axis::kSample);
+  use("token_weights", &TrainData::token_weights, Axis::kToken);
+  for (const auto& [name, column] : kTokenColumnFields) use(name, column, Axis::kResponse);
+}
 
 /// The datasets of a train unit's group (`3-0`). They share `data`.
 /// Errors: kUsage where lengths do not agree.

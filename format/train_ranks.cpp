@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "format/group_io.h"
 #include "format/logical_tensor.h"
 #include "format/rule.h"
 #include "src/base/same_value.h"
@@ -41,8 +42,9 @@ class SliceJoin {
     if (parts_.empty()) return;
     const uint64_t before = held_.bytes();
     find_samples();
-    join_tokens();
-    join_samples();
+    for_each_train_column([&](std::string_view name, auto member, Axis axis) {
+      if (!none_has(member)) join(name, member, axis);
+    });
     TrainRank& first = *parts_.front();
     first.held += held_.bytes() - before;
     out_.scalars = std::move(first.data.scalars);
@@ -137,10 +139,11 @@ class SliceJoin {
     DType dtype = DType::kU8;
     const Presence* presence = nullptr;
   };
-  template <class Of>
-  Presence join_column(std::string_view name, DType dtype, std::span<std::byte> out, Of of) const {
+  template <class T, class Of>
+  Presence join_column(std::string_view name, std::span<T> out, Of of) const {
+    constexpr DType dtype = dtype_for<T>();
     const uint64_t total = out_.offsets.back();
-    LogicalTensor whole(dtype, {total}, out);
+    LogicalTensor whole(dtype, {total}, std::as_writable_bytes(out));
     Presence there(out_.size(), 0);
     for (size_t p = 0; p < parts_.size(); ++p) {
       const std::optional<Elements> from = of(parts_[p]->data);
@@ -187,61 +190,53 @@ class SliceJoin {
   }
 
   template <class T>
-  static Elements elements(const std::vector<T>& values, DType dtype, const Presence* presence) {
-    return {std::as_bytes(std::span(values)), dtype, presence};
+  static Elements elements(const std::vector<T>& values, const Presence* presence) {
+    return {std::as_bytes(std::span(values)), dtype_for<T>(), presence};
   }
 
   /// Columns without a presence: all samples of all parts have them, or none.
   template <class T>
-  void join_plain(std::string_view name, std::optional<std::vector<T>> TrainData::*field,
-                  DType dtype) {
-    if (none_has(field)) return;
+  void join(std::string_view name, std::optional<std::vector<T>> TrainData::*field, Axis axis) {
+    if (axis == Axis::kSample) return join_numbers(name, field);
     std::vector<T>& to = (out_.*field).emplace(room<T>(name));
-    const Presence there = join_column(name, dtype, std::as_writable_bytes(std::span(to)),
-                                       [&](const TrainData& data) -> std::optional<Elements> {
-                                         if (!(data.*field)) return std::nullopt;
-                                         return elements(*(data.*field), dtype, nullptr);
-                                       });
-    if (there.empty()) return;
+    const auto of = [&](const TrainData& data) -> std::optional<Elements> {
+      if (!(data.*field)) return std::nullopt;
+      return elements(*(data.*field), nullptr);
+    };
+    if (join_column(name, std::span(to), of).empty()) return;
     fail(*parts_.front(), name, "a rank has it of its samples, and no rank of another's");
   }
 
-  void join_floats(const TokenColumnField& of) {
-    const auto field = of.column;
-    if (none_has(field)) return;
+  template <class T>
+  void join(std::string_view name, std::optional<Column<T>> TrainData::*field, Axis axis) {
+    if (axis == Axis::kSample) return join_numbers(name, field);
+    Column<T>& to = (out_.*field).emplace();
+    to.values = room<T>(name);
+    const auto of = [&](const TrainData& data) -> std::optional<Elements> {
+      if (!(data.*field)) return std::nullopt;
+      return elements((data.*field)->values, &(data.*field)->presence);
+    };
+    to.presence = join_column(name, std::span(to.values), of);
+  }
+
+  void join(std::string_view name, std::optional<TokenFloats> TrainData::*field, Axis) {
     const bool wide = std::ranges::any_of(parts_, [&](const TrainRank* part) {
       return (part->data.*field) && (part->data.*field)->is_wide();
     });
     TokenFloats& to = (out_.*field).emplace();
-    if (wide) to.wide = room<double>(of.name);
-    if (!wide) to.narrow = room<float>(of.name);
-    const auto out = wide ? std::as_writable_bytes(std::span(to.wide))
-                          : std::as_writable_bytes(std::span(to.narrow));
-    to.presence = join_column(of.name, wide ? DType::kF64 : DType::kF32, out,
-                              [&](const TrainData& data) -> std::optional<Elements> {
-                                const auto& from = data.*field;
-                                if (!from) return std::nullopt;
-                                if (from->is_wide()) {
-                                  return elements(from->wide, DType::kF64, &from->presence);
-                                }
-                                return elements(from->narrow, DType::kF32, &from->presence);
-                              });
-  }
-
-  void join_tokens() {
-    join_plain("tokens", &TrainData::tokens, DType::kI32);
-    join_plain("token_weights", &TrainData::token_weights, DType::kF64);
-    if (!none_has(&TrainData::loss_mask)) {
-      auto& to = out_.loss_mask.emplace();
-      to.values = room<uint8_t>("loss_mask");
-      to.presence = join_column(
-          "loss_mask", DType::kU8, std::as_writable_bytes(std::span(to.values)),
-          [](const TrainData& data) -> std::optional<Elements> {
-            if (!data.loss_mask) return std::nullopt;
-            return elements(data.loss_mask->values, DType::kU8, &data.loss_mask->presence);
-          });
+    const auto of = [&](const TrainData& data) -> std::optional<Elements> {
+      const auto& from = data.*field;
+      if (!from) return std::nullopt;
+      return from->is_wide() ? elements(from->wide, &from->presence)
+                             : elements(from->narrow, &from->presence);
+    };
+    if (wide) {
+      to.wide = room<double>(name);
+      to.presence = join_column(name, std::span(to.wide), of);
+    } else {
+      to.narrow = room<float>(name);
+      to.presence = join_column(name, std::span(to.narrow), of);
     }
-    for (const TokenColumnField& field : kTokenColumnFields) join_floats(field);
   }
 
   template <class Field>
@@ -250,10 +245,9 @@ class SliceJoin {
         parts_, [&](const TrainRank* part) { return (part->data.*field).has_value(); });
   }
 
-  /// Numbers of samples: the first rank's that has one.
+  /// Numbers of samples: the first rank's that has one. How a rank packed is its own.
   template <class T, class Take>
-  std::vector<std::optional<T>> join_numbers(std::string_view name, bool compared,
-                                             Take take) const {
+  std::vector<std::optional<T>> numbers_of(std::string_view name, Take take) const {
     std::vector<std::optional<T>> out(out_.size());
     std::vector<const TrainRank*> from(out_.size());
     for (size_t p = 0; p < parts_.size(); ++p) {
@@ -261,7 +255,7 @@ class SliceJoin {
         const std::optional<T> value = take(parts_[p]->data, s);
         const size_t row = rows_[p][s];
         if (!value) continue;
-        if (out[row] && compared && !same_value(*out[row], *value)) {
+        if (out[row] && name != "micro_batch" && !same_value(*out[row], *value)) {
           fail(*parts_[p], name,
                sample_text(row) + " has another " + std::string(name) + " here than in " +
                    from[row]->unit->path);
@@ -275,11 +269,9 @@ class SliceJoin {
   }
 
   template <class T>
-  void join_plain_numbers(std::string_view name, std::optional<std::vector<T>> TrainData::*field,
-                          bool compared) {
-    if (none_has(field)) return;
+  void join_numbers(std::string_view name, std::optional<std::vector<T>> TrainData::*field) {
     const auto numbers =
-        join_numbers<T>(name, compared, [&](const TrainData& data, size_t s) -> std::optional<T> {
+        numbers_of<T>(name, [&](const TrainData& data, size_t s) -> std::optional<T> {
           return data.*field ? std::optional((*(data.*field))[s]) : std::nullopt;
         });
     std::vector<T>& to = (out_.*field).emplace();
@@ -290,10 +282,9 @@ class SliceJoin {
   }
 
   template <class T>
-  void join_some_numbers(std::string_view name, std::optional<Column<T>> TrainData::*field) {
-    if (none_has(field)) return;
+  void join_numbers(std::string_view name, std::optional<Column<T>> TrainData::*field) {
     const auto numbers =
-        join_numbers<T>(name, true, [&](const TrainData& data, size_t s) -> std::optional<T> {
+        numbers_of<T>(name, [&](const TrainData& data, size_t s) -> std::optional<T> {
           const auto& column = data.*field;
           return column && column->has(s) ? std::optional(column->values[s]) : std::nullopt;
         });
@@ -303,14 +294,6 @@ class SliceJoin {
       to.presence.push_back(number ? 1 : 0);
     }
     if (std::ranges::find(to.presence, 0) == to.presence.end()) to.presence.clear();
-  }
-
-  void join_samples() {
-    join_plain_numbers("prompt_length", &TrainData::prompt_length, true);
-    join_plain_numbers("micro_batch", &TrainData::micro_batch, false);
-    join_some_numbers("rewards", &TrainData::rewards);
-    join_some_numbers("trajectory_id", &TrainData::trajectory_id);
-    join_some_numbers("trajectory_tokens", &TrainData::trajectory_tokens);
   }
 
   std::string group_;

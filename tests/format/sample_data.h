@@ -46,8 +46,18 @@ inline RolloutData full_rollout(size_t samples) {
   for (size_t t = 0; t < tokens; ++t) data.tokens.push_back(static_cast<int32_t>(random.below(99)));
   data.group_id.emplace().values.assign(samples, 7);
   data.group_id->presence = mask(samples, random);
+  data.trajectory_id.emplace().values.assign(samples, 5);
   data.prompt_length.emplace(samples, 0);
   data.log_probs.emplace().narrow = floats(tokens, random);
+  TokenSets& nucleus = data.nucleus.emplace();
+  for (size_t s = 0; s < samples; ++s) {
+    for (uint64_t t = data.offsets[s]; t < data.offsets[s + 1]; ++t) {
+      nucleus.sizes.push_back(static_cast<uint32_t>(t % 3));
+      nucleus.ids.resize(nucleus.ids.size() + t % 3, static_cast<int32_t>(t));
+    }
+    nucleus.offsets.push_back(nucleus.ids.size());
+  }
+  data.removed.emplace().values = mask(samples, random);
   data.loss_mask.emplace().values = mask(tokens, random);
   data.rewards.emplace().values.assign(samples, 0.1);
   if (samples > 0) {
@@ -107,6 +117,8 @@ inline TrainData full_train(size_t samples) {
   data.micro_batch.emplace(samples, 1);
   data.loss_mask.emplace().values = mask(tokens, random);
   data.rewards.emplace().values.assign(samples, 0.25);
+  data.trajectory_id.emplace().values.assign(samples, 5);
+  data.trajectory_tokens.emplace().values.assign(samples, 12);
   data.token_weights.emplace(tokens, 1.0 / 3);
   for (const TokenColumnField& field : kTokenColumnFields) {
     TokenFloats& column = (data.*field.column).emplace();

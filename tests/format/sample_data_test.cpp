@@ -6,8 +6,11 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <set>
 
+#include "format/columns.h"
 #include "format/dump_writer.h"
+#include "format/group_io.h"
 #include "format/meaning.h"
 #include "format/rollout_data.h"
 #include "format/train_data.h"
@@ -63,6 +66,55 @@ TEST_CASE("training data is read as it was written") {
     const TrainData data = full_train(samples);
     CHECK(written_and_read(data) == data);
   }
+}
+
+using Names = std::set<std::string>;
+
+/// The datasets of samples that the table has of a kind, but those that say how ranks cut them.
+Names known_columns(std::string_view kind) {
+  const Names cuts = {"coordinates", "slice_offsets", "slices", "lengths"};
+  Names out;
+  for (const KnownDataset& row : known_datasets()) {
+    const std::string name(row.name);
+    if (row.kind == kind && !name.starts_with("events/") && !cuts.contains(name)) out.insert(name);
+  }
+  return out;
+}
+
+template <class Data>
+Names written_columns(const Data& data) {
+  Names out;
+  for (const Dataset& dataset : to_datasets(std::make_shared<const Data>(data), "3")) {
+    const std::string name = dataset.path.substr(2);
+    if (!name.ends_with(kPresenceSuffix)) out.insert(name);
+  }
+  return out;
+}
+
+TEST_CASE("data has the columns of the table, and no others") {
+  CHECK(written_columns(full_rollout(7)) == known_columns("rollout"));
+  CHECK(written_columns(full_train(7)) == known_columns("train"));
+}
+
+void check_axis(std::string_view kind, std::string_view name, Axis axis) {
+  const KnownDataset* known = find_known(kind, name);
+  if (known == nullptr) return;  // what has a dataset of each part alone
+  INFO(kind << " " << name);
+  if (known->shape == "S") CHECK(axis == Axis::kSample);
+  if (known->shape == "T") CHECK(axis != Axis::kSample);
+  if (known->values == Values::kMask && axis != Axis::kSample) CHECK(axis == Axis::kResponse);
+  if (known->dtypes == "f32 f64") CHECK(axis == Axis::kResponse);
+}
+
+TEST_CASE("columns are of samples and tokens as the table says") {
+  for_each_rollout_column([](std::string_view name, auto member, Axis axis) {
+    static_cast<void>(member);
+    check_axis("rollout", name, axis);
+  });
+  for_each_train_column([](std::string_view name, auto member, Axis axis) {
+    static_cast<void>(member);
+    check_axis("train", name, axis);
+  });
 }
 
 TEST_CASE("what was not recorded stays absent") {

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,16 +53,6 @@ class SampleTable {
   const std::vector<Field>& fields() const { return fields_; }
 
  private:
-  template <class Data>
-  struct Place;
-  /// The places of each sample.
-  template <class Data>
-  using Rows = std::vector<std::vector<Place<Data>>>;
-  template <class Data>
-  std::shared_ptr<const Rows<Data>> add_rows(std::span<const Data> parts);
-  template <class Data, class Take>
-  static auto first_of(std::shared_ptr<const Rows<Data>> samples, Take take);
-
   std::map<uint64_t, size_t> rows_;
   std::vector<Field> fields_;
 };

@@ -8,16 +8,18 @@
 #include "format/train_ranks.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
-#include "src/replay/exchange/cell.h"
 #include "src/replay/exchange/jsonl.h"
+#include "src/replay/exchange/jsonl_row.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
 
+using format::Axis;
 using format::RolloutData;
 using format::TrainData;
+using jsonl::key_of;
 
 void append_bits(std::string& out, uint64_t bits, int digits) {
   char text[24];
@@ -69,18 +71,6 @@ std::string list(const Values& values) {
   return out + "]";
 }
 
-std::string list(const Cell& cell) {
-  return std::visit(
-      [](auto values) -> std::string {
-        if constexpr (std::is_same_v<decltype(values), std::string_view>) {
-          return json_quoted(values);
-        } else {
-          return list(values);
-        }
-      },
-      cell);
-}
-
 template <class T>
 std::span<const T> part(const std::vector<T>& values, uint64_t begin, uint64_t end) {
   return std::span<const T>(values).subspan(begin, end - begin);
@@ -113,17 +103,6 @@ void put_named(JsonLine& line, std::string_view key, const format::NamedColumns&
   line.json("columns", names + "]");
 }
 
-template <class Data>
-void put_cell(JsonLine& line, const Data& data, std::string_view key, std::string_view dataset,
-              size_t s) {
-  if (const std::optional<Cell> cell = find_cell(data, dataset, s)) line.json(key, list(*cell));
-}
-
-void put_number(JsonLine& line, std::string_view key,
-                const std::optional<format::Column<uint64_t>>& column, size_t s) {
-  if (column && column->has(s)) line.json(key, std::to_string(column->values[s]));
-}
-
 /// The calls of a sample, each an object; a number that was not recorded is left out.
 std::string calls_json(const format::Calls& calls, size_t s) {
   std::string out;
@@ -147,17 +126,88 @@ std::string calls_json(const format::Calls& calls, size_t s) {
   return "[" + out + "]";
 }
 
-std::string experts_json(const RolloutData& data, size_t s) {
-  const format::Experts& of = *data.experts;
-  const uint64_t begin = data.offsets[s], end = data.offsets[s + 1], row = of.layers * of.slots;
-  JsonLine line;
-  line.json("layers", std::to_string(of.layers)).json("slots", std::to_string(of.slots));
-  line.json("ids", list(part(of.experts, begin * row, end * row)));
-  if (of.layer_ids) line.json("layer_ids", list(*of.layer_ids));
-  if (of.gates) line.json("gates", list(part(*of.gates, begin * row, end * row)));
-  if (of.recorded) line.json("recorded", list(part(*of.recorded, begin, end)));
-  return line.str();
-}
+/// Writes what columns of each form say of one sample.
+template <class Data>
+class ColumnWriter {
+ public:
+  ColumnWriter(JsonLine& line, const Data& data, size_t row)
+      : line_(line), row_(row), begin_(data.offsets[row]), end_(data.offsets[row + 1]) {
+    prompt_ = data.prompt_length ? (*data.prompt_length)[row] : 0;
+  }
+
+  template <class T>
+  void write(std::string_view name, const std::optional<T>& column, Axis axis) {
+    if (column) write(name, *column, axis);
+  }
+  template <class T>
+  void write(std::string_view name, const std::vector<T>& values, Axis axis) {
+    if (axis == Axis::kSample) return put_value(name, values[row_]);
+    line_.json(key_of(name), list(part(values, first(axis), end_)));
+  }
+  void write(std::string_view name, const std::vector<format::Finish>& codes, Axis) {
+    line_.text(name, to_string(codes[row_]));
+  }
+  template <class T>
+  void write(std::string_view name, const format::Column<T>& column, Axis axis) {
+    if (column.has(row_)) write(name, column.values, axis);
+  }
+  void write(std::string_view name, const format::TokenFloats& column, Axis axis) {
+    if (column.is_wide()) wide_ += (wide_.empty() ? "[" : ",") + json_quoted(name);
+    if (!column.has(row_)) return;
+    column.is_wide() ? write(name, column.wide, axis) : write(name, column.narrow, axis);
+  }
+  void write(std::string_view name, const format::Texts& texts, Axis) {
+    if (texts.has(row_)) line_.text(key_of(name), texts.at(row_));
+  }
+  void write(std::string_view name, const format::NamedColumns& columns, Axis) {
+    if (format::is_present(columns.presence, row_)) put_named(line_, name, columns, row_);
+  }
+  void write(std::string_view name, const format::Versions& of, Axis) {
+    const uint64_t begin = of.offsets[row_], end = of.offsets[row_ + 1];
+    line_.json(name, list(part(of.versions, begin, end)));
+    if (of.starts) line_.json("version_starts", list(part(*of.starts, begin, end)));
+  }
+  void write(std::string_view name, const format::Calls& calls, Axis) {
+    line_.json(name, calls_json(calls, row_));
+  }
+  void write(std::string_view name, const format::TokenSets& of, Axis axis) {
+    if (!of.has(row_)) return;
+    JsonLine sets;
+    sets.json("sizes", list(part(of.sizes, first(axis), end_)));
+    sets.json("ids", list(part(of.ids, of.offsets[row_], of.offsets[row_ + 1])));
+    line_.json(name, sets.str());
+  }
+  void write(std::string_view name, const format::Experts& of, Axis) {
+    const uint64_t width = of.layers * of.slots;
+    JsonLine line;
+    line.json("layers", std::to_string(of.layers)).json("slots", std::to_string(of.slots));
+    line.json("ids", list(part(of.experts, begin_ * width, end_ * width)));
+    if (of.layer_ids) line.json("layer_ids", list(*of.layer_ids));
+    if (of.gates) line.json("gates", list(part(*of.gates, begin_ * width, end_ * width)));
+    if (of.recorded) line.json("recorded", list(part(*of.recorded, begin_, end_)));
+    line_.json(name, line.str());
+  }
+
+  void finish() {
+    if (!wide_.empty()) line_.json("wide", wide_ + "]");
+  }
+
+ private:
+  uint64_t first(Axis axis) const { return axis == Axis::kResponse ? begin_ + prompt_ : begin_; }
+
+  template <class T>
+  void put_value(std::string_view name, T value) {
+    std::string text;
+    append_number(text, value);
+    line_.json(key_of(name), text);
+  }
+  void put_value(std::string_view name, uint8_t value) { line_.boolean(name, value != 0); }
+
+  JsonLine& line_;
+  size_t row_;
+  uint64_t begin_, end_, prompt_ = 0;
+  std::string wide_;  // names of columns
+};
 
 /// Samples made from more than their tokens: without the key they would be taken for others.
 void put_inputs(JsonLine& line, const std::set<uint64_t>& others, uint64_t sample) {
@@ -169,44 +219,11 @@ std::string sample_line(const RolloutData& data, const std::string& id, size_t s
   JsonLine line;
   line.text("schema", "rlreplay.sample/1").json("rollout_id", id);
   line.json("sample_id", std::to_string(data.sample_id[s]));
-  if (data.prompt_length) line.integer("prompt_length", (*data.prompt_length)[s]);
-  put_cell(line, data, "tokens", "tokens", s);
-  if (data.group_id && data.group_id->has(s)) {
-    line.json("group_id", std::to_string(data.group_id->values[s]));
-  }
-  put_number(line, "trajectory_id", data.trajectory_id, s);
-  put_cell(line, data, "log_probs", "log_probs", s);
-  if (data.log_probs && data.log_probs->is_wide()) line.json("wide", "[\"log_probs\"]");
-  put_cell(line, data, "loss_mask", "loss_mask", s);
-  if (data.removed && data.removed->has(s)) line.boolean("removed", data.removed->values[s] != 0);
-  if (data.rewards && data.rewards->has(s)) line.json("reward", number(data.rewards->values[s]));
-  if (data.reward_components && format::is_present(data.reward_components->presence, s)) {
-    put_named(line, "reward_components", *data.reward_components, s);
-  }
-  if (data.finish) line.text("finish", to_string((*data.finish)[s]));
-  if (data.versions) {
-    const uint64_t begin = data.versions->offsets[s];
-    const uint64_t end = data.versions->offsets[s + 1];
-    line.json("versions", list(part(data.versions->versions, begin, end)));
-    if (data.versions->starts) {
-      line.json("version_starts", list(part(*data.versions->starts, begin, end)));
-    }
-  }
-  if (data.calls) line.json("calls", calls_json(*data.calls, s));
-  if (data.roles && data.roles->has(s)) {
-    line.json("roles", list(part(data.roles->values, data.offsets[s], data.offsets[s + 1])));
-  }
-  put_cell(line, data, "prompt", "prompt_text", s);
-  put_cell(line, data, "response", "response_text", s);
-  put_cell(line, data, "label", "label_text", s);
-  if (data.nucleus && data.nucleus->has(s)) {
-    const uint64_t prompt = data.prompt_length ? (*data.prompt_length)[s] : 0;
-    const auto& [offsets, sizes, ids, presence] = *data.nucleus;
-    line.json("nucleus",
-              "{\"sizes\":" + list(part(sizes, data.offsets[s] + prompt, data.offsets[s + 1])) +
-                  ",\"ids\":" + list(part(ids, offsets[s], offsets[s + 1])) + "}");
-  }
-  if (data.experts) line.json("experts", experts_json(data, s));
+  ColumnWriter<RolloutData> writer(line, data, s);
+  format::for_each_rollout_column([&](std::string_view name, auto member, Axis axis) {
+    writer.write(name, data.*member, axis);
+  });
+  writer.finish();
   put_inputs(line, others, data.sample_id[s]);
   return line.str();
 }
@@ -224,25 +241,11 @@ std::string train_line(const TrainData& data, JsonLine line, size_t s,
                        const std::set<uint64_t>& others) {
   line.json("sample_id", std::to_string(data.sample_id[s]));
   line.integer("length", static_cast<int64_t>(data.offsets[s + 1] - data.offsets[s]));
-  if (data.prompt_length) line.integer("prompt_length", (*data.prompt_length)[s]);
-  put_cell(line, data, "tokens", "tokens", s);
-  if (data.micro_batch) line.integer("micro_batch", (*data.micro_batch)[s]);
-  put_cell(line, data, "loss_mask", "loss_mask", s);
-  if (data.rewards && data.rewards->has(s)) line.json("reward", number(data.rewards->values[s]));
-  put_number(line, "trajectory_id", data.trajectory_id, s);
-  put_number(line, "trajectory_tokens", data.trajectory_tokens, s);
-  if (data.token_weights) {
-    line.json("token_weights",
-              list(part(*data.token_weights, data.offsets[s], data.offsets[s + 1])));
-  }
-  std::string wide;
-  for (const format::TokenColumnField& field : format::kTokenColumnFields) {
-    put_cell(line, data, field.name, field.name, s);
-    const auto& column = data.*field.column;
-    if (!column || !column->is_wide()) continue;
-    wide += (wide.empty() ? "[" : ",") + json_quoted(field.name);
-  }
-  if (!wide.empty()) line.json("wide", wide + "]");
+  ColumnWriter<TrainData> writer(line, data, s);
+  format::for_each_train_column([&](std::string_view name, auto member, Axis axis) {
+    writer.write(name, data.*member, axis);
+  });
+  writer.finish();
   put_inputs(line, others, data.sample_id[s]);
   return line.str();
 }

@@ -77,4 +77,29 @@ Row make_row(JsonDocument document) {
   return row;
 }
 
+std::optional<format::Presence> presence_of(const std::vector<Row>& rows, std::string_view key) {
+  format::Presence mask;
+  for (const Row& row : rows) mask.push_back(row.find(key) ? 1 : 0);
+  const auto count = std::count(mask.begin(), mask.end(), 1);
+  if (count == 0) return std::nullopt;
+  if (static_cast<size_t>(count) == mask.size()) mask.clear();
+  return mask;
+}
+
+bool all_or_none(const std::vector<Row>& rows, std::string_view key) {
+  const std::optional<format::Presence> mask = presence_of(rows, key);
+  if (!mask) return false;
+  if (mask->empty()) return true;
+  const auto missing = std::find(mask->begin(), mask->end(), 0) - mask->begin();
+  throw rows[static_cast<size_t>(missing)].root().error(
+      "'" + std::string(key) + "' is missing here, and other lines have it");
+}
+
+std::string_view key_of(std::string_view column) {
+  constexpr std::string_view kText = "_text";
+  if (column == "rewards") return "reward";
+  if (column.ends_with(kText)) column.remove_suffix(kText.size());
+  return column;
+}
+
 }  // namespace rlreplay::replay::jsonl

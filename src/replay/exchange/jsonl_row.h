@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "format/sample_columns.h"
 #include "src/base/json_value.h"
 
 /// A line of a JSONL file, and the forms that its values have (jsonl.h).
@@ -41,5 +42,14 @@ uint64_t id_of(JsonValue value);
 
 /// The names of an object's members, in the order of `columns` beside it where there is one.
 std::vector<std::string> names_of(JsonValue root, JsonValue object);
+
+/// Whether every row has the key, or some, or none: nothing for none, an empty mask for all.
+std::optional<format::Presence> presence_of(const std::vector<Row>& rows, std::string_view key);
+
+/// Whether all lines have the key, or none. Errors: kCorrupt where some have it.
+bool all_or_none(const std::vector<Row>& rows, std::string_view key);
+
+/// What lines call a column of the dump: "reward" for `rewards`, "prompt" for `prompt_text`.
+std::string_view key_of(std::string_view column);
 
 }  // namespace rlreplay::replay::jsonl

@@ -9,19 +9,19 @@ namespace rlreplay::replay {
 namespace {
 
 constexpr auto kColumns = std::to_array<StepColumn>({
-    {"log_probs", &RecordedStep::log_probs},
+    {"rollout_log_probs", &RecordedStep::rollout_log_probs},
     {"old_log_probs", &RecordedStep::old_log_probs},
     {"ref_log_probs", &RecordedStep::ref_log_probs},
     {"teacher_log_probs", &RecordedStep::teacher_log_probs},
-    {"rollout_log_probs", &RecordedStep::rollout_log_probs},
-    {"entropy", &RecordedStep::entropy},
     {"ref_entropy", &RecordedStep::ref_entropy},
-    {"advantages", &RecordedStep::advantages},
-    {"returns", &RecordedStep::returns},
     {"values", &RecordedStep::values},
     {"current_values", &RecordedStep::current_values},
     {"kl", &RecordedStep::kl},
     {"reverse_kl", &RecordedStep::reverse_kl},
+    {"advantages", &RecordedStep::advantages},
+    {"returns", &RecordedStep::returns},
+    {"log_probs", &RecordedStep::log_probs},
+    {"entropy", &RecordedStep::entropy},
     {"policy_kl", &RecordedStep::policy_kl},
     {"policy_loss", &RecordedStep::policy_loss},
 });
