@@ -63,6 +63,21 @@ class Strip(support.Case):
                 want = [line for line in self.exported(self.dump) if line.get("sample_id") in (0, 3)]
                 self.assertEqual([line for line in self.exported(out) if "sample_id" in line], want)
 
+    def test_events_go_on_every_rank(self):
+        """Rank 0 holds those of all ranks' samples."""
+        dump, _ = self.capture("ranks", "--model", "demo", "--num-rollout", "2", "--rollout-batch-size",
+                               "2", "--layout", "dp=2", "--record", "ops+values")
+        groups = {line["sample_id"] for line in self.exported(dump)
+                  if line.get("rollout_id") == 0 and "sample_id" in line}
+        for sample in sorted(groups)[::5]:
+            out = self.folder / "ranks stripped"
+            self.lines("strip", dump, "-o", out, "--force", "--samples", str(sample))
+            self.assertEqual(self.lines("verify", "--deep", out)[-1]["verdict"], "complete")
+            event = "/forward/-/batch/token"
+            self.assertEqual(self.run_program("show", dump, "--event", "0.0" + event).returncode, 0)
+            self.assertEqual(self.run_program("show", out, "--event", "1.0" + event).returncode, 0)
+            self.assertEqual(self.run_program("show", out, "--event", "0.0" + event).returncode, 2)
+
     def test_columns_go_with_what_belongs_to_them(self):
         out, said = self.strip("--columns", "rewards,advantages")
         self.assertEqual(said["columns"], ["advantages", "rewards"])

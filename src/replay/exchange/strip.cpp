@@ -220,6 +220,8 @@ class Strip {
         ids.insert(of.begin(), of.end());
         const bool left = std::ranges::any_of(of, [&](uint64_t id) { return !goes(id); });
         if (of.empty() || left) left_.insert(key_of(record, group));
+        const bool loses = std::ranges::any_of(of, [&](uint64_t id) { return goes(id); });
+        if (loses) cut_.insert(key_of(record, group));
       }
     }
     check_chosen("sample", options_.samples, ids, options_.dump);
@@ -318,7 +320,7 @@ class Strip {
           continue;
         }
         const bool events = name.starts_with("events/");
-        if (events && (alone || !cut.keeps_all())) {
+        if (events && (alone || cut_.contains(key_of(record, group)))) {
           if (name == "events/tensors") note("table", " of events, which are of all samples");
           continue;
         }
@@ -341,6 +343,7 @@ class Strip {
   DumpReader dump_;
   StripReport made_;
   std::set<std::string> left_;  // groups that some sample stays in
+  std::set<std::string> cut_;   // groups that some sample goes from, on whichever rank
   std::map<std::pair<std::string, std::string>, uint64_t> also_;  // what else went, how many
 };
 
