@@ -47,7 +47,7 @@ int64_t scratch_width(const ModelConfig& c) {
 /// Floats a token of transformer_forward: one layer's activations, x, the layer's output, hidden.
 int64_t forward_width(const ModelConfig& c) { return layer_width(c) + 3 * c.hidden + 1; }
 
-/// Floats a token of train_micro_batch.
+/// Floats a token of a StageBatch.
 int64_t train_width(const ModelConfig& c, bool recompute) {
   const int64_t inputs = (c.layers + 1) * c.hidden;
   const int64_t kept = (recompute ? 1 : c.layers) * layer_width(c);

@@ -65,15 +65,6 @@ double loss_weight(const ObjectiveConfig& config, const Sample& s, const SampleT
   return out;
 }
 
-double total_loss_weight(const ObjectiveConfig& config, std::span<const Sample> samples,
-                         std::span<const SampleTargets> targets, std::span<const double> weights) {
-  double total = 0;
-  for (const size_t i : by_id(samples)) {
-    total += loss_weight(config, samples[i], targets[i], weights[i]);
-  }
-  return total;
-}
-
 TokenInput token_input(const Sample& s, const SampleTargets& targets, double weight, size_t t,
                        float log_prob, float entropy) {
   TokenInput in;
@@ -147,7 +138,7 @@ Losses evaluate_losses(const ObjectiveConfig& config, std::span<const Sample> sa
     std::vector<TokenInput> whole;
     if (config.reads_sequence()) whole = sample_input(samples[i], targets[i], weights[i], of);
     const SequenceTerms sequence = sequence_terms(config, whole);
-    Losses sample;
+    Losses sample;  // first the sample's chain, as a rank that holds it alone adds it
     for (size_t t = 0; t < samples[i].loss_mask.size(); ++t) {
       if (samples[i].loss_mask[t] == 0) continue;
       const TokenInput token =

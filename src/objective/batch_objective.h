@@ -42,11 +42,9 @@ std::vector<double> sample_weights(Reducer reducer, std::span<const Sample> samp
 std::vector<double> sample_weights(Reducer reducer, std::span<const SampleHeader> samples,
                                    std::optional<int64_t> trajectories);
 
-/// The loss weight W that sets the scale of the gradient sums (docs/numerics.md section 2).
-double total_loss_weight(const ObjectiveConfig& config, std::span<const Sample> samples,
-                         std::span<const SampleTargets> targets, std::span<const double> weights);
-
-/// The part of it that one sample has: a chain over its ascending tokens.
+/// One sample's part of the loss weight W, which sets the scale of the gradient sums
+/// (docs/numerics.md section 2).
+/// Order: a chain over ascending tokens.
 double loss_weight(const ObjectiveConfig& config, const Sample& sample,
                    const SampleTargets& targets, double weight);
 

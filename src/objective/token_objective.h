@@ -88,6 +88,8 @@ struct SequenceTerms {
 SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const TokenInput> sample);
 
 /// Derivatives at a kink are those of the side without the clip.
+/// Source: Schulman et al., Proximal policy optimization algorithms (2017): kClip. Zheng et al.,
+/// Group sequence policy optimization (2025): kSequence. MiniMax-M1 (2025): kCispo.
 /// Rounding: as written in token_objective.cpp, every operation once in binary64; c and ce once
 /// more, to binary32.
 TokenTerms token_objective(const ObjectiveConfig& config, const TokenInput& token,
@@ -106,6 +108,7 @@ double policy_advantage(Dialect dialect, float advantage);
 
 /// KL estimate of one token from d = log_prob - ref_log_prob, times `ratio` where it is unbiased,
 /// and its derivative by log_prob (of which the ratio's logarithm is the other part).
+/// Source: Schulman, Approximating KL divergence, joschu.net/blog/kl-approx.html (2020).
 struct Kl {
   double value = 0;
   double derivative = 0;

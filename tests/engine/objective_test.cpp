@@ -3,6 +3,7 @@
 #include <string>
 
 #include "src/base/error.h"
+#include "src/engine/global_batch.h"
 #include "src/objective/advantage.h"
 #include "src/objective/batch_objective.h"
 #include "src/objective/check_batch.h"
@@ -154,6 +155,8 @@ TEST_CASE("c is the derivative of the batch's loss by central differences") {
 
 TEST_CASE("reducers: weights, and losses as sums of weighted terms, within 4 ulp") {
   const Batch b = random_batch(6);
+  ThreadPool pool(1);
+  const Runtime runtime{kernels::cpu_kernels(), pool};
   for (ObjectiveConfig o : all_configs()) {
     for (const Reducer reducer : kReducers) {
       o.reducer = reducer;
@@ -175,7 +178,9 @@ TEST_CASE("reducers: weights, and losses as sums of weighted terms, within 4 ulp
         }
       }
       REQUIRE(ulps<float>(got, batch_loss(o, b, 0, 0, 0)) <= 0.01);
-      REQUIRE(total_loss_weight(o, b.samples, b.targets, weights) == Approx(loss_weight));
+      const GlobalBatch global = gather_batch(runtime, o, 256, {}, b.samples, b.targets);
+      REQUIRE(global.weights == weights);
+      REQUIRE(global.loss_weight == Approx(loss_weight));
     }
   }
 }
