@@ -15,17 +15,12 @@ FormatError wrong(const std::string& what, const std::string& unit, const Stored
   return {Rule::kParent, what, unit, dataset.path};
 }
 
-/// A dataset's path without the group under which it was recorded.
-std::string_view name_of(const StoredDataset& dataset) {
-  return std::string_view(dataset.path).substr(dataset.path.find('/') + 1);
-}
-
 /// What a difference rests on: the same name in whatever group, a full copy if there is one.
 const StoredDataset& base_of(const StoredDataset& difference, const std::string& of,
                              const UnitReader& unit) {
   const StoredDataset* found = nullptr;
   for (const StoredDataset& d : unit.datasets()) {
-    if (d.hash != difference.base->hash || name_of(d) != name_of(difference)) continue;
+    if (d.hash != difference.base->hash || d.name() != difference.name()) continue;
     if (d.dtype != difference.dtype || d.shape != difference.shape) continue;
     if (found == nullptr || !d.base) found = &d;
   }
@@ -51,7 +46,7 @@ ChainReader::Link ChainReader::differences_of(const UnitReader& unit,
   Link out;
   out.of = unit.record().path;
   for (const StoredDataset& d : unit.datasets_of(group)) {
-    if (d.base && !place_(d).empty()) out.add(std::string(name_of(d)), d);
+    if (d.base && !place_(d).empty()) out.add(std::string(d.name()), d);
   }
   return out;
 }
@@ -96,7 +91,7 @@ void ChainReader::decode_bases(const Link& link) {
 
 std::span<const std::byte> ChainReader::read(const UnitReader& unit, const StoredDataset& dataset) {
   const std::span<std::byte> place = place_(dataset);
-  const std::string name(name_of(dataset));
+  const std::string name(dataset.name());
   int depth = 0;
   if (dataset.base && !place.empty()) {
     const auto base = held_.find(name);

@@ -52,7 +52,7 @@ CheckedImage CheckedImage::read(const OpenFile& file, const Hash& hash, ThreadPo
   constexpr size_t kPiece = size_t{1} << 19;
   Buffer<std::byte> bytes = spare->take();
   bytes.resize(static_cast<size_t>(file.size));
-  OrderedHash found({bytes.data(), bytes.size()}, kPiece);
+  OrderedHash found(bytes, kPiece);
   pool.run(static_cast<int64_t>((bytes.size() + kPiece - 1) / kPiece), [&](int64_t item, int) {
     const size_t begin = static_cast<size_t>(item) * kPiece;
     file.read(begin, {bytes.data() + begin, std::min(kPiece, bytes.size() - begin)});

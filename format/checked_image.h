@@ -42,7 +42,7 @@ class CheckedImage {
   CheckedImage& operator=(CheckedImage&&) noexcept = default;
   ~CheckedImage();
 
-  std::span<const std::byte> bytes() const { return {bytes_.data(), bytes_.size()}; }
+  std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
   CheckedImage(Buffer<std::byte> bytes, std::shared_ptr<SpareBuffer> spare)

@@ -64,7 +64,7 @@ std::string shape_text(std::span<const uint64_t> shape);
 
 /// A dataset as a unit holds it.
 struct StoredDataset {
-  std::string path;
+  std::string path;  // GROUP/NAME
   DType dtype = DType::kU8;
   std::vector<uint64_t> shape;
   /// Of the decoded bytes.
@@ -74,6 +74,8 @@ struct StoredDataset {
   /// The attributes that belong to the content.
   h5::Attributes attributes;
   uint64_t bytes = 0;
+
+  std::string_view name() const { return std::string_view(path).substr(path.find('/') + 1); }
 };
 
 /// The hash of a unit's content: paths, dtypes, shapes, attributes and hashes of its datasets, and

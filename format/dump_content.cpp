@@ -13,10 +13,6 @@
 namespace rlreplay::format {
 namespace {
 
-std::string_view name_in(const StoredDataset& dataset) {
-  return std::string_view(dataset.path).substr(dataset.path.find('/') + 1);
-}
-
 /// Of a group, from the units that were read.
 struct Gathered {
   std::vector<GroupItems> items;  // in the order of the units' ranks
@@ -33,14 +29,14 @@ std::vector<std::byte> vector_of(const Buffer<std::byte>& bytes) {
 std::vector<GroupDataset> datasets_of(const UnitReader& unit, std::string_view group) {
   std::vector<GroupDataset> out;
   for (const StoredDataset& d : unit.datasets_of(group)) {
-    out.push_back({std::string(name_in(d)), d.dtype, d.shape, d.attributes});
+    out.push_back({std::string(d.name()), d.dtype, d.shape, d.attributes});
   }
   return out;
 }
 
 void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupContent& content,
                const std::function<void(std::span<const std::byte>)>& seen) {
-  const std::string_view name = name_in(dataset);
+  const std::string_view name = dataset.name();
   if (dataset.bytes > kPieceByPiece && content.is_plain_floats(name)) {
     FloatHash hash;
     unit.stream(dataset, [&](std::span<const std::byte> piece) {
@@ -55,9 +51,9 @@ void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupConten
     check_budget(unit.record(), dataset.path, dataset.bytes);
   }
   Buffer<std::byte> room(dataset.bytes);
-  unit.read(dataset, {room.data(), room.size()});
-  if (seen) seen({room.data(), room.size()});
-  content.add(name, {room.data(), room.size()}, dataset.hash);
+  unit.read(dataset, room);
+  if (seen) seen(room);
+  content.add(name, room, dataset.hash);
 }
 
 std::vector<std::byte> read_table(const DumpReader& dump, const UnitReader& unit,
@@ -84,17 +80,17 @@ GroupItems read_items(const DumpReader& dump, const UnitReader& unit, const std:
                        hold_for(unit, group, held));
   std::map<std::string, Buffer<std::byte>, std::less<>> places;  // of differences
   ChainReader chain(dump, [&](const StoredDataset& dataset) {
-    Buffer<std::byte>& place = places[std::string(name_in(dataset))];
+    Buffer<std::byte>& place = places[std::string(dataset.name())];
     if (place.size() != dataset.bytes) {
       check_memory(unit.record(), dataset.path, dataset.bytes);
       place = Buffer<std::byte>(dataset.bytes);
     }
-    return std::span<std::byte>(place.data(), place.size());
+    return std::span<std::byte>(place);
   });
   chain.begin(unit, group);
   for (const StoredDataset& dataset : unit.datasets_of(group)) {
     if (dataset.base) {
-      content.add(name_in(dataset), chain.read(unit, dataset), dataset.hash);
+      content.add(dataset.name(), chain.read(unit, dataset), dataset.hash);
     } else {
       add_plain(unit, dataset, content);
     }
@@ -125,7 +121,7 @@ std::span<const std::byte> GroupParts::read(size_t unit, const std::string& data
   bytes_ += bytes.size();
   Buffer<std::byte>& kept = decoded_[{unit, dataset}];
   kept = std::move(bytes);
-  return {kept.data(), kept.size()};
+  return kept;
 }
 
 GroupParts::Unit opened_units(const DumpReader& dump, std::vector<const UnitRecord*> units) {

@@ -16,10 +16,6 @@
 namespace rlreplay::format {
 namespace {
 
-std::span<const std::byte> bytes_of(const Buffer<std::byte>& buffer) {
-  return {buffer.data(), buffer.size()};
-}
-
 /// The first byte of a journal's first damaged line; `whole` where all of its lines are sound.
 uint64_t damage_of(const OpenFile& journal, uint64_t whole) {
   try {
@@ -75,7 +71,7 @@ UnitIndex read_index(const Folder& folder, const Manifest& manifest) {
                     std::to_string(manifest.index.size),
                 std::min<uint64_t>(bytes->size(), manifest.index.size));
   }
-  if (const Hash found = hash_of(bytes_of(*bytes)); found != manifest.index.hash) {
+  if (const Hash found = hash_of(*bytes); found != manifest.index.hash) {
     throw fault("it hashes to " + found.hex() + ", expected " + manifest.index.hash.hex(), 0);
   }
   UnitIndex index = UnitIndex::parse(std::move(*bytes));
@@ -145,7 +141,7 @@ DumpReader DumpReader::open(const std::string& path, const ReaderOptions& option
   state->sealed = bytes.has_value();
   if (state->sealed) {
     check_files(state->folder);
-    state->manifest = parse_manifest(bytes_of(*bytes));
+    state->manifest = parse_manifest(*bytes);
     state->units.emplace(read_index(state->folder, state->manifest));
     check_root(state->manifest, state->units->index());
     for (const JournalEntry& entry : state->manifest.journals) check_journal(state->folder, entry);
@@ -250,7 +246,7 @@ UnitReader DumpReader::open_unit(const UnitRecord& unit) const {
 Buffer<std::byte> DumpReader::read(const UnitReader& unit, const StoredDataset& dataset) const {
   check_memory(unit.record(), dataset.path, dataset.bytes);
   Buffer<std::byte> out(dataset.bytes);
-  const std::span<std::byte> place(out.data(), out.size());
+  const std::span<std::byte> place(out);
   if (!dataset.base) {
     unit.read(dataset, place);
     return out;

@@ -214,7 +214,7 @@ std::optional<Buffer<std::byte>> Folder::read(std::string_view path, uint64_t mo
   if (!file) return std::nullopt;
   file->expect_at_most(most);
   Buffer<std::byte> bytes(static_cast<size_t>(file->size));
-  file->read(0, {bytes.data(), bytes.size()});
+  file->read(0, bytes);
   return bytes;
 }
 

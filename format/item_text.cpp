@@ -9,6 +9,7 @@
 
 #include "format/boxes.h"
 #include "format/dataset.h"
+#include "src/base/dtype.h"
 
 namespace rlreplay::format {
 namespace {
@@ -16,10 +17,8 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 template <class T>
-T load(Bytes bytes, size_t index) {
-  T value;
-  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
-  return value;
+T element(Bytes bytes, size_t index) {
+  return load_as<T>(&bytes[index * sizeof(T)]);
 }
 
 template <class To, class From>
@@ -30,7 +29,7 @@ void add_converted(Bytes bytes, Hasher& hasher) {
   for (size_t first = 0; first < count; first += kPiece) {
     piece.clear();
     for (size_t i = first; i < std::min(count, first + kPiece); ++i) {
-      const auto value = static_cast<To>(load<From>(bytes, i));
+      const auto value = static_cast<To>(element<From>(bytes, i));
       if constexpr (std::is_floating_point_v<To>) {
         piece.push_back(std::isnan(value) ? std::numeric_limits<To>::quiet_NaN() : value);
       } else {
@@ -52,7 +51,7 @@ Hash converted(Bytes bytes) {
 template <class From, class Test>
 bool all(Bytes bytes, Test test) {
   for (size_t i = 0; i < bytes.size() / sizeof(From); ++i) {
-    if (!test(load<From>(bytes, i))) return false;
+    if (!test(element<From>(bytes, i))) return false;
   }
   return true;
 }

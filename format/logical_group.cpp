@@ -76,7 +76,7 @@ Buffer<std::byte> LogicalGroup::read(std::string_view name) {
   const Part& first = tensor.parts.front();
   check_memory(unit_(first.unit).record(), group_ + "/" + first.dataset, tensor.bytes());
   Buffer<std::byte> out(tensor.bytes());
-  read_into(name, {out.data(), out.size()});
+  read_into(name, out);
   return out;
 }
 

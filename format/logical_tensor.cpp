@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "format/dataset.h"
+#include "src/base/dtype.h"
 #include "src/base/error.h"
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
@@ -12,15 +13,8 @@
 namespace rlreplay::format {
 namespace {
 
-template <class T>
-T load(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
 double float_at(const std::byte* at, DType dtype) {
-  return dtype == DType::kF32 ? static_cast<double>(load<float>(at)) : load<double>(at);
+  return dtype == DType::kF32 ? static_cast<double>(load_as<float>(at)) : load_as<double>(at);
 }
 
 bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64; }
@@ -32,8 +26,8 @@ bool same(const std::byte* a, DType a_type, const std::byte* b, DType b_type) {
 
 std::string text_of(const std::byte* at, DType dtype) {
   if (is_float(dtype)) return shortest_of(float_at(at, dtype));
-  if (dtype == DType::kI32) return std::to_string(load<int32_t>(at));
-  if (dtype == DType::kI64) return std::to_string(load<int64_t>(at));
+  if (dtype == DType::kI32) return std::to_string(load_as<int32_t>(at));
+  if (dtype == DType::kI64) return std::to_string(load_as<int64_t>(at));
   std::string bits = "0x";
   for (size_t i = size_of(dtype); i-- > 0;) {
     bits += hex(std::to_integer<uint64_t>(at[i]), 2);
@@ -72,7 +66,7 @@ void LogicalTensor::copy(uint64_t to, uint64_t count, const std::byte* from, DTy
     return;
   }
   for (uint64_t i = 0; i < count; ++i) {
-    const auto value = static_cast<double>(load<float>(from + i * sizeof(float)));
+    const auto value = static_cast<double>(load_as<float>(from + i * sizeof(float)));
     std::memcpy(out_.data() + (to + i) * size, &value, size);
   }
 }

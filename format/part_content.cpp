@@ -35,7 +35,7 @@ class Assembly {
     const uint64_t bytes = total * size_of(*dtype_);
     source.hold(at.unit, at.part->dataset, bytes + LogicalTensor::bookkeeping(total));
     elements_ = Buffer<std::byte>(bytes);
-    tensor_.emplace(*dtype_, first_->box.shape(), std::span(elements_.data(), elements_.size()));
+    tensor_.emplace(*dtype_, first_->box.shape(), std::span(elements_));
   }
 
   void put(const Part& part, std::span<const std::byte> bytes) {
@@ -46,7 +46,7 @@ class Assembly {
 
   Hash item() const {
     const std::vector<uint64_t> shape = first_->box.shape();
-    const std::string value = elements_text(*dtype_, {elements_.data(), elements_.size()}, {});
+    const std::string value = elements_text(*dtype_, elements_, {});
     return hash_of_item(first_->key.empty() ? "-" : first_->key,
                         value + " " + comma_list(shape) + first_->attributes + "\n");
   }

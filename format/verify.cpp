@@ -138,14 +138,12 @@ class UnitCheck {
   }
 
   void take(const StoredDataset& dataset, std::span<const std::byte> bytes) {
-    const std::string_view path = dataset.path;
     count(dataset, bytes);
-    if (content_) content_->add(path.substr(path.find('/') + 1), bytes, dataset.hash);
+    if (content_) content_->add(dataset.name(), bytes, dataset.hash);
   }
 
   void count(const StoredDataset& dataset, std::span<const std::byte> bytes) {
-    const std::string_view path = dataset.path;
-    if (!counts_nonfinite(path.substr(path.find('/') + 1))) return;
+    if (!counts_nonfinite(dataset.name())) return;
     nonfinite_ += count_nonfinite(dataset.dtype, bytes);
   }
 
@@ -203,7 +201,7 @@ class UnitCheck {
       held_ += dataset.bytes - place.size();
       place = Buffer<std::byte>(dataset.bytes);
     }
-    return {place.data(), place.size()};
+    return place;
   }
 
   const DumpReader& dump_;

@@ -3,11 +3,11 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "src/base/dtype.h"
 #include "src/base/error.h"
 
 namespace rlreplay::foreign {
@@ -23,14 +23,6 @@ inline std::string_view as_text(Bytes bytes) {
 
 inline Bytes as_bytes(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
-/// A little-endian number at `data`, which need not be aligned.
-template <class T>
-T load(const uint8_t* data) {
-  T value;
-  std::memcpy(&value, data, sizeof(T));
-  return value;
 }
 
 /// The range [offset, offset + size) of `bytes`.
@@ -49,7 +41,7 @@ inline Bytes slice(Bytes bytes, uint64_t offset, uint64_t size, const char* what
 /// A little-endian number at `offset`. Errors: as slice.
 template <class T>
 T get(Bytes bytes, uint64_t offset, const char* what) {
-  return load<T>(slice(bytes, offset, sizeof(T), what).data());
+  return load_as<T>(slice(bytes, offset, sizeof(T), what).data());
 }
 
 }  // namespace rlreplay::foreign

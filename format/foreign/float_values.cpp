@@ -21,7 +21,7 @@ template <class Bits>
 std::optional<NonFinite> first(Bytes data, Bits mask) {
   constexpr size_t kBlock = 1024;
   const size_t count = data.size() / sizeof(Bits);
-  const auto at = [&](size_t i) { return load<Bits>(data.data() + i * sizeof(Bits)); };
+  const auto at = [&](size_t i) { return load_as<Bits>(data.data() + i * sizeof(Bits)); };
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t end = std::min(count, begin + kBlock);
     bool any = false;  // without an early exit the compiler makes vectors of it
@@ -47,12 +47,12 @@ void to_float(const StoredTensor& tensor, std::span<float> out) {
       return;
     case DType::kBF16:
       for (size_t i = 0; i < out.size(); ++i) {
-        out[i] = bfloat16_to_float(load<uint16_t>(data + 2 * i));
+        out[i] = bfloat16_to_float(load_as<uint16_t>(data + 2 * i));
       }
       return;
     case DType::kF16:
       for (size_t i = 0; i < out.size(); ++i) {
-        out[i] = float16_to_float(load<uint16_t>(data + 2 * i));
+        out[i] = float16_to_float(load_as<uint16_t>(data + 2 * i));
       }
       return;
     default:

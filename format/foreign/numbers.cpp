@@ -126,7 +126,7 @@ std::optional<Numbers> Numbers::of_array(const Array& array) {
 
 bool Numbers::fits() const {
   for (size_t i = 0; dtype_ == TorchDType::kUint64 && i < size_; ++i) {
-    if (load<uint64_t>(at(i)) > INT64_MAX) return false;
+    if (load_as<uint64_t>(at(i)) > INT64_MAX) return false;
   }
   return true;
 }
@@ -141,23 +141,23 @@ int64_t Numbers::integer(size_t i) const {
   const uint8_t* p = at(i);
   switch (dtype_) {
     case TorchDType::kInt64:
-      return load<int64_t>(p);
+      return load_as<int64_t>(p);
     case TorchDType::kInt32:
-      return load<int32_t>(p);
+      return load_as<int32_t>(p);
     case TorchDType::kInt16:
-      return load<int16_t>(p);
+      return load_as<int16_t>(p);
     case TorchDType::kInt8:
-      return load<int8_t>(p);
+      return load_as<int8_t>(p);
     case TorchDType::kUint32:
-      return load<uint32_t>(p);
+      return load_as<uint32_t>(p);
     case TorchDType::kUint16:
-      return load<uint16_t>(p);
+      return load_as<uint16_t>(p);
     case TorchDType::kUint8:
       return *p;
     case TorchDType::kBool:
       return *p != 0 ? 1 : 0;
     case TorchDType::kUint64:
-      return load<int64_t>(p);
+      return load_as<int64_t>(p);
     default:
       throw Error(ErrorCode::kInternal, "a column of floats is read as integers");
   }
@@ -169,13 +169,13 @@ double Numbers::real(size_t i) const {
   const uint8_t* p = at(i);
   switch (dtype_) {
     case TorchDType::kFloat64:
-      return load<double>(p);
+      return load_as<double>(p);
     case TorchDType::kFloat32:
-      return static_cast<double>(load<float>(p));
+      return static_cast<double>(load_as<float>(p));
     case TorchDType::kFloat16:
-      return static_cast<double>(float16_to_float(load<uint16_t>(p)));
+      return static_cast<double>(float16_to_float(load_as<uint16_t>(p)));
     default:
-      return static_cast<double>(bfloat16_to_float(load<uint16_t>(p)));
+      return static_cast<double>(bfloat16_to_float(load_as<uint16_t>(p)));
   }
 }
 

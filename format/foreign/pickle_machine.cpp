@@ -66,15 +66,15 @@ void PickleMachine::run_short_numbers() {
         p += 2;
         continue;
       case kBinInt2:
-        push(Value::of_int(load<uint16_t>(p + 1)));
+        push(Value::of_int(load_as<uint16_t>(p + 1)));
         p += 3;
         continue;
       case kBinInt:
-        push(Value::of_int(load<int32_t>(p + 1)));
+        push(Value::of_int(load_as<int32_t>(p + 1)));
         p += 5;
         continue;
       case kBinFloat:
-        push(Value::of_float(std::bit_cast<double>(__builtin_bswap64(load<uint64_t>(p + 1)))));
+        push(Value::of_float(std::bit_cast<double>(__builtin_bswap64(load_as<uint64_t>(p + 1)))));
         p += 9;
         continue;
       default:
@@ -104,7 +104,7 @@ Bytes PickleMachine::take(uint64_t size, const char* what) {
 
 template <class T>
 T PickleMachine::take_number(const char* what) {
-  return load<T>(take(sizeof(T), what).data());
+  return load_as<T>(take(sizeof(T), what).data());
 }
 
 std::string_view PickleMachine::take_line(const char* what) {

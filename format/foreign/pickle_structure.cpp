@@ -158,7 +158,7 @@ void PickleMachine::protocol() {
 }
 
 void PickleMachine::frame() {
-  const auto size = load<uint64_t>(take(8, "a frame").data());
+  const auto size = load_as<uint64_t>(take(8, "a frame").data());
   if (size > pickle_.size() - at_) corrupt("a frame is longer than the pickle");
 }
 

@@ -23,7 +23,7 @@ std::string_view find_header(const MappedFile& file) {
         "the file has " + std::to_string(bytes.size()) + " bytes, too few for a safetensors header",
         file.path());
   }
-  const auto size = load<uint64_t>(bytes.data());
+  const auto size = load_as<uint64_t>(bytes.data());
   if (size > kMaxHeader) {
     corrupt("the header claims " + std::to_string(size) + " bytes; at most " +
                 std::to_string(kMaxHeader) + " are accepted",

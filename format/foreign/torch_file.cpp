@@ -35,7 +35,7 @@ void refuse_other_formats(Bytes file) {
   if (begins_with(file, "ustar"sv, 257))
     not_a_torch_file("a tar archive, not a file of torch.save");
   if (begins_with(file, "\x89HDF\r\n\x1a\n"sv)) not_a_torch_file("an HDF5 file");
-  if (begins_with(file, "{"sv, 8) && load<uint64_t>(file.data()) <= file.size() - 8) {
+  if (begins_with(file, "{"sv, 8) && load_as<uint64_t>(file.data()) <= file.size() - 8) {
     not_a_torch_file("a safetensors file, not a file of torch.save");
   }
 }

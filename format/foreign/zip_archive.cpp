@@ -22,9 +22,9 @@ constexpr size_t kProgress = size_t{16} << 20;
 
 /// Sizes and CRC of the local header, which a data descriptor may leave zero.
 void check_local_sizes(const ZipEntry& entry, Bytes local, Bytes extra) {
-  const uint32_t crc = load<uint32_t>(&local[14]);
-  uint64_t stored_size = load<uint32_t>(&local[18]);
-  uint64_t size = load<uint32_t>(&local[22]);
+  const uint32_t crc = load_as<uint32_t>(&local[14]);
+  uint64_t stored_size = load_as<uint32_t>(&local[18]);
+  uint64_t size = load_as<uint32_t>(&local[22]);
   std::vector<uint64_t*> marked;
   if (size == 0xFFFFFFFF) marked.push_back(&size);
   if (stored_size == 0xFFFFFFFF) marked.push_back(&stored_size);
@@ -42,14 +42,14 @@ void check_local_sizes(const ZipEntry& entry, Bytes local, Bytes extra) {
 Bytes stored_bytes(Bytes file, const ZipEntry& entry, uint64_t limit) {
   const Bytes room = file.first(limit);
   const Bytes local = slice(room, entry.header, kLocalSize, "the local header");
-  if (load<uint32_t>(&local[0]) != kLocalSignature) corrupt(entry, "there is no local header");
-  const uint64_t name_size = load<uint16_t>(&local[26]);
-  const uint64_t extra_size = load<uint16_t>(&local[28]);
+  if (load_as<uint32_t>(&local[0]) != kLocalSignature) corrupt(entry, "there is no local header");
+  const uint64_t name_size = load_as<uint16_t>(&local[26]);
+  const uint64_t extra_size = load_as<uint16_t>(&local[28]);
   const uint64_t name_at = entry.header + kLocalSize;
   if (as_text(slice(room, name_at, name_size, "the local header")) != entry.name) {
     corrupt(entry, "the local header names another member");
   }
-  if (load<uint16_t>(&local[6]) != entry.flags || load<uint16_t>(&local[8]) != entry.method) {
+  if (load_as<uint16_t>(&local[6]) != entry.flags || load_as<uint16_t>(&local[8]) != entry.method) {
     corrupt(entry, "flags or compression method of the local header are not the directory's");
   }
   check_local_sizes(entry, local, slice(room, name_at + name_size, extra_size, "an extra field"));
@@ -62,7 +62,7 @@ void check_tail(const ZipEntry& entry, Bytes tail) {
   const bool deferred = entry.flags & kZipDescriptorFlag;
   Bytes fields = tail;
   if (tail.size() == 16 || tail.size() == 24) {
-    if (load<uint32_t>(&tail[0]) != kDescriptorSignature) {
+    if (load_as<uint32_t>(&tail[0]) != kDescriptorSignature) {
       corrupt(entry, "bytes that belong to no member follow");
     }
     fields = tail.subspan(4);
@@ -71,9 +71,9 @@ void check_tail(const ZipEntry& entry, Bytes tail) {
     corrupt(entry, "bytes that belong to no member follow");
   }
   const bool wide = fields.size() == 20;
-  const uint64_t stored = wide ? load<uint64_t>(&fields[4]) : load<uint32_t>(&fields[4]);
-  const uint64_t size = wide ? load<uint64_t>(&fields[12]) : load<uint32_t>(&fields[8]);
-  if (load<uint32_t>(&fields[0]) != entry.crc || stored != entry.stored_size ||
+  const uint64_t stored = wide ? load_as<uint64_t>(&fields[4]) : load_as<uint32_t>(&fields[4]);
+  const uint64_t size = wide ? load_as<uint64_t>(&fields[12]) : load_as<uint32_t>(&fields[8]);
+  if (load_as<uint32_t>(&fields[0]) != entry.crc || stored != entry.stored_size ||
       size != entry.size) {
     corrupt(entry, "the data descriptor disagrees with the directory");
   }
@@ -128,11 +128,11 @@ void ZipArchive::read_content(const ZipEntry& entry, Member& member, Budget& bud
       budget.hold(entry.size);
       budget.work(entry.size);
       content = Buffer<uint8_t>(entry.size);
-      inflate_exactly(member.content, {content.data(), content.size()});
+      inflate_exactly(member.content, content);
     } catch (const Error& error) {
       throw Error(error.code(), error.what(), "member " + printable(entry.name));
     }
-    member.content = {content.data(), content.size()};
+    member.content = content;
     inflated_.push_back(std::move(content));
   }
   uint32_t crc = 0;

@@ -39,8 +39,8 @@ uint64_t find_end(Bytes file) {
     const uint64_t last = file.size() - kEndSize;
     const uint64_t first = last > 0xFFFF ? last - 0xFFFF : 0;
     for (uint64_t at = last + 1; at-- > first;) {
-      if (load<uint32_t>(&file[at]) != kEndSignature) continue;
-      if (at + kEndSize + load<uint16_t>(&file[at + 20]) == file.size()) return at;
+      if (load_as<uint32_t>(&file[at]) != kEndSignature) continue;
+      if (at + kEndSize + load_as<uint16_t>(&file[at + 20]) == file.size()) return at;
     }
   }
   corrupt("the archive has no end record: the file is cut off or not a zip archive", file.size());
@@ -48,7 +48,7 @@ uint64_t find_end(Bytes file) {
 
 void refuse_second_end(Bytes file, uint64_t at) {
   for (uint64_t i = at + kEndSize; i + 4 <= file.size(); ++i) {
-    if (load<uint32_t>(&file[i]) == kEndSignature) {
+    if (load_as<uint32_t>(&file[i]) == kEndSignature) {
       corrupt("the archive's comment holds another end record: two readings are possible", i);
     }
   }
@@ -56,24 +56,24 @@ void refuse_second_end(Bytes file, uint64_t at) {
 
 void read_end64(Bytes file, End& end) {
   const uint64_t locator = end.at - kLocatorSize;
-  if (load<uint32_t>(&file[locator + 4]) != 0 || load<uint32_t>(&file[locator + 16]) > 1) {
+  if (load_as<uint32_t>(&file[locator + 4]) != 0 || load_as<uint32_t>(&file[locator + 16]) > 1) {
     unsupported_archive("the archive is spread over several disks",
                         "byte " + std::to_string(locator));
   }
-  const uint64_t at = load<uint64_t>(&file[locator + 8]);
+  const uint64_t at = load_as<uint64_t>(&file[locator + 8]);
   const Bytes record = slice(file, at, kEnd64Size, "the zip64 end record");
-  if (load<uint32_t>(&record[0]) != kEnd64Signature) {
+  if (load_as<uint32_t>(&record[0]) != kEnd64Signature) {
     corrupt("the zip64 locator does not point to a zip64 end record", at);
   }
-  if (load<uint64_t>(&record[4]) != locator - at - 12) {
+  if (load_as<uint64_t>(&record[4]) != locator - at - 12) {
     corrupt("the zip64 end record does not end at its locator", at);
   }
-  if (load<uint32_t>(&record[16]) != 0 || load<uint32_t>(&record[20]) != 0) {
+  if (load_as<uint32_t>(&record[16]) != 0 || load_as<uint32_t>(&record[20]) != 0) {
     unsupported_archive("the archive is spread over several disks", "byte " + std::to_string(at));
   }
-  const End wide{load<uint64_t>(&record[32]), load<uint64_t>(&record[40]),
-                 load<uint64_t>(&record[48]), at};
-  if (load<uint64_t>(&record[24]) != wide.entries) {
+  const End wide{load_as<uint64_t>(&record[32]), load_as<uint64_t>(&record[40]),
+                 load_as<uint64_t>(&record[48]), at};
+  if (load_as<uint64_t>(&record[24]) != wide.entries) {
     corrupt("the zip64 end record counts its entries in two ways", at);
   }
   const bool agree = (end.entries == 0xFFFF || end.entries == wide.entries) &&
@@ -88,20 +88,20 @@ End read_end(Bytes file) {
   end.at = find_end(file);
   refuse_second_end(file, end.at);
   const uint8_t* record = &file[end.at];
-  end.entries = load<uint16_t>(record + 10);
-  end.size = load<uint32_t>(record + 12);
-  end.begin = load<uint32_t>(record + 16);
-  const uint16_t disk = load<uint16_t>(record + 4);
-  const uint16_t directory_disk = load<uint16_t>(record + 6);
+  end.entries = load_as<uint16_t>(record + 10);
+  end.size = load_as<uint32_t>(record + 12);
+  end.begin = load_as<uint32_t>(record + 16);
+  const uint16_t disk = load_as<uint16_t>(record + 4);
+  const uint16_t directory_disk = load_as<uint16_t>(record + 6);
   const bool saturated = end.entries == 0xFFFF || end.size == kIn64 || end.begin == kIn64;
-  const bool located =
-      end.at >= kLocatorSize && load<uint32_t>(&file[end.at - kLocatorSize]) == kLocatorSignature;
+  const bool located = end.at >= kLocatorSize &&
+                       load_as<uint32_t>(&file[end.at - kLocatorSize]) == kLocatorSignature;
   const bool disk_in_64 = located && (disk == 0xFFFF || directory_disk == 0xFFFF);
   if ((disk != 0 || directory_disk != 0) && !disk_in_64) {
     unsupported_archive("the archive is spread over several disks",
                         "byte " + std::to_string(end.at));
   }
-  if (load<uint16_t>(record + 8) != end.entries) {
+  if (load_as<uint16_t>(record + 8) != end.entries) {
     corrupt("the end record counts its entries in two ways", end.at);
   }
   if (located) {
@@ -147,23 +147,23 @@ void check_support(const ZipEntry& entry) {
 ZipEntry read_entry(Bytes file, const End& end, uint64_t& at) {
   const Bytes directory = file.first(end.begin + end.size);
   const Bytes fixed = slice(directory, at, kEntrySize, "an entry of the central directory");
-  if (load<uint32_t>(&fixed[0]) != kEntrySignature) {
+  if (load_as<uint32_t>(&fixed[0]) != kEntrySignature) {
     corrupt("the central directory holds fewer entries than the end record promises", at);
   }
-  const uint64_t name_size = load<uint16_t>(&fixed[28]);
-  const uint64_t extra_size = load<uint16_t>(&fixed[30]);
-  const uint64_t comment_size = load<uint16_t>(&fixed[32]);
+  const uint64_t name_size = load_as<uint16_t>(&fixed[28]);
+  const uint64_t extra_size = load_as<uint16_t>(&fixed[30]);
+  const uint64_t comment_size = load_as<uint16_t>(&fixed[32]);
   const Bytes rest = slice(directory, at + kEntrySize, name_size + extra_size + comment_size,
                            "an entry of the central directory");
   ZipEntry entry;
   entry.name = as_text(rest.first(name_size));
-  entry.flags = load<uint16_t>(&fixed[8]);
-  entry.method = load<uint16_t>(&fixed[10]);
-  entry.crc = load<uint32_t>(&fixed[16]);
-  entry.stored_size = load<uint32_t>(&fixed[20]);
-  entry.size = load<uint32_t>(&fixed[24]);
-  uint64_t disk = load<uint16_t>(&fixed[34]);
-  entry.header = load<uint32_t>(&fixed[42]);
+  entry.flags = load_as<uint16_t>(&fixed[8]);
+  entry.method = load_as<uint16_t>(&fixed[10]);
+  entry.crc = load_as<uint32_t>(&fixed[16]);
+  entry.stored_size = load_as<uint32_t>(&fixed[20]);
+  entry.size = load_as<uint32_t>(&fixed[24]);
+  uint64_t disk = load_as<uint16_t>(&fixed[34]);
+  entry.header = load_as<uint32_t>(&fixed[42]);
   check_name(entry.name, at);
   std::vector<uint64_t*> marked;
   if (entry.size == kIn64) marked.push_back(&entry.size);

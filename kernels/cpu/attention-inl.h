@@ -28,7 +28,6 @@ inline constexpr int kTileRows = 6;
 // Vectors of a tile: 6 x 4 accumulators fill 32 registers, 6 x 2 fill 16.
 inline constexpr int kTileVectors = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 
-constexpr int64_t ceil_div(int64_t n, int64_t d) { return (n + d - 1) / d; }
 /// Elements of a padded row of n.
 constexpr int64_t padded(int64_t n) { return ceil_div(n, kLanes) * kLanes; }
 

@@ -187,7 +187,7 @@ void draw_greedily(const DrawTokens& op, ThreadPool& pool) {
 
 void draw_of_all(const DrawTokens& op, ThreadPool& pool) {
   const int64_t rows = op.logits.rows, vocab = op.logits.cols;
-  const int64_t chunks = (vocab + kChunk - 1) / kChunk;
+  const int64_t chunks = ceil_div(vocab, kChunk);
   auto* best = reinterpret_cast<Ranked*>(
       pool.shared_scratch(static_cast<size_t>(rows * chunks) * sizeof(Ranked)));
   pool.run(rows * chunks, [&](int64_t item, int) {

@@ -42,7 +42,7 @@ void contribute_part(const float* a, int64_t n, const TokenRounding& rounding,
 void embedding_tokens(const EmbeddingTokens& op, ThreadPool& pool) {
   constexpr int64_t kColumns = 512;  // shorter pieces of rows waste the prefetcher
   const auto rounding = token_rounding(op.dtable);
-  pool.run((op.dx.cols + kColumns - 1) / kColumns, [&](int64_t item, int) HWY_ATTR {
+  pool.run(ceil_div(op.dx.cols, kColumns), [&](int64_t item, int) HWY_ATTR {
     const TokenVector tokens(rounding, op.dtable.rejected);
     const int64_t begin = item * kColumns, n = std::min(kColumns, op.dx.cols - begin);
     for (int64_t t = 0; t < op.dx.rows; ++t) {

@@ -12,8 +12,6 @@ namespace rlreplay::kernels::cpu {
 /// Elements of an item: some microseconds of work, and a part of a second-level cache.
 inline constexpr int64_t kItemElements = 16384;
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// Rows of an item where a row has `cols` elements.
 inline int64_t item_rows(int64_t cols) {
   return std::max<int64_t>(1, kItemElements / std::max<int64_t>(1, cols));

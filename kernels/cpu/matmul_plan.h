@@ -9,8 +9,6 @@
 /// How the SIMD products are cut into pieces of work; no choice made here can change a bit.
 namespace rlreplay::kernels::cpu {
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// Piece i of n elements in `pieces` pieces that differ by at most one.
 inline Range piece(int64_t n, int64_t pieces, int64_t i) { return segment(n, pieces, i); }
 

@@ -15,6 +15,7 @@
 #include "src/base/descriptor.h"
 #include "src/base/error.h"
 #include "src/base/input_file.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay {
 namespace {
@@ -31,9 +32,7 @@ std::string temporary_name(const std::string& path) {
   if (::getrandom(&random, sizeof random, 0) != sizeof random) {
     throw Error(ErrorCode::kEnvironment, "the system gives no random bytes", path);
   }
-  char text[32];
-  std::snprintf(text, sizeof text, ".tmp-%016llx", static_cast<unsigned long long>(random));
-  return path + text;
+  return path + ".tmp-" + hex(random, 16);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string_view>
 
@@ -38,5 +39,13 @@ std::optional<DType> dtype_from_string(std::string_view name);
 
 /// Bytes of one element.
 size_t size_of(DType dtype);
+
+/// The element at `at`, which need not be aligned.
+template <class T>
+T load_as(const void* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
 
 }  // namespace rlreplay

@@ -2,69 +2,26 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <string>
 #include <vector>
 
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "src/base/descendants.h"
 #include "src/base/descriptor.h"
 #include "src/base/interrupt.h"
-#include "src/base/number_text.h"
 #include "src/base/process.h"
 
 namespace rlreplay {
 namespace {
-
-namespace fs = std::filesystem;
-
-/// The parent of a process that is no zombie; 0 where there is none.
-pid_t parent_of(const std::string& id) {
-  std::ifstream file("/proc/" + id + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const size_t name_end = text.rfind(')');  // of a name that may hold anything
-  if (name_end == text.npos || text.size() < name_end + 5 || text[name_end + 2] == 'Z') return 0;
-  pid_t parent = 0;
-  std::from_chars(text.data() + name_end + 4, text.data() + text.size(), parent);
-  return parent;
-}
-
-/// The processes that this one has started, and they in turn, as they are now; those too whose
-/// parents have ended, once `adopt_orphans` was called before.
-std::vector<pid_t> descendants() {
-  std::multimap<pid_t, pid_t> children;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    const std::string name = entry.path().filename();
-    const auto id = parse_number<pid_t>(name);
-    if (!id) continue;
-    if (const pid_t parent = parent_of(name); parent > 0) children.emplace(parent, *id);
-  }
-  std::vector<pid_t> out;
-  const auto add = [&](pid_t parent) {
-    const auto [begin, end] = children.equal_range(parent);
-    for (auto it = begin; it != end; ++it) out.push_back(it->second);
-  };
-  add(::getpid());
-  for (size_t i = 0; i < out.size(); ++i) add(out[i]);
-  return out;
-}
-
-/// Makes this process the parent of descendants whose own has ended.
-void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 /// Sends a signal to all descendants.
 void signal_descendants(int signal) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "src/base/json_value.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay {
 namespace {
@@ -53,11 +54,8 @@ JsonLine& JsonLine::number(std::string_view key, std::optional<double> value) {
 }
 
 JsonLine& JsonLine::bits(std::string_view key, double value) {
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx",
-                static_cast<unsigned long long>(std::bit_cast<uint64_t>(value)));
   number(key, value);
-  return text(std::string(key) + "_bits", digits);
+  return text(std::string(key) + "_bits", hex(std::bit_cast<uint64_t>(value), 16));
 }
 
 JsonLine& JsonLine::null(std::string_view key) { return json(key, "null"); }

@@ -1,6 +1,8 @@
 #include "src/base/words.h"
 
 #include <algorithm>
+#include <cstdarg>
+#include <cstdio>
 #include <numeric>
 #include <vector>
 
@@ -23,6 +25,17 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::string formatted(const char* pattern, ...) {
+  va_list arguments, again;
+  va_start(arguments, pattern);
+  va_copy(again, arguments);
+  std::string out(static_cast<size_t>(std::vsnprintf(nullptr, 0, pattern, arguments)), '\0');
+  std::vsnprintf(out.data(), out.size() + 1, pattern, again);
+  va_end(again);
+  va_end(arguments);
+  return out;
+}
 
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates) {
   std::optional<std::string> out;

@@ -22,6 +22,9 @@ std::string counted(std::integral auto n, std::string_view one) {
   return std::to_string(n) + " " + std::string(one) + (n == 1 ? "" : "s");
 }
 
+/// What printf would print.
+[[gnu::format(printf, 1, 2)]] std::string formatted(const char* pattern, ...);
+
 /// What a misspelt word most probably means: the candidate with the fewest letters to change, where
 /// those are no more than a third of the word.
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);

@@ -6,6 +6,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -79,10 +80,7 @@ std::vector<NamedDigest> digests_of(const JsonValue& value) {
 /// Of each token 8 digits of its bits.
 std::string floats_text(const std::vector<float>& values) {
   std::string out;
-  for (const float value : values) {
-    const std::string bits = hexadecimal(std::bit_cast<uint32_t>(value));
-    out += std::string(8 - bits.size(), '0') + bits;
-  }
+  for (const float value : values) out += hex(std::bit_cast<uint32_t>(value), 8);
   return out;
 }
 

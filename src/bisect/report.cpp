@@ -147,11 +147,7 @@ std::string pins_text(const Finding& finding) {
 }
 
 std::string ids_json(const std::vector<Revision>& revisions) {
-  std::string out;
-  for (const Revision& revision : revisions) {
-    out += (out.empty() ? "\"" : ",\"") + revision.id + "\"";
-  }
-  return "[" + out + "]";
+  return json_list(revisions, [](const Revision& revision) { return json_quoted(revision.id); });
 }
 
 /// What was found inside of submodules.
@@ -182,13 +178,11 @@ std::string dependency_json(const Finding& inner) {
 }
 
 std::string pins_json(const Finding& finding) {
-  std::string out;
-  for (const Pin& pin : finding.pins) {
+  return json_list(finding.pins, [](const Pin& pin) {
     JsonLine line;
     line.text("path", pin.path).text("before", pin.before).text("after", pin.after);
-    out += (out.empty() ? "" : ",") + line.boolean("submodule", pin.submodule).str();
-  }
-  return "[" + out + "]";
+    return line.boolean("submodule", pin.submodule).str();
+  });
 }
 
 /// Merges into which the search went down, or why it did not.
@@ -274,13 +268,12 @@ std::string headline(const RevisionQuestion& question, const Finding& finding,
 }
 
 std::string trials_json(const std::vector<Trial>& trials) {
-  std::string out;
-  for (const Trial& trial : trials) {
-    JsonLine line;
-    line.text("revision", trial.revision.id).text("reason", trial.judgement.reason);
-    out += (out.empty() ? "" : ",") + line.str();
-  }
-  return "[" + out + "]";
+  return json_list(trials, [](const Trial& trial) {
+    return JsonLine()
+        .text("revision", trial.revision.id)
+        .text("reason", trial.judgement.reason)
+        .str();
+  });
 }
 
 std::string skips_json(const Finding& finding) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include "src/base/terminal.h"
@@ -36,12 +35,6 @@ std::string markup_text(std::string_view text) {
     }
   }
   return out;
-}
-
-std::string one_decimal(double value) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.1f", value);
-  return text;
 }
 
 std::string table_cell(std::string text) {
@@ -89,8 +82,8 @@ std::string line_svg(const Metric& metric, const Bounds& bounds, const char* col
   for (size_t i = 0; i < metric.values.size(); ++i) {
     const auto& value = metric.values[i];
     if (!value.text.empty() || value.nonfinite()) continue;
-    points += one_decimal(10 + kWidth * static_cast<double>(i) / steps) + "," +
-              one_decimal(10 + kHeight * (1 - (value.number - bounds.low) / height)) + " ";
+    points += formatted("%.1f", 10 + kWidth * static_cast<double>(i) / steps) + "," +
+              formatted("%.1f", 10 + kHeight * (1 - (value.number - bounds.low) / height)) + " ";
   }
   return "<polyline fill=\"none\" stroke=\"" + std::string(colour) + "\" points=\"" + points +
          "\"/>";
@@ -127,7 +120,7 @@ std::string rows_html(const Finding& finding) {
     out += "<tr><td><code>" + trial.revision.short_id() + "</code><td>" +
            markup_text(trial.revision.subject) + "<td>" + std::string(to_string(trial.purpose)) +
            "<td class=\"" + verdict + "\">" + verdict + "<td>" +
-           markup_text(trial.judgement.reason) + "<td>" + one_decimal(trial.seconds) + "\n";
+           markup_text(trial.judgement.reason) + "<td>" + formatted("%.1f", trial.seconds) + "\n";
   }
   return "<table><tr><th>revision<th>subject<th>why<th>verdict<th>reason<th>seconds\n" + out +
          "</table>\n";

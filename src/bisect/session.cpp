@@ -19,6 +19,7 @@
 #include "src/bisect/checkout.h"
 #include "src/bisect/measurement_json.h"
 #include "src/bisect/workspace.h"
+#include "src/replay/launch/provenance.h"
 
 namespace fs = std::filesystem;
 
@@ -81,14 +82,6 @@ bool is_of_terminal(std::string_view name) {
          std::ranges::any_of(kPrefixes, [&](const char* p) { return name.starts_with(p); });
 }
 
-std::string processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line;
-  }
-  return {};
-}
-
 std::string graphics_driver() {
   std::ifstream file("/proc/driver/nvidia/version");
   return {std::istreambuf_iterator<char>(file), {}};
@@ -104,8 +97,8 @@ std::string environment_class() {
       variables.insert(variable);
     }
   }
-  std::string text = std::string(system.sysname) + " " + system.machine + "\n" + processor() +
-                     "\n" + graphics_driver();
+  std::string text = std::string(system.sysname) + " " + system.machine + "\n" +
+                     replay::processor_name() + "\n" + graphics_driver();
   for (const std::string& variable : variables) text += variable + '\0';
   return hash_of(text).hex();
 }

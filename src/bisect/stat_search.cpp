@@ -22,11 +22,7 @@ constexpr size_t kLeastEndRuns = 3, kMostRuns = 2000;
 
 std::string decimal_text(double value) { return measure::MetricValue{value}.describe(); }
 
-std::string percent(double probability) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * probability);
-  return text;
-}
+std::string percent(double probability) { return formatted("%.1f %%", 100 * probability); }
 
 /// The one number that counts. Errors: kUsage.
 std::string metric_name(const Criterion& criterion, const Measurement& run) {

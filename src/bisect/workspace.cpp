@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/base/temporary_folder.h"
 #include "src/base/terminal.h"
+#include "src/base/words.h"
 
 namespace fs = std::filesystem;
 namespace rlreplay::bisect {
@@ -139,9 +140,7 @@ RunFolder Workspace::add_run(const std::string& name) {
   std::error_code failed;
   RunFolder run;
   do {
-    char number[16];
-    std::snprintf(number, sizeof number, "/%03d-", ++runs_);
-    run.path = runs_folder_ + number + name;
+    run.path = runs_folder_ + formatted("/%03d-", ++runs_) + name;
   } while (fs::exists(run.path, failed));
   fs::create_directories(run.output(), failed);
   if (failed) {

@@ -4,6 +4,7 @@
 #include "src/base/error.h"
 #include "src/engine/backend.h"
 #include "src/engine/rotary.h"
+#include "src/engine/schedule.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -15,11 +16,6 @@ int64_t longest(const ModelConfig& model, std::span<const Sample> samples) {
   int64_t out = 0;
   for (const Sample& s : samples) out = std::max(out, std::ssize(s.tokens));
   return std::min(out, model.max_positions);
-}
-
-template <class T>
-std::span<T> all(Buffer<T>& buffer) {
-  return {buffer.data(), buffer.size()};
 }
 
 class PortableBackend : public Backend {
@@ -55,23 +51,12 @@ class PortableBackend : public Backend {
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
                             int64_t micro_batch_samples) override {
     const ModelContext model_context = context(longest(config(), samples));
-    const size_t size = micro_batch_samples > 0 ? static_cast<size_t>(micro_batch_samples)
-                                                : std::max<size_t>(1, samples.size());
     std::vector<Scores> out;
-    for (size_t first = 0; first < samples.size(); first += size) {
+    for (const MicroBatch& part : micro_batches(samples.size(), micro_batch_samples)) {
+      const auto some = samples.subspan(part.first, part.count);
       std::vector<const Sample*> batch;
-      const size_t end = std::min(first + size, samples.size());
-      for (size_t i = first; i < end; ++i) batch.push_back(&samples[i]);
-      const Scores scores = engine::score(model_context, batch, temperature);
-      int64_t begin = 0;
-      for (const Sample* s : batch) {
-        const int64_t response_end = begin + s->response_length();
-        const auto part = [&](const std::vector<float>& v) {
-          return std::vector<float>(v.begin() + begin, v.begin() + response_end);
-        };
-        out.push_back({part(scores.log_probs), part(scores.entropy)});
-        begin = response_end;
-      }
+      for (const Sample& s : some) batch.push_back(&s);
+      append_scores(some, engine::score(model_context, batch, temperature), out);
     }
     return out;
   }
@@ -99,15 +84,15 @@ class PortableBackend : public Backend {
   const Model& model() const { return state_ ? state_->model : *frozen_; }
 
   StateSpans<float> mutable_state() {
-    if (!state_) return {all(frozen_->weights()), {}, {}};
-    return {all(state_->model.weights()), all(state_->moments.first), all(state_->moments.second)};
+    if (!state_) return {frozen_->weights(), {}, {}};
+    return {state_->model.weights(), state_->moments.first, state_->moments.second};
   }
 
   ModelContext context(int64_t positions) { return {runtime_, model(), rotary(positions)}; }
 
   RotaryView rotary(int64_t positions) {
     if (!rotary_ || rotary_->cos().rows < positions) {
-      const int64_t rows = (positions + kTableRows - 1) / kTableRows * kTableRows;
+      const int64_t rows = kernels::ceil_div(positions, kTableRows) * kTableRows;
       rotary_.emplace(make_rotary_table(config(), rope_, rows, runtime_.pool));
     }
     return view(*rotary_);

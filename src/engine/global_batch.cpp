@@ -57,7 +57,7 @@ GlobalBatch gather_batch(const Runtime& runtime, const ObjectiveConfig& objectiv
   for (const Announced& s : all.items) {
     out.samples.push_back(s.header);
     out.counts.tokens += s.header.tokens;
-    out.counts.leaves += (s.header.tokens + leaf - 1) / leaf;
+    out.counts.leaves += kernels::ceil_div(s.header.tokens, leaf);
     out.has_reference |= s.reference;
     out.has_rollout |= s.rollout;
   }

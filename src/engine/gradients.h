@@ -33,7 +33,7 @@ class Gradients {
   int scale() const { return scale_; }
   const Buffer<int64_t>& sums() const { return sums_; }
   /// All of them, after `finish`, for what other ranks add.
-  std::span<int64_t> all_sums() { return {sums_.data(), sums_.size()}; }
+  std::span<int64_t> all_sums() { return sums_; }
   kernels::Matrix<int64_t> sum(int parameter);
 
   /// The sum that contributions to adjacent parameters go to: `{q, k, v}` are one matrix of stacked

@@ -4,14 +4,7 @@
 #include <utility>
 
 namespace rlreplay::engine {
-namespace {
-
-template <class T>
-std::span<T> all_of(Buffer<T>& buffer) {
-  return {buffer.data(), buffer.size()};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 RankPart::RankPart(const ModelConfig& config, const Layout& layout, const RankPlace& place)
     : shard_(shard_parameters(config, make_shard(config, layout, place), place)),
@@ -68,8 +61,8 @@ LayoutRank::LayoutRank(const ModelConfig& config, const Layout& layout, const Ra
     : pool_(threads), state_(config, layout, place), gradients_(state_.model.parameters()) {}
 
 RankNumbers<float, int64_t> LayoutRank::numbers() {
-  return {all_of(state_.model.weights()), all_of(state_.moments.first),
-          all_of(state_.moments.second), gradients_.all_sums()};
+  return {state_.model.weights(), state_.moments.first, state_.moments.second,
+          gradients_.all_sums()};
 }
 
 void LayoutRank::loaded(const kernels::KernelSet& kernels, int64_t steps) {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <string_view>
 #include <utility>
 
 #include "src/base/error.h"
 #include "src/base/parameters.h"
+#include "src/base/words.h"
 #include "src/engine/head.h"
 #include "src/engine/streamed_score.h"
 
@@ -60,9 +60,7 @@ int64_t train_width(const ModelConfig& c, bool recompute) {
 int64_t recorded_width(const ModelConfig& c) { return 2 * 2 * c.layers * layer_width(c); }
 
 std::string gigabytes(int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g GB", static_cast<double>(bytes) * 1e-9);
-  return text;
+  return formatted("%.3g GB", static_cast<double>(bytes) * 1e-9);
 }
 
 }  // namespace

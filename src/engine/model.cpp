@@ -31,7 +31,9 @@ std::vector<Range> kv_axis(const ModelConfig& c, const Shard& shard, int64_t ori
   const int64_t held = shard.kv_heads.begin;
   std::vector<Range> out;
   for (int64_t s = shard.query_segments.begin; s < shard.query_segments.end; ++s) {
-    const auto first = [&](int64_t i) { return (i * heads_a_segment + group - 1) / group - held; };
+    const auto first = [&](int64_t i) {
+      return kernels::ceil_div(i * heads_a_segment, group) - held;
+    };
     out.push_back({origin + first(s) * c.head_dim, origin + first(s + 1) * c.head_dim});
   }
   return out;

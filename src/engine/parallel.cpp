@@ -13,10 +13,10 @@ using kernels::Matrix;
 using kernels::Range;
 
 std::span<const std::byte> bytes(const Buffer<float>& buffer) {
-  return std::as_bytes(std::span(buffer.data(), buffer.size()));
+  return std::as_bytes(std::span(buffer));
 }
 std::span<std::byte> bytes(Buffer<float>& buffer) {
-  return std::as_writable_bytes(std::span(buffer.data(), buffer.size()));
+  return std::as_writable_bytes(std::span(buffer));
 }
 
 void copy_rows(Matrix<const float> from, Matrix<float> to) {
@@ -51,7 +51,7 @@ Range stream_rows(const Runtime& runtime, int64_t rows) {
 void gather_stream(const Runtime& runtime, Matrix<float> whole) {
   if (!cuts_stream(runtime)) return;
   Group& tp = *runtime.tp();
-  const int64_t most = (whole.rows + tp.size() - 1) / tp.size(), C = whole.cols;
+  const int64_t most = kernels::ceil_div(whole.rows, tp.size()), C = whole.cols;
   Buffer<float> own(static_cast<size_t>(most * C)),
       all(own.size() * static_cast<size_t>(tp.size()));
   std::fill_n(own.data(), own.size(), 0.0f);

@@ -1,9 +1,19 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace rlreplay::engine {
+
+/// Samples [first, first + count) of a batch.
+struct MicroBatch {
+  size_t first = 0;
+  size_t count = 0;
+};
+
+/// `size` samples each, the last what is left; 0: all at once.
+std::vector<MicroBatch> micro_batches(size_t samples, int64_t size);
 
 /// What a stage does next with a micro-batch.
 struct StageAction {

@@ -16,7 +16,7 @@ Range part(int64_t n, int count, int i) { return kernels::segment(n, count, i); 
 
 /// The kv heads whose first query head is one of `heads`.
 Range owned_kv(Range heads, int64_t group) {
-  return {(heads.begin + group - 1) / group, (heads.end + group - 1) / group};
+  return {kernels::ceil_div(heads.begin, group), kernels::ceil_div(heads.end, group)};
 }
 
 /// Along which axis tensor parallelism cuts a parameter.
@@ -188,7 +188,7 @@ Range zero_range(const ParameterTable& table, int dp, int size) {
       if (share > p.offset + p.size()) continue;
       const int64_t row = p.is_vector() ? p.size() : p.cols;
       const int64_t into = std::max<int64_t>(0, share - p.offset);
-      return p.offset + (row == 0 ? 0 : (into + row - 1) / row * row);
+      return p.offset + (row == 0 ? 0 : kernels::ceil_div(into, row) * row);
     }
     return table.elements;
   };
@@ -198,7 +198,7 @@ Range zero_range(const ParameterTable& table, int dp, int size) {
 Range dealt_samples(int64_t samples, int dp, int size) { return part(samples, size, dp); }
 
 ContextRuns context_runs(int64_t length, int64_t leaf, int cp, int size) {
-  const int64_t leaves = (length + leaf - 1) / leaf;
+  const int64_t leaves = kernels::ceil_div(length, leaf);
   const int64_t run = leaf * ((leaves + 2 * size - 1) / (2 * size));
   const auto clipped = [&](int64_t i) {
     const Range out{std::min(length, i * run), std::min(length, (i + 1) * run)};

@@ -43,7 +43,7 @@ RowBatch rank_batch(const Runtime& runtime, std::span<const Sample* const> sampl
 }
 
 std::span<std::byte> bytes_of(Buffer<float>& buffer) {
-  return std::as_writable_bytes(std::span(buffer.data(), buffer.size()));
+  return std::as_writable_bytes(std::span(buffer));
 }
 
 }  // namespace

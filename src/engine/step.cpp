@@ -19,18 +19,6 @@ namespace {
 constexpr int kScaleStep = 8;  // what an overflow takes off the scale
 constexpr int kScaleTries = 3;
 
-/// Micro-batch `index` of a rank's samples: [first, first + count).
-struct MicroBatches {
-  size_t samples = 0;
-  size_t size = 1;
-
-  MicroBatches(size_t all, int64_t asked)
-      : samples(all), size(asked > 0 ? static_cast<size_t>(asked) : std::max<size_t>(1, all)) {}
-  int64_t count() const { return static_cast<int64_t>((samples + size - 1) / size); }
-  size_t first(int64_t index) const { return static_cast<size_t>(index) * size; }
-  size_t length(int64_t index) const { return std::min(size, samples - first(index)); }
-};
-
 /// A micro-batch on its way through the stage.
 struct InFlight {
   std::vector<const Sample*> samples;
@@ -40,17 +28,18 @@ struct InFlight {
 /// All samples of the rank through forward, objective and backward.
 void forward_backward(const ModelContext& context, Gradients& gradients, const StepBatch& batch,
                       const StepConfig& config, StepResult& out) {
-  const MicroBatches all(batch.samples.size(), config.micro_batch_samples);
-  out.scores.assign(all.samples, {});
-  out.terms.assign(all.samples, {});
+  const std::vector<MicroBatch> all =
+      micro_batches(batch.samples.size(), config.micro_batch_samples);
+  out.scores.assign(batch.samples.size(), {});
+  out.terms.assign(batch.samples.size(), {});
   TrainOptions options = config.train;
   options.scored = config.objective.reads_sequence() ? Scored::kAll : Scored::kUpToRow;
   const bool last = context.model.shard().last;
   const Ranks* ranks = context.runtime.ranks;
   const int64_t after = ranks == nullptr ? 0 : ranks->layout.pp - 1 - ranks->place.pp;
   std::map<int64_t, InFlight> in_flight;
-  for (const StageAction& action : make_schedule(after, all.count())) {
-    const size_t first = all.first(action.micro_batch), count = all.length(action.micro_batch);
+  for (const StageAction& action : make_schedule(after, std::ssize(all))) {
+    const auto [first, count] = all[static_cast<size_t>(action.micro_batch)];
     InFlight& micro_batch = in_flight[action.micro_batch];
     if (action.forward) {
       for (size_t i = first; i < first + count; ++i) {
@@ -70,17 +59,6 @@ void forward_backward(const ModelContext& context, Gradients& gradients, const S
     in_flight.erase(action.micro_batch);
   }
   gradients.finish();
-}
-
-void emit_losses(const Runtime& runtime, Losses& losses) {
-  const auto emit = [&](std::string_view tensor, double& value) {
-    emit_scalar(runtime, Phase::kObjective, Op::kLoss, tensor, value);
-  };
-  emit("policy", losses.policy);
-  emit("entropy", losses.entropy);
-  emit("kl", losses.kl);
-  emit("total", losses.total);
-  emit("clip_fraction", losses.clip_fraction);
 }
 
 /// S of the gradient sums, after `redone` overflows.

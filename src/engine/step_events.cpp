@@ -44,6 +44,17 @@ void emit_terms(const Runtime& runtime, std::span<TokenTerms> terms,
   emit("ce", &TokenTerms::ce);
 }
 
+void emit_losses(const Runtime& runtime, Losses& losses) {
+  const auto emit = [&](std::string_view tensor, double& value) {
+    emit_scalar(runtime, Phase::kObjective, Op::kLoss, tensor, value);
+  };
+  emit("policy", losses.policy);
+  emit("entropy", losses.entropy);
+  emit("kl", losses.kl);
+  emit("total", losses.total);
+  emit("clip_fraction", losses.clip_fraction);
+}
+
 void emit_gradients(const Runtime& runtime, const ParameterTable& parameters,
                     Gradients& gradients) {
   for (size_t i = 0; i < parameters.list.size(); ++i) {

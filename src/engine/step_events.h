@@ -5,6 +5,7 @@
 #include "src/engine/gradients.h"
 #include "src/engine/model.h"
 #include "src/engine/runtime.h"
+#include "src/objective/batch_objective.h"
 #include "src/objective/token_objective.h"
 
 /// What run_step shows of the objective and of the gradients. Nothing is computed without a sink.
@@ -23,6 +24,8 @@ template <class T>
 void emit_scalar(const Runtime& runtime, Phase phase, Op op, std::string_view tensor, T& value) {
   runtime.emit_whole({phase, -1, op, tensor}, kernels::Matrix<T>(&value, 1, 1));
 }
+
+void emit_losses(const Runtime& runtime, Losses& losses);
 
 /// Every parameter's exact sum.
 void emit_gradients(const Runtime& runtime, const ParameterTable& parameters, Gradients& gradients);

@@ -56,4 +56,16 @@ Scores score(const ModelContext& context, std::span<const Sample* const> samples
   return out;
 }
 
+void append_scores(std::span<const Sample> samples, const Scores& rows, std::vector<Scores>& out) {
+  int64_t first = 0;
+  for (const Sample& s : samples) {
+    const int64_t end = first + s.response_length();
+    const auto part = [&](const std::vector<float>& all) {
+      return std::vector<float>(all.begin() + first, all.begin() + end);
+    };
+    out.push_back({part(rows.log_probs), part(rows.entropy)});
+    first = end;
+  }
+}
+
 }  // namespace rlreplay::engine

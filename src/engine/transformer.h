@@ -25,4 +25,7 @@ Scores score_samples(const ModelContext& context, std::span<const Sample* const>
 Scores score(const ModelContext& context, std::span<const Sample* const> samples,
              float temperature);
 
+/// Cuts what was scored of samples one after the other by sample.
+void append_scores(std::span<const Sample> samples, const Scores& rows, std::vector<Scores>& out);
+
 }  // namespace rlreplay::engine

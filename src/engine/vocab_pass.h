@@ -53,8 +53,8 @@ class VocabPass {
   /// row with a nucleus (`nuclei`: of every row, or none) the other ids' logits count as the lowest
   /// number; the entropy is that of all ids.
   void score(std::span<const int32_t> labels, std::span<const Nucleus> nuclei = {});
-  std::span<float> log_probs() { return {log_prob_.data(), log_prob_.size()}; }
-  std::span<float> entropy() { return {entropy_.data(), entropy_.size()}; }
+  std::span<float> log_probs() { return log_prob_; }
+  std::span<float> entropy() { return entropy_; }
 
   /// Adds the head's gradient, and writes the hidden rows' gradient to the same rows of dhidden;
   /// c, ce as in kernels::LogProbBackward. The logits are used up.

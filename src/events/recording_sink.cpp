@@ -24,7 +24,7 @@ std::vector<RowSummary> summarize(const RowsView& values, ThreadPool& pool, Of o
   std::vector<RowSummary> out(static_cast<size_t>(values.rows));
   const int64_t bytes = values.cols * static_cast<int64_t>(size_of(values.dtype));
   const int64_t each = std::max<int64_t>(1, kItemBytes / std::max<int64_t>(1, bytes));
-  pool.run((values.rows + each - 1) / each, [&](int64_t item, int) {
+  pool.run(kernels::ceil_div(values.rows, each), [&](int64_t item, int) {
     const int64_t end = std::min(values.rows, (item + 1) * each);
     for (int64_t row = item * each; row < end; ++row) out[static_cast<size_t>(row)] = of(row);
   });

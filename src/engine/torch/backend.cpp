@@ -9,6 +9,7 @@
 #include "src/base/error.h"
 #include "src/engine/backend_torch_library.h"
 #include "src/engine/check_samples.h"
+#include "src/engine/schedule.h"
 #include "src/engine/torch/convert.h"
 #include "src/engine/torch/flat_state.h"
 #include "src/engine/torch/generation.h"
@@ -26,8 +27,7 @@ class TorchBackend : public engine::Backend {
         precision_(config.float64 ? Precision::kFloat64 : Precision::kFloat32),
         parameters_(make_parameters(config.model)),
         state_(parameters_, precision_, config.training),
-        network_(config_.model, parameters_, state_.weights(),
-                 config.rope == kernels::Rope::kHf ? Rope::kHf : Rope::kExact, config.layout.tp) {
+        network_(config_.model, parameters_, state_.weights(), config.rope, config.layout.tp) {
     at::set_num_threads(runtime.pool.threads());
   }
 
@@ -49,7 +49,7 @@ class TorchBackend : public engine::Backend {
     engine::check_samples(config_.model, samples);
     const c10::NoGradGuard constant;
     std::vector<Scores> out;
-    for (const MicroBatch& part : micro_batches(samples.size(), micro_batch_samples)) {
+    for (const auto& part : engine::micro_batches(samples.size(), micro_batch_samples)) {
       const auto some = samples.subspan(part.first, part.count);
       append_scores(some,
                     score_rows(network_, hidden_of(network_, some), some,

@@ -6,10 +6,10 @@
 namespace rlreplay::aten {
 namespace {
 
-at::Tensor inverse_frequencies(const ModelConfig& c, Rope rope) {
+at::Tensor inverse_frequencies(const ModelConfig& c, kernels::Rope rope) {
   const auto exponent = at::arange(0, c.head_dim, 2, at::kDouble) / static_cast<double>(c.head_dim);
   auto inverse = 1.0 / at::pow(c.rope_theta, exponent);
-  if (rope == Rope::kHf) inverse = inverse.to(at::kFloat).to(at::kDouble);
+  if (rope == kernels::Rope::kHf) inverse = inverse.to(at::kFloat).to(at::kDouble);
   const RopeScaling& s = c.rope_scaling;
   if (s.llama3) {
     const auto wavelength = 2 * M_PI / inverse;
@@ -19,7 +19,7 @@ at::Tensor inverse_frequencies(const ModelConfig& c, Rope rope) {
     const auto blended = (1 - smooth) * inverse / s.factor + smooth * inverse;
     inverse = at::where(wavelength > original / s.low_freq_factor, inverse / s.factor,
                         at::where(wavelength < original / s.high_freq_factor, inverse, blended));
-    if (rope == Rope::kHf) inverse = inverse.to(at::kFloat).to(at::kDouble);
+    if (rope == kernels::Rope::kHf) inverse = inverse.to(at::kFloat).to(at::kDouble);
   }
   return inverse;
 }
@@ -31,14 +31,14 @@ at::Tensor integers(std::span<const int64_t> values) {
 }  // namespace
 
 Network::Network(const ModelConfig& config, const ParameterTable& parameters,
-                 const std::vector<at::Tensor>& weights, Rope rope, int parts)
+                 const std::vector<at::Tensor>& weights, kernels::Rope rope, int parts)
     : config_(config), parameters_(parameters), weights_(weights), rope_(rope), parts_(parts) {}
 
 void Network::need_angles(int64_t positions) {
   if (all_cos_.defined() && all_cos_.size(0) >= positions) return;
   auto angles = at::arange(positions, at::kDouble).unsqueeze(1) *
                 inverse_frequencies(config_, rope_).unsqueeze(0);
-  if (rope_ == Rope::kHf) angles = angles.to(at::kFloat).to(at::kDouble);
+  if (rope_ == kernels::Rope::kHf) angles = angles.to(at::kFloat).to(at::kDouble);
   angles = at::cat({angles, angles}, 1);
   all_cos_ = angles.cos().to(weights_.front().scalar_type());
   all_sin_ = angles.sin().to(weights_.front().scalar_type());

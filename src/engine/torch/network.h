@@ -27,7 +27,7 @@ class Network {
   /// products of attention's output and of the MLP's are made of so many, their inner axis cut as
   /// ranks of tensor parallelism cut it, and added from left to right.
   Network(const ModelConfig& config, const ParameterTable& parameters,
-          const std::vector<at::Tensor>& weights, Rope rope, int parts = 1);
+          const std::vector<at::Tensor>& weights, kernels::Rope rope, int parts = 1);
 
   /// [T, C] after the final norm.
   at::Tensor hidden(std::span<const int64_t> ids, std::span<const int64_t> positions,
@@ -48,7 +48,7 @@ class Network {
   const ModelConfig& config_;
   const ParameterTable& parameters_;
   const std::vector<at::Tensor>& weights_;
-  Rope rope_;
+  kernels::Rope rope_;
   const int parts_;
   at::Tensor all_cos_, all_sin_;  // [positions, D]
   at::Tensor cos_, sin_;          // [T, 1, D], of the present rows

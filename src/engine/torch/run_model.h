@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/rotary_table.h"
 #include "src/base/model_config.h"
 #include "src/base/parameters.h"
 #include "src/base/sample.h"
@@ -14,10 +15,6 @@
 /// something to compare with in float32.
 namespace rlreplay::aten {
 
-/// How rotary angles are rounded: as transformers does (inverse frequency and angle to float32),
-/// or not before the cosine is taken.
-enum class Rope { kHf, kExact };
-
 struct ModelInput {
   const ModelConfig* config = nullptr;
   const ParameterTable* parameters = nullptr;
@@ -26,7 +23,7 @@ struct ModelInput {
   std::span<const SampleTargets> targets;  // empty: forward only
   engine::ObjectiveConfig objective;
   float temperature = 1;
-  Rope rope = Rope::kExact;
+  kernels::Rope rope = kernels::Rope::kExact;
 };
 
 struct ModelOutput {

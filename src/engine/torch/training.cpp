@@ -5,8 +5,10 @@
 #include <c10/core/GradMode.h>
 
 #include "src/base/error.h"
+#include "src/engine/schedule.h"
 #include "src/engine/step_events.h"
 #include "src/engine/torch/objective.h"
+#include "src/engine/transformer.h"
 #include "src/objective/check_batch.h"
 
 namespace rlreplay::aten {
@@ -158,40 +160,11 @@ void update(const Training& t, const engine::StepConfig& config,
   }
 }
 
-void emit_losses(const engine::Runtime& runtime, engine::Losses& losses) {
-  const auto emit = [&](std::string_view name, double& value) {
-    engine::emit_scalar(runtime, Phase::kObjective, Op::kLoss, name, value);
-  };
-  emit("policy", losses.policy);
-  emit("entropy", losses.entropy);
-  emit("kl", losses.kl);
-  emit("total", losses.total);
-  emit("clip_fraction", losses.clip_fraction);
-}
-
 }  // namespace
-
-std::vector<MicroBatch> micro_batches(size_t samples, int64_t size) {
-  const size_t step = size > 0 ? static_cast<size_t>(size) : std::max<size_t>(1, samples);
-  std::vector<MicroBatch> out;
-  for (size_t first = 0; first < samples; first += step) {
-    out.push_back({first, std::min(step, samples - first)});
-  }
-  return out;
-}
 
 void append_scores(std::span<const Sample> samples, const RowScores& scores,
                    std::vector<Scores>& out) {
-  const auto log_prob = floats(scores.log_prob), entropy = floats(scores.entropy);
-  int64_t first = 0;
-  for (const Sample& s : samples) {
-    const int64_t end = first + s.response_length();
-    const auto part = [&](const std::vector<float>& all) {
-      return std::vector<float>(all.begin() + first, all.begin() + end);
-    };
-    out.push_back({part(log_prob), part(entropy)});
-    first = end;
-  }
+  engine::append_scores(samples, {floats(scores.log_prob), floats(scores.entropy)}, out);
 }
 
 engine::StepResult train_step(const Training& t, std::span<const Sample> samples,
@@ -202,7 +175,8 @@ engine::StepResult train_step(const Training& t, std::span<const Sample> samples
   engine::StepResult out;
   const std::vector<double> weights =
       engine::sample_weights(config.objective.reducer, samples, config.trajectories);
-  for (const MicroBatch& part : micro_batches(samples.size(), config.micro_batch_samples)) {
+  for (const engine::MicroBatch& part :
+       engine::micro_batches(samples.size(), config.micro_batch_samples)) {
     run_micro_batch(t, samples.subspan(part.first, part.count),
                     targets.subspan(part.first, part.count),
                     std::span(weights).subspan(part.first, part.count), config, out);
@@ -212,7 +186,7 @@ engine::StepResult train_step(const Training& t, std::span<const Sample> samples
     engine::check_scores(samples[i], out.scores[i].log_probs, out.scores[i].entropy);
   }
   out.losses.clip_fraction = clip_fraction(samples, weights, out);
-  emit_losses(t.runtime, out.losses);
+  engine::emit_losses(t.runtime, out.losses);
   const c10::NoGradGuard constant;
   const std::vector<at::Tensor> summed = gradients(t);
   // No gradient is shown: the table's are exact sums, and these are none.

@@ -11,15 +11,6 @@
 /// For the files of this folder alone.
 namespace rlreplay::aten {
 
-/// Samples [first, first + count) of a batch.
-struct MicroBatch {
-  size_t first = 0;
-  size_t count = 0;
-};
-
-/// `size` samples each, 0: all at once.
-std::vector<MicroBatch> micro_batches(size_t samples, int64_t size);
-
 /// Appends the scores of every sample.
 void append_scores(std::span<const Sample> samples, const RowScores& scores,
                    std::vector<Scores>& out);

@@ -30,10 +30,6 @@ void add_content(const RecordedRun& a, const RecordedRun& b, DumpsDifference& di
                             a.path() + " or " + b.path());
 }
 
-bool is_imported(const RecordedRun& run) {
-  return imported_from(run.dump().meta(), run.path()).has_value();
-}
-
 void add_notes(const std::string& name, const format::DumpReader& dump,
                std::vector<std::string>& notes) {
   if (!dump.sealed()) {
@@ -146,8 +142,8 @@ DumpsDifference compare_dumps(const RecordedRun& a, const RecordedRun& b,
   difference.data = compare_data(a.dump(), b.dump(), options);
   difference.within =
       !difference.data.identical && !options.tolerance.empty() && difference.data.within_tolerance;
-  difference.a_imported = is_imported(a);
-  difference.b_imported = is_imported(b);
+  difference.a_imported = a.is_imported();
+  difference.b_imported = b.is_imported();
   add_content(a, b, difference);
   add_notes("A", a.dump(), difference.notes);
   add_notes("B", b.dump(), difference.notes);

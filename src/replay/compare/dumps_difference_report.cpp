@@ -38,11 +38,7 @@ std::string place_json(const ValueDifference& at, const std::string& field) {
 }
 
 std::string histogram_json(const FieldDifference& field) {
-  std::string out;
-  for (const uint64_t count : field.ulps) {
-    out += (out.empty() ? "[" : ",") + std::to_string(count);
-  }
-  return out + "]";
+  return json_list(field.ulps, [](uint64_t count) { return std::to_string(count); });
 }
 
 std::string field_json(const FieldDifference& field) {

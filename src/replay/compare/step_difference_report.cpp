@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -29,12 +28,6 @@ bool is_integer(DType dtype) {
          dtype == DType::kU16 || dtype == DType::kU8 || dtype == DType::kBool;
 }
 
-std::string rounded(double value, const char* pattern) {
-  char text[32];
-  std::snprintf(text, sizeof text, pattern, value);
-  return text;
-}
-
 std::string direction(int64_t steps) { return steps > 0 ? " up" : " down"; }
 
 /// The difference, its share of the first value, and the floats between where they are few.
@@ -46,8 +39,8 @@ std::string distance_text(const EventDifference::Value& value) {
   }
   if (n == 0) return "0: zeros of different sign";
   const double a = value.a.number(), apart = value.b.number() - a;
-  std::string out = rounded(apart, "%+.3g");
-  if (a != 0) out += ", " + rounded(std::abs(apart / a), "%.2g") + " of it";
+  std::string out = formatted("%+.3g", apart);
+  if (a != 0) out += ", " + formatted("%.2g", std::abs(apart / a)) + " of it";
   if (n < kFarUlps) out += ", " + counted(n, "ulp") + direction(*value.ulps);
   return out;
 }

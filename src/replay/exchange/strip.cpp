@@ -39,10 +39,6 @@ struct Copy {
   Dataset dataset;
 };
 
-std::string name_of(const StoredDataset& dataset) {
-  return dataset.path.substr(dataset.path.find('/') + 1);
-}
-
 std::vector<std::byte> bytes_of(const Buffer<std::byte>& buffer) {
   return {buffer.data(), buffer.data() + buffer.size()};
 }
@@ -91,7 +87,7 @@ class GroupStrip {
   [[nodiscard]] bool cut(const StoredDataset& dataset, Copy& copy) const {
     if (keeps_all()) return true;
     const std::string_view kind = format::kind_of(unit_.record().path);
-    const std::string name = name_of(dataset);
+    const std::string name(dataset.name());
     const KnownDataset* known = format::find_known(kind, name);
     if (known == nullptr) return false;
     if (known->values == Values::kOffsets) {
@@ -213,7 +209,7 @@ class Strip {
       if (!has_samples(record)) continue;
       const UnitReader unit = dump_.open_unit(record);
       for (const StoredDataset& dataset : unit.datasets()) {
-        columns.insert(column_of(format::kind_of(record.path), name_of(dataset)));
+        columns.insert(column_of(format::kind_of(record.path), dataset.name()));
       }
       for (const std::string& group : record.groups) {
         const Lengths of = GroupStrip(dump_, unit, group).numbers("sample_id");
@@ -314,7 +310,7 @@ class Strip {
       // A rank without samples stays where the step has others.
       if (!ids.empty() && cut.keeps_none() && !left_.contains(key_of(record, group))) continue;
       for (const StoredDataset& stored : unit.datasets_of(group)) {
-        const std::string name = name_of(stored);
+        const std::string name(stored.name());
         if (goes(kind, name)) {
           made_.columns.insert(column_of(kind, name));
           continue;

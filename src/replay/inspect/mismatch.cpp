@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/percentile.h"
 #include "src/base/same_value.h"
+#include "src/base/words.h"
 #include "src/objective/token_objective.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/imported_samples.h"
@@ -260,9 +261,7 @@ std::string bucket_name(int64_t from) {
 
 std::string decade_name(size_t decade) {
   if (decade < 2) return "0";
-  char text[16];
-  std::snprintf(text, sizeof text, "1e%+03d", static_cast<int>(decade) + kLowestDecade - 2);
-  return text;
+  return formatted("1e%+03d", static_cast<int>(decade) + kLowestDecade - 2);
 }
 
 }  // namespace rlreplay::replay

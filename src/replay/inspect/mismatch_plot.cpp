@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/text_table.h"
+#include "src/base/words.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -13,11 +14,7 @@ constexpr double kWidth = 860, kPanel = 300, kLeft = 80, kRight = 24, kTop = 44,
 constexpr double kHeader = 44;
 constexpr char kInk[] = "#333333", kGrid[] = "#e4e4e4", kMean[] = "#2f6db5", kMax[] = "#c8442b";
 
-std::string fixed(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", x);
-  return text;
-}
+std::string fixed(double x) { return formatted("%.1f", x); }
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -147,9 +144,7 @@ void draw_lines(Svg& svg, const Panel& panel, const std::map<int64_t, MismatchSu
   for (int decade = static_cast<int>(scale.low); decade <= static_cast<int>(scale.high); ++decade) {
     const double y = panel.y((decade - scale.low) / (scale.high - scale.low));
     svg.line(panel.x(0), y, panel.x(1), y, kGrid);
-    char label[16];
-    std::snprintf(label, sizeof label, "1e%+03d", decade);
-    svg.text(panel.x(0) - 8, y + 4, label, "end");
+    svg.text(panel.x(0) - 8, y + 4, formatted("1e%+03d", decade), "end");
   }
   std::vector<std::pair<double, double>> means, maxima;
   const size_t every = std::max<size_t>(1, (parts.size() + 15) / 16);  // labels that fit

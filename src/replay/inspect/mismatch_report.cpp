@@ -164,7 +164,7 @@ std::string mismatch_json(const Mismatch& m, const std::optional<Tokenizer>& tok
   line.number("p90", m.all.measured(m.p90)).number("p99", m.all.measured(m.p99));
   line.integer("without", m.without).integer("without_nuclei", m.without_nuclei);
   m.incomplete.empty() ? line.null("incomplete") : line.text("incomplete", m.incomplete);
-  std::string decades, worst;
+  std::string decades;
   for (size_t i = 0; i < kDecades; ++i) {
     decades += (i == 0 ? "" : ",") + JsonLine()
                                          .json("from", i < 2 ? "0" : decade_name(i))
@@ -174,10 +174,9 @@ std::string mismatch_json(const Mismatch& m, const std::optional<Tokenizer>& tok
                                          .integer("tokens", m.decades[i])
                                          .str();
   }
-  for (const MismatchToken& t : m.worst) {
-    worst += (worst.empty() ? "" : ",") + token_json(t, tokenizer);
-  }
-  line.json("histogram", "[" + decades + "]").json("worst", "[" + worst + "]");
+  const auto worst =
+      json_list(m.worst, [&](const MismatchToken& t) { return token_json(t, tokenizer); });
+  line.json("histogram", "[" + decades + "]").json("worst", worst);
   line.json("by_rollout", parts_json(m.by_rollout, "rollout_id"));
   line.json("by_position", parts_json(m.by_position, "from"));
   line.json("by_length", parts_json(m.by_length, "from"));

@@ -289,12 +289,10 @@ std::string explanation_json(const Explanation& e) {
       .json("reasons", json_list(e.reasons))
       .json("not_reproduced", json_list(e.left))
       .json("fails_in", json_list(e.fails_in));
-  std::string rivals;
-  for (const Explanation* rival : other_options(e)) {
-    rivals += (rivals.empty() ? "" : ",") + json_list(rival->settings);
-  }
-  if (!rivals.empty()) line.json("rivals", "[" + rivals + "]");
-  return line.str();
+  const auto rivals = other_options(e);
+  if (rivals.empty()) return line.str();
+  const auto settings = [](const Explanation* rival) { return json_list(rival->settings); };
+  return line.json("rivals", json_list(rivals, settings)).str();
 }
 
 }  // namespace
@@ -327,13 +325,6 @@ std::string objective_text(std::span<const ObjectiveStep> steps, bool all) {
 }
 
 std::string objective_json(const ObjectiveStep& step) {
-  std::string quantities, explanations;
-  for (const Quantity& q : step.quantities) {
-    quantities += (quantities.empty() ? "" : ",") + quantity_json(q);
-  }
-  for (const Explanation& e : step.explanations) {
-    explanations += (explanations.empty() ? "" : ",") + explanation_json(e);
-  }
   JsonLine line;
   line.text("schema", "rlreplay.objective/1")
       .integer("rollout_id", step.id.rollout)
@@ -344,8 +335,8 @@ std::string objective_json(const ObjectiveStep& step) {
       .boolean("policy_is_old", step.policy_is_old)
       .integer("policy_loss_unplaced", step.unplaced)
       .json("not_finite", step.not_finite.empty() ? "null" : json_quoted(step.not_finite))
-      .json("quantities", "[" + quantities + "]")
-      .json("explanations", "[" + explanations + "]");
+      .json("quantities", json_list(step.quantities, quantity_json))
+      .json("explanations", json_list(step.explanations, explanation_json));
   std::vector<std::string> untried;
   if (step.untried.pairs) untried.emplace_back("pairs");
   if (step.untried.triples) untried.emplace_back("triples");

@@ -195,7 +195,7 @@ void name_step(const DumpReader& dump, const ShowOptions& options) {
 std::string tensor(const DumpReader& dump, const format::UnitReader& unit,
                    const StoredDataset* dataset, const ShowOptions& options) {
   const Buffer<std::byte> bytes = dump.read(unit, *dataset);
-  const std::span<const std::byte> stored(bytes.data(), bytes.size());
+  const std::span<const std::byte> stored(bytes);
   if (options.json) {
     std::string list;
     elements(dataset->dtype, stored, [&](const std::string& value) {

@@ -17,8 +17,6 @@
 namespace rlreplay::replay {
 namespace {
 
-std::span<float> span_of(Buffer<float>& values) { return {values.data(), values.size()}; }
-
 class StateCheck {
  public:
   StateCheck(const RecordedRun& record, const ModelConfig& model, ThreadPool& pool)
@@ -27,7 +25,7 @@ class StateCheck {
         weights_(static_cast<size_t>(parameters_.elements)),
         first_(weights_.size()),
         second_(weights_.size()),
-        reader_(record.dump(), parameters_, {span_of(weights_), span_of(first_), span_of(second_)}),
+        reader_(record.dump(), parameters_, {weights_, first_, second_}),
         sink_(model, parameters_, kernels::kTokenLeaf, {}, pool) {}
 
   /// The state before `step`, the `number`-th of the run, against what `before` left.

@@ -93,7 +93,7 @@ std::string incomplete_text(const RecordedRun& run) {
     return "the dump was recovered after " + (died.empty() ? "its writer" : died) +
            " died: " + there;
   }
-  const bool imported = imported_from(run.dump().meta(), run.path()).has_value();
+  const bool imported = run.is_imported();
   const auto config = imported ? std::nullopt : run.find_config();
   if (const std::string step = missing_step(run, config && !config->part.empty()); !step.empty()) {
     return "the dump has a gap: step " + step + " is missing before later ones";

@@ -31,6 +31,9 @@ class RecordedRun {
   /// The same; nothing for a dump that names no model that this version knows.
   [[nodiscard]] std::optional<RecordedConfig> find_config() const;
 
+  /// From what another program wrote. Errors: as imported_from.
+  [[nodiscard]] bool is_imported() const { return imported_from(dump_.meta(), path_).has_value(); }
+
   /// In order.
   const std::vector<int64_t>& rollouts() const { return rollouts_; }
   const std::vector<StepId>& steps() const { return steps_; }

@@ -23,10 +23,6 @@ std::vector<const format::UnitRecord*> state_units(const format::DumpReader& dum
                                           "; capture with --weights all to load them");
 }
 
-std::string name_of(const format::StoredDataset& dataset) {
-  return dataset.path.substr(dataset.path.find('/') + 1);
-}
-
 }  // namespace
 
 std::span<const StateTensor> state_tensors() { return kTensors; }
@@ -71,7 +67,7 @@ StateReader::StateReader(const format::DumpReader& dump, const ParameterTable& p
 }
 
 std::span<std::byte> StateReader::place_of(const format::StoredDataset& dataset) const {
-  const auto place = places_.find(name_of(dataset));
+  const auto place = places_.find(dataset.name());
   if (place == places_.end() || format::is_cut(dataset.attributes)) return {};
   if (place->second.size() == dataset.bytes) return place->second;
   throw Error(ErrorCode::kCorrupt, dataset.path + " is not of the model's shape");
@@ -95,7 +91,7 @@ void StateReader::read_unit(const format::UnitReader& unit, const std::string& g
                             std::map<std::string, std::string>& from) {
   chain_.begin(unit, group);
   for (const format::StoredDataset& dataset : unit.datasets_of(group)) {
-    const std::string name = name_of(dataset);
+    const std::string name(dataset.name());
     if (!places_.contains(name) || format::is_cut(dataset.attributes)) continue;
     const auto [first, fresh] = from.emplace(name, unit.record().path);
     if (!fresh) compare(unit, dataset, name, first->second);

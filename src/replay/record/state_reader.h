@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -61,7 +62,7 @@ class StateReader {
                const std::string& name, const std::string& first) const;
 
   const format::DumpReader& dump_;
-  std::map<std::string, std::span<std::byte>> places_;  // by name in the group
+  std::map<std::string, std::span<std::byte>, std::less<>> places_;  // by name in the group
   format::ChainReader chain_;
 };
 

@@ -1,10 +1,10 @@
 #include "src/replay/referee/referee_report.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <numeric>
 
 #include "src/base/json_line.h"
+#include "src/base/json_value.h"
 #include "src/base/text_table.h"
 #include "src/base/words.h"
 
@@ -17,9 +17,7 @@ constexpr int64_t kContext = 6;  // tokens before one that is shown
 std::string number(double x) { return short_number(x, 3); }
 
 std::string log_prob(const std::optional<float>& x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.5f", x ? static_cast<double>(*x) : 0);
-  return x ? text : "-";
+  return x ? formatted("%.5f", static_cast<double>(*x)) : "-";
 }
 
 std::string mean_of(const std::optional<Distances>& d) { return d ? number(d->mean) : "-"; }
@@ -266,11 +264,8 @@ class Json {
     out.number("noise_ratio", verdict_.noise_ratio[i]);
     out.boolean("beyond_noise", verdict_.beyond_noise[i]);
     verdict_.shifted[i] ? out.integer("shifted", *verdict_.shifted[i]) : out.null("shifted");
-    std::string broken;
-    for (const size_t k : verdict_.broken[i]) {
-      broken += (broken.empty() ? "" : ",") + std::to_string(given_.samples[k].id);
-    }
-    return out.json("broken_samples", "[" + broken + "]").str();
+    const auto id = [&](size_t k) { return std::to_string(given_.samples[k].id); };
+    return out.json("broken_samples", json_list(verdict_.broken[i], id)).str();
   }
 
   std::string row(JsonLine& line, const RefereeRow& r) const {

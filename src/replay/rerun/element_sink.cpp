@@ -1,17 +1,11 @@
 #include "src/replay/rerun/element_sink.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "src/base/dtype.h"
 
 namespace rlreplay::replay {
 namespace {
-
-template <class T>
-T load_as(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
 
 double number_at(const engine::EventView& values, int64_t row, int64_t column) {
   const std::byte* at = values.at(row, column);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/dtype.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/base/number_text.h"
@@ -80,15 +81,8 @@ const EventSpec& line_of(const Injection& injection, const ModelConfig& config,
 }
 
 template <class T>
-T load(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
-template <class T>
 Planted change(std::byte* at, const Element& element, const T& after) {
-  const T before = load<T>(at);
+  const T before = load_as<T>(at);
   std::memcpy(at, &after, sizeof after);
   if constexpr (std::is_floating_point_v<T>) {
     return {element, hex_float(static_cast<double>(before)), hex_float(static_cast<double>(after))};
@@ -99,9 +93,10 @@ Planted change(std::byte* at, const Element& element, const T& after) {
 
 template <class T>
 Planted change_float(const Injection& injection, std::byte* at, const Element& element) {
-  const auto after = add_ulps(load<T>(at), injection.ulps);
+  const auto after = add_ulps(load_as<T>(at), injection.ulps);
   if (!after) {
-    fail(to_string(injection), "the value there is " + hex_float(static_cast<double>(load<T>(at))) +
+    fail(to_string(injection), "the value there is " +
+                                   hex_float(static_cast<double>(load_as<T>(at))) +
                                    ", and that many ulps from it is no finite number");
   }
   return change<T>(at, element, *after);
@@ -110,9 +105,9 @@ Planted change_float(const Injection& injection, std::byte* at, const Element& e
 Planted change_integer(const Injection& injection, bool scale, std::byte* at,
                        const Element& element) {
   int64_t after = 0;
-  const bool overflow = __builtin_add_overflow(load<int64_t>(at), injection.ulps, &after);
+  const bool overflow = __builtin_add_overflow(load_as<int64_t>(at), injection.ulps, &after);
   if (overflow || (scale && std::abs(after) > kMaxScale)) {
-    fail(to_string(injection), "the integer there is " + std::to_string(load<int64_t>(at)) +
+    fail(to_string(injection), "the integer there is " + std::to_string(load_as<int64_t>(at)) +
                                    ", and so many quanta from it is out of its range");
   }
   return change<int64_t>(at, element, after);

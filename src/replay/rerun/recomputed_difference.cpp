@@ -42,10 +42,6 @@ std::string text_of(const Error& error) {
   return (error.where().empty() ? "" : error.where() + ": ") + error.what();
 }
 
-bool is_imported(const RecordedRun& run) {
-  return imported_from(run.dump().meta(), run.path()).has_value();
-}
-
 std::string no_weights(const RecordedRun& run) {
   return run.path() + " was imported and holds no weights";
 }
@@ -54,7 +50,7 @@ std::string unfit(const DifferenceSide& side, const StepId& step) {
   if (side.options.kernels != "portable") {
     return "kernels of another set show too few of the values between";
   }
-  if (is_imported(side.record)) return no_weights(side.record);
+  if (side.record.is_imported()) return no_weights(side.record);
   if (side.record.dump().find("train", step.group()).size() != 1) {
     return side.record.path() + " does not hold the step of one rank";
   }
@@ -143,7 +139,7 @@ std::string find_element(const RecordedRun& a, const RecordedRun& b, StepDiffere
   };
   try {
     for (const RecordedRun* run : {&a, &b}) {
-      if (is_imported(*run)) return kUnknown + no_weights(*run);
+      if (run->is_imported()) return kUnknown + no_weights(*run);
     }
     RecomputedDifference finer = recompute_difference(side_of(a), side_of(b), step);
     if (finer.step) difference = std::move(*finer.step);

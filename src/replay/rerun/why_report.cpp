@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 
 #include "src/base/json_line.h"
@@ -13,15 +11,6 @@ namespace rlreplay::replay {
 namespace {
 
 constexpr size_t kPartsShown = 10, kTokensShown = 12;
-
-[[gnu::format(printf, 1, 2)]] std::string formatted(const char* pattern, ...) {
-  char text[256];
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(text, sizeof text, pattern, arguments);
-  va_end(arguments);
-  return text;
-}
 
 std::string element_name(const ElementOrigin& o) {
   return to_string(o.question.at) + ":" + std::to_string(o.question.index);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "src/base/error.h"
+#include "src/base/number_text.h"
 #include "src/base/process.h"
 #include "src/base/terminal.h"
 #include "src/base/thread_pool.h"
@@ -34,11 +35,7 @@ constexpr auto kFarewell = 3s;  // then a rank that does not end is killed
 std::string random_token() {
   std::random_device device;
   std::string out;
-  for (int i = 0; i < 4; ++i) {
-    char text[16];
-    std::snprintf(text, sizeof text, "%08x", device());
-    out += text;
-  }
+  for (int i = 0; i < 4; ++i) out += hex(device(), 8);
   return out;
 }
 

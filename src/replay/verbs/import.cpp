@@ -18,24 +18,19 @@ namespace rlreplay::replay {
 namespace {
 
 std::string files_json(const ImportReport& report) {
-  std::string out;
-  for (const ImportedFile& file : report.files) {
-    const JsonLine line = JsonLine().text("path", file.path).text("layout", file.layout);
-    out += (out.empty() ? "[" : ",") + line.str();
-  }
-  return out.empty() ? "[]" : out + "]";
+  return json_list(report.files, [](const ImportedFile& file) {
+    return JsonLine().text("path", file.path).text("layout", file.layout).str();
+  });
 }
 
 std::string findings_json(const ImportReport& report) {
-  std::string out;
-  for (const foreign::Problem& finding : report.findings) {
-    out += (out.empty() ? "[" : ",") + JsonLine()
-                                           .text("code", finding.code)
-                                           .text("message", finding.message)
-                                           .text("where", finding.where)
-                                           .str();
-  }
-  return out.empty() ? "[]" : out + "]";
+  return json_list(report.findings, [](const foreign::Problem& finding) {
+    return JsonLine()
+        .text("code", finding.code)
+        .text("message", finding.message)
+        .text("where", finding.where)
+        .str();
+  });
 }
 
 void print_json(const ImportOptions& options, const ImportReport& report) {

@@ -1,7 +1,6 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 
@@ -56,17 +55,15 @@ class Lines {
       std::cout << line.str() << std::endl;
       return;
     }
-    char text[128];
-    std::snprintf(text, sizeof text, "%-36s %5d %8.2f s  ", to_string(v.layout).c_str(),
-                  v.layout.ranks(), v.step.outcome.train_seconds);
-    std::cout << text << (difference.empty() ? "identical" : "differs: " + difference) << std::endl;
+    std::cout << formatted("%-36s %5d %8.2f s  ", to_string(v.layout).c_str(), v.layout.ranks(),
+                           v.step.outcome.train_seconds)
+              << (difference.empty() ? "identical" : "differs: " + difference) << std::endl;
   }
 
   void begin() const {
     if (json_) return;
-    char text[128];
-    std::snprintf(text, sizeof text, "%-36s %5s %8s\n", "layout", "ranks", "time");
-    std::cout << "step " << step_.name() << '\n' << text;
+    std::cout << "step " << step_.name() << '\n'
+              << formatted("%-36s %5s %8s\n", "layout", "ranks", "time");
   }
 
   void finish() const {

@@ -1,11 +1,12 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <charconv>
 #include <iostream>
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/base/json_lines.h"
+#include "src/base/json_value.h"
+#include "src/base/number_text.h"
 #include "src/engine/backend.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/run/run_config.h"
@@ -21,13 +22,7 @@ struct ScoreArguments {
 };
 
 std::string floats_json(std::span<const float> values) {
-  std::string out = "[";
-  for (const float value : values) {
-    char text[32];
-    const auto end = std::to_chars(text, text + sizeof text, value).ptr;
-    out += (out.size() > 1 ? "," : "") + std::string(text, end);
-  }
-  return out + "]";
+  return json_list(values, [](float value) { return shortest(value); });
 }
 
 Sample read_sample(const JsonValue& root) {

@@ -8,6 +8,7 @@
 #include "format/foreign/framework.h"
 #include "format/foreign/torch_file.h"
 #include "src/base/error.h"
+#include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/inspect/show_dump.h"
@@ -37,15 +38,15 @@ std::vector<foreign::Problem> problems_of(const foreign::TorchFile& file) {
 
 /// The whole content of a file of torch.save as one JSON object.
 void print_content(const foreign::TorchFile& file) {
-  std::string problems;
-  for (const foreign::Problem& problem : problems_of(file)) {
-    problems += (problems.empty() ? "" : ",");
-    problems += "{\"code\":" + json_quoted(problem.code) +
-                ",\"message\":" + json_quoted(problem.message) +
-                ",\"where\":" + json_quoted(problem.where) + "}";
-  }
+  const auto problems = json_list(problems_of(file), [](const foreign::Problem& problem) {
+    return JsonLine()
+        .text("code", problem.code)
+        .text("message", problem.message)
+        .text("where", problem.where)
+        .str();
+  });
   std::cout << "{\"schema\":\"rlreplay.torch/1\",\"archive_root\":"
-            << json_quoted(file.archive_root()) << ",\"problems\":[" << problems << "],\"root\":";
+            << json_quoted(file.archive_root()) << ",\"problems\":" << problems << ",\"root\":";
   write_canonical_json(file.tree(), file.root(),
                        [](std::string_view piece) { std::cout << piece; });
   std::cout << "}\n";

@@ -4,6 +4,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_lines.h"
+#include "src/base/json_value.h"
 #include "src/replay/verbs/verb.h"
 #include "src/task/find_tokenizer.h"
 
@@ -18,9 +19,7 @@ struct TokenizeArguments {
 };
 
 std::string ids_json(std::span<const TokenId> ids) {
-  std::string out = "[";
-  for (const TokenId id : ids) out += (out.size() > 1 ? "," : "") + std::to_string(id);
-  return out + "]";
+  return json_list(ids, [](TokenId id) { return std::to_string(id); });
 }
 
 /// Errors: kCorrupt for an id that names no token.

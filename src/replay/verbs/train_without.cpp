@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <iostream>
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
+#include "src/base/words.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/replay.h"
 #include "src/replay/run/machine.h"
@@ -106,10 +106,8 @@ void print_removal(const TrainArguments& arguments, const Removal& removal, cons
             << step.whole.outcome.result.scale << ", weights of the loss, advantages.\n"
             << "What the sample had in the gradients, exact:\n";
   for (const Share& s : shares) {
-    char text[160];
-    std::snprintf(text, sizeof text, "  %-48s norm %.3e  %lld of %lld\n", s.parameter.c_str(),
-                  s.norm, static_cast<long long>(s.touched), static_cast<long long>(s.elements));
-    std::cout << text;
+    std::cout << formatted("  %-48s norm %.3e  %lld of %lld\n", s.parameter.c_str(), s.norm,
+                           static_cast<long long>(s.touched), static_cast<long long>(s.elements));
   }
   if (shares.size() < all) {
     std::cout << "  and " << all - shares.size() << " more parameters (--all lists them)\n";

@@ -29,15 +29,13 @@ struct VerifyArguments {
 };
 
 std::string problems_json(const std::vector<VerifyProblem>& problems) {
-  std::string out;
-  for (const VerifyProblem& problem : problems) {
+  return json_list(problems, [](const VerifyProblem& problem) {
     JsonLine line;
     line.text("code", problem.code).text("path", problem.path).text("dataset", problem.dataset);
     problem.offset ? line.integer("offset", static_cast<int64_t>(*problem.offset))
                    : line.null("offset");
-    out += (out.empty() ? "[" : ",") + line.text("message", problem.message).str();
-  }
-  return out.empty() ? "[]" : out + "]";
+    return line.text("message", problem.message).str();
+  });
 }
 
 void print_problems(const std::vector<VerifyProblem>& problems, bool all) {
