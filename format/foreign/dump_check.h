@@ -1,30 +1,16 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "format/foreign/dump_kind.h"
 #include "format/foreign/tree_check.h"
 
 namespace rlreplay::foreign {
 
 /// A log-probability that was computed or stored in bf16 may round to just above zero: up to this.
 inline constexpr double kMostLogProb = 0x1p-6;
-
-/// What a file of torch.save is to a trainer, judged by its content.
-enum class DumpKind {
-  kNone,          // something else
-  kRollout,       // {rollout_id, samples: [{tokens, response_length, ...}]}
-  kTrainRank,     // {rollout_id, rank, rollout_data: {column: [value of each sample]}}
-  kTrainSamples,  // {rollout_id, rank, samples: [{tokens, response_lengths, ...}]}
-  kPolicyLoss,    // {rank, call, samples, ppo_kl, pg_loss}
-};
-
-DumpKind dump_kind(const Tree& tree, Value root);
-
-/// What is wrong with the version that a dump says it has; nothing where this program reads it.
-[[nodiscard]] std::optional<std::string> unknown_version(const Tree& tree, Value root);
 
 /// A rollout's number that none can have, in words.
 inline std::string negative_rollout(int64_t id) {

@@ -311,14 +311,10 @@ void run_item(const AttentionBackward& op, const Item& item, float* scratch) {
 /// One visit per (sample, kv head) that gives all three gradients: five products.
 void add_whole(const AttentionBackward& op, const AttentionBackwardSample& sample, int64_t g,
                std::vector<Item>& items) {
+  const Range heads = op.groups.query_heads(g, op.q.heads);
   const Range queries = {sample.position, sample.position + sample.queries.size()};
-  items.push_back({&sample,
-                   g,
-                   op.groups.query_heads(g, op.q.heads),
-                   queries,
-                   {0, std::max(sample.keys.end, queries.end)},
-                   true,
-                   true});
+  const Range keys = {0, std::max(sample.keys.end, queries.end)};
+  items.push_back({&sample, g, heads, queries, keys, true, true});
 }
 
 /// A visit per key block for dk and dv, and one per some query blocks and head for dq: seven

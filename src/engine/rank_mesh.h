@@ -1,17 +1,28 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "src/base/descriptor.h"
 #include "src/base/error.h"
+#include "src/engine/packed.h"
 #include "src/engine/rank_call.h"
+#include "src/engine/rank_frames.h"
+#include "src/engine/rank_watch.h"
 
 namespace rlreplay::engine {
 
@@ -56,9 +67,68 @@ class RankMesh {
   int blamed() const;
 
  private:
-  class Work;
+  using Clock = std::chrono::steady_clock;
+  struct Arrived {
+    RankCall call;
+    uint64_t whole;
+    std::vector<std::byte> bytes;
+  };
+  struct Failure {
+    ErrorCode code;
+    int blamed;
+    std::string message, where;
+  };
+
+  static SharedBytes packed(const RankState& state);
+  /// Messages of a pair come apart from the calls that the whole group makes.
+  std::deque<Arrived>& inbox_of(int from, const RankCall& call);
+  void wake_io();
+  void queue(int to, Frame frame);
+  void to_all(const Frame& frame);
+  Error ended_error(int from, const RankCall& call) const;
+  /// The failure, what this rank does, and what others were last heard to wait for.
+  void throw_failure(const char* does, const RankCall& call) const;
+  /// With the lock. The others are told, those too that see the same.
+  void fail_with(Failure failure);
+
+  // Of the thread that moves bytes.
+  void move_bytes();
+  /// Whether all that had to be said is said, and heard, or nobody can be waited for any longer.
+  [[nodiscard]] bool has_left();
+  void take_queued();
+  void write_to(size_t i);
+  void read_from(size_t i);
+  void lost(size_t i);
+  void use(int from, const FrameHeader& header, std::vector<std::byte> bytes);
+  void hear_failure(Unpacker& unpacker);
+  void use_note(int from, std::span<const std::byte> bytes);
+  void beat();
+  void look_for_silent(Clock::time_point now);
+  void look_for_stuck();
+
   const int rank_, size_;
-  std::unique_ptr<Work> work_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  Layout layout_;
+  std::chrono::milliseconds silence_;
+  std::optional<Failure> failure_;
+  std::optional<Clock::time_point> leave_by_;
+  RankState own_;
+  RankWatch watch_;
+  std::map<std::tuple<int, GroupName, bool>, std::deque<Arrived>> inboxes_;
+  std::vector<std::pair<int, Frame>> queued_;
+  std::vector<size_t> on_its_way_;  // bytes, by rank
+
+  std::mutex listener_mutex_;
+  Listener listener_;
+
+  const Descriptor wake_io_;
+  // Of the thread that moves bytes.
+  std::vector<FrameSocket> peers_;
+  std::vector<std::byte> room_ = std::vector<std::byte>(size_t{256} << 10);
+  std::vector<std::optional<Clock::time_point>> gone_since_;
+  Clock::time_point next_beat_;
+  std::thread thread_;
 };
 
 }  // namespace rlreplay::engine

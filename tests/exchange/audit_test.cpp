@@ -7,6 +7,7 @@
 #include "format/rollout_data.h"
 #include "format/train_data.h"
 #include "src/replay/inspect/dump_audit.h"
+#include "src/replay/inspect/unit_audit.h"
 #include "tests/format/support.h"
 
 namespace rlreplay::replay {

@@ -6,6 +6,7 @@
 #include "format/dump_writer.h"
 #include "format/meaning.h"
 #include "format/rule.h"
+#include "src/replay/record/event_units.h"
 #include "tests/format/support.h"
 #include "tests/replay/planted.h"
 

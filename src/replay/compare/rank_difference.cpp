@@ -9,6 +9,7 @@
 #include "src/events/name.h"
 #include "src/replay/compare/event_difference.h"
 #include "src/replay/record/event_store.h"
+#include "src/replay/record/event_units.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -7,16 +7,14 @@
 
 #include "format/dump_content.h"
 #include "format/logical_group.h"
-#include "src/replay/record/event_store.h"
+#include "src/replay/record/event_units.h"
 
 namespace rlreplay::replay {
 namespace {
 
 using Units = std::vector<const format::UnitRecord*>;
 
-Hash hash_of_bytes(const Buffer<std::byte>& bytes) {
-  return hash_of(std::span(bytes.data(), bytes.size()));
-}
+Hash hash_of_bytes(const Buffer<std::byte>& bytes) { return hash_of(bytes); }
 
 /// Those that hold events of a step: of a rollout's first step, also the rollout's.
 Units units_of(const RecordedRun& run, const StepId& step) {

@@ -14,7 +14,7 @@
 #include "src/base/temporary_folder.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/jsonl.h"
-#include "src/replay/record/event_store.h"
+#include "src/replay/record/event_units.h"
 #include "src/replay/record/import_findings.h"
 #include "src/replay/record/imported_samples.h"
 
@@ -108,7 +108,7 @@ void write_tensors(const DumpReader& dump, const ExportOptions& options) {
     const format::StoredDataset& dataset = *unit->find(path);
     if (!dataset.base) return unit->stream(dataset, use);
     const Buffer<std::byte> bytes = dump.read(*unit, dataset);
-    use({bytes.data(), bytes.size()});
+    use(bytes);
   });
 }
 

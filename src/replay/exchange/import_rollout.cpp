@@ -10,6 +10,7 @@
 #include "format/foreign/text.h"
 #include "src/base/error.h"
 #include "src/base/words.h"
+#include "src/replay/exchange/import_experts.h"
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/reward_components.h"
 #include "src/replay/exchange/rollout_columns.h"
@@ -63,7 +64,7 @@ class RolloutImporter {
     add_nuclei();
     add_components();
     add_versions();
-    add_experts();
+    made_.data->experts = read_own_experts(from_, made_.data->sample_id, batch_.offsets.back());
     if (!made_.data->experts) add_routes();
     note_inputs();
     take_raw_rewards();
@@ -75,18 +76,13 @@ class RolloutImporter {
   void check_own() {
     order();
     add_versions();
-    add_experts();
+    made_.data->experts = read_own_experts(from_, made_.data->sample_id, batch_.offsets.back());
     take_own(file_.root());
   }
 
  private:
   void report(const char* code, const std::string& message) {
     made_.findings.push_back({code, message, owner_});
-  }
-
-  const Value* field(size_t i, std::string_view key) const {
-    const Value* value = tree_.find(samples_[i], key);
-    return value == nullptr || value->kind == Kind::kNone ? nullptr : value;
   }
 
   void order() {
@@ -113,14 +109,15 @@ class RolloutImporter {
     Presence groups;
     Presence rewards;
     bool status = false;
-    for (const size_t i : order_) {
+    for (size_t row = 0; row < order_.size(); ++row) {
+      const size_t i = order_[row];
       const std::optional<int64_t> group = batch_.group_index[i];
       groups.push_back(group && *group >= 0 ? 1 : 0);
       data.group_id->values.push_back(groups.back() ? static_cast<uint64_t>(*group) : 0);
       rewards.push_back(batch_.reward[i] ? 1 : 0);
       data.rewards->values.push_back(batch_.reward[i].value_or(0));
       data.finish->push_back(finish_of(batch_.status[i]));
-      data.removed->values.push_back(is_removed(i) ? 1 : 0);
+      data.removed->values.push_back(is_removed(row) ? 1 : 0);
       status = status || !batch_.status[i].empty();
     }
     if (!status) data.finish.reset();
@@ -130,14 +127,9 @@ class RolloutImporter {
   }
 
   /// Whether the framework sets the sample's mask to zeros when it makes training data.
-  bool is_removed(size_t i) const {
-    const Value* removed = field(i, "remove_sample");
+  bool is_removed(size_t row) const {
+    const Value* removed = from_.field(row, "remove_sample");
     return removed != nullptr && number(removed).value_or(0) != 0;
-  }
-
-  /// What this program's own export put into a sample's metadata.
-  const Value* own(size_t i, std::string_view key) const {
-    return own_value(tree_, samples_[i], key);
   }
 
   void add_components() {
@@ -230,128 +222,26 @@ class RolloutImporter {
   void add_version_starts(format::Versions& versions) const {
     std::vector<uint32_t> starts;
     for (size_t row = 0; row < order_.size(); ++row) {
-      const std::optional<foreign::Numbers> list = own_numbers(order_[row], "version_starts");
+      const std::optional<foreign::Numbers> list = from_.own_numbers(row, "version_starts");
       const uint64_t wanted = versions.offsets[row + 1] - versions.offsets[row];
       if (!list || list->size() != wanted) return;
       for (size_t v = 0; v < list->size(); ++v) {
-        starts.push_back(checked<uint32_t>(row, "version_starts", list->integer(v)));
+        starts.push_back(
+            checked<uint32_t>("version_starts", list->integer(v), made_.data->sample_id[row]));
       }
     }
     versions.starts = std::move(starts);
   }
 
-  std::optional<foreign::Numbers> own_numbers(size_t i, std::string_view key) const {
-    const Value* value = own(i, key);
-    if (value == nullptr) return std::nullopt;
-    const auto numbers = foreign::Numbers::of(tree_, *value);
-    return numbers && numbers->is_integer() ? numbers : std::nullopt;
-  }
-
-  /// What routers chose, as frameworks keep it: [tokens - 1, layers, slots] of a sample, for the
-  /// last token was given to no router. A sample without has recorded none of its tokens.
   void add_routes() {
-    std::vector<std::optional<foreign::Numbers>> routes;
-    std::optional<format::Experts> made;
-    for (size_t row = 0; row < order_.size(); ++row) {
-      const Value* value = field(order_[row], "rollout_routed_experts");
-      routes.push_back(value == nullptr ? std::nullopt : placed(*value, row, made));
-      if (value == nullptr || routes.back()) continue;
-      report("routes-unplaced", "rollout_routed_experts of " + sample(row) +
-                                    " are no integers from 0 to 65535 of all tokens but the last, "
-                                    "by layer and slot, as many as of other samples: they are kept "
-                                    "in the file alone");
-      return;
-    }
-    if (!made || !are_worth(routes, *made)) return;
-    const uint64_t size = made->layers * made->slots;
-    made->recorded.emplace();
-    for (size_t row = 0; row < order_.size(); ++row) {
-      const uint64_t tokens = made_.data->offsets[row + 1] - made_.data->offsets[row];
-      const uint64_t rows = routes[row] && tokens > 0 ? tokens - 1 : 0;
-      for (uint64_t e = 0; e < rows * size; ++e) {
-        made->experts.push_back(static_cast<uint16_t>(routes[row]->integer(e)));
-      }
-      made->experts.resize(made_.data->offsets[row + 1] * size);
-      made->recorded->resize(made_.data->offsets[row] + rows, 1);
-      made->recorded->resize(made_.data->offsets[row + 1]);
-    }
-    made_.data->experts = std::move(made);
-  }
-
-  /// Whether there is about as much in the file as the column takes, zeros of others included.
-  bool are_worth(std::span<const std::optional<foreign::Numbers>> routes,
-                 const format::Experts& made) {
-    uint64_t given = 0, size = 0, taken = 0;
-    for (const auto& numbers : routes) given += numbers ? numbers->size() : 0;
-    const bool fits = !__builtin_mul_overflow(made.layers, made.slots, &size) &&
-                      !__builtin_mul_overflow(size, made_.data->offsets.back(), &taken);
-    if (fits && taken / 8 <= given + (1 << 20)) return true;
-    report(
-        "routes-unplaced",
-        "rollout_routed_experts is there of too few of the tokens: it is kept in the file alone");
-    return false;
-  }
-
-  /// The routes of a sample where they have the form, and `made` of the first one's layers.
-  std::optional<foreign::Numbers> placed(Value value, size_t row,
-                                         std::optional<format::Experts>& made) const {
-    const std::vector<int64_t>* shape = nullptr;
-    if (value.kind == Kind::kTensor) shape = &tree_.tensor(value).shape;
-    if (value.kind == Kind::kArray) shape = &tree_.array(value).shape;
-    const auto tokens =
-        static_cast<int64_t>(made_.data->offsets[row + 1] - made_.data->offsets[row]);
-    if (shape == nullptr || shape->size() != 3 || shape->front() + 1 != tokens) return std::nullopt;
-    const auto layers = static_cast<uint64_t>((*shape)[1]);
-    const auto slots = static_cast<uint64_t>((*shape)[2]);
-    if (made && (made->layers != layers || made->slots != slots)) return std::nullopt;
-    auto numbers = foreign::Numbers::of(tree_, value);
-    if (!numbers || !numbers->is_integer()) return std::nullopt;
-    const auto is_none = [](auto id) { return id < 0 || id > UINT16_MAX; };
-    if (numbers->find(is_none)) return std::nullopt;
-    if (!made) made.emplace(format::Experts{layers, slots, {}});
-    return numbers;
-  }
-
-  /// The experts that this program's own export wrote, where every sample has them.
-  void add_experts() {
-    format::Experts made;
-    uint64_t wanted = 0;
-    for (size_t row = 0; row < order_.size(); ++row) {
-      const auto shape = own_numbers(order_[row], "experts_shape");
-      const auto ids = own_numbers(order_[row], "experts");
-      if (!shape || !ids || shape->size() != 2) return;
-      made.layers = checked<uint32_t>(row, "experts_shape", shape->integer(0));
-      made.slots = checked<uint32_t>(row, "experts_shape", shape->integer(1));
-      for (size_t e = 0; e < ids->size(); ++e) {
-        made.experts.push_back(checked<uint16_t>(row, "experts", ids->integer(e)));
-      }
-      if (!__builtin_mul_overflow(made.layers * made.slots, batch_.offsets.back(), &wanted)) {
-        continue;
-      }
-      throw Error(ErrorCode::kCorrupt,
-                  "experts_shape says more experts than there can be: layers and slots of a token",
-                  sample(row));
-    }
-    if (!order_.empty() && made.experts.size() == wanted) made_.data->experts = std::move(made);
-  }
-
-  /// A number of an own export, of a type that its dataset has. Errors: kCorrupt.
-  template <class T>
-  T checked(size_t row, std::string_view key, int64_t x) const {
-    if (std::in_range<T>(x)) return static_cast<T>(x);
-    throw Error(ErrorCode::kCorrupt,
-                std::string(key) + " holds " + std::to_string(x) + ", expected 0 to " +
-                    std::to_string(std::numeric_limits<T>::max()),
-                sample(row));
-  }
-
-  std::string sample(size_t row) const {
-    return "sample " + std::to_string(made_.data->sample_id[row]);
+    Routes routes = read_routes(from_, *made_.data);
+    if (!routes.refused.empty()) report("routes-unplaced", routes.refused);
+    made_.data->experts = std::move(routes.experts);
   }
 
   void take_raw_rewards() {
     if (order_.empty()) return;
-    const Value* metadata = field(0, "metadata");
+    const Value* metadata = tree_.find(samples_[0], "metadata");
     const bool record = metadata != nullptr && metadata->kind == Kind::kDict;
     if (!record || tree_.find(*metadata, "raw_reward") == nullptr) {
       made_.raw_rewards = batch_.reward;
@@ -361,9 +251,9 @@ class RolloutImporter {
   void note_inputs() {
     for (size_t row = 0; row < order_.size(); ++row) {
       const auto says = [&](const char* key) {
-        return says_something(tree_, field(order_[row], key));
+        return says_something(tree_, from_.field(row, key));
       };
-      const Value* ours = own(order_[row], "other_inputs");
+      const Value* ours = from_.own(row, "other_inputs");
       const bool kept = ours != nullptr && ours->kind == Kind::kBool && ours->boolean;
       if (kept || says("multimodal_inputs") || says("multimodal_train_inputs")) {
         made_.with_inputs.insert(made_.data->sample_id[row]);
@@ -387,6 +277,7 @@ class RolloutImporter {
   RolloutFile batch_;
   const foreign::Sequence& samples_;
   std::vector<size_t> order_;  // place in the file of each sample of the data
+  const RolloutSamples from_{tree_, samples_, order_};
   ImportedRollout made_;
 };
 

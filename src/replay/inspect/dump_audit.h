@@ -9,18 +9,13 @@
 
 namespace rlreplay::replay {
 
-/// What the units of a sealed dump say of each other, from its records alone: rank-missing (a step
-/// that not all ranks hold), step-missing (a gap between a rollout's steps), plan-missing, and of
-/// an imported dump what check_rollouts finds.
-[[nodiscard]] std::vector<foreign::Problem> audit_records(const format::DumpReader& dump);
-
-/// And from its values: bad-token, too-long, bad-mask, non-finite (also of rewards) and
-/// bad-log-prob (of tokens with loss mask 1), prompt-value, sample-unknown (a step trains on a
-/// sample that its rollout does not have), and all that the reading of its rollouts and steps
-/// refuses: prompt-mismatch, length-mismatch, token-mismatch, replica-mismatch (ranks that hold the
-/// same sample and differ), rollout-mismatch (what a trainer repeats of the rollout), not-readable,
-/// not-replayable. At most 100 of a rollout. To `notes`, where there are any: what it did not
-/// judge. Errors: FormatError where a unit is not sound.
+/// What the values of a dump contradict: bad-token, too-long, bad-mask, non-finite (also of
+/// rewards) and bad-log-prob (of tokens with loss mask 1), prompt-value, sample-unknown (a step
+/// trains on a sample that its rollout does not have), and all that the reading of its rollouts and
+/// steps refuses: prompt-mismatch, length-mismatch, token-mismatch, replica-mismatch (ranks that
+/// hold the same sample and differ), rollout-mismatch (what a trainer repeats of the rollout),
+/// not-readable, not-replayable. At most 100 of a rollout. To `notes`, where there are any: what it
+/// did not judge. Errors: FormatError where a unit is not sound.
 [[nodiscard]] std::vector<foreign::Problem> audit_values(const RecordedRun& run,
                                                          std::vector<std::string>* notes = nullptr);
 

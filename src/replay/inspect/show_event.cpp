@@ -14,6 +14,7 @@
 #include "src/replay/compare/event_difference.h"
 #include "src/replay/record/chosen_ids.h"
 #include "src/replay/record/event_store.h"
+#include "src/replay/record/event_units.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -1,19 +1,13 @@
 #include "src/replay/inspect/show_summary.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <functional>
-#include <set>
 #include <vector>
 
-#include "format/rollout_data.h"
-#include "format/train_data.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
-#include "src/base/number_text.h"
 #include "src/base/text_table.h"
 #include "src/base/words.h"
+#include "src/replay/inspect/dump_summary.h"
 #include "src/replay/launch/provenance.h"
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/dump_meta.h"
@@ -24,230 +18,7 @@ namespace rlreplay::replay {
 namespace {
 
 using format::DumpReader;
-using format::RolloutData;
-using format::TrainData;
 using format::UnitRecord;
-
-struct RolloutSummary {
-  std::string id;
-  uint64_t samples = 0, tokens = 0, response_tokens = 0, longest = 0, masked = 0;
-  std::optional<uint64_t> groups;
-  std::optional<double> reward, log_prob;               // means
-  std::optional<std::array<uint64_t, 5>> finish;        // stop, length, aborted, failed, ?
-  std::optional<std::pair<int64_t, int64_t>> versions;  // smallest, largest
-};
-
-RolloutSummary summarize(const RolloutData& data, const std::string& id) {
-  RolloutSummary made;
-  made.id = id;
-  made.samples = data.size();
-  made.tokens = data.tokens.size();
-  double reward = 0, log_prob = 0;
-  uint64_t rewards = 0, log_probs = 0;
-  for (size_t s = 0; s < data.size(); ++s) {
-    const uint64_t prompt = data.prompt_length ? (*data.prompt_length)[s] : 0;
-    const uint64_t response = data.offsets[s + 1] - data.offsets[s] - prompt;
-    made.response_tokens += response;
-    made.longest = std::max(made.longest, response);
-    if (data.rewards && data.rewards->has(s)) {
-      reward += data.rewards->values[s];
-      ++rewards;
-    }
-    for (uint64_t t = data.offsets[s] + prompt; t < data.offsets[s + 1]; ++t) {
-      const bool masked = data.loss_mask && data.loss_mask->has(s) && !data.loss_mask->values[t];
-      made.masked += masked;
-      if (masked || !data.log_probs || !data.log_probs->has(s)) continue;
-      log_prob += data.log_probs->at(t);
-      ++log_probs;
-    }
-  }
-  if (rewards > 0) made.reward = reward / static_cast<double>(rewards);
-  if (log_probs > 0) made.log_prob = log_prob / static_cast<double>(log_probs);
-  if (data.group_id) {
-    const auto& ids = data.group_id->values;
-    made.groups = std::set<uint64_t>(ids.begin(), ids.end()).size();
-  }
-  if (data.finish) {
-    made.finish.emplace();
-    for (const format::Finish f : *data.finish) {
-      ++(*made.finish)[std::min<size_t>(static_cast<size_t>(f), 4)];
-    }
-  }
-  if (data.versions && !data.versions->versions.empty()) {
-    const auto [low, high] =
-        std::minmax_element(data.versions->versions.begin(), data.versions->versions.end());
-    made.versions = {*low, *high};
-  }
-  return made;
-}
-
-/// What a record counts of a group: nothing where its writer did not count.
-std::optional<JsonDocument> counts_of(const UnitRecord& record, const std::string& group) {
-  const auto counts = record.counts.find(group);
-  if (counts == record.counts.end()) return std::nullopt;
-  return JsonDocument::parse(counts->second, record.path + ": counts of " + group);
-}
-
-uint64_t number_in(const JsonValue& counts, const char* name) {
-  return static_cast<uint64_t>(counts[name].integer(0, INT64_MAX));
-}
-
-std::optional<double> mean_in(const JsonValue& counts, const char* name) {
-  const auto text = counts.find(name);
-  if (!text) return std::nullopt;
-  const auto value = parse_number<double>(text->string());
-  if (!value) throw text->error("expected a number");
-  return value;
-}
-
-/// Of a group with samples, from what its record counts.
-RolloutSummary summarize(const JsonValue& counts, const std::string& id) {
-  RolloutSummary made;
-  made.id = id;
-  made.samples = number_in(counts, "samples");
-  made.tokens = number_in(counts, "tokens");
-  made.response_tokens = number_in(counts, "response_tokens");
-  made.longest = number_in(counts, "longest_response");
-  made.masked = number_in(counts, "masked_tokens");
-  if (counts.find("groups")) made.groups = number_in(counts, "groups");
-  made.reward = mean_in(counts, "reward_mean");
-  made.log_prob = mean_in(counts, "log_prob_mean");
-  if (const auto finish = counts.find("finish")) {
-    made.finish.emplace();
-    for (size_t i = 0; i < made.finish->size(); ++i) {
-      (*made.finish)[i] = static_cast<uint64_t>(finish->at(i).integer(0, INT64_MAX));
-    }
-  }
-  if (const auto versions = counts.find("versions")) {
-    made.versions = {versions->at(0).integer(INT64_MIN, INT64_MAX),
-                     versions->at(1).integer(INT64_MIN, INT64_MAX)};
-  }
-  return made;
-}
-
-/// Calls `use(record, group, counts)`, or where the record counts nothing `read(record, unit,
-/// group)` with the unit, which is opened once.
-template <class Use, class Read>
-void for_each_group(const DumpReader& dump, const UnitRecord& record, Use use, Read read) {
-  std::optional<format::UnitReader> unit;
-  for (const std::string& group : record.groups) {
-    if (const auto counts = counts_of(record, group)) {
-      if (use(record, group, counts->root())) continue;
-    }
-    if (!unit) unit.emplace(dump.open_unit(record));
-    read(record, *unit, group);
-  }
-}
-
-/// Adds what a unit holds of samples.
-void add_samples(const DumpReader& dump, const UnitRecord& record,
-                 std::vector<RolloutSummary>& to) {
-  for_each_group(
-      dump, record,
-      [&](const auto&, const std::string& group, const JsonValue& counts) {
-        const bool samples = counts.find("samples").has_value();
-        if (samples) to.push_back(summarize(counts, group));
-        return samples;
-      },
-      [&](const auto&, const format::UnitReader& unit, const std::string& group) {
-        if (unit.find(group + "/tokens") == nullptr) return;
-        to.push_back(summarize(read_rollout_data(dump, unit, group), group));
-      });
-}
-
-std::vector<RolloutSummary> rollouts(const DumpReader& dump) {
-  std::vector<RolloutSummary> made;
-  for (const UnitRecord& record : dump.units()) {
-    if (format::kind_of(record.path) == "rollout") add_samples(dump, record, made);
-  }
-  std::sort(made.begin(), made.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.id.size(), a.id) < std::pair(b.id.size(), b.id);
-  });
-  return made;
-}
-
-/// Those that an import keeps aside, in units of their files' names.
-std::vector<RolloutSummary> evaluations(const DumpReader& dump) {
-  std::vector<RolloutSummary> made;
-  for (const UnitRecord& record : dump.units()) {
-    const std::string name = record.path.substr(record.path.rfind('/') + 1);
-    if (record.path.starts_with("x-") && name.starts_with("eval_")) {
-      add_samples(dump, record, made);
-    }
-  }
-  return made;
-}
-
-struct StepSummary {
-  std::string id;
-  int64_t rank = 0;
-  uint64_t samples = 0, tokens = 0;
-  std::vector<std::string> columns;
-  format::NamedColumns scalars;
-  bool events = false;
-};
-
-StepSummary summarize(const DumpReader& dump, const UnitRecord& record,
-                      const format::UnitReader& unit, const std::string& group) {
-  StepSummary made;
-  made.id = group;
-  made.rank = format::rank_of(record.path);
-  made.events = unit.find(group + "/events/digest") != nullptr;
-  for (const format::TokenColumnField& field : format::kTokenColumnFields) {
-    if (unit.find(group + "/" + std::string(field.name)) != nullptr) {
-      made.columns.emplace_back(field.name);
-    }
-  }
-  if (unit.find(group + "/sample_id") == nullptr) return made;
-  const TrainData data = read_train_data(dump, unit, group);
-  made.samples = data.size();
-  made.tokens = data.offsets.back();
-  if (data.scalars) made.scalars = *data.scalars;
-  return made;
-}
-
-/// Of a rank's step, from what its record counts.
-StepSummary summarize(const UnitRecord& record, const std::string& group, const JsonValue& counts) {
-  StepSummary made;
-  made.id = group;
-  made.rank = format::rank_of(record.path);
-  made.events = counts["events"].boolean();
-  std::set<std::string, std::less<>> names;
-  const JsonValue columns = counts["columns"];
-  for (size_t i = 0; i < columns.size(); ++i) names.insert(columns.at(i).string());
-  for (const format::TokenColumnField& field : format::kTokenColumnFields) {
-    if (names.contains(field.name)) made.columns.emplace_back(field.name);
-  }
-  if (!counts.find("samples")) return made;
-  made.samples = number_in(counts, "samples");
-  made.tokens = number_in(counts, "tokens");
-  if (const auto scalars = counts.find("scalars")) {
-    for (size_t i = 0; i < scalars->size(); ++i) {
-      made.scalars.names.push_back(scalars->at(i).at(0).string());
-      const auto value = parse_number<double>(scalars->at(i).at(1).string());
-      if (!value) throw scalars->at(i).error("expected a name and a number");
-      made.scalars.values.push_back(*value);
-    }
-  }
-  return made;
-}
-
-std::vector<StepSummary> steps(const DumpReader& dump) {
-  std::vector<StepSummary> made;
-  for (const UnitRecord& record : dump.units()) {
-    if (format::kind_of(record.path) != "train") continue;
-    for_each_group(
-        dump, record,
-        [&](const UnitRecord& of, const std::string& group, const JsonValue& counts) {
-          made.push_back(summarize(of, group, counts));
-          return true;
-        },
-        [&](const UnitRecord& of, const format::UnitReader& unit, const std::string& group) {
-          made.push_back(summarize(dump, of, unit, group));
-        });
-  }
-  return made;
-}
 
 std::string state(const DumpReader& dump) {
   if (!dump.sealed()) return "unfinished";
@@ -258,9 +29,7 @@ std::string state(const DumpReader& dump) {
 
 std::string megabytes(uint64_t bytes) {
   const double value = static_cast<double>(bytes) / 1e6;
-  char text[32];
-  std::snprintf(text, sizeof text, value < 10 ? "%.2f MB" : "%.0f MB", value);
-  return text;
+  return formatted(value < 10 ? "%.2f MB" : "%.0f MB", value);
 }
 
 /// Who wrote an imported dump, or the options of a captured one that are not the default.
@@ -308,7 +77,7 @@ std::string versions_text(const RolloutSummary& rollout) {
   return low == high ? std::to_string(low) : std::to_string(low) + ".." + std::to_string(high);
 }
 
-std::string joined(const std::vector<std::string>& names, size_t width) {
+std::string first_of(const std::vector<std::string>& names, size_t width) {
   std::string out;
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string more = (out.empty() ? "" : " ") + names[i];
@@ -357,7 +126,7 @@ std::string rollouts_text(const char* title, const std::vector<RolloutSummary>& 
 }
 
 std::string recorded_of(const StepSummary& step, size_t width) {
-  return joined(step.columns, width) + (step.events ? " events" : "");
+  return first_of(step.columns, width) + (step.events ? " events" : "");
 }
 
 std::string steps_text(const std::vector<StepSummary>& of) {
@@ -388,8 +157,9 @@ std::string steps_text(const std::vector<StepSummary>& of) {
 
 std::string summary_text(const DumpReader& dump, bool temporary) {
   std::string out = temporary ? origin_text(dump) : head(dump);
-  out += rollouts_text("rollout", rollouts(dump)) + rollouts_text("eval", evaluations(dump));
-  return out + steps_text(steps(dump));
+  out += rollouts_text("rollout", summarize_rollouts(dump)) +
+         rollouts_text("eval", summarize_evaluations(dump));
+  return out + steps_text(summarize_steps(dump));
 }
 
 std::string summary_json(const DumpReader& dump, const std::string& incomplete) {
@@ -405,7 +175,7 @@ std::string summary_json(const DumpReader& dump, const std::string& incomplete) 
       .json("meta", dump.meta())
       .json("unstable", dump.unstable());
   std::string out = first.str() + "\n";
-  for (const RolloutSummary& r : rollouts(dump)) {
+  for (const RolloutSummary& r : summarize_rollouts(dump)) {
     JsonLine line;
     line.text("schema", "rlreplay.show.rollout/1").json("rollout_id", r.id);
     line.integer("samples", static_cast<int64_t>(r.samples));
@@ -415,7 +185,7 @@ std::string summary_json(const DumpReader& dump, const std::string& incomplete) 
     line.number("reward_mean", r.reward).number("log_prob_mean", r.log_prob);
     out += line.str() + "\n";
   }
-  for (const StepSummary& s : steps(dump)) {
+  for (const StepSummary& s : summarize_steps(dump)) {
     const StepId id = parse_step(s.id).value();
     JsonLine line;
     line.text("schema", "rlreplay.show.step/1").integer("rollout_id", id.rollout);

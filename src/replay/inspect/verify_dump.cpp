@@ -5,6 +5,7 @@
 #include "src/replay/inspect/dump_audit.h"
 #include "src/replay/inspect/event_check.h"
 #include "src/replay/inspect/state_check.h"
+#include "src/replay/inspect/unit_audit.h"
 #include "src/replay/inspect/verified.h"
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/import_findings.h"

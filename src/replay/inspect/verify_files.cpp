@@ -15,6 +15,7 @@
 #include "src/replay/exchange/rank_files_check.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/inspect/dump_audit.h"
+#include "src/replay/inspect/unit_audit.h"
 #include "src/replay/inspect/verified.h"
 #include "src/replay/record/import_findings.h"
 #include "src/replay/record/run_gaps.h"

@@ -7,7 +7,7 @@
 #include "src/base/json_value.h"
 #include "src/replay/measure/log_probs.h"
 #include "src/replay/record/content_root.h"
-#include "src/replay/record/event_store.h"
+#include "src/replay/record/event_units.h"
 #include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::measure {

@@ -11,6 +11,7 @@
 #include "format/unit.h"
 #include "src/base/error.h"
 #include "src/replay/record/event_store.h"
+#include "src/replay/record/event_units.h"
 #include "src/replay/record/state_reader.h"
 
 namespace rlreplay::replay {

@@ -231,9 +231,9 @@ class ImportedReplay {
     });
     outcome.rollout_id = p.id.rollout;
     outcome.step_id = p.id.step;
-    outcome.recorded = count_recorded(recorded, p);
-    outcome.record = recorded_scalars(recorded);
-    if (outcome.recorded->rewards < outcome.recorded->samples) outcome.reward.reset();
+    outcome.recorded_counts = count_recorded(recorded, p);
+    outcome.recorded_scalars = recorded_scalars(recorded);
+    if (outcome.recorded_counts->rewards < outcome.recorded_counts->samples) outcome.reward.reset();
     outcome.replay_vs_record = compare(outcome, recorded, p);
     observer_.step(outcome, samples, targets);
   }

@@ -98,7 +98,7 @@ class Replay {
                 : compare_steps(recorded, events);
     out.outcome.digests = state_digests(events);
     compare_with_record(recorded_step, samples, out.outcome);
-    out.outcome.record = recorded_scalars(recorded_step);
+    out.outcome.recorded_scalars = recorded_scalars(recorded_step);
     out.values = compare_values(recorded_step, out.outcome, samples, targets, taken_);
     out.judged = judged || out.outcome.result.replicas;
     out.outcome.identical = out.identical();
@@ -135,7 +135,7 @@ class Replay {
     out.rollout_id = id.rollout;
     out.step_id = id.step;
     out.digests = state_digests(watch_.finish(id.rollout, id.step));
-    out.record = recorded_scalars(step);
+    out.recorded_scalars = recorded_scalars(step);
     return out;
   }
 

@@ -71,9 +71,9 @@ std::string indented(const std::string& text) { return "  " + wrapped(text, kLin
 void ReplaySummary::add(const StepOutcome& outcome) {
   ++steps;
   if (outcome.identical && !*outcome.identical) ++different;
-  if (outcome.record) {
-    take(loss, outcome.record->loss, outcome.result.losses.total, outcome);
-    take(grad_norm, outcome.record->grad_norm, outcome.result.grad_norm, outcome);
+  if (outcome.recorded_scalars) {
+    take(loss, outcome.recorded_scalars->loss, outcome.result.losses.total, outcome);
+    take(grad_norm, outcome.recorded_scalars->grad_norm, outcome.result.grad_norm, outcome);
   }
   if (!outcome.replay_vs_record) return;
   const LogProbDifference& d = *outcome.replay_vs_record;

@@ -1,7 +1,5 @@
 #include "src/replay/run/step_report.h"
 
-#include <cstdarg>
-#include <cstdio>
 #include <iostream>
 
 #include "src/base/json_line.h"
@@ -14,17 +12,6 @@
 namespace rlreplay::replay {
 namespace {
 
-std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
-
-std::string format(const char* pattern, ...) {
-  char text[160];
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(text, sizeof text, pattern, arguments);
-  va_end(arguments);
-  return text;
-}
-
 std::string difference_text(const std::optional<LogProbDifference>& difference) {
   return difference ? short_number(difference->max, 3) : "-";
 }
@@ -34,7 +21,7 @@ std::string difference_json(const std::optional<LogProbDifference>& difference) 
 }
 
 std::string reward_text(const StepOutcome& step) {
-  return step.reward ? format("%.4f", *step.reward) : "-";
+  return step.reward ? formatted("%.4f", *step.reward) : "-";
 }
 
 std::string inputs_json(const RecordedCounts& r, const RecordedScalars& record) {
@@ -58,20 +45,17 @@ bool differs(std::optional<double> record, double replay) {
 }
 
 std::string change_text(std::optional<double> record, double replay) {
-  return record ? format("%+.1e", replay - *record) : "";
+  return record ? formatted("%+.1e", replay - *record) : "";
 }
 
 std::string number_text(const char* pattern, std::optional<double> number) {
-  if (!number) return "";
-  char text[32];
-  std::snprintf(text, sizeof text, pattern, *number);
-  return text;
+  return number ? formatted(pattern, *number) : "";
 }
 
 /// What was recorded, and how far the step lies from it, under the step's own numbers.
 std::string record_rows(const StepOutcome& step) {
-  if (!step.record) return {};
-  const RecordedScalars& record = *step.record;
+  if (!step.recorded_scalars) return {};
+  const RecordedScalars& record = *step.recorded_scalars;
   const engine::StepResult& r = step.result;
   if (!differs(record.loss, r.losses.total) && !differs(record.grad_norm, r.grad_norm) &&
       !differs(record.lr, step.lr)) {
@@ -79,8 +63,8 @@ std::string record_rows(const StepOutcome& step) {
   }
   const auto row = [](const char* name, const std::string& loss, const std::string& norm,
                       const std::string& lr, const std::string& log_prob) {
-    std::string out = format("%-6s %6s %10s %9s %7s %9s", name, "", loss.c_str(), norm.c_str(),
-                             lr.c_str(), log_prob.c_str());
+    std::string out = formatted("%-6s %6s %10s %9s %7s %9s", name, "", loss.c_str(), norm.c_str(),
+                                lr.c_str(), log_prob.c_str());
     out.erase(out.find_last_not_of(' ') + 1);
     return out + "\n";
   };
@@ -119,11 +103,11 @@ void StepTable::add(const StepOutcome& step) {
   }
   const std::string name = std::to_string(step.rollout_id) + "." + std::to_string(step.step_id);
   const engine::StepResult& r = step.result;
-  out_ << format("%5s %7s %+10.3e %9.3e %7.1e %9s %6lld %6.2f %-8s ", name.c_str(),
-                 reward_text(step).c_str(), r.losses.total, r.grad_norm, step.lr,
-                 difference_text(step.train_vs_rollout).c_str(),
-                 static_cast<long long>(step.tokens), step.seconds,
-                 step.digests ? step.digests->weights.hex().substr(0, 8).c_str() : "-")
+  out_ << formatted("%5s %7s %+10.3e %9.3e %7.1e %9s %6lld %6.2f %-8s ", name.c_str(),
+                    reward_text(step).c_str(), r.losses.total, r.grad_norm, step.lr,
+                    difference_text(step.train_vs_rollout).c_str(),
+                    static_cast<long long>(step.tokens), step.seconds,
+                    step.digests ? step.digests->weights.hex().substr(0, 8).c_str() : "-")
        << identical_text(step) << '\n'
        << record_rows(step);
   if (!step.replicas.empty()) {
@@ -152,10 +136,11 @@ std::string to_json(const StepOutcome& step) {
   differences.json("replay_vs_record", difference_json(step.replay_vs_record));
   differences.json("policy_vs_reference", difference_json(step.policy_vs_reference));
   out.json("forward_logp_max_diff", differences.str());
-  if (step.record) out.json("record", record_json(*step.record));
+  if (step.recorded_scalars) out.json("record", record_json(*step.recorded_scalars));
   if (step.result.replicas) out.json("replicas", replicas_json(*step.result.replicas));
-  if (step.recorded) {
-    out.json("recorded", inputs_json(*step.recorded, step.record.value_or(RecordedScalars{})));
+  if (step.recorded_counts) {
+    out.json("recorded",
+             inputs_json(*step.recorded_counts, step.recorded_scalars.value_or(RecordedScalars{})));
   }
   out.number("seconds", step.seconds).number("train_seconds", step.train_seconds);
   out.integer("tokens", step.tokens);

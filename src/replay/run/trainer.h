@@ -52,11 +52,11 @@ struct StepOutcome {
   std::optional<bool> identical;                         // to the record
   std::string replicas;  // what result.replicas says, for people; empty: ranks agree
   std::optional<StateDigests> digests;
-  std::optional<RecordedScalars> record;   // of a step that was taken again
-  std::optional<RecordedCounts> recorded;  // of an imported one
-  std::optional<double> reward;            // mean of the step's samples, where all have one
-  std::vector<double> shaped_rewards;      // of each, as its advantage begins; empty: not known
-  int64_t tokens = 0;                      // of the step's samples, prompts included
+  std::optional<RecordedScalars> recorded_scalars;  // of a step that was taken again
+  std::optional<RecordedCounts> recorded_counts;    // of an imported one
+  std::optional<double> reward;        // mean of the step's samples, where all have one
+  std::vector<double> shaped_rewards;  // of each, as its advantage begins; empty: not known
+  int64_t tokens = 0;                  // of the step's samples, prompts included
   double seconds = 0;        // since the step before: rollout, rewards and scores included
   double train_seconds = 0;  // of them, forward, backward and update
 };

@@ -35,6 +35,9 @@ struct TrainArguments {
 /// Prints each step as it ends, with digests of the state.
 using Printer = Printing<DigestingObserver>;
 
+/// Takes the recorded steps of a captured dump again, and compares.
+[[nodiscard]] int train_replayed(const TrainArguments& arguments, const RecordedRun& record);
+
 /// Trains on the samples of an imported dump, from the weights of --model.
 int train_imported(const TrainArguments& arguments, const RecordedRun& record,
                    const std::string& vendor);

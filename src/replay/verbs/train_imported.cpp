@@ -38,7 +38,7 @@ class ImportedPrinter : public Printer {
   void step(StepOutcome& outcome, std::span<const Sample> samples,
             std::span<const SampleTargets> targets) override {
     Printer::step(outcome, samples, targets);
-    const RecordedCounts& r = *outcome.recorded;
+    const RecordedCounts& r = *outcome.recorded_counts;
     total_.samples += r.samples;
     total_.advantages += r.advantages;
     total_.old_log_probs += r.old_log_probs;
@@ -86,8 +86,8 @@ class ImportedPrinter : public Printer {
 
  private:
   void take_rate(const StepOutcome& outcome) {
-    if (rate_ || !outcome.record || !outcome.record->lr) return;
-    const double record = *outcome.record->lr;
+    if (rate_ || !outcome.recorded_scalars || !outcome.recorded_scalars->lr) return;
+    const double record = *outcome.recorded_scalars->lr;
     if (std::abs(outcome.lr - record) <= kSameRate * std::abs(record)) return;
     rate_ = {{outcome.rollout_id, outcome.step_id}, record, outcome.lr};
   }
