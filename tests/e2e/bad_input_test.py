@@ -14,11 +14,10 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import checkpoints
-from support import SEED, Case
+from support import SEED, Case, wait_for
 
 Case.program = os.path.abspath(sys.argv.pop(1))
 
@@ -303,11 +302,8 @@ class Targets(Refusal):
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        deadline = time.monotonic() + 60
-        while not (path / "train/3-0/rank0.h5").exists():
-            self.assertLess(time.monotonic(), deadline)
-            self.assertIsNone(process.poll())
-            time.sleep(0.02)
+        wait_for(lambda: (path / "train/3-0/rank0.h5").exists() or process.poll() is not None)
+        self.assertIsNone(process.poll())
         return process
 
     def test_two_captures_and_control_c(self):

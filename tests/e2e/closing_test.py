@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 try:
@@ -16,7 +15,7 @@ try:
 except ImportError:
     sys.exit(77)
 
-from support import Case
+from support import Case, wait_for
 
 Case.program = os.path.abspath(sys.argv.pop(1))
 GOLDEN_DUMPS = pathlib.Path(sys.argv.pop(1))
@@ -31,10 +30,7 @@ class Seal(Case):
             [self.program, "capture", "--model", "demo", "--steps", "100000",
              "--rollout-batch-size", "2", "-o", path], stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while not (path / "train/1-0/rank0.h5").exists():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.02)
+        wait_for((path / "train/1-0/rank0.h5").exists)
         self.assertEqual(self.run_program("seal", "--recovered", path).returncode, USAGE)
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -17,12 +17,9 @@ namespace {
 const std::vector<int64_t> kLengths{37, 150, 5, 65, 2};
 
 StepConfig step_config() {
-  StepConfig out;
-  out.objective.kl_loss_coef = 0.05;
-  out.objective.entropy_coef = 0.01;
+  StepConfig out = grpo_step();
   out.micro_batch_samples = 2;
   out.train.leaf = 64;
-  out.lr = 1e-3;
   return out;
 }
 

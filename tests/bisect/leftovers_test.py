@@ -1,0 +1,248 @@
+"""What a search leaves: the checkout as it was, no process, no folder, and its measurements. usage: leftovers_test.py PROGRAM"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from histories import git
+from support import FULL, SEED, Case, snapshot
+
+Case.program = os.path.abspath(sys.argv.pop(1))
+WRITE = "echo '{\"loss\": %s}' > \"$RLBISECT_OUT/metrics.json\""
+
+
+class Safety(Case):
+    def test_the_users_checkout_is_untouched(self):
+        path, commits = self.repository(*[WRITE % v + "; touch junk; echo x > n.txt"
+                                          for v in (1, 1, 2, 2)])
+        (path / ".git" / "hooks" / "post-checkout").write_text(f"#!/bin/sh\ntouch '{path}/hooked'\n")
+        (path / ".git" / "hooks" / "post-checkout").chmod(0o755)
+        (path / "n.txt").write_text("dirty\n")
+        (path / "staged.txt").write_text("staged\n")
+        git(path, "add", "staged.txt")
+        (path / "untracked.txt").write_text("untracked\n")
+        os.utime(path / "run.sh", (1, 1))  # a refresh of the index would write it down
+        before = snapshot(path)
+        result = self.bisect(commits[0] + "..", "--run", "./run.sh", "--json", folder=path)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(json.loads(result.stdout)["culprit"], commits[2])
+        self.assertEqual(snapshot(path), before)
+        self.assertFalse((path / ".git" / "worktrees").exists())
+        self.assert_nothing_left()
+
+    def test_an_interrupt_leaves_nothing_behind(self):
+        started = self.folder / "started"
+        # What it starts in the background ignores the usual signals.
+        hang = (f"(trap '' INT TERM HUP; echo $$ > '{started}.'; mv '{started}.' '{started}';"
+                " sleep 1000) & mkdir locked; touch locked/x; chmod 500 locked; sleep 1000")
+        at_first = [hang, "exit 0", "exit 1"]
+        after_a_skip = ["exit 0", hang, "echo log; exit 3", hang, "exit 1"]
+        for number, runs in ((signal.SIGINT, at_first), (signal.SIGTERM, after_a_skip),
+                             (signal.SIGHUP, at_first)):
+            with self.subTest(signal=number):
+                path, commits = self.repository(*runs)
+                self.interrupt(number, path, commits[0], started)
+                shutil.rmtree(path)
+
+    def begun(self, path, good, started):
+        """A search whose run has begun."""
+        process = subprocess.Popen(
+            [self.program, f"{good}..main", "--repo", path, "--build", "true", "--run", "./run.sh"],
+            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not started.exists():
+            self.assertIsNone(process.poll(), "it ended by itself")
+            time.sleep(0.01)
+        return process
+
+    def kill(self, *search):
+        process = self.begun(*search)
+        process.kill()
+        process.communicate()
+
+    def interrupt(self, number, path, good, started):
+        before = snapshot(path)
+        process = self.begun(path, good, started)
+        process.send_signal(number)
+        output, error = process.communicate()
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(output, "")
+        self.assertIn("interrupted", error)
+        self.assert_nothing_left()
+        self.assertEqual(snapshot(path), before)
+        self.assertTrue(self.has_ended(int(started.read_text())), "the run is still there")
+        started.unlink()
+
+    def test_what_a_run_leaves_running_is_ended(self):
+        started = self.folder / "started"
+        daemon = (f"setsid sh -c 'trap : TERM; echo $$ > \"{started}.\"; mv \"{started}.\" \"{started}\"; "
+                  "while :; do sleep 1000; done' > /dev/null 2>&1 & "
+                  f"while [ ! -e '{started}' ]; do sleep 0.01; done; exit 0")
+        path, commits = self.repository(daemon, "exit 1")
+        result, found = self.search(path, commits[0], commits[1], "--repeat-ends", "1", "--repeat-sides", "1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(self.has_ended(int(started.read_text())))
+
+    def test_what_a_killed_search_was_running_is_ended(self):
+        started = self.folder / "started"
+        daemon = (f"setsid sh -c 'echo $$ > \"{started}.\"; mv \"{started}.\" \"{started}\"; sleep 1000' "
+                  "> /dev/null 2>&1 & sleep 1000")
+        path, commits = self.repository(daemon, "exit 1")
+        self.kill(path, commits[0], started)
+        self.assertTrue(self.has_ended(int(started.read_text())))
+
+    def test_what_a_killed_search_left_is_removed_by_the_next(self):
+        started = self.folder / "started"
+        path, commits = self.repository(f"[ -e '{started}' ] && exit 0; touch '{started}'; sleep 1000",
+                                        "exit 1")
+        self.kill(path, commits[0], started)
+        self.assertEqual(git(path, "worktree", "list").count("\n"), 1)
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(git(path, "worktree", "list").count("\n"), 0)
+        self.assert_nothing_left()
+
+    def test_a_monitor_of_the_repository_does_not_run(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        git(path, "config", "core.fsmonitor", f"touch '{self.folder}/ran'; false")
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertFalse((self.folder / "ran").exists())
+
+    @staticmethod
+    def has_ended(process):
+        for _ in range(500):
+            state = pathlib.Path(f"/proc/{process}/stat")
+            if not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+            time.sleep(0.01)
+        return False
+
+    def test_a_git_environment_of_another_repository_is_not_followed(self):
+        path, commits = self.repository(*["git rev-parse HEAD || exit 3; " + WRITE % v
+                                          for v in (1, 2)])
+        self.environment["GIT_DIR"] = str(self.folder / "nowhere")
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(found["culprit"], commits[1])
+
+
+class Stored(Case):
+    """What outlives a search."""
+
+    def setUp(self):
+        super().setUp()
+        self.runs = self.folder / "runs"
+        script = f"echo $RLBISECT_REVISION >> '{self.runs}'; sleep 0.02; "
+        self.path, self.commits = self.repository(*[script + WRITE % (1 if i < 13 else 2) for i in range(40)])
+
+    def ask(self, *arguments):
+        return self.search(self.path, self.commits[0], self.commits[39], *arguments)
+
+    def test_a_second_search_runs_nothing(self):
+        result, found = self.ask()
+        self.assertEqual((found["culprit"], found["stored"]), (self.commits[13], 0), result.stderr)
+        first = self.runs.read_text()
+        self.assertEqual(len(first.split()), found["runs"])
+        result, again = self.ask()
+        self.assertEqual((again["culprit"], again["runs"], again["stored"]),
+                         (self.commits[13], 0, found["runs"]))
+        self.assertTrue(again["confirmed"])
+        self.assertEqual(self.runs.read_text(), first)
+        text = self.bisect(self.commits[0], self.commits[39], "--repo", self.path, "--run", "./run.sh")
+        self.assertRegex(text.stdout, r"runs       0 for 39 revisions, [0-9]+ stored \(the first of 20")
+        result, again = self.ask("--confirm-again")
+        self.assertEqual((again["runs"], again["culprit_runs"]), (4, 4))
+        self.environment["WHAT_A_RUN_MAY_READ"] = "1"
+        result, again = self.ask()
+        self.assertEqual((again["runs"], again["stored"]), (found["runs"], 0))
+
+    def test_a_search_that_was_killed_goes_on(self):
+        result, whole = self.ask("--fresh")
+        random_points = random.Random(SEED)
+        for number in range(100 if FULL else 10):
+            with self.subTest(seed=SEED, number=number):
+                self.assertEqual(self.bisect("gc", "--repo", self.path).returncode, 0)
+                self.runs.unlink()
+                process = subprocess.Popen(
+                    [self.program, f"{self.commits[0]}..main", "--repo", self.path, "--run", "./run.sh", "--json"],
+                    env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    start_new_session=True)
+                point = random_points.randrange(1, whole["runs"])
+                while not self.runs.exists() or self.runs.read_text().count("\n") < point:
+                    self.assertIsNone(process.poll(), "it ended by itself")
+                    time.sleep(0.002)
+                time.sleep(random_points.random() * 0.1)
+                process.kill()
+                process.wait()
+                time.sleep(0.1)  # what it was running ends by itself
+                result = self.bisect("resume", "--repo", self.path)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                found = json.loads(result.stdout)
+                for member in ("culprit", "interval", "confirmed", "culprit_runs", "parent_runs"):
+                    self.assertEqual(found[member], whole[member])
+                self.assertEqual(found["runs"] + found["stored"], whole["runs"])
+                # One run may have been cut.
+                self.assertLessEqual(len(self.runs.read_text().split()), whole["runs"] + 1)
+                self.assertEqual(self.bisect("status", "--repo", self.path).returncode, 0)
+        self.bisect("gc", "--repo", self.path)
+        self.assertFalse((self.path / ".git" / "rlbisect").exists())
+        self.assert_nothing_left()
+
+    def test_a_line_that_a_kill_has_cut_is_not_read(self):
+        result, found = self.ask()
+        for file in (self.path / ".git" / "rlbisect" / "measurements").iterdir():
+            file.write_bytes(file.read_bytes()[:-20])
+        result, again = self.ask()
+        self.assertEqual(again["culprit"], found["culprit"], result.stderr)
+        self.assertGreater(again["runs"], 0)
+        result, again = self.ask()
+        self.assertEqual(again["runs"], 0)
+
+    def test_a_search_says_what_it_takes_and_takes_no_more_than_it_may(self):
+        result = self.bisect(self.commits[0], "main", "--repo", self.path, "--run", "./run.sh", "--dry-run")
+        self.assertIn("39 revisions between the ends, at most 16 runs", result.stdout)
+        self.assertFalse(self.runs.exists())
+        result, found = self.ask("--max-runs", "6")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("--max-runs", found["reason"])
+        self.assertEqual(found["runs"], 6)
+        self.assertIn(self.commits[13], found["interval"])
+        self.assertFalse(found["confirmed"])
+        result = self.bisect("status", "--repo", self.path)
+        self.assertIn("(good end)", result.stdout)
+
+    def test_git_reads_the_log(self):
+        self.assertEqual(self.bisect("log", "--repo", self.path).returncode, 129)
+        self.ask()
+        log = self.folder / "log"
+        log.write_text(self.bisect("log", "--repo", self.path).stdout)
+        self.assertIn(f"# first bad commit: [{self.commits[13]}]", log.read_text())
+        git(self.path, "bisect", "replay", str(log))
+        self.assertEqual(git(self.path, "rev-parse", "refs/bisect/bad"), self.commits[13])
+
+    def test_the_same_search_twice_at_once_is_refused(self):
+        path, commits = self.path, self.commits
+        slow = ["--build", f"touch '{self.folder}/begun'; sleep 5"]
+        process = subprocess.Popen([self.program, f"{commits[0]}..{commits[39]}", "--repo", path, "--run", "./run.sh",
+                                    "--json", *slow], env=self.environment, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        while not (self.folder / "begun").exists():
+            time.sleep(0.01)
+        result, _ = self.search(path, commits[0], commits[39], *slow)
+        gc = self.bisect("gc", "--repo", path)
+        process.terminate()
+        process.wait()
+        self.assertEqual(result.returncode, 129)
+        self.assertIn("is running", result.stdout + result.stderr)
+        self.assertIn("1 search still running", gc.stdout)
+
+
+if __name__ == "__main__":
+    print(f"RLREPLAY_SEED={SEED}", file=sys.stderr)
+    unittest.main()

@@ -1,0 +1,89 @@
+"""rlbisect verdict on one checkout. usage: verdict_test.py PROGRAM"""
+import json
+import os
+import sys
+import unittest
+
+from support import SEED, Case
+
+Case.program = os.path.abspath(sys.argv.pop(1))
+WRITE = "echo '{\"loss\": %s}' > \"$RLBISECT_OUT/metrics.json\""
+
+
+class Verdicts(Case):
+    def files(self, *texts):
+        paths = []
+        for number, text in enumerate(texts):
+            paths.append(self.folder / f"metrics {number}.json")
+            paths[-1].write_text(text)
+        return paths
+
+    def test_two_files(self):
+        for texts, code, sentence in (
+                (('{"a": 1, "b": [1, 2]}', '{"b": [1, 2], "a": 1.0, "c": 5}'), 0, "3 numbers agree"),
+                (('{"a": 1, "b": [1, 2]}', '{"a": 2, "b": [1, 3]}'), 1,
+                 "b at step 1: 3 where the reference has 2 (2 of 3 numbers differ)"),
+                (('{"a": 0.0}', '{"a": -0.0}'), 1, "a: -0 where the reference has 0"),
+                (('{"a": NaN}', '{"a": "nan"}'), 0, "agree"),
+                (('{"a": Infinity}', '{"a": -Infinity}'), 1, "-inf"),
+                (('{"a": 0.5}', '{"a": "0x1p-1"}'), 0, "agree"),
+                (('{"a": [1, 2]}', '{"a": [1]}'), 125, "1 numbers where the reference has 2"),
+                (('{"a": 1}', '{"b": 1}'), 125, "a is missing"),
+                (('{"a": 1}', '{"a": 1'), 125, "cannot be read"),
+                (('{"a": 1}', '{"a": "much"}'), 1, "a: much where the reference has 1"),
+                (('{"sha": "9f86d0"}', '{"sha": "9f86d0"}'), 0, "agree"),
+                (('{"sha": "9f86d0"}', '{"sha": "60303a"}'), 1, "sha: 60303a"),
+                (('{"n": 9007199254740992}', '{"n": 9007199254740993}'), 1, "n: 9007199254740993"),
+                (('{"n": -9007199254740993}', '{"n": -9007199254740993}'), 0, "agree"),
+                (('{"x": 0.12345678901234567890}', '{"x": 0.12345678901234568}'), 0, "agree"),
+                (('{"x": "0x1.00000000000001p0"}', '{"x": "0x1.00000000000002p0"}'), 1, "x: "),
+                (('{"sha": "1234e567"}', '{"sha": "9999e321"}'), 1, "sha: 9999e321"),
+                (('{"sha": "00e1234"}', '{"sha": "000e5678"}'), 1, "sha: 000e5678"),
+                (('{"sha": "0e12345"}', '{"sha": "0e56789"}'), 1, "sha: 0e56789"),
+                (('{"sha": "123e056"}', '{"sha": "1230e55"}'), 1, "sha: 1230e55"),
+                (('{"sha": "0012"}', '{"sha": "012"}'), 1, "sha: 012"),
+                (('{"sha": "nan(1)"}', '{"sha": "nan(2)"}'), 1, "sha: nan(2)"),
+                (('{"sha": "0x1p99999"}', '{"sha": "0x2p99999"}'), 1, "sha: 0x2p99999"),
+                (('{"sha": "0x1p-99999"}', '{"sha": "0x2p-99999"}'), 1, "sha: 0x2p-99999"),
+                (('{"sha": "0x10000000000000000000001"}', '{"sha": "0x10000000000000000000002"}'), 1,
+                 "sha: 0x"),
+                (('{"x": "0.10000000000000000001"}', '{"x": "0.10000000000000000002"}'), 1, "x: 0.1"),
+                (('{"x": "4e-400"}', '{"x": "5e-400"}'), 1, "x: 5e-400"),
+                (('{"x": ["0.1", "-1.5e+10", "-INF", ".5", "0x1.8P+1", "1e-05", "0.000"]}',
+                  '{"x": ["0.10000000000000000555", -15e9, -Infinity, 0.5, 3, 0.00001, "0e+00"]}'), 0,
+                 "7 numbers agree"),
+                (('{"a": {}}', '{"a": {}}'), 128, "a number or a text"),
+                (('{"a": []}', '{"a": []}'), 125, "no number to compare"),
+                (('{"a": 1', '{"a": 1}'), 128, "no reference")):
+            with self.subTest(texts=texts):
+                result = self.bisect("verdict", *self.files(*texts))
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertIn(sentence, result.stdout + result.stderr)
+
+    def test_json(self):
+        result = self.bisect("verdict", *self.files('{"a": 1}', '{"a": 1.5}'), "--json")
+        self.assertEqual(json.loads(result.stdout), {
+            "schema": "rlreplay.verdict/1", "verdict": "bad",
+            "reason": "a: 1.5 where the reference has 1 (1 of 1 numbers differ)",
+            "difference": {"metric": "a", "step": None, "good": 1, "good_bits": "3ff0000000000000", "bad": 1.5,
+                           "bad_bits": "3ff8000000000000", "different": 1, "compared": 1, "log_probs": None}})
+
+    def test_a_run_of_this_folder(self):
+        reference, = self.files('{"loss": 1}')
+        for run, arguments, code in (
+                ("exit 0", [], 0), ("exit 1", [], 1), ("exit 125", [], 125), ("exit 2", [], 1),
+                ("kill -9 $$", [], 125), (WRITE % "1", ["--reference", reference], 0),
+                (WRITE % "2", ["--reference", reference], 1),
+                ((WRITE % "1") + "; exit 1", ["--reference", reference], 125),
+                ((WRITE % "2") + "; exit 1", ["--reference", reference], 1),
+                ("no-such-command-here", [], 129), (WRITE % "2", [], 129), ("exit 0", ["--reference", reference], 125),
+                ("exit 0", ["--build", "false"], 125),
+                ("exit 0", ["--reference", self.folder / "missing"], 128), ("", [], 129)):
+            with self.subTest(run=run, arguments=arguments):
+                result = self.bisect("verdict", "--run", run, *arguments, folder=self.temporary)
+                self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+
+
+if __name__ == "__main__":
+    print(f"RLREPLAY_SEED={SEED}", file=sys.stderr)
+    unittest.main()
