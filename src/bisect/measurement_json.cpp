@@ -38,7 +38,7 @@ uint64_t bits_of(const JsonValue& value, std::string_view text) {
   return bits;
 }
 
-std::string value_json(const MetricValue& value) {
+std::string metric_value_json(const MetricValue& value) {
   return value.text.empty()
              ? '"' + (kBits + hexadecimal(std::bit_cast<uint64_t>(value.number))) + '"'
              : json_quoted(kText + value.text);
@@ -54,7 +54,7 @@ MetricValue value_of(const JsonValue& value) {
 std::string metric_json(const Metric& metric) {
   JsonLine line;
   line.text("name", metric.name).boolean("per_step", metric.per_step);
-  line.json("values", json_list(metric.values, value_json));
+  line.json("values", json_list(metric.values, metric_value_json));
   return line.json("steps", json_list(metric.step_names)).str();
 }
 
