@@ -74,7 +74,7 @@ class JsonLines(support.Case):
         return [sample, train, step]
 
     def test_ids_that_binary64_cannot_hold(self):
-        ids = [2 ** 53 + 1, 2 ** 56 + 1, 2 ** 63 - 1]
+        ids = [2 ** 53 + 1, 2 ** 56 + 1, 2 ** 63 - 1, 2 ** 64 - 1]
         rows = [{"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": i, "group_id": i,
                  "trajectory_id": i, "prompt_length": 1, "tokens": [1, 2, 3],
                  "log_probs": [-1.0, -2.0]} for i in ids]
@@ -134,6 +134,13 @@ class JsonLines(support.Case):
                        "reward_components": {"a": 1, "b": 1, "c": 1}}], ":2 /reward_components", ""),
             ([{**sample, "wide": ["log_prob"]}], ":1 /wide/0", 'did you mean "log_probs"?'),
             ([json.dumps(sample)[:-1] + ', "reward": 7}'], ":1", '"reward"'),
+            ([{**sample, "group_id": 2 ** 64}], ":1 /group_id", "18446744073709551615"),
+            ([{**sample, "group_id": -1}], ":1 /group_id", "18446744073709551615"),
+            *(([{**sample, "wide": [], "log_probs": [x, -1.0]}], ":1 /log_probs/0", "binary32")
+              for x in (1e39, -1e39, 3.4028236e38)),
+            ([{**sample, "experts": {**sample["experts"], "gates": [0, 0, 1e39]}}],
+             ":1 /experts/gates/2", "binary32"),
+            ([sample, {**train, "kl": [1e39, 1]}], ":2 /kl/0", "binary32"),
             ([sample, json.dumps(step).replace('"a": 1.0', '"a": 1.0, "a": 2.0')], ":2", '"a"')]
         for number, (lines, where, key) in enumerate(cases):
             path = self.folder / f"lossy {number}.jsonl"
@@ -146,6 +153,14 @@ class JsonLines(support.Case):
                 self.assertTrue(error["where"].endswith(where), error)
                 self.assertIn(key, error["message"])
                 self.assertFalse(old.exists())
+
+    def test_the_largest_number_of_binary32(self):
+        train = {**self.lines()[1], "old_log_probs": [-3.4028235e38, "ff800000"]}
+        path, dump = self.folder / "largest.jsonl", self.folder / "largest"
+        path.write_text(json.dumps(train) + "\n")
+        self.lines_of_import(path, dump)
+        back = self.run_program("export", dump, "--to", "jsonl", "-o", "-").stdout
+        self.assertEqual(json.loads(back.splitlines()[0]), train)
 
     def test_every_step_has_the_ranks_of_the_others(self):
         row = {"schema": "rlreplay.train/1", "rollout_id": 0, "length": 1, "log_probs": [-1.0]}

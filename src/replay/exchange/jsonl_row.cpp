@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 
 #include "src/base/words.h"
@@ -25,7 +26,12 @@ void check_line(JsonValue root, std::set<std::string, std::less<>> read) {
 }
 
 double real(JsonValue value, bool wide) {
-  if (!value.is_string()) return value.number();
+  if (!value.is_string()) {
+    const double number = value.number();
+    if (wide || std::isfinite(static_cast<float>(number))) return number;
+    throw value.error(value.dump() +
+                      " is too large for binary32, the type of a column that `wide` does not name");
+  }
   const std::string& text = value.string();
   uint64_t bits = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
@@ -36,7 +42,15 @@ double real(JsonValue value, bool wide) {
   return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)));
 }
 
-uint64_t id_of(JsonValue value) { return static_cast<uint64_t>(value.integer(0, INT64_MAX)); }
+uint64_t id_of(JsonValue value) {
+  const std::string text = value.dump();
+  uint64_t id = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
+  const bool sound = read.ec == std::errc() && read.ptr == text.data() + text.size();
+  if (value.is_integer() && sound) return id;
+  throw value.error("expected an integer from 0 to " + std::to_string(UINT64_MAX) + ", found " +
+                    text);
+}
 
 std::vector<std::string> names_of(JsonValue root, JsonValue object) {
   std::vector<std::string> names;

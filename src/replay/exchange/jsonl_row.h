@@ -35,7 +35,7 @@ void check_keys(JsonValue object, const std::set<std::string, std::less<>>& read
 /// Of a line, whose place has keys of its own.
 void check_line(JsonValue root, std::set<std::string, std::less<>> read);
 
-/// A number, or the text of its bits.
+/// A number, or the text of its bits. Errors: kCorrupt for a number that only a wider type holds.
 double real(JsonValue value, bool wide);
 
 uint64_t id_of(JsonValue value);

@@ -1,10 +1,12 @@
 #include "src/replay/exchange/policy_loss_row.h"
 
+#include <cmath>
 #include <optional>
 #include <string_view>
 
 #include "format/foreign/numbers.h"
 #include "src/base/error.h"
+#include "src/base/number_text.h"
 #include "src/base/words.h"
 
 namespace rlreplay::replay {
@@ -16,13 +18,21 @@ using foreign::TorchFile;
 using foreign::Tree;
 using foreign::Value;
 
-/// The floats of a member; none where it is absent or holds something else.
-std::vector<float> floats(const Tree& tree, Value dict, const char* key) {
+/// The floats of a member; none where it is absent or holds something else. Errors: kCorrupt for a
+/// number that binary32 does not hold.
+std::vector<float> floats(const Tree& tree, Value dict, const char* key, const std::string& where) {
   const Value* value = tree.find(dict, key);
   const auto numbers = value == nullptr ? std::nullopt : Numbers::of(tree, *value);
   std::vector<float> out;
   for (size_t i = 0; numbers && i < numbers->size(); ++i) {
-    out.push_back(static_cast<float>(numbers->real(i)));
+    const double number = numbers->real(i);
+    out.push_back(static_cast<float>(number));
+    if (std::isfinite(number) && !std::isfinite(out.back())) {
+      throw Error(ErrorCode::kCorrupt,
+                  "entry " + std::to_string(i) + " of " + key + ", " + shortest(number) +
+                      ", is too large for binary32, the type of the trainer's losses",
+                  where);
+    }
   }
   return out;
 }
@@ -65,7 +75,7 @@ void check_lengths(const Tree& tree, Value sample, const PolicyLossRow& row,
   for (const char* key :
        {"advantages", "local_loss_mask", "rollout_log_probs", "train_rollout_abs_diff"}) {
     if (!says(tree, sample, key)) continue;
-    const size_t found = floats(tree, sample, key).size();
+    const size_t found = floats(tree, sample, key, where).size();
     // The sampler's may be whole where the others are slices.
     const bool whole = std::string_view(key) == "rollout_log_probs" && found == row.response;
     if (found != row.old.size() && !whole) refuse(key, found);
@@ -74,14 +84,14 @@ void check_lengths(const Tree& tree, Value sample, const PolicyLossRow& row,
 
 PolicyLossRow read_row(const Tree& tree, Value sample, const std::string& where) {
   PolicyLossRow row;
-  row.old = floats(tree, sample, "old_log_probs");
-  row.current = floats(tree, sample, "train_log_probs");
+  row.old = floats(tree, sample, "old_log_probs", where);
+  row.current = floats(tree, sample, "train_log_probs", where);
   row.total = length(tree, sample, "total_length", where);
   row.response = length(tree, sample, "response_length", where);
   check_lengths(tree, sample, row, where);
-  row.advantages = floats(tree, sample, "advantages");
-  row.mask = floats(tree, sample, "local_loss_mask");
-  row.sampled = floats(tree, sample, "rollout_log_probs");
+  row.advantages = floats(tree, sample, "advantages", where);
+  row.mask = floats(tree, sample, "local_loss_mask", where);
+  row.sampled = floats(tree, sample, "rollout_log_probs", where);
   row.index = tree.integer(sample, "index");
   row.group_index = tree.integer(sample, "group_index");
   row.index_in_group = tree.integer(sample, "in_group_id");
@@ -91,7 +101,7 @@ PolicyLossRow read_row(const Tree& tree, Value sample, const std::string& where)
 /// Gives each row its part of the terms of all. Errors: kCorrupt where they are not as many.
 void add_terms(const TorchFile& file, const char* key, std::vector<float> PolicyLossRow::*column,
                std::vector<PolicyLossRow>& rows) {
-  const std::vector<float> all = floats(file.tree(), file.root(), key);
+  const std::vector<float> all = floats(file.tree(), file.root(), key, file.path());
   size_t tokens = 0;
   for (const PolicyLossRow& row : rows) tokens += row.old.size();
   if (all.size() != tokens) {
