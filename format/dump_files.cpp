@@ -199,6 +199,7 @@ Error occupied_by_dump(const Folder& folder) {
     return misuse("the folder holds a finished dump: choose another, or replace it with --force",
                   folder.path());
   }
+  for (const std::string& journal : list_journals(folder)) lock_journal(folder, journal).close();
   if (!list_journals(folder).empty()) {
     return misuse(
         "the folder holds an unfinished dump: go on with it (--resume), choose another, "
@@ -221,6 +222,7 @@ Descriptor lock_dump(const Folder& folder) {
 }
 
 Descriptor lock_journal(const Folder& folder, const std::string& path, System* maker) {
+  static_cast<void>(open_journal(folder, path));  // a folder of its name
   const bool old = path == kOldJournalName;
   Descriptor inner(::openat(folder.descriptor(), old ? "." : kJournalFolder,
                             O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -248,6 +250,7 @@ DumpLock lock_whole(const Folder& folder) {
 
 void finish_sealing(const Folder& folder) {
   if (!folder.exists(kManifestName) || !folder.exists(kIncompleteName)) return;
+  check_incomplete(folder);
   System system;
   const DumpLock lock = lock_whole(folder);
   folder.remove(kIncompleteName, system);

@@ -99,6 +99,12 @@ DumpPlace::DumpPlace(const std::string& path, bool replace, Writer writer)
   take_sealed(path);
   std::error_code absent;
   const fs::file_type found = fs::status(path, absent).type();
+  if (found == fs::file_type::not_found && fs::is_symlink(plain_path(path), absent)) {
+    throw Error(ErrorCode::kEnvironment,
+                "this is a link that leads nowhere, so that nothing can take its name: choose "
+                "another path",
+                path);
+  }
   if (found != fs::file_type::directory && found != fs::file_type::not_found) {
     throw misuse("a dump is a folder, and this is none: choose another name", path);
   }

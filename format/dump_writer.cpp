@@ -182,6 +182,7 @@ DumpWriter DumpWriter::resume(const std::string& path, const WriterOptions& opti
   }
   finish_sealing(folder);
   DumpLock lock = lock_whole(folder);
+  check_incomplete(folder);
   if (folder.exists(kManifestName)) {
     throw misuse("the dump is finished: there is nothing to resume", path);
   }

@@ -8,6 +8,10 @@
 
 namespace rlreplay::format {
 
+void check_incomplete(const Folder& folder) {
+  static_cast<void>(folder.open_file(kIncompleteName));
+}
+
 void write_incomplete(const Folder& folder, const std::string& unstable, System& system) {
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);

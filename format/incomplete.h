@@ -10,6 +10,9 @@ namespace rlreplay::format {
 /// There until a dump is sealed: who writes it, and what made the run.
 inline constexpr char kIncompleteName[] = "INCOMPLETE";
 
+/// Before it is written or removed. Errors: FormatError kFileType where no file has its name.
+void check_incomplete(const Folder& folder);
+
 /// `unstable`: as a manifest's, canonical JSON.
 void write_incomplete(const Folder& folder, const std::string& unstable, System& system);
 

@@ -87,7 +87,9 @@ StagedFolder::StagedFolder(const std::string& path, Unnamed unnamed, const std::
     recover(mark);
     note_replaced();
   }
-  if (!keep_) unfinished_.emplace([this] { remove_what_is_built(); });
+  unfinished_.emplace([this] {
+    if (!keep_ || is_empty_or_absent(content_)) remove_what_is_built();
+  });
 }
 
 StagedFolder::~StagedFolder() {
@@ -106,7 +108,9 @@ void StagedFolder::open() {
     if (!folder && errno == ENOENT) continue;
     if (!folder) throw failed("open the folder", staging_);
     const std::string lock = staging_ + "/" + kLock;
-    if (!fs::exists(lock) && !is_empty_or_absent(staging_)) {
+    const fs::file_type found = fs::symlink_status(lock).type();
+    const bool absent = found == fs::file_type::not_found;
+    if (absent ? !is_empty_or_absent(staging_) : found != fs::file_type::regular) {
       throw Error(ErrorCode::kUsage,
                   "a folder of this name is needed to build the new one in, and is somebody's: "
                   "move it away",
@@ -190,7 +194,6 @@ std::string StagedFolder::left_beside(const std::string& path, const std::string
 }
 
 void StagedFolder::take_name(const std::function<void(const std::string&)>& remove_old) {
-  if (!unfinished_) unfinished_.emplace([] {});
   try {
     unfinished_->finish([&] {
       exchange();

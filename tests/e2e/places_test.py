@@ -13,7 +13,7 @@ from support import STAGED, Case, files, memory_folder, wait_for
 
 Case.program = os.path.abspath(sys.argv.pop(1))
 
-USAGE, ENVIRONMENT = 2, 5
+USAGE, CORRUPT, ENVIRONMENT = 2, 3, 5
 RUN = ["--model", "demo", "--rollout-batch-size", "2", "--n-samples-per-prompt", "2", "--steps"]
 MADE = memory_folder()
 
@@ -146,6 +146,34 @@ class Dumps(Program):
         self.said(0, "verify", "--deep", dump)
         self.said(0, "verify", self.here / ("dump" + STAGED) / "content")
 
+    def test_of_two_that_may_replace_it_one_begins(self):
+        """And the other is not told to use the option that it was given."""
+        dump = self.here / "dump"
+        first = self.start("capture", *RUN, 100000, "-o", dump, "--force")
+        wait_for((dump / "rollout/0.h5").exists)
+        for again in ([], ["--force"]):
+            self.refused(USAGE, [str(dump), "another process is writing to this dump"],
+                         "capture", *RUN, 1, "-o", dump, *again)
+        first.kill()
+
+    def test_folders_in_place_of_files(self):
+        dump = self.here / "dump"
+        self.said(0, "capture", *RUN, 1, "-o", dump)
+        for name in ("manifest.json", "units.index"):
+            (dump / name).unlink()
+        (dump / "INCOMPLETE").mkdir()
+        verbs = (["seal", "--recovered", dump], ["capture", "--resume", "-o", dump])
+        for verb in verbs:
+            self.refused(CORRUPT, ["INCOMPLETE", "not a regular file"], *verb)
+        (dump / "INCOMPLETE").rmdir()
+        (dump / "INCOMPLETE").write_text("")
+        (dump / "journal/0.jsonl").rename(dump / "journal/1.jsonl")
+        (dump / "journal/0.jsonl").mkdir()
+        for verb in verbs:
+            self.refused(CORRUPT, ["journal/0.jsonl", "not a regular file"], *verb)
+        (self.here / ("new" + STAGED) / "lock").mkdir(parents=True)
+        self.refused(USAGE, ["move it away"], "import", self.lines(1), "-o", self.here / "new")
+
     def test_an_empty_folder_that_somebody_fills(self):
         dump = self.here / "dump"
         dump.mkdir()
@@ -175,6 +203,15 @@ class Links(Program):
                      ["export", dump, "--to", "slime", "-o", loop],
                      ["export", dump, "--to", "jsonl", "-o", loop]):
             self.refused(ENVIRONMENT, ["loop", "Too many levels"], *verb)
+
+    def test_a_link_that_leads_nowhere(self):
+        lost = self.here / "lost"
+        lost.symlink_to("nowhere")
+        for verb in (["capture", *RUN, 1], ["capture", *RUN, 1, "--force"],
+                     ["import", self.lines(1)]):
+            for name in (lost, f"{lost}/"):
+                self.refused(ENVIRONMENT, [str(lost), "a link that leads nowhere"], *verb, "-o", name)
+        self.assertEqual(sorted(os.listdir(self.here)), ["lines.jsonl", "lost"])
 
     def test_below_a_folder_that_is_shown(self):
         dump, run = self.here / "dump", self.here / "run"

@@ -31,6 +31,22 @@ class Signals(Program):
             self.assertRegex(said, f"everything up to (step {last - 1}.0|rollout {last}) is stored")
             self.assertIn("capture --resume -o", said)
 
+    def test_nothing_is_left_beside_of_what_had_begun_nothing(self):
+        dump, staged = self.here / "dump", self.here / ("dump" + STAGED)
+        run = [*DEMO, "--steps", 1]
+        self.assertEqual(self.run_program(*run, "-o", dump).returncode, 0)
+        early = 0
+        for number in 4 * (signal.SIGTERM, signal.SIGINT):
+            process = self.start(*run, "-o", dump, "--force")
+            wait_for((staged / "lock").exists)
+            process.send_signal(number)
+            process.communicate()
+            begun = (staged / "content/journal").exists()
+            early += not begun
+            self.assertEqual(self.names(), ["dump"] + begun * ["dump" + STAGED])
+        self.assertGreater(early, 0)
+        self.assertEqual(self.run_program("verify", dump).returncode, 0)
+
     def test_a_second_signal_ends_at_once(self):
         process = self.start(*DEMO, "--steps", 100000, "-o", self.here / "dump")
         process.stdout.readline()

@@ -150,7 +150,7 @@ TEST_CASE("one writer at a time, and only where there is room") {
   {
     DumpWriter writer = DumpWriter::create(folder / "a", kMeta);
     expect_usage("another process", [&] { DumpWriter::resume(folder / "a"); });
-    expect_usage("unfinished dump", [&] { DumpWriter::create(folder / "a", kMeta); });
+    expect_usage("another process", [&] { DumpWriter::create(folder / "a", kMeta); });
     append_units(writer, 0, 1);
     expect_usage("has this unit", [&] { append_units(writer, 0, 1); });
     writer.seal();
