@@ -8,6 +8,7 @@
 #include "format/chain_reader.h"
 #include "format/dataset.h"
 #include "format/group_io.h"
+#include "format/whole_dataset.h"
 #include "src/base/error.h"
 
 namespace rlreplay::format {
@@ -45,15 +46,22 @@ void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupConten
     });
     return content.add_floats(name, hash);
   }
-  if (kind_of(unit.record().path) == "weights") {
-    check_memory(unit.record(), dataset.path, dataset.bytes);
-  } else {
-    check_budget(unit.record(), dataset.path, dataset.bytes);
-  }
+  check_whole(unit.record(), dataset);
   Buffer<std::byte> room(dataset.bytes);
   unit.read(dataset, room);
   if (seen) seen(room);
   content.add(name, room, dataset.hash);
+}
+
+void check_values(const DumpReader& dump, const UnitReader& unit) {
+  for (const StoredDataset& d : unit.datasets()) {
+    check_whole(unit.record(), d);
+    if (d.base) {
+      dump.read(unit, d);
+    } else {
+      unit.stream(d);
+    }
+  }
 }
 
 std::vector<std::byte> read_table(const DumpReader& dump, const UnitReader& unit,
@@ -112,7 +120,6 @@ std::span<const std::byte> GroupParts::read(size_t unit, const std::string& data
   const UnitReader& reader = unit_(unit);
   const StoredDataset* stored = reader.find(group_ + "/" + dataset);
   check(stored != nullptr, "a part is of no dataset");
-  check_memory(reader.record(), stored->path, stored->bytes);
   Buffer<std::byte> bytes = dump_.read(reader, *stored);
   if (bytes_ + bytes.size() > kMostKept) {
     decoded_.clear();

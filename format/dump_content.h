@@ -22,6 +22,10 @@ inline constexpr uint64_t kPieceByPiece = uint64_t{16} << 20;
 void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupContent& content,
                const std::function<void(std::span<const std::byte>)>& seen = {});
 
+/// Decodes all of a unit, and holds no plain dataset of it but one that is small.
+/// Errors: as above, kParent.
+void check_values(const DumpReader& dump, const UnitReader& unit);
+
 /// A table that says where the samples of others lie. Errors: as above.
 [[nodiscard]] std::vector<std::byte> read_table(const DumpReader& dump, const UnitReader& unit,
                                                 const std::string& path);

@@ -7,10 +7,10 @@
 #include "format/checked_image.h"
 #include "format/dump_files.h"
 #include "format/folder.h"
-#include "format/held_bytes.h"
 #include "format/incomplete.h"
 #include "format/journal.h"
 #include "format/rule.h"
+#include "format/whole_dataset.h"
 #include "src/base/allocation.h"
 
 namespace rlreplay::format {
@@ -244,7 +244,7 @@ UnitReader DumpReader::open_unit(const UnitRecord& unit) const {
 }
 
 Buffer<std::byte> DumpReader::read(const UnitReader& unit, const StoredDataset& dataset) const {
-  check_memory(unit.record(), dataset.path, dataset.bytes);
+  check_whole(unit.record(), dataset);
   Buffer<std::byte> out(dataset.bytes);
   const std::span<std::byte> place(out);
   if (!dataset.base) {

@@ -1,7 +1,10 @@
 #include "format/rollout_join.h"
 
 #include <algorithm>
+#include <set>
 
+#include "format/group_io.h"
+#include "format/held_bytes.h"
 #include "format/rule.h"
 
 namespace rlreplay::format {
@@ -25,6 +28,10 @@ void append(std::vector<T>& to, const std::vector<T>* from, uint64_t begin, uint
             from->begin() + static_cast<ptrdiff_t>(end));
 }
 
+std::string in_two_units(uint64_t sample) {
+  return "sample " + std::to_string(sample) + " stands in two units of the rollout";
+}
+
 class Join {
  public:
   Join(std::span<const RolloutData> parts, const std::string& where)
@@ -35,8 +42,7 @@ class Join {
     std::ranges::sort(rows_, {}, &PartRow::id);
     const auto twice = std::ranges::adjacent_find(rows_, {}, &PartRow::id);
     if (twice == rows_.end()) return;
-    fail("sample " + std::to_string(twice->id()) + " stands in two units of the rollout",
-         "sample_id");
+    fail(in_two_units(twice->id()), "sample_id");
   }
 
   RolloutData joined() && {
@@ -262,6 +268,24 @@ class Join {
 
 RolloutData join_rollout(std::span<const RolloutData> parts, const std::string& where) {
   return Join(parts, where).joined();
+}
+
+void check_samples_once(const DumpReader& dump, const std::string& group) {
+  const std::vector<const UnitRecord*> units = dump.find("rollout", group);
+  if (units.size() < 2) return;
+  std::set<uint64_t> seen;
+  HeldBytes held;
+  for (const UnitRecord* record : units) {
+    const UnitReader unit = dump.open_unit(*record);
+    const GroupReader reader(dump, unit, group, &held);
+    const StoredDataset* ids = reader.find("sample_id");
+    if (ids == nullptr) continue;
+    held.hold(*record, ids->path, ids->bytes * 5);  // of a node of the set
+    for (const uint64_t id : reader.read<uint64_t>(*ids)) {
+      if (seen.insert(id).second) continue;
+      throw FormatError(Rule::kMeaning, in_two_units(id), record->path, ids->path);
+    }
+  }
 }
 
 }  // namespace rlreplay::format

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "format/dump_reader.h"
 #include "format/rollout_data.h"
 
 namespace rlreplay::format {
@@ -12,5 +13,9 @@ namespace rlreplay::format {
 /// word for that, all parts must have or none. `where` names the rollout in errors.
 /// Errors: FormatError kMeaning, also where two parts hold one sample.
 RolloutData join_rollout(std::span<const RolloutData> parts, const std::string& where);
+
+/// For whoever takes the units of a rollout one by one: that no sample stands in two of them.
+/// Errors: FormatError kMeaning, those of GroupReader.
+void check_samples_once(const DumpReader& dump, const std::string& group);
 
 }  // namespace rlreplay::format

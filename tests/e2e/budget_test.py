@@ -104,9 +104,21 @@ class Budget(Bounded):
         for verb in (["verify", "--deep", path], ["show", path], ["mismatch", path],
                      ["export", path, "--to", "jsonl", "-o", self.folder / "x.jsonl"],
                      ["objective", "--from", path], ["train", "--from", path],
-                     ["rollout", "--from", path]):
+                     ["rollout", "--from", path],
+                     ["show", path, "--rollout", "0", "--tensor", "tokens"]):
             with self.subTest(verb[0]):
                 self.refused(path, *verb)
+
+    def test_of_two_dumps_the_one_that_claims_it_is_named(self):
+        """Without decoding it to find out which of them cannot be read."""
+        for name in ("tokens", "sample_id"):
+            path = bomb(self.dump, self.folder / f"one {name}", "rollout/0.h5", f"0/{name}", TABLE)
+            for verb in (["diff", path, self.dump], ["diff", self.dump, path]):
+                with self.subTest(verb):
+                    self.refused(path, *verb)
+                    said = self.run_bounded(*verb)[1]
+                    self.assertIn(str(path), said)
+                    self.assertNotIn(" or ", said)
 
     def test_columns_of_steps(self):
         path = bomb(self.dump, self.folder / "column", "train/0-0/rank0.h5", "0-0/log_probs", TABLE)
@@ -324,6 +336,26 @@ class WholeDump(Bounded):
         path = zeros(self.folder / "rollouts", 1_100_000, {"tokens": "i32", "log_probs": "f32"},
                      {"log_probs": "f32", "advantages": "f32"}, rollouts=16)
         self.assertEqual(self.hold(path), set())
+
+
+class KeptFile(Bounded):
+    def test_it_is_held_once(self):
+        dump = Patched.__new__(Patched)
+        dump.meta, dump.unstable = {"ranks": 1, "source": {"imported": "slime"}}, {}
+        pickle = array([0], "u8")
+        pickle.attributes["file"] = "rollout_data/0.pt"
+        unit = "x-slime/rollout_data/0.h5"
+        dump.units = {unit: {"0/pickle": pickle, "0/records": array([], "u8"),
+                             "0/record_offsets": array([0], "u64")}}
+        dump.write(self.folder / "small")
+        path = bomb(self.folder / "small", self.folder / "kept", unit, "0/pickle", TABLE)
+        for verb in (["verify", "--deep", path],
+                     ["export", path, "--to", "slime", "-o", self.folder / "exported"]):
+            with self.subTest(verb[0]):
+                code, output, peak = self.run_bounded(*verb)
+                self.assertIn(code, (1, 3), output)
+                self.assertIn("0/pickle", output)
+                self.assertLess(peak, TABLE + MOST)
 
 
 class ManyRanks(Bounded):

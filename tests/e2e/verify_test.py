@@ -403,6 +403,22 @@ class Verify(Case):
             ids.values[0] = dump.at("rollout/0.h5", "0/sample_id").values[-1]
         report = self.finds({"meaning"}, twice, CORRUPT, of=self.plain)
         self.assertIn("stands in two units", report["problems"][-1]["message"])
+        path = self.folder / "patched"
+        verbs = [["show", path, "--sample", "0"], ["show", path, "--samples"],
+                 ["export", path, "--to", "jsonl", "-o", "-"],
+                 ["diff", path, self.plain], ["diff", self.plain, path]]
+        self.refused_by(verbs, "stands in two units")
+
+        def copied(dump):
+            dump.units["rollout/0b.h5"] = dict(dump.units["rollout/0.h5"])
+        self.finds({"meaning"}, copied, CORRUPT, of=self.plain)
+        self.refused_by(verbs, "stands in two units")
+
+        def of_another_type(dump):
+            unit = dump.units["rollout/0.h5"]
+            unit["0/tokens"] = unit["0/tokens"].reshaped(unit["0/tokens"].values, "u64")
+        self.finds({"meaning"}, of_another_type, CORRUPT, of=self.plain)
+        self.refused_by(verbs, "is u64")
 
         def half_prompts(dump):
             split(dump)
@@ -414,6 +430,9 @@ class Verify(Case):
             result = self.run_program(*verb)
             self.assertEqual(result.returncode, CORRUPT, (verb, result.stdout, result.stderr))
             self.assertIn(word, result.stderr, verb)
+            if verb[0] == "diff":  # which of the two it is
+                self.assertIn(f"{self.folder / 'patched'}/", result.stderr)
+                self.assertNotIn(" or ", result.stderr)
 
     def test_events_in_two_units(self):
         def twice(unit):

@@ -8,6 +8,7 @@
 #include "format/dump_content.h"
 #include "format/group_io.h"
 #include "format/group_name.h"
+#include "format/rollout_join.h"
 #include "src/base/error.h"
 #include "src/replay/compare/group_difference.h"
 #include "src/replay/compare/sample_table.h"
@@ -99,7 +100,11 @@ class Comparer {
       return;
     }
     const GroupUnits left = open(group, a_, a), right = open(group, b_, b);
-    if (left.fields == right.fields) return note_order(group, a, b);
+    if (left.fields == right.fields) {
+      check_group(group, left);
+      check_group(group, right);
+      return note_order(group, a, b);
+    }
     const bool unrecorded = compare_group(group, left, right, assembled_, values_);
     made_.groups_differing.push_back({group.kind, group.number, unrecorded});
   }
@@ -115,6 +120,7 @@ class Comparer {
   }
 
   GroupUnits open(const ContentGroup& group, const DumpReader& dump, const Units& units) {
+    if (group.kind == "rollout") format::check_samples_once(dump, group.name);
     GroupUnits out{dump, open(dump, units), {}};
     std::vector<format::GroupItems> items;
     format::HeldBytes held;

@@ -96,6 +96,28 @@ class Tensors {
   const UnitReader* unit_ = nullptr;  // of what `only` found
 };
 
+std::vector<format::RolloutData> read_rollouts(const ContentGroup& group, const GroupUnits& from,
+                                               format::HeldBytes& held) {
+  std::vector<format::RolloutData> out;
+  for (const UnitReader& unit : from.units) {
+    if (holds_events_alone(unit, group.name)) continue;
+    out.push_back(read_rollout_data(from.dump, unit, group.name, &held));
+    held.hold(unit.record(), group.name, out.back().size() * kRowBytes);
+  }
+  return out;
+}
+
+std::vector<format::TrainRank> read_ranks(const ContentGroup& group, const GroupUnits& from,
+                                          format::HeldBytes& held) {
+  std::vector<format::TrainRank> ranks;
+  for (const UnitReader& unit : from.units) {
+    if (unit.find(group.name + "/sample_id") == nullptr) continue;
+    ranks.push_back({read_train_data(from.dump, unit, group.name, &held), &unit.record(), {}});
+  }
+  join_slices(ranks, group.name, held);
+  return ranks;
+}
+
 /// Codes by their names.
 std::optional<FieldValues> named(const std::optional<FieldValues>& finish) {
   const auto* code = finish ? std::get_if<std::span<const uint8_t>>(&finish->values) : nullptr;
@@ -232,28 +254,13 @@ class GroupComparer {
   }
 
   void compare_rollouts() {
-    const auto read = [&](const GroupUnits& from) {
-      std::vector<format::RolloutData> out;
-      for (const UnitReader& unit : from.units) {
-        if (holds_events_alone(unit, group_.name)) continue;
-        out.push_back(read_rollout_data(from.dump, unit, group_.name, &held_));
-        held_.hold(unit.record(), group_.name, out.back().size() * kRowBytes);
-      }
-      return out;
-    };
-    const auto left = read(a_), right = read(b_);
+    const auto left = read_rollouts(group_, a_, held_), right = read_rollouts(group_, b_, held_);
     compare_samples("rollout", SampleTable::of(std::span(left)), SampleTable::of(std::span(right)));
   }
 
   void compare_steps() {
     const auto read = [&](const GroupUnits& from) {
-      std::vector<format::TrainRank> ranks;
-      for (const UnitReader& unit : from.units) {
-        if (unit.find(group_.name + "/sample_id") == nullptr) continue;
-        ranks.push_back(
-            {read_train_data(from.dump, unit, group_.name, &held_), &unit.record(), {}});
-      }
-      join_slices(ranks, group_.name, held_);
+      std::vector<format::TrainRank> ranks = read_ranks(group_, from, held_);
       std::vector<format::TrainData> out;
       for (format::TrainRank& rank : ranks) {
         held_.hold(*rank.unit, group_.name, rank.data.size() * kRowBytes);
@@ -369,6 +376,12 @@ bool operator<(const ContentGroup& a, const ContentGroup& b) {
                       of.name);
   };
   return key(a) < key(b);
+}
+
+void check_group(const ContentGroup& group, const GroupUnits& of) {
+  format::HeldBytes held;
+  if (group.kind == "rollout") static_cast<void>(read_rollouts(group, of, held));
+  if (group.kind == "train") static_cast<void>(read_ranks(group, of, held));
 }
 
 bool compare_group(const ContentGroup& group, const GroupUnits& a, const GroupUnits& b,

@@ -33,6 +33,10 @@ struct GroupUnits {
   std::map<std::string, Hash> fields;  // hashes of what it says, by name
 };
 
+/// That its samples can be read, whatever their hashes: two dtypes may say the same. Errors:
+/// FormatError kMeaning, kDataLimit.
+void check_group(const ContentGroup& group, const GroupUnits& of);
+
 /// Compares the values of the fields whose hashes differ, field by field. `assembled`: of a
 /// framework's files, whose ranks were put together; none of them is this dump's.
 /// Returns whether it differs in nothing but events that only one of the dumps recorded.

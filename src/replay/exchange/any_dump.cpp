@@ -4,11 +4,14 @@
 #include <filesystem>
 #include <set>
 
+#include "format/dump_content.h"
 #include "format/dump_files.h"
 #include "format/foreign/dump_check.h"
 #include "format/foreign/numbers.h"
 #include "format/foreign/torch_file.h"
 #include "format/group_name.h"
+#include "format/meaning.h"
+#include "format/rollout_join.h"
 #include "format/rule.h"
 #include "src/base/error.h"
 #include "src/base/shell.h"
@@ -239,10 +242,17 @@ std::string AnyDump::file_of(const std::string& place, std::optional<uint64_t> s
 }
 
 bool AnyDump::reads(const Error& error) const {
-  const format::UnitRecord* unit = find_unit(error);
+  const format::UnitRecord* record = find_unit(error);
+  if (record == nullptr) return true;
   try {
-    if (unit != nullptr) static_cast<void>(reader().read_all(reader().open_unit(*unit)));
-    return true;
+    const format::UnitReader unit = reader().open_unit(*record);
+    format::check_values(reader(), unit);
+    std::vector<format::Problem> problems;
+    check_meaning(unit, problems);
+    for (const std::string& group : record->groups) {
+      if (format::kind_of(record->path) == "rollout") check_samples_once(reader(), group);
+    }
+    return problems.empty();
   } catch (const Error&) {
     return false;
   }

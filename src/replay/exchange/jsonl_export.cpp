@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "format/record.h"
+#include "format/rollout_join.h"
 #include "format/train_ranks.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -262,6 +263,7 @@ void export_rollouts(const format::DumpReader& dump, const format::UnitRecord& u
                      const std::optional<ChosenSamples>& chosen, const TextSink& sink) {
   const format::UnitReader reader = dump.open_unit(unit);
   for (const std::string& group : unit.groups) {
+    if (dump.find("rollout", group).front() == &unit) format::check_samples_once(dump, group);
     if (holds_events_alone(reader, group)) continue;
     const RolloutData data = read_rollout_data(dump, reader, group);
     const std::set<uint64_t> others = samples_with_inputs(dump, group);

@@ -12,6 +12,7 @@
 #include "format/group_name.h"
 #include "format/rule.h"
 #include "format/unit.h"
+#include "format/whole_dataset.h"
 #include "src/base/dtype.h"
 #include "src/base/terminal.h"
 #include "src/replay/record/step_id.h"
@@ -98,9 +99,14 @@ std::vector<T> read(const format::DumpReader& dump, const format::UnitReader& un
   const StoredDataset* dataset = reader.find(name);
   reader.expect(dataset != nullptr, name, "it is missing");
   reader.check_form(*dataset, format::dtype_for<T>());
-  const Buffer<std::byte> bytes = dump.read(unit, *dataset);
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  check_whole(unit.record(), *dataset);
+  std::vector<T> values(dataset->bytes / sizeof(T));
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(values));
+  if (!dataset->base) {
+    unit.read(*dataset, bytes);
+  } else if (!values.empty()) {
+    std::memcpy(values.data(), dump.read(unit, *dataset).data(), bytes.size());
+  }
   return values;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "format/rollout_data.h"
+#include "format/rollout_join.h"
 #include "format/train_ranks.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -94,6 +95,8 @@ class SampleView {
       const format::UnitReader unit = dump_.open_unit(record);
       for (const std::string& group : record.groups) {
         if (options_.rollout && std::to_string(*options_.rollout) != group) continue;
+        if (dump_.find("rollout", group).front() == &record)
+          format::check_samples_once(dump_, group);
         if (holds_events_alone(unit, group)) continue;
         data_ = {};
         held_ = {};

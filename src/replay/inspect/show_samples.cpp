@@ -7,6 +7,7 @@
 
 #include "format/group_name.h"
 #include "format/rollout_data.h"
+#include "format/rollout_join.h"
 #include "src/base/json_line.h"
 #include "src/base/text_table.h"
 
@@ -53,6 +54,7 @@ std::vector<Line> lines_of(const format::DumpReader& dump, const ShowOptions& op
     const format::UnitReader unit = dump.open_unit(record);
     for (const std::string& group : record.groups) {
       if (options.rollout && std::to_string(*options.rollout) != group) continue;
+      if (dump.find("rollout", group).front() == &record) format::check_samples_once(dump, group);
       if (holds_events_alone(unit, group)) continue;
       const uint64_t before = held.bytes();
       const format::RolloutData data = read_rollout_data(dump, unit, group, &held);
