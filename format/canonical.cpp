@@ -12,7 +12,25 @@ namespace {
 
 constexpr int kDepth = 16;
 
-std::string quoted(std::string_view text) {
+void refuse_fractions(const JsonValue& value, const std::string& what) {
+  if (value.is_array()) {
+    for (size_t i = 0; i < value.size(); ++i) refuse_fractions(value.at(i), what);
+  } else if (value.is_object()) {
+    for (const auto& [key, member] : value.members()) refuse_fractions(member, what);
+  } else if (value.is_number() && !value.is_integer()) {
+    throw Error(ErrorCode::kUsage, "a number with a fraction must be written as a string", what);
+  }
+}
+
+/// How many bytes at the front of `text` are those of `wanted`.
+size_t first_difference(std::string_view text, std::string_view wanted) {
+  const auto [at, end] = std::mismatch(text.begin(), text.end(), wanted.begin(), wanted.end());
+  return static_cast<size_t>(at - text.begin());
+}
+
+}  // namespace
+
+std::string json_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -56,26 +74,8 @@ std::string quoted(std::string_view text) {
   return out;
 }
 
-void refuse_fractions(const JsonValue& value, const std::string& what) {
-  if (value.is_array()) {
-    for (size_t i = 0; i < value.size(); ++i) refuse_fractions(value.at(i), what);
-  } else if (value.is_object()) {
-    for (const auto& [key, member] : value.members()) refuse_fractions(member, what);
-  } else if (value.is_number() && !value.is_integer()) {
-    throw Error(ErrorCode::kUsage, "a number with a fraction must be written as a string", what);
-  }
-}
-
-/// How many bytes at the front of `text` are those of `wanted`.
-size_t first_difference(std::string_view text, std::string_view wanted) {
-  const auto [at, end] = std::mismatch(text.begin(), text.end(), wanted.begin(), wanted.end());
-  return static_cast<size_t>(at - text.begin());
-}
-
-}  // namespace
-
 JsonObject& JsonObject::text(const std::string& key, std::string_view value) {
-  return json(key, quoted(value));
+  return json(key, json_text(value));
 }
 JsonObject& JsonObject::number(const std::string& key, uint64_t value) {
   return json(key, std::to_string(value));
@@ -85,7 +85,7 @@ JsonObject& JsonObject::boolean(const std::string& key, bool value) {
 }
 JsonObject& JsonObject::texts(const std::string& key, const std::vector<std::string>& values) {
   std::vector<std::string> all;
-  for (const std::string& value : values) all.push_back(quoted(value));
+  for (const std::string& value : values) all.push_back(json_text(value));
   return json(key, json_array(all));
 }
 JsonObject& JsonObject::json(const std::string& key, std::string value) {
@@ -97,7 +97,7 @@ std::string JsonObject::str() const {
   std::string out = "{";
   for (const auto& [key, value] : members_) {
     if (out.size() > 1) out += ',';
-    out += quoted(key) + ":" + value;
+    out += json_text(key) + ":" + value;
   }
   return out + "}";
 }

@@ -28,6 +28,9 @@ class JsonObject {
   std::map<std::string, std::string> members_;
 };
 
+/// A text as canonical JSON has it. Errors: kUsage when it is not UTF-8.
+std::string json_text(std::string_view text);
+
 /// `[a,b,...]` of canonical values.
 std::string json_array(const std::vector<std::string>& values);
 

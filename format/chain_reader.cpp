@@ -24,7 +24,11 @@ const StoredDataset& base_of(const StoredDataset& difference, const std::string&
     if (d.dtype != difference.dtype || d.shape != difference.shape) continue;
     if (found == nullptr || !d.base) found = &d;
   }
-  if (found == nullptr) throw wrong("the base is not in the unit that was named", of, difference);
+  if (found == nullptr) {
+    throw wrong("the base with the hash " + difference.base->hash.hex() + " is not in " +
+                    difference.base->unit,
+                of, difference);
+  }
   return *found;
 }
 

@@ -96,7 +96,7 @@ void check_outside_dumps(const std::string& path) {
 DumpPlace::DumpPlace(const std::string& path, bool replace, Writer writer)
     : path_(path), writer_(writer) {
   check_outside_dumps(path);
-  take_sealed(path);
+  static_cast<void>(take_sealed(path));  // what then has the name is looked at below
   std::error_code absent;
   const fs::file_type found = fs::status(path, absent).type();
   if (found == fs::file_type::not_found && fs::is_symlink(plain_path(path), absent)) {

@@ -12,7 +12,7 @@ namespace rlreplay::format {
 /// is told on standard error. Whether there was one.
 /// Errors: kUsage where it was made to replace something else, or another process is at work there;
 /// kEnvironment.
-bool take_sealed(const std::string& path);
+[[nodiscard]] bool take_sealed(const std::string& path);
 
 /// Before any work, that what is to be written at `path` does not lie within a dump, whose folder
 /// is its own alone. Errors: kUsage, naming the dump; kEnvironment where the path cannot be

@@ -285,8 +285,11 @@ Buffer<std::byte> DumpReader::read_base(const UnitReader& unit,
       }
     }
   }
-  throw FormatError(Rule::kParent, "the base is not in the unit that was named", unit.record().path,
-                    dataset.path);
+  throw FormatError(Rule::kParent,
+                    "the base with the hash " + dataset.base->hash.hex() +
+                        (record == nullptr ? " is in no unit: there is no " : " is not in ") +
+                        dataset.base->unit,
+                    unit.record().path, dataset.path);
 }
 
 }  // namespace rlreplay::format

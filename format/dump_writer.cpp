@@ -394,9 +394,8 @@ void DumpWriter::check_claim(const PendingFile& file, const std::string& path) c
   if (theirs) throw misuse("another writer of this dump has written this unit", path);
 }
 
-/// Beside `units` units of a batch, which take `bytes` in the index.
 /// What a reader refuses must not be acknowledged: a dump that grew too large is closed with what
-/// it has.
+/// it has. The record comes on top of `units` units of its batch, which take `bytes` in the index.
 void DumpWriter::check_room(const UnitRecord& record, uint64_t units, uint64_t bytes) const {
   constexpr uint64_t kRoom = 1024;  // of a header, of what stands around a unit in a line
   const State& state = *state_;

@@ -93,9 +93,9 @@ class DumpWriter {
 
   /// Encodes, stores and acknowledges one unit.
   /// Errors: kUsage for a path that is there already, another writer's too, or a bad dataset;
-  /// kUnsupported for more than a
-  /// reader takes; kEnvironment when it could not be stored: then nothing has changed, and it may
-  /// be tried again; or when another program has changed the journal, which then is written anew.
+  /// kUnsupported for more than a reader takes; kEnvironment when it could not be stored: then
+  /// nothing has changed, and it may be tried again; or when another program has changed the
+  /// journal, which then is written anew.
   UnitRecord append(const std::string& path, std::span<const Dataset> datasets);
 
   /// The same of several units, which are made durable together: they are acknowledged all or none.

@@ -14,8 +14,12 @@ bool sound_offsets(const std::vector<uint64_t>& offsets, size_t size, size_t tot
 }
 
 void check_mask(std::span<const std::byte> mask, const std::string& unit, const std::string& path) {
-  if (std::ranges::all_of(mask, [](std::byte m) { return m < std::byte{2}; })) return;
-  throw FormatError(Rule::kMeaning, "a mask holds values other than 0 and 1", unit, path);
+  const auto odd = std::ranges::find_if(mask, [](std::byte m) { return m >= std::byte{2}; });
+  if (odd == mask.end()) return;
+  throw FormatError(Rule::kMeaning,
+                    "element " + std::to_string(odd - mask.begin()) + " of a mask is " +
+                        std::to_string(std::to_integer<int>(*odd)) + ", expected 0 or 1",
+                    unit, path);
 }
 
 namespace {

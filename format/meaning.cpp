@@ -9,6 +9,7 @@
 #include "format/columns.h"
 #include "format/held_bytes.h"
 #include "src/base/utf8.h"
+#include "src/base/words.h"
 
 namespace rlreplay::format {
 namespace {
@@ -34,6 +35,12 @@ const std::vector<std::string_view> kTogether[] = {
     {"slice_offsets", "slices", "lengths"},
     {"call_offsets", "call_first", "call_length"},
 };
+
+/// A code of a table that ends at `most`, or that of what the table does not know.
+template <uint8_t most>
+bool is_code_to(uint8_t code) {
+  return code <= most || code == 255;
+}
 
 /// Checks one group of a unit.
 class GroupCheck {
@@ -67,8 +74,15 @@ class GroupCheck {
   void check_calls(const std::string& group);
   void check_coordinates(const StoredDataset& dataset);
   void check_ids(const StoredDataset& dataset);
-  void expect(bool condition, const StoredDataset& dataset, const char* message) {
-    if (!condition) report(dataset, message);
+  void check_text(const StoredDataset& dataset);
+  /// Reports the first value that is not `sound`. `expected`: what it should be.
+  template <class T, class Sound>
+  void expect_all(const StoredDataset& dataset, const std::vector<T>& values, const Sound& sound,
+                  const char* expected) {
+    const auto odd = std::ranges::find_if_not(values, sound);
+    if (odd == values.end()) return;
+    report(dataset, "element " + std::to_string(odd - values.begin()) + " is " +
+                        std::to_string(*odd) + ", expected " + expected);
   }
   template <class T>
   std::vector<T> values_of(const StoredDataset& dataset) const;
@@ -123,20 +137,26 @@ std::vector<T> GroupCheck::values_of(const StoredDataset& dataset) const {
 void GroupCheck::check_offsets(const StoredDataset& dataset, const KnownDataset& row) {
   const auto offsets = values_of<uint64_t>(dataset);
   if (offsets.empty()) return;  // reported with the shape
-  if (offsets.front() != 0 || !std::is_sorted(offsets.begin(), offsets.end())) {
-    return report(dataset, "offsets do not ascend from 0");
+  if (offsets.front() != 0) {
+    return report(dataset, "offsets begin at " + std::to_string(offsets.front()) + ", expected 0");
+  }
+  if (const auto end = std::ranges::is_sorted_until(offsets); end != offsets.end()) {
+    return report(dataset, "offsets do not ascend: element " +
+                               std::to_string(end - offsets.begin()) + " is " +
+                               std::to_string(*end) + ", behind " + std::to_string(*(end - 1)));
   }
   bind(dataset, {&row.total, 1}, offsets.back());
   if (row.name == "offsets") offsets_ = offsets;
 }
 
 void GroupCheck::check_tokens(const StoredDataset& dataset) {
-  const auto natural = [](const auto& all) {
-    return std::all_of(all.begin(), all.end(), [](auto id) { return id >= 0; });
-  };
-  const bool sound = dataset.dtype == DType::kI32 ? natural(values_of<int32_t>(dataset))
-                                                  : natural(values_of<int64_t>(dataset));
-  expect(sound, dataset, "a token id is negative");
+  const auto natural = [](auto id) { return id >= 0; };
+  constexpr char kExpected[] = "a token's id, which is not negative";
+  if (dataset.dtype == DType::kI32) {
+    expect_all(dataset, values_of<int32_t>(dataset), natural, kExpected);
+  } else {
+    expect_all(dataset, values_of<int64_t>(dataset), natural, kExpected);
+  }
 }
 
 void GroupCheck::check_names(const StoredDataset& dataset) {
@@ -146,7 +166,9 @@ void GroupCheck::check_names(const StoredDataset& dataset) {
   if (names == nullptr) return report(dataset, "its columns have no names");
   const auto lines = static_cast<uint64_t>(std::count(names->begin(), names->end(), '\n'));
   const uint64_t count = names->empty() ? 0 : lines + 1;
-  expect(count == dataset.shape.back(), dataset, "its last axis has not one name a place");
+  if (count == dataset.shape.back()) return;
+  report(dataset, "its last axis has " + counted(dataset.shape.back(), "place") +
+                      ", and \"columns\" " + counted(count, "name"));
 }
 
 void GroupCheck::check_prompts(const StoredDataset& dataset) {
@@ -155,7 +177,9 @@ void GroupCheck::check_prompts(const StoredDataset& dataset) {
   for (size_t s = 0; s < lengths.size(); ++s) {
     const uint64_t whole = lengths_.empty() ? offsets_[s + 1] - offsets_[s] : lengths_[s];
     if (lengths[s] <= whole) continue;
-    return report(dataset, "a prompt is longer than its sample");
+    return report(dataset, "the prompt in row " + std::to_string(s) + " has " +
+                               counted(lengths[s], "token") + ", and its sample " +
+                               std::to_string(whole));
   }
 }
 
@@ -180,7 +204,10 @@ void GroupCheck::check_slices(const std::string& group) {
               !__builtin_add_overflow(stored, slices[2 * i + 1], &stored);
     }
     if (sound && stored == offsets_[s + 1] - offsets_[s]) continue;
-    return report(*slices_, "the slices of a sample are not its tokens");
+    return report(*slices_, "the slices of the sample in row " + std::to_string(s) +
+                                (sound ? " are " + counted(stored, "token") : " do not lie in it") +
+                                ", expected " + std::to_string(offsets_[s + 1] - offsets_[s]) +
+                                " of its " + std::to_string(lengths[s]));
   }
   lengths_ = std::move(lengths);
 }
@@ -206,7 +233,11 @@ void GroupCheck::check_calls(const std::string& group) {
       next = uint64_t{first[c]} + length[c];
     }
     if (sound && next <= offsets_[s + 1] - offsets_[s]) continue;
-    return report(*calls_, "calls do not lie one after the other in a sample");
+    return report(
+        *calls_,
+        "the calls of the sample in row " + std::to_string(s) +
+            (sound ? " end at token " + std::to_string(next) : " do not lie one after the other") +
+            ", expected within its " + counted(offsets_[s + 1] - offsets_[s], "token"));
   }
 }
 
@@ -214,8 +245,18 @@ void GroupCheck::check_coordinates(const StoredDataset& dataset) {
   const auto numbers = values_of<uint32_t>(dataset);
   for (size_t i = 0; i + 1 < numbers.size(); i += 2) {
     if (numbers[i] < numbers[i + 1]) continue;
-    return report(dataset, "a rank is none of as many as there are");
+    return report(dataset, "row " + std::to_string(i / 2) + " is rank " +
+                               std::to_string(numbers[i]) + " of " +
+                               std::to_string(numbers[i + 1]));
   }
+}
+
+void GroupCheck::check_text(const StoredDataset& dataset) {
+  const auto bytes = values_of<uint8_t>(dataset);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const Utf8Fault fault = find_utf8_fault(text, Surrogates::kAllowed);
+  if (fault.length == 0) return;
+  report(dataset, "its texts are not UTF-8 at byte " + std::to_string(fault.offset));
 }
 
 /// A rollout's ascend; a rank's stand in the order in which they were packed.
@@ -223,9 +264,13 @@ void GroupCheck::check_ids(const StoredDataset& dataset) {
   auto ids = values_of<uint64_t>(dataset);
   const bool packed = kind_of(unit_.record().path) == "train";
   if (packed) std::ranges::sort(ids);
-  const bool twice = std::ranges::adjacent_find(ids) != ids.end();
-  expect(!twice, dataset, "a sample is there twice");
-  if (!twice) expect(std::ranges::is_sorted(ids), dataset, "the ids of samples do not ascend");
+  if (const auto twice = std::ranges::adjacent_find(ids); twice != ids.end()) {
+    return report(dataset, "sample " + std::to_string(*twice) + " is there twice");
+  }
+  if (const auto end = std::ranges::is_sorted_until(ids); end != ids.end()) {
+    report(dataset, "the ids of samples do not ascend: " + std::to_string(*end) +
+                        " stands behind " + std::to_string(*(end - 1)));
+  }
 }
 
 void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& row) {
@@ -247,13 +292,9 @@ void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& 
     case Values::kNamed:
       return check_names(dataset);
     case Values::kRoles:
-    case Values::kTruth: {
-      const uint8_t most = row.values == Values::kRoles ? 3 : 1;
-      const auto codes = values_of<uint8_t>(dataset);
-      const auto known = [&](uint8_t code) { return code <= most || code == 255; };
-      return expect(std::all_of(codes.begin(), codes.end(), known), dataset,
-                    "a code of the table is not known");
-    }
+      return expect_all(dataset, values_of<uint8_t>(dataset), is_code_to<3>, "0 to 3, or 255");
+    case Values::kTruth:
+      return expect_all(dataset, values_of<uint8_t>(dataset), is_code_to<1>, "0, 1 or 255");
     case Values::kCalls:
       calls_ = &dataset;
       return;
@@ -265,22 +306,13 @@ void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& 
     case Values::kPromptLengths:
       prompts_ = &dataset;
       return;
-    case Values::kMask: {
-      const auto mask = values_of<uint8_t>(dataset);
-      return expect(std::all_of(mask.begin(), mask.end(), [](uint8_t m) { return m < 2; }), dataset,
-                    "a mask holds values other than 0 and 1");
-    }
-    case Values::kFinish: {
-      const auto codes = values_of<uint8_t>(dataset);
-      const auto known = [](uint8_t code) { return code < 4 || code == 255; };
-      return expect(std::all_of(codes.begin(), codes.end(), known), dataset,
-                    "a code of the table is not known");
-    }
-    case Values::kText: {
-      const auto bytes = values_of<uint8_t>(dataset);
-      const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      return expect(is_utf8(text, Surrogates::kAllowed), dataset, "a text is not UTF-8");
-    }
+    case Values::kMask:
+      return expect_all(
+          dataset, values_of<uint8_t>(dataset), [](uint8_t m) { return m < 2; }, "0 or 1");
+    case Values::kFinish:
+      return expect_all(dataset, values_of<uint8_t>(dataset), is_code_to<3>, "0 to 3, or 255");
+    case Values::kText:
+      return check_text(dataset);
   }
 }
 
@@ -302,23 +334,38 @@ void GroupCheck::finish(const std::string& group, std::string_view kind) {
   }
 }
 
+/// The numbers of an attribute, for people.
+std::string numbers_text(const h5::Attributes& attributes, const char* name) {
+  const auto found = attributes.find(name);
+  if (found == attributes.end()) return "absent";
+  const auto* numbers = std::get_if<std::vector<uint64_t>>(&found->second);
+  return numbers == nullptr ? "a text" : shape_text(*numbers);
+}
+
 /// What a dataset says of the parts that it holds is sound; the tables' are cut by `slices`.
 void check_boxes(const UnitReader& unit, std::string_view name, const StoredDataset& dataset,
                  std::vector<Problem>& problems) {
   if (!is_cut(dataset.attributes)) return;
-  const auto report = [&](const char* message) {
+  const auto report = [&](const std::string& message) {
     problems.push_back({Rule::kMeaning, unit.record().path, dataset.path, message});
   };
   const auto boxes = boxes_of(name, dataset.shape, dataset.attributes);
   const bool old =
       dataset.attributes.contains("start") || dataset.attributes.contains("full_shape");
-  if (!boxes) return report(old ? "the shard does not lie within its tensor" : kUnsoundBoxes);
+  if (!boxes) {
+    return report(old ? "the shard does not lie within its tensor: its shape is " +
+                            shape_text(dataset.shape) + ", its start " +
+                            numbers_text(dataset.attributes, "start") + ", of " +
+                            numbers_text(dataset.attributes, "full_shape")
+                      : kUnsoundBoxes);
+  }
   const std::string_view kind = kind_of(unit.record().path);
-  const bool known = std::ranges::any_of(*boxes, [&](const Box& box) {
+  const auto known = std::ranges::find_if(*boxes, [&](const Box& box) {
     return box.tensor == "scalars" || find_known(kind, box.tensor) != nullptr;
   });
-  if (!old && (known || find_known(kind, name) != nullptr)) {
-    report("a dataset of the tables is no tensor of boxes");
+  if (!old && (known != boxes->end() || find_known(kind, name) != nullptr)) {
+    report("a dataset of the tables is no tensor of boxes: " +
+           (known != boxes->end() ? known->tensor : std::string(name)));
   }
 }
 

@@ -32,6 +32,8 @@ std::string in_two_units(uint64_t sample) {
   return "sample " + std::to_string(sample) + " stands in two units of the rollout";
 }
 
+/// The units of one rollout as one, samples by ascending id. Of a column that some units lack,
+/// samples of those have no presence and zeros.
 class Join {
  public:
   Join(std::span<const RolloutData> parts, const std::string& where)

@@ -88,7 +88,8 @@ std::string_view to_string(Rule rule) { return kRuleNames[static_cast<size_t>(ru
 
 FormatError::FormatError(Rule rule, const std::string& message, std::string path,
                          std::string dataset, std::optional<uint64_t> offset)
-    : Error(code_of(rule), message, place(path, dataset)),
+    : Error(code_of(rule), message, place(path, dataset),
+            Breach{std::string(to_string(rule)), dataset, offset}),
       problem_{rule, std::move(path), std::move(dataset), message, offset} {}
 
 }  // namespace rlreplay::format

@@ -29,6 +29,9 @@ Hash samples_of(const TrainData& data) {
   return hasher.finish();
 }
 
+/// Ranks that hold slices of samples become one that holds whole samples: the first of them; the
+/// others keep their scalars. Rows, lengths and gaps are settled before memory is taken for what
+/// lengths claim.
 class SliceJoin {
  public:
   SliceJoin(std::vector<TrainRank>& ranks, const std::string& group, HeldBytes& held)

@@ -158,9 +158,8 @@ void put_scalars(const CountedTables& tables, JsonObject& into) {
     const size_t end = std::min(names.find('\n'), names.size());
     if (pairs.size() == values->size()) return;  // more names than numbers
     if (!is_utf8(names.substr(0, end), Surrogates::kRefused)) return;
-    const std::string pair = JsonObject().text("", names.substr(0, end)).str();
-    const std::string name = pair.substr(4, pair.size() - 5);
-    pairs.push_back("[" + name + ",\"" + Mean::decimal((*values)[pairs.size()]) + "\"]");
+    pairs.push_back("[" + json_text(names.substr(0, end)) + ",\"" +
+                    Mean::decimal((*values)[pairs.size()]) + "\"]");
     names.remove_prefix(std::min(end + 1, names.size()));
   }
   if (pairs.size() == values->size()) into.json("scalars", json_array(pairs));

@@ -11,6 +11,7 @@
 #include "format/group_name.h"
 #include "format/rule.h"
 #include "src/base/json_value.h"
+#include "src/base/printable.h"
 
 namespace rlreplay::format {
 namespace {
@@ -210,9 +211,13 @@ void UnitIndex::check_header() {
   if (bytes_.size() < kHeaderBytes) throw malformed("the index has no whole header", bytes_.size());
   const auto header = load_as<Header>(bytes_.data());
   if (header.magic != kMagic) throw malformed("the index does not begin as one", 0);
-  if (header.version != kIndexVersion || header.zero != 0 ||
-      header.reserved != std::array<uint64_t, 2>{}) {
-    throw malformed("the index is of another version than 1", 8);
+  if (header.version != kIndexVersion) {
+    throw malformed("the index is of version " + std::to_string(header.version) + ", expected " +
+                        std::to_string(kIndexVersion),
+                    8);
+  }
+  if (header.zero != 0 || header.reserved != std::array<uint64_t, 2>{}) {
+    throw malformed("reserved bytes of the index are set, expected zeros", 8);
   }
   if (header.units > kMaxUnits) {
     throw FormatError(Rule::kUnitCount,
@@ -272,12 +277,18 @@ std::optional<FormatError> UnitIndex::check_units() const {
       throw malformed("the groups of units do not follow one another", at);
     }
     if (unit.size > kMostBytes || unit.logical > kMostBytes) {
-      throw malformed("a unit has more than 2^50 bytes", at);
+      throw malformed("a unit has " + std::to_string(std::max(unit.size, unit.logical)) +
+                          " bytes, at most 2^50",
+                      at);
     }
     path_at += unit.path_length;
     first_group += unit.group_count;
     const std::string_view path = text(unit.path_at, unit.path_length);
-    if (path < before) throw malformed("the units are not sorted", at);
+    if (path < before) {
+      throw malformed("the unit " + printable(path) + " stands behind " + printable(before) +
+                          ", expected in order",
+                      at);
+    }
     const auto keep = [&](Rule rule, const std::string& what) {
       if (!later || rule < later->rule()) later.emplace(rule, what, kIndexName, "", at);
     };

@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include "format/checked_image.h"
@@ -14,6 +15,7 @@
 #include "format/rule.h"
 #include "format/shuffle.h"
 #include "src/base/error.h"
+#include "src/base/printable.h"
 #include "src/base/words.h"
 
 namespace rlreplay::format {
@@ -35,8 +37,11 @@ class Description {
   T take(const char* name) {
     const auto it = attributes_.find(name);
     if (it == attributes_.end() || !std::holds_alternative<T>(it->second)) {
-      fault(Rule::kAttribute,
-            std::string("the attribute \"") + name + "\" is absent or of another type");
+      constexpr bool kText = std::is_same_v<T, std::string>;
+      fault(Rule::kAttribute, std::string("the attribute \"") + name + "\" is " +
+                                  (it == attributes_.end() ? "absent"
+                                   : kText                 ? "numbers, expected a text"
+                                                           : "a text, expected numbers"));
       return {};
     }
     T value = std::get<T>(std::move(it->second));
@@ -45,24 +50,32 @@ class Description {
   }
 
   Hash take_hash(const char* name) {
-    const auto hash = Hash::from_hex(take<std::string>(name));
-    if (!hash) fault(Rule::kAttribute, std::string("the attribute \"") + name + "\" is no hash");
+    const auto text = take<std::string>(name);
+    const auto hash = Hash::from_hex(text);
+    if (!hash) {
+      fault(Rule::kAttribute, std::string("the attribute \"") + name + "\" is " + printable(text) +
+                                  ", expected 32 hexadecimal digits");
+    }
     return hash.value_or(Hash{});
   }
 
   DType take_dtype() {
-    const auto dtype = dtype_from_string(take<std::string>("dtype"));
-    if (!dtype) fault(Rule::kAttribute, "an unknown dtype");
+    const auto text = take<std::string>("dtype");
+    const auto dtype = dtype_from_string(text);
+    if (!dtype) fault(Rule::kAttribute, "the dtype is " + printable(text) + ", which is none");
     return dtype.value_or(DType::kU8);
   }
 
   std::optional<Base> take_base() {
     const auto encoding = take<std::string>("encoding");
     if (encoding == "plain") return std::nullopt;
-    if (encoding != "xor") fault(Rule::kAttribute, "an unknown encoding");
+    if (encoding != "xor") {
+      fault(Rule::kAttribute, "the encoding is " + printable(encoding) + ", expected plain or xor");
+    }
     Base base{take<std::string>("base_unit"), take_hash("base_hash")};
     if (!sound_unit_path(base.unit)) {
-      fault(Rule::kAttribute, "the base of a difference lies outside the grammar");
+      fault(Rule::kAttribute, "the base of the difference is in " + printable(base.unit) +
+                                  ", expected the path of a unit");
     }
     return base;
   }
@@ -93,7 +106,10 @@ StoredDataset described(const h5::DatasetEntry& entry, Faults& faults) {
   Description says(entry.path, entry.address, entry.attributes, faults);
   StoredDataset d;
   d.path = entry.path;
-  if (!sound_dataset_path(d.path)) says.fault(Rule::kObject, "a dataset outside a group");
+  if (!sound_dataset_path(d.path)) {
+    says.fault(Rule::kObject, "a dataset outside a group: its path is " + printable(d.path) +
+                                  ", expected GROUP/NAME");
+  }
   d.dtype = says.take_dtype();
   d.shape = says.take<std::vector<uint64_t>>("shape");
   d.hash = says.take_hash("hash");
@@ -111,27 +127,34 @@ StoredDataset described(const h5::DatasetEntry& entry, Faults& faults) {
                                  " by the shape");
   }
   if (layout.chunk > 0 && layout.shuffled != (layout.element.size > 1)) {
-    says.fault(Rule::kLayout, "elements of several bytes are shuffled, others not");
+    says.fault(Rule::kLayout, "elements of " + counted(layout.element.size, "byte") + " are " +
+                                  (layout.shuffled ? "shuffled, expected no shuffle"
+                                                   : "not shuffled, expected shuffle and zstd"));
   }
   const size_t most = frame_bound(layout.chunk * layout.element.size);
-  if (layout.chunk > 0 && std::any_of(entry.pieces.begin(), entry.pieces.end(),
-                                      [&](Bytes frame) { return frame.size() > most; })) {
-    says.fault(Rule::kChunk, "a stored chunk is larger than zstd can make it");
+  for (size_t i = 0; layout.chunk > 0 && i < entry.pieces.size(); ++i) {
+    if (entry.pieces[i].size() <= most) continue;
+    says.fault(Rule::kChunk, "the stored chunk " + std::to_string(i) + " has " +
+                                 counted(entry.pieces[i].size(), "byte") +
+                                 ", and zstd makes at most " + std::to_string(most) + " of it");
+    break;
   }
   return d;
 }
 
 void check_root(const h5::Contents& contents, const std::string& path, Faults& faults) {
   Description says("/", contents.root_address, contents.root, faults);
-  if (says.take<std::string>("format") != kFormat) {
-    says.fault(Rule::kAttribute, "the unit is of another format");
-  }
-  if (!sound_version(says.take<std::string>("version"))) {
-    says.fault(Rule::kAttribute, "the unit's version is none that this program reads");
-  }
-  if (says.take<std::string>("unit") != path) {
-    says.fault(Rule::kAttribute, "the unit was written under another path");
-  }
+  const auto expect = [&](bool sound, const char* name, const std::string& found,
+                          const std::string& expected) {
+    if (sound) return;
+    says.fault(Rule::kAttribute, std::string("the unit's attribute \"") + name + "\" is " +
+                                     printable(found) + ", expected " + expected);
+  };
+  const auto format = says.take<std::string>("format"), version = says.take<std::string>("version"),
+             unit = says.take<std::string>("unit");
+  expect(format == kFormat, "format", format, std::string(kFormat));
+  expect(sound_version(version), "version", version, "at most " + this_version());
+  expect(unit == path, "unit", unit, path);
 }
 
 /// The decoded bytes of all datasets.
@@ -139,7 +162,10 @@ uint64_t sum_of(const std::vector<StoredDataset>& datasets, uint64_t most, Fault
   uint64_t sum = 0;
   for (const StoredDataset& d : datasets) {
     if (__builtin_add_overflow(sum, d.bytes, &sum) || sum > most) {
-      faults.add(Rule::kDataLimit, "more decoded bytes than announced or allowed", d.path);
+      faults.add(Rule::kDataLimit,
+                 "the datasets up to this one decode to more than the " + counted(most, "byte") +
+                     " that were announced or are allowed",
+                 d.path);
       return sum;
     }
   }

@@ -1,14 +1,13 @@
-#include <charconv>
 
 #include "format/foreign/checkpoint_config.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::foreign {
 namespace {
 
 /// A number as JSON, always with a fraction or an exponent: readers tell it from an integer.
 std::string real(double value) {
-  char text[32];
-  const std::string out(text, std::to_chars(text, text + sizeof text, value).ptr);
+  const std::string out = shortest(value);
   return out.find_first_of(".e") == out.npos ? out + ".0" : out;
 }
 

@@ -28,6 +28,9 @@ constexpr auto kSampleKeys = std::to_array<std::string_view>(
     {"group_index", "prompt", "response", "response_length", "label", "reward", "loss_mask",
      "weight_versions", "rollout_log_probs", "status"});
 
+/// What one file says of itself, by the kind of dump that it is: fields that must be there, lengths
+/// that must agree, values in their ranges. A problem is reported and the check goes on without
+/// what is wrong.
 class Checker {
  public:
   Checker(const Tree& tree, const ProblemSink& sink) : tree_(tree), sink_(sink) {}

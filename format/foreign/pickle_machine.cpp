@@ -48,8 +48,7 @@ Value PickleMachine::run() {
     }
   } catch (const Error& error) {
     const std::string opcode = begin < pickle_.size() ? opcode_name(pickle_[begin]) : "";
-    throw Error(error.code(), error.what(),
-                "byte " + std::to_string(begin) + (opcode.empty() ? "" : " (" + opcode + ")"));
+    throw error.at("byte " + std::to_string(begin) + (opcode.empty() ? "" : " (" + opcode + ")"));
   }
 }
 

@@ -42,8 +42,8 @@ class PickleMachine {
 
   Bytes take(uint64_t size, const char* what);
   template <class T>
-  T take_number(const char* what);
-  std::string_view take_line(const char* what);
+  [[nodiscard]] T take_number(const char* what);
+  [[nodiscard]] std::string_view take_line(const char* what);
 
   void push(Value value) {
     if (stack_.size() == stack_.capacity()) grow(stack_);

@@ -1,12 +1,12 @@
 #include "format/foreign/pickle_numbers.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "format/foreign/text.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -87,19 +87,14 @@ Value integer_from_text(Tree& tree, std::string_view text) {
   }
   digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size() - 1));
   const std::string canonical = std::string(negative ? "-" : "").append(digits);
-  int64_t value = 0;
-  const auto read = std::from_chars(canonical.data(), canonical.data() + canonical.size(), value);
-  if (read.ec == std::errc()) return Value::of_int(value);
+  if (const auto value = parse_number<int64_t>(canonical)) return Value::of_int(*value);
   return tree.own_text(Kind::kBigInt, canonical);
 }
 
 Value float_from_text(std::string_view text) {
-  double value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec == std::errc::invalid_argument || read.ptr != text.data() + text.size()) {
-    throw Error(ErrorCode::kCorrupt, printable(text) + " is not a float");
-  }
-  return Value::of_float(value);
+  const auto value = parse_number<double>(text);
+  if (!value) throw Error(ErrorCode::kCorrupt, printable(text) + " is not a float");
+  return Value::of_float(*value);
 }
 
 }  // namespace rlreplay::foreign

@@ -60,20 +60,6 @@ void corrupt(const std::string& message, const std::string& where) {
 
 bool has_surrogates(std::string_view text) { return !is_utf8(text, Surrogates::kRefused); }
 
-std::string printable(std::string_view name) {
-  constexpr size_t kLimit = 80;
-  std::string out = "'";
-  for (const char c : name.substr(0, kLimit)) {
-    const auto byte = static_cast<uint8_t>(c);
-    if (byte >= 0x20 && byte < 0x7F && c != '\'' && c != '\\') {
-      out += c;
-    } else {
-      out += "\\x" + to_hex({&byte, 1});
-    }
-  }
-  return out + (name.size() > kLimit ? "...'" : "'");
-}
-
 std::optional<std::string> utf8_to_latin1(std::string_view text) {
   std::string out;
   out.reserve(text.size());

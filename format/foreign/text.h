@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "format/foreign/bytes.h"
+#include "src/base/printable.h"
 #include "src/base/utf8.h"
 
 namespace rlreplay::foreign {
@@ -18,9 +19,6 @@ using rlreplay::Surrogates;
 
 /// Whether valid text (surrogates allowed) holds a surrogate.
 [[nodiscard]] bool has_surrogates(std::string_view text);
-
-/// The name in quotes for a message: at most 80 bytes, control and non-ASCII bytes as \xHH.
-std::string printable(std::string_view name);
 
 /// The characters U+0000 to U+00FF of `text` as bytes; nothing where another one occurs.
 /// `text` must be valid.

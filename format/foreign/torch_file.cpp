@@ -1,11 +1,11 @@
 #include "format/foreign/torch_file.h"
 
-#include <charconv>
 #include <filesystem>
 #include <optional>
 
 #include "format/foreign/pickle_machine.h"
 #include "format/foreign/text.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -80,7 +80,7 @@ TorchFile::TorchFile(const std::string& path) : path_(path) {
   } catch (const Error& error) {
     if (file_) file_->check_unchanged();  // what is wrong may be no fault of its writer
     const bool placed = error.where().empty() || error.where() == path;
-    throw Error(error.code(), error.what(), placed ? path : path + ": " + error.where());
+    throw error.at(placed ? path : path + ": " + error.where());
   }
 }
 
@@ -100,7 +100,7 @@ void TorchFile::read() {
     read_pickle(pickle->content);
   } catch (const Error& error) {
     const std::string where = error.where().empty() ? "" : ", " + error.where();
-    throw Error(error.code(), error.what(), "data.pkl" + where);
+    throw error.at("data.pkl" + where);
   }
 }
 
@@ -119,13 +119,10 @@ void TorchFile::check_records() {
   if (record == nullptr) corrupt("the archive has no record 'version'");
   std::string_view text = as_text(record->content);
   if (text.ends_with('\n')) text.remove_suffix(1);
-  int version = 0;
-  const auto number = std::from_chars(text.data(), text.data() + text.size(), version);
-  if (text.empty() || number.ptr != text.data() + text.size() || version < 1) {
-    corrupt("the record 'version' is not a number");
-  }
-  if (version > kNewestVersion) {
-    not_a_torch_file("archive version " + std::to_string(version) + "; up to " +
+  const auto version = parse_number<int>(text);
+  if (!version || *version < 1) corrupt("the record 'version' is not a number");
+  if (*version > kNewestVersion) {
+    not_a_torch_file("archive version " + std::to_string(*version) + "; up to " +
                      std::to_string(kNewestVersion) + " is supported");
   }
 }

@@ -109,7 +109,7 @@ ZipArchive::ZipArchive(Bytes file, Budget* given, const Progress& progress) {
       check_tail(entry, file.first(limit).subspan(stored.data() + stored.size() - file.data()));
       members_[order[i]] = {entry.name, stored};
     } catch (const Error& error) {
-      throw Error(error.code(), error.what(), "member " + printable(entry.name));
+      throw error.at("member " + printable(entry.name));
     }
   }
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -130,7 +130,7 @@ void ZipArchive::read_content(const ZipEntry& entry, Member& member, Budget& bud
       content = Buffer<uint8_t>(entry.size);
       inflate_exactly(member.content, content);
     } catch (const Error& error) {
-      throw Error(error.code(), error.what(), "member " + printable(entry.name));
+      throw error.at("member " + printable(entry.name));
     }
     member.content = content;
     inflated_.push_back(std::move(content));

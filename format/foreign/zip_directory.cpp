@@ -172,7 +172,7 @@ ZipEntry read_entry(Bytes file, const End& end, uint64_t& at) {
   try {
     read_zip64_extra(rest.subspan(name_size, extra_size), marked);
   } catch (const Error& error) {
-    throw Error(error.code(), error.what(), "member " + printable(entry.name));
+    throw error.at("member " + printable(entry.name));
   }
   check_support(entry);
   if (disk != 0 && disk != 0xFFFF) {

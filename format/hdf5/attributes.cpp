@@ -6,6 +6,7 @@
 #include "format/hdf5/dense.h"
 #include "format/hdf5/types.h"
 #include "format/rule.h"
+#include "src/base/words.h"
 
 namespace rlreplay::format::h5 {
 namespace {
@@ -47,7 +48,9 @@ class Reader {
 };
 
 void Reader::add(Bytes message) {
-  if (all_.size() >= limits_.attributes) file_.refuse(Rule::kObjectLimit, "too many attributes");
+  if (all_.size() >= limits_.attributes) {
+    file_.refuse(Rule::kObjectLimit, "more than " + counted(limits_.attributes, "attribute"));
+  }
   Cursor c(message, file_);
   c.expect(1, 3, "an attribute of another version than 3");
   c.expect(1, 0, "an attribute of a shared type");
@@ -58,7 +61,8 @@ void Reader::add(Bytes message) {
   const Bytes datatype = c.bytes(type_size);
   const Dataspace space = dataspace_of(c.bytes(space_size), file_);
   if (c.left() > limits_.attribute_bytes) {
-    file_.refuse(Rule::kObjectLimit, "an attribute is too large");
+    file_.refuse(Rule::kObjectLimit, "an attribute of " + counted(c.left(), "byte") + ", at most " +
+                                         std::to_string(limits_.attribute_bytes));
   }
   all_.push_back({name, value_of(datatype, space, c, file_)});
 }

@@ -11,6 +11,7 @@
 #include "format/hdf5/types.h"
 #include "format/hdf5_file.h"
 #include "format/rule.h"
+#include "src/base/words.h"
 
 namespace rlreplay::format::h5 {
 namespace {
@@ -29,6 +30,14 @@ bool sound_name(std::string_view name) {
 /// A name in an error or a path: itself where it is sound.
 std::string printed(const std::string& name) {
   return sound_name(name) ? name : link_name(name.substr(0, 100));
+}
+
+/// A datatype message in words: its class, as HDF5 numbers classes, and the size of an element.
+std::string described_type(Bytes datatype) {
+  if (datatype.size() < 8) return "a type that ends early";
+  const auto byte = [&](size_t i) { return std::to_integer<uint32_t>(datatype[i]); };
+  const uint32_t size = byte(4) | byte(5) << 8 | byte(6) << 16 | byte(7) << 24;
+  return "HDF5's class " + std::to_string(byte(0) & 0x0f) + " of " + counted(size, "byte");
 }
 
 /// One walk over a file. What breaks a rule of objects or datasets is gathered; what is damaged or
@@ -89,7 +98,8 @@ uint64_t ObjectWalk::read_superblock() {
 void ObjectWalk::visit_links(const ObjectHeader& group, const std::string& prefix, size_t depth) {
   const std::vector<Link> links = links_of(file_, group, limits_.objects);
   links_ += links.size();
-  if (links_ > limits_.objects) file_.refuse(Rule::kObjectLimit, "too many objects");
+  if (links_ > limits_.objects)
+    file_.refuse(Rule::kObjectLimit, "more than " + counted(limits_.objects, "object"));
   for (const Link& link : links) {
     const std::string path = prefix + printed(link.name);
     file_.look_at(path, group.address());
@@ -110,7 +120,9 @@ void ObjectWalk::visit_object(uint64_t address, const std::string& path, size_t 
   const ObjectHeader object(file_, address);
   if (object.find(MessageType::kLinkInfo) != nullptr) {
     object.expect_kind(true);
-    if (depth >= limits_.depth) file_.refuse(Rule::kObjectLimit, "groups nest too deep");
+    if (depth >= limits_.depth) {
+      file_.refuse(Rule::kObjectLimit, "groups nest more than " + counted(limits_.depth, "level"));
+    }
     if (!take_attributes(object, path).empty()) {
       faults_.add(Rule::kAttribute, "a group has attributes; only the root may", path, address);
     }
@@ -148,17 +160,26 @@ std::optional<Storage> ObjectWalk::describe(const ObjectHeader& dataset, Dataset
   if (const auto element = element_of(type->body)) {
     layout.element = *element;
   } else {
-    faults_.add(Rule::kElement, "a stored type that is not in the list", entry.path, entry.address);
+    faults_.add(Rule::kElement,
+                "elements are stored as " + described_type(type->body) +
+                    ", expected little-endian integers or IEEE floats",
+                entry.path, entry.address);
   }
-  const auto length = dataspace_of(space->body, file_).length();
+  const Dataspace extent = dataspace_of(space->body, file_);
+  const auto length = extent.length();
   if (!length) {
-    faults_.add(Rule::kShape, "a dataset that is not one-dimensional and of fixed length",
+    faults_.add(Rule::kShape,
+                "a dataset of " + counted(extent.extents.size(), "dimension") +
+                    (extent.fixed ? "" : " that may grow") + ", expected one of fixed length",
                 entry.path, entry.address);
     return std::nullopt;
   }
   if (*length > limits_.dataset_bytes / layout.element.size) {
-    faults_.add(Rule::kDataLimit, "a dataset is larger than this reader may take", entry.path,
-                entry.address);
+    faults_.add(Rule::kDataLimit,
+                "a dataset of " + counted(*length, "element") + " of " +
+                    counted(layout.element.size, "byte") + "; this reader may take " +
+                    counted(limits_.dataset_bytes, "byte"),
+                entry.path, entry.address);
     return std::nullopt;
   }
   layout.count = *length;
@@ -169,15 +190,25 @@ std::optional<Storage> ObjectWalk::describe(const ObjectHeader& dataset, Dataset
   const bool chunked = storage && storage->kind != Storage::Kind::kContiguous;
   if (!storage || (chunked && (storage->chunk == 0 || layout.count == 0 ||
                                storage->chunk > kMaxChunkBytes / layout.element.size))) {
-    faults_.add(Rule::kLayout, "a layout that is neither contiguous nor sound chunks", entry.path,
-                entry.address);
+    faults_.add(Rule::kLayout,
+                (chunked ? counted(layout.count, "element") + " in chunks of " +
+                               std::to_string(storage->chunk)
+                         : "another layout") +
+                    std::string(", expected contiguous, or chunks of 1 to ") +
+                    std::to_string(kMaxChunkBytes / layout.element.size) + " elements",
+                entry.path, entry.address);
     return std::nullopt;
   }
   const auto shuffled =
       chunked && filters != nullptr ? shuffled_by(filters->body, layout.element, file_) : false;
   if (!shuffled || chunked != (filters != nullptr)) {
-    faults_.add(Rule::kLayout, "filters other than zstd, or shuffle and zstd", entry.path,
-                entry.address);
+    faults_.add(Rule::kLayout,
+                std::string(chunked ? "chunks with " : "a contiguous layout with ") +
+                    (filters == nullptr ? "no filter"
+                     : shuffled         ? "filters"
+                                        : "filters other than zstd, or shuffle and zstd") +
+                    (chunked ? ", expected zstd, or shuffle and zstd" : ", expected none"),
+                entry.path, entry.address);
     return std::nullopt;
   }
   layout.chunk = storage->chunk;

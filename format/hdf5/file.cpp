@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "format/hdf5/lookup3.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::format::h5 {
 namespace {
@@ -78,7 +79,9 @@ Cursor File::block(uint64_t address, uint64_t size, std::string_view signature) 
   const Bytes content = all.first(all.size() - kChecksum);
   const uint64_t checksum = Cursor(all.last(kChecksum), *this).number(kChecksum);
   if (!has_checksum(content, checksum)) {
-    refuse_at(address, Rule::kContainer, at(address) + " does not have its checksum");
+    refuse_at(address, Rule::kContainer,
+              at(address) + " has the checksum " + hex(lookup3(content), 8) + ", expected " +
+                  hex(checksum, 8));
   }
   return {content.subspan(signature.size()), *this};
 }

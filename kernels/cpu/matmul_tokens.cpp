@@ -45,6 +45,9 @@ bool streamable(const Matrix<int64_t>& sum) {
          reinterpret_cast<uintptr_t>(sum.data) % kLine == 0;
 }
 
+/// Adds dy^T x over chunks of leaves to integer sums. Of a chunk x is packed once, for all threads;
+/// then each item, some tiles of dy by some panels of x, packs its part of dy and writes its own
+/// part of dw, which no other item writes.
 class TokenProduct {
  public:
   TokenProduct(const MatmulTokens& op, ThreadPool& pool)

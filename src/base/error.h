@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -26,44 +27,39 @@ std::string_view to_string(ErrorCode code);
 /// The exit code of the programs for an error of this kind.
 int exit_code(ErrorCode code);
 
+/// Of a file that breaks a rule of its format: the rule's pinned name, and where in the file.
+struct Breach {
+  std::string rule;
+  std::string dataset;                  // empty where none is concerned
+  std::optional<uint64_t> offset = {};  // the byte at which what breaks the rule begins
+};
+
 /// The one exception type: a kind, a sentence, and where (a path, dataset, byte or event).
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message, std::string where = {})
-      : std::runtime_error(message), code_(code), where_(std::move(where)) {}
+  Error(ErrorCode code, const std::string& message, std::string where = {},
+        std::optional<Breach> breach = {})
+      : std::runtime_error(message),
+        code_(code),
+        where_(std::move(where)),
+        breach_(std::move(breach)) {}
 
   ErrorCode code() const { return code_; }
   const std::string& where() const { return where_; }
+  const std::optional<Breach>& breach() const { return breach_; }
+
+  /// The same error, told of another place.
+  Error at(std::string where) const { return {code_, what(), std::move(where), breach_}; }
 
  private:
   ErrorCode code_;
   std::string where_;
+  std::optional<Breach> breach_;
 };
 
 /// Throws kInternal unless `condition` holds. Stays in release builds.
 inline void check(bool condition, const char* message) {
   if (!condition) throw Error(ErrorCode::kInternal, message);
-}
-
-/// Runs `work`; an error of its says that it happened in `place`: "step 3.0".
-template <class Work>
-auto with_place(const std::string& place, const Work& work) {
-  try {
-    return work();
-  } catch (const Error& e) {
-    throw Error(e.code(), e.what(), e.where().empty() ? place : place + ", " + e.where());
-  }
-}
-
-/// The same of a step. Rollout and step as a StepId names them.
-template <class Work>
-auto with_step(int64_t rollout, int64_t step, const Work& work) {
-  return with_place("step " + std::to_string(rollout) + "." + std::to_string(step), work);
-}
-
-template <class Work>
-auto with_rollout(int64_t rollout, const Work& work) {
-  return with_place("rollout " + std::to_string(rollout), work);
 }
 
 }  // namespace rlreplay

@@ -21,6 +21,10 @@ std::string decimal(double value) {
 
 }  // namespace
 
+std::string json_number(std::optional<double> value) {
+  return value && std::isfinite(*value) ? decimal(*value) : "null";
+}
+
 std::string hex_float(double value) {
   if (std::isnan(value)) return "nan";
   const std::string sign = std::signbit(value) ? "-" : "";
@@ -50,7 +54,7 @@ JsonLine& JsonLine::boolean(std::string_view key, bool value) {
 }
 
 JsonLine& JsonLine::number(std::string_view key, std::optional<double> value) {
-  return value && std::isfinite(*value) ? json(key, decimal(*value)) : null(key);
+  return json(key, json_number(value));
 }
 
 JsonLine& JsonLine::bits(std::string_view key, double value) {

@@ -31,6 +31,9 @@ class JsonLine {
   std::string members_;
 };
 
+/// A number as JsonLine::number writes it.
+std::string json_number(std::optional<double> value);
+
 /// `0x1.8p+1`: C's and Python's notation, as few digits as are needed.
 std::string hex_float(double value);
 

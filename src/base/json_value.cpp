@@ -222,7 +222,7 @@ JsonDocument JsonDocument::parse(std::string_view text, std::string where,
   try {
     Budget(text.size()).hold(cost.bytes);
   } catch (const Error& error) {
-    throw Error(error.code(), error.what(), where);
+    throw error.at(where);
   }
   try {
     UniqueKeys unique(where);

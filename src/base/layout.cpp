@@ -1,11 +1,11 @@
 #include "src/base/layout.h"
 
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay {
 namespace {
@@ -25,15 +25,13 @@ size_t key_index(std::string_view part, std::string_view key) {
 }
 
 int parse_size(std::string_view part, std::string_view digits, bool is_switch) {
-  int out = 0;
-  const auto end = digits.data() + digits.size();
-  const auto read = std::from_chars(digits.data(), end, out);
-  if (read.ec != std::errc() || read.ptr != end) refuse(part, "has no number");
-  if (is_switch && (out < 0 || out > 1)) refuse(part, "is 0 or 1");
-  if (!is_switch && (out < 1 || out > kMaxRanks)) {
+  const auto size = parse_number<int>(digits);
+  if (!size) refuse(part, "has no number");
+  if (is_switch && (*size < 0 || *size > 1)) refuse(part, "is 0 or 1");
+  if (!is_switch && (*size < 1 || *size > kMaxRanks)) {
     refuse(part, "is not between 1 and " + std::to_string(kMaxRanks));
   }
-  return out;
+  return *size;
 }
 
 }  // namespace

@@ -10,20 +10,21 @@
 
 namespace rlreplay {
 
-/// A decimal number that is the whole text, and fits.
-template <class Number>
-[[nodiscard]] std::optional<Number> parse_number(std::string_view text) {
+/// A number that is the whole text, and fits: decimal, or of the base or std::chars_format `form`.
+template <class Number, class... Form>
+[[nodiscard]] std::optional<Number> parse_number(std::string_view text, Form... form) {
   Number value = 0;
   const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
+  const auto read = std::from_chars(text.data(), end, value, form...);
   return read.ec == std::errc() && read.ptr == end ? std::optional(value) : std::nullopt;
 }
 
-/// The shortest decimal that reads back as the number.
-template <class Number>
-std::string shortest(Number value) {
+/// The shortest decimal that reads back as the number; with `form`, the shortest text of that base
+/// or std::chars_format.
+template <class Number, class... Form>
+std::string shortest(Number value, Form... form) {
   std::array<char, 64> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, form...).ptr;
   return {text.data(), end};
 }
 

@@ -47,19 +47,37 @@ void check_output() {
               "standard output could not be written to its end: is its disk full?");
 }
 
+std::string members(const Error& error) {
+  JsonLine out;
+  out.text("code", to_string(error.code())).text("message", error.what());
+  out.text("where", error.where());
+  if (const auto& breach = error.breach()) {
+    out.text("rule", breach->rule).text("dataset", breach->dataset);
+    breach->offset ? out.integer("offset", static_cast<int64_t>(*breach->offset))
+                   : out.null("offset");
+  }
+  return out.str();
+}
+
+std::string sentence(const Error& error) {
+  std::string out = error.where().empty() ? "" : error.where() + ": ";
+  out += error.what();
+  if (const auto& breach = error.breach()) {
+    out += " (rule " + breach->rule;
+    out += breach->offset ? ", at byte " + std::to_string(*breach->offset) + ")" : ")";
+  }
+  return out;
+}
+
 }  // namespace
 
 int report_error(std::string_view program, bool json, const Error& error) {
   if (json) {
-    JsonLine place, line;
-    place.text("code", to_string(error.code())).text("message", error.what());
-    place.text("where", error.where());
-    line.text("schema", "rlreplay.error/1").json("error", place.str());
+    const auto line = JsonLine().text("schema", "rlreplay.error/1").json("error", members(error));
     std::printf("%s\n", terminal_text(line.str()).c_str());
   }
-  const std::string where = error.where().empty() ? "" : error.where() + ": ";
   std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(),
-               terminal_text(where + error.what()).c_str());
+               terminal_text(sentence(error)).c_str());
   return exit_code(error.code());
 }
 

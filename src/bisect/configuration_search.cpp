@@ -54,7 +54,7 @@ std::string replay_command(const std::string& dump, const Configuration& setting
     }
   }
   if (!layout.empty()) words += " --layout " + joined(layout, ",");
-  return shell_word(rlreplay_program()) + " train --from " + shell_word(fs::absolute(dump)) +
+  return shell_word(rlreplay_program()) + " train " + shell_word(fs::absolute(dump)) +
          " -o \"$RLBISECT_OUT/dump\"" + words + " && exit 0 || [ $? = 1 ]";
 }
 

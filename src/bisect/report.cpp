@@ -1,23 +1,18 @@
 #include "src/bisect/report.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/number_text.h"
 #include "src/base/shell.h"
 #include "src/base/words.h"
 #include "src/replay/compare/dumps_difference_report.h"
 
 namespace rlreplay::bisect {
 namespace {
-
-std::string decimal(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
 
 /// The search between two revisions, with everything else as it was.
 std::string command_of(const RevisionQuestion& question, const std::string& good,
@@ -36,17 +31,17 @@ std::string command_of(const RevisionQuestion& question, const std::string& good
   for (const auto& metric : criterion.metrics) command += " --metric " + shell_word(metric);
   for (const auto& metric : criterion.excluded) command += " --exclude " + shell_word(metric);
   for (const int code : criterion.bad_exits) command += " --bad-exit " + std::to_string(code);
-  if (criterion.tolerance > 0) command += " --tolerance " + decimal(criterion.tolerance);
+  if (criterion.tolerance > 0) command += " --tolerance " + shortest(criterion.tolerance);
   if (question.plan.end_runs != SearchPlan().end_runs) {
     command += " --repeat-ends " + std::to_string(question.plan.end_runs);
   }
   if (question.plan.side_runs != SearchPlan().side_runs) {
     command += " --repeat-sides " + std::to_string(question.plan.side_runs);
   }
-  if (question.plan.confidence) command += " --stat " + decimal(*question.plan.confidence);
+  if (question.plan.confidence) command += " --stat " + shortest(*question.plan.confidence);
   if (question.recipe.time_limit != ProcessLimits::kNoTime) {
     command +=
-        " --timeout " + decimal(std::chrono::duration<double>(question.recipe.time_limit).count());
+        " --timeout " + shortest(std::chrono::duration<double>(question.recipe.time_limit).count());
   }
   return command;
 }
@@ -72,7 +67,7 @@ std::string criterion_text(const RevisionQuestion& question, const Finding& find
   if (finding.evidence == measure::Evidence::kExitCode) return "exit codes";
   const std::string what = metric_of(question, finding).value_or("every number") + " of " +
                            to_string(finding.evidence.value_or(measure::Evidence::kNone));
-  return criterion.tolerance > 0 ? what + ", within " + decimal(criterion.tolerance)
+  return criterion.tolerance > 0 ? what + ", within " + shortest(criterion.tolerance)
                                  : what + ", bit for bit";
 }
 
@@ -224,8 +219,8 @@ std::string found_text(const RevisionQuestion& question, const Finding& finding,
   if (finding.culprit) text += "           bad: " + finding.culprit->reason + "\n";
   text += "parent     " + revision_line(*finding.parent);
   if (finding.confidence) {
-    return text + "confidence " + decimal(std::round(1000 * *finding.confidence) / 10) + " %, by " +
-           counted(finding.parent_runs, "run") + " before it and " +
+    return text + "confidence " + shortest(std::round(1000 * *finding.confidence) / 10) +
+           " %, by " + counted(finding.parent_runs, "run") + " before it and " +
            counted(finding.culprit_runs, "run") + " from it on\n";
   }
   text += "confirmed  bad in " + all_runs(finding.culprit_runs) + ", good in " +

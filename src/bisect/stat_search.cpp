@@ -36,6 +36,9 @@ std::string metric_name(const Criterion& criterion, const Measurement& run) {
                                      joined(names, ", "));
 }
 
+/// Runs both ends, then time and again the revision that tells most of where the change is, until
+/// one place is probable enough or no run helps. The n-th use of a candidate is its n-th run, a
+/// stored one where there is one.
 class StatSearch {
  public:
   StatSearch(const std::vector<Revision>& history, const SearchPlan& plan, Sampler& sampler,

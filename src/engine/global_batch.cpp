@@ -83,18 +83,18 @@ HeldBatch hold_batch(const Runtime& runtime, const ObjectiveConfig& objective, i
   return out;
 }
 
-void hold(const HeldBatch& held, GlobalBatch& part) {
+void keep_weights_of(const HeldBatch& whole, GlobalBatch& part) {
   for (size_t i = 0; i < part.samples.size(); ++i) {
     const uint64_t id = part.samples[i].id;
-    const auto weight = held.weights.find(id);
-    if (weight == held.weights.end()) {
+    const auto weight = whole.weights.find(id);
+    if (weight == whole.weights.end()) {
       throw Error(ErrorCode::kUsage,
                   "sample " + std::to_string(id) + " is not of the batch that is held");
     }
     part.weights[i] = weight->second;
   }
-  part.counts = held.counts;
-  part.loss_weight = held.loss_weight;
+  part.counts = whole.counts;
+  part.loss_weight = whole.loss_weight;
 }
 
 Losses gather_losses(const Runtime& runtime, const GlobalBatch& batch,

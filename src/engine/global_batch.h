@@ -42,9 +42,9 @@ HeldBatch hold_batch(const Runtime& runtime, const ObjectiveConfig& objective, i
                      std::optional<int64_t> trajectories, std::span<const Sample> samples,
                      std::span<const SampleTargets> targets, int scale);
 
-/// Puts what is held in the place of what the part says of itself.
-/// Errors: kUsage for a sample that is not of the batch that is held.
-void hold(const HeldBatch& held, GlobalBatch& part);
+/// A part of a batch gets the weights and counts that its samples had in the whole.
+/// Errors: kUsage for a sample that is not of that batch.
+void keep_weights_of(const HeldBatch& whole, GlobalBatch& part);
 
 /// Errors: kUsage for a batch without samples, or an id that occurs twice.
 GlobalBatch gather_batch(const Runtime& runtime, const ObjectiveConfig& objective, int64_t leaf,

@@ -91,6 +91,7 @@ Scores head_backward(const Runtime& runtime, const Model& model, Matrix<const fl
   VocabPass pass(runtime, model, temperature);
   const auto all = groups(scored.leaves);
   const bool twice = before == Scored::kAll && all.size() > 1;
+  // A rank whose slices have no scored token still meets those that it shares samples with.
   if (all.empty()) loss_gradient({0, 0}, out, {}, {});
   for (const auto leaves : all) {
     score_group(runtime, pass, hidden, scored, rows_of(leaves), out);

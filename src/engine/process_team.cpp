@@ -55,6 +55,9 @@ class StepListener {
   std::vector<std::function<void(int64_t)>> finished_;
 };
 
+/// Rank 0 of ranks that are processes: an order to each, the own part of the work (own_), then the
+/// others' results in the order of ranks. Orders and results have a call of their own; what a step
+/// exchanges goes through ranks_.
 class ProcessTeam : public RankTeam {
  public:
   ProcessTeam(const Runtime& runtime, const BackendConfig& config)

@@ -22,7 +22,8 @@ class RankTeam {
   /// One step, as run_step has it, of all samples.
   virtual StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                           const StepConfig& config) = 0;
-  /// For who works alone meanwhile. Errors: those of a rank that has failed.
+  /// What rank 0 asks while it works without the others, so that it stops when one of them has
+  /// failed. Errors: those of that rank.
   virtual void see_alive() const {}
   /// What the ranks hold after a step, put together.
   virtual void take(const ParameterTable& whole, const StateSpans<float>& to,

@@ -130,7 +130,7 @@ StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradie
                                     config.trajectories, samples, targets);
   std::optional<int> held_scale;
   if (config.held) {
-    hold(*config.held, global);
+    keep_weights_of(*config.held, global);
     held_scale = config.held->scale;
   }
   const StepBatch batch{samples, targets, global};

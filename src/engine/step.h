@@ -53,13 +53,12 @@ struct StepResult {
   std::optional<ReplicaDifference> replicas;  // where ranks that hold the same do not
 };
 
-/// The step of a rank (Runtime::ranks) takes its own samples, a part of the global batch that may
-/// be empty, and all ranks of a data-parallel index the same. Its result has the losses of the
-/// global batch and, on the last stage, the scores and terms of its own samples; every number is
-/// the one that one rank would compute.
-///
 /// One optimizer step on `samples` with their targets (advantages, old and reference
 /// log-probabilities, per response token).
+/// A rank (Runtime::ranks) calls it with its own samples, a part of the global batch that may be
+/// empty, and all ranks of a data-parallel index with the same. Its result has the losses of the
+/// global batch and, on the last stage, the scores and terms of its own samples; every number is
+/// the one that one rank would compute.
 /// Errors: as check_samples and check_batch; kCorrupt where a score or a gradient is not finite,
 /// with the first event that has such a number; kUnsupported where a gradient's contribution is too
 /// large at three scales, by name.

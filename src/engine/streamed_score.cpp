@@ -80,6 +80,9 @@ struct Part {
   int64_t first = 0;
 };
 
+/// Scores samples block by block with the weights of one layer in memory: all samples of a block
+/// pass a layer before the next one is read, and x_ is the residual stream between layers. Where it
+/// is asked for, rounded_x_ passes the same layers with every result rounded to bfloat16.
 class Stream {
  public:
   Stream(const Runtime& runtime, const ModelConfig& config, const WeightReader& read,

@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/base/number_text.h"
+#include "src/base/step_id.h"
 #include "src/events/table.h"
 
 namespace rlreplay::engine {
@@ -150,7 +151,7 @@ std::string to_string(const Event& event) {
 }
 
 std::string to_string(const StepEvent& e) {
-  return std::to_string(e.rollout_id) + "." + std::to_string(e.step_id) + "/" + to_string(e.event);
+  return StepId{e.rollout_id, e.step_id}.name() + "/" + to_string(e.event);
 }
 
 std::string digest_name(const Event& event) {

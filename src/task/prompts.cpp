@@ -123,7 +123,7 @@ std::vector<TokenId> encode_prompt(const Prompt& prompt, const PromptEncoding& e
     }
   } catch (const Error& e) {
     if (!e.where().empty()) throw;
-    throw Error(e.code(), e.what(), prompt.where);
+    throw e.at(prompt.where);
   }
   if (ids.empty()) throw Error(ErrorCode::kCorrupt, "the prompt is empty", prompt.where);
   return ids;

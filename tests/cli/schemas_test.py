@@ -354,6 +354,7 @@ class Outputs(Case):
         self.ask("seal", "--recovered", unfinished, "--json")
         (unfinished / "rollout/0.h5").write_bytes(b"damaged")
         self.ask("verify", unfinished, "--json", code=3)
+        self.ask("show", unfinished, "--rollout", "0", "--json", code=3)
         self.ask("upgrade", ROOT / "tests/golden/dumps/0.1", "-o", self.folder / "upgraded", "--json")
         self.ask("strip", ROOT / "tests/golden/dumps/0.9", "-o", self.folder / "stripped", "--samples", "5",
                  "--columns", "rewards", "--json")

@@ -109,7 +109,7 @@ class Own(support.Case):
         self.refused(self.with_text(rollout, b"events/digest", b"events/digesx"),
                      "events/digest is missing")
         self.refused(self.with_byte(rollout, "label_text_present", 128),
-                     "0/label_text_present", "other than 0 and 1")
+                     "0/label_text_present", "expected 0 or 1")
         self.refused(self.with_byte(train, "events/row_digest_offsets", 255),
                      "0-0/events/row_digest_offsets")
 

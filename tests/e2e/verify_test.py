@@ -475,7 +475,7 @@ class Verify(Case):
         path = self.folder / "patched"
         self.refused_by([["diff", self.plain, path], ["show", path, "--step", "1.0"],
                          ["objective", "--from", path], ["train", "--from", path]],
-                        "values other than 0 and 1")
+                        "is 2, expected 0 or 1")
 
     def test_what_a_replay_could_not_read(self):
         def no_groups(dump):

@@ -445,18 +445,18 @@ TEST_CASE("Slices, coordinates and boxes that say what cannot be break the rule 
   };
   const std::string where = "train/1-0/rank0.h5: ";
   CHECK(said("train", sliced({0, 2, 6, 2}, 8)).empty());
+  const std::string row = "the slices of the sample in row 0 ";
   CHECK(said("train", sliced({0, 2, 7, 2}, 8)) ==
-        where + "the slices of a sample are not its tokens\n");
+        where + row + "do not lie in it, expected 4 of its 8\n");
   CHECK(said("train", sliced({0, 2, 5, 1}, 8)) ==
-        where + "the slices of a sample are not its tokens\n");
+        where + row + "are 3 tokens, expected 4 of its 8\n");
   std::vector<Dataset> lacks = sliced({0, 4}, 8);
   lacks.pop_back();
   CHECK(said("train", lacks) == where + "lengths is missing\n");
   CHECK(said("weights", {coordinates("1-0", {{2, 1, 2, 1, 1}}, 3)}).empty());
   Dataset wrong = dataset_of("1-0/coordinates", DType::kU32, {5, 2},
                              std::vector<uint32_t>{0, 1, 2, 2, 0, 1, 0, 1, 0, 1});
-  CHECK(said("weights", {wrong}) ==
-        "weights/1-0/rank0.h5: a rank is none of as many as there are\n");
+  CHECK(said("weights", {wrong}) == "weights/1-0/rank0.h5: row 1 is rank 2 of 2\n");
   Dataset beyond = dataset_of("1-0/a", DType::kU8, {2}, std::vector<uint8_t>{1, 2});
   const Box box{"w", {{3, 2, 4}}};
   set_boxes(beyond.attributes, {&box, 1});
@@ -468,5 +468,6 @@ TEST_CASE("Slices, coordinates and boxes that say what cannot be break the rule 
   set_boxes(column.attributes, {&of, 1});
   std::vector<Dataset> samples = {numbers("sample_id", {1}, {5}), numbers("offsets", {2}, {0, 2})};
   samples.push_back(column);
-  CHECK(said("train", samples) == where + "a dataset of the tables is no tensor of boxes\n");
+  CHECK(said("train", samples) ==
+        where + "a dataset of the tables is no tensor of boxes: log_probs\n");
 }

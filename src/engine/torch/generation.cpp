@@ -22,6 +22,9 @@ struct Slot {
   int64_t capacity = 0;  // tokens that it may have
 };
 
+/// Continuous batching: a slot a request, in the cache's row of the same number. A turn decodes one
+/// token for the slots that were there, prefills those admitted behind them, and fills the place of
+/// one that has finished with the last.
 class Generation {
  public:
   Generation(const engine::Runtime& runtime, const ModelConfig& model, Network& network,

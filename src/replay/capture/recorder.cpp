@@ -10,7 +10,7 @@
 #include "src/replay/capture/sample_data.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/event_store.h"
-#include "src/replay/record/step_id.h"
+#include "src/replay/record/parse_step.h"
 #include "src/replay/run/machine.h"
 
 namespace rlreplay::replay {
@@ -110,7 +110,7 @@ bool Recorder::put(int rank, const std::string& unit, std::vector<format::Datase
   throw Error(ErrorCode::kEnvironment,
               "run again, " + unit +
                   " is not what the dump holds: program, machine or a file that the run reads has "
-                  "changed; see where with: rlreplay train --from " +
+                  "changed; see where with: rlreplay train " +
                   path_,
               path_);
 }

@@ -27,8 +27,8 @@ std::string change(const std::string& a, const std::string& b);
 std::vector<Cause> run_causes(const format::DumpReader& a, const format::DumpReader& b);
 
 /// What differs of a record and a replay of it by this program, which computes with `computing`.
-std::vector<Cause> replay_causes(const RecordedRun& record, const RunOptions& replay,
-                                 const Computing& computing);
+[[nodiscard]] std::vector<Cause> replay_causes(const RecordedRun& record, const RunOptions& replay,
+                                               const Computing& computing);
 
 /// Whether samples or rewards, and so what steps are given, differ.
 bool data_differs(const std::vector<Cause>& causes);

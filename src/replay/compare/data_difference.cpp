@@ -35,6 +35,9 @@ void add_groups(const DumpReader& dump, std::set<ContentGroup>& groups) {
 constexpr std::array kScalars = {"loss",          "pg_loss",   "entropy",    "kl",
                                  "clip_fraction", "grad_norm", "clip_scale", "lr"};
 
+/// Options, then every rollout, step and state of either dump in canonical order; groups whose
+/// units have equal content hashes are not opened. Then, unless hashes are trusted, the bytes of
+/// what was not.
 class Comparer {
  public:
   Comparer(const DumpReader& a, const DumpReader& b, const DiffOptions& options)

@@ -125,6 +125,8 @@ std::optional<FieldValues> named(const std::optional<FieldValues>& finish) {
   return FieldValues{format::to_string(static_cast<format::Finish>(code->front())), std::nullopt};
 }
 
+/// One rollout or step of two dumps: samples and events in their own forms, every other field as a
+/// dataset, and last, where nothing of these differs, how the fields are stored.
 class GroupComparer {
  public:
   GroupComparer(const ContentGroup& group, const GroupUnits& a, const GroupUnits& b, bool assembled,

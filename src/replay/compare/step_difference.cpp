@@ -5,6 +5,7 @@
 #include <set>
 
 #include "src/base/error.h"
+#include "src/base/step_id.h"
 #include "src/base/words.h"
 #include "src/events/name.h"
 #include "src/events/table.h"
@@ -87,6 +88,9 @@ struct Source {
   Span span;
 };
 
+/// Finds what events are computed from: along the inputs that the table of events names, through
+/// events that not both sides recorded, to those that both did, or to the state before. Events of
+/// other tables name their parents themselves.
 class OriginSearch {
  public:
   OriginSearch(const StepEvents& a, const StepEvents& b, std::span<const EventDifference> events,
@@ -311,8 +315,8 @@ void check_computable(const StepEvents& events, const std::string& where) {
   const auto first = std::ranges::find_if(events.events, named);
   if (first == events.events.end()) return;
   throw Error(ErrorCode::kUnsupported,
-              "step " + std::to_string(events.rollout_id) + "." + std::to_string(events.step_id) +
-                  " has " + counted(std::ranges::count_if(events.events, named), "event") +
+              "step " + StepId{events.rollout_id, events.step_id}.name() + " has " +
+                  counted(std::ranges::count_if(events.events, named), "event") +
                   " that no replay computes, the first being " + to_string(first->event) +
                   ": rlreplay diff compares them by name",
               where);

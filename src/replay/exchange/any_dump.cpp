@@ -116,7 +116,7 @@ void AnyDump::open(const std::string& folder) {
   try {
     run_ = std::make_unique<RecordedRun>(folder, path_);
   } catch (const format::FormatError& error) {
-    throw Error(error.code(), error.what(), (fs::path(path_) / error.where()).string());
+    throw error.at((fs::path(path_) / error.where()).string());
   }
 }
 
@@ -137,7 +137,7 @@ Error AnyDump::named(const Error& error) const {
                                                        : source->second;
   std::string where = error.where();
   where.replace(place_of(where, unit->path), unit->path.size(), place);
-  return {error.code(), error.what(), where};
+  return error.at(where);
 }
 
 void AnyDump::Shard::list(const Tree& tree, Value root) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cstring>
 
 #include "format/foreign/tensor_content.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -114,13 +114,6 @@ bool tensor_holds(const Tree& tree, const foreign::Tensor& tensor, const Cell& c
   return std::equal(bytes->begin(), bytes->end(), content.begin(), content.end());
 }
 
-std::optional<size_t> row_number(std::string_view text) {
-  size_t row = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), row);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
-  return row;
-}
-
 }  // namespace
 
 std::optional<Cell> find_cell(const format::RolloutData& data, std::string_view dataset,
@@ -153,7 +146,7 @@ std::optional<Cell> NativeData::find(std::string_view place) const {
   if (last == place.npos || last == 0) return std::nullopt;
   const size_t middle = place.rfind('/', last - 1);
   if (middle == place.npos) return std::nullopt;
-  const std::optional<size_t> row = row_number(place.substr(last + 1));
+  const std::optional<size_t> row = parse_number<size_t>(place.substr(last + 1));
   const std::string_view dataset = place.substr(middle + 1, last - middle - 1);
   const std::string_view owner = place.substr(0, middle);
   if (!row) return std::nullopt;

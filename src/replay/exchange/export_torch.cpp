@@ -21,7 +21,7 @@
 #include "src/replay/exchange/slime_tree.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/imported_samples.h"
-#include "src/replay/record/step_id.h"
+#include "src/replay/record/parse_step.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -138,6 +138,8 @@ void check_one_rollout(const DumpReader& dump, const std::optional<ChosenSamples
               output);
 }
 
+/// Writes the files of a framework: kept files give back what was imported; then every rollout that
+/// none of them gave (done_) is made of its columns.
 class Exporter {
  public:
   Exporter(const DumpReader& dump, std::string vendor, FileSink sink, bool single,

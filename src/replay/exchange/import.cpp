@@ -9,6 +9,7 @@
 
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
+#include "src/base/step_id.h"
 #include "src/replay/exchange/contradictions.h"
 #include "src/replay/exchange/import_lines.h"
 #include "src/replay/exchange/import_policy_loss.h"
@@ -21,7 +22,6 @@
 #include "src/replay/exchange/rank_files_check.h"
 #include "src/replay/exchange/rollout_copies.h"
 #include "src/replay/record/import_findings.h"
-#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -55,7 +55,7 @@ auto within(std::span<const TorchFile* const> files, const Function& function) {
     if (std::ranges::any_of(files, names)) throw;
     const std::string& path = files.front()->path();
     const std::string where = error.where().empty() ? path : path + ": " + error.where();
-    throw Error(error.code(), error.what(), where);
+    throw error.at(where);
   }
 }
 

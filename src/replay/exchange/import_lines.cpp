@@ -6,7 +6,7 @@
 
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/record/missing_ranks.h"
-#include "src/replay/record/step_id.h"
+#include "src/replay/record/parse_step.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -1,7 +1,6 @@
 #include "src/replay/exchange/import_rollout.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <set>
 
@@ -9,6 +8,7 @@
 #include "format/foreign/rollout_file.h"
 #include "format/foreign/text.h"
 #include "src/base/error.h"
+#include "src/base/number_text.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/import_experts.h"
 #include "src/replay/exchange/own_datasets.h"
@@ -36,13 +36,14 @@ Finish finish_of(std::string_view status) {
 
 /// A version that is a number written as Python writes it.
 std::optional<int64_t> version_number(std::string_view text) {
-  int64_t version = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), version);
-  const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
-  if (!whole || std::to_string(version) != text) return std::nullopt;
-  return version;
+  const auto version = parse_number<int64_t>(text);
+  return version && std::to_string(*version) == text ? version : std::nullopt;
 }
 
+/// One rollout of a framework as columns. `order` comes first: rows stand in ascending order of
+/// ids, and every later function goes by order_. move_columns empties the lists of tokens in the
+/// file's tree as it copies them; what reads tokens after it reads made_.data. take_own comes last:
+/// what an export of ours put beside the samples overrules what they say.
 class RolloutImporter {
  public:
   RolloutImporter(foreign::TorchFile& file, std::string owner, std::string_view reward_key)

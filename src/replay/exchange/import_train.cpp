@@ -7,6 +7,7 @@
 #include "format/foreign/numbers.h"
 #include "format/foreign/train_batch.h"
 #include "format/foreign/train_shard.h"
+#include "src/base/step_id.h"
 #include "src/replay/exchange/cell.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/own_datasets.h"
@@ -16,7 +17,6 @@
 #include "src/replay/exchange/slime_columns.h"
 #include "src/replay/exchange/train_schedule.h"
 #include "src/replay/exchange/trajectory_check.h"
-#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 namespace {

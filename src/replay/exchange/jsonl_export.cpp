@@ -12,7 +12,7 @@
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/exchange/jsonl_row.h"
 #include "src/replay/record/imported_samples.h"
-#include "src/replay/record/step_id.h"
+#include "src/replay/record/parse_step.h"
 
 namespace rlreplay::replay {
 namespace {

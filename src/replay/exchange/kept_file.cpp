@@ -1,7 +1,6 @@
 #include "src/replay/exchange/kept_file.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <deque>
 
@@ -14,8 +13,9 @@
 #include "format/unit.h"
 #include "format/whole_dataset.h"
 #include "src/base/dtype.h"
+#include "src/base/number_text.h"
 #include "src/base/terminal.h"
-#include "src/replay/record/step_id.h"
+#include "src/replay/record/parse_step.h"
 
 namespace rlreplay::replay {
 
@@ -61,11 +61,9 @@ class Source : public foreign::RecordSource {
   std::optional<foreign::Bytes> record(std::string_view key) const override {
     const size_t slash = key.rfind('/');
     if (slash != key.npos) return tensor(key.substr(0, slash), key.substr(slash + 1));
-    size_t i = 0;
-    const auto read = std::from_chars(key.data(), key.data() + key.size(), i);
-    const bool sound = read.ec == std::errc() && read.ptr == key.data() + key.size();
-    if (!sound || i + 1 >= offsets_.size()) return std::nullopt;
-    return records_.subspan(offsets_[i], offsets_[i + 1] - offsets_[i]);
+    const auto i = parse_number<size_t>(key);
+    if (!i || *i >= offsets_.size() || *i + 1 == offsets_.size()) return std::nullopt;
+    return records_.subspan(offsets_[*i], offsets_[*i + 1] - offsets_[*i]);
   }
 
   std::optional<foreign::Value> value(std::string_view what, std::string_view place,
@@ -269,7 +267,7 @@ RestoredFile::RestoredFile(const format::DumpReader& dump, const format::UnitRea
     static_cast<void>(foreign::check_tree(state_->tree, root_, limit));
     state_->tree.release_budget();
   } catch (const Error& error) {
-    throw Error(error.code(), error.what(), unit.record().path + ": " + path);
+    throw error.at(unit.record().path + ": " + path);
   }
 }
 

@@ -44,6 +44,9 @@ class Freer {
   size_t kept_ = 0;
 };
 
+/// Moves lists of tokens out of a file's tree into columns, row by row, and frees each list that
+/// was read for the last time: a rollout is in memory about once. `begin` takes all room for
+/// columns beforehand.
 class Mover {
  public:
   Mover(foreign::TorchFile& file, const foreign::RolloutFile& batch, std::span<const size_t> order,

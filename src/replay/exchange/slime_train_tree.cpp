@@ -6,11 +6,11 @@
 #include <memory>
 
 #include "src/base/error.h"
+#include "src/base/step_id.h"
 #include "src/replay/exchange/cell.h"
 #include "src/replay/exchange/dicts.h"
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/slime_columns.h"
-#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -52,6 +52,9 @@ std::string bytes_of(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
+/// A rollout's training data as the file of slime's rank 0: the samples of all steps in one list,
+/// one shard with their places in the rollout, and under `rlreplay` what divides them into steps
+/// again.
 class TrainTreeBuilder {
  public:
   TrainTreeBuilder(Tree& tree, const format::DumpReader& dump, const OwnTraining& training,

@@ -145,6 +145,8 @@ class GroupStrip {
   std::vector<uint8_t> rows_;  // of samples: 1 stays
 };
 
+/// Writes a dump again without what was asked for. All that can be refused is, before the new dump
+/// begins; units are copied one by one, and it takes its name once it is sealed.
 class Strip {
  public:
   explicit Strip(const StripOptions& options)

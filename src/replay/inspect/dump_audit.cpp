@@ -19,7 +19,6 @@
 #include "src/replay/record/import_findings.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/recorded_step.h"
-#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 namespace {

@@ -35,6 +35,8 @@ std::vector<engine::SampleShape> shapes_of(const RolloutData& data,
   return out;
 }
 
+/// Events of every rollout and step against samples, columns and model. where_ is what findings
+/// name; the data of the last rollout stays loaded for its steps.
 class RunCheck {
  public:
   RunCheck(const RecordedRun& record, const ModelConfig& model, ThreadPool& pool)

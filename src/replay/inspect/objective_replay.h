@@ -24,7 +24,8 @@ struct AdvantageValues {
   std::string missing_rewards, missing;  // of the shaped rewards; of all that follows from them
   bool refuses_rewards = false;          // the options take no such rewards: others may
 };
-AdvantageValues replay_advantages(const RecordedRollout& rollout, const ObjectiveSetting& setting);
+[[nodiscard]] AdvantageValues replay_advantages(const RecordedRollout& rollout,
+                                                const ObjectiveSetting& setting);
 
 /// Tokens that lie so near to a bound of a clip that binary32 decides either way.
 struct ClipBorder {
@@ -55,7 +56,8 @@ struct LossValues {
 struct ComputedColumns {
   TokenColumn advantages, returns;
 };
-LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& step,
-                         const ComputedColumns& computed, const ObjectiveSetting& setting);
+[[nodiscard]] LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& step,
+                                       const ComputedColumns& computed,
+                                       const ObjectiveSetting& setting);
 
 }  // namespace rlreplay::replay

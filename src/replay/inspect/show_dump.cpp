@@ -15,7 +15,7 @@
 #include "src/replay/inspect/show_samples.h"
 #include "src/replay/inspect/show_summary.h"
 #include "src/replay/record/chosen_ids.h"
-#include "src/replay/record/step_id.h"
+#include "src/replay/record/parse_step.h"
 
 namespace rlreplay::replay {
 namespace {

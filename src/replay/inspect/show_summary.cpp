@@ -12,7 +12,7 @@
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/incomplete_record.h"
-#include "src/replay/record/step_id.h"
+#include "src/replay/record/parse_step.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -195,9 +195,8 @@ std::string summary_json(const DumpReader& dump, const std::string& incomplete) 
     line.json("columns", json_list(s.columns)).boolean("events", s.events);
     std::string scalars;
     for (size_t i = 0; i < s.scalars.names.size(); ++i) {
-      const std::string value = JsonLine().number("", s.scalars.values[i]).str();
-      scalars += (scalars.empty() ? "" : ",") + json_quoted(s.scalars.names[i]) +
-                 value.substr(3, value.size() - 4);
+      scalars += (scalars.empty() ? "" : ",") + json_quoted(s.scalars.names[i]) + ":" +
+                 json_number(s.scalars.values[i]);
     }
     out += line.json("scalars", "{" + scalars + "}").str() + "\n";
   }

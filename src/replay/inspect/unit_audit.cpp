@@ -10,8 +10,8 @@
 #include "src/base/words.h"
 #include "src/replay/options/weights_policy.h"
 #include "src/replay/record/missing_ranks.h"
+#include "src/replay/record/parse_step.h"
 #include "src/replay/record/run_gaps.h"
-#include "src/replay/record/step_id.h"
 #include "src/replay/record/step_range.h"
 
 namespace rlreplay::replay {

@@ -37,7 +37,7 @@ void read_as_import(TorchFile& file) {
   } catch (const Error& error) {
     const std::string& where = error.where();
     if (where.find(file.path()) != where.npos) throw;
-    throw Error(error.code(), error.what(), file.path() + (where.empty() ? "" : ": ") + where);
+    throw error.at(file.path() + (where.empty() ? "" : ": ") + where);
   }
 }
 

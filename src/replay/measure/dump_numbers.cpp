@@ -14,7 +14,6 @@ namespace rlreplay::measure {
 namespace {
 
 using replay::RecordedRun;
-using replay::StepId;
 
 bool has_ranks(const RecordedRun& run) {
   return std::ranges::any_of(run.steps(), [&](const StepId& step) {

@@ -13,7 +13,6 @@ namespace {
 using replay::RecordedRollout;
 using replay::RecordedRun;
 using replay::RecordedStep;
-using replay::StepId;
 
 /// Of a sample what places and counts its tokens.
 Sample outline(const Sample& sample) {

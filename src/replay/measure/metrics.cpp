@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/json_value.h"
+#include "src/base/number_text.h"
 #include "src/base/same_value.h"
 
 namespace rlreplay::measure {
@@ -150,9 +150,7 @@ bool MetricValue::nonfinite() const { return text.empty() && !std::isfinite(numb
 
 std::string MetricValue::describe() const {
   if (!text.empty()) return text;
-  if (std::isnan(number)) return "nan";
-  char digits[32];
-  return {digits, std::to_chars(digits, digits + sizeof digits, number).ptr};
+  return std::isnan(number) ? "nan" : shortest(number);
 }
 
 bool agree(const MetricValue& a, const MetricValue& b, double tolerance) {

@@ -130,7 +130,7 @@ void apply_config_file(RunOptions& options, const std::string& path) {
     try {
       apply_settings(options, {&one.setting, 1});
     } catch (const Error& error) {
-      throw Error(error.code(), error.what(), one.where);
+      throw error.at(one.where);
     }
   }
 }
@@ -143,7 +143,7 @@ Error placed_in_config(const Error& error, const std::string& path,
     const bool overridden = std::ranges::any_of(
         given, [&](const Setting& flag) { return find_option(flag.first) == option; });
     if (option == nullptr || overridden || !names(error.what(), option->name)) continue;
-    return {error.code(), error.what(), one.where};
+    return error.at(one.where);
   }
   return error;
 }

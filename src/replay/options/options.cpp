@@ -4,6 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/base/layout.h"
+#include "src/base/with_place.h"
 #include "src/replay/options/objective_config.h"
 
 namespace rlreplay::replay {

@@ -1,7 +1,6 @@
 #include "src/replay/record/imported_samples.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 
@@ -9,6 +8,7 @@
 #include "format/group_io.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
+#include "src/base/number_text.h"
 #include "src/replay/options/objective_config.h"
 
 namespace rlreplay::replay {
@@ -25,9 +25,8 @@ std::optional<double> top_p_of(const JsonValue& words) {
     word.remove_prefix(kTopP.size());
     if (word.empty() && i + 1 < words.size()) word = words.at(i + 1).string();
     if (word.starts_with('=')) word.remove_prefix(1);
-    double value = 0;
-    const auto read = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (read.ec == std::errc() && value > 0 && value <= 1) out = value;
+    const auto value = parse_number<double>(word);
+    if (value && *value > 0 && *value <= 1) out = value;
   }
   return out;
 }

@@ -8,10 +8,10 @@
 #include "format/dump_reader.h"
 #include "format/sample_columns.h"
 #include "src/base/parameters.h"
+#include "src/base/step_id.h"
 #include "src/events/event_record.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/rank_scalars.h"
-#include "src/replay/record/step_id.h"
 
 namespace rlreplay::replay {
 

@@ -33,6 +33,9 @@ uint64_t bytes_of(const Sample& s) {
   return out;
 }
 
+/// One rollout of a record: samples in the order of its data, then each step, put together from its
+/// ranks. What is read is counted in held_ before memory is taken for it; what is refused goes to
+/// guard_, which throws or notes it.
 class RolloutReader {
  public:
   /// With `problems` refusals are added there, and what is refused is left out.

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "src/replay/record/step_id.h"
+#include "src/base/step_id.h"
 
 namespace rlreplay::replay {
 

@@ -4,6 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
+#include "src/base/step_id.h"
 #include "src/replay/capture/digesting.h"
 #include "src/replay/launch/recorded_command.h"
 #include "src/replay/source/model_source.h"
@@ -57,8 +58,7 @@ void add_golden(const RolloutBatch& rollout, GoldenEntries& entries) {
 }
 
 void add_golden(const StepOutcome& step, GoldenEntries& entries) {
-  const std::string key =
-      "step " + std::to_string(step.rollout_id) + "." + std::to_string(step.step_id) + " ";
+  const std::string key = "step " + StepId{step.rollout_id, step.step_id}.name() + " ";
   entries[key + "reward"] = golden_value(step.reward.value());
   entries[key + "loss"] = golden_value(step.result.losses.total);
   entries[key + "grad_norm"] = golden_value(step.result.grad_norm);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/with_place.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/recorded_step.h"
 
@@ -138,6 +139,8 @@ void check_advantages(const RecordedRollout& rollout, const std::string& path) {
   }
 }
 
+/// Steps of other frameworks. Of a rollout, targets are completed once, by the weights before its
+/// first step that is taken; then its steps are taken in order.
 class ImportedReplay {
  public:
   ImportedReplay(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
@@ -225,7 +228,7 @@ class ImportedReplay {
     const auto samples = part(recorded.samples, p);
     const auto targets = part(all, p);
     engine::EventSink* sink = observer_.step_sink(p.id.rollout, p.id.step, samples);
-    StepOutcome outcome = with_step(p.id.rollout, p.id.step, [&] {
+    StepOutcome outcome = with_step(p.id, [&] {
       return trainer_.step(samples, targets, sink,
                            recorded.trained ? recorded.trajectories() : std::nullopt);
     });

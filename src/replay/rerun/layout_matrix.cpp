@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/base/with_place.h"
 #include "src/engine/shard.h"
 #include "src/events/name.h"
 #include "src/replay/record/recorded_step.h"
@@ -53,9 +54,8 @@ bool try_layouts(const RecordedRun& record, const RunOptions& options, int64_t s
     Trainer trainer(machine.runtime(), in_layout, *model,
                     {.longest_prompt = longest_prompt(record), .records = false});
     LayoutVerdict verdict{layout, {}};
-    replay_training(record, in_layout, plan, trainer, machine.pool(), nullptr,
-                    [&](const ReplayedStep& taken) { verdict.step = taken; });
-    identical &= verdict.step.identical();
+    identical &= replay_training(record, in_layout, plan, trainer, machine.pool(), nullptr,
+                                 [&](const ReplayedStep& taken) { verdict.step = taken; });
     report(verdict);
   }
   return identical;

@@ -28,8 +28,8 @@ struct LayoutVerdict {
 /// Takes one recorded step, of those that `range` is of, from its recorded state in each layout,
 /// and tells each verdict as it comes. Returns whether all are identical. Errors: kIncomplete where
 /// the record has no state before the step.
-bool try_layouts(const RecordedRun& record, const RunOptions& options, int64_t step,
-                 std::span<const Layout> layouts, Machine& machine,
-                 const std::function<void(const LayoutVerdict&)>& report);
+[[nodiscard]] bool try_layouts(const RecordedRun& record, const RunOptions& options, int64_t step,
+                               std::span<const Layout> layouts, Machine& machine,
+                               const std::function<void(const LayoutVerdict&)>& report);
 
 }  // namespace rlreplay::replay

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/error.h"
+#include "src/base/with_place.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/watch.h"
@@ -60,6 +61,9 @@ size_t start_of(const RecordedRun& record, size_t first) {
               record.path());
 }
 
+/// Recorded steps one after the other, from whatever state the backend has. A rollout is read when
+/// its first step comes. Events of the step before are kept, recorded and replayed: a step that
+/// follows it began from another state where those differ.
 class Replay {
  public:
   Replay(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
@@ -81,8 +85,7 @@ class Replay {
     ReplayedStep out;
     out.judged = judged;
     engine::EventSink* sink = watch_.begin(id.rollout, id.step, samples);
-    out.outcome =
-        with_step(id.rollout, id.step, [&] { return trainer_.step(samples, targets, sink); });
+    out.outcome = with_step(id, [&] { return trainer_.step(samples, targets, sink); });
     out.outcome.rollout_id = id.rollout;
     out.outcome.step_id = id.step;
     out.outcome.shaped_rewards = pick<double>(shaped_, members);
@@ -124,12 +127,12 @@ class Replay {
     const RecordedStep& step = step_of(id);
     std::vector<size_t> members = step_members(step, *rollout_, record_.path());
     const engine::HeldBatch held =
-        trainer_.hold(pick<Sample>(rollout_->samples, members),
-                      pick<SampleTargets>(targets_, members), whole.result.scale);
+        trainer_.held_batch(pick<Sample>(rollout_->samples, members),
+                            pick<SampleTargets>(targets_, members), whole.result.scale);
     std::erase_if(members, [&](size_t i) { return !kept(rollout_->samples[i].id); });
     const auto samples = pick<Sample>(rollout_->samples, members);
     engine::EventSink* sink = watch_.begin(id.rollout, id.step, samples);
-    StepOutcome out = with_step(id.rollout, id.step, [&] {
+    StepOutcome out = with_step(id, [&] {
       return trainer_.step(samples, pick<SampleTargets>(targets_, members), sink, {}, held);
     });
     out.rollout_id = id.rollout;
@@ -263,7 +266,7 @@ bool replay_training(const RecordedRun& record, const RunOptions& options, const
   if (steps.empty()) {
     throw Error(ErrorCode::kUsage,
                 "the dump holds no training steps; its rollouts are replayed by "
-                "`rlreplay rollout --from`",
+                "`rlreplay rollout`",
                 record.path());
   }
   check_steps(plan.steps, steps.size(), record.path());

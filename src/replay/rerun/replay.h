@@ -44,9 +44,9 @@ using ReplaySink = std::function<void(const ReplayedStep& step)>;
 /// Returns whether every judged step was identical.
 /// Errors: kIncomplete where the record lacks the state to begin with; kUsage for steps that it has
 /// not, and where the difference that the plan plants was not planted.
-bool replay_training(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
-                     Trainer& trainer, ThreadPool& pool, Recorder* recorder,
-                     const ReplaySink& report);
+[[nodiscard]] bool replay_training(const RecordedRun& record, const RunOptions& options,
+                                   const ReplayPlan& plan, Trainer& trainer, ThreadPool& pool,
+                                   Recorder* recorder, const ReplaySink& report);
 
 /// The events of one step and of the one before it, computed again.
 struct RecomputedStep {
@@ -106,9 +106,9 @@ struct ReplayedRollout {
 };
 
 /// Generates the recorded rollouts again, from recorded weights and seeds.
-bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
-                     Trainer& trainer, ThreadPool& pool,
-                     const std::function<void(const ReplayedRollout&)>& report);
+[[nodiscard]] bool replay_rollouts(const RecordedRun& record, const RunOptions& options,
+                                   const ReplayPlan& plan, Trainer& trainer, ThreadPool& pool,
+                                   const std::function<void(const ReplayedRollout&)>& report);
 
 /// Takes the steps of one recorded rollout, with the weights as they are.
 void train_through(const RecordedRun& record, const RunOptions& options, int64_t rollout,

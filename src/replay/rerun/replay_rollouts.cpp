@@ -3,6 +3,7 @@
 #include "kernels/order.h"
 #include "src/base/error.h"
 #include "src/base/progress.h"
+#include "src/base/with_place.h"
 #include "src/replay/capture/state_data.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/replay.h"

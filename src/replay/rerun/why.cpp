@@ -328,11 +328,11 @@ ElementOrigin find_origin(const RecordedRun& record, const RunOptions& options,
   plan.steps = {step - record.steps().begin(), step - record.steps().begin()};
   plan.each_step = true;
   plan.observer = &sink;
-  replay_training(record, options, plan, trainer, pool, nullptr, [&](const ReplayedStep& taken) {
-    out.identical = taken.identical();
-    out.events = taken.events;
-    out.scale = taken.outcome.result.scale;
-  });
+  out.identical = replay_training(record, options, plan, trainer, pool, nullptr,
+                                  [&](const ReplayedStep& taken) {
+                                    out.events = taken.events;
+                                    out.scale = taken.outcome.result.scale;
+                                  });
   for (size_t i = 0; i < inputs.size(); ++i) {
     const EventSpec* spec = inputs[i].event.tensor.empty() ? nullptr : find_event(inputs[i].event);
     const bool rows = spec != nullptr && !inputs[i].before && is_per_token(spec->kind);

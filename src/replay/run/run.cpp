@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/progress.h"
+#include "src/base/with_place.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -63,8 +64,8 @@ void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBat
     const auto step_targets = std::span(targets).subspan(first, size);
     engine::EventSink* sink = observer.step_sink(batch.id, step, samples);
     StepOutcome outcome =
-        with_step(batch.id, step, [&] { return trainer.step(samples, step_targets, sink); });
-    with_step(batch.id, step, [&] { check_replicas(outcome); });
+        with_step({batch.id, step}, [&] { return trainer.step(samples, step_targets, sink); });
+    with_step({batch.id, step}, [&] { check_replicas(outcome); });
     outcome.rollout_id = batch.id;
     outcome.step_id = step;
     const auto rewards = std::span(shaped).subspan(first, size);

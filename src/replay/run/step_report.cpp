@@ -4,6 +4,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/same_value.h"
+#include "src/base/step_id.h"
 #include "src/base/terminal.h"
 #include "src/base/text_table.h"
 #include "src/base/words.h"
@@ -101,7 +102,7 @@ void StepTable::add(const StepOutcome& step) {
     out_ << " step  reward       loss grad_norm      lr logp_diff tokens    sec weights  same\n";
     begun_ = true;
   }
-  const std::string name = std::to_string(step.rollout_id) + "." + std::to_string(step.step_id);
+  const std::string name = StepId{step.rollout_id, step.step_id}.name();
   const engine::StepResult& r = step.result;
   out_ << formatted("%5s %7s %+10.3e %9.3e %7.1e %9s %6lld %6.2f %-8s ", name.c_str(),
                     reward_text(step).c_str(), r.losses.total, r.grad_norm, step.lr,

@@ -220,8 +220,8 @@ void Trainer::complete_targets(std::span<const Sample> samples, bool several_ste
   }
 }
 
-engine::HeldBatch Trainer::hold(std::span<const Sample> samples,
-                                std::span<const SampleTargets> targets, int scale) const {
+engine::HeldBatch Trainer::held_batch(std::span<const Sample> samples,
+                                      std::span<const SampleTargets> targets, int scale) const {
   const engine::StepConfig config = step_config(options_);
   return engine::hold_batch(runtime_, config.objective, config.train.leaf, config.trajectories,
                             samples, targets, scale);

@@ -85,17 +85,17 @@ class Trainer {
   [[nodiscard]] bool has_stopped(const Sample& sample) const;
 
   /// Old and reference log-probabilities and advantages of a rollout, before its first update; old
-  /// ones are left out where its only step computes them anyway.
-  /// `given`: of all samples, or empty; what is not empty of one stays as it is.
+  /// ones are left out where its only step computes them anyway. `given`: of all samples, or none;
+  /// they are completed as below.
   std::vector<SampleTargets> targets(std::span<const Sample> samples,
                                      std::vector<SampleTargets> given = {});
 
   /// The rewards that those advantages begin with. `samples`: the whole rollout.
   std::vector<double> shaped_rewards(std::span<const Sample> samples) const;
 
-  /// What `targets` does, where some are given: what is not empty stays. Those of a rollout of
-  /// several steps need old log-probabilities. `shaped`: of each sample; what is not there is
-  /// shaped by the options. Errors: those of set_advantages.
+  /// The same in place: what is not empty of a sample's targets stays as it is. `several_steps`:
+  /// whether the rollout has more than one, so that old log-probabilities are needed. `shaped`: of
+  /// each sample; what is not there is shaped by the options. Errors: those of set_advantages.
   void complete_targets(std::span<const Sample> samples, bool several_steps,
                         std::span<SampleTargets> targets, const ShapedRewards& shaped = {});
 
@@ -106,8 +106,8 @@ class Trainer {
                    std::optional<engine::HeldBatch> held = {});
 
   /// What a step on a part of these keeps of them, where a step on all had that scale.
-  engine::HeldBatch hold(std::span<const Sample> samples, std::span<const SampleTargets> targets,
-                         int scale) const;
+  engine::HeldBatch held_batch(std::span<const Sample> samples,
+                               std::span<const SampleTargets> targets, int scale) const;
 
   /// Writes the weights as a checkpoint, with `model`'s configuration and tokenizer.
   void save(const ModelSource& model, const std::string& folder) {

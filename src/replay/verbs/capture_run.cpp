@@ -142,7 +142,7 @@ int resume(const CaptureArguments& arguments) {
   EndOnSignal on_signal(arguments.json);
   ignore_broken_pipes();
   if (!arguments.flags.print_config()) {
-    format::take_sealed(arguments.output);
+    static_cast<void>(format::take_sealed(arguments.output));  // then it is found below
     note_left_beside(arguments.output);
   }
   const RecordedRun found(arguments.output);

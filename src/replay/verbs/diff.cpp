@@ -6,11 +6,11 @@
 #include <iterator>
 
 #include "src/base/shell.h"
+#include "src/base/step_id.h"
 #include "src/replay/compare/dumps_difference_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/kept_difference.h"
 #include "src/replay/exchange/other_difference.h"
-#include "src/replay/record/step_id.h"
 #include "src/replay/verbs/engine_half.h"
 #include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
@@ -64,9 +64,7 @@ Error named(const AnyDump& a, const AnyDump& b, const Error& error) {
   if (!a.reads(error)) return a.named(error);
   if (!b.reads(error)) return b.named(error);
   const Error in_a = a.named(error), in_b = b.named(error);
-  return in_a.where() == in_b.where()
-             ? in_a
-             : Error(error.code(), error.what(), in_a.where() + " or " + in_b.where());
+  return in_a.where() == in_b.where() ? in_a : error.at(in_a.where() + " or " + in_b.where());
 }
 
 /// Whose the first samples are whose training data differs: an import puts the ranks of a framework

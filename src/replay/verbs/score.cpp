@@ -7,6 +7,7 @@
 #include "src/base/json_lines.h"
 #include "src/base/json_value.h"
 #include "src/base/number_text.h"
+#include "src/base/with_place.h"
 #include "src/engine/backend.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/run/run_config.h"

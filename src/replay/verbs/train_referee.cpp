@@ -6,6 +6,7 @@
 #include "src/base/error.h"
 #include "src/base/progress.h"
 #include "src/base/shell.h"
+#include "src/base/with_place.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/referee/referee_report.h"
@@ -125,7 +126,7 @@ TokenText token_text(const ModelSource& model) {
 }
 
 std::string again(const TrainArguments& arguments) {
-  std::string out = "rlreplay train --from " + shell_word(arguments.from) + " --forward" +
+  std::string out = "rlreplay train " + shell_word(arguments.from) + " --forward" +
                     arguments.flags.command_line();
   const auto list = [&](const char* flag, const std::vector<uint64_t>& ids) {
     for (size_t i = 0; i < ids.size(); ++i) {

@@ -31,8 +31,7 @@ ReplayPlan replay_plan(const TrainArguments& arguments, const RecordedRun& recor
 }
 
 std::string again(const TrainArguments& arguments, const StepOutcome& step) {
-  std::string out =
-      "rlreplay train --from " + shell_word(arguments.from) + arguments.flags.command_line();
+  std::string out = "rlreplay train " + shell_word(arguments.from) + arguments.flags.command_line();
   if (!arguments.steps.empty()) out += " --steps " + shell_word(arguments.steps);
   if (arguments.each_step) out += " --each-step";
   if (!arguments.inject.empty()) out += " --inject " + shell_word(arguments.inject);
@@ -54,8 +53,7 @@ class ReplayPrinter {
     if (!step.identical() && !first_) first_ = step;
   }
 
-  /// Returns whether all was identical.
-  bool finish(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan) {
+  void finish(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan) {
     ReportOptions report;
     if (first_) explain(record, options, plan, report);
     if (arguments_.json) {
@@ -64,7 +62,6 @@ class ReplayPrinter {
       print_verdict(record);
       if (first_) print_difference(report);
     }
-    return summary_.identical();
   }
 
  private:
@@ -192,10 +189,12 @@ int train_replayed(const TrainArguments& arguments, const RecordedRun& record) {
     recorder.emplace(std::move(*place), options, *model, trainer, machine.pool(),
                      part_of(plan, record));
   }
-  replay_training(record, options, plan, trainer, machine.pool(), recorder ? &*recorder : nullptr,
-                  [&](const ReplayedStep& step) { printer.add(step); });
+  const bool identical = replay_training(record, options, plan, trainer, machine.pool(),
+                                         recorder ? &*recorder : nullptr,
+                                         [&](const ReplayedStep& step) { printer.add(step); });
   if (recorder) recorder->finish();
-  return printer.finish(record, options, plan) ? 0 : 1;
+  printer.finish(record, options, plan);
+  return identical ? 0 : 1;
 }
 
 }  // namespace rlreplay::replay

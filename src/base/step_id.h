@@ -2,11 +2,9 @@
 
 #include <compare>
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 
-namespace rlreplay::replay {
+namespace rlreplay {
 
 /// An optimizer step of a run.
 struct StepId {
@@ -18,8 +16,4 @@ struct StepId {
   std::string name() const { return std::to_string(rollout) + "." + std::to_string(step); }
 };
 
-/// A step by either name, "3.0" or "3-0", of which each number may be negative; nothing for any
-/// other text.
-[[nodiscard]] std::optional<StepId> parse_step(std::string_view text);
-
-}  // namespace rlreplay::replay
+}  // namespace rlreplay

@@ -1,4 +1,6 @@
-#include "src/replay/record/step_id.h"
+#include "src/replay/record/parse_step.h"
+
+#include <string>
 
 #include "format/group_name.h"
 
