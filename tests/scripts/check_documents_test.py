@@ -100,6 +100,21 @@ class CheckDocuments(unittest.TestCase):
                 self.assertEqual(result.returncode, 1 if words else 0, result.stdout + result.stderr)
                 self.assertIn(words, result.stdout)
 
+    def test_the_diagram_of_floors_is_the_table_of_layers(self):
+        for floor in "abc":
+            (self.root / "src/replay" / floor).mkdir(parents=True)
+        (self.root / "README.md").write_text("| `src/replay/a/` `src/replay/b/` `src/replay/c/` |\n")
+        (self.root / "scripts/check_layers").write_text(
+            'LAYERS = {"a": ("src/replay/a", []), "b": ("src/replay/b", ["a"]), "c": ("src/replay/c", ["a", "b"])}\n')
+        for diagram, words in (("a < b < c   look", ""), ("all of them < a, b < c", ""),
+                               ("a < b   look", "src/replay/README.md:1: the diagram lacks c"),
+                               ("a < c < b", ":1: b may not include c"), ("a < b | d < c", ":1: d is no floor")):
+            with self.subTest(diagram):
+                (self.root / "src/replay/README.md").write_text("    " + diagram + "\n")
+                result = self.check()
+                self.assertEqual(result.returncode, 1 if words else 0, result.stdout + result.stderr)
+                self.assertIn(words, result.stdout)
+
     def test_a_commit_is_not_judged_where_there_is_no_history(self):
         subprocess.run(["rm", "-rf", self.root / ".git"], check=True)
         self.plant("`0000000 Begin`")
