@@ -105,7 +105,8 @@ if __name__ == "__main__":
     PROGRAMS = {"rlreplay": pathlib.Path(sys.argv[1]).resolve(),
                 "rlbisect": pathlib.Path(sys.argv[2]).resolve()}
     if "--update" in sys.argv:
-        for path in sorted(CASES.glob("*.txt")):
+        chosen = [name for name in sys.argv[3:] if name != "--update"] or ["*"]
+        for path in sorted(path for name in chosen for path in CASES.glob(f"{name}.txt")):
             path.write_text(session(path.read_text()))
     else:
         unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
