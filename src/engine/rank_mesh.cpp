@@ -123,6 +123,7 @@ void RankMesh::note(int to, std::vector<std::byte> bytes) {
 std::shared_ptr<void> RankMesh::listen(Listener listener) {
   const std::lock_guard lock(listener_mutex_);
   listener_ = std::move(listener);
+  // It owns nothing: its end takes the listener back.
   return std::shared_ptr<void>(this, [](void* mesh) {
     auto* self = static_cast<RankMesh*>(mesh);
     const std::lock_guard own(self->listener_mutex_);
@@ -288,6 +289,7 @@ void RankMesh::use(int from, const FrameHeader& header, std::vector<std::byte> b
         watch_.end(from);
         break;
       default: {
+        // Any byte becomes a call, a wrong one a call that `receive` does not find or refuses.
         const RankCall call{static_cast<GroupName>(header.group % kGroupCount),
                             static_cast<RankCall::Kind>(header.call % 4)};
         ++own_.received;

@@ -106,6 +106,9 @@ class RankMesh {
   void look_for_silent(Clock::time_point now);
   void look_for_stuck();
 
+  // Under mutex_ callers and the thread that moves bytes share what is to be sent (queued_) and
+  // what has come (inboxes_, on which callers wait by wake_). The first failure is kept, told to
+  // all ranks and thrown by every later call.
   const int rank_, size_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -119,6 +122,8 @@ class RankMesh {
   std::vector<std::pair<int, Frame>> queued_;
   std::vector<size_t> on_its_way_;  // bytes, by rank
 
+  // Notes are heard on the thread that moves bytes, under a mutex of their own: a listener may
+  // call `fail`.
   std::mutex listener_mutex_;
   Listener listener_;
 

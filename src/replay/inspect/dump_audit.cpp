@@ -64,6 +64,8 @@ std::set<int64_t> replaced_rollouts(const format::DumpReader& dump) {
   return out;
 }
 
+/// Values of each rollout, then of each step against its rollout, whose data stays loaded until
+/// another is asked for. Beyond kMaxProblems findings are counted only.
 class Auditor {
  public:
   explicit Auditor(const format::DumpReader& dump)
