@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "src/base/atomic_file.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/base/words.h"
@@ -127,6 +128,19 @@ std::string file_text(const Configuration& configuration) {
     out += last + ": " + *value_at(configuration, {last}) + "\n";
   }
   return out;
+}
+
+std::string write_configuration(const Configuration& configuration, const std::string& folder) {
+  const std::string path =
+      folder + (configuration.form == Form::kYaml ? "/config.yaml" : "/config.json");
+  AtomicFile file(path);
+  file.write(file_text(configuration));
+  file.commit();
+  return path;
+}
+
+Configuration configuration_of(const std::string& end) {
+  return is_configuration_file(end) ? read_configuration(end) : parse_configuration(end);
 }
 
 std::string key_name(const KeyPath& path) {

@@ -28,11 +28,17 @@ struct Configuration {
 /// Errors: kIncomplete, kCorrupt; kUnsupported for other forms.
 [[nodiscard]] Configuration read_configuration(const std::string& path);
 
+/// Of a file or of settings, KEY=VALUE,...
+[[nodiscard]] Configuration configuration_of(const std::string& end);
+
 /// Whether a path names a file of settings by its ending.
 [[nodiscard]] bool is_configuration_file(const std::string& path);
 
 /// As a file of its form.
 std::string file_text(const Configuration& configuration);
+
+/// Writes that file into a folder, and returns its path. Errors: kEnvironment.
+std::string write_configuration(const Configuration& configuration, const std::string& folder);
 
 /// `optimizer.lr`; a name with a dot of its own is quoted.
 std::string key_name(const KeyPath& path);

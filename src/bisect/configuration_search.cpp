@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "src/base/atomic_file.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/base/shell.h"
@@ -72,11 +71,7 @@ class ConfigurationExecutor : public measure::Executor {
     RunPlace place{.checkout = fs::current_path(),
                    .reference = reference_,
                    .folder = workspace_.add_run("configuration")};
-    const bool yaml = settings_.form == Configuration::Form::kYaml;
-    place.configuration = place.folder.path + (yaml ? "/config.yaml" : "/config.json");
-    AtomicFile file(place.configuration);
-    file.write(file_text(settings_));
-    file.commit();
+    place.configuration = write_configuration(settings_, place.folder.path);
     Recipe recipe = question_.recipe;
     if (recipe.run.empty()) recipe.run = replay_command(question_.from, settings_);
     recipe.log_probs = question_.criterion.needs_log_probs();

@@ -72,14 +72,35 @@ void HistorySearch::search_between() {
     if (known != plan_.known.end()) search_.add(place, known->second);
   }
   while (true) {
-    const std::vector<size_t> places = search_.next(1);
+    const std::vector<size_t> places = search_.next(plan_.jobs);
     if (places.empty()) return;
-    const size_t good = search_.good(), bad = search_.bad(), place = places[0];
-    search_.add(
-        place,
-        judge_first(history_[place], Purpose::kSearch, search_.left() + plan_.probes + 2).verdict);
-    for (const size_t was : {good, bad, place}) drop_unless_side(history_[was]);
+    const size_t left = search_.left() + plan_.probes + 2;
+    std::vector<Revision> asked = {parent(), culprit()};
+    for (const size_t place : places) asked.push_back(history_[place]);
+    run_at_once({asked.begin() + 2, asked.end()}, left);
+    for (const size_t place : places) {
+      const Revision& revision = history_[place];
+      const bool decided = place < search_.good() || place > search_.bad();
+      if (decided) {
+        measure(revision, 0, Purpose::kSearch, left);
+      } else {
+        search_.add(place, judge_first(revision, Purpose::kSearch, left).verdict);
+      }
+    }
+    for (const Revision& revision : asked) drop_unless_side(revision);
   }
+}
+
+/// The first run of each of several revisions, at once; whoever asks for them finds them made.
+void HistorySearch::run_at_once(const std::vector<Revision>& revisions, size_t left) {
+  if (plan_.jobs == 1 || revisions.size() < 2) return;
+  std::vector<Candidate> candidates;
+  for (const Revision& revision : revisions) {
+    candidates.push_back(candidate_of_(revision));
+    const bool there = !sampler_.of(candidates.back()).empty();
+    if (!there && listener_.begin) listener_.begin(revision, left);
+  }
+  sampler_.add_first(candidates);
 }
 
 /// While the culprit is a merge of which a branch is good where it leaves the history and bad where
@@ -186,36 +207,57 @@ void HistorySearch::probe() {
     const auto at = std::ranges::find(whole_, revision.id, &Revision::id);
     return static_cast<size_t>(at - whole_.begin());
   };
-  const Revision outer = finding_.merges.empty() ? culprit() : finding_.merges.front();
-  const size_t bad = place_of(outer);
-  const size_t before = plan_.probes - plan_.probes / 2;
-  const size_t left = plan_.probes - probe_within(0, bad, Verdict::kGood, plan_.probes, before);
-  probe_within(bad, whole_.size() - 1, Verdict::kBad, left, left);
+  const bool descended = !finding_.merges.empty();
+  const size_t bad = place_of(descended ? finding_.merges.front() : culprit());
+  const size_t good = descended ? bad - 1 : place_of(parent());
+  auto places = unjudged_within(0, bad, plan_.probes - plan_.probes / 2);
+  const auto behind = unjudged_within(bad, whole_.size() - 1, plan_.probes - places.size());
+  places.insert(places.end(), behind.begin(), behind.end());
+  run_at_once(places, places.size());
+  for (size_t i = 0; i < places.size(); ++i) {
+    static_cast<void>(judge_first(places[i], Purpose::kProbe, places.size() - i));
+    drop_unless_side(places[i]);
+  }
+  note_contradictions(good, bad);
 }
 
-/// At most `most` places, of `left` that are still to be probed; how many there were.
-size_t HistorySearch::probe_within(size_t begin, size_t end, Verdict expected, size_t left,
-                                   size_t most) {
-  for (size_t i = 0; i < most; ++i) {
+/// At most `most` revisions in the middle of the longest rows of such as were not judged.
+std::vector<Revision> HistorySearch::unjudged_within(size_t begin, size_t end, size_t most) const {
+  std::vector<Revision> out;
+  std::set<std::string> chosen;
+  const auto is_known = [&](const Revision& revision) {
+    return is_judged(revision) || chosen.contains(key_of(candidate_of_(revision)));
+  };
+  while (out.size() < most) {
     size_t best = 0, longest = 0;
     for (size_t from = begin + 1; from < end;) {
       size_t to = from;
-      while (to < end && !is_judged(whole_[to])) ++to;
+      while (to < end && !is_known(whole_[to])) ++to;
       if (to - from > longest) {
         longest = to - from;
         best = from + longest / 2;
       }
       from = to + 1;
     }
-    if (longest == 0) return i;
-    const Revision& place = whole_[best];
-    const Judgement judgement = judge_first(place, Purpose::kProbe, left - i);
-    drop_unless_side(place);
-    if (judgement.verdict != expected && judgement.verdict != Verdict::kSkip) {
-      finding_.contradictions.push_back(finding_.trials.back());
+    if (longest == 0) break;
+    out.push_back(whole_[best]);
+    chosen.insert(key_of(candidate_of_(whole_[best])));
+  }
+  return out;
+}
+
+/// Bad revisions before `good`, and good ones behind `bad`.
+void HistorySearch::note_contradictions(size_t good, size_t bad) {
+  std::map<std::string, const Trial*> last;  // of several runs the last decides
+  for (const Trial& trial : finding_.trials) last[trial.revision.id] = &trial;
+  for (size_t place = 1; place + 1 < whole_.size(); ++place) {
+    const auto trial = last.find(whole_[place].id);
+    if (trial == last.end()) continue;
+    const Verdict verdict = trial->second->judgement.verdict;
+    if ((place < good && verdict == Verdict::kBad) || (place > bad && verdict == Verdict::kGood)) {
+      finding_.contradictions.push_back(*trial->second);
     }
   }
-  return most;
 }
 
 /// What is known when nothing is asked any more.

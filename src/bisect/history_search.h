@@ -24,6 +24,7 @@ struct SearchPlan {
   std::map<std::string, Verdict> known = {};  // of hashes, from a log of git bisect
   std::optional<double> confidence = {};      // with which noisy runs are to be told apart
   bool confirm_again = false;                 // stored runs confirm nothing
+  size_t jobs = 1;                            // how many runs of the search go on at once
 };
 
 /// Told what goes on: that a run begins, with the number of runs that are left if none is skipped,
@@ -31,6 +32,7 @@ struct SearchPlan {
 struct Listener {
   std::function<void(const Revision&, size_t left)> begin = {};
   std::function<void(const Trial&)> end = {};
+  std::function<void(const std::vector<Revision>&)> start = {};  // before all, of the whole history
 };
 
 /// The candidate that a revision is.
@@ -61,13 +63,15 @@ class HistorySearch {
   bool separate_ends();
   bool refuse(const std::string& end, const Revision& revision, const Judgement& judgement);
   void search_between();
+  void run_at_once(const std::vector<Revision>& revisions, size_t left);
   void descend();
   bool enter(const Revision& merge, std::vector<Revision> branch);
   bool confirm();
   bool confirms(const Revision& revision, Verdict expected, size_t& runs, size_t left_after);
   bool blame_noise(const Revision& revision, Verdict expected, const Judgement& again);
   void probe();
-  size_t probe_within(size_t begin, size_t end, Verdict expected, size_t left, size_t most);
+  std::vector<Revision> unjudged_within(size_t begin, size_t end, size_t most) const;
+  void note_contradictions(size_t good, size_t bad);
   void finish();
   void name_dumps(const Revision& first, const Revision& second);
 

@@ -21,13 +21,16 @@ std::string command_of(const RevisionQuestion& question, const std::string& good
   if (question.repository != ".") command += " --repo " + shell_word(question.repository);
   if (!question.recipe.build.empty()) command += " --build " + shell_word(question.recipe.build);
   command += " --run " + shell_word(question.recipe.run);
+  if (!question.recipe.launch.empty()) command += " --launch " + shell_word(question.recipe.launch);
   for (const auto& [path, clone] : question.dependencies) {
     command += " --dependency " + shell_word(path + "=" + clone);
   }
   for (const auto& path : question.paths) command += " --path " + shell_word(path);
   if (!question.recipe.overlay.empty())
     command += " --overlay " + shell_word(question.recipe.overlay);
-  const Criterion& criterion = question.plan.criterion;
+  const auto& comparison = question.recipe.comparison;
+  if (comparison) command += " --differ " + shell_word(comparison->words);
+  const Criterion& criterion = comparison ? comparison->criterion : question.plan.criterion;
   for (const auto& metric : criterion.metrics) command += " --metric " + shell_word(metric);
   for (const auto& metric : criterion.excluded) command += " --exclude " + shell_word(metric);
   for (const int code : criterion.bad_exits) command += " --bad-exit " + std::to_string(code);
@@ -64,6 +67,8 @@ std::optional<std::string> metric_of(const RevisionQuestion& question, const Fin
 
 std::string criterion_text(const RevisionQuestion& question, const Finding& finding) {
   const Criterion criterion = finding.criterion.value_or(question.plan.criterion);
+  if (question.recipe.comparison)
+    return "runs of each revision: " + question.recipe.comparison->words;
   if (finding.evidence == measure::Evidence::kExitCode) return "exit codes";
   const std::string what = metric_of(question, finding).value_or("every number") + " of " +
                            to_string(finding.evidence.value_or(measure::Evidence::kNone));

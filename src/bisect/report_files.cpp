@@ -6,36 +6,14 @@
 
 #include "src/base/terminal.h"
 #include "src/base/words.h"
+#include "src/bisect/divergence_page.h"
+#include "src/bisect/markup.h"
 #include "src/bisect/report.h"
 
 namespace rlreplay::bisect {
 namespace {
 
 using measure::Metric;
-
-/// For HTML and XML; characters that neither may hold are shown as \uXXXX.
-std::string markup_text(std::string_view text) {
-  std::string out;
-  for (const char c : terminal_text(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 std::string table_cell(std::string text) {
   std::string out;
@@ -126,14 +104,6 @@ std::string rows_html(const Finding& finding) {
          "</table>\n";
 }
 
-constexpr const char* kStyle =
-    "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em}"
-    "pre{background:#f6f8fa;padding:1em;overflow-x:auto}table{border-collapse:collapse}"
-    "td,th{padding:.2em .6em;text-align:left;border-bottom:1px solid #ddd;vertical-align:top}"
-    ".strip{line-height:0}.strip i{display:inline-block;width:10px;height:28px;margin:1px}"
-    ".good{background:#aceebb}.bad{background:#ffb3ad}.skipped{background:#f5e08a}"
-    ".unknown{background:#d8dee4}.culprit{outline:3px solid #cf222e}svg{max-width:660px}</style>\n";
-
 /// Without the colon that a program's messages begin with.
 std::string title_of(const Finding& finding) {
   if (finding.confirmed && finding.suspects.size() == 1) {
@@ -187,13 +157,14 @@ std::string report_junit(const Finding& finding) {
 }
 
 std::string report_html(const RevisionQuestion& question, const Finding& finding) {
-  return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>rlbisect: " +
-         markup_text(title_of(finding)) + "</title>\n" + kStyle + "</head><body>\n<h1>" +
-         markup_text(title_of(finding)) + "</h1>\n" + strip_html(finding) +
-         "<p>the oldest at the left; green good, red bad, yellow skipped, grey not run</p>\n" +
-         curve_html(finding) + "<h2>Report</h2>\n<pre>" +
-         markup_text(report_text(question, finding, replay::ReportLength::kAll)) +
-         "</pre>\n<h2>Runs</h2>\n" + rows_html(finding) + "</body></html>\n";
+  const std::string parted = finding.drilled ? divergence_html(*finding.drilled) : "";
+  return html_page(
+      title_of(finding),
+      strip_html(finding) +
+          "<p>the oldest at the left; green good, red bad, yellow skipped, grey not run</p>\n" +
+          curve_html(finding) + parted + "<h2>Report</h2>\n<pre>" +
+          markup_text(report_text(question, finding, replay::ReportLength::kAll)) +
+          "</pre>\n<h2>Runs</h2>\n" + rows_html(finding));
 }
 
 }  // namespace rlreplay::bisect

@@ -1,13 +1,12 @@
 #include "src/bisect/revision_executor.h"
 
-#include <chrono>
-#include <cstdio>
-#include <ctime>
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <thread>
 #include <utility>
-
-#include "src/base/error.h"
-#include "src/base/terminal.h"
-#include "src/bisect/checkout.h"
+#include <vector>
 
 namespace rlreplay::bisect {
 namespace {
@@ -15,83 +14,97 @@ namespace {
 using measure::Build;
 using measure::Candidate;
 using measure::Measurement;
-using measure::RunKind;
 
-/// 2026-11-25T14:02:11Z
-std::string utc_now() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
+/// Hands candidates to threads and their measurements to the one thread that waits for them.
+class Handover {
+ public:
+  explicit Handover(size_t count) : count_(count) {}
+
+  /// The next candidate for a thread; `count` where there is none.
+  size_t take() {
+    const std::lock_guard lock(mutex_);
+    return failure_ || next_ == count_ ? count_ : next_++;
+  }
+
+  void give(size_t candidate, Measurement measurement) {
+    const std::lock_guard lock(mutex_);
+    ended_.emplace_back(candidate, std::move(measurement));
+    changed_.notify_one();
+  }
+
+  /// No candidate is begun any more.
+  void fail(std::exception_ptr failure) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(failure);
+    changed_.notify_one();
+  }
+
+  void end_thread() {
+    const std::lock_guard lock(mutex_);
+    ++threads_ended_;
+    changed_.notify_one();
+  }
+
+  /// Until all threads have ended. Errors: what a thread has failed with.
+  void receive(size_t threads, const measure::Executor::Measured& measured) {
+    for (std::unique_lock lock(mutex_);;) {
+      changed_.wait(lock, [&] { return !ended_.empty() || threads_ended_ == threads; });
+      if (ended_.empty()) break;
+      auto [candidate, measurement] = std::move(ended_.front());
+      ended_.pop_front();
+      lock.unlock();
+      measured(candidate, std::move(measurement));
+      lock.lock();
+    }
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t count_, next_ = 0, threads_ended_ = 0;
+  std::deque<std::pair<size_t, Measurement>> ended_;
+  std::exception_ptr failure_;
+};
 
 }  // namespace
 
 RevisionExecutor::RevisionExecutor(const Repository& repository, const Recipe& recipe,
                                    Workspace& workspace, const Interrupt& interrupt,
-                                   std::function<std::string()> reference_of)
-    : repository_(repository),
-      recipe_(recipe),
-      workspace_(workspace),
-      interrupt_(interrupt),
-      reference_of_(std::move(reference_of)) {}
-
-/// Says it of each once.
-void RevisionExecutor::say_empty(const std::set<std::string>& submodules) {
-  for (const std::string& path : submodules) {
-    if (!empty_.insert(path).second) continue;
-    std::fprintf(stderr,
-                 "rlbisect: the submodule %s stays empty: there is no clone of it to fill it from "
-                 "(git submodule update --init)\n",
-                 terminal_text(path).c_str());
-  }
-}
-
-/// Checks out and builds; a measurement where that fails.
-std::optional<Measurement> RevisionExecutor::prepare(const Candidate& candidate,
-                                                     const RunPlace& place) {
-  worktree_.reset();
-  revision_.clear();
-  build_ = place.folder.path + "#" + std::to_string(++builds_);
-  try {
-    const auto of = candidate.settings.find(kOuter);
-    const bool inner = of != candidate.settings.end();
-    worktree_.emplace(repository_, inner ? of->second : candidate.revision, workspace_.worktree());
-    say_empty(fill_submodules(repository_, worktree_->path(),
-                              inner ? Submodule{candidate.settings.at(kDependency),
-                                                candidate.revision, candidate.settings.at(kClone)}
-                                    : Submodule{}));
-    if (!recipe_.overlay.empty()) lay_over(recipe_.overlay, worktree_->path());
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kEnvironment) throw;
-    worktree_.reset();
-    return Measurement{.kind = RunKind::kNoCheckout, .problem = error.what()};
-  }
-  return build_checkout(recipe_, place, workspace_, interrupt_);
+                                   std::function<std::string()> reference_of, size_t slots)
+    : ground_{repository, recipe, workspace, interrupt}, reference_of_(std::move(reference_of)) {
+  for (size_t i = 0; i < std::max<size_t>(slots, 1); ++i) slots_.emplace_back(ground_, i);
 }
 
 Measurement RevisionExecutor::measure(const Candidate& candidate, Build build) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  const RunFolder folder = workspace_.add_run(candidate.revision.substr(0, 12));
-  const RunPlace place{.checkout = workspace_.worktree(),
-                       .revision = candidate.revision,
-                       .reference = reference_of_(),
-                       .folder = folder};
-  const bool built = build == Build::kAny && worktree_ && revision_ == candidate.revision;
-  std::optional<Measurement> out = built ? std::nullopt : prepare(candidate, place);
-  if (!out) {
-    revision_ = recipe_.build.empty() ? "" : candidate.revision;
-    out = run_checkout(recipe_, place, workspace_, interrupt_);
+  return slots_.front().measure(candidate, build, reference_of_());
+}
+
+void RevisionExecutor::measure_all(std::span<const Candidate> candidates,
+                                   const Measured& measured) {
+  const std::string reference = reference_of_();
+  Handover handover(candidates.size());
+  const auto work = [&](RevisionSlot& slot) {
+    try {
+      for (size_t i = handover.take(); i < candidates.size(); i = handover.take()) {
+        handover.give(i, slot.measure(candidates[i], Build::kAny, reference));
+      }
+    } catch (...) {
+      handover.fail(std::current_exception());
+    }
+    handover.end_thread();
+  };
+  std::vector<std::jthread> threads;  // which end before what they use does
+  for (RevisionSlot& slot : slots_) {
+    if (threads.size() == candidates.size()) break;
+    threads.emplace_back(work, std::ref(slot));
   }
-  if (revision_.empty()) worktree_.reset();
-  out->output = folder.output();
-  out->build = build_;
-  out->date = utc_now();
-  out->seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  return *out;
+  try {
+    handover.receive(threads.size(), measured);
+  } catch (...) {
+    handover.fail(std::current_exception());
+    throw;
+  }
 }
 
 }  // namespace rlreplay::bisect

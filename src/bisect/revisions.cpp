@@ -7,6 +7,7 @@
 #include "src/base/error.h"
 #include "src/base/hash.h"
 #include "src/bisect/bisect_log.h"
+#include "src/bisect/editable_install.h"
 #include "src/bisect/revision_executor.h"
 #include "src/bisect/session.h"
 #include "src/bisect/stat_search.h"
@@ -71,7 +72,7 @@ std::vector<Revision> checked_history(const Repository& repository,
 
 Recipe recipe_of(const RevisionQuestion& question) {
   Recipe recipe = question.recipe;
-  recipe.log_probs = question.plan.criterion.needs_log_probs();
+  recipe.log_probs = recipe.log_probs || question.plan.criterion.needs_log_probs();
   return recipe;
 }
 
@@ -108,7 +109,9 @@ class Ground {
                contents_.candidate(history.front())),
         session_(repository.store(), question.words),
         workspace_(question.output, interrupt, session_.runs()),
-        executor_(repository, recipe_, workspace_, interrupt, [this] { return reference(); }),
+        executor_(
+            repository, recipe_, workspace_, interrupt, [this] { return reference(); },
+            question.plan.jobs),
         sampler(executor_, question.fresh ? nullptr : &store_,
                 [this](const Measurement& m) { workspace_.drop_output(m.output); }) {
     sampler.set_most(question.most_runs);
@@ -119,6 +122,7 @@ class Ground {
   }
 
   Listener journal(const Listener& listener) const {
+    if (listener.start) listener.start(history);
     return {listener.begin, [this, &listener](const Trial& trial) {
               session_.add(trial);
               listener.end(trial);
@@ -193,6 +197,13 @@ bool search_inside(Ground& ground, const Listener& listener, Finding& finding) {
   return !finding.inside.empty();
 }
 
+/// Removes what killed searches have left, and says what would spoil this one.
+void prepare(const RevisionQuestion& question, const Interrupt& interrupt) {
+  const Repository repository = Repository::open(question.repository, interrupt.fd());
+  Workspace::remove_abandoned(repository);
+  warn_of_editable_install(repository);
+}
+
 template <class Count>
 Forecast forecast_by(const RevisionQuestion& asked, const Interrupt& interrupt,
                      const Count& count) {
@@ -227,7 +238,7 @@ Forecast forecast_changes(const RevisionQuestion& asked, const Interrupt& interr
 
 Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
                       const Listener& listener) {
-  Workspace::remove_abandoned(Repository::open(question.repository, interrupt.fd()));
+  prepare(question, interrupt);
   Ground ground(question, interrupt);
   const Listener journal = ground.journal(listener);
   const SearchPlan& plan = ground.question.plan;
@@ -250,7 +261,7 @@ Finding find_revision(const RevisionQuestion& question, const Interrupt& interru
 
 Changes find_changes(const RevisionQuestion& question, const Interrupt& interrupt,
                      const Listener& listener) {
-  Workspace::remove_abandoned(Repository::open(question.repository, interrupt.fd()));
+  prepare(question, interrupt);
   Ground ground(question, interrupt);
   return resumable([&] {
     return find_changes(ground.history, question.plan, ground.sampler, ground.candidate_of(),

@@ -6,6 +6,7 @@
 
 #include "src/base/interrupt.h"
 #include "src/base/process.h"
+#include "src/bisect/comparison.h"
 #include "src/bisect/workspace.h"
 #include "src/replay/measure/measurement.h"
 
@@ -15,6 +16,8 @@ namespace rlreplay::bisect {
 struct Recipe {
   std::string build = {};  // empty: nothing is to be built
   std::string run = {};
+  std::string launch = {};  // a command that puts `run` on a scheduler's machines; empty: here
+  std::optional<Comparison> comparison = {};  // whose runs of each checkout are compared
   std::string overlay = {};  // a folder whose files are laid over each checkout; empty: none
   std::chrono::milliseconds time_limit = ProcessLimits::kNoTime;  // of each of them
   bool log_probs = false;  // whether those of a dump are wanted
@@ -39,6 +42,7 @@ struct RunPlace {
 
 /// Runs a checkout that is built and reads what it left.
 /// Errors: kInterrupted.
+/// Of a comparison: exit code 1, and the reason as the problem, where its runs differ, else 0.
 measure::Measurement run_checkout(const Recipe& recipe, const RunPlace& place, Workspace& workspace,
                                   const Interrupt& interrupt);
 

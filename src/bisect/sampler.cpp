@@ -43,11 +43,26 @@ const Sample& Sampler::add(const Candidate& candidate, Build build) {
     throw Error(ErrorCode::kLimit,
                 "the runs that --max-runs allows, " + std::to_string(most_) + ", are spent");
   }
-  std::vector<Sample>& all = samples(candidate);
-  const Measurement measurement = executor_.measure(candidate, build);
+  static_cast<void>(samples(candidate));  // those that are stored, before there is one more
+  return keep(candidate, executor_.measure(candidate, build));
+}
+
+const Sample& Sampler::keep(const Candidate& candidate, const Measurement& measurement) {
   ++runs_;
   if (store_ != nullptr) store_->save(candidate, measurement);
-  return all.emplace_back(Sample{measurement, false});
+  return samples(candidate).emplace_back(Sample{measurement, false});
+}
+
+void Sampler::add_first(std::span<const Candidate> candidates) {
+  std::vector<Candidate> missing;
+  std::set<std::string> keys;
+  for (const Candidate& candidate : candidates) {
+    if (runs_ + missing.size() == most_) break;
+    if (samples(candidate).empty() && keys.insert(key_of(candidate)).second) {
+      missing.push_back(candidate);
+    }
+  }
+  executor_.measure_all(missing, [&](size_t i, const Measurement& m) { keep(missing[i], m); });
 }
 
 void Sampler::drop_outputs(const Candidate& candidate) {

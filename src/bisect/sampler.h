@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,10 @@ class Sampler {
   /// Makes one more. Errors: kLimit where that is more than the user allows; those of the executor.
   const Sample& add(const Candidate& candidate, Build build);
 
+  /// One of each of several of which there is none, at once where that is possible; fewer where the
+  /// user does not allow as many. Errors: those of the executor.
+  void add_first(std::span<const Candidate> candidates);
+
   /// Nobody will read what its runs left.
   void drop_outputs(const Candidate& candidate);
 
@@ -54,6 +59,7 @@ class Sampler {
   void set_most(size_t most) { most_ = most; }
 
  private:
+  const Sample& keep(const Candidate& candidate, const Measurement& measurement);
   std::vector<Sample>& samples(const Candidate& candidate);
 
   measure::Executor& executor_;

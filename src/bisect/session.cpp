@@ -144,6 +144,13 @@ std::string context_of(const Recipe& recipe, const Candidate& good) {
   line.integer("form", 2).text("build", recipe.build).text("run", recipe.run);
   line.integer("time_limit", recipe.time_limit.count()).boolean("log_probs", recipe.log_probs);
   line.text("overlay", recipe.overlay.empty() ? "" : digest_of_folder(recipe.overlay));
+  if (!recipe.launch.empty()) line.text("launch", recipe.launch);
+  if (const auto& asked = recipe.comparison) {
+    line.text("first", file_text(asked->first)).text("second", file_text(asked->second));
+    line.json("metrics", json_list(asked->criterion.metrics));
+    line.json("excluded", json_list(asked->criterion.excluded));
+    line.bits("tolerance", asked->criterion.tolerance);
+  }
   line.text("good", key_of(good)).text("environment", environment_class());
   return line.str();
 }

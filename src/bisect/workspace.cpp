@@ -113,7 +113,8 @@ Workspace::Workspace(const std::optional<std::string>& kept, const Interrupt& in
 
 void Workspace::remove_abandoned(const Repository& repository) {
   for (const fs::path worktree : repository.worktrees()) {
-    if (worktree.filename() != kWorktreeName + 1 || !is_abandoned(worktree.parent_path())) continue;
+    const bool ours = worktree.filename().string().starts_with(kWorktreeName + 1);
+    if (!ours || !is_abandoned(worktree.parent_path())) continue;
     remove_folder(worktree);
     repository.forget_worktree(worktree);
   }
@@ -136,7 +137,13 @@ Workspace::~Workspace() {
   }
 }
 
+std::string Workspace::worktree(size_t slot, size_t attempt) const {
+  return path_ + kWorktreeName + (slot > 0 ? "-" + std::to_string(slot + 1) : "") +
+         (attempt > 0 ? "." + std::to_string(attempt) : "");
+}
+
 RunFolder Workspace::add_run(const std::string& name) {
+  const std::lock_guard lock(mutex_);
   std::error_code failed;
   RunFolder run;
   do {
@@ -158,6 +165,7 @@ void Workspace::drop_output(const std::string& output) const {
 std::string Workspace::name_log(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return {};
+  const std::lock_guard lock(mutex_);
   named_.insert(path);
   return " (log: " + path + ")";
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -36,10 +37,11 @@ class Workspace {
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
-  /// The same for every revision, so that no path can make a difference between two.
-  std::string worktree() const { return path_ + "/worktree"; }
+  /// Of a slot, the same for every revision, so that no path can make a difference between two;
+  /// another one after an `attempt` that left something which cannot be removed.
+  std::string worktree(size_t slot = 0, size_t attempt = 0) const;
 
-  /// Makes the next run's folder, with an empty output folder.
+  /// Makes the next run's folder, with an empty output folder. From any thread.
   RunFolder add_run(const std::string& name);
 
   /// What a search whose process is gone has left: its worktree of this repository and its
@@ -49,7 +51,7 @@ class Workspace {
   /// Nobody will read a run's output folder any more.
   void drop_output(const std::string& output) const;
 
-  /// ` (log: PATH)`, where there is such a log: it will stay.
+  /// ` (log: PATH)`, where there is such a log: it will stay. From any thread.
   std::string name_log(const std::string& path);
 
  private:
@@ -58,6 +60,7 @@ class Workspace {
   bool keep_all_;
   Descriptor lock_;  // of the file that is locked as long as this process lives
   const Interrupt& interrupt_;
+  std::mutex mutex_;  // of what follows
   std::set<std::string> named_;
   int runs_ = 0;
 };

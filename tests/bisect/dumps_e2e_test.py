@@ -34,6 +34,28 @@ class Dumps(Case):
         subprocess.run([PLANTED_DUMP, "write", str(path), *injection], check=True)
         return path
 
+    def page(self, *arguments):
+        """The page of a comparison or search, as the browser would read it: it must be whole and load nothing."""
+        path = self.folder / "page.html"
+        result = self.bisect(*arguments, "--html", path)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        page = path.read_text()
+        self.assertNotRegex(page, "(src|href)=|url\\(")
+        return page
+
+    def test_the_page_shows_where_and_how_far(self):
+        two = "3.0/optimizer/0/weight/model.layers.0.mlp.down_proj.weight:4226:5"
+        page = self.page(self.write("good"), self.write("bad", two))
+        self.assertIn('<th>optimizer<td class="cell begins"', page)
+        self.assertIn("<title>1 float from 4 ulp up to twice that</title>", page)
+        self.assertIn("<title>0 floats from 2 ulp up to twice that</title>", page)
+        self.assertEqual(page.count("<rect "), 3)
+        path, commits = self.repository(*[f"cp -r '{self.folder}/{name}' \"$RLBISECT_OUT/dump\""
+                                          for name in ("good", "good", "bad", "bad")])
+        page = self.page(f"{commits[0]}..main", "--repo", path, "--run", "./run.sh")
+        self.assertEqual(page.count("<i class="), 4)
+        self.assertIn('<th>optimizer<td class="cell begins"', page)
+
     def test_two_dumps(self):
         injection = draw(SEED)
         good, same, bad = self.write("a..1"), self.write("a..2"), self.write("b", injection)
@@ -48,6 +70,9 @@ class Dumps(Case):
             self.assertIn("first difference: " + injection.split(":")[0], result.stdout)
             self.assertEqual(result.stdout.splitlines()[-1].strip(),
                              f"rlbisect '{good}' '{bad}'")
+            page = self.page(good, bad)
+            begins = page.index('class="cell begins"')
+            self.assertIn(injection.split(":")[0].split("/", 3)[3], page[begins:page.index(">", begins)])
         early = self.write("early", "3.0/rollout/0/down/y:0:1")
         result = self.bisect(good, early, "--json")
         self.assertEqual(planted(json.loads(result.stdout)["origin"]), "3.0/rollout/0/down/y:0:1")

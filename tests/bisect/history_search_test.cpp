@@ -1,7 +1,10 @@
 #include "src/bisect/history_search.h"
 
+#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
 #include <random>
 
 #include "src/base/error.h"
@@ -47,9 +50,19 @@ class FakeExecutor : public measure::Executor {
     return out;
   }
 
+  /// In any order, as runs at once end.
+  void measure_all(std::span<const Candidate> candidates, const Measured& measured) override {
+    ++rounds;
+    most = std::max(most, candidates.size());
+    std::vector<size_t> order(candidates.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::shuffle(order.begin(), order.end(), random);
+    for (const size_t i : order) measured(i, measure(candidates[i], Build::kAny));
+  }
+
   std::map<std::string, Node> nodes;
   std::mt19937 random{7};
-  size_t runs = 0;
+  size_t runs = 0, rounds = 0, most = 0;
   bool beside = false;  // whether there is a number that never repeats
 
  private:
@@ -152,6 +165,59 @@ TEST_CASE("histories that change once are answered as a scan of all of them woul
     REQUIRE(ids(found.suspects) == scan(world));
     REQUIRE(found.contradictions.empty());
   }
+}
+
+TEST_CASE("runs at once change no answer, and take fewer rounds") {
+  std::mt19937 random(9);
+  for (int round = 0; round < 3000; ++round) {
+    const size_t count = std::uniform_int_distribution<size_t>(2, 400)(random);
+    const size_t culprit = std::uniform_int_distribution<size_t>(1, count - 1)(random);
+    const size_t jobs = std::uniform_int_distribution<size_t>(2, 9)(random);
+    const bool odd = round % 2 == 0;
+    World world, one_by_one;
+    std::mt19937 same = random;
+    fill(world, random, count, culprit, odd ? 0.02 : 0, odd ? 0.3 : 0);
+    fill(one_by_one, same, count, culprit, odd ? 0.02 : 0, odd ? 0.3 : 0);
+    const Finding found = world.find({.jobs = jobs});
+    const Finding expected = one_by_one.find();
+    REQUIRE(found.result == Finding::Result::kFound);
+    REQUIRE(ids(found.suspects) == ids(expected.suspects));
+    REQUIRE(found.parent->id == expected.parent->id);
+    REQUIRE(found.contradictions.empty());
+    REQUIRE(world.executor.most <= jobs);
+    if (odd) continue;
+    const double least = std::log(double(count - 1)) / std::log(double(jobs + 1));
+    REQUIRE(world.executor.rounds <= static_cast<size_t>(std::ceil(least)) + 2);
+  }
+}
+
+TEST_CASE("runs at once are no more than the user allows, and go on where they were") {
+  std::mt19937 random(10);
+  World world;
+  fill(world, random, 300, 123);
+  for (size_t round = 0;; ++round) {
+    REQUIRE(round < 40);
+    const size_t before = world.executor.runs;
+    const Finding found = world.find({.jobs = 4}, 2);
+    CHECK(world.executor.runs - before <= 2);
+    if (found.result != Finding::Result::kFound) continue;
+    CHECK(ids(found.suspects) == std::vector<std::string>{"r123"});
+    break;
+  }
+  World whole;
+  fill(whole, random, 300, 123);
+  static_cast<void>(whole.find({.jobs = 4}));
+  CHECK(world.executor.runs == whole.executor.runs);
+}
+
+TEST_CASE("runs at once that contradict the answer are told") {
+  std::mt19937 random(11);
+  World world;
+  fill(world, random, 64, 40);
+  for (size_t i = 8; i < 24; ++i) world.executor.nodes["r" + std::to_string(i)].value = 1;
+  const Finding found = world.find({.probes = 0, .jobs = 7});
+  CHECK(found.confirmed);
+  CHECK(!found.contradictions.empty());
 }
 
 TEST_CASE("what a search costs, and that a second one costs nothing") {

@@ -3,9 +3,11 @@ usage: odd_histories_test.py PROGRAM
 """
 import json
 import os
+import pty
 import random
 import subprocess
 import sys
+import time
 import unittest
 
 from histories import GIT_ENVIRONMENT, git, make_repository
@@ -159,6 +161,161 @@ class Declared(Case):
         result = self.bisect(f"{commits[0]}..main", "--path", "nosuch", "--run", run, folder=path)
         self.assertEqual(result.returncode, 129)
         self.assertIn("neither end has the path nosuch", result.stderr)
+
+
+class AtOnce(Case):
+    """Each run leaves how many others go on, and how much its path differs from the first one's."""
+    RUN = ("echo x > '{0}/begun '$$; sleep 0.3; ls '{0}' | grep -c begun >> '{0}/at once'; rm '{0}/begun '$$; "
+           "pwd >> '{0}/paths'; ") + RUN
+
+    def history(self):
+        path = self.folder / "my repo"
+        return path, make_repository(path, [{"state": f"{int(i >= 70)} ok\n", "n": str(i)} for i in range(100)])
+
+    def test_runs_at_once_find_the_same(self):
+        path, commits = self.history()
+        result, found = self.search(path, commits[0], "main", "-j", "3", run=self.RUN.replace("{0}", str(self.folder)))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(found["culprit"], commits[70])
+        counts = [int(n) for n in (self.folder / "at once").read_text().split()]
+        self.assertEqual(max(counts), 3)
+        names = {os.path.basename(p) for p in (self.folder / "paths").read_text().splitlines()}
+        self.assertEqual(names, {"worktree", "worktree-2", "worktree-3"})
+        self.assertLessEqual(len(counts), 4 + 3 * 4 + 2 + 4)
+        self.assertEqual(len(git(path, "worktree", "list").splitlines()), 1)
+        self.assert_nothing_left()
+        result, again = self.search(path, commits[0], "main", "-j", "3", run=self.RUN.replace("{0}", str(self.folder)))
+        self.assertEqual((again["runs"], again["culprit"]), (0, commits[70]))
+
+    def test_a_search_that_is_interrupted_ends_all_and_goes_on(self):
+        path, commits = self.history()
+        for signal in ("INT", "KILL"):
+            (self.folder / "hang").write_text("")
+            run = f"[ ! -e '{self.folder}/hang' ] || [ $RLBISECT_REVISION = {commits[0]} ] || " \
+                  f"[ $RLBISECT_REVISION = {commits[99]} ] || {{ touch '{self.folder}'/{signal}$$; sleep 1000; }}; {RUN}"
+            words = [self.program, f"{commits[0]}..main", "--repo", path, "--run", run, "-j", "3"]
+            process = subprocess.Popen(words, env=self.environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+            while len(list(self.folder.glob(signal + "*"))) < 3:
+                time.sleep(0.05)
+            subprocess.run(["kill", "-" + signal, str(process.pid)], check=True)
+            process.communicate()
+            for file in self.folder.glob(signal + "*"):
+                pid, end = int(file.name[len(signal):]), time.time() + 60
+                while os.path.exists(f"/proc/{pid}") and time.time() < end:
+                    time.sleep(0.05)
+                self.assertFalse(os.path.exists(f"/proc/{pid}"))
+            (self.folder / "hang").unlink()
+            result = self.bisect("resume", "--repo", path)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"culprit    {commits[70][:12]}", result.stdout)
+            self.assertIn(" 4 stored", result.stdout)
+            self.assert_nothing_left()
+            self.assertEqual(len(git(path, "worktree", "list").splitlines()), 1)
+            self.bisect("gc", "--repo", path)
+
+    def test_each_run_is_a_job_of_a_scheduler(self):
+        path, commits = self.history()
+        launcher = self.folder / "srun"
+        launcher.write_text(f"#!/bin/sh\necho \"$RLBISECT_JOB $1\" >> '{self.folder}/jobs'; shift; exec \"$@\"\n")
+        launcher.chmod(0o755)
+        result, found = self.search(path, commits[0], "main", "-j", "2", "--launch", f"'{launcher}' -n1")
+        self.assertEqual(result.returncode, 125)  # there is no run.sh
+        result, found = self.search(path, commits[0], "main", "-j", "2", "--launch", f"'{launcher}' -n1", run=RUN)
+        self.assertEqual(found["culprit"], commits[70], result.stderr)
+        jobs = (self.folder / "jobs").read_text().splitlines()
+        self.assertEqual(len(jobs), found["runs"] + 1)
+        self.assertEqual(len(set(jobs)), len(jobs))
+        self.assertIn("--launch", found["reproduce"])
+        os.symlink(launcher, self.folder / "tmp dir/srun")
+        self.environment["PATH"] = f"{self.folder}/tmp dir:{self.environment['PATH']}"
+        result, found = self.search(path, commits[0], "main", "--launch", "srun -n1", "--timeout", "0.5",
+                                    run="sleep 100")
+        self.assertIn("scancel --name=rlbisect-", found["reason"])
+
+
+class Differ(Case):
+    """A trainer of which a commit changes what two ranks compute; another one changes all runs."""
+
+    def test_the_revision_since_which_two_configurations_differ(self):
+        path = self.folder / "my repo"
+        run = ('tp=$(sed \'s/.*"tp":\\([0-9]*\\).*/\\1/\' "$RLBISECT_CONFIG"); read one two < state; [ $one != no ] || exit 3; '
+               '[ "$tp" = 1 ] || one=$two; [ $one != no ] || exit 125; echo "{\\"loss\\": $one, \\"seed\\": $tp}" > "$RLBISECT_OUT/metrics.json"')
+        states = ["1 1", "1 1", "2 2", "no no", "2 no", "2 2.5", "2 2.5", "3 3.5"]
+        commits = make_repository(path, [{"state": s + "\n", "n": str(i)} for i, s in enumerate(states)])
+        words = ["--differ", "tp=1..tp=2", "--metric", "loss"]
+        result, found = self.search(path, commits[0], "main", *words, run=run)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(found["interval"], commits[3:6])
+        reasons = {skip["revision"]: skip["reason"] for skip in found["skipped"]}
+        self.assertIn("both configurations end with exit code 3", reasons[commits[3]])
+        self.assertIn("the second configuration: ", reasons[commits[4]])
+        self.assertIn("--differ tp=1..tp=2 --metric loss", found["reproduce"])
+        text = self.bisect(f"{commits[0]}..main", "--repo", path, "--run", run, *words)
+        self.assertIn("bad: loss: 2.5 where the reference has 2", text.stdout)
+        self.assertIn("tp=1..tp=2", text.stdout)
+        result, found = self.search(path, commits[0], "main", *words, "--tolerance", "1", run=run)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the ends do not differ", found["reason"])
+        for option, sentence in ((["--differ", "tp=1..tp=1"], "do not differ"), (["--differ", "a..b"], "two configurations")):
+            result, _ = self.search(path, commits[0], "main", *option, run=run)
+            self.assertEqual(result.returncode, 129)
+            self.assertIn(sentence, result.stdout)
+
+
+class Screen(Case):
+    def test_a_terminal_shows_the_history_and_what_runs(self):
+        path = self.folder / "my repo"
+        commits = make_repository(path, [{"state": f"{int(i >= 3)} ok\n", "n": str(i)} for i in range(8)])
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([self.program, f"{commits[0]}..main", "--repo", path, "--run", RUN],
+                                   env={**self.environment, "TERM": "xterm", "NO_COLOR": "1"}, stderr=theirs,
+                                   stdout=subprocess.DEVNULL)
+        os.close(theirs)
+        shown = b""
+        try:
+            while part := os.read(ours, 4096):
+                shown += part
+        except OSError:  # nobody writes any more
+            pass
+        os.close(ours)
+        self.assertEqual(process.wait(), 0)
+        screens = shown.decode().replace("\r", "").split("\x1b[")
+        self.assertIn(">.......\nruns  " + commits[0][:12], screens[0])
+        self.assertTrue(any("+..>...x\nruns  " in screen or "+...>..x\nruns  " in screen for screen in screens), screens)
+        self.assertEqual(screens[-1], "J")  # what is left are the verdicts
+
+
+class Surroundings(Case):
+    def test_python_that_imports_from_the_checkout_is_told(self):
+        path = self.folder / "my repo"
+        commits = make_repository(path, [{"state": f"{i} ok\n", "lib/m.py": ""} for i in range(2)])
+        site = self.folder / "site"
+        site.mkdir()
+        search = [f"{commits[0]}..main", "--repo", path, "--run", RUN]
+        self.assertNotIn("python3 imports", self.bisect(*search).stderr)
+        (site / "__editable___m_finder.py").write_text(f"MAPPING = {{'m': '{path}/lib/m.py'}}\n")
+        for place, named in ((path / "lib", path / "lib"), (site, site / "__editable___m_finder.py")):
+            self.environment["PYTHONPATH"] = str(place)
+            result = self.bisect(*search)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"python3 imports from the checkout, by {named}:", result.stderr)
+
+    def test_a_worktree_that_cannot_be_removed_is_not_in_the_way(self):
+        probe = self.folder / "probe"
+        probe.write_text("")
+        if subprocess.run(["chattr", "+i", probe], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("no file can be made immutable here")
+        subprocess.run(["chattr", "-i", probe], check=True)
+        self.addCleanup(subprocess.run, ["chattr", "-R", "-i", self.temporary], stderr=subprocess.DEVNULL)
+        path = self.folder / "my repo"
+        commits = make_repository(path, [{"state": f"{int(i >= 5)} ok\n", "n": str(i)} for i in range(9)])
+        run = f"pwd >> '{self.folder}/paths'; [ $RLBISECT_REVISION = {commits[0]} ] && chattr +i n; " + RUN
+        result, found = self.search(path, commits[0], "main", run=run)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual((found["culprit"], found["skipped"]), (commits[5], []))
+        self.assertIn("cannot be removed", result.stderr)
+        names = {os.path.basename(p) for p in (self.folder / "paths").read_text().splitlines()}
+        self.assertEqual(names, {"worktree", "worktree.1", "worktree.2"})
 
 
 class Logs(Case):

@@ -13,10 +13,12 @@
 #include "src/base/words.h"
 #include "src/bisect/changes_report.h"
 #include "src/bisect/configuration_search.h"
+#include "src/bisect/divergence_page.h"
 #include "src/bisect/ends.h"
 #include "src/bisect/report.h"
 #include "src/bisect/report_files.h"
 #include "src/bisect/revisions.h"
+#include "src/bisect/verbs/live_screen.h"
 #include "src/bisect/verbs/search_options.h"
 #include "src/bisect/verbs/search_verbs.h"
 #include "src/replay/compare/dumps_difference_report.h"
@@ -42,36 +44,6 @@ void check_files(const SearchOptions& options) {
       throw Error(ErrorCode::kEnvironment, "this report cannot be written there", path);
     }
   }
-}
-
-Colour colour_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kGood:
-      return Colour::kGreen;
-    case Verdict::kBad:
-      return Colour::kRed;
-    case Verdict::kSkip:
-      return Colour::kYellow;
-  }
-  return Colour::kYellow;
-}
-
-Listener print_progress() {
-  return {[](const Revision& revision, size_t left) {
-            std::fprintf(stderr, "%s %s (%zu to go)\n", revision.short_id().c_str(),
-                         terminal_text(revision.subject).c_str(), left);
-          },
-          [](const Trial& trial) {
-            const std::string verdict = coloured(to_string(trial.judgement.verdict),
-                                                 colour_of(trial.judgement.verdict), stderr);
-            const std::string how = trial.origin == Origin::kEqualContent
-                                        ? ", as another of the same content"
-                                    : trial.origin == Origin::kStored ? ", as on " + trial.date
-                                                                      : "";
-            std::fprintf(stderr, "%s %s%s: %s [%.1f s]\n", trial.revision.short_id().c_str(),
-                         verdict.c_str(), how.c_str(),
-                         terminal_text(trial.judgement.reason).c_str(), trial.seconds);
-          }};
 }
 
 int exit_code_of(Finding::Result result) {
@@ -113,7 +85,7 @@ void write_files(const SearchOptions& options, const RevisionQuestion& question,
 
 int print_changes(const SearchOptions& options, const RevisionQuestion& question,
                   const Interrupt& interrupt) {
-  const Changes changes = find_changes(question, interrupt, print_progress());
+  const Changes changes = find_changes(question, interrupt, live_screen());
   std::cout << (options.common.json ? changes_json(changes) + "\n" : changes_text(changes));
   if (!changes.refused.empty()) return kCannotJudgeExit;
   return changes.found.empty() ? kBadExit : kGoodExit;
@@ -132,6 +104,20 @@ std::map<std::string, std::string> clones_of(const std::vector<std::string>& wor
   return clones;
 }
 
+/// Of `--differ A..B`. Errors: kUsage where these are not two configurations that differ.
+Comparison comparison_of(const SearchOptions& options) {
+  const Ends ends =
+      parse_ends(std::vector{options.differ}, [](const std::string&) { return false; });
+  if (ends.axis != Axis::kConfigurations) {
+    throw Error(ErrorCode::kUsage, "write --differ A..B, two configurations", options.differ);
+  }
+  const Configuration first = configuration_of(ends.good), second = configuration_of(ends.bad);
+  if (differences_of(first, second).empty()) {
+    throw Error(ErrorCode::kUsage, "the two configurations do not differ", options.differ);
+  }
+  return {options.differ, first, second, options.common.criterion};
+}
+
 int search_revisions(const SearchOptions& options, const Ends& ends) {
   if (!options.from.empty()) {
     throw Error(ErrorCode::kUsage, "--from is for two configurations, KEY=VALUE or files");
@@ -143,12 +129,21 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
     throw Error(ErrorCode::kUsage,
                 "how many runs --stat takes depends on what they give: bound it by --max-runs");
   }
+  if (options.jobs > 1 && options.confidence) {
+    throw Error(ErrorCode::kUsage, "--stat asks for one run after the other: leave out --jobs");
+  }
   SearchPlan plan{.criterion = options.common.criterion};
   plan.end_runs = options.end_runs;
   plan.side_runs = options.side_runs;
+  plan.jobs = options.jobs;
   plan.confidence = options.confidence;
   plan.confirm_again = options.confirm_again;
   Recipe recipe = options.common.recipe;
+  if (!options.differ.empty()) {
+    recipe.comparison = comparison_of(options);
+    recipe.log_probs = options.common.criterion.needs_log_probs();
+    plan.criterion = {};
+  }
   recipe.overlay = options.overlay;
   const RevisionQuestion question{.repository = options.repository,
                                   .good = ends.good,
@@ -170,7 +165,7 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
                                           : forecast(question, interrupt));
   }
   if (options.changes) return print_changes(options, question, interrupt);
-  const Finding finding = find_revision(question, interrupt, print_progress());
+  const Finding finding = find_revision(question, interrupt, live_screen());
   std::cout << (options.common.json ? report_json(question, finding) + "\n"
                                     : report_text(question, finding, options.length()))
             << std::flush;
@@ -202,7 +197,7 @@ int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App&
                      "--repeat-ends", "--repeat-sides",  "--path",    "--overlay",  "--log",
                      "--dependency",  "--stat",          "--exclude", "--bad-exit", "--max-runs",
                      "--fresh",       "--confirm-again", "--dry-run", "--metric",   "--tolerance",
-                     "--from",        "--markdown",      "--junit",   "--html"});
+                     "--from",        "--markdown",      "--junit",   "--jobs",     "--launch"});
   if (!ignored.empty()) {
     throw Error(ErrorCode::kUsage,
                 "two folders are dumps, of which nothing is run and all that is recorded is "
@@ -223,12 +218,14 @@ int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App&
   const std::string command = "rlbisect " + shell_word(ends.good) + " " + shell_word(ends.bad);
   std::cout << (options.common.json
                     ? diff_json(difference, command) + "\n"
-                    : dumps_text(difference, ends.good, ends.bad, command, options.length()));
+                    : dumps_text(difference, ends.good, ends.bad, command, options.length()))
+            << std::flush;
+  if (!options.html.empty()) {
+    write_file(options.html, dumps_html(difference, ends.good, ends.bad,
+                                        dumps_text(difference, ends.good, ends.bad, command,
+                                                   replay::ReportLength::kAll)));
+  }
   return difference.identical() ? kBadExit : kGoodExit;
-}
-
-Configuration configuration_of(const std::string& end) {
-  return is_configuration_file(end) ? read_configuration(end) : parse_configuration(end);
 }
 
 std::string command_of(const SearchOptions& options) {
@@ -238,9 +235,10 @@ std::string command_of(const SearchOptions& options) {
 }
 
 int search_configurations(const SearchOptions& options, const Ends& ends, const CLI::App& app) {
-  const std::string ignored = given_of(
-      app, {"--build", "--repo", "--path", "--overlay", "--log", "--dependency", "--stat",
-            "--fresh", "--confirm-again", "--dry-run", "--all", "--markdown", "--junit", "--html"});
+  const std::string ignored =
+      given_of(app, {"--build", "--repo", "--path", "--overlay", "--log", "--dependency", "--stat",
+                     "--fresh", "--confirm-again", "--dry-run", "--all", "--markdown", "--junit",
+                     "--html", "--jobs"});
   if (!ignored.empty()) {
     throw Error(
         ErrorCode::kUsage,

@@ -28,6 +28,7 @@ Example:
   rlbisect runs/before/..runs/after/
   rlbisect tp=1..tp=4,dp=2 --from dump/
   rlbisect good.json..bad.json --run './train --config $RLBISECT_CONFIG'
+  rlbisect v1.2..HEAD --differ tp=1..tp=2 --run './train $RLBISECT_CONFIG'
   rlbisect changes v1.2..HEAD --run ./run.sh  # each that moves a number
 
 Each run is stored in the repository's git folder as soon as it has ended, by its content, commands
@@ -63,6 +64,15 @@ void add_run_options(CLI::App& app, SearchOptions& options) {
          "a folder whose files are laid over each checkout: today's harness on old revisions")
       ->type_name("DIR")
       ->check(CLI::ExistingDirectory);
+  app.add_option(
+         "--launch", options.common.recipe.launch,
+         "what stands before --run where it is to run on a cluster: srun -n1, or any program "
+         "that runs its last words and waits")
+      ->type_name("CMD");
+  app.add_option("--differ", options.differ,
+                 "two configurations, KEY=VALUE,... or files: what is found is the revision since "
+                 "which its runs with the two (RLBISECT_CONFIG) differ")
+      ->type_name("A..B");
   app.add_option("--repeat-ends", options.end_runs,
                  "how often each end is run before the search: runs of one revision that differ "
                  "are noise (default: 2)")
@@ -89,6 +99,11 @@ void add_culprit_options(CLI::App& app, SearchOptions& options) {
                  "a log of git bisect log, whose verdicts are taken as they are; the ends may be "
                  "left out")
       ->type_name("FILE");
+  app.add_option(
+         "-j,--jobs", options.jobs,
+         "how many runs of the search go on at once, each in a worktree of its own path; ends "
+         "and confirmations run one by one (default: 1)")
+      ->check(CLI::Range(1, 64));
   app.add_option("--repeat-sides", options.side_runs,
                  "how often culprit and parent are run in all before one is blamed; more where a "
                  "fault comes and goes (default: 2)")

@@ -18,11 +18,12 @@ struct SearchOptions {
   std::vector<std::string> ends;
   std::string repository = ".";
   size_t end_runs = SearchPlan().end_runs;
+  size_t jobs = 1;
   size_t side_runs = SearchPlan().side_runs;
   std::optional<std::string> output;
   std::optional<double> confidence;
   std::vector<std::string> paths, dependencies;
-  std::string overlay, from;
+  std::string overlay, from, differ;
   std::string markdown, junit, html;  // files for the report
   std::optional<std::string> log;
   bool changes = false;

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <functional>
+#include <span>
+#include <utility>
+
 #include "src/replay/measure/candidate.h"
 #include "src/replay/measure/measurement.h"
 
@@ -19,6 +23,16 @@ class Executor {
   /// Whatever a candidate does or leaves is a measurement of it.
   /// Errors: kInterrupted; kEnvironment where no candidate can be run.
   virtual Measurement measure(const Candidate& candidate, Build build) = 0;
+
+  /// Told of the measurement of one of several candidates, by its place among them.
+  using Measured = std::function<void(size_t, Measurement)>;
+
+  /// One of each of several candidates, at once where that is possible. `measured` is told of each
+  /// as soon as it has ended, in this thread and in any order. Errors: the same, when all that had
+  /// begun have ended.
+  virtual void measure_all(std::span<const Candidate> candidates, const Measured& measured) {
+    for (size_t i = 0; i < candidates.size(); ++i) measured(i, measure(candidates[i], Build::kAny));
+  }
 };
 
 }  // namespace rlreplay::measure

@@ -159,7 +159,7 @@ Judgement judge_exit(const Criterion& criterion, const Measurement& measurement)
                                 joined(criterion.metrics, ", ") + " to compare"};
   }
   return {measurement.exit_code == 0 ? Verdict::kGood : Verdict::kBad,
-          exit_text(measurement.exit_code)};
+          measurement.problem.empty() ? exit_text(measurement.exit_code) : measurement.problem};
 }
 
 /// Whether a measurement can be the reference of others.

@@ -48,7 +48,7 @@ struct StepLogProbs {
 /// What happened when a candidate was run. What is said of it is a matter of rules (judgement.h).
 struct Measurement {
   RunKind kind = RunKind::kUnreadable;
-  std::string problem = {};  // of all kinds but kRan: what happened
+  std::string problem = {};  // what happened; of kRan only what an exit code does not say
   int exit_code = 0;         // of the run; 128 and the signal that ended it
   Evidence evidence = Evidence::kNone;
 

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "src/replay/compare/dumps_difference.h"
+
+namespace rlreplay::bisect {
+
+/// As parts of a page, what two dumps differ in: options, program, environment and data; which
+/// layers in which phases, and how far their floats lie apart. Empty without such.
+std::string divergence_html(const replay::DumpsDifference& difference);
+
+/// A page of two dumps. `report`: its text for people.
+std::string dumps_html(const replay::DumpsDifference& difference, const std::string& name_a,
+                       const std::string& name_b, const std::string& report);
+
+}  // namespace rlreplay::bisect

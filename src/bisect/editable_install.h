@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "src/bisect/git.h"
+
+namespace rlreplay::bisect {
+
+/// What makes the python3 of PATH import modules from the user's checkout, whatever revision is
+/// run: an entry of its path, or a file of an editable install. Empty where nothing does, or there
+/// is no python3.
+[[nodiscard]] std::string find_editable_install(const Repository& repository);
+
+/// Says it on standard error where there is one.
+void warn_of_editable_install(const Repository& repository);
+
+}  // namespace rlreplay::bisect
