@@ -12,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/replay/record/event_store.h"
 #include "src/replay/record/event_units.h"
+#include "src/replay/record/parse_step.h"
 #include "src/replay/record/state_reader.h"
 
 namespace rlreplay::replay {
