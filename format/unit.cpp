@@ -2,13 +2,42 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "src/base/number_text.h"
 
 namespace rlreplay::format {
+
+const int kMajor = 0;
+const int kMinor = 9;
+
 namespace {
 
 constexpr std::string_view kSuffix = ".h5";
+
+/// A number as it is printed: `-3` and `007` are none.
+std::optional<int64_t> printed_number(std::string_view text) {
+  const auto number = parse_number<int64_t>(text);
+  return number && *number >= 0 && std::to_string(*number) == text ? number : std::nullopt;
+}
+
+struct RankPlace {
+  int64_t rank = 0;
+  bool part = false;
+};
+
+RankPlace rank_place(std::string_view unit_path) {
+  constexpr std::string_view kPrefix = "rank", kPart = "-part";
+  std::string_view name = unit_path.substr(unit_path.rfind('/') + 1);
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return {};
+  name.remove_prefix(kPrefix.size());
+  name.remove_suffix(kSuffix.size());
+  const size_t cut = name.find(kPart);
+  const bool part = cut != name.npos;
+  const auto rank = printed_number(name.substr(0, cut));
+  if (!rank || (part && !printed_number(name.substr(cut + kPart.size())))) return {};
+  return {*rank, part};
+}
 
 }  // namespace
 
@@ -51,15 +80,8 @@ bool sound_version(std::string_view version) {
          major <= kMajor;
 }
 
-int64_t rank_of(std::string_view unit_path) {
-  constexpr std::string_view kPrefix = "rank";
-  std::string_view name = unit_path.substr(unit_path.rfind('/') + 1);
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return 0;
-  name.remove_prefix(kPrefix.size());
-  name.remove_suffix(kSuffix.size());
-  const int64_t rank = parse_number<int64_t>(name).value_or(0);
-  // `rank-3` and `rank007` are names like any other.
-  return std::to_string(rank) == name && rank > 0 ? rank : 0;
-}
+int64_t rank_of(std::string_view unit_path) { return rank_place(unit_path).rank; }
+
+bool is_part(std::string_view unit_path) { return rank_place(unit_path).part; }
 
 }  // namespace rlreplay::format

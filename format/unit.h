@@ -12,8 +12,8 @@
 namespace rlreplay::format {
 
 inline constexpr char kFormat[] = "rlreplay";
-inline constexpr int kMajor = 0;
-inline constexpr int kMinor = 9;
+/// Of the version that is written.
+extern const int kMajor, kMinor;
 /// The one older version that is read: one writer, whose journal lay beside the manifest.
 inline constexpr char kOldVersion[] = "0.1";
 
@@ -58,7 +58,11 @@ bool sound_version(std::string_view version);
 /// The first name of a unit's path.
 std::string_view kind_of(std::string_view unit_path);
 
-/// The rank of `.../rank<r>.h5`, r in decimal digits as they are printed; of any other path 0.
+/// The rank of `.../rank<r>.h5` and of its parts, `.../rank<r>-part<n>.h5`, r and n in decimal
+/// digits as they are printed; of any other path 0.
 int64_t rank_of(std::string_view unit_path);
+
+/// Whether a unit is such a part: what a rank says is there once `rank<r>.h5` is.
+[[nodiscard]] bool is_part(std::string_view unit_path);
 
 }  // namespace rlreplay::format

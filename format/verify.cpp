@@ -270,7 +270,7 @@ VerifyReport verify_to(Depth depth, const std::string& path, const ReaderOptions
     for (const UnitRecord& unit : dump.units()) {
       if (!units.check(unit, report)) continue;
       ++report.whole_units;
-      if (kind_of(unit.path) != "train") continue;
+      if (kind_of(unit.path) != "train" || is_part(unit.path)) continue;
       for (const std::string& step : unit.groups) whole_ranks[step].insert(rank_of(unit.path));
     }
     const int64_t ranks = ranks_of(dump.meta());

@@ -39,7 +39,7 @@ def _pandas():
 
 class Dump(collections.abc.Mapping):
     """The arrays of a dump by name: rollout/ROLLOUT/NAME, train/STEP/rankR/NAME,
-    weights/STEP/rankR/NAME, where a step is written 3.0. Nothing is read before it is asked for; listing all names opens every unit.
+    weights/STEP/rankR/NAME, where a step is written 3.0 (of a large state rankR-part0 and others, too). Nothing is read before it is asked for; listing all names opens every unit.
     """
 
     def __init__(self, path):
@@ -60,7 +60,10 @@ class Dump(collections.abc.Mapping):
         kind, group = unit["kind"], _name(group)
         if kind.startswith("x-"):
             return unit["path"].removesuffix(".h5") + "/" + group
-        return f"{kind}/{group}" if kind == "rollout" else f"{kind}/{group}/rank{unit['rank']}"
+        if kind == "rollout":
+            return f"{kind}/{group}"
+        part = re.search(r"(-part\d+)?\.h5$", unit["path"])[1] or ""
+        return f"{kind}/{group}/rank{unit['rank']}{part}"
 
     def _unit(self, path):
         if path not in self._units:
@@ -165,7 +168,7 @@ class Dump(collections.abc.Mapping):
             if name in unit.datasets:
                 row = dict(zip(unit.datasets[name]["columns"].split("\n"), unit.read(name)))
                 step, rank = prefix.split("/")[1:]
-                rows.append({"step": step, "rank": int(rank.removeprefix("rank")), **row})
+                rows.append({"step": step, "rank": int(rank.removeprefix("rank").split("-")[0]), **row})
         rows.sort(key=lambda row: (_order(row["step"]), row["rank"]))
         return _pandas().DataFrame(rows)
 

@@ -95,8 +95,7 @@ MemoryEstimate estimate_memory(const ModelConfig& c, const MemoryShape& s) {
   const int64_t rows =
       std::max(s.slots, s.layout.dp * s.layout.cp * std::min(s.micro_batch_tokens, kHeadRows));
   out.logits = float_bytes(rows, (s.nuclei ? 2 : 1) * c.vocab + c.hidden);
-  out.recording = float_bytes(3 * s.recorded_states, elements) +
-                  float_bytes(s.recorded_tokens, recorded_width(c));
+  out.recording = s.recorded_state_bytes + float_bytes(s.recorded_tokens, recorded_width(c));
   return out;
 }
 

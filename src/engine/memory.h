@@ -11,17 +11,17 @@ namespace rlreplay::engine {
 
 /// The sizes that memory depends on besides the model's.
 struct MemoryShape {
-  bool training = true;            // else generation and scoring only
-  bool recompute = false;          // TrainOptions::recompute
-  bool reference = false;          // a second model, to compare with
-  int64_t micro_batch_tokens = 0;  // of the samples that go through the model together
-  int64_t slots = 0;               // samples generated at once; 0: no rollout
-  int64_t longest_prompt = 0;      // of a rollout
-  int64_t longest_sample = 0;      // its prompt and the longest response
-  bool nuclei = false;             // of samples: logits are held a second time
-  int64_t recorded_states = 0;     // copies of weights and moments that recording holds at once
-  int64_t recorded_tokens = 0;     // of a step whose values are recorded; 0: they are not
-  Layout layout = {};              // of steps, all ranks being in this process
+  bool training = true;              // else generation and scoring only
+  bool recompute = false;            // TrainOptions::recompute
+  bool reference = false;            // a second model, to compare with
+  int64_t micro_batch_tokens = 0;    // of the samples that go through the model together
+  int64_t slots = 0;                 // samples generated at once; 0: no rollout
+  int64_t longest_prompt = 0;        // of a rollout
+  int64_t longest_sample = 0;        // its prompt and the longest response
+  bool nuclei = false;               // of samples: logits are held a second time
+  int64_t recorded_state_bytes = 0;  // of weights and moments that recording holds at once
+  int64_t recorded_tokens = 0;       // of a step whose values are recorded; 0: they are not
+  Layout layout = {};                // of steps, all ranks being in this process
 };
 
 /// Bytes by part. The first five and the last two are there all the time; of the rollout's and the

@@ -185,7 +185,7 @@ def read_index(data):
                 unit["group_contents"][group] = says.hex()
             if flags & 2:
                 unit["counts"][group] = parse(data[areas[4] + counts_at:areas[4] + count_at])
-            rank = re.fullmatch(r".*/rank(0|[1-9][0-9]*)\.h5", path)
+            rank = re.fullmatch(r".*/rank(0|[1-9][0-9]*)(-part(0|[1-9][0-9]*))?\.h5", path)
             keys.append((path.split("/")[0].encode(), group.encode(), int(rank[1]) if rank else 0, entry))
         found.append(unit)
     paths = [unit["path"].encode() for unit in found]

@@ -203,8 +203,12 @@ TEST_CASE("paths of units, and the ranks in them") {
   CHECK_FALSE(sound_unit_path("rollout/0.h5.tmp"));
   CHECK(rank_of("train/0-0/rank0.h5") == 0);
   CHECK(rank_of("train/0-0/rank17.h5") == 17);
+  CHECK_FALSE(is_part("train/0-0/rank17.h5"));
+  CHECK(rank_of("weights/0-0/rank17-part0.h5") == 17);
+  CHECK(is_part("weights/0-0/rank17-part0.h5"));
   for (const char* none : {"rank", "rank-3", "rank007", "rank+1", "rank1x", "rank 1", "Rank1",
-                           "rank99999999999999999999", "1"}) {
+                           "rank99999999999999999999", "1", "rank1-part", "rank1-part01",
+                           "rank-part1", "rank1-part1-part2", "rank1-parts2"}) {
     CAPTURE(none);
     CHECK(rank_of("train/0-0/" + std::string(none) + ".h5") == 0);
   }

@@ -3,12 +3,14 @@
 #include <cstring>
 #include <map>
 
+#include "format/boxes.h"
 #include "format/chain_reader.h"
 #include "format/dump_writer.h"
 #include "format/verify.h"
 #include "src/replay/capture/recorder.h"
 #include "src/replay/capture/state_data.h"
 #include "src/replay/inspect/state_check.h"
+#include "src/replay/record/content_root.h"
 #include "src/replay/record/state_reader.h"
 #include "src/replay/source/demo.h"
 #include "src/replay/source/model_source.h"
@@ -44,7 +46,8 @@ class Watching : public Recorder {
 
 /// A trainer of the demo, and the run that it makes.
 struct Demo {
-  explicit Demo(const std::string& weights) : pool(2), runtime{kernels::cpu_kernels(), pool} {
+  explicit Demo(const std::string& weights, uint64_t bytes = kStateUnitBytes)
+      : unit_bytes(bytes), pool(2), runtime{kernels::cpu_kernels(), pool} {
     apply_settings(options, demo_settings());
     options.steps = 11;
     options.rollout_batch_size = 2;
@@ -57,29 +60,19 @@ struct Demo {
     Watching recorder(format::DumpPlace(path, false, format::DumpPlace::Writer::kResumable),
                       options, *model, *trainer, pool);
     recorder.watched = &*trainer;
+    recorder.state_unit_bytes = unit_bytes;
     run_training(*trainer, Task(options, *model), options, recorder);
     recorder.finish();
     return recorder.states;
   }
 
+  uint64_t unit_bytes;
   RunOptions options;
   ThreadPool pool;
   engine::Runtime runtime;
   std::unique_ptr<ModelSource> model;
   std::optional<Trainer> trainer;
 };
-
-/// The units of a state's differences; empty for a full one.
-std::string base_of(const format::DumpReader& dump, const StepId& step) {
-  const format::UnitReader unit = dump.open_unit(*dump.find("weights", step.group()).front());
-  std::string base;
-  for (const format::StoredDataset& d : unit.datasets()) {
-    if (!d.base || d.base->unit == base) continue;
-    CHECK(base.empty());
-    base = d.base->unit;
-  }
-  return base;
-}
 
 /// A copy of a dump, in which `change` may change what is stored.
 void copy_dump(const std::string& from, const std::string& to,
@@ -115,7 +108,7 @@ void copy_dump(const std::string& from, const std::string& to,
 
 }  // namespace
 
-TEST_CASE("states between full ones are differences, and come back bit by bit") {
+TEST_CASE("kept states come back bit by bit") {
   TemporaryFolder folder;
   for (const auto& [policy, every] : std::map<std::string, int64_t>{{"all", 1}, {"every=2", 2}}) {
     INFO(policy);
@@ -126,12 +119,8 @@ TEST_CASE("states between full ones are differences, and come back bit by bit") 
     REQUIRE(record.steps().size() == 11);
     for (size_t i = 0; i < record.steps().size(); ++i) {
       const StepId step = record.steps()[i];
-      const auto number = static_cast<int64_t>(i) / every;
       REQUIRE(record.has_state(step) == (static_cast<int64_t>(i) % every == 0));
       if (!record.has_state(step)) continue;
-      const StepId before = record.steps()[i - (number % kFullStateEvery == 0 ? 0 : every)];
-      CHECK(base_of(record.dump(), step) ==
-            (before == step ? "" : "weights/" + before.group() + "/rank0.h5"));
       read_state(record, step, demo.trainer->backend());
       CHECK(state_hash(demo.trainer->backend().state()) == states.at(step));
       CHECK(demo.trainer->backend().steps() == static_cast<int64_t>(i));
@@ -139,6 +128,41 @@ TEST_CASE("states between full ones are differences, and come back bit by bit") 
     CHECK(format::verify(path, true).problems.empty());
     CHECK(check_states(record, demo.pool).problems.empty());
   }
+}
+
+TEST_CASE("a state in many units is the same state, and none without its last one") {
+  TemporaryFolder folder;
+  constexpr uint64_t kUnit = 20'000;  // the embedding is larger
+  const auto states = Demo("all").capture(folder / "whole");
+  Demo demo("all", kUnit);
+  CHECK(demo.capture(folder / "cut") == states);
+  const RecordedRun whole(folder / "whole"), record(folder / "cut");
+  CHECK(content_root(record.dump()) == content_root(whole.dump()));
+  bool cut = false;
+  for (const StepId& step : record.steps()) {
+    const auto units = record.dump().find("weights", step.group());
+    CHECK(units.size() > 2);
+    for (const format::UnitRecord* unit : units) {
+      CHECK(unit->logical <= kUnit + sizeof(double));  // the counters
+      CHECK(format::is_part(unit->path) != unit->path.ends_with("/rank0.h5"));
+      for (const auto& tensor : record.dump().open_unit(*unit).datasets()) {
+        cut = cut || format::is_cut(tensor.attributes);
+      }
+    }
+    read_state(record, step, demo.trainer->backend());
+    CHECK(state_hash(demo.trainer->backend().state()) == states.at(step));
+  }
+  CHECK(cut);
+  CHECK(format::verify(folder / "cut", true).problems.empty());
+  CHECK(check_states(record, demo.pool).problems.empty());
+
+  format::DumpWriter torn = format::DumpWriter::create(folder / "torn", record.dump().meta());
+  each_state_unit(demo.trainer->backend(), "0-0", {}, 0, kUnit,
+                  [&](const std::string& path, const std::vector<format::Dataset>& datasets) {
+                    CHECK_FALSE(RecordedRun(folder / "torn").has_state({0, 0}));
+                    torn.append(path, datasets);
+                  });
+  CHECK(RecordedRun(folder / "torn").has_state({0, 0}));
 }
 
 TEST_CASE("a state that no step left is found, and named") {

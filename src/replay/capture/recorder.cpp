@@ -56,8 +56,7 @@ Recorder::Recorder(const std::string& path, const RunOptions& recorded, const Mo
       weights_(parse_weights_policy(recorded.weights)),
       trainer_(trainer),
       sink_(model.config(), trainer.backend().parameters(), kernels::kTokenLeaf,
-            engine::parse_record_options(recorded.record), pool),
-      states_(static_cast<size_t>(layout_.ranks())) {}
+            engine::parse_record_options(recorded.record), pool) {}
 
 Recorder::Recorder(format::DumpPlace place, const RunOptions& options, const ModelSource& model,
                    Trainer& trainer, ThreadPool& pool, const std::string& part)
@@ -132,12 +131,10 @@ void Recorder::keep_state(int64_t rollout_id, int64_t step_id) {
   if (group == kept_state_ || !weights_.keeps(steps)) return;
   kept_state_ = group;
   for (int rank = 0; rank < layout_.ranks(); ++rank) {
-    const std::string unit = unit_of("weights", group, rank);
-    auto state = state_datasets(trainer_.backend(), group, layout_, rank);
-    if (weights_.every > 0) {
-      states_[static_cast<size_t>(rank)].link(unit, weights_.number(steps), state);
-    }
-    put(rank, unit, std::move(state));
+    each_state_unit(trainer_.backend(), group, layout_, rank, state_unit_bytes,
+                    [&](const std::string& unit, std::vector<format::Dataset> datasets) {
+                      put(rank, unit, std::move(datasets));
+                    });
   }
 }
 

@@ -55,6 +55,9 @@ class Recorder : public RunObserver {
   /// A unit of another dump, as it is.
   void copy(const format::DumpReader& from, const format::UnitRecord& unit);
 
+  /// As of each_state_unit.
+  uint64_t state_unit_bytes = kStateUnitBytes;
+
   /// Where the dump is being written.
   const std::string& path() const { return path_; }
 
@@ -84,7 +87,6 @@ class Recorder : public RunObserver {
   Trainer& trainer_;
   engine::RecordingSink sink_;
   std::string kept_state_;                 // group of the last state
-  std::vector<StateChain> states_;         // of each rank
   std::map<std::string, Hash> committed_;  // of the dump as it was found: unit to content
   std::optional<RankWriters> writers_;
 };

@@ -40,13 +40,15 @@ void check_model(const RecordedRun& record, Trainer& trainer) {
   const StepId begin{0, 0};
   const Layout layout = parse_layout(record.config().options.layout);
   const auto units = record.dump().find("weights", begin.group());
-  const bool same = std::ranges::all_of(units, [&](const format::UnitRecord* unit) {
-    const int64_t rank = format::rank_of(unit->path);
-    return rank < layout.ranks() &&
-           format::content_of(state_datasets(trainer.backend(), begin.group(), layout,
-                                             static_cast<int>(rank))) == unit->content;
-  });
-  if (same) return;
+  size_t same = 0;
+  for (int rank = 0; rank < layout.ranks() && !units.empty(); ++rank) {
+    each_state_unit(trainer.backend(), begin.group(), layout, rank, kStateUnitBytes,
+                    [&](const std::string& path, const std::vector<format::Dataset>& datasets) {
+                      const format::UnitRecord* unit = record.dump().find(path);
+                      same += unit != nullptr && format::content_of(datasets) == unit->content;
+                    });
+  }
+  if (same == units.size()) return;
   throw Error(ErrorCode::kUsage,
               "the model is not the one with which this capture began: its weights have changed",
               record.path());

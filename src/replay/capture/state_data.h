@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,26 +13,17 @@
 /// Weights, moments and counters before a step, into a dump and back into a model.
 namespace rlreplay::replay {
 
-/// What a rank of the layout writes of the state, as datasets of the group, which own their values:
-/// whole tensors, or boxes of them.
-std::vector<format::Dataset> state_datasets(engine::Backend& backend, const std::string& group,
-                                            const Layout& layout, int rank);
+/// Bytes of a state's unit, so that whoever reads one needs no more memory.
+inline constexpr uint64_t kStateUnitBytes = uint64_t{1} << 30;
 
-/// Of the states that a run keeps, one in so many is stored in full. More would be read for each
-/// state that a replay begins with, fewer take more space (docs/measurements.md).
-inline constexpr int64_t kFullStateEvery = 8;
-
-/// Makes each state the difference to the one before it.
-class StateChain {
- public:
-  /// `number`: which of the states that the run keeps this is, so that the same ones are full after
-  /// a capture was resumed.
-  void link(const std::string& unit, int64_t number, std::vector<format::Dataset>& state);
-
- private:
-  std::string unit_;
-  std::vector<format::Dataset> last_;
-};
+/// What a rank of the layout writes of the state that the backend holds: units of at most
+/// `unit_bytes` (but a row of a tensor is never cut), one after the other, of which each holds
+/// tensors of the group, or boxes of them, which own their values. The last one is `rank0.h5`, and
+/// has the counters, so that a state whose writer died before it is known to be none
+/// (RecordedRun::has_state); those before it are `rank0-part0.h5`, `rank0-part1.h5`, ...
+using UseStateUnit = std::function<void(std::string path, std::vector<format::Dataset> datasets)>;
+void each_state_unit(engine::Backend& backend, const std::string& group, const Layout& layout,
+                     int rank, uint64_t unit_bytes, const UseStateUnit& use);
 
 /// The recorded state before a step. Errors: those of StateReader.
 void read_state(const RecordedRun& run, const StepId& step, engine::Backend& backend);

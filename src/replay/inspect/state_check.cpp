@@ -45,8 +45,8 @@ class StateCheck {
   }
 
   void add(const StepId& step, const std::string& dataset, const std::string& message) {
-    problems.push_back(
-        {"state", "weights/" + step.group() + "/rank0.h5", step.group() + "/" + dataset, message});
+    const std::string path = step.group() + "/" + dataset;
+    problems.push_back({"state", holder_of(step, path), path, message});
   }
 
   /// A unit that cannot be read at all.
@@ -60,6 +60,15 @@ class StateCheck {
   std::vector<std::string> not_checked;
 
  private:
+  /// The first unit of the state that holds a dataset.
+  std::string holder_of(const StepId& step, const std::string& dataset) const {
+    const auto units = record_.dump().find("weights", step.group());
+    for (const format::UnitRecord* unit : units) {
+      if (record_.dump().open_unit(*unit).find(dataset) != nullptr) return unit->path;
+    }
+    return units.front()->path;
+  }
+
   /// The first element of each tensor with which no step can be computed.
   void check_numbers(const StepId& step, const std::string& folder, const Buffer<float>& values,
                      bool squares) {

@@ -14,8 +14,6 @@ struct WeightsPolicy {
     if (steps_taken == 0) return first || every > 0;
     return every > 0 && steps_taken % every == 0;
   }
-  /// Which of the kept states it is, counted from 0.
-  int64_t number(int64_t steps_taken) const { return every > 0 ? steps_taken / every : 0; }
 };
 /// `all|first|every=N|none`. Errors: kUsage.
 [[nodiscard]] WeightsPolicy parse_weights_policy(const std::string& text);

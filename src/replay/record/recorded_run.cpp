@@ -36,17 +36,19 @@ RecordedRun::RecordedRun(const std::string& folder, std::string path)
     : path_(std::move(path)), dump_(format::DumpReader::open(folder)) {
   std::set<int64_t> rollouts;
   std::map<StepId, int64_t> steps, states;  // and how many units hold them
-  const auto count = [](std::map<StepId, int64_t>& units, const std::string& group) {
-    if (const auto id = parse_step(group); id && is_numbered(*id)) ++units[*id];
+  const auto count = [](std::map<StepId, int64_t>& units, const format::UnitRecord& unit,
+                        const std::string& group) {
+    const auto id = parse_step(group);
+    if (id && is_numbered(*id)) units[*id] += format::is_part(unit.path) ? 0 : 1;
   };
   for (const format::UnitRecord& unit : dump_.units()) {
     for (const std::string& group : unit.groups) {
       if (unit.path.starts_with("rollout/")) {
         if (const auto id = format::parse_rollout(group); id && *id >= 0) rollouts.insert(*id);
       } else if (unit.path.starts_with("train/")) {
-        count(steps, group);
+        count(steps, unit, group);
       } else if (unit.path.starts_with("weights/")) {
-        count(states, group);
+        count(states, unit, group);
       }
     }
   }

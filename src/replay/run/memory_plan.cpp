@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "format/unit.h"
 #include "src/base/allocation.h"
-#include "src/base/error.h"
 #include "src/base/layout.h"
 #include "src/base/parameters.h"
 #include "src/engine/memory.h"
@@ -18,22 +16,11 @@ namespace {
 
 constexpr int64_t kWorthSaying = int64_t{1} << 30;
 
-/// Copies of a state that are held at once: the one that is written and, where several are kept,
-/// the one before it, to which it is the difference, and the next.
-int64_t recorded_states(const WeightsPolicy& policy) {
-  if (policy.every > 0) return 3;
-  return policy.first ? 1 : 0;
-}
-
-void check_state_size(const RunOptions& options, const ModelConfig& model) {
-  const int64_t bytes = 3 * sizeof(float) * make_parameters(model).elements;
-  if (recorded_states(parse_weights_policy(options.weights)) == 0) return;
-  if (static_cast<uint64_t>(bytes) <= format::kMaxUnitBytes) return;
-  throw Error(ErrorCode::kUnsupported, "a state of this model has " + std::to_string(bytes >> 30) +
-                                           " GiB, and a unit of a "
-                                           "dump at most " +
-                                           std::to_string(format::kMaxUnitBytes >> 30) +
-                                           ": record it with --weights none");
+/// Bytes of a state that a recorder holds at once: units that wait to be written, and the next.
+int64_t recorded_state_bytes(const WeightsPolicy& policy, const ModelConfig& model) {
+  constexpr int64_t kMost = int64_t{2} << 30;
+  if (policy.every == 0 && !policy.first) return 0;
+  return std::min<int64_t>(3 * sizeof(float) * make_parameters(model).elements, kMost);
 }
 
 engine::MemoryShape memory_shape(const RunOptions& options, const ModelConfig& model,
@@ -56,7 +43,7 @@ engine::MemoryShape memory_shape(const RunOptions& options, const ModelConfig& m
                                                            : step_samples(options);
   if (workload.trains) out.micro_batch_tokens = std::min(micro_batch, samples) * out.longest_sample;
   if (!workload.records) return out;
-  out.recorded_states = recorded_states(parse_weights_policy(options.weights));
+  out.recorded_state_bytes = recorded_state_bytes(parse_weights_policy(options.weights), model);
   const bool values = engine::parse_record_options(options.record).values;
   if (values) out.recorded_tokens = (given ? samples : step_samples(options)) * out.longest_sample;
   return out;
@@ -98,7 +85,6 @@ int64_t plan_run_memory(const RunOptions& options, const ModelConfig& model,
     std::cerr << '\n';
   }
   engine::check_memory(needed, available);
-  if (workload.records) check_state_size(options, model);
   return planned.micro_batch_size;
 }
 
