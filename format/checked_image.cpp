@@ -1,6 +1,7 @@
 #include "format/checked_image.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "format/ordered_hash.h"
@@ -48,8 +49,12 @@ CheckedImage::~CheckedImage() {
 }
 
 CheckedImage CheckedImage::read(const OpenFile& file, const Hash& hash, ThreadPool& pool,
-                                std::shared_ptr<SpareBuffer> spare) {
+                                std::shared_ptr<SpareBuffer> spare, uint64_t most_held) {
   constexpr size_t kPiece = size_t{1} << 19;
+  if (file.size > most_held) {
+    check(file, hash, pool);
+    return CheckedImage(FileMapping(file.file.get(), static_cast<size_t>(file.size), file.path));
+  }
   Buffer<std::byte> bytes = spare->take();
   bytes.resize(static_cast<size_t>(file.size));
   OrderedHash found(bytes, kPiece);
@@ -80,6 +85,24 @@ void CheckedImage::check(const OpenFile& file, const Hash& hash, ThreadPool& poo
   }
   hasher.update({before.data(), there});
   check_hash(hasher.finish(), hash, file.path);
+}
+
+std::span<const std::byte> CheckedImage::fetch(std::span<const std::byte> part,
+                                               std::span<std::byte> room) const {
+  if (!is_mapped()) return part;
+  std::memcpy(room.data(), part.data(), part.size());
+  release(part);
+  return room.first(part.size());
+}
+
+void CheckedImage::release(std::span<const std::byte> part) const {
+  constexpr size_t kAround = size_t{64} << 10;  // of what is touched the system maps as much more
+  const std::span<const std::byte> all = mapping_.bytes();
+  if (all.empty() || part.empty()) return;
+  const auto begin = static_cast<size_t>(part.data() - all.data());
+  const size_t end = std::min(begin + part.size() + kAround, all.size());
+  const size_t first = begin - std::min(begin, kAround);
+  mapping_.release(all.subspan(first, end - first));
 }
 
 }  // namespace rlreplay::format

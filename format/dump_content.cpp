@@ -132,22 +132,21 @@ std::span<const std::byte> GroupParts::read(size_t unit, const std::string& data
 }
 
 GroupParts::Unit opened_units(const DumpReader& dump, std::vector<const UnitRecord*> units) {
-  constexpr uint64_t kMostOpen = uint64_t{4} << 30;
+  constexpr size_t kMostOpen = 4096;
   struct Open {
     std::map<size_t, UnitReader> units;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0;  // of those that are held
   };
   return [&dump, units = std::move(units),
           open = std::make_shared<Open>()](size_t number) -> const UnitReader& {
     const auto found = open->units.find(number);
     if (found != open->units.end()) return found->second;
+    if (open->units.size() == kMostOpen) *open = {};
     const UnitRecord& record = *units.at(number);
-    if (open->bytes + record.size > kMostOpen) {
-      open->units.clear();
-      open->bytes = 0;
-    }
-    open->bytes += record.size;
-    return open->units.emplace(number, dump.open_unit(record)).first->second;
+    const bool held = open->bytes + record.size <= kMostHeldUnit;
+    if (held) open->bytes += record.size;
+    return open->units.emplace(number, dump.open_unit(record, held ? record.size : 0))
+        .first->second;
   };
 }
 

@@ -1,6 +1,8 @@
 #include "format/dump_reader.h"
 
 #include <algorithm>
+#include <deque>
+#include <mutex>
 #include <utility>
 
 #include "format/chain_reader.h"
@@ -11,7 +13,6 @@
 #include "format/journal.h"
 #include "format/rule.h"
 #include "format/whole_dataset.h"
-#include "src/base/allocation.h"
 
 namespace rlreplay::format {
 namespace {
@@ -116,6 +117,41 @@ std::optional<std::pair<Manifest, UnitIndex>> from_journals(const Folder& folder
   return std::pair(std::move(manifest), std::move(index));
 }
 
+/// The units that were opened last, as far as they are small together.
+class RecentUnits {
+ public:
+  std::optional<UnitReader> find(const UnitRecord& record) {
+    const std::lock_guard lock(mutex_);
+    const auto at = std::ranges::find_if(
+        units_, [&](const UnitReader& unit) { return unit.record() == record; });
+    if (at == units_.end()) return std::nullopt;
+    std::rotate(units_.begin(), at, std::next(at));
+    return units_.front();
+  }
+
+  void add(const UnitReader& unit) {
+    constexpr size_t kMost = 16;
+    const std::lock_guard lock(mutex_);
+    units_.push_front(unit);
+    bytes_ += held(unit);
+    while (units_.size() > kMost || bytes_ > kMostHeldUnit) {
+      bytes_ -= held(units_.back());
+      units_.pop_back();
+    }
+  }
+
+ private:
+  /// Of a larger unit no byte is held.
+  static uint64_t held(const UnitReader& unit) {
+    const uint64_t size = unit.record().size;
+    return size <= kMostHeldUnit ? size : 0;
+  }
+
+  std::mutex mutex_;
+  std::deque<UnitReader> units_;  // the last one first
+  uint64_t bytes_ = 0;
+};
+
 }  // namespace
 
 struct DumpReader::State {
@@ -129,6 +165,7 @@ struct DumpReader::State {
   Manifest manifest;
   std::optional<UnitList> units;
   bool sealed = false;
+  mutable RecentUnits recent;  // they use the pool
 };
 
 DumpReader::DumpReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -181,14 +218,6 @@ std::vector<const UnitRecord*> DumpReader::find(std::string_view kind,
 
 namespace {
 
-/// `whose`: the end of a sentence, after "more than the N that".
-FormatError beyond(const UnitRecord& unit, uint64_t most, const std::string& whose) {
-  return {Rule::kUnitLimit,
-          "the unit has " + std::to_string(unit.size) + " bytes, more than the " +
-              std::to_string(most) + " that " + whose,
-          unit.path};
-}
-
 /// What the folder says of any file, said of a unit.
 FormatError of_unit(const FormatError& fault, const std::string& path) {
   const Rule rule = fault.rule() == Rule::kFileSize ? Rule::kUnitSize : Rule::kUnitType;
@@ -200,7 +229,10 @@ FormatError of_unit(const FormatError& fault, const std::string& path) {
 template <class Use>
 auto DumpReader::with_file(const UnitRecord& unit, Use use) const {
   if (const uint64_t most = state_->options.unit_bytes; unit.size > most) {
-    throw beyond(unit, most, "this reader may take");
+    throw FormatError(Rule::kUnitLimit,
+                      "the unit has " + std::to_string(unit.size) + " bytes, more than the " +
+                          std::to_string(most) + " that this reader may take",
+                      unit.path);
   }
   try {
     const auto file = state_->folder.open_file(unit.path);
@@ -218,17 +250,6 @@ auto DumpReader::with_file(const UnitRecord& unit, Use use) const {
   }
 }
 
-CheckedImage DumpReader::read_unit(const UnitRecord& unit) const {
-  constexpr uint64_t kSmall = uint64_t{256} << 20;  // not worth the question
-  if (unit.size > kSmall) {
-    const auto most = static_cast<uint64_t>(available_memory());
-    if (unit.size > most) throw beyond(unit, most, "the available memory holds");
-  }
-  return with_file(unit, [&](const OpenFile& file) {
-    return CheckedImage::read(file, unit.hash, state_->pool, state_->spare);
-  });
-}
-
 void DumpReader::check_there(const UnitRecord& unit) const {
   with_file(unit, [](const OpenFile&) {});
 }
@@ -238,9 +259,15 @@ void DumpReader::check_unit(const UnitRecord& unit) const {
             [&](const OpenFile& file) { CheckedImage::check(file, unit.hash, state_->pool); });
 }
 
-UnitReader DumpReader::open_unit(const UnitRecord& unit) const {
-  return UnitReader::open(read_unit(unit), unit, state_->pool, state_->options.limits,
-                          state_->options.frame_checksums);
+UnitReader DumpReader::open_unit(const UnitRecord& unit, uint64_t most_held) const {
+  if (auto recent = state_->recent.find(unit)) return *recent;
+  CheckedImage image = with_file(unit, [&](const OpenFile& file) {
+    return CheckedImage::read(file, unit.hash, state_->pool, state_->spare, most_held);
+  });
+  UnitReader reader = UnitReader::open(std::move(image), unit, state_->pool, state_->options.limits,
+                                       state_->options.frame_checksums);
+  state_->recent.add(reader);
+  return reader;
 }
 
 Buffer<std::byte> DumpReader::read(const UnitReader& unit, const StoredDataset& dataset) const {

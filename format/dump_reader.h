@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "format/checked_image.h"
 #include "format/hdf5_file.h"
 #include "format/manifest.h"
 #include "format/unit_index.h"
@@ -15,10 +14,13 @@
 
 namespace rlreplay::format {
 
+/// The largest unit that is held in memory; larger ones are read from their files.
+inline constexpr uint64_t kMostHeldUnit = uint64_t{64} << 20;
+
 struct ReaderOptions {
   int threads = 2;
   h5::Limits limits;
-  /// The largest unit that is taken into memory.
+  /// The largest unit that is read.
   uint64_t unit_bytes = kMaxUnitBytes;
   /// Whether `read` compares zstd's checksum of each chunk too. A unit's hash says that the frames
   /// are those that were written, a dataset's hash that they gave the right bytes.
@@ -69,8 +71,9 @@ class DumpReader {
   /// Errors: FormatError, from kUnitLimit to kUnitHash.
   void check_unit(const UnitRecord& unit) const;
 
-  /// Errors: FormatError, from kUnitLimit to kContent.
-  UnitReader open_unit(const UnitRecord& unit) const;
+  /// The few units that were opened last are not read again. `most_held`: of its bytes, as of
+  /// CheckedImage. Errors: FormatError, from kUnitLimit to kContent.
+  UnitReader open_unit(const UnitRecord& unit, uint64_t most_held = kMostHeldUnit) const;
 
   /// A whole dataset, decoded and checked, its bases too. Of a unit with many differences a
   /// ChainReader reads all without opening their bases again for each.
@@ -86,7 +89,6 @@ class DumpReader {
  private:
   struct State;
   explicit DumpReader(std::unique_ptr<State> state);
-  [[nodiscard]] CheckedImage read_unit(const UnitRecord& unit) const;
   /// Opens a unit's file, which has the size that its record names, for `use`.
   template <class Use>
   auto with_file(const UnitRecord& unit, Use use) const;

@@ -272,17 +272,20 @@ UnitReader::State::State(CheckedImage bytes, const UnitRecord& unit, ThreadPool&
   check_announced(record, datasets, sum);
   entries = std::move(contents.datasets);
   for (int i = 0; i < pool.threads(); ++i) decoders.emplace_back(frame_checksums);
+  image.release(image.bytes());
 }
 
 Bytes UnitReader::State::decode(size_t dataset, uint64_t index, int worker,
                                 std::span<std::byte> out) {
   const h5::DatasetEntry& entry = entries[dataset];
   const size_t size = entry.layout.chunk * entry.layout.element.size;
-  const std::span<std::byte> scratch(pool.scratch(worker, 2 * size), 2 * size);
+  const Bytes stored = entry.pieces[index];
+  const size_t room = 2 * size + stored.size();
+  const std::span<std::byte> scratch(pool.scratch(worker, room), room);
   const std::span<std::byte> plain = out.size() >= size ? out.first(size) : scratch.first(size);
-  const std::span<std::byte> decoded = entry.layout.shuffled ? scratch.last(size) : plain;
-  const FrameFault fault =
-      decoders[static_cast<size_t>(worker)].decode(entry.pieces[index], decoded);
+  const std::span<std::byte> decoded = entry.layout.shuffled ? scratch.subspan(size, size) : plain;
+  const Bytes frame = image.fetch(stored, scratch.last(stored.size()));
+  const FrameFault fault = decoders[static_cast<size_t>(worker)].decode(frame, decoded);
   if (fault != FrameFault::kNone) {
     throw error(Rule::kFrame, "chunk " + std::to_string(index) + " is " + to_string(fault),
                 datasets[dataset].path, offset_of(dataset, index));
@@ -296,8 +299,9 @@ void UnitReader::State::decode_into(const Read& read, uint64_t index, int worker
   const h5::DatasetEntry& entry = entries[dataset];
   const bool difference = read.dataset->base.has_value();
   if (entry.layout.chunk == 0) {
-    if (!read.out.empty()) put(entry.pieces[0], read.out, read.base, difference);
-    return;
+    if (read.out.empty()) return;
+    put(entry.pieces[0], read.out, read.base, difference);
+    return image.release(entry.pieces[0]);
   }
   const size_t size = entry.layout.chunk * entry.layout.element.size, begin = index * size;
   const auto place = read.out.subspan(begin, std::min(size, read.out.size() - begin));
@@ -323,14 +327,12 @@ void UnitReader::State::check_read(const Read& read) const {
   }
 }
 
-UnitReader::UnitReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
-UnitReader::~UnitReader() = default;
-UnitReader::UnitReader(UnitReader&&) noexcept = default;
+UnitReader::UnitReader(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 UnitReader UnitReader::open(CheckedImage image, const UnitRecord& record, ThreadPool& pool,
                             const h5::Limits& limits, bool frame_checksums) {
   return UnitReader(
-      std::make_unique<State>(std::move(image), record, pool, limits, frame_checksums));
+      std::make_shared<State>(std::move(image), record, pool, limits, frame_checksums));
 }
 
 UnitReader UnitReader::open(Buffer<std::byte> image, const UnitRecord& record, ThreadPool& pool,
@@ -393,7 +395,13 @@ void UnitReader::stream(const StoredDataset& dataset, const Use& use) const {
     hasher.update(piece);
     if (use) use(piece);
   };
-  for (size_t i = 0; layout.chunk == 0 && i < entry.pieces.size(); ++i) take(entry.pieces[i]);
+  constexpr size_t kStep = size_t{4} << 20;
+  const Bytes whole = layout.chunk == 0 && !entry.pieces.empty() ? entry.pieces[0] : Bytes();
+  for (size_t at = 0; at < whole.size(); at += kStep) {
+    const Bytes piece = whole.subspan(at, std::min(kStep, whole.size() - at));
+    take(piece);
+    state_->image.release(piece);
+  }
   constexpr uint64_t kTogether = uint64_t{8} << 20;
   const uint64_t size = layout.chunk * layout.element.size;
   const uint64_t batch =

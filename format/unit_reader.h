@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "format/checked_image.h"
 #include "format/dataset.h"
 #include "format/hdf5_file.h"
 #include "format/unit.h"
@@ -17,7 +16,9 @@
 
 namespace rlreplay::format {
 
-/// A unit in memory whose stored bytes have been checked.
+class CheckedImage;
+
+/// A unit whose stored bytes have been checked. A copy is another handle of the same one.
 class UnitReader {
  public:
   /// Takes the bytes of a unit file, checks their hash before anything else looks at them, then
@@ -27,8 +28,6 @@ class UnitReader {
                          const h5::Limits& limits = {}, bool frame_checksums = true);
   static UnitReader open(Buffer<std::byte> image, const UnitRecord& record, ThreadPool& pool,
                          const h5::Limits& limits = {}, bool frame_checksums = true);
-  ~UnitReader();
-  UnitReader(UnitReader&&) noexcept;
 
   const UnitRecord& record() const;
   /// Sorted by path.
@@ -60,8 +59,8 @@ class UnitReader {
 
  private:
   struct State;
-  explicit UnitReader(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit UnitReader(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace rlreplay::format

@@ -3,13 +3,10 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <utility>
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "format/foreign/mapping_guard.h"
 #include "src/base/descriptor.h"
 
 namespace rlreplay::foreign {
@@ -76,14 +73,13 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
                                     : "this is not a regular file",
            path);
   }
-  size_ = static_cast<size_t>(opened_.st_size);
-  if (size_ == 0) return;
+  const auto size = static_cast<size_t>(opened_.st_size);
   // What changes while it is mapped would be seen half old, half new; only its times can tell.
-  if (changed_just_now(opened_) && size_ <= kCopiedBelow) {
-    copy(file.get());
+  if (changed_just_now(opened_) && size <= kCopiedBelow) {
+    copy(file.get(), size);
   } else {
     await_tick(file.get());
-    map(file.get());
+    mapping_ = FileMapping(file.get(), size, path);
   }
 }
 
@@ -95,11 +91,10 @@ void MappedFile::await_tick(int file) const {
   if (!same_state(opened_, state_of(file, path_))) refuse_change(path_);
 }
 
-void MappedFile::copy(int file) {
-  copy_ = Buffer<uint8_t>(size_);
-  data_ = copy_.data();
-  for (size_t at = 0; at < size_;) {
-    const ssize_t got = ::pread(file, copy_.data() + at, size_ - at, static_cast<off_t>(at));
+void MappedFile::copy(int file, size_t size) {
+  copy_ = Buffer<uint8_t>(size);
+  for (size_t at = 0; at < size;) {
+    const ssize_t got = ::pread(file, copy_.data() + at, size - at, static_cast<off_t>(at));
     if (got == 0) refuse_change(path_);
     if (got < 0 && errno != EINTR) {
       refuse(ErrorCode::kEnvironment, std::string("cannot read the file: ") + std::strerror(errno),
@@ -109,49 +104,19 @@ void MappedFile::copy(int file) {
   }
 }
 
-void MappedFile::map(int file) {
-  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
-  if (data == MAP_FAILED) {
-    refuse(ErrorCode::kEnvironment, std::string("cannot map the file: ") + std::strerror(errno),
-           path_);
-  }
-  data_ = static_cast<const uint8_t*>(data);
-  guard_ = guard_mapping(data, size_);
+Bytes MappedFile::bytes() const {
+  if (copy_.size() > 0) return {copy_.data(), copy_.size()};
+  const auto all = mapping_.bytes();
+  return {reinterpret_cast<const uint8_t*>(all.data()), all.size()};
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(opened_, other.opened_);
-  std::swap(copy_, other.copy_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(guard_, other.guard_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (guard_ < 0) return;
-  end_guard(guard_);
-  ::munmap(const_cast<uint8_t*>(data_), size_);
-}
-
-void MappedFile::release(Bytes range) const {
-  if (guard_ < 0) return;
-  // Only pages that lie wholly inside: their neighbours are still read.
-  const uintptr_t page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(range.data()) + page - 1) / page * page;
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(range.data()) + range.size()) / page * page;
-  if (begin >= end || range.data() < data_ || range.data() + range.size() > data_ + size_) return;
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-}
+void MappedFile::release(Bytes range) const { mapping_.release(std::as_bytes(range)); }
 
 void MappedFile::check_unchanged() const {
-  if (guard_ < 0) return;
+  if (mapping_.bytes().empty()) return;
   struct stat now {};
   const bool there = ::stat(path_.c_str(), &now) == 0;
-  if (has_lost_pages(guard_) || !there || !same_state(opened_, now)) refuse_change(path_);
+  if (mapping_.has_lost_pages() || !there || !same_state(opened_, now)) refuse_change(path_);
 }
 
 }  // namespace rlreplay::foreign

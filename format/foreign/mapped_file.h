@@ -6,6 +6,7 @@
 
 #include "format/foreign/bytes.h"
 #include "src/base/buffer.h"
+#include "src/base/file_mapping.h"
 
 namespace rlreplay::foreign {
 
@@ -20,31 +21,26 @@ class MappedFile {
   /// Errors: kIncomplete for a path that does not exist, kUnsupported for what is not a regular
   /// file, kEnvironment where the system refuses.
   explicit MappedFile(const std::string& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept = default;
+  MappedFile& operator=(MappedFile&& other) noexcept = default;
 
-  Bytes bytes() const { return {data_, size_}; }
+  Bytes bytes() const;
   const std::string& path() const { return path_; }
 
-  /// Tells the system that the pages wholly inside `range` are not needed for now: they leave
-  /// memory and are read again from the file when touched.
+  /// As of FileMapping.
   void release(Bytes range) const;
 
   /// Errors: kCorrupt where the file was changed since it was opened.
   void check_unchanged() const;
 
  private:
-  void copy(int file);
+  void copy(int file, size_t size);
   void await_tick(int file) const;
-  void map(int file);
 
   std::string path_;
   struct stat opened_ {};
   Buffer<uint8_t> copy_;
-  const uint8_t* data_ = nullptr;
-  size_t size_ = 0;
-  int guard_ = -1;  // of the mapping, against SIGBUS
+  FileMapping mapping_;  // of a file that was not copied
 };
 
 }  // namespace rlreplay::foreign

@@ -358,6 +358,40 @@ class KeptFile(Bounded):
                 self.assertLess(peak, TABLE + MOST)
 
 
+def write_noise(path, tensors, last):
+    """A state of tensors of 8 MiB that nothing makes smaller, but for its last number."""
+    dump = Patched.__new__(Patched)
+    dump.meta, dump.unstable = {"ranks": 1}, {}
+    noise = np.random.default_rng(1)
+    datasets = {f"0-0/parameters/{i:03}": array(noise.random(1 << 21, "f4"), "f32")
+                for i in range(tensors)}
+    datasets[f"0-0/parameters/{tensors - 1:03}"].values[-1] = last
+    dump.units = {"weights/0-0/rank0.h5": datasets}
+    dump.write(path)
+
+
+class LargeUnit(Bounded):
+    """A unit of which no more is held than a few of its datasets."""
+    TENSORS = 128 if FULL else 20
+
+    def test_larger_than_what_is_held(self):
+        paths = [self.folder / name for name in "ab"]
+        for path, last in zip(paths, (2, 3)):
+            writer = multiprocessing.Process(target=write_noise, args=(path, self.TENSORS, last))
+            writer.start()
+            writer.join()
+        size = (paths[0] / "weights/0-0/rank0.h5").stat().st_size
+        self.assertGreater(size, 140 << 20)
+        for verb, expected in ((["verify", paths[0]], 0), (["verify", "--deep", paths[0]], 0),
+                               (["show", paths[0]], 0), (["diff", *paths], 1),
+                               (["diff", paths[0], paths[0]], 0)):
+            with self.subTest(verb[0]):
+                code, output, peak = self.run_bounded(*verb)
+                self.assertEqual(code, expected, output)
+                self.assertLess(peak, 100 << 20)
+                print(f"{' '.join(map(str, verb))}: {peak >> 20} of {size >> 20} MiB")
+
+
 class ManyRanks(Bounded):
     def test_no_rollout_has_the_rank_of_another(self):
         folder = self.folder / "ranks" / "train_data"

@@ -327,3 +327,68 @@ TEST_CASE("canonical text is one text, and fractions are refused") {
     }
   }
 }
+
+TEST_CASE("a unit that is read from its file gives what one in memory gives") {
+  TemporaryFolder folder;
+  const std::string path = folder / "dump";
+  Random random(8);
+  const std::vector<Dataset> datasets = {dataset("0/bytes", DType::kU8, {3'000'000}, random),
+                                         dataset("0/large", DType::kF32, {700'000}, random),
+                                         dataset("0/small", DType::kI64, {5}, random)};
+  DumpWriter writer = DumpWriter::create(path, kMeta);
+  const UnitRecord record = writer.append("x-test/0.h5", datasets);
+  writer.seal();
+  const DumpReader dump = DumpReader::open(path);
+  const UnitReader held = dump.open_unit(record);
+  const DumpReader other = DumpReader::open(path);
+  const UnitReader mapped = other.open_unit(record, 0);
+  REQUIRE(mapped.datasets().size() == datasets.size());
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    const StoredDataset& stored = mapped.datasets()[i];
+    const Buffer<std::byte> bytes = other.read(mapped, stored);
+    CHECK(std::ranges::equal(std::span(bytes.data(), bytes.size()), datasets[i].bytes));
+    std::vector<std::byte> streamed;
+    mapped.stream(stored, [&](std::span<const std::byte> piece) {
+      streamed.insert(streamed.end(), piece.begin(), piece.end());
+    });
+    CHECK(std::ranges::equal(streamed, datasets[i].bytes));
+    CHECK(stored.hash == held.datasets()[i].hash);
+  }
+  // Who takes bytes away meanwhile is found out.
+  const std::string file = path + "/" + record.path;
+  std::filesystem::resize_file(file, record.size / 3);
+  size_t lost = 0;
+  for (const StoredDataset& stored : mapped.datasets()) {
+    try {
+      static_cast<void>(other.read(mapped, stored));
+    } catch (const FormatError& e) {
+      CHECK((e.rule() == Rule::kFrame || e.rule() == Rule::kDatasetHash));
+      ++lost;
+    }
+  }
+  CHECK(lost > 0);
+  CHECK(dump.read(held, held.datasets().front()).size() == 3'000'000);
+}
+
+TEST_CASE("the units that were opened last are not read again") {
+  TemporaryFolder folder;
+  const std::string path = folder / "dump";
+  Random random(9);
+  DumpWriter writer = DumpWriter::create(path, kMeta);
+  for (int i = 0; i < 20; ++i) {
+    const Dataset one = dataset("0/x", DType::kI32, {10}, random);
+    writer.append("x-test/" + std::to_string(10 + i) + ".h5", {&one, 1});
+  }
+  writer.seal();
+  const DumpReader dump = DumpReader::open(path);
+  const UnitRecord& first = dump.units().front();
+  static_cast<void>(dump.open_unit(first));
+  std::filesystem::remove(path + "/" + first.path);
+  CHECK(dump.open_unit(first).datasets().size() == 1);
+  UnitRecord another = first;
+  another.size += 1;
+  CHECK_THROWS_AS(dump.open_unit(another), FormatError);
+  for (size_t i = 1; i < dump.units().size(); ++i)
+    static_cast<void>(dump.open_unit(dump.units()[i]));
+  CHECK_THROWS_AS(dump.open_unit(first), FormatError);
+}

@@ -1,4 +1,4 @@
-#include "format/foreign/mapping_guard.h"
+#include "src/base/mapping_guard.h"
 
 #include <array>
 #include <atomic>
@@ -14,7 +14,7 @@
 
 #include "src/base/error.h"
 
-namespace rlreplay::foreign {
+namespace rlreplay {
 namespace {
 
 /// The guarded mappings of the process, which has one handler of SIGBUS.
@@ -102,4 +102,4 @@ void end_guard(int guard) { guard_table.remove(guard); }
 
 bool has_lost_pages(int guard) { return guard_table.has_lost_pages(guard); }
 
-}  // namespace rlreplay::foreign
+}  // namespace rlreplay

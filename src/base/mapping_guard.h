@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace rlreplay::foreign {
+namespace rlreplay {
 
 /// Guards a mapping of a file against SIGBUS, which a page raises that the file has lost: from then
 /// on the page reads as zeros, and the guard knows. Any thread may read meanwhile.
@@ -13,4 +13,4 @@ void end_guard(int guard);
 /// Whether the mapping has lost a page.
 [[nodiscard]] bool has_lost_pages(int guard);
 
-}  // namespace rlreplay::foreign
+}  // namespace rlreplay
