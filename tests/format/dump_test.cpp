@@ -269,7 +269,8 @@ TEST_CASE("a chain of differences is read one unit at a time") {
   }
   std::filesystem::remove(folder / "a/weights/1-0/rank0.h5");
   const UnitReader unit = dump.open_unit(*dump.find(path(2)));
-  ChainReader fresh(dump, [&](const StoredDataset& d) {
+  const DumpReader again = DumpReader::open(folder / "a");
+  ChainReader fresh(again, [&](const StoredDataset& d) {
     return std::span(places[d.path.substr(4)].data(), d.bytes);
   });
   CHECK_THROWS_AS(fresh.begin(unit, "2-0"), FormatError);
