@@ -402,10 +402,10 @@ void UnitReader::stream(const StoredDataset& dataset, const Use& use) const {
     take(piece);
     state_->image.release(piece);
   }
-  constexpr uint64_t kTogether = uint64_t{8} << 20;
+  constexpr uint64_t kBatchBytes = uint64_t{8} << 20;
   const uint64_t size = layout.chunk * layout.element.size;
   const uint64_t batch =
-      size == 0 ? 0 : std::min(layout.chunks(), std::max<uint64_t>(1, kTogether / size));
+      size == 0 ? 0 : std::min(layout.chunks(), std::max<uint64_t>(1, kBatchBytes / size));
   // One item of each batch's job takes the batch before.
   Buffer<std::byte> now(batch * size), before(batch * size);
   size_t there = 0;
