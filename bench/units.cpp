@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -16,18 +17,17 @@
 
 /// A dump of many small units: time and peak memory of each thing that is done with it, each in a
 /// process of its own. What is found is checked: exit code 1 where it is not what was written.
-/// usage: units [--units N] [--folder DIR] [--program RLREPLAY]
-///        with a program, also what its `show` and `verify --quick` take
+/// usage: units [--units N] [--ranks N] [--together N] [--folder DIR] [--program RLREPLAY]
+///        --ranks: units a step; --together: that are appended, and made durable, at once (0: that
+///        seal alone makes durable); with a program, also what its `show` and `verify` take
 namespace rlreplay::bench {
 namespace {
 
 namespace fs = std::filesystem;
 using format::dataset_of;
 
-constexpr uint64_t kRanks = 100;  // units a step
-
 struct Arguments {
-  uint64_t units = 10'000;
+  uint64_t units = 10'000, ranks = 100, together = 0;
   std::string folder = fs::temp_directory_path().string();
   std::string program;
 };
@@ -39,6 +39,10 @@ Arguments parse(int argc, char** argv) {
     if (i + 1 == argc) throw Error(ErrorCode::kUsage, "unknown or unfinished option", name);
     if (name == "--units") {
       arguments.units = std::stoull(argv[i + 1]);
+    } else if (name == "--ranks") {
+      arguments.ranks = std::stoull(argv[i + 1]);
+    } else if (name == "--together") {
+      arguments.together = std::stoull(argv[i + 1]);
     } else if (name == "--folder") {
       arguments.folder = argv[i + 1];
     } else if (name == "--program") {
@@ -50,21 +54,38 @@ Arguments parse(int argc, char** argv) {
   return arguments;
 }
 
-std::string group_of(uint64_t unit) { return std::to_string(unit / kRanks) + "-0"; }
+/// The units of a run: each rank has one of each step.
+struct Units {
+  uint64_t ranks;
 
-std::string path_of(uint64_t unit) {
-  return "train/" + group_of(unit) + "/rank" + std::to_string(unit % kRanks) + ".h5";
-}
+  std::string group(uint64_t unit) const { return std::to_string(unit / ranks) + "-0"; }
+  std::string path(uint64_t unit) const {
+    return "train/" + group(unit) + "/rank" + std::to_string(unit % ranks) + ".h5";
+  }
+  std::vector<format::Dataset> datasets(uint64_t unit) const;
+};
 
-void append(format::DumpWriter& writer, uint64_t unit) {
-  const std::string group = group_of(unit) + "/";
+std::vector<format::Dataset> Units::datasets(uint64_t unit) const {
+  const std::string of = group(unit) + "/";
   const std::vector<uint64_t> ids = {unit}, offsets = {0, 4};
   const std::vector<double> losses = {static_cast<double>(unit) / 8};
-  std::vector<format::Dataset> datasets = {dataset_of(group + "sample_id", DType::kU64, {1}, ids),
-                                           dataset_of(group + "offsets", DType::kU64, {2}, offsets),
-                                           dataset_of(group + "scalars", DType::kF64, {1}, losses)};
+  std::vector<format::Dataset> datasets = {dataset_of(of + "sample_id", DType::kU64, {1}, ids),
+                                           dataset_of(of + "offsets", DType::kU64, {2}, offsets),
+                                           dataset_of(of + "scalars", DType::kF64, {1}, losses)};
   datasets.back().attributes["columns"] = std::string("loss");
-  writer.append(path_of(unit), datasets);
+  return datasets;
+}
+
+void append(format::DumpWriter& writer, const Units& run, uint64_t units, uint64_t together) {
+  for (uint64_t first = 0; first < units; first += together) {
+    std::vector<std::vector<format::Dataset>> datasets;
+    for (uint64_t unit = first; unit < std::min(units, first + together); ++unit) {
+      datasets.push_back(run.datasets(unit));
+    }
+    std::vector<format::NewUnit> made;
+    for (const auto& of : datasets) made.push_back({run.path(first + made.size()), of});
+    writer.append(made);
+  }
 }
 
 /// Runs `act` in a process of its own and prints what it took. Whether it returned true.
@@ -86,7 +107,11 @@ bool measured(const char* name, const std::function<bool()>& act) {
   ::wait4(child, &status, 0, &used);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  std::printf("%-28s %9.3f s %7ld MiB%s\n", name, took.count(), used.ru_maxrss >> 10,
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  std::printf("%-28s %9.3f s, %9.3f s of processors, %5ld MiB%s\n", name, took.count(),
+              seconds(used.ru_utime) + seconds(used.ru_stime), used.ru_maxrss >> 10,
               good ? "" : "  WRONG");
   return good;
 }
@@ -106,14 +131,17 @@ int run(const Arguments& arguments) {
   const uint64_t units = arguments.units;
   format::WriterOptions options;
   options.threads = 1;
-  options.durable = format::Durable::kSealed;
+  if (arguments.together == 0) options.durable = format::Durable::kSealed;
   format::ReaderOptions reading;
   reading.threads = 1;
+  const Units run{arguments.ranks};
+  const uint64_t steps = (units + run.ranks - 1) / run.ranks;
   std::printf("%llu units, %llu steps\n", static_cast<unsigned long long>(units),
-              static_cast<unsigned long long>((units + kRanks - 1) / kRanks));
+              static_cast<unsigned long long>(steps));
   bool good = measured("append", [&] {
-    auto writer = format::DumpWriter::create(path, R"({"ranks":100})", options);
-    for (uint64_t unit = 0; unit < units; ++unit) append(writer, unit);
+    const std::string meta = "{\"ranks\":" + std::to_string(run.ranks) + "}";
+    auto writer = format::DumpWriter::create(path, meta, options);
+    append(writer, run, units, std::max<uint64_t>(1, arguments.together));
     return writer.units().size() == units;
   });
   good &= measured("open, unfinished",
@@ -123,15 +151,20 @@ int run(const Arguments& arguments) {
     writer.seal();
     return writer.units().size() == units;
   });
+  uint64_t stored = 0;
+  for (const auto& file : fs::recursive_directory_iterator(path)) {
+    if (file.is_regular_file()) stored += file.file_size();
+  }
+  std::printf("%-28s %9.1f MB\n", "files", static_cast<double>(stored) / 1e6);
   good &= measured("open",
                    [&] { return format::DumpReader::open(path, reading).units().size() == units; });
   good &= measured("open, find", [&] {
     const auto dump = format::DumpReader::open(path, reading);
-    const format::UnitRecord* unit = dump.find(path_of(units - 1));
-    const auto ranks = dump.find("train", group_of(0));
-    return unit != nullptr && unit->path == path_of(units - 1) &&
-           ranks.size() == std::min(units, kRanks) &&
-           ranks.back()->path == path_of(ranks.size() - 1);
+    const format::UnitRecord* unit = dump.find(run.path(units - 1));
+    const auto ranks = dump.find("train", run.group(0));
+    return unit != nullptr && unit->path == run.path(units - 1) &&
+           ranks.size() == std::min(units, run.ranks) &&
+           ranks.back()->path == run.path(ranks.size() - 1);
   });
   good &= measured("open, every record", [&] {
     const auto dump = format::DumpReader::open(path, reading);
@@ -144,11 +177,11 @@ int run(const Arguments& arguments) {
   good &=
       measured("verify", [&] { return format::verify(path, false, reading).whole_units == units; });
   if (!arguments.program.empty()) {
-    for (const auto& verb : {std::vector<std::string>{"verify", "--quick"}, {"show"}}) {
-      std::vector<std::string> words = {arguments.program};
-      words.insert(words.end(), verb.begin(), verb.end());
+    for (const std::string verb : {"verify --quick", "show", "verify"}) {
+      std::vector<std::string> words = {arguments.program, verb.substr(0, verb.find(' '))};
+      if (words[1] != verb) words.push_back("--quick");
       words.push_back(path);
-      good &= measured(("rlreplay " + verb[0]).c_str(), [&] { return has_run(words); });
+      good &= measured(("rlreplay " + verb).c_str(), [&] { return has_run(words); });
     }
   }
   fs::remove_all(path);
