@@ -31,7 +31,10 @@ constexpr KnownDataset kTable[] = {
      "`loss_mask` says; 0, or no value: it was not. Absent where no sample was",
      Values::kMask},
     {"rollout", "rewards", "f64", "S", "as the reward function gave them"},
-    {"rollout", "reward_components", "f64", "S K", "named by `columns`", Values::kNamed},
+    {"rollout", "reward_components", "f64", "S K",
+     "named by `columns`; of a framework's rewards, which are dicts, a NaN too where one has no "
+     "number of that name",
+     Values::kNamed},
     {"rollout", "finish", "u8", "S", "0 stop, 1 length, 2 aborted, 3 failed, 255 not known",
      Values::kFinish},
     {"rollout", "version_offsets", "u64", "S+1",
