@@ -8,6 +8,7 @@
 #include "format/logical_group.h"
 #include "format/train_ranks.h"
 #include "format/verify.h"
+#include "src/base/digest.h"
 #include "tests/format/support.h"
 
 /// A dump whose tensors and samples are cut among ranks says what the uncut one says: random cuts
@@ -291,6 +292,33 @@ std::map<uint64_t, std::vector<double>> told(const TrainData& data) {
   return out;
 }
 
+/// As docs/numerics.md section 8 names a tensor's value: a block a row.
+Digest digest_of(const Tensor& t) {
+  const TensorId id(t.name, t.dtype, std::vector<int64_t>(t.shape.begin(), t.shape.end()));
+  const uint64_t row = t.shape.back() * size_of(t.dtype);
+  Digest out;
+  for (uint64_t r = 0; row > 0 && r < t.bytes.size() / row; ++r) {
+    out += digest_block(id, std::vector<uint64_t>{r, 0}, std::span(t.bytes).subspan(r * row, row));
+  }
+  return out;
+}
+
+/// Of a number a token: a block for each 256 positions of a sample.
+Digest digest_of(const TrainData& data, const std::vector<float>& column) {
+  constexpr uint64_t kLeaf = 256;
+  const TensorId id("log_probs", DType::kF32, {});
+  Digest out;
+  for (size_t s = 0; s < data.size(); ++s) {
+    for (uint64_t t = data.offsets[s]; t < data.offsets[s + 1]; t += kLeaf) {
+      const auto leaf = std::span(column).subspan(t, std::min(kLeaf, data.offsets[s + 1] - t));
+      const uint64_t number = (t - data.offsets[s]) / kLeaf;
+      out +=
+          digest_block(id, std::vector<uint64_t>{data.sample_id[s], number}, std::as_bytes(leaf));
+    }
+  }
+  return out;
+}
+
 class Dumps {
  public:
   explicit Dumps(Random& random)
@@ -329,11 +357,17 @@ TEST_CASE("However tensors and samples are cut among ranks, a dump says the same
     for (const Tensor& t : dumps.tensors) {
       const Buffer<std::byte> read = logical.read(t.name);
       REQUIRE(logical.find(t.name)->shape == t.shape);
-      REQUIRE(std::vector(read.data(), read.data() + read.size()) == t.bytes);
+      const std::vector<std::byte> bytes(read.data(), read.data() + read.size());
+      REQUIRE(bytes == t.bytes);
+      REQUIRE(digest_of({t.name, logical.find(t.name)->dtype, logical.find(t.name)->shape,
+                         bytes}) == digest_of(t));
     }
     HeldBytes held;
     const std::vector<TrainRank> ranks = read_train_ranks(dump, "1-0", held);
-    REQUIRE(told(ranks.front().data) == told(dumps.step));
+    const TrainData& joined = ranks.front().data;
+    REQUIRE(told(joined) == told(dumps.step));
+    REQUIRE(digest_of(joined, joined.log_probs->narrow) ==
+            digest_of(dumps.step, dumps.step.log_probs->narrow));
   }
 }
 

@@ -53,7 +53,7 @@ h5::Attributes attributes_of(const StoredDataset& d) {
 
 void begin_unit(h5::Builder& file, const std::string& path) {
   file.root_attribute("format", std::string(kFormat));
-  file.root_attribute("version", std::string("0.9"));
+  file.root_attribute("version", this_version());
   file.root_attribute("unit", path);
 }
 
@@ -75,6 +75,47 @@ Forge::Unit Forge::sound_unit(const std::string& path, const std::string& group)
   return {unit.record, text_of(unit.image.bytes())};
 }
 
+/// A block of [2 * elements] that is half of it; of 0.1's attributes where that is what is broken.
+h5::Attributes Forge::part_of(uint64_t elements) const {
+  if (cut_ == Cut::kOldShard) {
+    const uint64_t start = cuts(Cut::kOldShard) ? elements + 1 : 0;
+    return {{"full_shape", std::vector<uint64_t>{2 * elements}},
+            {"start", std::vector<uint64_t>{start}}};
+  }
+  // The first half twice, or all of it in two boxes.
+  const uint64_t half = elements / 2, whole = cuts(Cut::kGap) ? elements + 1 : elements;
+  std::vector<uint64_t> numbers = {0, half, whole, half, elements - half, whole};
+  if (cuts(Cut::kContradiction)) numbers = {0, half, half, 0, elements - half, half};
+  std::string tensors = "parameters/v\nparameters/v";
+  if (cuts(Cut::kBeyond)) numbers[3] += 1;
+  if (cuts(Cut::kElements)) numbers[1] -= 1;
+  if (cuts(Cut::kNumbers)) numbers.pop_back();
+  if (cuts(Cut::kTensorName)) tensors = "parameters//v\nparameters/v";
+  if (cuts(Cut::kTable)) tensors = "scalars\nscalars";
+  h5::Attributes out;
+  if (!cuts(Cut::kTensorsAlone)) out["boxes"] = numbers;
+  if (!cuts(Cut::kBoxesAlone)) out["tensors"] = tensors;
+  return out;
+}
+
+Forge::Unit Forge::sliced_unit() const {
+  ThreadPool pool(1);
+  UnitWriter writer("train/1-0/rank0.h5", pool);
+  const auto add = [&](const char* name, std::vector<uint64_t> shape, std::vector<uint64_t> of) {
+    writer.add(
+        dataset_of(std::string("1-0/") + name, DType::kU64, std::move(shape), std::move(of)));
+  };
+  add("sample_id", {1}, {5});
+  add("offsets", {2}, {0, 4});
+  add("slice_offsets", {2}, {0, 2});
+  add("slices", {2, 2},
+      {0, 2, cuts(Cut::kSlicesBeyond) ? uint64_t{7} : 6,
+       cuts(Cut::kSliceTokens) ? uint64_t{1} : 2});
+  if (!cuts(Cut::kSlicesAlone)) add("lengths", {1}, {8});
+  const EncodedUnit unit = writer.finish();
+  return {unit.record, text_of(unit.image.bytes())};
+}
+
 /// Holds tensors `u` and `v`, and `w`, the difference to the sound unit's.
 Forge::Unit Forge::broken_unit() const {
   const std::string path = "weights/1-0/rank0.h5";
@@ -85,10 +126,19 @@ Forge::Unit Forge::broken_unit() const {
   StoredDataset sv{"1-0/parameters/v", DType::kU16, {kElements}, hash_of(v), {}, {}, v.size()};
   StoredDataset sw{"1-0/parameters/w", DType::kU16, {kElements}, hash_of(w), {}, {}, w.size()};
   sw.base = Base{"weights/0-0/rank0.h5", breaks(Rule::kParent) ? kOther : hash_of(base)};
-  sv.attributes["full_shape"] = std::vector<uint64_t>{2 * kElements};
-  sv.attributes["start"] = std::vector<uint64_t>{breaks(Rule::kMeaning) ? kElements + 1 : 0};
+  sv.attributes = part_of(kElements);
   if (breaks(Rule::kShape)) sv.shape = {kElements + 1};
   if (breaks(Rule::kDatasetHash)) su.hash = sv.hash = kOther;
+
+  const std::vector<uint32_t> rank = {0, 1, cuts(Cut::kCoordinates) ? 2u : 1u, 2, 0, 1, 0, 1, 0, 1};
+  const auto coordinates = std::as_bytes(std::span(rank));
+  StoredDataset sc{"1-0/coordinates",
+                   cuts(Cut::kCoordinateType) ? DType::kI32 : DType::kU32,
+                   {5, 2},
+                   hash_of(coordinates),
+                   {},
+                   {},
+                   coordinates.size()};
 
   MemorySink memory;
   h5::Builder file(1, memory);
@@ -115,21 +165,26 @@ Forge::Unit Forge::broken_unit() const {
     StoredDataset odd{"1-0/x y", DType::kU8, {0}, hash_of(std::string_view()), {}, {}, 0};
     file.begin(odd.path, kSmall, attributes_of(odd));
   }
+  const auto number = sc.dtype == DType::kI32 ? Kind::kSigned : Kind::kUnsigned;
+  file.begin(sc.path, {{number, 4}, rank.size(), 0, false}, attributes_of(sc));
+  file.write(coordinates);
   file.finish();
   std::string bytes = text_of(memory.bytes());
   if (breaks(Rule::kContainer)) bytes[44] ^= 1;
   if (breaks(Rule::kSignature)) bytes[8] = 2;
 
-  UnitRecord record{path,           bytes.size(), u.size() + v.size() + w.size(),
+  UnitRecord record{path,           bytes.size(), u.size() + v.size() + w.size() + sc.bytes,
                     hash_of(bytes), {},           {"1-0"}};
   if (breaks(Rule::kDataLimit)) record.logical -= 1;
-  record.content = breaks(Rule::kContent) ? kOther : content_of({su, sv, sw});
+  record.content = breaks(Rule::kContent) ? kOther : content_of({sc, su, sv, sw});
   return {record, bytes};
 }
 
 std::vector<Forge::Unit> Forge::units() const {
-  return {sound_unit("weights/0-0/rank0.h5", "0-0"), broken_unit(),
-          sound_unit("weights/2-0/rank0.h5", "2-0")};
+  std::vector<Unit> out = {sound_unit("weights/0-0/rank0.h5", "0-0"), broken_unit(),
+                           sound_unit("weights/2-0/rank0.h5", "2-0")};
+  if (is_of_slices(cut_)) out.insert(out.begin(), sliced_unit());
+  return out;
 }
 
 void Forge::put_unit(const std::string& path, const Unit& unit) const {
@@ -151,7 +206,7 @@ void Forge::put_unit(const std::string& path, const Unit& unit) const {
 std::string Forge::header(const std::string& text) const {
   std::string out = text;
   if (breaks(Rule::kFormatName)) out = replaced(out, R"("rlreplay")", R"("other")");
-  if (breaks(Rule::kVersion)) out = replaced(out, R"("major":0)", R"("major":7)");
+  if (breaks(Rule::kVersion)) out = replaced(out, "\"major\":" + std::to_string(kMajor), R"("major":7)");
   if (breaks(Rule::kMustUnderstand)) {
     out = replaced(out, R"("must_understand":[])", R"("must_understand":["ternary"])");
   }

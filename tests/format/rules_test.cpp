@@ -33,9 +33,9 @@ std::string first_rule(const std::string& path, const std::set<Rule>& broken) {
   return report.problems.empty() ? "none" : std::string(to_string(report.problems[0].rule));
 }
 
-std::string judge_sealed(const std::set<Rule>& broken) {
+std::string judge_sealed(const std::set<Rule>& broken, Cut cut = Cut::kOldShard) {
   TemporaryFolder folder;
-  Forge(broken).write_sealed(folder / "d");
+  Forge(broken, cut).write_sealed(folder / "d");
   return first_rule(folder / "d", broken);
 }
 
@@ -60,6 +60,38 @@ TEST_CASE("of two broken rules the earlier one is reported") {
       if (second <= first || is_journals(first) || is_journals(second)) continue;
       INFO(to_string(first) << " and " << to_string(second));
       CHECK(judge_sealed({first, second}) == to_string(first));
+    }
+  }
+}
+
+std::vector<Cut> all_cuts() {
+  std::vector<Cut> all;
+  for (int i = 0; i <= static_cast<int>(kLastCut); ++i) all.push_back(static_cast<Cut>(i));
+  return all;
+}
+
+TEST_CASE("each way in which a part cannot be one breaks the rule of meaning") {
+  for (const Cut cut : all_cuts()) {
+    INFO("cut " << static_cast<int>(cut));
+    CHECK(judge_sealed({}, cut) == "none");
+    CHECK(judge_sealed({Rule::kMeaning}, cut) == "meaning");
+  }
+}
+
+/// Units are read one after the other, all of them before what several say of one tensor.
+bool is_reported_before(Rule rule, Cut cut) {
+  if (is_of_slices(cut)) return rule <= Rule::kUnitLimit;  // which both of its units break
+  return rule < Rule::kMeaning;
+}
+
+TEST_CASE("a part that cannot be one is reported behind earlier rules and before later ones") {
+  for (const Cut cut : all_cuts()) {
+    for (const Rule rule : all_rules()) {
+      if (rule == Rule::kMeaning || is_journals(rule)) continue;
+      INFO(to_string(rule) << " and cut " << static_cast<int>(cut));
+      const std::string first =
+          is_reported_before(rule, cut) ? std::string(to_string(rule)) : "meaning";
+      CHECK(judge_sealed({rule, Rule::kMeaning}, cut) == first);
     }
   }
 }
