@@ -163,7 +163,7 @@ struct DumpReader::State {
   mutable ThreadPool pool;
   std::shared_ptr<SpareBuffer> spare = std::make_shared<SpareBuffer>();
   Manifest manifest;
-  std::optional<UnitList> units;
+  std::optional<UnitList> units, kept;  // of `kept` those that are asked for, where not all are
   bool sealed = false;
   mutable RecentUnits recent;  // they use the pool
 };
@@ -202,11 +202,25 @@ const std::string& DumpReader::meta() const { return state_->manifest.meta; }
 const std::string& DumpReader::unstable() const { return state_->manifest.unstable; }
 Hash DumpReader::root() const { return state_->manifest.root; }
 const std::vector<JournalEntry>& DumpReader::journals() const { return state_->manifest.journals; }
-const UnitList& DumpReader::units() const { return *state_->units; }
+const UnitList& DumpReader::units() const { return state_->kept ? *state_->kept : *state_->units; }
+
+void DumpReader::keep(
+    const std::function<bool(std::string_view kind, const std::string& group)>& wanted) {
+  std::vector<UnitRecord> kept;
+  for (const UnitRecord& unit : units()) {
+    UnitRecord part = unit;
+    std::erase_if(part.groups,
+                  [&](const std::string& group) { return !wanted(kind_of(unit.path), group); });
+    if (!part.groups.empty()) kept.push_back(std::move(part));
+  }
+  std::vector<const UnitRecord*> sorted;
+  for (const UnitRecord& unit : kept) sorted.push_back(&unit);
+  state_->kept.emplace(index_of(sorted));
+}
 
 const UnitRecord* DumpReader::find(std::string_view path) const {
-  const auto row = units().index().find(path);
-  return row ? &units()[*row] : nullptr;
+  const auto row = state_->units->index().find(path);
+  return row ? &(*state_->units)[*row] : nullptr;
 }
 
 std::vector<const UnitRecord*> DumpReader::find(std::string_view kind,
@@ -261,11 +275,12 @@ void DumpReader::check_unit(const UnitRecord& unit) const {
 
 UnitReader DumpReader::open_unit(const UnitRecord& unit, uint64_t most_held) const {
   if (auto recent = state_->recent.find(unit)) return *recent;
+  const UnitRecord& whole = state_->kept ? *find(unit.path) : unit;
   CheckedImage image = with_file(unit, [&](const OpenFile& file) {
     return CheckedImage::read(file, unit.hash, state_->pool, state_->spare, most_held);
   });
-  UnitReader reader = UnitReader::open(std::move(image), unit, state_->pool, state_->options.limits,
-                                       state_->options.frame_checksums);
+  UnitReader reader = UnitReader::open(std::move(image), whole, state_->pool,
+                                       state_->options.limits, state_->options.frame_checksums);
   state_->recent.add(reader);
   return reader;
 }

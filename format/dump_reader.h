@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,7 +44,7 @@ class DumpReader {
   bool sealed() const;
   /// Whether the writer itself ended the dump.
   bool complete() const;
-  /// The version of the format, as `0.9`.
+  /// The version of the format, as `1.0`.
   const std::string& version() const;
   const std::optional<DerivedFrom>& derived_from() const;
   /// `meta`, as canonical JSON.
@@ -55,9 +56,12 @@ class DumpReader {
   Hash root() const;
   /// What the journals of the writers are, sorted by writer; of an unfinished dump, without hashes.
   const std::vector<JournalEntry>& journals() const;
+  /// Leaves out, from here on, what `wanted` does not name of the groups of units; a unit without
+  /// any is not opened, unless another is stored as a difference from it.
+  void keep(const std::function<bool(std::string_view kind, const std::string& group)>& wanted);
   /// Sorted by path.
   const UnitList& units() const;
-  /// Null when there is none.
+  /// Null when there is none; also of what was left out.
   [[nodiscard]] const UnitRecord* find(std::string_view path) const;
   /// The units of a kind that hold a group: all ranks of `train`, `0-3`, in the order of ranks.
   [[nodiscard]] std::vector<const UnitRecord*> find(std::string_view kind,

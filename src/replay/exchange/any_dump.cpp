@@ -82,9 +82,10 @@ std::vector<int64_t> indices_of(const Tree& tree, Value columns) {
 
 }  // namespace
 
-AnyDump::AnyDump(const std::string& path) : path_(path) {
+AnyDump::AnyDump(const std::string& path, const std::string& steps) : path_(path) {
   if (is_native_dump(path)) {
     open(path);
+    run_->keep_steps(steps);
     return;
   }
   check_no_part(path);
@@ -101,6 +102,7 @@ AnyDump::AnyDump(const std::string& path) : path_(path) {
         without_folder(error.where(), folder, path_));
   }
   open(temporary_->path() + "/dump");
+  run_->keep_steps(steps);
 }
 
 void AnyDump::import_files() {

@@ -27,8 +27,9 @@ void check_imported(const std::string& path);
 /// that goes away with the object. Nothing that it says names that folder.
 class AnyDump {
  public:
-  /// Errors: as DumpReader::open and import_dump, naming `path` or a file below it.
-  explicit AnyDump(const std::string& path);
+  /// Of `--steps`, where that is not empty. Errors: as DumpReader::open and import_dump, naming
+  /// `path` or a file below it; kUsage for steps that it has not.
+  explicit AnyDump(const std::string& path, const std::string& steps = {});
   AnyDump(const AnyDump&) = delete;
   AnyDump& operator=(const AnyDump&) = delete;
 
@@ -80,10 +81,10 @@ class AnyDump {
   std::unique_ptr<RecordedRun> run_;
 };
 
-/// What `work` gives of an opened dump; its errors are `named`.
+/// What `work` gives of an opened dump, or of some steps of it; its errors are `named`.
 template <class Work>
-auto with_dump(const std::string& path, const Work& work) {
-  const AnyDump dump(path);
+auto with_dump(const std::string& path, const Work& work, const std::string& steps = {}) {
+  const AnyDump dump(path, steps);
   try {
     return work(dump);
   } catch (const Error& error) {

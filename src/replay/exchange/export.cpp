@@ -17,6 +17,7 @@
 #include "src/replay/record/event_units.h"
 #include "src/replay/record/import_findings.h"
 #include "src/replay/record/imported_samples.h"
+#include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -217,7 +218,14 @@ Exported write(const DumpReader& dump, const ExportOptions& options) {
 
 Exported export_dump(const ExportOptions& options) {
   check_output(options);
-  const DumpReader dump = DumpReader::open(options.dump);
+  if (!options.steps.empty() && options.to != "jsonl" && options.to != "safetensors") {
+    throw Error(ErrorCode::kUsage,
+                "files of a framework hold whole rollouts: --steps are written for jsonl and "
+                "safetensors");
+  }
+  RecordedRun run(options.dump);
+  run.keep_steps(options.steps);
+  const DumpReader& dump = run.dump();
   std::vector<std::string> left_out;  // before anything is written: it may refuse the dump
   note_left_out(dump, options, left_out);
   Exported made = write(dump, options);

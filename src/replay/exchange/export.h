@@ -11,6 +11,7 @@ struct ExportOptions {
   std::string to;      // slime, miles, relax, jsonl or safetensors
   std::string output;  // a path; for jsonl also -, standard output
   Selection selection;
+  std::string steps;   // `--steps`; all where it is empty
   bool force = false;  // replace what is there
 };
 

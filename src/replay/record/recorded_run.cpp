@@ -12,8 +12,10 @@
 #include "src/base/error.h"
 #include "src/replay/record/event_store.h"
 #include "src/replay/record/event_units.h"
+#include "src/replay/record/imported_samples.h"
 #include "src/replay/record/parse_step.h"
 #include "src/replay/record/state_reader.h"
+#include "src/replay/record/step_range.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -56,6 +58,26 @@ RecordedRun::RecordedRun(const std::string& folder, std::string path)
   const int64_t needed = dump_.complete() ? 1 : format::ranks_of(dump_.meta());
   steps_ = held_by(steps, needed);
   states_ = held_by(states, needed);
+}
+
+void RecordedRun::keep_steps(const std::string& text) {
+  if (text.empty()) return;
+  const StepRange range = parse_steps(text, steps_);
+  check_steps(range, steps_.size(), path_);
+  const int64_t end = std::min<int64_t>(range.last, std::ssize(steps_) - 1);
+  steps_ = {steps_.begin() + range.first, steps_.begin() + end + 1};
+  const StepId first = steps_.front(), last = steps_.back();
+  std::erase_if(states_, [&](const StepId& step) { return step < first || last < step; });
+  std::erase_if(rollouts_, [&](int64_t id) { return id < first.rollout || id > last.rollout; });
+  dump_.keep([&](std::string_view kind, const std::string& group) {
+    if (kind == "rollout" || kind == kInputsKind) {
+      const auto id = format::parse_rollout(group);
+      return id && first.rollout <= *id && *id <= last.rollout;
+    }
+    const auto step = kind == "train" || kind == "weights" ? parse_step(group) : std::nullopt;
+    return step && first <= *step && *step <= last;
+  });
+  is_part_ = true;
 }
 
 std::optional<RecordedConfig> RecordedRun::find_config() const {

@@ -23,6 +23,12 @@ class RecordedRun {
   /// Of the dump in `folder`, which the user knows as `path`.
   RecordedRun(const std::string& folder, std::string path);
 
+  /// Leaves out, from here on, rollouts, steps and states that are not of `--steps`; an empty text
+  /// leaves all. Errors: kUsage.
+  void keep_steps(const std::string& text);
+  /// Whether anything was left out.
+  [[nodiscard]] bool is_part() const { return is_part_; }
+
   /// As the user knows it: nothing is opened by it.
   const std::string& path() const { return path_; }
   const format::DumpReader& dump() const { return dump_; }
@@ -57,6 +63,7 @@ class RecordedRun {
   format::DumpReader dump_;
   std::vector<int64_t> rollouts_;
   std::vector<StepId> steps_, states_;
+  bool is_part_ = false;
 };
 
 }  // namespace rlreplay::replay

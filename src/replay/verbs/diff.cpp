@@ -19,7 +19,7 @@ namespace rlreplay::replay {
 namespace {
 
 struct DiffArguments {
-  std::string a, b;
+  std::string a, b, steps;
   std::vector<std::string> tolerances;
   bool trust_hashes = false;
   bool all = false;
@@ -46,14 +46,14 @@ DiffOptions diff_options(const DiffArguments& arguments) {
   return options;
 }
 
-std::string tolerances_text(const DiffArguments& arguments) {
-  std::string out;
+std::string options_text(const DiffArguments& arguments) {
+  std::string out = arguments.steps.empty() ? "" : " --steps " + shell_word(arguments.steps);
   for (const std::string& text : arguments.tolerances) out += " --tolerance " + shell_word(text);
   return out;
 }
 
 std::string verdict(const DiffArguments& arguments, const DumpsDifference& difference) {
-  if (difference.within) return "not identical, but within" + tolerances_text(arguments);
+  if (difference.within) return "not identical, but within" + options_text(arguments);
   if (!difference.identical()) return diff_verdict(difference);
   return arguments.trust_hashes ? "identical by recorded hashes; equal units were not read"
                                 : identical_verdict(difference);
@@ -91,11 +91,15 @@ void name_ranks(const AnyDump& a, const AnyDump& b, DumpsDifference& difference)
 }
 
 DumpsDifference compare(const DiffArguments& arguments) {
-  const AnyDump a(arguments.a), b(arguments.b);
+  const AnyDump a(arguments.a, arguments.steps), b(arguments.b, arguments.steps);
   try {
     DumpsDifference found =
         compare_dumps(a.run(), b.run(), diff_options(arguments), element_finder(), kept_difference);
     name_ranks(a, b, found);
+    if (!arguments.steps.empty()) {
+      found.notes.push_back("of --steps " + arguments.steps + " alone: nothing else was opened");
+      return found;
+    }
     std::ranges::move(other_differences(arguments.a, arguments.b), std::back_inserter(found.notes));
     return found;
   } catch (const Error& error) {
@@ -106,7 +110,7 @@ DumpsDifference compare(const DiffArguments& arguments) {
 int diff(const DiffArguments& arguments) {
   const DumpsDifference difference = compare(arguments);
   const std::string command = "rlreplay diff " + shell_word(arguments.a) + " " +
-                              shell_word(arguments.b) + tolerances_text(arguments);
+                              shell_word(arguments.b) + options_text(arguments);
   std::cout << (arguments.json ? diff_json(difference, command) + "\n"
                                : diff_text(difference, verdict(arguments, difference), command,
                                            arguments.all));
@@ -120,6 +124,8 @@ void add_diff(CLI::App& program, VerbRun& chosen) {
   CLI::App* verb = program.add_subcommand("diff", "The first difference of two dumps");
   verb->add_option("a", arguments->a, "a dump, or files of slime, Miles or Relax")->required();
   verb->add_option("b", arguments->b, "another")->required();
+  verb->add_option("--steps", arguments->steps,
+                   "steps to compare: A..B, each as 3.0 or counted from 0, B included");
   verb->add_option("--tolerance", arguments->tolerances,
                    "FIELD=NUMBER: differences up to it count as none (repeatable)");
   verb->add_flag("--trust-hashes", arguments->trust_hashes,
@@ -142,7 +148,7 @@ void add_diff(CLI::App& program, VerbRun& chosen) {
       "the element, the step is computed again on both sides.\n"
       "Exit code 1 where the dumps differ.\n\n"
       "Examples:\n  rlreplay diff runA/ runB/\n  rlreplay diff runA/ runB/ --tolerance "
-      "advantages=1e-6");
+      "advantages=1e-6\n  rlreplay diff runA/ runB/ --steps 3.0..5.0");
   verb->callback([=, &chosen] { chosen = [=] { return diff(*arguments); }; });
 }
 

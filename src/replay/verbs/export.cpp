@@ -60,6 +60,9 @@ void add_export(CLI::App& program, VerbRun& chosen) {
   verb->add_option("-o,--output", options.output,
                    "a folder for frameworks (or one .pt file), else a file; - prints JSONL")
       ->required();
+  verb->add_option("--steps", options.steps,
+                   "steps, for jsonl and safetensors: A..B, each as 3.0 or counted from 0, B "
+                   "included");
   verb->add_option("--samples", arguments->samples,
                    "samples by id; each brings its group and trajectory")
       ->delimiter(',');
@@ -76,7 +79,8 @@ void add_export(CLI::App& program, VerbRun& chosen) {
       "holds a rollout: the dump's only one, or that in which all of the selection lies. What of\n"
       "the dump is in no file is named, with the reason.\n\n"
       "Examples:\n  rlreplay export dump/ --to slime -o dump_details/\n"
-      "  rlreplay export dump/ --to slime -o data.pt --groups 3");
+      "  rlreplay export dump/ --to slime -o data.pt --groups 3\n"
+      "  rlreplay export dump/ --to jsonl -o - --steps 3.0");
   verb->callback([=, &chosen] {
     chosen = [=] {
       ExportOptions& wanted = arguments->options;

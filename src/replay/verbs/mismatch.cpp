@@ -18,7 +18,7 @@ namespace rlreplay::replay {
 namespace {
 
 struct MismatchArguments {
-  std::string path, model, plot;
+  std::string path, model, plot, steps;
   MismatchOptions options;
   std::optional<double> tolerance;
   bool force = false;
@@ -74,6 +74,8 @@ void add_mismatch(CLI::App& program, VerbRun& chosen) {
       "mismatch", "Train against rollout log-probabilities: how far apart, and where");
   verb->add_option("--from,dump", arguments->path, "a dump, or files of slime, Miles or Relax")
       ->required();
+  verb->add_option("--steps", arguments->steps,
+                   "steps to measure: A..B, each as 3.0 or counted from 0, B included");
   verb->add_option("--model", arguments->model,
                    "folder with the tokenizer.json that worst tokens are shown by");
   verb->add_option("--tis-clip", arguments->options.tis_high,
@@ -93,12 +95,14 @@ void add_mismatch(CLI::App& program, VerbRun& chosen) {
       "train side is the trainer's log-probabilities before the rollout's first update. Exit code\n"
       "1 where a pair is not finite, or beyond --tolerance.\n\n"
       "Examples:\n  rlreplay mismatch dump/ --plot mismatch.svg\n"
+      "  rlreplay mismatch dump/ --steps 3.0..\n"
       "  rlreplay mismatch dump_details/ --model Qwen2.5-0.5B --tolerance 0.05");
   verb->callback([=, &chosen] {
     chosen = [=] {
       check_plot(*arguments);
-      return with_dump(arguments->path,
-                       [&](const AnyDump& dump) { return mismatch(*arguments, dump.run()); });
+      return with_dump(
+          arguments->path, [&](const AnyDump& dump) { return mismatch(*arguments, dump.run()); },
+          arguments->steps);
     };
   });
 }
