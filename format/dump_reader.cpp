@@ -274,8 +274,8 @@ void DumpReader::check_unit(const UnitRecord& unit) const {
 }
 
 UnitReader DumpReader::open_unit(const UnitRecord& unit, uint64_t most_held) const {
-  if (auto recent = state_->recent.find(unit)) return *recent;
   const UnitRecord& whole = state_->kept ? *find(unit.path) : unit;
+  if (auto recent = state_->recent.find(whole)) return *recent;
   CheckedImage image = with_file(unit, [&](const OpenFile& file) {
     return CheckedImage::read(file, unit.hash, state_->pool, state_->spare, most_held);
   });

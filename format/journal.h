@@ -28,7 +28,7 @@ std::string journal_path(std::string_view writer);
 struct Journal {
   /// Its writer, as the file's name has it; empty in version 0.1.
   std::string writer;
-  /// The version of the format, as `0.9`.
+  /// The version of the format, as `1.0`.
   std::string version;
   /// The configuration, as canonical JSON; empty when not even the first line is whole.
   std::string meta;

@@ -45,7 +45,7 @@ struct IndexEntry {
 
 /// The last file of a dump to be written: what it consists of.
 struct Manifest {
-  /// The version of the format, as `0.9`.
+  /// The version of the format, as `1.0`.
   std::string version;
   /// Whether all writers ended; false when the dump was closed after one had died.
   bool complete = true;

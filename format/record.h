@@ -13,7 +13,7 @@ namespace rlreplay::format {
 /// Adds what the first line of a journal and a manifest both say: format, version, features.
 void put_header(JsonObject& object);
 
-/// The version that a record names, as `0.9`.
+/// The version that a record names, as `1.0`.
 /// Errors: FormatError kFormatName, kVersion or kMustUnderstand, in this order.
 [[nodiscard]] std::string check_header(const JsonValue& body, const std::string& path);
 

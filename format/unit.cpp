@@ -8,8 +8,8 @@
 
 namespace rlreplay::format {
 
-const int kMajor = 0;
-const int kMinor = 9;
+const int kMajor = 1;
+const int kMinor = 0;
 
 namespace {
 

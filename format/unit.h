@@ -49,7 +49,7 @@ bool sound_name(std::string_view name);
 /// rollout, train, weights or x-VENDOR.
 bool sound_unit_path(std::string_view path);
 
-/// The version that is written: `0.9`.
+/// The version that is written: `1.0`.
 std::string this_version();
 
 /// Whether a version that a unit names can be read.

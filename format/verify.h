@@ -14,7 +14,7 @@ struct VerifyReport {
   /// Whether its own writer ended it.
   bool complete = false;
   bool sealed = false;
-  /// Of the format, as `0.9`.
+  /// Of the format, as `1.0`.
   std::string version;
   Hash root;
   uint64_t units = 0;

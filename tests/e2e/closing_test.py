@@ -125,7 +125,7 @@ class Upgrade(Case):
         for golden in sorted(path for path in GOLDEN_DUMPS.iterdir() if path.is_dir()):
             report = self.verified(golden, golden.name)
             self.assertEqual(report["version"], golden.name)
-            if golden.name == "0.9":
+            if golden.name == "1.0":
                 refused = self.run_program("upgrade", golden, "-o", self.folder / "same")
                 self.assertEqual(refused.returncode, USAGE)
                 self.assertFalse((self.folder / "same").exists())
@@ -144,7 +144,7 @@ class Upgrade(Case):
         """A golden dump whose manifest says something else, with a hash that fits."""
         place = self.folder / "other"
         shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(GOLDEN_DUMPS / "0.9", place)
+        shutil.copytree(GOLDEN_DUMPS / "1.0", place)
         text = (place / "manifest.json").read_text()
         body = text[len('{"body":'):-44].replace(before, after)
         digest = xxhash.xxh3_128_hexdigest(body.encode())
@@ -152,10 +152,10 @@ class Upgrade(Case):
         return place
 
     def test_newer_versions(self):
-        newer = self.rewritten('"minor":9', '"minor":10')
-        self.assertEqual(self.verified(newer, "0.9")["version"], "0.10")
+        newer = self.rewritten('"minor":0', '"minor":10')
+        self.assertEqual(self.verified(newer, "1.0")["version"], "1.10")
         for before, after, word in [
-                ('"major":0', '"major":2', "2.9"),
+                ('"major":1', '"major":2', "2.0"),
                 ('"must_understand":[]', '"must_understand":["ternary"]', "ternary")]:
             newer = self.rewritten(before, after)
             for verb in ("verify", "show"):

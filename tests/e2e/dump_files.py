@@ -75,7 +75,7 @@ def index_of(units):
 def write_records(dump, meta, units, body=None, sealed=True, ended=True):
     """The records of a dump of one writer. `body`: what else its manifest says."""
     dump, body = pathlib.Path(dump), body or {}
-    head = {"format": "rlreplay", "major": 0, "minor": 9, "must_understand": [], "meta": meta}
+    head = {"format": "rlreplay", "major": 1, "minor": 0, "must_understand": [], "meta": meta}
     line, previous = record({**head, "line": 0, "writer": "0"})
     lines = [line]
     ends = [{"ended": True}] if sealed and ended else []

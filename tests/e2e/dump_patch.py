@@ -113,7 +113,7 @@ class Patched:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with h5py.File(path, "w", libver=("v110", "v110")) as file:
-            for key, value in (("format", "rlreplay"), ("version", "0.9"), ("unit", name)):
+            for key, value in (("format", "rlreplay"), ("version", "1.0"), ("unit", name)):
                 _text(file, key, value)
             for dataset, array in datasets.items():
                 _write_dataset(file, dataset, array)

@@ -295,7 +295,7 @@ class Upgraded(Program):
         self.lines("upgrade", link)
         self.assertTrue(link.is_symlink())
         after = self.lines("verify", dump)[0]
-        self.assertEqual((after["version"], after["root"]), ("0.9", before))
+        self.assertEqual((after["version"], after["root"]), ("1.0", before))
         self.assertEqual(self.names(), ["dump", "link"])
 
     def test_a_dump_gives_way_to_the_new_one_where_that_is_asked_for(self):
@@ -312,7 +312,7 @@ class Upgraded(Program):
         root_of_old = root(self.program, old)
         self.lines("upgrade", old, "-o", dump, "--force")
         after = self.lines("verify", dump)[0]
-        self.assertEqual((after["version"], after["root"]), ("0.9", root_of_old))
+        self.assertEqual((after["version"], after["root"]), ("1.0", root_of_old))
         self.assertEqual(self.names(), ["damaged", "dump", "old"])
 
 

@@ -206,7 +206,8 @@ void Forge::put_unit(const std::string& path, const Unit& unit) const {
 std::string Forge::header(const std::string& text) const {
   std::string out = text;
   if (breaks(Rule::kFormatName)) out = replaced(out, R"("rlreplay")", R"("other")");
-  if (breaks(Rule::kVersion)) out = replaced(out, "\"major\":" + std::to_string(kMajor), R"("major":7)");
+  if (breaks(Rule::kVersion))
+    out = replaced(out, "\"major\":" + std::to_string(kMajor), R"("major":7)");
   if (breaks(Rule::kMustUnderstand)) {
     out = replaced(out, R"("must_understand":[])", R"("must_understand":["ternary"])");
   }

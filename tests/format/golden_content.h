@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,11 +54,12 @@ struct GoldenVersion {
   bool policy_terms;  // policy_kl and policy_loss: since 0.9
   bool one_norm;      // of both ranks, as SPEC.md asks since 0.9
   bool parts;         // coordinates, boxes and slices: since 0.9
+  bool writers;       // a writer for each rank: since 1.0
 };
 
 inline GoldenVersion golden_version(const std::string& name) {
-  if (name == "0.1") return {{0, 0, 0}, false, false, false};
-  return {{20, 20, 30}, true, true, true};
+  if (name == "0.1") return {{0, 0, 0}, false, false, false, false};
+  return {{20, 20, 30}, true, true, true, name != "0.9"};
 }
 
 /// Values of tokens, those of prompts set to 0.
@@ -312,7 +314,17 @@ inline std::vector<GoldenUnit> golden_units(const std::string& name) {
 /// Writes a version's content as a sealed dump and returns its root.
 inline Hash write_golden_dump(const std::string& path, const std::string& version) {
   DumpWriter writer = DumpWriter::create(path, kGoldenMeta);
-  for (const GoldenUnit& unit : golden_units(version)) writer.append(unit.first, unit.second);
+  std::optional<DumpWriter> second;
+  if (golden_version(version).writers) {
+    WriterOptions options;
+    options.writer = "rank-1";
+    second.emplace(DumpWriter::join(path, options));
+  }
+  for (const GoldenUnit& unit : golden_units(version)) {
+    const bool of_second = second && rank_of(unit.first) == 1;
+    (of_second ? *second : writer).append(unit.first, unit.second);
+  }
+  if (second) second->end();
   return writer.seal({.complete = true, .unstable = R"({"host":"golden"})", .derived_from = {}});
 }
 

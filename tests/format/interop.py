@@ -238,7 +238,7 @@ def strange(out, values):
             (values / case / path).write_bytes(array.tobytes())
 
         with h5py.File(out / f"{case}.h5", "w", libver=("v110", "v110"), track_order=order) as file:
-            for key, text in {"format": "rlreplay", "version": "0.9", "unit": "rollout/0.h5"}.items():
+            for key, text in {"format": "rlreplay", "version": "1.0", "unit": "rollout/0.h5"}.items():
                 file.attrs[key] = np.bytes_(text)
             group = file.create_group("0", track_order=order)
             below = group.create_group("events/below")

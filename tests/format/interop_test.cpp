@@ -172,7 +172,7 @@ TEST_CASE("h5py reads golden dumps as this reader does") {
   if (interpreter.empty()) return;
   TemporaryFolder folder;
   std::string listing, command = interpreter + " " + kScript + " golden " + folder / "listing";
-  for (const char* version : {"0.1", "0.9"}) {
+  for (const char* version : {"0.1", "0.9", "1.0"}) {
     const std::string path = std::string(RLREPLAY_SOURCE "/tests/golden/dumps/") + version;
     const DumpReader dump = DumpReader::open(path);
     for (const UnitRecord& record : dump.units()) {

@@ -67,7 +67,7 @@ def check_joins(dump):
         events = [unit.rank if kind == "train" else 0 for unit, group in parts if "events/tensors" in group]
         require(len(set(events)) == len(events), "meaning", parts[0][0].path, name, "events of two units")
         if kind == "train":
-            if dump.minor >= 9:  # 0.1 had no such rule
+            if not dump.old:  # 0.1 had no such rule
                 check_scalars(name, parts, {unit.path: frozenset(found) for unit, found in held})
             rollout = dump.groups.get(("rollout", re.match("-?[0-9]+", name)[0]), [])
             for (unit, mine), (_, other) in itertools.product(held, samples(rollout)):

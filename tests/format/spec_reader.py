@@ -122,7 +122,7 @@ def manifest_schema(body):
 
 def check_heads(head, path):
     require(has(head, format=str) and head["format"] == "rlreplay", "format-name", path)
-    require(has(head, major=int, minor=int) and head["major"] == 0 and head["minor"] < 1 << 31,
+    require(has(head, major=int, minor=int) and head["major"] in (0, 1) and head["minor"] < 1 << 31,
             "version", path)
     require(head.get("must_understand") == [], "must-understand", path)
 
@@ -225,7 +225,7 @@ class Dump:
                 said = records([text[:-1]], "INCOMPLETE")[0]
                 require(isinstance(said, dict) and isinstance(said.get("unstable", {}), dict),
                         "schema", "INCOMPLETE")
-        self.minor, self.meta = self.head["minor"], self.head["meta"]
+        self.old, self.meta = is_old(self.head), self.head["meta"]
 
     def name(self, path):
         return str(path.relative_to(self.folder))

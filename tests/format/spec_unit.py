@@ -246,7 +246,7 @@ class Unit:
         root = self.attributes[""]
         self.fail(root.get("format") == "rlreplay" and root.get("unit") == self.path
                   and None not in root.values()
-                  and re.fullmatch(r"0+\.[0-9]{1,9}", root.get("version") or ""), "attribute")
+                  and re.fullmatch(r"0*[01]\.[0-9]{1,9}", root.get("version") or ""), "attribute")
         for path, found in sorted(self.attributes.items()):
             dataset = next((d for d in self.datasets if d.path == path), None)
             self.fail(dataset.check_attributes(found) if dataset else not (path and found), "attribute", path)
