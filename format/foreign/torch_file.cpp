@@ -84,6 +84,9 @@ TorchFile::TorchFile(const std::string& path) : path_(path) {
   }
 }
 
+TorchFile::TorchFile(Tree tree, Value root, std::string path)
+    : path_(std::move(path)), tree_(std::move(tree)), root_(root) {}
+
 std::string TorchFile::name() const { return std::filesystem::path(path_).filename().string(); }
 
 void TorchFile::read() {

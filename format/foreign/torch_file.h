@@ -19,6 +19,8 @@ class TorchFile {
   /// kCorrupt where it contradicts itself, kUnsupported where it is something else; `where` is the
   /// path, the member and the byte.
   explicit TorchFile(const std::string& path);
+  /// What such a file holds, without one.
+  TorchFile(Tree tree, Value root, std::string path);
 
   const std::string& path() const { return path_; }
   /// Its path without folders.
@@ -31,11 +33,15 @@ class TorchFile {
   const std::string& archive_root() const { return archive_root_; }
 
   /// Lets go of the pages of the file that were read; they are read again where they are needed.
-  void release() const { file_->release(file_->bytes()); }
+  void release() const {
+    if (file_) file_->release(file_->bytes());
+  }
 
   /// To be called when the last of the content was used. Errors: kCorrupt where the file was
   /// changed since it was opened.
-  void check_unchanged() const { file_->check_unchanged(); }
+  void check_unchanged() const {
+    if (file_) file_->check_unchanged();
+  }
 
   /// What a reader must be told although the file can be read.
   const std::vector<Problem>& problems() const { return problems_; }

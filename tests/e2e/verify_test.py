@@ -2,11 +2,14 @@
 alone, with every hash repaired, is found. usage: verify_test.py RLREPLAY"""
 import copy
 import json
+import math
+import pathlib
 import sys
 import unittest
 
 import numpy
 
+import material
 from dump_patch import Patched
 from support import Case, save
 
@@ -562,6 +565,41 @@ class Imported(Case):
                 self.assertEqual(exported, CORRUPT)
                 self.assertIn(checked, (FINDING, CORRUPT), said)
                 self.assertTrue(json.loads(said)["problems"])
+
+    def test_what_an_import_of_the_export_refuses(self):
+        def longer(dump):
+            unit = dump.units[self.evaluation]
+            lengths, = [n for n in unit if n.endswith("/prompt_length")]
+            unit[lengths] = unit[lengths].reshaped([2, 2])
+        checked, exported, said = self.verdicts(longer)
+        self.assertEqual((checked, exported), (FINDING, 0), said)
+        problem, = json.loads(said)["problems"]
+        self.assertIn(self.evaluation, problem["path"] + problem["dataset"])
+        self.assertIn("loss_mask has 1 values, and the response 2 tokens", problem["message"])
+
+    def test_sums_of_masks_that_are_no_counts(self):
+        run = pathlib.Path(material.made()) / "dumps/slime-latest/grpo-tp2dp2"
+        result = self.run_program("import", run, "-o", self.folder / "run")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for number in (0.25, math.nan):
+            dump = Patched(self.folder / "run")
+            kept = next(unit for unit in dump.units if unit.startswith("x-slime/train_data/"))
+            group, = {name.split("/")[0] for name in dump.units[kept]}
+            records = dump.at(kept, f"{group}/records").values
+            offsets = [int(n) for n in dump.at(kept, f"{group}/record_offsets").values]
+            for begin, end in zip(offsets, offsets[1:]):
+                floats = records[begin:end].view("<f4") if end > begin and (end - begin) % 4 == 0 else None
+                if floats is not None and (floats >= 1).all() and (floats == floats.round()).all():
+                    floats[0] += number
+            path = dump.write(self.folder / "no counts")
+            exported = self.run_program("export", path, "--to", "slime", "--force", "-o",
+                                        self.folder / "exported")
+            self.assertEqual(exported.returncode, 0, exported.stderr)
+            report, = self.lines("verify", "--deep", path, code=FINDING)
+            found = [p for p in report["problems"] if "no number of tokens" in p["message"]]
+            self.assertEqual(len(found), 1, report["problems"])
+            self.assertIn("rollout_mask_sums is", found[0]["message"])
+            self.assertIn(kept, found[0]["path"] + found[0]["dataset"])
 
     def test_of_what_it_was_imported(self):
         for source in ("slime", {"imported": "nemo"}, {"imported": 3}, {}):

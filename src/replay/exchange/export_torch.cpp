@@ -14,6 +14,7 @@
 #include "format/train_ranks.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/dicts.h"
+#include "src/replay/exchange/import_check.h"
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/kept_file.h"
 #include "src/replay/exchange/own_datasets.h"
@@ -27,6 +28,7 @@ namespace rlreplay::replay {
 namespace {
 
 using foreign::Kind;
+using foreign::TorchFile;
 using foreign::Tree;
 using foreign::Value;
 using format::DumpReader;
@@ -174,8 +176,9 @@ class Exporter {
     return std::move(made_);
   }
 
-  /// What the export of kept files refuses, unit by unit.
+  /// What the export of kept files refuses, or an import of what it writes, unit by unit.
   std::vector<foreign::Problem> check_kept() {
+    checks_ = true;
     std::vector<foreign::Problem> problems;
     for (const format::UnitRecord& unit : dump_.units()) {
       if (format::kind_of(unit.path) != "x-" + vendor_) continue;
@@ -223,6 +226,9 @@ class Exporter {
     if (train && id) trained_.insert(*id);
     if (chosen_) root = select(file.tree(), root, chosen_of(*id));
     write(file.name(), file.tree(), root);
+    if (!checks_) return;
+    TorchFile restored = file.take_file();
+    check_importable(restored);
   }
 
   void export_own(int64_t id, const format::UnitReader& unit) {
@@ -350,6 +356,7 @@ class Exporter {
   std::set<int64_t> trained_;  // those whose training data is, too
   size_t kept_left_ = 0;       // imported files that are not written, but training data
   std::set<std::string> written_;
+  bool checks_ = false;
   Exported made_;
 };
 

@@ -342,6 +342,9 @@ ImportedTrain import_train(std::span<const TorchFile* const> files) {
 
 void check_train_file(const TorchFile& file) {
   const foreign::TrainShard shard(file);
+  for (size_t row = 0; row < shard.indices().size(); ++row) {
+    static_cast<void>(shard.token_count(row, "rollout_mask_sums"));
+  }
   read_own_steps(file, 0);
 }
 

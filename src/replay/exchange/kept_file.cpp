@@ -274,6 +274,8 @@ RestoredFile::RestoredFile(const format::DumpReader& dump, const format::UnitRea
 RestoredFile::~RestoredFile() = default;
 RestoredFile::RestoredFile(RestoredFile&&) noexcept = default;
 
+foreign::TorchFile RestoredFile::take_file() { return {std::move(state_->tree), root_, name_}; }
+
 foreign::Tree& RestoredFile::tree() { return state_->tree; }
 
 }  // namespace rlreplay::replay

@@ -71,6 +71,8 @@ class RestoredFile {
   const std::string& name() const { return name_; }
   foreign::Tree& tree();
   foreign::Value root() const { return root_; }
+  /// The same for a reader of files, which this outlives and gives its tree to.
+  [[nodiscard]] foreign::TorchFile take_file();
 
  private:
   struct State;

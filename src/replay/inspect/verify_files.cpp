@@ -8,9 +8,7 @@
 #include "format/foreign/dump_check.h"
 #include "format/foreign/torch_file.h"
 #include "src/replay/exchange/any_dump.h"
-#include "src/replay/exchange/import_policy_loss.h"
-#include "src/replay/exchange/import_rollout.h"
-#include "src/replay/exchange/import_train.h"
+#include "src/replay/exchange/import_check.h"
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/rank_files_check.h"
 #include "src/replay/exchange/source_files.h"
@@ -27,23 +25,9 @@ using foreign::DumpKind;
 using foreign::TorchFile;
 using Problems = std::vector<VerifyProblem>;
 
-/// What no import gets past. Errors: kCorrupt.
-void read_as_import(TorchFile& file) {
-  const DumpKind kind = dump_kind(file.tree(), file.root());
-  try {
-    if (kind == DumpKind::kTrainRank || kind == DumpKind::kTrainSamples) check_train_file(file);
-    if (kind == DumpKind::kPolicyLoss) PolicyLossRows().add(file, file.path());
-    if (kind == DumpKind::kRollout) check_rollout_file(file);
-  } catch (const Error& error) {
-    const std::string& where = error.where();
-    if (where.find(file.path()) != where.npos) throw;
-    throw error.at(file.path() + (where.empty() ? "" : ": ") + where);
-  }
-}
-
 bool is_refused(TorchFile& file) {
   try {
-    read_as_import(file);
+    check_importable(file);
     return false;
   } catch (const Error& error) {
     return error.code() == ErrorCode::kCorrupt;
@@ -58,7 +42,7 @@ std::unique_ptr<TorchFile> check_file(const std::string& path, Problems& problem
     add_problems(file->problems(), path, problems);
     const auto found = check_dump(file->tree(), file->root());
     add_problems(found, path, problems);
-    if (found.empty()) read_as_import(*file);
+    if (found.empty()) check_importable(*file);
     refused = refused || (!found.empty() && is_refused(*file));
     return file;
   } catch (const Error& error) {
