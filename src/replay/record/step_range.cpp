@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/number_text.h"
+#include "src/replay/record/parse_step.h"
 
 namespace rlreplay::replay {
 namespace {
