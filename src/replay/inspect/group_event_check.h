@@ -6,6 +6,7 @@
 
 #include "format/rollout_data.h"
 #include "format/train_data.h"
+#include "src/base/parameters.h"
 #include "src/base/thread_pool.h"
 #include "src/events/event_record.h"
 #include "src/events/event_rows.h"
