@@ -4,6 +4,7 @@
 #include <iostream>
 #include <set>
 
+#include "format/checked_image.h"
 #include "format/faults.h"
 #include "format/hdf5/lookup3.h"
 #include "format/rule.h"
