@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kGolden = RLREPLAY_SOURCE "/tests/golden/dumps/" + this_version();
+const std::string kOneWriter = RLREPLAY_SOURCE "/tests/golden/dumps/0.9";
 constexpr char kSmallest[] = "weights/1-0/rank0.h5";  // no other unit is a difference to it
 
 /// What was done to a file: cut to `at` bytes, or bit `bit` of byte `at` turned over.
@@ -59,7 +60,9 @@ VerifyReport verified(const std::string& path) {
 /// A copy of the golden dump, of which one file is damaged and made whole again.
 class Copy {
  public:
-  Copy() { fs::copy(kGolden, path(), fs::copy_options::recursive); }
+  explicit Copy(const std::string& golden = kGolden) {
+    fs::copy(golden, path(), fs::copy_options::recursive);
+  }
 
   std::string path() const { return folder_ / "d"; }
   std::string file(const std::string& name) const { return path() + "/" + name; }
@@ -105,23 +108,28 @@ TEST_CASE("a manifest or journal of a sealed dump is refused at every length and
 }
 
 TEST_CASE("an unfinished dump is read to the last whole line of its journal, and no bit is taken") {
-  const Copy copy;
+  const bool two = GENERATE(false, true);  // writers
+  const Copy copy(two ? kGolden : kOneWriter);
   fs::remove(copy.file("manifest.json"));
   fs::remove(copy.file("units.index"));
   write_text(copy.file("INCOMPLETE"), "");
   const std::string journal = read_text(copy.file("journal/0.jsonl"));
   const VerifyReport sound = verified(copy.path());
   REQUIRE(sound.problems.empty());
+  // Of two writers the other's units stand; the first line says the dump, the last the end.
+  const auto own = static_cast<uint64_t>(std::ranges::count(journal, '\n')) - 2;
+  const uint64_t others = sound.units - own;
+  REQUIRE((others > 0) == two);
   copy.damage_each("journal/0.jsonl", [&](const Damage& damage, const VerifyReport& report) {
     const std::string text = damage.of(journal);
     const auto lines = static_cast<uint64_t>(std::ranges::count(text, '\n'));
     // A last line without its end was never acknowledged: the one damage that is none.
     const bool unended = damage.cut() || damage.at + 1 == journal.size();
-    if (lines == 0) {
+    if (lines == 0 && !two) {
       REQUIRE(!report.problems.empty());
       CHECK(report.problems[0].rule == Rule::kNotADump);
     } else if (unended) {
-      const uint64_t units = std::min(lines - 1, sound.units);  // the last line says the end
+      const uint64_t units = others + (lines == 0 ? 0 : std::min(lines - 1, own));
       CHECK(report.units == units);
       CHECK(report.whole_units == report.units);
       CHECK((report.root != sound.root) == (units < sound.units));

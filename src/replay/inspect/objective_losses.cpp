@@ -26,8 +26,9 @@ struct LossInputs {
 /// Of one sample of a step, its columns as tokens.
 class SampleColumns {
  public:
-  SampleColumns(const Sample& sample, size_t place) : place_(place) {
-    for (const uint8_t mask : sample.loss_mask) tokens.emplace_back().masked = mask == 0;
+  SampleColumns(const Sample& sample, size_t place)
+      : tokens(sample.loss_mask.size()), place_(place) {
+    for (size_t t = 0; t < tokens.size(); ++t) tokens[t].masked = sample.loss_mask[t] == 0;
   }
 
   /// False where the sample has no such column.
