@@ -41,7 +41,7 @@ class Training {
       if (!rewards) return out;
       engine::Returns returns =
           engine::compute_returns(config_, samples_, *rewards, targets_, rewarded);
-      out.returns = returns.returns;
+      out.returns = std::move(returns.returns);
       engine::TokenValues own;
       if (config_.normalize_advantages) own = returns.advantages;
       if (take_recorded_returns(returns.advantages)) {
@@ -49,7 +49,7 @@ class Training {
         out.own_advantages = config_.normalize_advantages ? own : *out.returns;
       }
       if (config_.normalize_advantages) whiten(returns.advantages);
-      out.advantages = returns.advantages;
+      out.advantages = std::move(returns.advantages);
     } catch (const Error& error) {
       out.missing = error.what();
     }

@@ -140,6 +140,8 @@ engine::Losses losses_of(const engine::ObjectiveConfig& config, const LossInputs
 void add_terms(const engine::ObjectiveConfig& config, const LossInputs& in, size_t i,
                bool masked_nan, LossValues& out) {
   const engine::SequenceTerms sequence = sequence_of(config, in.tokens[i], masked_nan);
+  (*out.policy_loss)[i].reserve(in.tokens[i].size());
+  (*out.policy_kl)[i].reserve(in.tokens[i].size());
   for (const engine::WideToken& token : in.tokens[i]) {
     (*out.policy_loss)[i].push_back(engine::token_objective(config, token, sequence).policy);
     (*out.policy_kl)[i].push_back(engine::policy_kl(config, token, sequence));
@@ -294,7 +296,8 @@ LossValues replay_losses(const RecordedRollout& rollout, const RecordedStep& ste
   const engine::ObjectiveConfig of_terms = term_config(config, setting.early_term);
   for (size_t i = 0; i < in.samples.size(); ++i) {
     const bool tis = !of_terms.tis || !in.samples[i].rollout_log_probs.empty();
-    if (in.known[i] && tis) add_terms(of_terms, in, i, setting.masked_nan, out);
+    const bool asked = step.policy_loss || step.policy_kl;
+    if (asked && in.known[i] && tis) add_terms(of_terms, in, i, setting.masked_nan, out);
   }
   const auto of = weights(config.reducer, rollout, step, in, setting.denominators);
   add_value_loss(step, step.returns ? step.returns : computed.returns, of, setting, out);
