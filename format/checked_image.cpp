@@ -10,6 +10,8 @@
 namespace rlreplay::format {
 namespace {
 
+constexpr size_t kPiece = size_t{1} << 19;  // that one thread reads at a time
+
 void check_hash(const Hash& found, const Hash& wanted, const std::string& path) {
   if (found == wanted) return;
   throw FormatError(Rule::kUnitHash,
@@ -50,7 +52,6 @@ CheckedImage::~CheckedImage() {
 
 CheckedImage CheckedImage::read(const OpenFile& file, const Hash& hash, ThreadPool& pool,
                                 std::shared_ptr<SpareBuffer> spare, uint64_t most_held) {
-  constexpr size_t kPiece = size_t{1} << 19;
   if (file.size > most_held) {
     check(file, hash, pool);
     return CheckedImage(FileMapping(file.file.get(), static_cast<size_t>(file.size), file.path));
@@ -68,7 +69,7 @@ CheckedImage CheckedImage::read(const OpenFile& file, const Hash& hash, ThreadPo
 }
 
 void CheckedImage::check(const OpenFile& file, const Hash& hash, ThreadPool& pool) {
-  constexpr size_t kPiece = size_t{1} << 19, kRoom = 8 * kPiece;
+  constexpr size_t kRoom = 8 * kPiece;
   Buffer<std::byte> now(kRoom), before(kRoom);
   size_t there = 0;
   Hasher hasher;

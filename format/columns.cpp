@@ -216,6 +216,15 @@ const KnownDataset* find_known(std::string_view kind, std::string_view name) {
   return it == std::end(kTable) ? nullptr : it;
 }
 
+std::string offsets_for(std::string_view kind, char letter) {
+  for (const KnownDataset& known : known_datasets()) {
+    if (known.kind == kind && known.values == Values::kOffsets && known.total == letter) {
+      return std::string(known.name);
+    }
+  }
+  return {};
+}
+
 size_t dimensions_of(const KnownDataset& row) {
   return row.shape.empty() ? 0 : static_cast<size_t>(std::ranges::count(row.shape, ' ')) + 1;
 }

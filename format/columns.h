@@ -52,6 +52,9 @@ std::span<const KnownDataset> known_datasets();
 /// The row for a dataset of a unit, by the name below its group; null when the tables know none.
 [[nodiscard]] const KnownDataset* find_known(std::string_view kind, std::string_view name);
 
+/// The dataset that says where each sample's part of the axis `letter` begins; empty: none does.
+std::string offsets_for(std::string_view kind, char letter);
+
 size_t dimensions_of(const KnownDataset& row);
 
 /// What is said of a dataset of another form.

@@ -293,25 +293,13 @@ Buffer<std::byte> DumpReader::read(const UnitReader& unit, const StoredDataset& 
     unit.read(dataset, place);
     return out;
   }
-  const std::string_view path = dataset.path, name = path.substr(path.find('/'));
   ChainReader chain(*this, [&](const StoredDataset& other) {
-    const std::string_view theirs = other.path;
-    return theirs.substr(theirs.find('/')) == name ? place : std::span<std::byte>();
+    return other.name() == dataset.name() ? place : std::span<std::byte>();
   });
+  const std::string_view path = dataset.path;
   chain.begin(unit, path.substr(0, path.find('/')));
   chain.read(unit, dataset);
   return out;
-}
-
-std::vector<Buffer<std::byte>> DumpReader::read_all(const UnitReader& unit) const {
-  std::vector<Buffer<std::byte>> all;
-  std::vector<UnitReader::Read> plain;
-  for (const StoredDataset& d : unit.datasets()) {
-    all.push_back(d.base ? read(unit, d) : Buffer<std::byte>(d.bytes));
-    if (!d.base) plain.push_back({&d, {all.back().data(), all.back().size()}});
-  }
-  unit.read(plain);
-  return all;
 }
 
 Buffer<std::byte> DumpReader::read_base(const UnitReader& unit,
@@ -319,10 +307,8 @@ Buffer<std::byte> DumpReader::read_base(const UnitReader& unit,
   const UnitRecord* record = find(dataset.base->unit);
   if (record != nullptr) {
     const UnitReader parent = open_unit(*record);
-    const std::string_view path = dataset.path, name = path.substr(path.find('/'));
     for (const StoredDataset& d : parent.datasets()) {
-      const std::string_view theirs = d.path;
-      if (theirs.substr(theirs.find('/')) == name && d.hash == dataset.base->hash) {
+      if (d.name() == dataset.name() && d.hash == dataset.base->hash) {
         return read(parent, d);
       }
     }

@@ -83,9 +83,6 @@ class DumpReader {
   /// ChainReader reads all without opening their bases again for each.
   Buffer<std::byte> read(const UnitReader& unit, const StoredDataset& dataset) const;
 
-  /// All datasets of a unit, in its order. Errors: as of `read`.
-  [[nodiscard]] std::vector<Buffer<std::byte>> read_all(const UnitReader& unit) const;
-
   /// The decoded base of a dataset that is stored as a difference.
   [[nodiscard]] Buffer<std::byte> read_base(const UnitReader& unit,
                                             const StoredDataset& dataset) const;

@@ -54,16 +54,6 @@ void add_whole(std::string_view field, std::span<const GroupItems> units, const 
   }
 }
 
-/// The dataset that says where each sample's part of `letter` begins.
-std::string offsets_for(std::string_view kind, char letter) {
-  for (const KnownDataset& known : known_datasets()) {
-    if (known.kind == kind && known.values == Values::kOffsets && known.total == letter) {
-      return std::string(known.name);
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 std::map<std::string, Hash> group_contents(std::string_view kind,

@@ -113,13 +113,13 @@ Buffer<std::byte> UnitIndex::encode(std::span<const UnitRecord* const> sorted) {
 }
 
 UnitIndex::Unit UnitIndex::unit(size_t row) const {
-  return load_row<Unit>(area(kUnits) + kUnitBytes * row);
+  return load_as<Unit>(area(kUnits) + kUnitBytes * row);
 }
 UnitIndex::Group UnitIndex::group(size_t entry) const {
-  return load_row<Group>(area(kGroups) + kGroupBytes * entry);
+  return load_as<Group>(area(kGroups) + kGroupBytes * entry);
 }
 size_t UnitIndex::ordered(size_t place) const {
-  return static_cast<size_t>(load_row<uint64_t>(area(kOrder) + kOrderBytes * place));
+  return static_cast<size_t>(load_as<uint64_t>(area(kOrder) + kOrderBytes * place));
 }
 std::string_view UnitIndex::text(uint64_t at, uint64_t length) const {
   return {reinterpret_cast<const char*>(area(kStrings)) + at, static_cast<size_t>(length)};

@@ -22,7 +22,7 @@ UnitIndex UnitIndex::parse(Buffer<std::byte> bytes) {
 void UnitIndex::check_header() {
   if (bytes_.size() < kHeaderBytes)
     throw malformed_index("the index has no whole header", bytes_.size());
-  const auto header = load_row<IndexHeader>(bytes_.data());
+  const auto header = load_as<IndexHeader>(bytes_.data());
   if (header.magic != kIndexMagic) throw malformed_index("the index does not begin as one", 0);
   if (header.version != kIndexVersion) {
     throw malformed_index("the index is of version " + std::to_string(header.version) +

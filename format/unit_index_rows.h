@@ -4,11 +4,11 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 
 #include "format/unit_index.h"
+#include "src/base/dtype.h"
 
 /// How an index is stored (SPEC.md section 2). Included by unit_index*.cpp only.
 namespace rlreplay::format {
@@ -66,13 +66,6 @@ struct UnitIndex::Group {
 
 inline constexpr uint64_t kHeaderBytes = 64, kUnitBytes = 72, kGroupBytes = 56, kOrderBytes = 8;
 static_assert(sizeof(IndexHeader) == kHeaderBytes);
-
-template <class T>
-T load_row(const std::byte* from) {
-  T out;
-  std::memcpy(&out, from, sizeof out);
-  return out;
-}
 
 inline FormatError malformed_index(const std::string& what, uint64_t at) {
   return {Rule::kIndexForm, what, kIndexName, {}, at};

@@ -118,12 +118,6 @@ std::vector<WideToken> widened(std::span<const TokenInput> sample) {
 
 }  // namespace
 
-Kl kl_estimate(KlType type, Dialect dialect, float log_prob, float ref_log_prob,
-               std::optional<double> ratio) {
-  const double d = static_cast<double>(log_prob) - static_cast<double>(ref_log_prob);
-  return kl_of_difference(type, dialect, d, ratio);
-}
-
 Kl kl_of_difference(KlType type, Dialect dialect, double difference, std::optional<double> ratio) {
   const bool bounded = dialect == Dialect::kMiles && type == KlType::kLowVar;
   const Clamped d = bounded ? log_ratio(dialect, difference, false) : Clamped{difference, true};
@@ -213,11 +207,6 @@ std::vector<TokenTerms> sample_objective(const ObjectiveConfig& config,
   return out;
 }
 
-double policy_kl(const ObjectiveConfig& config, const TokenInput& t,
-                 const SequenceTerms& sequence) {
-  return policy_kl(config, widened(t), sequence);
-}
-
 double policy_kl(const ObjectiveConfig& config, const WideToken& t, const SequenceTerms& sequence) {
   const bool whole = config.policy_loss == PolicyLoss::kSequence;
   const double d = whole ? sequence.log_ratio : t.log_prob - t.old_log_prob;
@@ -225,17 +214,8 @@ double policy_kl(const ObjectiveConfig& config, const WideToken& t, const Sequen
   return kept ? -d : 0;
 }
 
-double policy_advantage(Dialect dialect, float advantage) {
-  return policy_advantage(dialect, static_cast<double>(advantage));
-}
-
 double policy_advantage(Dialect dialect, double advantage) {
   return dialect == Dialect::kMiles && !std::isfinite(advantage) ? 0 : advantage;
-}
-
-ValueTerms value_objective(double clip, float value, float old_value, float target) {
-  return value_objective(clip, static_cast<double>(value), static_cast<double>(old_value),
-                         static_cast<double>(target));
 }
 
 ValueTerms value_objective(double clip, double value, double old_value, double target) {

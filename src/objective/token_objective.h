@@ -54,16 +54,18 @@ struct ObjectiveConfig {
 };
 
 /// One response token's numbers.
-struct TokenInput {
-  float log_prob = 0;
-  float entropy = 0;
-  float old_log_prob = 0;
-  float ref_log_prob = 0;
-  float rollout_log_prob = 0;
-  float advantage = 0;
+template <class Real>
+struct TokenNumbers {
+  Real log_prob = 0;
+  Real entropy = 0;
+  Real old_log_prob = 0;
+  Real ref_log_prob = 0;
+  Real rollout_log_prob = 0;
+  Real advantage = 0;
   double weight = 0;  // w_t: 0 where masked
   bool masked = false;
 };
+using TokenInput = TokenNumbers<float>;
 
 /// Its terms, and what the log-probability's backward takes: c = -dL/dlog_prob,
 /// ce = entropy_coef w_t.
@@ -99,22 +101,16 @@ TokenTerms token_objective(const ObjectiveConfig& config, const TokenInput& toke
 std::vector<TokenTerms> sample_objective(const ObjectiveConfig& config,
                                          std::span<const TokenInput> sample);
 
-/// old - current log-probability, as a step's records have it: GSPO's is the sample's mean.
-double policy_kl(const ObjectiveConfig& config, const TokenInput& token,
-                 const SequenceTerms& sequence = {});
-
 /// The advantage that the policy loss takes.
-double policy_advantage(Dialect dialect, float advantage);
+double policy_advantage(Dialect dialect, double advantage);
 
-/// KL estimate of one token from d = log_prob - ref_log_prob, times `ratio` where it is unbiased,
-/// and its derivative by log_prob (of which the ratio's logarithm is the other part).
+/// KL estimate of one token from `difference`, log_prob - ref_log_prob, times `ratio` where it is
+/// unbiased, and its derivative by log_prob (of which the ratio's logarithm is the other part).
 /// Source: Schulman, Approximating KL divergence, joschu.net/blog/kl-approx.html (2020).
 struct Kl {
   double value = 0;
   double derivative = 0;
 };
-Kl kl_estimate(KlType type, Dialect dialect, float log_prob, float ref_log_prob,
-               std::optional<double> ratio = {});
 Kl kl_of_difference(KlType type, Dialect dialect, double difference,
                     std::optional<double> ratio = {});
 
@@ -125,6 +121,6 @@ struct ValueTerms {
   double derivative = 0;  // by the value
   bool clipped = false;
 };
-ValueTerms value_objective(double clip, float value, float old_value, float target);
+ValueTerms value_objective(double clip, double value, double old_value, double target);
 
 }  // namespace rlreplay::engine

@@ -10,25 +10,14 @@
 /// and its functions are these, of inputs that binary64 holds exactly.
 namespace rlreplay::engine {
 
-/// A TokenInput.
-struct WideToken {
-  double log_prob = 0;
-  double entropy = 0;
-  double old_log_prob = 0;
-  double ref_log_prob = 0;
-  double rollout_log_prob = 0;
-  double advantage = 0;
-  double weight = 0;
-  bool masked = false;
-};
+using WideToken = TokenNumbers<double>;
 
 SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const WideToken> sample);
 TokenTerms token_objective(const ObjectiveConfig& config, const WideToken& token,
                            const SequenceTerms& sequence);
+/// old - current log-probability, as a step's records have it: GSPO's is the sample's mean.
 double policy_kl(const ObjectiveConfig& config, const WideToken& token,
                  const SequenceTerms& sequence);
-double policy_advantage(Dialect dialect, double advantage);
-ValueTerms value_objective(double clip, double value, double old_value, double target);
 
 /// Adds a token's part to its sample's losses.
 void add(Losses& to, const TokenTerms& token, double entropy, double weight);

@@ -104,8 +104,10 @@ TEST_CASE("a state is written in the memory of its largest unit, and verified an
   const uint64_t reading = peak_of([&] { return read(path); });
   INFO("MiB of writing, verify, verify --deep, reading: "
        << (writing >> 20) << " " << (quick >> 20) << " " << (deep >> 20) << " " << (reading >> 20));
+#ifndef __SANITIZE_ADDRESS__  // which holds what was freed, and more beside it
   CHECK(writing < unit_bytes() + kProgram);
   CHECK(quick < kProgram);
   CHECK(deep < unit_bytes() + kProgram);
   CHECK(reading < kProgram);
+#endif
 }

@@ -53,16 +53,6 @@ std::string column_of(std::string_view kind, std::string_view name) {
   return std::string(known == nullptr || known->part_of.empty() ? name : known->part_of);
 }
 
-/// The offsets of the rows of a column of its own axis.
-std::string offsets_for(std::string_view kind, char letter) {
-  for (const KnownDataset& known : format::known_datasets()) {
-    if (known.kind == kind && known.values == Values::kOffsets && known.total == letter) {
-      return std::string(known.name);
-    }
-  }
-  return {};
-}
-
 /// One group of a rollout or a step, of which some samples stay.
 class GroupStrip {
  public:
@@ -95,7 +85,7 @@ class GroupStrip {
       return true;
     }
     const char axis = known->shape.front();
-    const std::string own = offsets_for(kind, axis);
+    const std::string own = format::offsets_for(kind, axis);
     if (axis != 'S' && axis != 'T' && own.empty()) return true;  // not of samples
     if (axis == 'S') {
       Lengths places(rows_.size() + 1);
