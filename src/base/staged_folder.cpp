@@ -82,14 +82,13 @@ StagedFolder::StagedFolder(const std::string& path, Unnamed unnamed, const std::
                   final_);
     }
     content_ = final_;
-  } else {
-    open();
-    recover(mark);
-    note_replaced();
+    unfinished_.emplace([] {});
+    return;
   }
-  unfinished_.emplace([this] {
-    if (!keep_ || is_empty_or_absent(content_)) remove_what_is_built();
-  });
+  unfinished_.emplace([this] { undo(); }, [this] { open(); });
+  recover(mark);
+  note_replaced();
+  recovered_ = true;
 }
 
 StagedFolder::~StagedFolder() {
@@ -238,6 +237,12 @@ void StagedFolder::put_in_place() {
   throw failed(
       "give the new one its name; it is whole in " + content_ + ", the old one is as it was",
       final_);
+}
+
+/// What another run left is nobody's to remove before it has been looked at.
+void StagedFolder::undo() noexcept {
+  const bool nothing = is_empty_or_absent(content_) && is_empty_or_absent(aside_);
+  if ((recovered_ && !keep_) || nothing) remove_what_is_built();
 }
 
 void StagedFolder::remove_what_is_built() noexcept {

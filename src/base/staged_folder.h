@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -56,12 +57,14 @@ class StagedFolder {
   void note_whole();
   void exchange();
   void put_in_place();
+  void undo() noexcept;
   void remove_what_is_built() noexcept;
 
   std::string final_, staging_, content_, aside_, old_;
   std::string replaced_;  // what tells what had the name when the work began
   bool keep_, in_place_ = false, named_ = false, whole_ = false;
   Descriptor lock_;
+  std::atomic<bool> recovered_ = false;  // what a run before this one left
   std::optional<Unfinished> unfinished_;
 };
 

@@ -72,7 +72,7 @@ std::vector<Piece> pieces_of(const std::vector<Parameter>& parameters, const Ran
       const auto row = static_cast<int64_t>(sizeof(float)) * std::max<int64_t>(whole.columns, 1);
       const int64_t rows = std::max<int64_t>(1, static_cast<int64_t>(most) / row);
       for (int64_t done = 0; done < whole.rows; done += rows) {
-        Piece& piece = out.emplace_back(&parameters[i], &tensor, whole);
+        Piece& piece = out.emplace_back(Piece{&parameters[i], &tensor, whole});
         piece.part.row += done;
         piece.part.rows = std::min(rows, whole.rows - done);
       }
