@@ -71,8 +71,9 @@ Place place_of_text(const std::string& text) {
   return text.starts_with(kUnix) ? unix_place(text) : internet_place(text);
 }
 
-Descriptor stream_socket(int family) {
-  Descriptor out(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+/// `flags`: besides, of ::socket.
+Descriptor stream_socket(int family, int flags = 0) {
+  Descriptor out(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
   if (!out) throw Error(ErrorCode::kEnvironment, std::string("no socket: ") + std::strerror(errno));
   return out;
 }
@@ -116,6 +117,15 @@ bool wait_for(int fd, short events, int timeout_ms) {
   while ((n = ::poll(&file, 1, timeout_ms)) < 0 && errno == EINTR) {
   }
   return n > 0;
+}
+
+/// Finishes a connection that was begun without waiting; false where it does not come about in
+/// time.
+bool completes(const Descriptor& socket, int timeout_ms) {
+  if (errno != EINPROGRESS || !wait_for(socket.get(), POLLOUT, timeout_ms)) return false;
+  int status = 0;
+  socklen_t size = sizeof status;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &status, &size) == 0 && status == 0;
 }
 
 /// Moves all of `size` bytes by `move`, which takes what is left.
@@ -166,11 +176,11 @@ RankListener listen_at(const std::string& address) {
   return {std::move(socket), std::move(name)};
 }
 
-Descriptor connect_to(const std::string& address) {
+Descriptor connect_to(const std::string& address, int timeout_ms) {
   const Place place = place_of_text(address);
-  Descriptor socket = stream_socket(place.address.ss_family);
+  Descriptor socket = stream_socket(place.address.ss_family, SOCK_NONBLOCK);
   const auto* to = reinterpret_cast<const sockaddr*>(&place.address);
-  if (::connect(socket.get(), to, place.size) != 0) return {};
+  if (::connect(socket.get(), to, place.size) != 0 && !completes(socket, timeout_ms)) return {};
   return connected(std::move(socket), place.address.ss_family);
 }
 

@@ -17,8 +17,9 @@ struct RankListener {
 /// Errors: kUsage for a text that is no address; kEnvironment.
 RankListener listen_at(const std::string& address);
 
-/// Connects; nothing where nobody listens there (yet). Errors: as listen_at.
-Descriptor connect_to(const std::string& address);
+/// Connects; nothing where nobody listens there (yet), or does not answer within `timeout_ms`.
+/// Errors: as listen_at.
+Descriptor connect_to(const std::string& address, int timeout_ms);
 
 /// Waits for who connects, until `timeout_ms`; then nothing.
 Descriptor accept_from(const RankListener& listener, int timeout_ms);

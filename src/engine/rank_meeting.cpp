@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kHello = "rlreplay ranks 1";
 constexpr int kLookMs = 100;     // how often rank 0 looks whether it waits in vain
-constexpr int kAnswerMs = 5000;  // for one line of one who has connected
+constexpr int kAnswerMs = 5000;  // for one connection, and for one line of it
 
 /// What a rank says when it connects.
 struct Hello {
@@ -50,6 +50,9 @@ int milliseconds_until(Clock::time_point until) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
   return static_cast<int>(std::max<int64_t>(0, left.count()));
 }
+
+/// For an answer: what is left, and no more for one that does not answer than others can spare.
+int answer_time(Clock::time_point until) { return std::min(kAnswerMs, milliseconds_until(until)); }
 
 std::string patience(const RankMeeting& m) {
   return std::to_string(m.patience.count() / 1000) + " s";
@@ -105,9 +108,10 @@ std::vector<Descriptor> gather_ranks(const RankMeeting& m) {
     }
     std::string text;
     Hello hello;
-    if (!socket || !receive_text(socket, text, kAnswerMs) || !hello.read(text, m.token)) continue;
+    if (!socket || !receive_text(socket, text, answer_time(until)) || !hello.read(text, m.token))
+      continue;
     const std::string wrong = refusal(m, hello, sockets);
-    if (!send_text(socket, wrong.empty() ? kHello : wrong, kAnswerMs)) continue;
+    if (!send_text(socket, wrong.empty() ? kHello : wrong, answer_time(until))) continue;
     if (!wrong.empty()) throw Error(ErrorCode::kUsage, wrong);
     sockets[static_cast<size_t>(hello.rank)] = std::move(socket);
     listens[static_cast<size_t>(hello.rank)] = hello.listens;
@@ -124,11 +128,10 @@ std::vector<Descriptor> gather_ranks(const RankMeeting& m) {
 }
 
 /// The others: connects to rank 0, which may not be there yet.
-Descriptor find_first(const RankMeeting& m, RankListener& own) {
-  const auto until = Clock::now() + m.patience;
+Descriptor find_first(const RankMeeting& m, Clock::time_point until, RankListener& own) {
   while (Clock::now() < until) {
     for (const std::string& address : m.addresses) {
-      Descriptor socket = connect_to(address);
+      Descriptor socket = connect_to(address, answer_time(until));
       if (!socket) continue;
       if (!own.socket) {
         const bool is_path = address.starts_with("unix:");
@@ -136,8 +139,8 @@ Descriptor find_first(const RankMeeting& m, RankListener& own) {
         check(static_cast<bool>(own.socket), "a rank's own address is taken");
       }
       std::string answer;
-      if (!send_text(socket, own_hello(m, own.address).text(), kAnswerMs)) continue;
-      if (!receive_text(socket, answer, kAnswerMs)) continue;  // it serves something else
+      if (!send_text(socket, own_hello(m, own.address).text(), answer_time(until))) continue;
+      if (!receive_text(socket, answer, answer_time(until))) continue;  // it serves something else
       if (answer != kHello) throw Error(ErrorCode::kUsage, answer);
       return socket;
     }
@@ -152,7 +155,7 @@ std::vector<Descriptor> join_ranks(const RankMeeting& m) {
   const auto until = Clock::now() + m.patience;
   RankListener own;
   std::vector<Descriptor> sockets(static_cast<size_t>(m.size));
-  sockets[0] = find_first(m, own);
+  sockets[0] = find_first(m, until, own);
   std::string all;
   if (!receive_text(sockets[0], all, milliseconds_until(until) + kAnswerMs)) {
     throw Error(ErrorCode::kEnvironment,
@@ -164,8 +167,8 @@ std::vector<Descriptor> join_ranks(const RankMeeting& m) {
     std::getline(lines, address);
     if (i == 0) continue;
     Descriptor& socket = sockets[static_cast<size_t>(i)];
-    socket = connect_to(address);
-    if (!socket || !send_text(socket, own_hello(m, {}).text(), kAnswerMs)) {
+    socket = connect_to(address, answer_time(until));
+    if (!socket || !send_text(socket, own_hello(m, {}).text(), answer_time(until))) {
       throw Error(ErrorCode::kEnvironment, "rank " + std::to_string(m.rank) +
                                                " cannot reach rank " + std::to_string(i) + " at " +
                                                address);
@@ -180,7 +183,8 @@ std::vector<Descriptor> join_ranks(const RankMeeting& m) {
     }
     std::string text;
     Hello hello;
-    if (!socket || !receive_text(socket, text, kAnswerMs) || !hello.read(text, m.token)) continue;
+    if (!socket || !receive_text(socket, text, answer_time(until)) || !hello.read(text, m.token))
+      continue;
     if (hello.rank <= m.rank || hello.rank >= m.size) continue;
     sockets[static_cast<size_t>(hello.rank)] = std::move(socket);
     --missing;

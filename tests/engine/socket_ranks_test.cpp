@@ -5,7 +5,10 @@
 #include <csignal>
 #include <cstring>
 
+#include <sys/socket.h>
+
 #include "src/base/error.h"
+#include "src/engine/rank_address.h"
 #include "tests/engine/delayed_group.h"
 #include "tests/engine/group_conformance.h"
 #include "tests/engine/socket_run.h"
@@ -172,4 +175,23 @@ TEST_CASE("ranks that do not go together are refused when they meet") {
         "rank 1 was started as one of 3 and rank 0 as one of 2");
   tells(refusal([](RankMeeting& m) { m.token = "guessed"; }),
         "1 of 2 ranks did not come within 1 s, the first of them rank 1");
+}
+
+TEST_CASE("a rank that meets hosts that are silent gives up within its patience") {
+  // Of half of them nobody accepts a connection either. One wait at each outlasts the test's limit.
+  std::vector<RankListener> silent;
+  std::vector<Descriptor> fill;
+  RankMeeting m;
+  m.rank = 1;
+  m.size = 2;
+  m.patience = std::chrono::seconds(1);
+  for (int i = 0; i < 200; ++i) {
+    silent.push_back(listen_at("127.0.0.1:0"));
+    m.addresses.push_back(silent.back().address);
+    if (i % 2 == 0) continue;
+    ::listen(silent.back().socket.get(), 0);
+    while (Descriptor one = connect_to(m.addresses.back(), 0)) fill.push_back(std::move(one));
+  }
+  tells(thrown_by([&] { meet(m); }),
+        "rank 1 has not found rank 0 at " + m.addresses.front() + " within 1 s");
 }
