@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,9 @@ namespace rlreplay::format {
 
 /// How a response ended; the values are those of SPEC.md.
 enum class Finish : uint8_t { kStop = 0, kLength = 1, kAborted = 2, kFailed = 3, kUnknown = 255 };
+
+inline constexpr std::array kFinishes = {Finish::kStop, Finish::kLength, Finish::kAborted,
+                                         Finish::kFailed, Finish::kUnknown};
 
 /// "stop"; "unknown" for a code that has no name.
 std::string_view to_string(Finish finish);

@@ -13,6 +13,7 @@
 #include "format/foreign/reward_check.h"
 #include "format/foreign/text.h"
 #include "format/foreign/train_columns.h"
+#include "src/base/first_problems.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -364,23 +365,13 @@ class Checker {
 }  // namespace
 
 std::vector<Problem> check_dump(const Tree& tree, Value root, const ProblemSink& all) {
-  constexpr size_t kMost = 100;
-  std::vector<Problem> problems;
-  size_t unlisted = 0;
+  FirstProblems<Problem> problems;
   const ProblemSink sink = [&](const Problem& found) {
     if (all) all(found);
-    if (problems.size() < kMost) {
-      problems.push_back(found);
-    } else {
-      ++unlisted;
-    }
+    problems.add(found);
   };
   Checker(tree, sink).run(root);
-  if (unlisted > 0) {
-    problems.push_back(
-        {"more-problems", std::to_string(unlisted) + " more problems are not listed", ""});
-  }
-  return problems;
+  return std::move(problems).take();
 }
 
 }  // namespace rlreplay::foreign

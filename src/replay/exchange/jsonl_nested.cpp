@@ -94,15 +94,10 @@ void add_routes(JsonValue experts, std::string_view key, uint64_t wanted, bool f
 }  // namespace
 
 format::Finish finish_of(JsonValue value) {
-  constexpr std::string_view kNames[] = {"stop", "length", "aborted", "failed", "unknown"};
-  using format::Finish;
-  constexpr Finish kCodes[] = {Finish::kStop, Finish::kLength, Finish::kAborted, Finish::kFailed,
-                               Finish::kUnknown};
-  const auto* name = std::find(std::begin(kNames), std::end(kNames), value.string());
-  if (name == std::end(kNames)) {
-    throw value.error("expected stop, length, aborted, failed or unknown");
+  for (const format::Finish finish : format::kFinishes) {
+    if (to_string(finish) == value.string()) return finish;
   }
-  return kCodes[name - std::begin(kNames)];
+  throw value.error("expected stop, length, aborted, failed or unknown");
 }
 
 /// Every line has the names of the first one.

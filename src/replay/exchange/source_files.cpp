@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "src/base/error.h"
+#include "src/base/first_problems.h"
 #include "src/base/input_file.h"
 #include "src/base/words.h"
 
@@ -224,8 +225,7 @@ bool names_rank(const std::string& name) { return rank_family(name).has_value();
 std::vector<foreign::Problem> find_rank_gaps(const std::vector<std::vector<SourceFile>>& sources,
                                              size_t most) {
   const std::map<std::string, FolderRanks> folders = ranks_by_folder(sources);
-  std::vector<foreign::Problem> problems;
-  size_t unlisted = 0;
+  FirstProblems<foreign::Problem> problems(most);
   for (const auto& family : sources) {
     const SourceFile& first = family.front();
     if (!names_rank(first.name)) continue;
@@ -234,18 +234,14 @@ std::vector<foreign::Problem> find_rank_gaps(const std::vector<std::vector<Sourc
     const FolderRanks& ranks = folders.at(folder_of(first));
     size_t missing = ranks.size() - there.size();
     // A rank of this family is passed over once, and no other one is looked at beyond the most.
-    for (auto at = ranks.begin(); missing > 0 && problems.size() < most; ++at) {
+    for (auto at = ranks.begin(); missing > 0 && !problems.full(); ++at) {
       if (there.contains(at->first)) continue;
-      problems.push_back(missing_rank(first, at->first, at->second));
+      problems.add(missing_rank(first, at->first, at->second));
       --missing;
     }
-    unlisted += missing;
+    problems.leave_out(missing);
   }
-  if (unlisted > 0) {
-    problems.push_back(
-        {"more-problems", std::to_string(unlisted) + " more problems are not listed", ""});
-  }
-  return problems;
+  return std::move(problems).take();
 }
 
 void check_ranks(const std::vector<std::vector<SourceFile>>& sources) {

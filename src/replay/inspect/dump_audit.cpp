@@ -10,6 +10,7 @@
 #include "format/train_ranks.h"
 #include "format/unit.h"
 #include "src/base/error.h"
+#include "src/base/first_problems.h"
 #include "src/base/same_value.h"
 #include "src/replay/exchange/export_torch.h"
 #include "src/replay/exchange/kept_file.h"
@@ -29,8 +30,6 @@ using format::RolloutData;
 using format::TokenFloats;
 using format::TrainData;
 using format::UnitRecord;
-
-constexpr size_t kMaxProblems = 100;
 
 /// Nothing where the dump says nothing sound: audit_records tells that.
 std::optional<RecordedConfig> sound_config(const format::DumpReader& dump) {
@@ -65,7 +64,7 @@ std::set<int64_t> replaced_rollouts(const format::DumpReader& dump) {
 }
 
 /// Values of each rollout, then of each step against its rollout, whose data stays loaded until
-/// another is asked for. Beyond kMaxProblems findings are counted only.
+/// another is asked for. Beyond the first 100 findings are counted only.
 class Auditor {
  public:
   explicit Auditor(const format::DumpReader& dump)
@@ -79,20 +78,12 @@ class Auditor {
       }
     }
     for (const auto& [group, ranks] : ranks_by_group(dump_)) check_step(group);
-    if (unlisted_ > 0) {
-      problems_.push_back(
-          {"more-problems", std::to_string(unlisted_) + " more problems are not listed", ""});
-    }
-    return std::move(problems_);
+    return std::move(problems_).take();
   }
 
  private:
   void report(const char* code, uint64_t sample, const std::string& message) {
-    if (problems_.size() < kMaxProblems) {
-      problems_.push_back({code, message, where_, sample});
-    } else {
-      ++unlisted_;
-    }
+    problems_.add({code, message, where_, sample});
   }
 
   const RolloutData* rollout(int64_t id) {
@@ -248,8 +239,7 @@ class Auditor {
   const format::DumpReader& dump_;
   std::optional<RecordedConfig> config_;
   std::set<int64_t> replaced_;
-  std::vector<Problem> problems_;
-  size_t unlisted_ = 0;
+  FirstProblems<Problem> problems_;
   std::string where_;
   std::optional<int64_t> loaded_;
   std::optional<RolloutData> data_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "format/rollout_data.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
@@ -49,19 +50,17 @@ std::string origin_text(const DumpReader& dump) {
   }
 }
 
-constexpr const char* kFinishNames[] = {"stop", "length", "aborted", "failed", "unknown"};
-
 /// How the samples of each ended, in a column for every way that occurs.
 std::string finish_table(const char* title, const std::vector<RolloutSummary>& of) {
   std::vector<size_t> columns;
-  for (size_t i = 0; i < std::size(kFinishNames); ++i) {
+  for (size_t i = 0; i < std::size(format::kFinishes); ++i) {
     if (std::ranges::any_of(of, [&](const auto& r) { return r.finish && (*r.finish)[i] > 0; })) {
       columns.push_back(i);
     }
   }
   if (columns.empty()) return "";
   std::vector<std::string> header = {title};
-  for (const size_t i : columns) header.emplace_back(kFinishNames[i]);
+  for (const size_t i : columns) header.emplace_back(to_string(format::kFinishes[i]));
   TextTable table(header);
   for (const RolloutSummary& r : of) {
     std::vector<std::string> row = {r.id};

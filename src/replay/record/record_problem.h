@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "src/base/first_problems.h"
 
 namespace rlreplay::replay {
 
@@ -14,31 +15,7 @@ struct RecordProblem {
   std::optional<uint64_t> sample = {};
 };
 
-/// The first of them, and how many more there were.
-class RecordProblems {
- public:
-  void add(RecordProblem problem) {
-    if (listed_.size() < kMost) {
-      listed_.push_back(std::move(problem));
-    } else {
-      ++unlisted_;
-    }
-  }
-  bool empty() const { return listed_.empty(); }
-  /// With "more-problems" at the end where there were more.
-  std::vector<RecordProblem> take() && {
-    if (unlisted_ > 0) {
-      listed_.push_back({"more-problems", listed_.back().unit, "",
-                         std::to_string(unlisted_) + " more problems are not listed"});
-    }
-    return std::move(listed_);
-  }
-
- private:
-  static constexpr size_t kMost = 100;
-  std::vector<RecordProblem> listed_;
-  size_t unlisted_ = 0;
-};
+using RecordProblems = FirstProblems<RecordProblem>;
 
 /// What a check of a record found, and a sentence for each thing that it could not check.
 struct RecordFindings {
