@@ -22,7 +22,7 @@ struct BackendConfig {
   kernels::Rope rope = kernels::Rope::kHf;
   bool training = true;  // else only generate and score: no moments, no gradients
   bool float64 = false;  // torch alone: computes in float64, for tests
-  Layout layout = {};    // of steps; portable alone
+  Layout layout = {};    // portable alone
 };
 
 class Backend {
@@ -65,10 +65,9 @@ class Backend {
 /// The engine's own functions on the kernels of `runtime`, which must outlive the backend.
 std::unique_ptr<Backend> make_portable_backend(const Runtime& runtime, const BackendConfig& config);
 
-/// The same, its steps taken by the ranks of `config.layout`: threads of this process that share
-/// those of `runtime`, or processes where that has a host. One model besides holds what they have
-/// put together, and generates and scores. Errors: kUnsupported where the model does not go into
-/// the layout.
+/// The same by the ranks of `config.layout`: threads of this process that share those of `runtime`,
+/// or processes where that has a host. One model besides holds what they have put together. Errors:
+/// kUnsupported where the model does not go into the layout.
 std::unique_ptr<Backend> make_layout_backend(const Runtime& runtime, const BackendConfig& config);
 
 /// `name`: "portable" or "torch"; the latter loads librlreplay_torch. All weights are zero.

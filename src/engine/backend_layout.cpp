@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/engine/backend.h"
@@ -10,16 +14,16 @@
 namespace rlreplay::engine {
 namespace {
 
-/// Steps run on ranks; what they hold is put together after each, in one model
-/// that generates, scores, and is what a dump records.
+/// Steps, rollouts and scores run on ranks; what they hold is put together after each step, in one
+/// model, which is what a dump records.
 class LayoutBackend : public Backend {
  public:
   LayoutBackend(const Runtime& runtime, const BackendConfig& config)
-      : runtime_(runtime), config_(config) {
+      : runtime_(runtime), alone_(runtime.with(nullptr)), config_(config) {
     check_layout(config.model, config.layout);
     BackendConfig alone = config;
     alone.layout = {};
-    whole_ = make_portable_backend(runtime, alone);
+    whole_ = make_portable_backend(alone_, alone);
     gradients_.emplace(whole_->parameters());
     team_ = runtime.host == nullptr ? make_thread_team(runtime, config)
                                     : make_process_team(runtime, config);
@@ -34,14 +38,20 @@ class LayoutBackend : public Backend {
 
   std::vector<Sample> generate(std::span<const Request> requests, const RolloutConfig& config,
                                const std::function<void(int64_t)>& progress) override {
-    return whole_->generate(requests, config, [&](int64_t finished) {
-      team_->see_alive();
-      if (progress) progress(finished);
-    });
+    check_requests(whole_->config(), requests, config);
+    RolloutConfig of_rank = config;
+    of_rank.slots =
+        std::max<int64_t>(1, config.slots / (int64_t{config_.layout.dp} * config_.layout.cp));
+    return as_one_rank<std::vector<Sample>>(
+        [&] { return team_->generate(requests, of_rank, progress); },
+        [&] { whole_->generate(requests, config, {}); });
   }
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
                             int64_t micro_batch_samples) override {
-    return whole_->score(samples, temperature, micro_batch_samples);
+    check_samples(whole_->config(), samples);
+    return as_one_rank<std::vector<Scores>>(
+        [&] { return team_->score(samples, temperature, micro_batch_samples); },
+        [&] { whole_->score(samples, temperature, micro_batch_samples); });
   }
 
   void write_state(int64_t steps, const StateWriter& write) override {
@@ -53,22 +63,31 @@ class LayoutBackend : public Backend {
                   const StepConfig& config) override {
     check_samples(whole_->config(), samples);
     check_batch(config.objective, samples, targets);
-    StepResult out;
-    try {
-      out = team_->step(samples, targets, config);
-    } catch (const Error& e) {
-      if (e.code() != ErrorCode::kCorrupt && e.code() != ErrorCode::kUnsupported) throw;
-      // The same numbers in one rank: there the first that is wrong is found and named.
-      if (runtime_.sink != nullptr) runtime_.sink->restart();
-      whole_->step(samples, targets, config);
-      throw Error(ErrorCode::kInternal,
-                  std::string("ranks refuse a step that one rank takes: ") + e.what(), e.where());
-    }
+    StepResult out = as_one_rank<StepResult>([&] { return team_->step(samples, targets, config); },
+                                             [&] {
+                                               alone_.sink = runtime_.sink;
+                                               if (alone_.sink != nullptr) alone_.sink->restart();
+                                               whole_->step(samples, targets, config);
+                                             });
     put_together(out.scale);
     return out;
   }
 
  private:
+  /// What ranks refuse is computed again by `alone`, in one rank: there the first number that is
+  /// wrong is found and named.
+  template <class T>
+  T as_one_rank(const std::function<T()>& in_ranks, const std::function<void()>& alone) {
+    try {
+      return in_ranks();
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::kCorrupt && e.code() != ErrorCode::kUnsupported) throw;
+      alone();
+      throw Error(ErrorCode::kInternal,
+                  std::string("ranks refuse what one rank computes: ") + e.what(), e.where());
+    }
+  }
+
   void put_together(int scale) {
     gradients_->begin(scale, {});
     gradients_->finish();
@@ -94,6 +113,7 @@ class LayoutBackend : public Backend {
   }
 
   const Runtime& runtime_;
+  Runtime alone_;  // of whole_
   const BackendConfig config_;
   std::unique_ptr<Backend> whole_;
   std::optional<Gradients> gradients_;  // of the whole

@@ -4,7 +4,6 @@
 #include "src/base/error.h"
 #include "src/engine/backend.h"
 #include "src/engine/rotary.h"
-#include "src/engine/schedule.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -50,15 +49,8 @@ class PortableBackend : public Backend {
 
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
                             int64_t micro_batch_samples) override {
-    const ModelContext model_context = context(longest(config(), samples));
-    std::vector<Scores> out;
-    for (const MicroBatch& part : micro_batches(samples.size(), micro_batch_samples)) {
-      const auto some = samples.subspan(part.first, part.count);
-      std::vector<const Sample*> batch;
-      for (const Sample& s : some) batch.push_back(&s);
-      append_scores(some, engine::score(model_context, batch, temperature), out);
-    }
-    return out;
+    return score_each(context(longest(config(), samples)), samples, temperature,
+                      micro_batch_samples);
   }
 
   StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,

@@ -77,7 +77,9 @@ void refuse_score(const ModelContext& context, const Sample& sample, int64_t pos
   FiniteWatch watch(runtime.sink);
   watch.restart();
   const Sample* one = &sample;
-  score_samples(context.with({runtime.kernels, runtime.pool, &watch}), {&one, 1}, temperature);
+  if (runtime.ranks == nullptr) {
+    score_samples(context.with({runtime.kernels, runtime.pool, &watch}), {&one, 1}, temperature);
+  }
   refuse("the log-probability or the entropy of the token at position " + std::to_string(position) +
              " is not finite",
          watch, sample.id);
@@ -88,7 +90,10 @@ void refuse_logits(const ModelContext& context, const RowBatch& batch,
   const Runtime& runtime = context.runtime;
   FiniteWatch watch(nullptr);
   Buffer<float> hidden;
-  transformer_forward(context.with({runtime.kernels, runtime.pool, &watch}), batch, caches, hidden);
+  if (runtime.ranks == nullptr) {
+    transformer_forward(context.with({runtime.kernels, runtime.pool, &watch}), batch, caches,
+                        hidden);
+  }
   refuse("the logits for the token at position " + std::to_string(position) + " are not finite",
          watch, sample);
 }

@@ -45,7 +45,8 @@ class FiniteWatch : public EventSink {
 };
 
 /// Refuses a log-probability or an entropy of a sample that is not finite, naming what in the
-/// forward of the sample was the first. Errors: kCorrupt, always.
+/// forward of the sample was the first, unless ranks share the model: then somebody with all of it
+/// finds that. Errors: kCorrupt, always.
 [[noreturn]] void refuse_score(const ModelContext& context, const Sample& sample, int64_t position,
                                float temperature);
 

@@ -5,18 +5,18 @@
 
 #include "kernels/view.h"
 #include "src/base/buffer.h"
-#include "src/base/model_config.h"
+#include "src/engine/model.h"
 
 namespace rlreplay::engine {
 
-/// Keys and values of one sample, all layers, by position.
+/// Keys and values of one sample, by position: of the layers and kv heads that the model has here.
 class KvCache {
  public:
-  KvCache(const ModelConfig& config, int64_t capacity)
+  KvCache(const Model& model, int64_t capacity)
       : capacity_(capacity),
-        heads_(config.kv_heads),
-        dim_(config.head_dim),
-        data_(static_cast<size_t>(config.layers * 2 * capacity * heads_ * dim_)) {}
+        heads_(model.shard().kv_heads.size()),
+        dim_(model.config().head_dim),
+        data_(static_cast<size_t>(model.shard().layer_count() * 2 * capacity * heads_ * dim_)) {}
 
   int64_t capacity() const { return capacity_; }
   kernels::Heads<float> keys(int64_t layer) { return view(2 * layer); }

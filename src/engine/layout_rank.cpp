@@ -4,7 +4,6 @@
 #include <utility>
 
 namespace rlreplay::engine {
-namespace {}  // namespace
 
 RankPart::RankPart(const ModelConfig& config, const Layout& layout, const RankPlace& place)
     : shard_(shard_parameters(config, make_shard(config, layout, place), place)),
@@ -56,6 +55,21 @@ void put_result(StepResult& all, const RankPlace& place, size_t first, StepResul
   all.replicas = std::move(own.replicas);
 }
 
+kernels::Range dealt_to_read(size_t items, const Layout& layout, const RankPlace& place) {
+  return dealt_samples(static_cast<int64_t>(items), place.dp * layout.cp + place.cp,
+                       layout.dp * layout.cp);
+}
+
+bool tells_read(const Layout& layout, const RankPlace& place) {
+  return place.pp == layout.pp - 1 && place.tp == 0;
+}
+
+Layout reading(const Layout& layout) {
+  Layout out = layout;
+  out.sp = false;
+  return out;
+}
+
 LayoutRank::LayoutRank(const ModelConfig& config, const Layout& layout, const RankPlace& place,
                        int threads)
     : pool_(threads), state_(config, layout, place), gradients_(state_.model.parameters()) {}
@@ -77,9 +91,40 @@ StepResult LayoutRank::step(const kernels::KernelSet& kernels, const Ranks& rank
                   config);
 }
 
-RotaryView GrowingRotary::view_for(std::span<const Sample> samples, ThreadPool& pool) {
-  int64_t positions = 1;
-  for (const Sample& s : samples) positions = std::max(positions, std::ssize(s.tokens));
+std::vector<Sample> LayoutRank::generate(const kernels::KernelSet& kernels, const Ranks& ranks,
+                                         EventSink* sink, const RotaryView& rotary,
+                                         std::span<const Request> requests,
+                                         const RolloutConfig& config,
+                                         const std::function<void(int64_t)>& progress) {
+  Ranks uncut = ranks;
+  uncut.layout = reading(ranks.layout);
+  const Runtime runtime{kernels, pool_, sink, &uncut};
+  return rollout({runtime, state_.model, rotary}, requests, config, progress);
+}
+
+std::vector<Scores> LayoutRank::score(const kernels::KernelSet& kernels, const Ranks& ranks,
+                                      const RotaryView& rotary, std::span<const Sample> samples,
+                                      float temperature, int64_t micro_batch_samples) {
+  Ranks uncut = ranks;
+  uncut.layout = reading(ranks.layout);
+  const Runtime runtime{kernels, pool_, nullptr, &uncut};
+  return score_each({runtime, state_.model, rotary}, samples, temperature, micro_batch_samples);
+}
+
+int64_t positions_of(std::span<const Sample> samples) {
+  int64_t out = 1;
+  for (const Sample& s : samples) out = std::max(out, std::ssize(s.tokens));
+  return out;
+}
+
+int64_t positions_of(const ModelConfig& model, std::span<const Request> requests,
+                     int64_t max_response) {
+  int64_t prompt = 1;
+  for (const Request& r : requests) prompt = std::max(prompt, std::ssize(r.prompt));
+  return std::min(prompt + max_response, model.max_positions);
+}
+
+RotaryView GrowingRotary::view_for(int64_t positions, ThreadPool& pool) {
   if (!table_ || table_->cos().rows < positions) {
     table_.emplace(make_rotary_table(config_, rope_, positions, pool));
   }

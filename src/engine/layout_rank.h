@@ -1,9 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
+#include "src/engine/rollout.h"
 #include "src/engine/rotary.h"
 #include "src/engine/step.h"
 
@@ -46,6 +49,16 @@ class RankPart {
 /// `first` on.
 void put_result(StepResult& all, const RankPlace& place, size_t first, StepResult own);
 
+/// Which of `items` requests or samples that are only read a rank takes: those of dp and of cp hold
+/// the same weights.
+kernels::Range dealt_to_read(size_t items, const Layout& layout, const RankPlace& place);
+
+/// Whether a rank tells what came of those that it took: one of those that took the same.
+[[nodiscard]] bool tells_read(const Layout& layout, const RankPlace& place);
+
+/// What ranks take that only read the model: the stream is not cut (sp).
+Layout reading(const Layout& layout);
+
 /// One rank of a layout, and what it keeps from step to step.
 class LayoutRank {
  public:
@@ -60,6 +73,17 @@ class LayoutRank {
                   const RotaryView& rotary, std::span<const Sample> samples,
                   std::span<const SampleTargets> targets, const StepConfig& config);
 
+  /// Its part of a rollout and of scores; those of its own requests and samples, as engine::rollout
+  /// and Backend::score have them.
+  std::vector<Sample> generate(const kernels::KernelSet& kernels, const Ranks& ranks,
+                               EventSink* sink, const RotaryView& rotary,
+                               std::span<const Request> requests, const RolloutConfig& config,
+                               const std::function<void(int64_t)>& progress);
+  std::vector<Scores> score(const kernels::KernelSet& kernels, const Ranks& ranks,
+                            const RotaryView& rotary, std::span<const Sample> samples,
+                            float temperature, int64_t micro_batch_samples);
+
+  const ModelConfig& config() const { return state_.model.config(); }
   ThreadPool& pool() { return pool_; }
 
  private:
@@ -68,11 +92,17 @@ class LayoutRank {
   Gradients gradients_;
 };
 
+/// Positions of a table of rotations that will do: of the longest sample, of all that may be
+/// generated.
+int64_t positions_of(std::span<const Sample> samples);
+int64_t positions_of(const ModelConfig& model, std::span<const Request> requests,
+                     int64_t max_response);
+
 /// A table of rotations that grows with the samples that are seen.
 class GrowingRotary {
  public:
   GrowingRotary(const ModelConfig& config, kernels::Rope rope) : config_(config), rope_(rope) {}
-  RotaryView view_for(std::span<const Sample> samples, ThreadPool& pool);
+  RotaryView view_for(int64_t positions, ThreadPool& pool);
 
  private:
   const ModelConfig config_;

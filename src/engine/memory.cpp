@@ -90,10 +90,13 @@ MemoryEstimate estimate_memory(const ModelConfig& c, const MemoryShape& s) {
   const int64_t width = s.training ? train_width(c, s.recompute) : forward_width(c);
   const int64_t at_once = s.layout.ranks() / s.layout.cp;
   out.activations = float_bytes(at_once * s.micro_batch_tokens, width);
-  out.rollout_activations = float_bytes(s.slots * s.longest_prompt, forward_width(c));
+  // Ranks of dp and cp share the slots, each of the others has all rows; those of tp gather logits.
+  const int64_t holders = int64_t{s.layout.tp} * s.layout.pp;
+  out.rollout_activations = float_bytes(holders * s.slots * s.longest_prompt, forward_width(c));
   out.kv_cache = float_bytes(s.slots * s.longest_sample, 2 * c.layers * c.kv_heads * c.head_dim);
+  const int64_t drawn = s.layout.tp == 1 ? s.slots : (1 + 2 * int64_t{s.layout.tp}) * s.slots;
   const int64_t rows =
-      std::max(s.slots, s.layout.dp * s.layout.cp * std::min(s.micro_batch_tokens, kHeadRows));
+      std::max(drawn, s.layout.dp * s.layout.cp * std::min(s.micro_batch_tokens, kHeadRows));
   out.logits = float_bytes(rows, (s.nuclei ? 2 : 1) * c.vocab + c.hidden);
   out.recording = s.recorded_state_bytes + float_bytes(s.recorded_tokens, recorded_width(c));
   return out;

@@ -21,7 +21,7 @@ struct MemoryShape {
   bool nuclei = false;               // of samples: logits are held a second time
   int64_t recorded_state_bytes = 0;  // of weights and moments that recording holds at once
   int64_t recorded_tokens = 0;       // of a step whose values are recorded; 0: they are not
-  Layout layout = {};                // of steps, all ranks being in this process
+  Layout layout = {};                // all ranks being in this process
 };
 
 /// Bytes by part. The first five and the last two are there all the time; of the rollout's and the

@@ -109,6 +109,25 @@ Matrix<float> gather_columns(const Runtime& runtime, Matrix<const float> own, Bu
   return out;
 }
 
+Matrix<float> gather_axis(const Runtime& runtime, Matrix<const float> own, int64_t n,
+                          Buffer<float>& room) {
+  const int ranks = runtime.tp()->size();
+  const int64_t most = kernels::ceil_div(n, ranks);
+  Buffer<float> padded(static_cast<size_t>(own.rows * most)), columns;
+  std::fill_n(padded.data(), padded.size(), 0.0f);
+  copy_rows(own, {padded.data(), own.rows, own.cols, most});
+  const Matrix<float> all =
+      gather_columns(runtime, Matrix<const float>(padded.data(), own.rows, most), columns);
+  room.resize(static_cast<size_t>(own.rows * n));
+  const Matrix<float> out{room.data(), own.rows, n};
+  for (int r = 0; r < ranks; ++r) {
+    const Range part = kernels::segment(n, ranks, r);
+    copy_rows({all.data + r * most, own.rows, part.size(), all.stride},
+              {out.data + part.begin, own.rows, part.size(), n});
+  }
+  return out;
+}
+
 Matrix<float> gather_context(const Runtime& runtime, const ContextRows& context,
                              Matrix<const float> own, Buffer<float>& room) {
   Group& cp = *runtime.cp();

@@ -14,22 +14,22 @@
 namespace rlreplay::engine {
 namespace {
 
-constexpr RankCall kTeamCall{GroupName::kWorld, RankCall::Kind::kOrder};
-
 SharedBytes packed(Packer& packer) {
   return std::make_shared<std::vector<std::byte>>(packer.take());
 }
 
-/// What the other ranks tell rank 0 while a step goes on: events and progress.
-class StepListener {
+constexpr const char* kOthers = "a rank answers for other samples";
+
+/// What the other ranks tell rank 0 while they work: events and progress.
+class WorkListener {
  public:
-  StepListener(const Runtime& runtime, const BackendConfig& config,
+  WorkListener(const Runtime& runtime, const ModelConfig& model, const Layout& layout,
                const std::function<void(int64_t)>& tell)
       : progress_(tell) {
-    if (runtime.sink != nullptr) events_.emplace(*runtime.sink, config.model);
-    for (int i = 0; i < config.layout.ranks(); ++i) {
-      const RankPlace place = place_of(config.layout, i);
-      sinks_.push_back(events_ ? events_->sink(config.layout, place) : nullptr);
+    if (runtime.sink != nullptr) events_.emplace(*runtime.sink, model);
+    for (int i = 0; i < layout.ranks(); ++i) {
+      const RankPlace place = place_of(layout, i);
+      sinks_.push_back(events_ ? events_->sink(layout, place) : nullptr);
       finished_.push_back(progress_.of_rank());
     }
   }
@@ -39,12 +39,15 @@ class StepListener {
     return finished_[static_cast<size_t>(rank)];
   }
 
-  void hear(int rank, std::span<const std::byte> note) {
+  /// Notes come on the thread that moves bytes, which sends what a rank waits for besides.
+  void hear(RankMesh& mesh, int rank, std::span<const std::byte> note) {
     Unpacker from(note);
     if (from.take<RankNote>() == RankNote::kProgress) {
       finished(rank)(from.take<int64_t>());
     } else if (EventSink* const shown = sink(rank)) {
-      show_note(note, *shown);
+      const auto changed = show_note(rank, note, *shown);
+      if (!changed) return;
+      mesh.send(rank, kPartCall, std::make_shared<std::vector<std::byte>>(*changed), 0);
     }
   }
 
@@ -93,38 +96,77 @@ class ProcessTeam : public RankTeam {
       to.give(whole, from, {weights, first, second, {}});
       Packer packer;
       packer.add(RankOrder::kGive).add(weights).add(first).add(second).add(steps);
-      mesh_->send(i, kTeamCall, packed(packer), 0);
+      mesh_->send(i, kOrderCall, packed(packer), 0);
     }
     own_.loaded(runtime_.kernels, steps);
   }
 
   StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                   const StepConfig& config) override {
-    StepListener listener(runtime_, config_, config.progress);
-    const auto heard = mesh_->listen(
-        [&](int from, std::span<const std::byte> note) { listener.hear(from, note); });
-    for (int i = 1; i < mesh_->size(); ++i) order_step(i, listener, samples, targets, config);
+    WorkListener listener(runtime_, config_.model, config_.layout, config.progress);
     StepResult out;
     out.scores.resize(samples.size());
     out.terms.resize(samples.size());
-    try {
-      StepConfig own = config;
-      own.progress =
-          tells_result(config_.layout, {}) && config.progress ? listener.finished(0) : nullptr;
-      const kernels::Range dealt = dealt_to(0, samples);
-      StepResult result = own_.step(runtime_.kernels, ranks_.ranks(), listener.sink(0),
-                                    rotary_.view_for(samples, own_.pool()), of(samples, dealt),
-                                    of(targets, dealt), own);
-      if (tells_result(config_.layout, {})) put_result(out, {}, 0, std::move(result));
-    } catch (const Error& e) {
-      mesh_->fail(e);
-      throw;
-    }
-    for (int i = 1; i < mesh_->size(); ++i) hear_result(i, samples, out);
+    share(
+        listener, [&](int i) { order_step(i, listener, samples, targets, config); },
+        [&] {
+          StepConfig own = config;
+          own.progress =
+              tells_result(config_.layout, {}) && config.progress ? listener.finished(0) : nullptr;
+          const kernels::Range dealt = dealt_to(0, samples);
+          StepResult result = own_.step(runtime_.kernels, ranks_.ranks(), listener.sink(0),
+                                        rotary_.view_for(positions_of(samples), own_.pool()),
+                                        of(samples, dealt), of(targets, dealt), own);
+          if (tells_result(config_.layout, {})) put_result(out, {}, 0, std::move(result));
+        },
+        [&](int i, Unpacker& from) {
+          if (!tells_result(config_.layout, place(i))) return;
+          StepResult result;
+          unpack(from, result);
+          const kernels::Range dealt = dealt_to(i, samples);
+          check(std::ssize(result.scores) == dealt.size(), kOthers);
+          put_result(out, place(i), static_cast<size_t>(dealt.begin), std::move(result));
+        });
     return out;
   }
 
-  void see_alive() const override { mesh_->see_alive(); }
+  std::vector<Sample> generate(std::span<const Request> requests, const RolloutConfig& config,
+                               const std::function<void(int64_t)>& progress) override {
+    WorkListener listener(runtime_, config_.model, reading(config_.layout), progress);
+    const auto order = [&](int i, std::span<const Request> own, Packer& to) {
+      std::vector<Event> wanted;
+      if (const EventSink* sink = listener.sink(i)) {
+        wanted = wanted_events(config_.model, [&](const Event& e) { return sink->wants(e); });
+      }
+      pack(to.add(RankOrder::kGenerate),
+           RankRollout{{own.begin(), own.end()}, config, std::move(wanted)});
+    };
+    const auto own_part = [&](std::span<const Request> own) {
+      const auto tell = [&](int64_t finished) {
+        mesh_->see_alive();
+        if (tells_read(config_.layout, {})) listener.finished(0)(finished);
+      };
+      const int64_t positions = positions_of(config_.model, requests, config.max_response);
+      return own_.generate(runtime_.kernels, ranks_.ranks(), listener.sink(0),
+                           rotary_.view_for(positions, own_.pool()), own, config, tell);
+    };
+    return read<Sample>(listener, requests, order, own_part);
+  }
+
+  std::vector<Scores> score(std::span<const Sample> samples, float temperature,
+                            int64_t micro_batch_samples) override {
+    WorkListener listener(runtime_, config_.model, config_.layout, {});
+    const auto order = [&](int, std::span<const Sample> own, Packer& to) {
+      pack(to.add(RankOrder::kScore),
+           RankScoring{{own.begin(), own.end()}, temperature, micro_batch_samples});
+    };
+    const auto own_part = [&](std::span<const Sample> own) {
+      return own_.score(runtime_.kernels, ranks_.ranks(),
+                        rotary_.view_for(positions_of(samples), own_.pool()), own, temperature,
+                        micro_batch_samples);
+    };
+    return read<Scores>(listener, samples, order, own_part);
+  }
 
   void take(const ParameterTable& whole, const StateSpans<float>& to,
             std::span<int64_t> sums) override {
@@ -133,7 +175,7 @@ class ProcessTeam : public RankTeam {
     const auto own = own_.numbers();
     part(0).take(whole, {own.weights, own.first_moments, own.second_moments, own.sums}, to, sums);
     for (int i = 1; i < mesh_->size(); ++i) {
-      const std::vector<std::byte> bytes = mesh_->receive(i, kTeamCall, 0);
+      const std::vector<std::byte> bytes = mesh_->receive(i, kOrderCall, 0);
       if (is_copy(config_.layout, place(i))) continue;
       Unpacker from(bytes);
       std::vector<float> weights, first, second;
@@ -159,35 +201,74 @@ class ProcessTeam : public RankTeam {
   }
 
   void order_all(const SharedBytes& order) {
-    for (int i = 1; i < mesh_->size(); ++i) mesh_->send(i, kTeamCall, order, 0);
+    for (int i = 1; i < mesh_->size(); ++i) mesh_->send(i, kOrderCall, order, 0);
   }
 
-  void order_step(int rank, const StepListener& listener, std::span<const Sample> samples,
+  void order_step(int rank, const WorkListener& listener, std::span<const Sample> samples,
                   std::span<const SampleTargets> targets, const StepConfig& config) {
     const kernels::Range dealt = dealt_to(rank, samples);
     const auto own = of(samples, dealt);
     const auto own_targets = of(targets, dealt);
-    RankStep step{
-        {own.begin(), own.end()}, {own_targets.begin(), own_targets.end()}, config, false, {}};
+    RankStep step;
+    step.samples.assign(own.begin(), own.end());
+    step.targets.assign(own_targets.begin(), own_targets.end());
+    step.config = config;
     step.tells_progress = config.progress && tells_result(config_.layout, place(rank));
-    if (listener.sink(rank) != nullptr) {
-      step.wanted = wanted_events(*listener.sink(rank), config_.model);
+    if (const EventSink* sink = listener.sink(rank)) {
+      step.wanted = wanted_events(config_.model, [&](const Event& e) { return sink->wants(e); });
+      step.wanted_parts =
+          wanted_events(config_.model, [&](const Event& e) { return sink->wants_part(e, rank); });
     }
     Packer packer;
     pack(packer.add(RankOrder::kStep), step);
-    mesh_->send(rank, kTeamCall, packed(packer), 0);
+    mesh_->send(rank, kOrderCall, packed(packer), 0);
   }
 
-  /// Every rank answers: what it has shown was heard before.
-  void hear_result(int rank, std::span<const Sample> samples, StepResult& out) {
-    const std::vector<std::byte> bytes = mesh_->receive(rank, kTeamCall, 0);
-    if (!tells_result(config_.layout, place(rank))) return;
-    Unpacker from(bytes);
-    StepResult result;
-    unpack(from, result);
-    const kernels::Range dealt = dealt_to(rank, samples);
-    check(std::ssize(result.scores) == dealt.size(), "a rank answers for other samples");
-    put_result(out, place(rank), static_cast<size_t>(dealt.begin), std::move(result));
+  /// Work of all ranks: order(rank) to the others, `own` here, hear(rank, answer). Every rank
+  /// answers: what it has shown was heard before.
+  template <class Order, class Own, class Hear>
+  void share(WorkListener& listener, const Order& order, const Own& own, const Hear& hear) {
+    const auto heard = mesh_->listen(
+        [&](int from, std::span<const std::byte> note) { listener.hear(*mesh_, from, note); });
+    for (int i = 1; i < mesh_->size(); ++i) order(i);
+    try {
+      own();
+    } catch (const Error& e) {
+      mesh_->fail(e);
+      throw;
+    }
+    for (int i = 1; i < mesh_->size(); ++i) {
+      const std::vector<std::byte> bytes = mesh_->receive(i, kOrderCall, 0);
+      Unpacker from(bytes);
+      hear(i, from);
+    }
+  }
+
+  /// The same of what only reads the model: what came of each of `all`.
+  template <class Out, class In, class Order, class Own>
+  std::vector<Out> read(WorkListener& listener, std::span<const In> all, const Order& order,
+                        const Own& own) {
+    std::vector<Out> out(all.size());
+    const auto dealt = [&](int i) { return dealt_to_read(all.size(), config_.layout, place(i)); };
+    const auto put = [&](int i, std::vector<Out> read) {
+      if (!tells_read(config_.layout, place(i))) return;
+      check(std::ssize(read) == dealt(i).size(), kOthers);
+      std::ranges::move(read, out.begin() + dealt(i).begin);
+    };
+    share(
+        listener,
+        [&](int i) {
+          Packer packer;
+          order(i, of(all, dealt(i)), packer);
+          mesh_->send(i, kOrderCall, packed(packer), 0);
+        },
+        [&] { put(0, own(of(all, dealt(0)))); },
+        [&](int i, Unpacker& from) {
+          std::vector<Out> read;
+          if (tells_read(config_.layout, place(i))) unpack(from, read);
+          put(i, std::move(read));
+        });
+    return out;
   }
 
   const Runtime& runtime_;

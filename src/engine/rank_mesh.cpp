@@ -114,6 +114,7 @@ void RankMesh::note(int to, std::vector<std::byte> bytes) {
     size_t& on_its_way = on_its_way_[static_cast<size_t>(to)];
     wake_.wait(lock, [&] { return on_its_way < kMostOnItsWay || failure_; });
     throw_failure(" is in ", call);
+    ++own_.sent;
     queue(to, {{.kind = FrameHeader::Kind::kNote},
                std::make_shared<std::vector<std::byte>>(std::move(bytes))});
   }
@@ -160,7 +161,9 @@ SharedBytes RankMesh::packed(const RankState& state) {
 }
 
 std::deque<RankMesh::Arrived>& RankMesh::inbox_of(int from, const RankCall& call) {
-  return inboxes_[{from, call.group, call.kind == RankCall::Kind::kMessage}];
+  using Kind = RankCall::Kind;
+  const bool apart = call.kind == Kind::kMessage || call.kind == Kind::kPart;
+  return inboxes_[{from, call.group, apart ? call.kind : Kind::kOrder}];
 }
 
 void RankMesh::wake_io() {
@@ -291,7 +294,7 @@ void RankMesh::use(int from, const FrameHeader& header, std::vector<std::byte> b
       default: {
         // Any byte becomes a call, a wrong one a call that `receive` does not find or refuses.
         const RankCall call{static_cast<GroupName>(header.group % kGroupCount),
-                            static_cast<RankCall::Kind>(header.call % 4)};
+                            static_cast<RankCall::Kind>(header.call % kRankCallKinds)};
         ++own_.received;
         inbox_of(from, call).push_back({call, header.whole, std::move(bytes)});
       }
@@ -315,6 +318,8 @@ void RankMesh::use_note(int from, std::span<const std::byte> bytes) {
   try {
     const std::lock_guard lock(listener_mutex_);
     if (listener_) listener_(from, bytes);
+    const Lock own(mutex_);
+    ++own_.received;  // when it was answered, if it had to be
   } catch (const Error& e) {
     fail(e);
   } catch (const std::exception& e) {

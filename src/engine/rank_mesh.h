@@ -80,7 +80,7 @@ class RankMesh {
   };
 
   static SharedBytes packed(const RankState& state);
-  /// Messages of a pair come apart from the calls that the whole group makes.
+  /// Messages and parts of a pair come apart from the calls that the whole group makes.
   std::deque<Arrived>& inbox_of(int from, const RankCall& call);
   void wake_io();
   void queue(int to, Frame frame);
@@ -118,7 +118,7 @@ class RankMesh {
   std::optional<Clock::time_point> leave_by_;
   RankState own_;
   RankWatch watch_;
-  std::map<std::tuple<int, GroupName, bool>, std::deque<Arrived>> inboxes_;
+  std::map<std::tuple<int, GroupName, RankCall::Kind>, std::deque<Arrived>> inboxes_;
   std::vector<std::pair<int, Frame>> queued_;
   std::vector<size_t> on_its_way_;  // bytes, by rank
 

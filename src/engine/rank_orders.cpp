@@ -26,6 +26,10 @@ void step_fields(C& c, const Use& use) {
   use(c.objective), use(c.train), use(c.optimizer), use(c.lr), use(c.micro_batch_samples);
   use(c.trajectories);
 }
+template <class C, class Use>
+void rollout_fields(C& c, const Use& use) {
+  use(c.sampling), use(c.max_response), use(c.stop_ids), use(c.slots);
+}
 template <class R, class Use>
 void replica_fields(R& r, const Use& use) {
   use(r.index), use(r.place), use(r.rank), use(r.other), use(r.outvoted), use(r.copies);
@@ -85,6 +89,16 @@ void make_room(Unpacker& from, std::vector<T>& items) {
   items.resize(count);
 }
 
+void pack_events(Packer& to, const std::vector<Event>& events) {
+  to.add(uint64_t{events.size()});
+  for (const Event& e : events) pack(to, e);
+}
+
+void unpack_events(Unpacker& from, std::vector<Event>& events) {
+  make_room(from, events);
+  for (Event& e : events) unpack(from, e);
+}
+
 }  // namespace
 
 Packer& pack(Packer& to, const RankOpening& o) {
@@ -101,34 +115,85 @@ void unpack(Unpacker& from, RankOpening& o) {
 }
 
 Packer& pack(Packer& to, const RankStep& step) {
-  to.add(uint64_t{step.samples.size()});
-  for (const Sample& s : step.samples) pack_sample(to, s);
+  pack(to, step.samples);
   for (const SampleTargets& t : step.targets) target_fields(t, adder(to));
   step_fields(step.config, adder(to));
   pack_held(to, step.config.held);
-  to.add(step.tells_progress).add(uint64_t{step.wanted.size()});
-  for (const Event& e : step.wanted) pack(to, e);
+  to.add(step.tells_progress);
+  pack_events(to, step.wanted);
+  pack_events(to, step.wanted_parts);
   return to;
 }
 
 void unpack(Unpacker& from, RankStep& step) {
-  make_room(from, step.samples);
+  unpack(from, step.samples);
   step.targets.resize(step.samples.size());
-  for (Sample& s : step.samples) unpack_sample(from, s);
   for (SampleTargets& t : step.targets) target_fields(t, taker(from));
   step_fields(step.config, taker(from));
   unpack_held(from, step.config.held);
   from.take(step.tells_progress);
-  make_room(from, step.wanted);
-  for (Event& e : step.wanted) unpack(from, e);
+  unpack_events(from, step.wanted);
+  unpack_events(from, step.wanted_parts);
+}
+
+Packer& pack(Packer& to, const RankRollout& rollout) {
+  to.add(uint64_t{rollout.requests.size()});
+  for (const Request& r : rollout.requests) to.add(r.id).add(r.group).add(r.prompt);
+  rollout_fields(rollout.config, adder(to));
+  pack_events(to, rollout.wanted);
+  return to;
+}
+
+void unpack(Unpacker& from, RankRollout& rollout) {
+  make_room(from, rollout.requests);
+  for (Request& r : rollout.requests) {
+    from.take(r.id);
+    from.take(r.group);
+    from.take(r.prompt);
+  }
+  rollout_fields(rollout.config, taker(from));
+  unpack_events(from, rollout.wanted);
+}
+
+Packer& pack(Packer& to, const RankScoring& scoring) {
+  return pack(to, scoring.samples).add(scoring.temperature).add(scoring.micro_batch_samples);
+}
+
+void unpack(Unpacker& from, RankScoring& scoring) {
+  unpack(from, scoring.samples);
+  from.take(scoring.temperature);
+  from.take(scoring.micro_batch_samples);
+}
+
+Packer& pack(Packer& to, const std::vector<Sample>& samples) {
+  to.add(uint64_t{samples.size()});
+  for (const Sample& s : samples) pack_sample(to, s);
+  return to;
+}
+
+void unpack(Unpacker& from, std::vector<Sample>& samples) {
+  make_room(from, samples);
+  for (Sample& s : samples) unpack_sample(from, s);
+}
+
+Packer& pack(Packer& to, const std::vector<Scores>& scores) {
+  to.add(uint64_t{scores.size()});
+  for (const Scores& s : scores) to.add(s.log_probs).add(s.entropy);
+  return to;
+}
+
+void unpack(Unpacker& from, std::vector<Scores>& scores) {
+  make_room(from, scores);
+  for (Scores& s : scores) {
+    from.take(s.log_probs);
+    from.take(s.entropy);
+  }
 }
 
 Packer& pack(Packer& to, const StepResult& result) {
   result_fields(result, adder(to));
-  to.add(uint64_t{result.scores.size()});
-  for (size_t i = 0; i < result.scores.size(); ++i) {
-    to.add(result.scores[i].log_probs).add(result.scores[i].entropy).add(result.terms[i]);
-  }
+  pack(to, result.scores);
+  for (const auto& terms : result.terms) to.add(terms);
   to.add(result.replicas.has_value());
   if (!result.replicas) return to;
   replica_fields(*result.replicas, adder(to));
@@ -137,13 +202,9 @@ Packer& pack(Packer& to, const StepResult& result) {
 
 void unpack(Unpacker& from, StepResult& result) {
   result_fields(result, taker(from));
-  make_room(from, result.scores);
+  unpack(from, result.scores);
   result.terms.resize(result.scores.size());
-  for (size_t i = 0; i < result.scores.size(); ++i) {
-    from.take(result.scores[i].log_probs);
-    from.take(result.scores[i].entropy);
-    from.take(result.terms[i]);
-  }
+  for (auto& terms : result.terms) from.take(terms);
   if (!from.take<bool>()) return;
   replica_fields(result.replicas.emplace(), taker(from));
   unpack(from, result.replicas->event);

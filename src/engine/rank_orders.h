@@ -11,16 +11,19 @@
 namespace rlreplay::engine {
 
 enum class RankOrder : uint8_t {
-  kOpen,   // a model in a layout: RankOpening
-  kGive,   // numbers of its part, then the steps taken
-  kStep,   // RankStep; answered by a StepResult
-  kTake,   // answered by the numbers of its part
-  kClose,  // the model is not needed any more
-  kQuit,   // nothing is
+  kOpen,      // a model in a layout: RankOpening
+  kGive,      // numbers of its part, then the steps taken
+  kStep,      // RankStep; answered by a StepResult
+  kTake,      // answered by the numbers of its part
+  kGenerate,  // RankRollout; answered by samples
+  kScore,     // RankScoring; answered by Scores
+  kClose,     // the model is not needed any more
+  kQuit,      // nothing is
 };
 
-/// What a rank tells while a step goes on.
-enum class RankNote : uint8_t { kProgress, kRows, kWhole, kRestart };
+/// What a rank tells while it works. After kPart it waits for the elements, which may come back
+/// changed.
+enum class RankNote : uint8_t { kProgress, kRows, kWhole, kPart, kRestart };
 
 struct RankOpening {
   ModelConfig model;
@@ -37,15 +40,38 @@ struct RankStep {
   StepConfig config;
   bool tells_progress = false;
   std::vector<Event> wanted;
+  std::vector<Event> wanted_parts;
+};
+
+/// A rank's own requests.
+struct RankRollout {
+  std::vector<Request> requests;
+  RolloutConfig config;
+  std::vector<Event> wanted;
+};
+
+/// A rank's own samples.
+struct RankScoring {
+  std::vector<Sample> samples;
+  float temperature = 1;
+  int64_t micro_batch_samples = 0;
 };
 
 Packer& pack(Packer& to, const RankOpening& opening);
 Packer& pack(Packer& to, const RankStep& step);
 Packer& pack(Packer& to, const StepResult& result);
 Packer& pack(Packer& to, const Event& event);
+Packer& pack(Packer& to, const RankRollout& rollout);
+Packer& pack(Packer& to, const RankScoring& scoring);
+Packer& pack(Packer& to, const std::vector<Sample>& samples);
+Packer& pack(Packer& to, const std::vector<Scores>& scores);
 void unpack(Unpacker& from, RankOpening& opening);
 void unpack(Unpacker& from, RankStep& step);
 void unpack(Unpacker& from, StepResult& result);
 void unpack(Unpacker& from, Event& event);
+void unpack(Unpacker& from, RankRollout& rollout);
+void unpack(Unpacker& from, RankScoring& scoring);
+void unpack(Unpacker& from, std::vector<Sample>& samples);
+void unpack(Unpacker& from, std::vector<Scores>& scores);
 
 }  // namespace rlreplay::engine

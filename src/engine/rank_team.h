@@ -5,6 +5,7 @@
 #include <mutex>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "src/engine/backend.h"
 
@@ -22,9 +23,13 @@ class RankTeam {
   /// One step, as run_step has it, of all samples.
   virtual StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                           const StepConfig& config) = 0;
-  /// What rank 0 asks while it works without the others, so that it stops when one of them has
-  /// failed. Errors: those of that rank.
-  virtual void see_alive() const {}
+  /// A rollout of all requests, and scores of all samples, as Backend has them. Ranks of dp and of
+  /// cp share those, the others the model. Errors: not as one rank's name what was the first.
+  virtual std::vector<Sample> generate(std::span<const Request> requests,
+                                       const RolloutConfig& config,
+                                       const std::function<void(int64_t)>& progress) = 0;
+  virtual std::vector<Scores> score(std::span<const Sample> samples, float temperature,
+                                    int64_t micro_batch_samples) = 0;
   /// What the ranks hold after a step, put together.
   virtual void take(const ParameterTable& whole, const StateSpans<float>& to,
                     std::span<int64_t> sums) = 0;
@@ -37,7 +42,7 @@ std::unique_ptr<RankTeam> make_thread_team(const Runtime& runtime, const Backend
 /// Processes, of which this one is rank 0: as `runtime.host` starts them.
 std::unique_ptr<RankTeam> make_process_team(const Runtime& runtime, const BackendConfig& config);
 
-/// Counts the samples that data-parallel ranks finish, for one who is told.
+/// Counts the samples that ranks finish each of their own, for one who is told.
 class SharedProgress {
  public:
   explicit SharedProgress(std::function<void(int64_t)> tell) : tell_(std::move(tell)) {}

@@ -58,9 +58,25 @@ void RemoteSink::whole(const Event& event, const EventView& values) {
   mesh_.note(0, packer.take());
 }
 
+void RemoteSink::part(const Event& event, int /*rank*/, const EventView& values, int64_t row,
+                      int64_t column) {
+  Packer packer;
+  pack(packer.add(RankNote::kPart), event);
+  pack_view(packer, values);
+  mesh_.note(0, packer.add(row).add(column).take());
+  const std::vector<std::byte> elements = mesh_.receive(0, kPartCall, 0);
+  const size_t bytes = static_cast<size_t>(values.cols) * size_of(values.dtype);
+  check(elements.size() == static_cast<size_t>(values.rows) * bytes,
+        "a part comes back with another size");
+  for (int64_t r = 0; r < values.rows && bytes > 0; ++r) {
+    std::memcpy(values.at(r, 0), elements.data() + static_cast<size_t>(r) * bytes, bytes);
+  }
+}
+
 void RemoteSink::restart() { mesh_.note(0, Packer().add(RankNote::kRestart).take()); }
 
-std::vector<Event> wanted_events(const EventSink& sink, const ModelConfig& config) {
+std::vector<Event> wanted_events(const ModelConfig& config,
+                                 const std::function<bool(const Event&)>& wants) {
   std::vector<Event> out;
   for (const EventSpec& spec : event_table()) {
     const int layers = spec.layered ? static_cast<int>(config.layers) : 0;
@@ -68,21 +84,33 @@ std::vector<Event> wanted_events(const EventSink& sink, const ModelConfig& confi
       const Event event{
           spec.phase, layer, spec.op,
           is_parameter(spec.kind) ? parameter_name(spec.tensor, layer) : std::string(spec.tensor)};
-      if (sink.wants(event)) out.push_back(event);
+      if (wants(event)) out.push_back(event);
     }
   }
   return out;
 }
 
-void show_note(std::span<const std::byte> note, EventSink& sink) {
+std::optional<std::vector<std::byte>> show_note(int rank, std::span<const std::byte> note,
+                                                EventSink& sink) {
   Unpacker from(note);
   const auto kind = from.take<RankNote>();
-  if (kind == RankNote::kRestart) return sink.restart();
+  if (kind == RankNote::kRestart) {
+    sink.restart();
+    return std::nullopt;
+  }
   Event event;
   unpack(from, event);
   std::vector<std::byte> elements;
   const EventView view = view_of(from, elements);
-  if (kind == RankNote::kWhole) return sink.whole(event, view);
+  if (kind == RankNote::kWhole) {
+    sink.whole(event, view);
+    return std::nullopt;
+  }
+  if (kind == RankNote::kPart) {
+    const auto row = from.take<int64_t>();
+    sink.part(event, rank, view, row, from.take<int64_t>());
+    return elements;
+  }
   std::vector<uint64_t> samples;
   std::vector<int32_t> positions;
   from.take(samples);
@@ -90,6 +118,7 @@ void show_note(std::span<const std::byte> note, EventSink& sink) {
   check(std::ssize(samples) == view.rows && samples.size() == positions.size(),
         "an event of another rank lacks coordinates");
   sink.rows(event, view, {samples.data(), positions.data()});
+  return std::nullopt;
 }
 
 }  // namespace rlreplay::engine

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -11,26 +13,38 @@
 
 namespace rlreplay::engine {
 
-/// Sends what a rank shows to rank 0.
+/// Sends what a rank shows to rank 0. A part that rank 0 changes is changed here.
 class RemoteSink : public EventSink {
  public:
-  RemoteSink(RankMesh& mesh, const std::vector<Event>& wanted)
-      : mesh_(mesh), wanted_(wanted.begin(), wanted.end()) {}
+  RemoteSink(RankMesh& mesh, const std::vector<Event>& wanted,
+             const std::vector<Event>& wanted_parts = {})
+      : mesh_(mesh),
+        wanted_(wanted.begin(), wanted.end()),
+        wanted_parts_(wanted_parts.begin(), wanted_parts.end()) {}
+
+  bool wants_any() const { return !wanted_.empty() || !wanted_parts_.empty(); }
 
   bool wants(const Event& event) const override { return wanted_.contains(event); }
   void rows(const Event& event, const EventView& values, const RowCoordinates& at) override;
   void whole(const Event& event, const EventView& values) override;
+  bool wants_part(const Event& event, int /*rank*/) const override {
+    return wanted_parts_.contains(event);
+  }
+  void part(const Event& event, int rank, const EventView& values, int64_t row,
+            int64_t column) override;
   void restart() override;
 
  private:
   RankMesh& mesh_;
-  const std::set<Event> wanted_;
+  const std::set<Event> wanted_, wanted_parts_;
 };
 
-/// Those of a model's events that a sink wants.
-std::vector<Event> wanted_events(const EventSink& sink, const ModelConfig& config);
+/// Those of a model's events that are wanted.
+std::vector<Event> wanted_events(const ModelConfig& config,
+                                 const std::function<bool(const Event&)>& wants);
 
-/// Shows what a rank sent.
-void show_note(std::span<const std::byte> note, EventSink& sink);
+/// Shows what `rank` sent. Of a part the elements as the sink left them, which that rank waits for.
+std::optional<std::vector<std::byte>> show_note(int rank, std::span<const std::byte> note,
+                                                EventSink& sink);
 
 }  // namespace rlreplay::engine

@@ -18,7 +18,7 @@ struct Slot {
   bool finished = false;
 };
 
-Slot make_slot(const ModelConfig& model, const Request& request, size_t index,
+Slot make_slot(const Model& model, const Request& request, size_t index,
                const RolloutConfig& config) {
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
   Slot out;
@@ -27,7 +27,7 @@ Slot make_slot(const ModelConfig& model, const Request& request, size_t index,
   out.sample.group = request.group;
   out.sample.tokens = request.prompt;
   out.sample.prompt_length = prompt;
-  const int64_t capacity = std::min(prompt + config.max_response, model.max_positions);
+  const int64_t capacity = std::min(prompt + config.max_response, model.config().max_positions);
   out.cache = std::make_unique<KvCache>(model, capacity);
   return out;
 }
@@ -43,10 +43,10 @@ void append(Slot& slot, int32_t token, float log_prob, const RolloutConfig& conf
                   static_cast<int64_t>(s.tokens.size()) >= slot.cache->capacity();
 }
 
-/// A token for every row of `vocab`, and its log-probability.
+/// A token for every slot, and its log-probability.
 struct Drawn {
   std::vector<int32_t> ids;
-  std::span<const float> log_probs;
+  std::vector<float> log_probs;
 };
 
 Drawn draw(const Runtime& runtime, VocabPass& vocab, std::span<const kernels::Draw> draws,
@@ -67,8 +67,27 @@ Drawn draw(const Runtime& runtime, VocabPass& vocab, std::span<const kernels::Dr
   emit("token", out.ids.data());
   vocab.score(out.ids);
   emit("log_prob", vocab.log_probs().data());
-  out.log_probs = vocab.log_probs();
+  out.log_probs.assign(vocab.log_probs().begin(), vocab.log_probs().end());
   return out;
+}
+
+/// What the last stage of a pipeline has drawn, to those before.
+void share(const Runtime& runtime, size_t count, Drawn& drawn) {
+  Group& pp = runtime.ranks->pp;
+  const int last = pp.size() - 1;
+  drawn.ids.resize(count);
+  drawn.log_probs.resize(count);
+  const auto ids = std::as_writable_bytes(std::span(drawn.ids));
+  const auto log_probs = std::as_writable_bytes(std::span(drawn.log_probs));
+  if (pp.rank() < last) {
+    pp.receive(last, ids);
+    pp.receive(last, log_probs);
+    return;
+  }
+  for (int stage = 0; stage < last; ++stage) {
+    pp.send(stage, ids);
+    pp.send(stage, log_probs);
+  }
 }
 
 /// One token for every slot: the tokens not yet cached go through the model together.
@@ -88,15 +107,19 @@ void advance(const ModelContext& context, std::vector<Slot>& slots, const Rollou
   batch.phase = Phase::kRollout;
   Buffer<float> hidden;
   transformer_forward(context, batch, caches, hidden);
-  std::vector<int64_t> last;
-  for (const kernels::Range& rows : batch.chunks) last.push_back(rows.end - 1);
-  vocab.forward({hidden.data(), batch.rows(), context.model.config().hidden}, last);
-  vocab.sum_exponentials();
-  if (const int64_t row = vocab.first_not_finite(); row >= 0) {
-    const kernels::Draw& d = draws[static_cast<size_t>(row)];
-    refuse_logits(context, batch, caches, d.sample, d.position);
+  Drawn drawn;
+  if (context.model.shard().last) {
+    std::vector<int64_t> last;
+    for (const kernels::Range& rows : batch.chunks) last.push_back(rows.end - 1);
+    vocab.forward({hidden.data(), batch.rows(), context.model.config().hidden}, last);
+    vocab.sum_exponentials();
+    if (const int64_t row = vocab.first_not_finite(); row >= 0) {
+      const kernels::Draw& d = draws[static_cast<size_t>(row)];
+      refuse_logits(context, batch, caches, d.sample, d.position);
+    }
+    drawn = draw(context.runtime, vocab, draws, config.sampling);
   }
-  const Drawn drawn = draw(context.runtime, vocab, draws, config.sampling);
+  if (context.runtime.pp() != nullptr) share(context.runtime, slots.size(), drawn);
   for (size_t i = 0; i < slots.size(); ++i) {
     slots[i].cached = static_cast<int64_t>(slots[i].sample.tokens.size());
     append(slots[i], drawn.ids[i], drawn.log_probs[i], config);
@@ -117,7 +140,7 @@ std::vector<Sample> rollout(const ModelContext& context, std::span<const Request
   int64_t finished = 0;
   while (next < requests.size() || !slots.empty()) {
     while (next < requests.size() && static_cast<int64_t>(slots.size()) < config.slots) {
-      slots.push_back(make_slot(model.config(), requests[next], next, config));
+      slots.push_back(make_slot(model, requests[next], next, config));
       ++next;
     }
     advance(context, slots, config, vocab);

@@ -26,7 +26,8 @@ struct RolloutConfig {
 
 /// Generates a response to every request, `slots` at a time; a finished sample makes room for the
 /// next one. Sample ids, not slots, decide the noise, so no batch composition changes a token.
-/// Every token of the response has loss mask 1 and its log-probability.
+/// Every token of the response has loss mask 1 and its log-probability. The ranks of a stage and of
+/// a tensor-parallel group, which generate the same, all get it.
 /// Errors: as check_requests; kCorrupt for logits that are not finite, from which nothing is drawn.
 std::vector<Sample> rollout(const ModelContext& context, std::span<const Request> requests,
                             const RolloutConfig& config,

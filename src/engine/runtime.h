@@ -29,10 +29,12 @@ struct Runtime {
   /// The same, watched by another sink.
   Runtime with(EventSink* other) const { return {kernels, pool, other, ranks, host}; }
 
-  /// The group that shares every matrix, a sample's tokens, the samples; null where it is one rank.
+  /// The group that shares every matrix, a sample's tokens, the samples, the layers; null where it
+  /// is one rank.
   Group* tp() const { return ranks == nullptr ? nullptr : shared(ranks->tp); }
   Group* cp() const { return ranks == nullptr ? nullptr : shared(ranks->cp); }
   Group* dp() const { return ranks == nullptr ? nullptr : shared(ranks->dp); }
+  Group* pp() const { return ranks == nullptr ? nullptr : shared(ranks->pp); }
 
   /// Runs one operation of the kernel set: `run(&KernelSet::add, Add{...})`.
   template <class Op>

@@ -13,8 +13,6 @@
 namespace rlreplay::engine {
 namespace {
 
-constexpr RankCall kOrderCall{GroupName::kWorld, RankCall::Kind::kOrder};
-
 void answer(RankMesh& mesh, Packer& packer) {
   mesh.send(0, kOrderCall, std::make_shared<std::vector<std::byte>>(packer.take()), 0);
 }
@@ -42,19 +40,41 @@ class ServedModel {
     RankStep order;
     unpack(from, order);
     if (order.tells_progress) {
-      order.config.progress = [this](int64_t finished) {
-        mesh_.note(0, Packer().add(RankNote::kProgress).add(finished).take());
-      };
+      order.config.progress = [this](int64_t finished) { tell_progress(finished); };
     }
-    RemoteSink sink(mesh_, order.wanted);
-    const bool watched = !order.wanted.empty();
-    const StepResult result = rank_.step(kernels_, ranks_.ranks(), watched ? &sink : nullptr,
-                                         rotary_.view_for(order.samples, rank_.pool()),
-                                         order.samples, order.targets, order.config);
+    RemoteSink sink(mesh_, order.wanted, order.wanted_parts);
+    const StepResult result =
+        rank_.step(kernels_, ranks_.ranks(), sink.wants_any() ? &sink : nullptr,
+                   rotary_.view_for(positions_of(order.samples), rank_.pool()), order.samples,
+                   order.targets, order.config);
     Packer packer;
     const Ranks& ranks = ranks_.ranks();
     if (tells_result(ranks.layout, ranks.place)) pack(packer, result);
     answer(mesh_, packer);
+  }
+
+  void generate(Unpacker& from) {
+    RankRollout order;
+    unpack(from, order);
+    RemoteSink sink(mesh_, order.wanted);
+    const Ranks& ranks = ranks_.ranks();
+    const auto tell = [this, tells = tells_read(ranks.layout, ranks.place)](int64_t finished) {
+      if (tells) tell_progress(finished);
+    };
+    const std::vector<Sample> samples = rank_.generate(
+        kernels_, ranks, sink.wants_any() ? &sink : nullptr,
+        rotary_.view_for(positions_of(rank_.config(), order.requests, order.config.max_response),
+                         rank_.pool()),
+        order.requests, order.config, tell);
+    answer_read(samples);
+  }
+
+  void score(Unpacker& from) {
+    RankScoring order;
+    unpack(from, order);
+    answer_read(rank_.score(kernels_, ranks_.ranks(),
+                            rotary_.view_for(positions_of(order.samples), rank_.pool()),
+                            order.samples, order.temperature, order.micro_batch_samples));
   }
 
   void take() {
@@ -68,6 +88,17 @@ class ServedModel {
   }
 
  private:
+  void tell_progress(int64_t finished) {
+    mesh_.note(0, Packer().add(RankNote::kProgress).add(finished).take());
+  }
+
+  template <class T>
+  void answer_read(const std::vector<T>& read) {
+    Packer packer;
+    if (tells_read(ranks_.ranks().layout, ranks_.ranks().place)) pack(packer, read);
+    answer(mesh_, packer);
+  }
+
   RankMesh& mesh_;
   const kernels::KernelSet& kernels_;
   const SocketRanks ranks_;
@@ -96,6 +127,12 @@ void serve(RankMesh& mesh, const kernels::KernelSet& kernels) {
         break;
       case RankOrder::kStep:
         model->step(from);
+        break;
+      case RankOrder::kGenerate:
+        model->generate(from);
+        break;
+      case RankOrder::kScore:
+        model->score(from);
         break;
       case RankOrder::kTake:
         model->take();

@@ -72,6 +72,20 @@ void embed(const Runtime& runtime, const Model& model, const RowBatch& batch, Bu
   runtime.emit({batch.phase, -1, Op::kEmbedding, "y"}, x, batch.coordinates(own.begin));
 }
 
+void enter_stage(const Runtime& runtime, const Model& model, const RowBatch& batch,
+                 Buffer<float>& out) {
+  if (model.shard().first) return embed(runtime, model, batch, out);
+  const kernels::Range own = stream_rows(runtime, batch.rows());
+  out.resize(static_cast<size_t>(own.size() * model.config().hidden));
+  runtime.ranks->pp.receive(runtime.ranks->place.pp - 1, bytes_of(out));
+}
+
+bool leave_stage(const Runtime& runtime, const Model& model, const Buffer<float>& x) {
+  if (model.shard().last) return false;
+  runtime.ranks->pp.send(runtime.ranks->place.pp + 1, std::as_bytes(std::span(x)));
+  return true;
+}
+
 void final_norm(const Runtime& runtime, const Model& model, const RowBatch& batch,
                 Matrix<const float> x, Matrix<float> y, float* r) {
   const Range own = stream_rows(runtime, batch.rows());
@@ -135,20 +149,13 @@ void StageBatch::forward() {
   const Runtime& runtime = context_.runtime;
   const Model& model = context_.model;
   const auto size = static_cast<size_t>(own_.size() * model.config().hidden);
-  if (model.shard().first) {
-    embed(runtime, model, batch_, kept_[0].x);
-  } else {
-    kept_[0].x.resize(size);
-    runtime.ranks->pp.receive(runtime.ranks->place.pp - 1, bytes_of(kept_[0].x));
-  }
+  enter_stage(runtime, model, batch_, kept_[0].x);
   for (size_t l = 0; l + 1 < kept_.size(); ++l) {
     kept_[l + 1].x.resize(size);
     run_layer(context_, l, kept_[l + 1].x);
     if (options_.recompute) kept_[l].release();
   }
-  if (model.shard().last) return;
-  runtime.ranks->pp.send(runtime.ranks->place.pp + 1, bytes_of(kept_.back().x));
-  kept_.back().x = Buffer<float>();
+  if (leave_stage(runtime, model, kept_.back().x)) kept_.back().x = Buffer<float>();
 }
 
 /// dx = the gradient of the last layer's output.

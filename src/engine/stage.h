@@ -20,6 +20,14 @@ struct TrainOptions {
 /// The embedding of a batch's rows: those that the rank holds of the stream. Shapes: out [S, C].
 void embed(const Runtime& runtime, const Model& model, const RowBatch& batch, Buffer<float>& out);
 
+/// What a stage of a pipeline begins with: embeddings, or what the stage before sends. Shapes: out
+/// [S, C].
+void enter_stage(const Runtime& runtime, const Model& model, const RowBatch& batch,
+                 Buffer<float>& out);
+
+/// Sends `x` to the next stage; false where this is the last.
+[[nodiscard]] bool leave_stage(const Runtime& runtime, const Model& model, const Buffer<float>& x);
+
 /// y and r of the final norm. Shapes: x [S, C], r [S], y [T, C]: every row, also with sp.
 void final_norm(const Runtime& runtime, const Model& model, const RowBatch& batch,
                 kernels::Matrix<const float> x, kernels::Matrix<float> y, float* r);

@@ -33,7 +33,7 @@ class ThreadTeam : public RankTeam {
   StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                   const StepConfig& config) override {
     const Layout& layout = config_.layout;
-    const RotaryView rotary = rotary_.view_for(samples, runtime_.pool);
+    const RotaryView rotary = rotary_.view_for(positions_of(samples), runtime_.pool);
     std::optional<RankEvents> events;
     if (runtime_.sink != nullptr) events.emplace(*runtime_.sink, config_.model);
     SharedProgress progress(config.progress);
@@ -55,6 +55,30 @@ class ThreadTeam : public RankTeam {
     return out;
   }
 
+  std::vector<Sample> generate(std::span<const Request> requests, const RolloutConfig& config,
+                               const std::function<void(int64_t)>& progress) override {
+    const RotaryView rotary =
+        rotary_.view_for(positions_of(config_.model, requests, config.max_response), runtime_.pool);
+    std::optional<RankEvents> events;
+    if (runtime_.sink != nullptr) events.emplace(*runtime_.sink, config_.model);
+    SharedProgress shared(progress);
+    return read<Sample>(requests, [&](const Ranks& ranks, std::span<const Request> own) {
+      const auto sink = events ? events->sink(reading(config_.layout), ranks.place) : nullptr;
+      const bool tells = tells_read(config_.layout, ranks.place) && progress;
+      return at(ranks).generate(runtime_.kernels, ranks, sink.get(), rotary, own, config,
+                                tells ? shared.of_rank() : nullptr);
+    });
+  }
+
+  std::vector<Scores> score(std::span<const Sample> samples, float temperature,
+                            int64_t micro_batch_samples) override {
+    const RotaryView rotary = rotary_.view_for(positions_of(samples), runtime_.pool);
+    return read<Scores>(samples, [&](const Ranks& ranks, std::span<const Sample> own) {
+      return at(ranks).score(runtime_.kernels, ranks, rotary, own, temperature,
+                             micro_batch_samples);
+    });
+  }
+
   void take(const ParameterTable& whole, const StateSpans<float>& to,
             std::span<int64_t> sums) override {
     for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -67,6 +91,21 @@ class ThreadTeam : public RankTeam {
   }
 
  private:
+  /// What came of each of `all`: of_rank(ranks, own) of those that a rank takes.
+  template <class Out, class In, class OfRank>
+  std::vector<Out> read(std::span<const In> all, const OfRank& of_rank) {
+    std::vector<Out> out(all.size());
+    run_thread_ranks(config_.layout, [&](const Ranks& ranks) {
+      const kernels::Range dealt = dealt_to_read(all.size(), config_.layout, ranks.place);
+      const auto first = static_cast<size_t>(dealt.begin), n = static_cast<size_t>(dealt.size());
+      std::vector<Out> own = of_rank(ranks, all.subspan(first, n));
+      if (tells_read(config_.layout, ranks.place)) {
+        std::ranges::move(own, out.begin() + dealt.begin);
+      }
+    });
+    return out;
+  }
+
   LayoutRank& at(const Ranks& ranks) {
     return *ranks_[static_cast<size_t>(rank_of(config_.layout, ranks.place))];
   }

@@ -5,6 +5,7 @@
 #include "src/base/error.h"
 #include "src/engine/check_samples.h"
 #include "src/engine/finite.h"
+#include "src/engine/schedule.h"
 
 namespace rlreplay::engine {
 
@@ -16,15 +17,17 @@ void transformer_forward(const ModelContext& context, const RowBatch& batch,
   const Model& model = context.model;
   const ModelConfig& c = model.config();
   const int64_t T = batch.rows();
-  check(runtime.ranks == nullptr, "a forward alone runs in one rank");
+  check(runtime.ranks == nullptr || !runtime.ranks->layout.sp,
+        "a forward alone does not cut the stream");
   LayerActivations a;
   a.resize(model, T, T);
-  embed(runtime, model, batch, a.x);
   Buffer<float> out(static_cast<size_t>(T * c.hidden)), r(static_cast<size_t>(T));
-  for (int64_t l = 0; l < c.layers; ++l) {
+  enter_stage(runtime, model, batch, a.x);
+  for (int64_t l = 0; l < model.shard().layer_count(); ++l) {
     layer_forward(context, l, batch, caches, a, {out.data(), T, c.hidden});
     a.x.swap(out);
   }
+  if (leave_stage(runtime, model, a.x)) return;
   hidden.resize(static_cast<size_t>(T * c.hidden));
   final_norm(runtime, model, batch, Matrix<const float>(a.x.data(), T, c.hidden),
              {hidden.data(), T, c.hidden}, r.data());
@@ -35,6 +38,7 @@ Scores score_samples(const ModelContext& context, std::span<const Sample* const>
   const RowBatch batch = batch_of_samples(samples, 0);
   Buffer<float> hidden;
   transformer_forward(context, batch, {}, hidden);
+  if (!context.model.shard().last) return {};
   const ScoredRows scored = rows_to_score(samples, batch, kernels::kTokenLeaf);
   const Matrix<const float> rows{hidden.data(), batch.rows(), context.model.config().hidden};
   return head_forward(context.runtime, context.model, rows, scored, temperature);
@@ -45,6 +49,7 @@ Scores score(const ModelContext& context, std::span<const Sample* const> samples
   for (const Sample* s : samples) check_sample(context.model.config(), *s);
   const Runtime unseen = context.runtime.with(nullptr);
   Scores out = score_samples(context.with(unseen), samples, temperature);
+  if (!context.model.shard().last) return out;
   size_t row = 0;
   for (const Sample* s : samples) {
     for (int64_t t = 0; t < s->response_length(); ++t, ++row) {
@@ -52,6 +57,19 @@ Scores score(const ModelContext& context, std::span<const Sample* const> samples
       if (std::isfinite(out.log_probs[row]) && std::isfinite(out.entropy[row])) continue;
       refuse_score(context.with(unseen), *s, s->prompt_length + t, temperature);
     }
+  }
+  return out;
+}
+
+std::vector<Scores> score_each(const ModelContext& context, std::span<const Sample> samples,
+                               float temperature, int64_t micro_batch_samples) {
+  std::vector<Scores> out;
+  for (const MicroBatch& part : micro_batches(samples.size(), micro_batch_samples)) {
+    const auto some = samples.subspan(part.first, part.count);
+    std::vector<const Sample*> batch;
+    for (const Sample& s : some) batch.push_back(&s);
+    const Scores scores = score(context, batch, temperature);
+    if (context.model.shard().last) append_scores(some, scores, out);
   }
   return out;
 }

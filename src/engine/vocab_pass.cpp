@@ -115,7 +115,11 @@ std::vector<int32_t> VocabPass::sample(std::span<const kernels::Draw> draws,
                                        const SamplingConfig& config) {
   std::vector<int32_t> ids(draws.size());
   kernels::DrawTokens op;
-  op.logits = logits();
+  // The noise belongs to an id, top-k and top-p to a whole row: every rank draws from all of it.
+  Buffer<float> room;
+  op.logits = runtime_.tp() == nullptr
+                  ? logits()
+                  : gather_axis(runtime_, logits(), model_.config().vocab, room);
   op.max = max_.data();
   op.sum = sum_.data();
   op.draws = draws;

@@ -79,6 +79,23 @@ class Processes(Case):
         for line in lines:
             self.assertTrue(line["identical"] and line["events"] > 100, line)
 
+    def test_a_copy_that_differs_is_named_as_of_threads(self):
+        for layout, rank, other, event in (
+                ("dp=3", 2, 0, "reduce/-/gradient/model.norm.weight"),
+                ("dp=2", 1, 0, "optimizer/-/exp_avg/model.norm.weight"),
+                ("tp=2,pp=2", 3, 2, "optimizer/-/weight/model.norm.weight"),
+                ("dp=2,cp=2,zero=1", 0, 1, "reduce/0/gradient/model.layers.0.mlp.down_proj.weight")):
+            with self.subTest(layout):
+                planted = ["train", self.alone, "--layout", layout, "--inject", f"1.0/{event}:3:1@{rank}"]
+                by_threads, by_processes = (
+                    [line for line in self.lines(*planted, *ranks_as, code=1)
+                     if line["schema"] == "rlreplay.run.step/1"] for ranks_as in ([], PROCESSES))
+                self.assertEqual([line["identical"] for line in by_processes], [True, False])
+                found = by_processes[-1]["replicas"]
+                self.assertEqual(found, by_threads[-1]["replicas"])
+                self.assertEqual([found[key] for key in ("event", "index", "rank", "other")],
+                                 [event, 3, rank, other])
+
     def test_a_killed_rank_is_named_and_no_committed_step_is_lost(self):
         draw = random.Random(SEED)
         seen = 0

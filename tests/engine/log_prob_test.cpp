@@ -72,7 +72,7 @@ std::vector<float> cached_log_probs(const Case& c, const Sample& s, int64_t piec
                                     float temperature) {
   const Model& model = c.state.model;
   const auto n = static_cast<int64_t>(s.tokens.size());
-  KvCache cache(model.config(), n);
+  KvCache cache(model, n);
   KvCache* caches[] = {&cache};
   VocabPass vocab(c.runtime, model, temperature);
   std::vector<float> out;

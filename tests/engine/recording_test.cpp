@@ -205,7 +205,7 @@ TEST_CASE("a rollout's rows are the training forward's, also when it is prefille
   const Sample& longest =
       *std::ranges::max_element(got.samples, {}, [](const Sample& x) { return x.tokens.size(); });
   const auto prefill = [&](size_t piece) {
-    KvCache cache(c, 1024);
+    KvCache cache(model, 1024);
     KvCache* caches[] = {&cache};
     const std::span<const int32_t> tokens = longest.tokens;
     for (size_t at = 0; at < tokens.size(); at += piece) {
