@@ -169,10 +169,15 @@ std::string distance_text(const GoldenDifference& d) {
          short_number(apart / std::max(std::abs(a), std::abs(b))) + ")";
 }
 
-bool fits_key(std::string_view key) {
-  return !key.empty() && key[0] != '#' && key[0] != ' ' && key.find('\n') == key.npos &&
-         key.find('\r') == key.npos && key.find(kTextBegin) == key.npos &&
-         key.find(kDecimal) == key.npos && !is_conflict(key);
+/// Why a line cannot hold a key; empty where it can.
+std::string_view problem_of_key(std::string_view key) {
+  if (key.empty()) return "is empty";
+  if (key[0] == '#' || key[0] == ' ') return "begins with # or a blank";
+  if (key.find_first_of("\n\r") != key.npos) return "has a line break";
+  if (key.find(kTextBegin) != key.npos) return "holds a blank and a quote, where a text begins";
+  if (key.find(kDecimal) != key.npos) return "holds two blanks and #, where a decimal begins";
+  if (is_conflict(key)) return "is a mark of a conflict";
+  return "";
 }
 
 /// Whether a value stands as it is, and not in quotes.
@@ -241,11 +246,9 @@ std::string golden_text(const GoldenFile& file) {
     comment.remove_prefix(std::min(end + 1, comment.size()));
   }
   for (const auto& [key, value] : file.entries) {
-    if (!fits_key(key)) {
-      throw Error(ErrorCode::kUsage,
-                  "the key \"" + key +
-                      "\" does not fit a line of a golden file: it is not empty, "
-                      "begins neither with # nor a blank and has no line break");
+    if (const std::string_view why = problem_of_key(key); !why.empty()) {
+      throw Error(ErrorCode::kUsage, "no line of a golden file holds the key " + json_quoted(key) +
+                                         ", which " + std::string(why) + ": name it otherwise");
     }
     out += key + " " + written(value) + "\n";
   }

@@ -89,6 +89,89 @@ class Gate(Case):
         self.golden("reject", "goldens")
         self.assertEqual(self.pending(), [])
 
+    def test_a_candidate_is_what_the_last_check_found(self):
+        self.record()
+        check = ["check", "goldens", "--run-recorded"]
+        for now, code in ((NUMBERS, 0), ("{}", 3), (NUMBERS.replace("0.5", "NaN"), 1)):
+            self.numbers(NUMBERS.replace("0.75", "0.25"))
+            self.golden(*check, code=1)
+            self.assertEqual(len(self.pending()), 1)
+            self.numbers(now)
+            self.golden(*check, code=code)
+            self.assertEqual(self.pending(), [])
+        self.assertNotIn("pending", self.golden("list", "goldens").stdout)
+        self.golden("accept", "goldens", "--reason", "x", code=3)
+
+    def test_a_user_without_a_home_can_check(self):
+        away = self.folder / "no checkout"
+        away.mkdir()
+        run = "echo '{\"loss\": 0.75}' >$RLBISECT_OUT/metrics.json"
+        nowhere = {"HOME": "", "XDG_STATE_HOME": ""}
+        file = str(away / "a.txt")
+        self.golden("record", file, "--run", run, "--class", "any", **nowhere)
+        self.golden("check", file, "--run-recorded", **nowhere)
+        said = self.golden("check", file, "--run", run.replace("0.75", "0.5"), code=5, **nowhere)
+        self.assertIn("no place for pending golden files", said.stderr)
+
+    def test_two_runs_that_differ_leave_no_candidate(self):
+        self.record()
+        (self.tree / "count").write_text("")
+        run = "echo >>count; echo '{\"loss\": 0.'$(wc -l <count)'}' >$RLBISECT_OUT/metrics.json"
+        said = self.golden("check", "goldens/train.txt", "--run", run, code=1).stdout
+        self.assertIn("unstable", said)
+        self.assertNotIn("accept", said)
+        self.assertEqual(self.pending(), [])
+
+    def test_a_candidate_of_an_earlier_file_is_not_accepted(self):
+        self.record()
+        self.record(name="worse.txt")
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        self.golden("check", "goldens", "--run-recorded", code=1)
+        tolerance = 'tolerance metric x "2 ulps: why"\n'
+        (self.tree / "goldens/train.txt").write_text(self.file() + tolerance)
+        before = self.file("worse.txt")
+        said = self.golden("accept", "goldens", "--reason", "x", code=3).stderr
+        self.assertIn("has changed since", said)
+        self.assertIn(tolerance, self.file())
+        self.assertEqual(self.file("worse.txt"), before)  # all of them, or none
+        self.assertIn("train.txt  4 values, with tolerances, a candidate of what it was before",
+                      self.golden("list", "goldens").stdout)
+        self.golden("accept", "goldens/worse.txt", "--reason", "x")
+        self.assertNotIn("replaces", self.file("worse.txt"))
+        self.assertEqual(self.answer(b"a\nwhy\n"), 0)
+        self.assertIn(tolerance, self.file())
+        self.commit("Keep them")
+        self.record("--force", "--reason", "y")
+        self.assertEqual(self.pending(), [])
+
+    def test_options_of_another_kind_of_run_are_refused(self):
+        self.record()
+        for words in (("--lr", "5"), ("--config", "c.yaml"), ("--print-config",), 
+                      ("--tensor-model-parallel-size", "2")):
+            self.assertIn("is a command", self.golden("check", "goldens/train.txt",
+                                                      "--run-recorded", *words, code=2).stderr)
+            self.assertIn("is a command", self.record(*words, name="x.txt", code=2).stderr)
+        self.golden("record", "goldens/demo.txt", *"--model demo --steps 1".split(),
+                    "--allow-changed")
+        said = self.golden("check", "goldens/demo.txt", "--run", "false", code=2).stderr
+        self.assertIn("is one of rlreplay itself", said)
+        self.golden("check", "goldens", "--run-recorded")
+
+    def test_a_time_limit_is_a_number_of_seconds(self):
+        self.record("--time-limit", "1e9")
+        for limit in ("1e300", "nan", "inf", "-1"):
+            said = self.golden("check", "goldens", "--run-recorded", f"--time-limit={limit}",
+                               code=2).stderr
+            self.assertIn("--time-limit must be a number of seconds", said)
+
+    def test_a_metric_that_no_line_can_hold_is_named(self):
+        for name, reason in (('a \\"b', 'holds a blank and a quote'), ("a  # b", "two blanks"),
+                             ("a\\nb", "line break")):
+            self.numbers(NUMBERS.replace("loss", name))
+            self.commit("x")
+            said = self.record(code=2).stderr
+            self.assertIn(reason, said)
+
     def test_nothing_is_run_unasked(self):
         self.record()
         said = self.golden("check", "goldens", code=2).stdout
@@ -134,6 +217,10 @@ class Gate(Case):
         self.assertIn("can only shrink", self.record(*wider, *again, code=2).stderr)
         self.record("--tolerance", "step * loss=2 ulps: narrower", *again)
         self.assertIn('tolerance step * loss "2 ulps: narrower"', self.file())
+        self.record("--tolerance", "step *=1 absolute: all that fit hold", *again)
+        self.numbers(NUMBERS.replace("0.5]", f"{0.5 + 3 * 2.0**-53:.17g}]"))
+        said = self.golden("check", "goldens", "--run-recorded", code=1).stdout
+        self.assertIn("beyond 2 ulps: narrower", said)
 
     def test_the_narrowest_class_counts(self):
         self.record()
@@ -148,7 +235,23 @@ class Gate(Case):
         self.assertIn("train: goldens/train@h100.txt\n", said)
         self.assertIn("  not goldens/train.txt\n", said)
         (self.tree / "goldens/train.txt").unlink()
-        self.assertIn("there is no golden file of it", self.golden(*check, code=3).stdout)
+        said = self.golden(*check, code=3).stdout
+        self.assertIn("there is no golden file of it", said)
+        self.assertIn("1 golden file, 1 does not pass", said)
+
+    def test_a_name_that_is_no_key_hides_no_other(self):
+        self.record()
+        for name, word in (("w@any.txt", "without @any"), ("w@H100.txt", "no class of machines")):
+            (self.tree / "goldens" / name).write_text(self.file())
+            said = self.golden("check", "goldens", "--run-recorded", code=2).stdout
+            self.assertIn("match: goldens/train.txt", said)
+            self.assertIn(f"not judged: goldens/{name}", said)
+            self.assertIn(word, said)
+            self.assertIn(word, self.golden("check", f"goldens/{name}", "--run-recorded",
+                                            code=2).stderr)
+            self.assertIn(word, self.golden("fsck", "goldens", code=1).stdout)
+            self.golden("explain", "goldens")
+            (self.tree / "goldens" / name).unlink()
 
     def test_one_that_cannot_be_judged_hides_no_other(self):
         self.record()

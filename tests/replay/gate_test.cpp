@@ -6,6 +6,7 @@
 #include "src/base/error.h"
 #include "src/replay/gate/environment.h"
 #include "src/replay/gate/outcome.h"
+#include "src/replay/gate/pending.h"
 #include "src/replay/gate/place.h"
 #include "tests/environment.h"
 #include "tests/random.h"
@@ -203,6 +204,35 @@ TEST_CASE("a tolerance has a unit, a bound and a reason") {
   CHECK_FALSE(distance(Unit::kAbsolute, "0x1p+0", "inf"));
 }
 
+TEST_CASE("of several tolerances whose patterns fit a value all hold") {
+  using Unit = Tolerance::Unit;
+  const Tolerance ulps{"m loss", Unit::kUlps, 2, "a"}, wide{"m *", Unit::kAbsolute, 1, "b"};
+  const GoldenEntries recorded = {{"m loss", "0x1p+0"}},
+                      near = {{"m loss", "0x1.0000000000002p+0"}},
+                      far = {{"m loss", "0x1.0000000000003p+0"}}, farther = {{"m loss", "0x1p+9"}};
+  for (const auto& both : {std::vector{ulps, wide}, std::vector{wide, ulps}}) {
+    CHECK(differences(both, recorded, near)[0].within);
+    CHECK_FALSE(differences(both, recorded, far)[0].within);
+    CHECK(differences(both, recorded, far)[0].tolerance == ulps);
+    CHECK(differences(both, recorded, farther)[0].tolerance == both[0]);
+  }
+}
+
+TEST_CASE("what could not be recorded is no candidate") {
+  Random random(test::seed());
+  const Golden golden = golden_run(random);
+  const Observation once{golden.environment, golden.values};
+  Observation twice = once;
+  twice.again = once.values;
+  CHECK_FALSE(acceptable(golden, once));
+  CHECK(acceptable(golden, twice));
+  Observation unstable = twice, vacuous = twice, failed = twice;
+  (*unstable.again)["step 0 loss"] = moved(unstable.values["step 0 loss"], 1);
+  vacuous.values["step 0 loss"] = "nan";
+  failed.problem = "it failed";
+  for (const auto& now : {unstable, vacuous, failed}) CHECK_FALSE(acceptable(golden, now));
+}
+
 TEST_CASE("a golden file keeps what its lines mean") {
   Random random(test::seed());
   Golden golden = golden_run(random);
@@ -222,7 +252,7 @@ TEST_CASE("of a test's files the narrowest class that is this machine's counts")
   CHECK(key_of("a@c/b@x86_64-avx2.txt") == Key{"a@c/b", "x86_64-avx2"});
   CHECK(path_of({"a", "any"}) == "a.txt");
   CHECK(path_of({"a", "h100"}) == "a@h100.txt");
-  for (const char* path : {"a.json", ".txt", "a@.txt", "a@H100.txt", "a@b c.txt"}) {
+  for (const char* path : {"a.json", ".txt", "a@.txt", "a@H100.txt", "a@b c.txt", "a@any.txt"}) {
     CHECK(code_of([&] { (void)key_of(path); }) == ErrorCode::kUsage);
   }
   const std::vector<std::string> files = {"a.txt", "a@h100.txt", "a@sm90.txt", "b@h200.txt"};
@@ -232,6 +262,7 @@ TEST_CASE("of a test's files the narrowest class that is this machine's counts")
   CHECK(chosen[0].instead == std::vector<std::string>{"a.txt", "a@h100.txt"});
   CHECK(chosen[1].path.empty());
   CHECK(choose(files, {"none", "any"})[0].path == "a.txt");
+  CHECK(choose({"a.txt", "b@X.txt"}, {"any"})[1].path == "b@X.txt");
 }
 
 TEST_CASE("a candidate waits outside of the tree") {

@@ -7,9 +7,17 @@
 namespace rlreplay::gate {
 namespace {
 
-const Tolerance* tolerance_of(const std::vector<Tolerance>& tolerances, const std::string& key) {
-  const auto found = std::ranges::find_if(tolerances, [&](auto& t) { return covers(t, key); });
-  return found == tolerances.end() ? nullptr : &*found;
+/// Holds a difference to a tolerance that covers its key; of several the first broken one is said.
+void hold(const Tolerance& tolerance, ValueDifference& d) {
+  std::optional<double> apart;
+  if (d.bits.recorded && d.bits.now) {
+    apart = distance(tolerance.unit, *d.bits.recorded, *d.bits.now);
+  }
+  const bool within = apart && *apart <= tolerance.bound;
+  if (d.tolerance && (within || !d.within)) return;
+  d.tolerance = tolerance;
+  d.distance = apart;
+  d.within = within;
 }
 
 bool all_within(const std::vector<ValueDifference>& differences) {
@@ -52,12 +60,8 @@ std::vector<ValueDifference> differences(const std::vector<Tolerance>& tolerance
   std::vector<ValueDifference> out;
   for (GoldenDifference& bits : compare_golden(recorded, now)) {
     ValueDifference d{std::move(bits)};
-    if (const Tolerance* tolerance = tolerance_of(tolerances, d.bits.key)) {
-      d.tolerance = *tolerance;
-      if (d.bits.recorded && d.bits.now) {
-        d.distance = distance(tolerance->unit, *d.bits.recorded, *d.bits.now);
-      }
-      d.within = d.distance && *d.distance <= tolerance->bound;
+    for (const Tolerance& tolerance : tolerances) {
+      if (covers(tolerance, d.bits.key)) hold(tolerance, d);
     }
     out.push_back(std::move(d));
   }
@@ -100,6 +104,11 @@ Judgement judge(const Golden& golden, const Observation& now) {
     return say(same ? Outcome::kCodeDrift : Outcome::kEnvironmentDrift);
   }
   return say(same ? Outcome::kRegression : Outcome::kUnattributed);
+}
+
+bool acceptable(const Golden& golden, const Observation& now) {
+  return now.problem.empty() && emptiness_of(now.values).empty() && now.again &&
+         all_within(differences(golden.tolerances, now.values, *now.again));
 }
 
 bool passes(Outcome outcome, bool strict) {

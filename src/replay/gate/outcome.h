@@ -36,8 +36,9 @@ struct Observation {
 /// A value that is not what was recorded.
 struct ValueDifference {
   GoldenDifference bits;
-  std::optional<Tolerance> tolerance = {};  // the one that its key has
-  std::optional<double> distance = {};      // in its unit
+  std::optional<Tolerance> tolerance =
+      {};  // of those of its key the first that is broken, or the first
+  std::optional<double> distance = {};  // in its unit
   bool within = false;
 };
 
@@ -49,13 +50,17 @@ struct Judgement {
   size_t values = 0;                          // compared
 };
 
-/// Of two runs' values what differs, each with its tolerance: the first whose pattern fits.
+/// Of two runs' values what differs. Of several tolerances whose patterns fit a key all hold.
 [[nodiscard]] std::vector<ValueDifference> differences(const std::vector<Tolerance>& tolerances,
                                                        const GoldenEntries& recorded,
                                                        const GoldenEntries& now);
 
 /// The line of the table that holds.
 [[nodiscard]] Judgement judge(const Golden& golden, const Observation& now);
+
+/// Whether what a run gives now could be a golden file: two runs of it give values that could show
+/// a change, and lie within the tolerances of each other.
+[[nodiscard]] bool acceptable(const Golden& golden, const Observation& now);
 
 /// Whether a gate lets it pass: drift of the environment does unless `strict`.
 [[nodiscard]] bool passes(Outcome outcome, bool strict);

@@ -1,13 +1,11 @@
 #include "src/replay/gate/place.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 
 #include "src/base/error.h"
-#include "src/base/hash.h"
 #include "src/replay/gate/environment.h"
 
 namespace fs = std::filesystem;
@@ -16,7 +14,6 @@ namespace rlreplay::gate {
 namespace {
 
 constexpr std::string_view kEnding = ".txt", kTitle = "# rlreplay golden ";
-constexpr const char* kPending = "rlreplay/pending/";
 
 void add_folder(const std::string& folder, std::vector<std::string>& files,
                 std::vector<std::string>* others) {
@@ -33,35 +30,19 @@ void add_folder(const std::string& folder, std::vector<std::string>& files,
   if (failed) throw Error(ErrorCode::kEnvironment, failed.message(), folder);
 }
 
-/// The folder of git of the checkout that a file lies in; empty: it lies in none.
-fs::path git_folder(const fs::path& file) {
-  std::error_code absent;
-  for (fs::path at = file.parent_path(); !at.empty(); at = at.parent_path()) {
-    const fs::path git = at / ".git";
-    if (fs::is_directory(git, absent)) return git;
-    if (fs::is_regular_file(git, absent)) {  // of a worktree: `gitdir: PATH`
-      std::ifstream text(git);
-      std::string word, path;
-      if (text >> word && word == "gitdir:" && std::getline(text >> std::ws, path)) {
-        return at / path;
-      }
+Choice choose_key(const std::string& test, const std::vector<Key>& keys,
+                  const std::vector<std::string>& classes) {
+  Choice out{test};
+  const auto rank = [&](const Key& key) { return std::ranges::find(classes, key.class_name); };
+  const auto best = std::ranges::min_element(keys, {}, rank);
+  for (auto key = keys.begin(); key != keys.end(); ++key) {
+    if (key == best && rank(*key) != classes.end()) {
+      out.path = path_of(*key);
+    } else {
+      out.instead.push_back(path_of(*key));
     }
-    if (at == at.root_path()) break;
   }
-  return {};
-}
-
-fs::path users_folder() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (const std::string state = variable("XDG_STATE_HOME"); state.starts_with('/')) return state;
-  if (const std::string home = variable("HOME"); home.starts_with('/')) {
-    return fs::path(home) / ".local/state";
-  }
-  throw Error(ErrorCode::kEnvironment,
-              "there is no place for pending golden files: set XDG_STATE_HOME or HOME");
+  return out;
 }
 
 }  // namespace
@@ -75,6 +56,9 @@ Key key_of(const std::string& path) {
   const size_t at = stem.rfind('@');
   if (at == stem.npos || at < name) return {stem, kAnyClass};
   check_class(stem.substr(at + 1));
+  if (stem.substr(at + 1) == kAnyClass) {
+    throw Error(ErrorCode::kUsage, "a golden file of class any is named without @any", path);
+  }
   return {stem.substr(0, at), stem.substr(at + 1)};
 }
 
@@ -119,46 +103,18 @@ std::vector<std::string> golden_files(const std::vector<std::string>& paths,
 std::vector<Choice> choose(const std::vector<std::string>& files,
                            const std::vector<std::string>& classes) {
   std::map<std::string, std::vector<Key>> tests;
-  for (const std::string& file : files) {
-    Key key = key_of(file);
-    tests[key.test].push_back(std::move(key));
-  }
   std::vector<Choice> out;
-  for (const auto& [test, keys] : tests) {
-    Choice choice{test};
-    const auto rank = [&](const Key& key) { return std::ranges::find(classes, key.class_name); };
-    const auto best = std::ranges::min_element(keys, {}, rank);
-    for (auto key = keys.begin(); key != keys.end(); ++key) {
-      if (key == best && rank(*key) != classes.end()) {
-        choice.path = path_of(*key);
-      } else {
-        choice.instead.push_back(path_of(*key));
-      }
+  for (const std::string& file : files) {
+    try {
+      Key key = key_of(file);
+      tests[key.test].push_back(std::move(key));
+    } catch (const Error&) {  // a name that is no key is said when the file is read
+      out.push_back({file, file});
     }
-    out.push_back(std::move(choice));
   }
+  for (const auto& [test, keys] : tests) out.push_back(choose_key(test, keys, classes));
+  std::ranges::sort(out, {}, &Choice::test);
   return out;
-}
-
-std::string pending_path(const std::string& path) {
-  const fs::path file = fs::weakly_canonical(path);
-  const fs::path git = git_folder(file);
-  const std::string name = file.filename().string();
-  const std::string folder = hash_of(file.parent_path().string()).hex().substr(0, 16);
-  return ((git.empty() ? users_folder() : git) / kPending / folder / name).string();
-}
-
-void write_pending(const std::string& pending, const Golden& candidate) {
-  std::error_code failed;
-  fs::create_directories(fs::path(pending).parent_path(), failed);
-  if (failed) throw Error(ErrorCode::kEnvironment, failed.message(), pending);
-  write(pending, candidate);
-}
-
-bool in_ci() {
-  const char* value = std::getenv("CI");
-  const std::string_view said = value == nullptr ? "" : value;
-  return !said.empty() && said != "0" && said != "false";
 }
 
 }  // namespace rlreplay::gate

@@ -17,7 +17,8 @@ struct Key {
   friend auto operator<=>(const Key&, const Key&) = default;
 };
 
-/// Errors: kUsage for a path that does not end in `.txt`, or with a name that is no class.
+/// Errors: kUsage for a path that does not end in `.txt`, with a name that is no class, or with
+/// `@any`, which a file of that class goes without.
 [[nodiscard]] Key key_of(const std::string& path);
 [[nodiscard]] std::string path_of(const Key& key);
 
@@ -37,20 +38,9 @@ struct Choice {
   std::vector<std::string> instead = {};  // the other classes' files
 };
 
-/// Of each test's files the one of the first of these classes that has one.
+/// Of each test's files the one of the first of these classes that has one; a file whose name is no
+/// key is a test of its own.
 [[nodiscard]] std::vector<Choice> choose(const std::vector<std::string>& files,
                                          const std::vector<std::string>& classes);
-
-/// Where the candidate of a golden file lies until somebody accepts it: in the folder of git beside
-/// the checkout that holds the file, or among the user's own files where there is none. Never in
-/// the tree.
-/// Errors: kEnvironment where the user has no home for them.
-[[nodiscard]] std::string pending_path(const std::string& path);
-
-/// Writes a candidate there. Errors: those of write; kEnvironment.
-void write_pending(const std::string& pending, const Golden& candidate);
-
-/// Whether this is a machine that only looks: CI is set, and neither empty, `0` nor `false`.
-[[nodiscard]] bool in_ci();
 
 }  // namespace rlreplay::gate

@@ -2,6 +2,7 @@
 #include <CLI/Formatter.hpp>
 #include <memory>
 
+#include "src/base/number_text.h"
 #include "src/replay/verbs/golden_parts.h"
 #include "src/replay/verbs/verb.h"
 
@@ -27,6 +28,16 @@ struct Added {
   std::shared_ptr<GoldenArguments> arguments;
 };
 
+/// As many as a clock can count.
+CLI::Validator seconds() {
+  return {[](const std::string& text) -> std::string {
+            const auto value = parse_number<double>(text);
+            if (value && *value >= 0 && *value <= 1e9) return {};
+            return "--time-limit must be a number of seconds from 0 to 1e9, not " + text;
+          },
+          ""};
+}
+
 Added add_part(CLI::App& verb, VerbRun& chosen, const char* name, const char* help, Part part) {
   auto arguments = std::make_shared<GoldenArguments>();
   CLI::App* app = verb.add_subcommand(name, help);
@@ -40,8 +51,10 @@ void add_run(const Added& part) {
   part.app->add_option("--run", part.arguments->run,
                        "somebody else's run, a command of the shell that leaves metrics.json, "
                        "dump/ or files of a framework in $RLBISECT_OUT");
-  part.app->add_option("--time-limit", part.arguments->time_limit,
-                       "seconds that command may take (default: as long as it does)");
+  part.app
+      ->add_option("--time-limit", part.arguments->time_limit,
+                   "seconds that command may take (default: as long as it does)")
+      ->check(seconds());
   part.arguments->flags.add(*part.app, kRunSections, {"save"});
 }
 

@@ -7,6 +7,7 @@
 #include "src/base/shell.h"
 #include "src/base/words.h"
 #include "src/replay/gate/environment.h"
+#include "src/replay/gate/pending.h"
 #include "src/replay/gate/place.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/rerun/golden_run.h"
@@ -29,7 +30,6 @@ struct Checked {
 /// What the run gives now, as the golden file it would be.
 void keep_candidate(const GoldenArguments& arguments, const std::optional<RunOptions>& options,
                     gate::Observation now, Checked& checked) {
-  if (gate::in_ci()) return;
   gate::Golden candidate = checked.golden;
   if (options) candidate.options = golden_options(*options);
   const std::string recorded = gate::about(checked.golden, "run");
@@ -37,12 +37,13 @@ void keep_candidate(const GoldenArguments& arguments, const std::optional<RunOpt
                               checked.path, gate::key_of(checked.path).class_name, true);
   candidate.environment = std::move(now.environment);
   candidate.values = std::move(now.values);
+  gate::keep_candidate(checked.path, checked.golden, std::move(candidate));
   checked.pending = gate::pending_path(checked.path);
-  gate::write_pending(checked.pending, candidate);
 }
 
 Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   Checked out{path};
+  (void)gate::key_of(path);
   out.golden = gate::read(path);
   const std::optional<RunOptions> options = options_now(out.golden, arguments, path);
   gate::Observation now = observe(out.golden, options, arguments, path, false);
@@ -54,8 +55,11 @@ Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   }
   if (out.judgement.outcome == gate::Outcome::kNotJudged)
     out.code = exit_code(ErrorCode::kIncomplete);
-  if (!out.judgement.differences.empty() && gate::emptiness_of(now.values).empty()) {
+  if (gate::in_ci()) return out;
+  if (!out.judgement.differences.empty() && gate::acceptable(out.golden, now)) {
     keep_candidate(arguments, options, std::move(now), out);
+  } else {
+    gate::drop_candidate(path);
   }
   return out;
 }
@@ -145,7 +149,9 @@ void print_absent(const GoldenArguments& arguments, const gate::Choice& choice) 
 }
 
 int print_config(const GoldenArguments& arguments) {
-  const RunOptions recorded = options_of(gate::read(arguments.file()).options);
+  const gate::Golden golden = gate::read(arguments.file());
+  check_asked(golden, arguments, arguments.file());
+  const RunOptions recorded = options_of(golden.options);
   std::cout << options_yaml(arguments.flags.resolve_record(recorded));
   return 0;
 }
@@ -182,6 +188,7 @@ int golden_check(const GoldenArguments& arguments) {
     if (choice.path.empty()) {
       print_absent(arguments, choice);
       code = code == 0 ? exit_code(ErrorCode::kIncomplete) : code;
+      ++red;
       continue;
     }
     const Checked c = one ? check_one(arguments, choice.path) : check_among(arguments, choice.path);

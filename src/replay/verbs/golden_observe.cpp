@@ -1,3 +1,4 @@
+#include <cmath>
 #include <filesystem>
 
 #include "src/base/build_info.h"
@@ -16,8 +17,8 @@ namespace rlreplay::replay {
 namespace {
 
 std::chrono::milliseconds limit_of(const GoldenArguments& arguments) {
-  if (arguments.time_limit <= 0) return ProcessLimits::kNoTime;
-  return std::chrono::milliseconds(static_cast<int64_t>(arguments.time_limit * 1e3));
+  if (arguments.time_limit == 0) return ProcessLimits::kNoTime;
+  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(arguments.time_limit * 1e3)));
 }
 
 /// A golden file names a checkpoint by where it lay when the file was made.
@@ -73,8 +74,24 @@ gate::Observation observe_command(const gate::Golden& golden, const GoldenArgume
 
 }  // namespace
 
+void check_asked(const gate::Golden& golden, const GoldenArguments& arguments,
+                 const std::string& path) {
+  const bool command = !gate::about(golden, "run").empty();
+  if (command && !arguments.flags.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "its run is a command, which options of rlreplay's own runs do not reach: leave "
+                "them out, or say it in the command",
+                path);
+  }
+  if (!command && !arguments.run.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "its run is one of rlreplay itself, and no command: check it without --run", path);
+  }
+}
+
 std::optional<RunOptions> options_now(const gate::Golden& golden, const GoldenArguments& arguments,
                                       const std::string& path) {
+  check_asked(golden, arguments, path);
   if (!gate::about(golden, "run").empty()) return std::nullopt;
   const RunOptions recorded = options_of(golden.options);
   const RunOptions options = arguments.flags.resolve_record(recorded);

@@ -38,6 +38,10 @@ int golden_reject(const GoldenArguments& arguments);
 int golden_review(const GoldenArguments& arguments);
 int golden_fsck(const GoldenArguments& arguments);
 
+/// Errors: kUsage for what was asked of a run of ours where a file's is a command, or the reverse.
+void check_asked(const gate::Golden& golden, const GoldenArguments& arguments,
+                 const std::string& path);
+
 /// The options of the run of a golden file, with what the flags say otherwise, which is named on
 /// standard error; nothing of a file whose run is a command.
 /// Errors: kUsage for a run that cannot be golden, and for what only the user may ask for;

@@ -7,6 +7,7 @@
 #include "src/base/error.h"
 #include "src/base/shell.h"
 #include "src/replay/gate/environment.h"
+#include "src/replay/gate/pending.h"
 #include "src/replay/gate/place.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/rerun/golden_run.h"
@@ -141,6 +142,8 @@ int golden_record(const GoldenArguments& arguments) {
   if (arguments.run.empty()) {
     options = record_options(arguments, before);
     check_golden_options(*options);
+  } else {
+    check_asked({.about = {{"run", arguments.run}}}, arguments, before);
   }
   if (options && arguments.flags.print_config()) {
     std::cout << options_yaml(*options);
@@ -153,6 +156,7 @@ int golden_record(const GoldenArguments& arguments) {
   make_folder_of(path);
   const gate::Golden golden = golden_now(arguments, path, class_name, options);
   gate::write(path, golden);
+  gate::drop_candidate(path);
   std::cout << golden.values.size() << " values recorded in " << path
             << "\ncheck them: rlreplay golden check " << shell_word(path)
             << (arguments.run.empty() ? "" : " --run-recorded") << '\n';

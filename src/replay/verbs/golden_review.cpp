@@ -8,6 +8,7 @@
 #include "src/base/shell.h"
 #include "src/base/words.h"
 #include "src/replay/gate/environment.h"
+#include "src/replay/gate/pending.h"
 #include "src/replay/gate/place.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/verbs/golden_parts.h"
@@ -17,16 +18,11 @@ namespace {
 
 constexpr size_t kShownReview = 10;
 
-bool is_pending(const std::string& path) {
-  std::error_code absent;
-  return std::filesystem::exists(gate::pending_path(path), absent);
-}
-
 /// Errors: kIncomplete where none is pending.
 std::vector<std::string> pending_of(const std::vector<std::string>& paths) {
   std::vector<std::string> out;
   for (const std::string& file : gate::golden_files(paths)) {
-    if (is_pending(file)) out.push_back(file);
+    if (gate::pending(file) != gate::Pending::kNone) out.push_back(file);
   }
   if (out.empty()) {
     throw Error(ErrorCode::kIncomplete,
@@ -36,6 +32,18 @@ std::vector<std::string> pending_of(const std::vector<std::string>& paths) {
   return out;
 }
 
+std::string_view pending_text(const std::string& path) {
+  switch (gate::pending(path)) {
+    case gate::Pending::kNone:
+      return "";
+    case gate::Pending::kCurrent:
+      return ", a candidate is pending";
+    case gate::Pending::kStale:
+      return ", a candidate of what it was before is pending";
+  }
+  return "";
+}
+
 void check_may_write() {
   if (!gate::in_ci()) return;
   throw Error(
@@ -43,23 +51,21 @@ void check_may_write() {
       "nothing is accepted where CI is set: review on your own machine, and commit the file");
 }
 
-void accept(const std::string& path, const std::string& reason) {
-  gate::Golden candidate = gate::read(gate::pending_path(path));
+void accept(const std::string& path, gate::Golden candidate, const std::string& reason) {
   candidate.about["reason"] = reason;
   gate::write(path, candidate);
-  std::filesystem::remove(gate::pending_path(path));
+  gate::drop_candidate(path);
   std::cout << "accepted: " << path << '\n';
 }
 
 void reject(const std::string& path) {
-  std::filesystem::remove(gate::pending_path(path));
+  gate::drop_candidate(path);
   std::cout << "rejected: " << path << '\n';
 }
 
 /// What a candidate would change.
-std::string candidate_text(const std::string& path, size_t limit) {
+std::string candidate_text(const std::string& path, const gate::Golden& candidate, size_t limit) {
   const gate::Golden golden = gate::read(path);
-  const gate::Golden candidate = gate::read(gate::pending_path(path));
   const auto differences = gate::differences(golden.tolerances, golden.values, candidate.values);
   std::string out = path + ": " + std::to_string(differences.size()) + " of " +
                     std::to_string(golden.values.size()) + " values\n" +
@@ -96,14 +102,19 @@ Choice ask_choice() {
 
 /// Whether to go on.
 bool review_one(const std::string& path) {
-  std::cout << candidate_text(path, kShownReview);
+  if (gate::pending(path) == gate::Pending::kStale) {
+    std::cout << path << ": has changed since its check: check it again\n";
+    return true;
+  }
+  const gate::Golden candidate = gate::read_candidate(path);
+  std::cout << candidate_text(path, candidate, kShownReview);
   switch (ask_choice()) {
     case Choice::kAccept:
       while (true) {
         const auto reason = ask("  why do bits change? ");
         if (!reason) return false;
         if (reason->empty()) continue;
-        accept(path, *reason);
+        accept(path, candidate, *reason);
         return true;
       }
     case Choice::kReject:
@@ -140,8 +151,8 @@ int golden_list(const GoldenArguments& arguments) {
   for (const std::string& path : gate::golden_files(arguments.paths)) {
     const gate::Golden golden = gate::read(path);
     std::cout << path << "  " << golden.values.size() << " values"
-              << (golden.tolerances.empty() ? ", exact" : ", with tolerances")
-              << (is_pending(path) ? ", a candidate is pending" : "") << '\n';
+              << (golden.tolerances.empty() ? ", exact" : ", with tolerances") << pending_text(path)
+              << '\n';
   }
   return 0;
 }
@@ -175,7 +186,9 @@ int golden_accept(const GoldenArguments& arguments) {
   if (arguments.reason.empty()) {
     throw Error(ErrorCode::kUsage, "say why bits change: --reason WHY is kept in the file");
   }
-  for (const std::string& path : files) accept(path, arguments.reason);
+  std::vector<gate::Golden> candidates;  // all of them are read before the first is accepted
+  for (const std::string& path : files) candidates.push_back(gate::read_candidate(path));
+  for (size_t i = 0; i < files.size(); ++i) accept(files[i], candidates[i], arguments.reason);
   return 0;
 }
 

@@ -151,6 +151,10 @@ std::string RunFlags::command_line() const {
   return out;
 }
 
+bool RunFlags::empty() const {
+  return given_.empty() && config_.empty() && !print_config_ && verb_->remaining().empty();
+}
+
 bool RunFlags::gives(std::string_view name) const {
   const auto says = [option = find_option(name)](const Setting& setting) {
     return find_option(setting.first) == option;

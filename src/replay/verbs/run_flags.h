@@ -40,6 +40,9 @@ class RunFlags {
   /// The same on the options of a record; what is overridden is listed on standard error.
   RunOptions resolve_record(const RunOptions& recorded) const;
 
+  /// Whether nothing was given: no option of a run, no --config, no flag of a launch script.
+  bool empty() const;
+
   /// Whether the command line or --config says something of an option.
   bool gives(std::string_view name) const;
 
