@@ -358,6 +358,7 @@ class Outputs(Case):
         self.ask("upgrade", ROOT / "tests/golden/dumps/0.1", "-o", self.folder / "upgraded", "--json")
         self.ask("strip", ROOT / "tests/golden/dumps/0.9", "-o", self.folder / "stripped", "--samples", "5",
                  "--columns", "rewards", "--json")
+        self.ask("pack", ROOT / "tests/golden/dumps/0.9", "-o", self.folder / "pack.zip", "--json")
 
     def wrapping(self):
         script = self.folder / "launch.sh"
@@ -414,7 +415,7 @@ class Outputs(Case):
         """An error is an object on standard output, too, whatever the verb."""
         nowhere = self.folder / "nowhere"
         for verb in ("capture", "train", "rollout", "show", "verify", "diff", "objective", "mismatch", "import",
-                     "export", "seal", "upgrade", "strip", "golden", "layouts", "verdict", "bogus"):
+                     "export", "seal", "upgrade", "strip", "pack", "golden", "layouts", "verdict", "bogus"):
             program = self.rlbisect if verb in ("verdict", "changes") else self.program
             for words in (["--json"], [nowhere, "--json"], [nowhere, "--bogus", "--json"]):
                 result = self.run_program(verb, *words, program=program)

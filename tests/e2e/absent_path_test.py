@@ -48,6 +48,8 @@ READS = {
     ("rlreplay import", "PATHS..."): "{no} -o {new}",
     ("rlreplay export", "DUMP"): "{no} --to jsonl -o {new}",
     ("rlreplay strip", "DUMP"): "{no} --texts -o {new}",
+    ("rlreplay pack", "DUMP"): "{no} -o {new}",
+    ("rlreplay pack", "--open"): "--open {no} -o {new}",
     ("rlreplay seal", "PATH"): "{no} --recovered",
     ("rlreplay upgrade", "PATH"): "{no}",
     ("rlreplay golden record", "--config"): "{new}.txt --model demo --config {no}",

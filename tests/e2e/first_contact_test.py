@@ -274,7 +274,7 @@ class LaunchScripts(Case):
 
 class Voice(Case):
     VERBS = ["capture", "train", "rollout", "layouts", "why", "score", "show", "verify", "diff", "objective",
-             "mismatch", "import", "export", "seal", "upgrade", "strip", "golden", "golden record",
+             "mismatch", "import", "export", "seal", "upgrade", "strip", "pack", "golden", "golden record",
              "golden check", "tokenize"]
 
     def test_help_fits(self):

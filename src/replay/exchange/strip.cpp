@@ -7,12 +7,14 @@
 #include <memory>
 #include <utility>
 
+#include "format/canonical.h"
 #include "format/columns.h"
 #include "format/dump_place.h"
 #include "format/dump_reader.h"
 #include "format/dump_writer.h"
 #include "format/group_io.h"
 #include "src/base/error.h"
+#include "src/base/json_value.h"
 #include "src/base/words.h"
 #include "src/replay/record/chosen_ids.h"
 #include "src/replay/record/content_root.h"
@@ -140,7 +142,12 @@ class GroupStrip {
 class Strip {
  public:
   explicit Strip(const StripOptions& options)
-      : options_(options), dump_(DumpReader::open(options.dump, reading(options))) {}
+      : options_(options), dump_(DumpReader::open(options.dump, reading(options))) {
+    if (!options.steps) return;
+    dump_.keep([part = *options.steps](std::string_view kind, const std::string& group) {
+      return part.holds_group(kind, group);
+    });
+  }
 
   StripReport run() {
     check_asked();
@@ -149,11 +156,11 @@ class Strip {
       format::WriterOptions writing;
       writing.threads = options_.threads;
       writing.durable = format::Durable::kSealed;
-      format::DumpWriter writer = format::DumpWriter::create(place.path(), dump_.meta(), writing);
+      format::DumpWriter writer = format::DumpWriter::create(place.path(), meta(), writing);
       for (const UnitRecord& record : dump_.units()) write_unit(record, writer);
       format::SealOptions seal;
       seal.complete = dump_.complete();
-      seal.unstable = "{}";  // commands, hosts and environments
+      seal.unstable = options_.unstable;
       made_.root = writer.seal(seal);
     }
     made_.content = content_root(place.path());
@@ -174,6 +181,15 @@ class Strip {
     throw Error(ErrorCode::kUsage, message, options_.dump);
   }
 
+  /// That of the dump, with the part of its run that is left.
+  [[nodiscard]] std::string meta() const {
+    if (!options_.steps) return dump_.meta();
+    const JsonDocument old = JsonDocument::parse(dump_.meta(), options_.dump);
+    format::JsonObject out;
+    for (const auto& [key, value] : old.root().members()) out.json(std::string(key), value.dump());
+    return out.text("part", options_.steps->text()).str();
+  }
+
   static bool has_samples(const UnitRecord& record) {
     const std::string_view kind = format::kind_of(record.path);
     return kind == "rollout" || kind == "train";
@@ -183,9 +199,6 @@ class Strip {
   void check_asked() {
     if (!dump_.sealed()) {
       refuse("the dump is not sealed: close it first (rlreplay seal --recovered)");
-    }
-    if (!options_.texts && options_.columns.empty() && options_.samples.empty() && !options_.only) {
-      refuse("nothing is to be taken out: give --texts, --samples, --keep-samples or --columns");
     }
     std::error_code absent;
     if (std::filesystem::equivalent(options_.dump, options_.output, absent)) {
@@ -244,6 +257,7 @@ class Strip {
 
   void write_unit(const UnitRecord& record, format::DumpWriter& writer) {
     const std::string_view kind = format::kind_of(record.path);
+    if (options_.takes_nothing()) return copy(record, writer);
     if (kind == "x-slime" || kind == "x-miles" || kind == "x-relax") {
       return note("kept file", " of the framework, which holds all that it said");
     }
@@ -264,7 +278,8 @@ class Strip {
     copy.dataset.shape = stored.shape;
     copy.dataset.attributes = stored.attributes;
     copy.dataset.bytes = copy.bytes;
-    if (stored.base && format::kind_of(unit.record().path) == "weights") {
+    if (stored.base && format::kind_of(unit.record().path) == "weights" &&
+        dump_.find(stored.base->unit) != nullptr) {
       copy.base_bytes = bytes_of(dump_.read_base(unit, stored));
       copy.dataset.base = stored.base;
       copy.dataset.base_bytes = copy.base_bytes;
@@ -276,12 +291,14 @@ class Strip {
     const UnitReader unit = dump_.open_unit(record);
     std::vector<Dataset> datasets;
     std::vector<std::unique_ptr<Copy>> copies;
-    for (const StoredDataset& stored : unit.datasets()) {
-      copies.push_back(std::make_unique<Copy>(copy_of(unit, stored)));
-      Dataset& out = copies.back()->dataset;
-      out.bytes = copies.back()->bytes;
-      out.base_bytes = copies.back()->base_bytes;
-      datasets.push_back(out);
+    for (const std::string& group : record.groups) {
+      for (const StoredDataset& stored : unit.datasets_of(group)) {
+        copies.push_back(std::make_unique<Copy>(copy_of(unit, stored)));
+        Dataset& out = copies.back()->dataset;
+        out.bytes = copies.back()->bytes;
+        out.base_bytes = copies.back()->base_bytes;
+        datasets.push_back(out);
+      }
     }
     writer.append(record.path, datasets);
     ++made_.units;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/hash.h"
+#include "src/replay/record/step_range.h"
 
 namespace rlreplay::replay {
 
@@ -17,8 +18,14 @@ struct StripOptions {
   std::set<uint64_t> samples;              // these
   std::optional<std::set<uint64_t>> only;  // all but these
   std::set<std::string> columns;           // of rollouts and steps; `events` are all of them
+  std::optional<RunPart> steps;            // all but these, their rollouts and states
+  std::string unstable = "{}";             // of the new dump: commands, hosts, environments
   bool replace = false;
   int threads = 2;
+
+  [[nodiscard]] bool takes_nothing() const {
+    return !texts && !only && !steps && samples.empty() && columns.empty();
+  }
 };
 
 struct StripReport {
@@ -29,11 +36,11 @@ struct StripReport {
   Hash root, content;
 };
 
-/// Writes what is left as a new, sealed dump. What may hold what is taken out goes too: files of
-/// frameworks that an import kept, extensions of others, `unstable`, events of rollouts and steps
-/// whose samples were taken out.
-/// Errors: kUsage for a dump that is not sealed, nothing to take out, a sample or column that is
-/// not there, or a column without which nothing can be read; FormatError; those of DumpPlace.
+/// Writes what is left as a new, sealed dump; the same units where nothing is taken out. What may
+/// hold what is taken out goes too: files of frameworks that an import kept, extensions of others,
+/// `unstable`, events of rollouts and steps whose samples were taken out. Errors: kUsage for a dump
+/// that is not sealed, a sample or column that is not there, or a column without which nothing can
+/// be read; FormatError; those of DumpPlace.
 StripReport strip(const StripOptions& options);
 
 }  // namespace rlreplay::replay

@@ -12,7 +12,6 @@
 #include "src/base/error.h"
 #include "src/replay/record/event_store.h"
 #include "src/replay/record/event_units.h"
-#include "src/replay/record/imported_samples.h"
 #include "src/replay/record/parse_step.h"
 #include "src/replay/record/state_reader.h"
 #include "src/replay/record/step_range.h"
@@ -69,13 +68,8 @@ void RecordedRun::keep_steps(const std::string& text) {
   const StepId first = steps_.front(), last = steps_.back();
   std::erase_if(states_, [&](const StepId& step) { return step < first || last < step; });
   std::erase_if(rollouts_, [&](int64_t id) { return id < first.rollout || id > last.rollout; });
-  dump_.keep([&](std::string_view kind, const std::string& group) {
-    if (kind == "rollout" || kind == kInputsKind) {
-      const auto id = format::parse_rollout(group);
-      return id && first.rollout <= *id && *id <= last.rollout;
-    }
-    const auto step = kind == "train" || kind == "weights" ? parse_step(group) : std::nullopt;
-    return step && first <= *step && *step <= last;
+  dump_.keep([part = RunPart{first, last}](std::string_view kind, const std::string& group) {
+    return part.holds_group(kind, group);
   });
   is_part_ = true;
 }

@@ -1,10 +1,11 @@
 #include "src/replay/record/step_range.h"
 
 #include <algorithm>
-#include <string_view>
 
+#include "format/group_name.h"
 #include "src/base/error.h"
 #include "src/base/number_text.h"
+#include "src/replay/record/imported_samples.h"
 #include "src/replay/record/parse_step.h"
 
 namespace rlreplay::replay {
@@ -62,6 +63,15 @@ void check_steps(const StepRange& range, size_t steps, const std::string& path) 
               "--steps: the dump has " + std::to_string(count) + (count == 1 ? " step" : " steps") +
                   ", counted from 0: the last is " + std::to_string(count - 1),
               path);
+}
+
+bool RunPart::holds_group(std::string_view kind, const std::string& group) const {
+  if (kind == "rollout" || kind == kInputsKind) {
+    const auto id = format::parse_rollout(group);
+    return id && first.rollout <= *id && *id <= last.rollout;
+  }
+  const auto step = kind == "train" || kind == "weights" ? parse_step(group) : std::nullopt;
+  return step && holds(*step);
 }
 
 RunPart parse_part(const std::string& part, std::span<const StepId> steps) {

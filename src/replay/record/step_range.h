@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "src/base/step_id.h"
 
@@ -30,6 +31,10 @@ struct RunPart {
   StepId first{0, 0}, last{INT64_MAX, 0};
 
   bool holds(const StepId& step) const { return first <= step && step <= last; }
+  /// "1.0..2.0", as parse_part reads it.
+  [[nodiscard]] std::string text() const { return first.name() + ".." + last.name(); }
+  /// Whether a group of a unit of this kind is of them: a rollout, a step, a state.
+  [[nodiscard]] bool holds_group(std::string_view kind, const std::string& group) const;
 };
 
 /// Of which steps a dump is: `part` as dump_meta has it; all of the run where it is empty. "1.0.."

@@ -18,6 +18,7 @@ struct StripArguments {
   StripOptions options;
   std::vector<uint64_t> samples, only;
   std::vector<std::string> columns;
+  std::string steps;
   bool json = false;
 };
 
@@ -27,6 +28,17 @@ int run_strip(StripArguments& arguments) {
   options.samples = {arguments.samples.begin(), arguments.samples.end()};
   if (!arguments.only.empty()) options.only.emplace(arguments.only.begin(), arguments.only.end());
   options.columns = {arguments.columns.begin(), arguments.columns.end()};
+  if (!arguments.steps.empty()) {
+    RecordedRun run(options.dump);
+    run.keep_steps(arguments.steps);
+    options.steps = {run.steps().front(), run.steps().back()};
+  }
+  if (options.takes_nothing()) {
+    throw Error(ErrorCode::kUsage,
+                "nothing is to be taken out: give --texts, --samples, --keep-samples, --columns or "
+                "--steps",
+                options.dump);
+  }
   const StripReport report = strip(options);
   if (arguments.json) {
     std::cout << JsonLine()
@@ -66,6 +78,8 @@ void add_strip(CLI::App& program, VerbRun& chosen) {
       ->excludes(samples);
   verb->add_option("--columns", arguments->columns, "take these columns out; events are one")
       ->delimiter(',');
+  verb->add_option("--steps", arguments->steps,
+                   "take all other steps out: A..B, each as 3.0 or counted from 0, B included");
   verb->add_option("--threads", options.threads)->capture_default_str();
   verb->add_flag("--force", options.replace, "replace the dump of -o, once the new one is whole");
   verb->add_flag("--json", arguments->json, "print one JSON object");
@@ -74,7 +88,8 @@ void add_strip(CLI::App& program, VerbRun& chosen) {
       "of others, commands and machines, events of samples that were taken out. Token ids stay:\n"
       "whoever has the tokenizer can read them.\n\nExamples:\n"
       "  rlreplay strip dump/ -o shared/ --texts\n"
-      "  rlreplay strip dump/ -o shared/ --keep-samples 3,7 --columns rewards,events");
+      "  rlreplay strip dump/ -o shared/ --keep-samples 3,7 --columns rewards,events\n"
+      "  rlreplay strip dump/ -o shared/ --steps 2.0");
   verb->callback([=, &chosen] { chosen = [=] { return run_strip(*arguments); }; });
 }
 

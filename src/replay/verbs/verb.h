@@ -24,6 +24,7 @@ void add_layouts(CLI::App& program, VerbRun& chosen);
 void add_why(CLI::App& program, VerbRun& chosen);
 void add_mismatch(CLI::App& program, VerbRun& chosen);
 void add_objective(CLI::App& program, VerbRun& chosen);
+void add_pack(CLI::App& program, VerbRun& chosen);
 void add_rollout(CLI::App& program, VerbRun& chosen);
 void add_score(CLI::App& program, VerbRun& chosen);
 void add_seal(CLI::App& program, VerbRun& chosen);

@@ -19,6 +19,7 @@ void add_verbs(CLI::App& program, VerbRun& chosen, const std::vector<std::string
   add_seal(program, chosen);
   add_upgrade(program, chosen);
   add_strip(program, chosen);
+  add_pack(program, chosen);
   add_golden(program, chosen);
   add_tokenize(program, chosen);
 }

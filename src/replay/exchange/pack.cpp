@@ -1,0 +1,229 @@
+#include "src/replay/exchange/pack.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "format/canonical.h"
+#include "format/dump_files.h"
+#include "format/dump_place.h"
+#include "format/foreign/mapped_file.h"
+#include "format/foreign/zip_archive.h"
+#include "format/foreign/zip_writer.h"
+#include "format/verify.h"
+#include "src/base/error.h"
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
+#include "src/base/printable.h"
+#include "src/base/temporary_folder.h"
+#include "src/base/with_place.h"
+#include "src/replay/exchange/strip.h"
+#include "src/replay/record/content_root.h"
+#include "src/replay/record/recorded_run.h"
+
+namespace rlreplay::replay {
+namespace {
+
+namespace fs = std::filesystem;
+using foreign::MappedFile;
+using foreign::ZipArchive;
+
+constexpr std::string_view kSchema = "rlreplay.pack/1";
+constexpr std::string_view kSummary = "pack.json";
+constexpr std::string_view kDump = "dump/";
+
+[[noreturn]] void refuse_pack(const std::string& path, const std::string& message) {
+  throw Error(ErrorCode::kCorrupt, message, path);
+}
+
+RunPart chosen_part(const std::string& dump, const std::string& steps) {
+  RecordedRun run(dump);
+  run.keep_steps(steps);
+  return {run.steps().front(), run.steps().back()};
+}
+
+/// These steps, and before them those from the last recorded state on.
+RunPart reproducible_part(const RecordedRun& run, const RunPart& chosen) {
+  const auto behind = std::ranges::upper_bound(run.states(), chosen.first);
+  const bool replayable = behind != run.states().begin();
+  return {replayable ? *std::prev(behind) : chosen.first, chosen.last};
+}
+
+/// How whoever opens the pack sees what it is about.
+std::string reproduce_command(const RecordedRun& run, const std::optional<RunPart>& chosen) {
+  const bool computes = run.find_config() && !run.states().empty() && !run.steps().empty();
+  if (!computes) return "rlreplay show dump/";
+  return std::string("rlreplay train dump/") + (chosen ? " --steps " + chosen->text() : "");
+}
+
+/// What a dump says of the run that made it, without the name of the machine.
+std::string public_run(const std::string& unstable) {
+  const JsonDocument document = JsonDocument::parse(unstable, "unstable");
+  format::JsonObject out;
+  for (const auto& [key, value] : document.root().members()) {
+    if (key != "machine" || !value.is_object()) {
+      out.json(std::string(key), value.dump());
+      continue;
+    }
+    format::JsonObject machine;
+    for (const auto& [name, member] : value.members()) {
+      if (name != "host") machine.json(std::string(name), member.dump());
+    }
+    out.json("machine", machine.str());
+  }
+  return out.str();
+}
+
+void add_file(foreign::ZipWriter& archive, const fs::path& folder, const std::string& file) {
+  const MappedFile mapped(folder / file);
+  archive.add(std::string(kDump) + file, mapped.bytes());
+  mapped.check_unchanged();
+}
+
+std::vector<std::string> dump_files(const fs::path& folder) {
+  std::vector<std::string> out;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) out.push_back(entry.path().lexically_relative(folder));
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+void write_archive(const Pack& pack, const std::string& dump, const std::string& path) {
+  foreign::ZipWriter archive(path);
+  archive.add(std::string(kSummary), foreign::as_bytes(pack.json() + "\n"));
+  for (const std::string& file : dump_files(dump)) add_file(archive, dump, file);
+  archive.commit();
+}
+
+/// A file that was found to be whole takes its name.
+void copy_whole(const std::string& from, const std::string& to) {
+  const MappedFile whole(from);
+  AtomicFile file(to);
+  file.write(whole.bytes());
+  file.commit();
+}
+
+Pack read_summary(const ZipArchive& archive, const std::string& path) {
+  const ZipArchive::Member* member = archive.find(kSummary);
+  if (member == nullptr) refuse_pack(path, "no pack: rlreplay pack writes them, with a pack.json");
+  const std::string where = path + " pack.json";
+  const JsonDocument document = JsonDocument::parse(foreign::as_text(member->content), where);
+  const JsonValue root = document.root();
+  if (root["schema"].string() != kSchema) {
+    throw root["schema"].error(ErrorCode::kUnsupported,
+                               "not " + std::string(kSchema) + ": another version can open it");
+  }
+  Pack out;
+  if (const auto steps = root.find("steps")) out.steps = steps->string();
+  out.units = static_cast<uint64_t>(root["units"].integer(0, INT64_MAX));
+  const JsonValue without = root["without"];
+  for (size_t i = 0; i < without.size(); ++i) out.without.push_back(without.at(i).string());
+  out.root = root["root"].string();
+  out.content = root["content"].string();
+  out.run = root["run"].dump();
+  out.reproduce = root["reproduce"].string();
+  return out;
+}
+
+/// Nothing but files that a dump has, in its folder.
+void check_members(const ZipArchive& archive, const std::string& path) {
+  for (const ZipArchive::Member& member : archive.members()) {
+    const std::string_view name = member.name;
+    if (name == kSummary || name == kDump) continue;
+    if (name.starts_with(kDump) && name.ends_with('/') && member.content.empty()) continue;
+    if (name.starts_with(kDump) && format::is_dump_file(name.substr(kDump.size()))) continue;
+    refuse_pack(path, "holds " + printable(name) + ", which is no file of a dump: no pack");
+  }
+}
+
+void extract(const ZipArchive& archive, const fs::path& folder) {
+  for (const ZipArchive::Member& member : archive.members()) {
+    if (member.name == kSummary || member.name.ends_with('/')) continue;
+    const fs::path path = folder / member.name.substr(kDump.size());
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (error) throw Error(ErrorCode::kEnvironment, error.message(), path.parent_path());
+    AtomicFile file(path);
+    file.write(member.content);
+    file.commit();
+  }
+}
+
+/// That the dump is whole, every byte of it, and the one that was packed.
+void check_same(const Pack& pack, const std::string& dump, const std::string& path) {
+  const format::VerifyReport found = format::verify(dump, true);
+  if (!found.problems.empty()) {
+    const format::Problem& problem = found.problems.front();
+    refuse_pack(path, "the dump in it is damaged: " + problem.path + ": " + problem.message);
+  }
+  if (!found.sealed) refuse_pack(path, "the dump in it has no manifest");
+  const std::string content = content_root(dump).hex();
+  if (found.root.hex() == pack.root && content == pack.content) return;
+  refuse_pack(path, "the dump in it is another than its pack.json says: content root " + content +
+                        ", not " + pack.content);
+}
+
+}  // namespace
+
+std::string Pack::json() const {
+  JsonLine out;
+  out.text("schema", kSchema);
+  steps.empty() ? out.null("steps") : out.text("steps", steps);
+  return out.integer("units", static_cast<int64_t>(units))
+      .json("without", json_list(without))
+      .text("root", root)
+      .text("content", content)
+      .text("open", "rlreplay pack --open FILE -o dump/")
+      .text("reproduce", reproduce)
+      .json("run", run)
+      .str();
+}
+
+Pack pack(const PackOptions& options) {
+  format::check_outside_dumps(options.output);
+  check_unoccupied(options.output, options.replace);
+  const RecordedRun run(options.dump);
+  const TemporaryFolder room("rlreplay-pack");
+  StripOptions cut;
+  cut.dump = options.dump;
+  cut.output = room.path() + "/cut";
+  cut.texts = options.texts;
+  cut.threads = options.threads;
+  Pack out;
+  out.run = cut.unstable = public_run(run.dump().unstable());
+  std::optional<RunPart> chosen;
+  if (!options.steps.empty()) {
+    chosen = chosen_part(options.dump, options.steps);
+    cut.steps = reproducible_part(run, *chosen);
+    out.steps = cut.steps->text();
+  }
+  const StripReport left = strip(cut);
+  out.units = left.units;
+  for (const std::string& column : left.columns) out.without.push_back("column " + column);
+  out.without.insert(out.without.end(), left.also.begin(), left.also.end());
+  out.root = left.root.hex();
+  out.content = left.content.hex();
+  out.reproduce = reproduce_command(RecordedRun(cut.output), chosen);
+  const std::string archive = room.path() + "/pack.zip";
+  write_archive(out, cut.output, archive);
+  (void)open_pack(archive, room.path() + "/opened", false);
+  copy_whole(archive, options.output);
+  return out;
+}
+
+Pack open_pack(const std::string& path, const std::string& output, bool replace) {
+  const MappedFile file(path);
+  const ZipArchive archive = with_place(path, [&] { return ZipArchive(file.bytes()); });
+  const Pack out = read_summary(archive, path);
+  check_members(archive, path);
+  format::DumpPlace place(output, replace, format::DumpPlace::Writer::kOneGo);
+  extract(archive, place.path());
+  file.check_unchanged();
+  check_same(out, place.path(), path);
+  place.settle();
+  return out;
+}
+
+}  // namespace rlreplay::replay
