@@ -310,6 +310,8 @@ class Outputs(Case):
         self.ask("why", self.a, "0.0/optimizer/-/weight/model.norm.weight:0", "--json")
         golden.write_text(re.sub(r"(?m)^(step 0.0 loss) .*$", r"\1 0x1p+3", golden.read_text()))
         self.ask("golden", "check", golden, "--json", code=1)
+        golden.write_text(golden.read_text() + "quarantine until 9999-12-31\nquarantine owner a\nquarantine reason b\n")
+        self.ask("golden", "check", golden, "--json")
 
     def computing(self):
         names = self.ask("train", "--from", self.a, "--json")

@@ -60,7 +60,8 @@ READS = {
         "{new}.txt --model {model} --reward gsm8k --prompts {no} " + SMALL,
     ("rlreplay golden check", "PATH..."): "{no} --model demo",
     **{(f"rlreplay golden {part}", "PATH..."): "{no}"
-       for part in ("accept", "reject", "list", "explain", "fsck")},
+       for part in ("accept", "reject", "list", "explain", "fsck", "quarantine", "tighten")},
+    ("rlreplay golden diff", "PATH..."): "{golden} {no}",
     ("rlreplay golden check", "--config"): "{golden} --model demo --config {no}",
     ("rlreplay golden check", "--model"): "{golden} --model {no} " + PROMPTS,
     ("rlreplay golden check", "--ref-load"):
@@ -78,8 +79,10 @@ READS = {
 OTHERS = {"-o", "--output", "--out", "--save", "--plot", "--input-key", "--label-key",
           "--reward-command", "--reward-key", "--layout", "--record", "--weights", "--steps",
           "--inject", "--step", "--event", "--tensor", "--tolerance", "--reason", "--build",
-          "--run", "--metric", "--try", "--columns", "--class", "ELEMENT"}
-WRITTEN = {("rlreplay golden record", "PATH"), ("rlreplay golden review", "PATH...")}
+          "--run", "--until", "--owner", "--metric", "--try", "--columns", "--class", "ELEMENT"}
+WRITTEN = {("rlreplay golden record", "PATH"), ("rlreplay golden review", "PATH..."),
+           *(("rlreplay golden tighten", option)
+             for option in ("--config", "--model", "--ref-load", "--prompts"))}
 
 
 class AbsentPaths(Case):

@@ -157,6 +157,88 @@ class Gate(Case):
         self.assertIn("is one of rlreplay itself", said)
         self.golden("check", "goldens", "--run-recorded")
 
+    def test_a_quarantine_ends(self):
+        self.record()
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        check = ["check", "goldens", "--run-recorded"]
+        self.golden(*check, code=1)
+        words = ["quarantine", "goldens/train.txt", "--until", "9999-12-31", "--owner", "Ann"]
+        self.golden(*words, code=2)
+        why = [*words, "--reason", "a driver"]
+        self.golden(*why, code=2, CI="true")
+        for day in ("2020-01-01", "2026-02-30"):
+            self.golden(*why, "--until", day, code=2)
+        self.golden(*why)
+        said = self.golden(*check).stdout
+        self.assertIn("regression: goldens/train.txt", said)
+        self.assertIn("  in quarantine until 9999-12-31, Ann: a driver\n", said)
+        self.assertIn("1 golden file, 0 do not pass", said)
+        self.assertIn("in quarantine until 9999-12-31", self.golden("list", "goldens").stdout)
+        self.golden("fsck", "goldens")
+        path = self.tree / "goldens/train.txt"
+        path.write_text(self.file().replace("9999-12-31", "2020-12-31"))
+        said = self.golden(*check, code=1).stdout
+        self.assertIn("its quarantine has ended: until 2020-12-31, Ann: a driver\n", said)
+        self.assertIn("quarantine ended", self.golden("list", "goldens").stdout)
+        self.assertIn("(it has ended)", self.golden("explain", "goldens").stdout)
+        self.assertIn("quarantine has ended", self.golden("fsck", "goldens", code=1).stdout)
+        self.golden("accept", "goldens", "--reason", "it is meant")
+        self.assertNotIn("quarantine", self.file())
+        self.golden(*why)
+        self.assertIn("nothing needs its quarantine", self.golden(*check).stdout)
+        self.golden("quarantine", "goldens", "--lift")
+        self.assertNotIn("quarantine", self.file())
+
+    def test_tolerances_are_tightened_to_what_is_measured(self):
+        self.record("--tolerance", "step * loss=8 ulps: two kinds of cards",
+                    "--tolerance", "step * grad_norm=1e-3 relative: the same")
+        self.numbers(NUMBERS.replace("0.5]", f"{0.5 + 3 * 2.0**-53:.17g}]"))
+        tighten = ["tighten", "goldens", "--run-recorded"]
+        self.golden(*tighten, code=2, CI="1")
+        self.golden(*tighten, "--repeat", "0", code=2)
+        said = self.golden(*tighten).stdout
+        self.assertIn("8 ulps: two kinds of cards -> 3 ulps: two kinds of cards", said)
+        self.assertIn("-> exact", said)
+        self.assertNotIn("grad_norm \"", self.file())
+        self.golden("check", "goldens", "--run-recorded", "--strict", code=1)
+        self.numbers(NUMBERS.replace("0.5]", f"{0.5 + 4 * 2.0**-53:.17g}]"))
+        before = self.file()
+        self.assertIn("beyond the tolerances", self.golden(*tighten, code=5).stderr)
+        self.assertEqual(self.file(), before)
+
+    def test_two_files_are_compared(self):
+        self.record()
+        self.golden("diff", "goldens/train.txt", "goldens/train")
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        self.commit("x")
+        self.record("--tolerance", "step * loss=8 ulps: cards", name="other.txt")
+        said = self.golden("diff", "goldens/train", "goldens/other", code=1).stdout
+        self.assertIn("1 of 4 values differ", said)
+        self.assertIn("step 0 loss: 0x1.8p-1 recorded, 0x1p-2 now", said)
+        self.assertIn("tolerance step * loss: nothing -> 8 ulps: cards", said)
+        self.golden("diff", "goldens/train", "goldens/nothing", code=3)
+        self.golden("diff", "goldens/train", code=2)
+
+    def test_a_self_test_sees_what_a_tolerance_hides(self):
+        self.record()
+        said = self.golden("check", "goldens", "--self-test").stdout
+        self.assertIn("goldens/train.txt: 4 planted changes, 0 unseen", said)
+        path = self.tree / "goldens/train.txt"
+        path.write_text(self.file() + 'tolerance step 0 loss "2 relative: all"\n')
+        said = self.golden("check", "goldens", "--self-test", code=1).stdout
+        self.assertIn("unseen: step 0 loss", said)
+
+    def test_what_nothing_reads_is_named(self):
+        self.record()
+        self.record(name="gone.txt")
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        self.golden("check", "goldens", "--run-recorded", code=1)
+        (self.tree / "goldens/gone.txt").rename(self.tree / "goldens/train@h100.txt")
+        said = self.golden("check", "goldens", "--run-recorded", code=1).stdout
+        self.assertIn("not judged here, goldens/train.txt counts: goldens/train@h100.txt", said)
+        said = self.golden("fsck", "goldens", code=1).stdout
+        self.assertIn("goldens/gone.txt: is gone, and has a candidate at ", said)
+
     def test_a_time_limit_is_a_number_of_seconds(self):
         self.record("--time-limit", "1e9")
         for limit in ("1e300", "nan", "inf", "-1"):

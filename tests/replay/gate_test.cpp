@@ -8,6 +8,7 @@
 #include "src/replay/gate/outcome.h"
 #include "src/replay/gate/pending.h"
 #include "src/replay/gate/place.h"
+#include "src/replay/gate/self_test.h"
 #include "tests/environment.h"
 #include "tests/random.h"
 #include "tests/temporary_folder.h"
@@ -233,11 +234,74 @@ TEST_CASE("what could not be recorded is no candidate") {
   for (const auto& now : {unstable, vacuous, failed}) CHECK_FALSE(acceptable(golden, now));
 }
 
+TEST_CASE("a quarantine lets known mismatches pass until its day has ended") {
+  const std::optional<Quarantine> known = Quarantine{"2026-12-31", "a person", "a driver"};
+  for (const Outcome outcome : {Outcome::kEnvironmentDrift, Outcome::kCodeDrift,
+                                Outcome::kRegression, Outcome::kUnattributed, Outcome::kUnstable}) {
+    CHECK(excused(outcome, known, "2026-12-31"));
+    CHECK_FALSE(excused(outcome, known, "2027-01-01"));
+    CHECK_FALSE(excused(outcome, std::nullopt, "2026-12-31"));
+  }
+  CHECK_FALSE(excused(Outcome::kVacuous, known, "2026-12-31"));
+  CHECK_FALSE(excused(Outcome::kNotJudged, known, "2026-12-31"));
+  CHECK(quarantine_of(lines_of(*known), "file") == *known);
+  for (const char* day : {"", "2026-02-30", "2026-1-31", "31.12.2026", "2026-12-31 ", "20261231xx",
+                          "-026-12-31", "2026-13-01"}) {
+    CAPTURE(day);
+    const GoldenEntries lines = {{"until", day}, {"owner", "a"}, {"reason", "b"}};
+    CHECK(code_of([&] { (void)quarantine_of(lines, "file"); }) == ErrorCode::kUsage);
+  }
+  CHECK(code_of([&] { (void)quarantine_of({{"until", "2026-12-31"}}, "f"); }) == ErrorCode::kUsage);
+}
+
+TEST_CASE("tolerances shrink to what runs need of each other, and never grow") {
+  using Unit = Tolerance::Unit;
+  const std::vector<Tolerance> loose = {{"m *", Unit::kUlps, 8, "a"},
+                                        {"m loss", Unit::kAbsolute, 0.25, "b"},
+                                        {"n *", Unit::kRelative, 0.5, "c"}};
+  const GoldenEntries one = {{"m loss", "0x1p+0"}, {"n x", "0x1p+0"}},
+                      two = {{"m loss", "0x1.0000000000003p+0"}, {"n x", "0x1p+0"}},
+                      three = {{"m loss", "0x1.fffffffffffffp-1"}, {"n x", "0x1p+0"}};
+  const std::vector<Tolerance> tight = tightened(loose, {one, two, three});
+  REQUIRE(tight.size() == 2);
+  CHECK(tight[0] == Tolerance{"m *", Unit::kUlps, 4, "a"});  // between two and three
+  CHECK(tight[1].bound == 0x1.0000000000003p+0 - 0x1.fffffffffffffp-1);
+  const auto apart = differences(tight, two, three);
+  CHECK(apart[0].within);
+  CHECK(tightened({{"m *", Unit::kUlps, 2, "a"}}, {two, three})[0].bound == 2);
+  CHECK(tightened({{"m *", Unit::kUlps, 2, "a"}}, {one, {}})[0].bound == 2);
+  CHECK(tightened(loose, {one, one}).empty());
+}
+
+TEST_CASE("a gate sees changes that are planted in it, unless a tolerance hides them") {
+  Random random(test::seed());
+  using Unit = Tolerance::Unit;
+  for (const auto& tolerances :
+       {std::vector<Tolerance>{},
+        {kLoss},
+        {{"step *", Unit::kAbsolute, 1e-3, "a"}},
+        {{"step *", Unit::kRelative, 1e-2, "a"}, {"step * loss", Unit::kUlps, 1e6, "b"}}}) {
+    Golden golden = golden_run(random);
+    golden.tolerances = tolerances;
+    const SelfTest test = self_test(golden);
+    CHECK(test.planted == golden.values.size());
+    CHECK(test.unseen.empty());
+  }
+  Golden golden = golden_run(random);
+  golden.environment = {{"libc", "2.36"}};
+  golden.tolerances = {{"step 0 loss", Unit::kRelative, 2, "all of them"}};
+  CHECK(self_test(golden).unseen == std::vector<std::string>{"step 0 loss"});
+  for (int i = 0; i < 3000; ++i) golden.values["x" + std::to_string(i)] = golden_value(1.0);
+  CHECK(self_test(golden).planted <= kMostPlanted);
+  CHECK(self_test(golden).planted > kMostPlanted / 2);
+}
+
 TEST_CASE("a golden file keeps what its lines mean") {
   Random random(test::seed());
   Golden golden = golden_run(random);
   golden.about = {{"reason", "the first one"}, {"commit", "0123"}};
   golden.tolerances = {kLoss};
+  golden.quarantine = Quarantine{"2026-12-31", "a person", "a driver"};
   const GoldenFile file = file_of(golden);
   CHECK(file.entries.at("about reason") == "the first one");
   CHECK(file.entries.at("tolerance step * loss") == "4 ulps: two kinds of cards");
@@ -245,6 +309,7 @@ TEST_CASE("a golden file keeps what its lines mean") {
   CHECK(file_of(read).entries == file.entries);
   CHECK(read.values == golden.values);
   CHECK(read.tolerances == golden.tolerances);
+  CHECK(read.quarantine == golden.quarantine);
 }
 
 TEST_CASE("of a test's files the narrowest class that is this machine's counts") {

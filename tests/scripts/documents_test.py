@@ -17,7 +17,8 @@ LOADER = importlib.machinery.SourceFileLoader("check_documents", str(ROOT / "scr
 CHECK = importlib.util.module_from_spec(importlib.util.spec_from_loader(LOADER.name, LOADER))
 LOADER.exec_module(CHECK)
 COMMAND = re.compile(r"(?:^|[\s/(|])(rlreplay|rlbisect) ([^|;&#]*)")
-GOLDEN = ("record", "check", "review", "accept", "reject", "list", "explain", "fsck")
+GOLDEN = ("record", "check", "review", "accept", "reject", "list", "explain", "fsck", "diff",
+          "tighten", "quarantine")
 HASHED = ("root", "content")  # texts of format/SPEC.md begin so
 FLAG = re.compile(r"--[a-z][a-z-]*|-[A-Za-z]")
 

@@ -8,7 +8,7 @@ namespace rlreplay::gate {
 namespace {
 
 constexpr std::string_view kAbout = "about ", kEnvironment = "environment ", kOption = "option ",
-                           kTolerance = "tolerance ";
+                           kTolerance = "tolerance ", kQuarantine = "quarantine ";
 
 bool is_gradient_norm(std::string_view key) { return key.find("grad_norm") != key.npos; }
 
@@ -20,6 +20,7 @@ void prefixed(std::string_view prefix, const GoldenEntries& from, GoldenEntries&
 
 Golden golden_of(const GoldenFile& file, const std::string& where) {
   Golden out{.made_by = file.made_by};
+  GoldenEntries quarantine;
   for (const auto& [key, value] : file.entries) {
     const auto rest = [&, &line = key](std::string_view prefix) {
       return line.substr(prefix.size());
@@ -32,10 +33,13 @@ Golden golden_of(const GoldenFile& file, const std::string& where) {
       out.options.emplace(rest(kOption), value);
     } else if (key.starts_with(kTolerance)) {
       out.tolerances.push_back(parse_tolerance(rest(kTolerance), value, where));
+    } else if (key.starts_with(kQuarantine)) {
+      quarantine.emplace(rest(kQuarantine), value);
     } else {
       out.values.emplace(key, value);
     }
   }
+  if (!quarantine.empty()) out.quarantine = quarantine_of(quarantine, where);
   return out;
 }
 
@@ -44,6 +48,7 @@ GoldenFile file_of(const Golden& golden) {
   prefixed(kAbout, golden.about, out.entries);
   prefixed(kEnvironment, golden.environment, out.entries);
   prefixed(kOption, golden.options, out.entries);
+  if (golden.quarantine) prefixed(kQuarantine, lines_of(*golden.quarantine), out.entries);
   for (const Tolerance& t : golden.tolerances) {
     out.entries.emplace(std::string(kTolerance) + t.keys, to_string(t));
   }

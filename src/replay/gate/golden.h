@@ -1,29 +1,33 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/base/golden_file.h"
+#include "src/replay/gate/quarantine.h"
 #include "src/replay/gate/tolerance.h"
 
 namespace rlreplay::gate {
 
 /// What a golden file holds, by what its lines mean (docs/golden.md): `about NAME`,
-/// `environment NAME`, `option NAME`, `tolerance PATTERN`, and all others, which are the values.
+/// `environment NAME`, `option NAME`, `quarantine NAME`, `tolerance PATTERN`, and all others, which
+/// are the values.
 struct Golden {
   std::string made_by = {};
   GoldenEntries about = {};        // class, commit, contract, reason, run, ...
   GoldenEntries environment = {};  // of what recorded
   GoldenEntries options = {};      // of a run of ours: all that change its bits, defaults too
   std::vector<Tolerance> tolerances = {};  // by pattern
+  std::optional<Quarantine> quarantine = {};
   GoldenEntries values = {};
 };
 
-/// Errors: kUsage, those of a tolerance.
+/// Errors: kUsage, those of a tolerance and a quarantine.
 [[nodiscard]] Golden golden_of(const GoldenFile& file, const std::string& where);
 [[nodiscard]] GoldenFile file_of(const Golden& golden);
 
-/// Errors: those of read_golden; kUsage for a tolerance that is none.
+/// Errors: those of read_golden; kUsage for a tolerance, or a quarantine, that is none.
 [[nodiscard]] Golden read(const std::string& path);
 /// Errors: those of write_golden.
 void write(const std::string& path, const Golden& golden);

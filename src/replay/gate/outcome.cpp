@@ -20,6 +20,19 @@ void hold(const Tolerance& tolerance, ValueDifference& d) {
   d.within = within;
 }
 
+/// The farthest that values of a tolerance lie apart; those without a distance stay as far as they
+/// may.
+double apart(const Tolerance& tolerance, const GoldenEntries& a, const GoldenEntries& b) {
+  double out = 0;
+  for (const GoldenDifference& d : compare_golden(a, b)) {
+    if (!covers(tolerance, d.key)) continue;
+    std::optional<double> far;
+    if (d.recorded && d.now) far = distance(tolerance.unit, *d.recorded, *d.now);
+    out = std::max(out, far.value_or(tolerance.bound));
+  }
+  return out;
+}
+
 bool all_within(const std::vector<ValueDifference>& differences) {
   return std::ranges::all_of(differences, &ValueDifference::within);
 }
@@ -121,6 +134,32 @@ bool passes(Outcome outcome, bool strict) {
     default:
       return false;
   }
+}
+
+bool excused(Outcome outcome, const std::optional<Quarantine>& quarantine, const std::string& day) {
+  switch (outcome) {
+    case Outcome::kEnvironmentDrift:
+    case Outcome::kCodeDrift:
+    case Outcome::kRegression:
+    case Outcome::kUnattributed:
+    case Outcome::kUnstable:
+      return holds(quarantine, day);
+    default:
+      return false;
+  }
+}
+
+std::vector<Tolerance> tightened(std::vector<Tolerance> tolerances,
+                                 const std::vector<GoldenEntries>& runs) {
+  for (Tolerance& tolerance : tolerances) {
+    double worst = 0;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) worst = std::max(worst, apart(tolerance, runs[j], runs[i]));
+    }
+    tolerance.bound = std::min(tolerance.bound, worst);
+  }
+  std::erase_if(tolerances, [](const Tolerance& t) { return t.bound == 0; });
+  return tolerances;
 }
 
 }  // namespace rlreplay::gate

@@ -65,4 +65,12 @@ struct Judgement {
 /// Whether a gate lets it pass: drift of the environment does unless `strict`.
 [[nodiscard]] bool passes(Outcome outcome, bool strict);
 
+/// Whether values that are not the recorded ones are let pass by a quarantine.
+[[nodiscard]] bool excused(Outcome outcome, const std::optional<Quarantine>& quarantine,
+                           const std::string& day);
+
+/// The tolerances that these runs need of each other: no bound grows, and what needs none has none.
+[[nodiscard]] std::vector<Tolerance> tightened(std::vector<Tolerance> tolerances,
+                                               const std::vector<GoldenEntries>& runs);
+
 }  // namespace rlreplay::gate

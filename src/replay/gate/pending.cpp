@@ -1,8 +1,10 @@
 #include "src/replay/gate/pending.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
@@ -106,6 +108,22 @@ Golden read_candidate(const std::string& path) {
                 path);
   }
   out.about.erase(kReplaces);
+  return out;
+}
+
+std::vector<std::string> orphans(const std::vector<std::string>& files) {
+  std::set<fs::path> folders;
+  for (const std::string& file : files) folders.insert(fs::path(file).parent_path());
+  std::vector<std::string> out;
+  for (const fs::path& folder : folders) {
+    std::error_code absent;
+    const fs::path candidates = fs::path(find_pending((folder / "x").string())).parent_path();
+    for (const auto& candidate : fs::directory_iterator(candidates, absent)) {
+      const fs::path file = folder / candidate.path().filename();
+      if (!fs::exists(file, absent)) out.push_back(file.string());
+    }
+  }
+  std::ranges::sort(out);
   return out;
 }
 

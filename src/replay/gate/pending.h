@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/replay/gate/golden.h"
 
@@ -24,6 +25,9 @@ enum class Pending { kNone, kCurrent, kStale };
 
 /// Errors: those of read; kIncomplete for a stale one.
 [[nodiscard]] Golden read_candidate(const std::string& path);
+
+/// Golden files that are not there and have a candidate, in the folders of these files.
+[[nodiscard]] std::vector<std::string> orphans(const std::vector<std::string>& files);
 
 /// Whether this is a machine that only looks: CI is set, and neither empty, `0` nor `false`.
 [[nodiscard]] bool in_ci();

@@ -86,11 +86,40 @@ void add_check(CLI::App& verb, VerbRun& chosen) {
       add_part(verb, chosen, "check", "Run again: exit code 1 where a value differs", golden_check);
   part.app->add_flag("--run-recorded", part.arguments->run_recorded,
                      "run the commands that stand in the files");
+  part.app->add_flag("--self-test", part.arguments->self_test,
+                     "run nothing, and plant one ulp in each value: exit code 1 where one passes");
   part.app->add_flag("--strict", part.arguments->strict,
                      "drift of the environment within the tolerances does not pass");
   part.app->add_flag("--all", part.arguments->all, "list every difference");
   part.app->add_flag("--json", part.arguments->json, "print one JSON object a file");
   add_run(part);
+}
+
+void add_golden_diff(CLI::App& verb, VerbRun& chosen) {
+  const Added part =
+      add_part(verb, chosen, "diff", "Compare two: exit code 1 where a value differs", golden_diff);
+  part.app->get_option("path")->expected(2)->description("golden files, or names of tests");
+  part.app->add_flag("--all", part.arguments->all, "list every difference");
+}
+
+void add_tighten(CLI::App& verb, VerbRun& chosen) {
+  const Added part = add_part(verb, chosen, "tighten",
+                              "Shrink tolerances to the noise of runs of now", golden_tighten);
+  part.app->add_flag("--run-recorded", part.arguments->run_recorded,
+                     "run the commands that stand in the files");
+  part.app->add_option("--repeat", part.arguments->repeat, "runs to measure by")
+      ->type_name("N")
+      ->capture_default_str();
+  add_run(part);
+}
+
+void add_quarantine(CLI::App& verb, VerbRun& chosen) {
+  const Added part = add_part(verb, chosen, "quarantine",
+                              "Let a mismatch that is known pass until a day", golden_quarantine);
+  part.app->add_option("--until", part.arguments->until, "the last day, as 2026-12-31, in UTC");
+  part.app->add_option("--owner", part.arguments->owner, "who will end it");
+  add_reason(part, "why it is there, kept in the file");
+  part.app->add_flag("--lift", part.arguments->lift, "end it now");
 }
 
 }  // namespace
@@ -109,6 +138,9 @@ void add_golden(CLI::App& program, VerbRun& chosen) {
   add_part(*verb, chosen, "list", "Name golden files and what is pending", golden_list);
   add_part(*verb, chosen, "explain", "Say which file counts here, and what it says of itself",
            golden_explain);
+  add_golden_diff(*verb, chosen);
+  add_tighten(*verb, chosen);
+  add_quarantine(*verb, chosen);
   add_part(*verb, chosen, "fsck", "Look for files that could not be checked", golden_fsck);
 }
 

@@ -9,6 +9,7 @@
 #include "src/replay/gate/environment.h"
 #include "src/replay/gate/pending.h"
 #include "src/replay/gate/place.h"
+#include "src/replay/gate/self_test.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/rerun/golden_run.h"
 #include "src/replay/verbs/golden_parts.h"
@@ -35,6 +36,7 @@ void keep_candidate(const GoldenArguments& arguments, const std::optional<RunOpt
   const std::string recorded = gate::about(checked.golden, "run");
   candidate.about = about_now(recorded.empty() || arguments.run.empty() ? recorded : arguments.run,
                               checked.path, gate::key_of(checked.path).class_name, true);
+  candidate.quarantine.reset();  // who accepts new bits has no mismatch left to excuse
   candidate.environment = std::move(now.environment);
   candidate.values = std::move(now.values);
   gate::keep_candidate(checked.path, checked.golden, std::move(candidate));
@@ -94,18 +96,18 @@ std::string difference_json(const gate::ValueDifference& d) {
 }
 
 void print_json(const Checked& c, bool passes) {
-  std::cout << JsonLine()
-                   .text("schema", "rlreplay.golden/2")
-                   .text("file", c.path)
-                   .text("outcome", gate::to_string(c.judgement.outcome))
-                   .boolean("passes", passes)
-                   .text("reason", c.judgement.reason)
-                   .integer("values", static_cast<int64_t>(c.judgement.values))
-                   .json("differences", json_list(c.judgement.differences, difference_json))
-                   .json("environment", json_list(c.judgement.environment))
-                   .text("pending", c.pending)
-                   .str()
-            << '\n';
+  JsonLine line;
+  line.text("schema", "rlreplay.golden/2")
+      .text("file", c.path)
+      .text("outcome", gate::to_string(c.judgement.outcome))
+      .boolean("passes", passes)
+      .text("reason", c.judgement.reason)
+      .integer("values", static_cast<int64_t>(c.judgement.values))
+      .json("differences", json_list(c.judgement.differences, difference_json))
+      .json("environment", json_list(c.judgement.environment))
+      .text("pending", c.pending);
+  if (c.golden.quarantine) line.text("quarantine", to_string(*c.golden.quarantine));
+  std::cout << line.str() << '\n';
 }
 
 /// How both runs become dumps, which say where they part: options that are overridden differ.
@@ -120,6 +122,16 @@ std::string commands_to_compare(const GoldenArguments& arguments, const std::str
          "  rlreplay diff then/ now/\n";
 }
 
+std::string quarantine_line(const Checked& c) {
+  const auto& quarantine = c.golden.quarantine;
+  if (!quarantine) return "";
+  const bool needless = gate::passes(c.judgement.outcome, true);
+  const char* said = needless                                 ? "  nothing needs its quarantine "
+                     : gate::holds(quarantine, gate::today()) ? "  in quarantine "
+                                                              : "  its quarantine has ended: ";
+  return said + to_string(*quarantine) + '\n';
+}
+
 void print_text(const GoldenArguments& arguments, const Checked& c) {
   const gate::Judgement& j = c.judgement;
   std::cout << gate::to_string(j.outcome) << ": " << c.path;
@@ -128,7 +140,7 @@ void print_text(const GoldenArguments& arguments, const Checked& c) {
   } else {
     std::cout << ", " << j.differences.size() << " of " << j.values << " values differ";
   }
-  std::cout << '\n';
+  std::cout << '\n' << quarantine_line(c);
   if (!j.reason.empty()) std::cout << "  " << j.reason << '\n';
   std::cout << differences_text(j.differences, arguments.all ? SIZE_MAX : kShownCheck);
   for (const std::string& line : j.environment) std::cout << "  environment: " << line << '\n';
@@ -156,6 +168,28 @@ int print_config(const GoldenArguments& arguments) {
   return 0;
 }
 
+/// Whether the gate sees what it is there for: runs nothing.
+int check_gate(const GoldenArguments& arguments) {
+  int code = 0;
+  for (const std::string& path : gate::golden_files(arguments.paths)) {
+    const gate::SelfTest test = gate::self_test(gate::read(path));
+    std::cout << path << ": " << counted(test.planted, "planted change") << ", "
+              << test.unseen.size() << " unseen\n";
+    for (const std::string& key : test.unseen) std::cout << "  unseen: " << key << '\n';
+    if (test.planted == 0 || !test.unseen.empty()) code = 1;
+  }
+  return code;
+}
+
+void print_other_classes(const std::vector<gate::Choice>& choices) {
+  for (const gate::Choice& choice : choices) {
+    if (choice.path.empty()) continue;
+    for (const std::string& other : choice.instead) {
+      std::cout << "not judged here, " << choice.path << " counts: " << other << '\n';
+    }
+  }
+}
+
 }  // namespace
 
 std::string differences_text(const std::vector<gate::ValueDifference>& differences, size_t limit) {
@@ -177,6 +211,7 @@ std::string differences_text(const std::vector<gate::ValueDifference>& differenc
 
 int golden_check(const GoldenArguments& arguments) {
   if (arguments.flags.print_config()) return print_config(arguments);
+  if (arguments.self_test) return check_gate(arguments);
   const std::vector<std::string> files = gate::golden_files(arguments.paths);
   const bool one = files.size() == 1 && files == arguments.paths;
   std::vector<gate::Choice> choices = {{files.front(), files.front()}};
@@ -192,7 +227,9 @@ int golden_check(const GoldenArguments& arguments) {
       continue;
     }
     const Checked c = one ? check_one(arguments, choice.path) : check_among(arguments, choice.path);
-    const bool passes = gate::passes(c.judgement.outcome, arguments.strict);
+    const gate::Outcome outcome = c.judgement.outcome;
+    const bool passes = gate::passes(outcome, arguments.strict) ||
+                        gate::excused(outcome, c.golden.quarantine, gate::today());
     arguments.json ? print_json(c, passes) : print_text(arguments, c);
     if (passes) continue;
     ++red;
@@ -204,6 +241,7 @@ int golden_check(const GoldenArguments& arguments) {
   if (arguments.json) return code;
   std::cout << compare;
   if (!one) {
+    print_other_classes(choices);
     std::cout << counted(choices.size(), "golden file") << ", " << red
               << (red == 1 ? " does" : " do") << " not pass\n";
   }

@@ -20,6 +20,10 @@ struct GoldenArguments {
   std::string class_name;
   std::string reason;
   std::vector<std::string> tolerances;  // PATTERN=BOUND UNIT: WHY
+  std::string until, owner;             // of a quarantine
+  bool lift = false;                    // end it
+  int repeat = 2;                       // runs that noise is measured by
+  bool self_test = false;
   bool force = false;
   bool allow_changed = false;
   bool strict = false;
@@ -37,6 +41,12 @@ int golden_accept(const GoldenArguments& arguments);
 int golden_reject(const GoldenArguments& arguments);
 int golden_review(const GoldenArguments& arguments);
 int golden_fsck(const GoldenArguments& arguments);
+int golden_diff(const GoldenArguments& arguments);
+int golden_tighten(const GoldenArguments& arguments);
+int golden_quarantine(const GoldenArguments& arguments);
+
+/// Errors: kUsage where CI is set, where nothing is written.
+void check_may_write();
 
 /// Errors: kUsage for what was asked of a run of ours where a file's is a command, or the reverse.
 void check_asked(const gate::Golden& golden, const GoldenArguments& arguments,

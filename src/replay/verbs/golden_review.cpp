@@ -6,11 +6,9 @@
 
 #include "src/base/error.h"
 #include "src/base/shell.h"
-#include "src/base/words.h"
 #include "src/replay/gate/environment.h"
 #include "src/replay/gate/pending.h"
 #include "src/replay/gate/place.h"
-#include "src/replay/run/machine.h"
 #include "src/replay/verbs/golden_parts.h"
 
 namespace rlreplay::replay {
@@ -30,25 +28,6 @@ std::vector<std::string> pending_of(const std::vector<std::string>& paths) {
                 paths.front());
   }
   return out;
-}
-
-std::string_view pending_text(const std::string& path) {
-  switch (gate::pending(path)) {
-    case gate::Pending::kNone:
-      return "";
-    case gate::Pending::kCurrent:
-      return ", a candidate is pending";
-    case gate::Pending::kStale:
-      return ", a candidate of what it was before is pending";
-  }
-  return "";
-}
-
-void check_may_write() {
-  if (!gate::in_ci()) return;
-  throw Error(
-      ErrorCode::kUsage,
-      "nothing is accepted where CI is set: review on your own machine, and commit the file");
 }
 
 void accept(const std::string& path, gate::Golden candidate, const std::string& reason) {
@@ -128,56 +107,13 @@ bool review_one(const std::string& path) {
   return false;
 }
 
-std::string problem_of(const std::string& path) {
-  try {
-    (void)gate::key_of(path);
-    const gate::Golden golden = gate::read(path);
-    if (gate::about(golden, "commit").ends_with("-changed")) {
-      return "was recorded from a checkout with changes, which nobody can check out again";
-    }
-    const std::string said = gate::about(golden, "class");
-    if (!said.empty() && said != gate::key_of(path).class_name) {
-      return "its name says class " + gate::key_of(path).class_name + ", and its lines " + said;
-    }
-    return gate::emptiness_of(golden.values);
-  } catch (const Error& error) {
-    return error.where() + ": " + error.what();
-  }
-}
-
 }  // namespace
 
-int golden_list(const GoldenArguments& arguments) {
-  for (const std::string& path : gate::golden_files(arguments.paths)) {
-    const gate::Golden golden = gate::read(path);
-    std::cout << path << "  " << golden.values.size() << " values"
-              << (golden.tolerances.empty() ? ", exact" : ", with tolerances") << pending_text(path)
-              << '\n';
-  }
-  return 0;
-}
-
-int golden_explain(const GoldenArguments& arguments) {
-  const std::vector<std::string> classes = gate::classes_now(computing({}));
-  std::cout << "classes of this machine:";
-  for (const std::string& name : classes) std::cout << ' ' << name;
-  std::cout << '\n';
-  for (const gate::Choice& choice : gate::choose(gate::golden_files(arguments.paths), classes)) {
-    if (choice.path.empty()) {
-      std::cout << choice.test << ": none of its files is of these classes\n";
-    } else {
-      const gate::Golden golden = gate::read(choice.path);
-      std::cout << choice.test << ": " << choice.path << '\n';
-      for (const auto& [name, value] : golden.about) {
-        std::cout << "  " << name << "  " << value << '\n';
-      }
-      for (const gate::Tolerance& t : golden.tolerances) {
-        std::cout << "  tolerance of " << t.keys << "  " << to_string(t) << '\n';
-      }
-    }
-    for (const std::string& other : choice.instead) std::cout << "  not " << other << '\n';
-  }
-  return 0;
+void check_may_write() {
+  if (!gate::in_ci()) return;
+  throw Error(
+      ErrorCode::kUsage,
+      "nothing is accepted where CI is set: review on your own machine, and commit the file");
 }
 
 int golden_accept(const GoldenArguments& arguments) {
@@ -209,22 +145,6 @@ int golden_review(const GoldenArguments& arguments) {
     if (!review_one(path)) break;
   }
   return 0;
-}
-
-int golden_fsck(const GoldenArguments& arguments) {
-  std::vector<std::string> others;
-  const std::vector<std::string> files = gate::golden_files(arguments.paths, &others);
-  size_t problems = 0;
-  const auto say = [&](const std::string& path, const std::string& what) {
-    std::cout << path << ": " << what << '\n';
-    ++problems;
-  };
-  for (const std::string& path : files) {
-    if (const std::string why = problem_of(path); !why.empty()) say(path, why);
-  }
-  for (const std::string& path : others) say(path, "is no golden file");
-  std::cout << counted(files.size(), "golden file") << ", " << counted(problems, "problem") << '\n';
-  return problems == 0 ? 0 : 1;
 }
 
 }  // namespace rlreplay::replay

@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <iostream>
+
+#include "src/base/error.h"
+#include "src/replay/gate/environment.h"
+#include "src/replay/gate/place.h"
+#include "src/replay/run/machine.h"
+#include "src/replay/verbs/golden_parts.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr int kMostRepeats = 1000;
+
+/// What a file's run gives, as often as asked.
+/// Errors: kIncomplete where it gives nothing; kEnvironment for values beyond the tolerances.
+std::vector<GoldenEntries> runs_of(const gate::Golden& golden, const GoldenArguments& arguments,
+                                   const std::string& path) {
+  const std::optional<RunOptions> options = options_now(golden, arguments, path);
+  std::vector<GoldenEntries> out = {golden.values};
+  for (int i = 0; i < arguments.repeat; ++i) {
+    gate::Observation now = observe(golden, options, arguments, path, false);
+    if (!now.problem.empty()) throw Error(ErrorCode::kIncomplete, now.problem, path);
+    const auto apart = gate::differences(golden.tolerances, golden.values, now.values);
+    if (!std::ranges::all_of(apart, &gate::ValueDifference::within)) {
+      throw Error(ErrorCode::kEnvironment,
+                  "its run gives values beyond the tolerances, which say nothing of noise: check "
+                  "it first",
+                  path);
+    }
+    out.push_back(std::move(now.values));
+  }
+  return out;
+}
+
+void tighten(const GoldenArguments& arguments, const std::string& path) {
+  gate::Golden golden = gate::read(path);
+  const std::vector<gate::Tolerance> before = golden.tolerances;
+  golden.tolerances = gate::tightened(before, runs_of(golden, arguments, path));
+  for (const gate::Tolerance& old : before) {
+    const auto now = std::ranges::find(golden.tolerances, old.keys, &gate::Tolerance::keys);
+    const bool gone = now == golden.tolerances.end();
+    std::cout << path << ": tolerance of " << old.keys << ": " << to_string(old);
+    if (gone || *now != old) std::cout << " -> " << (gone ? "exact" : to_string(*now));
+    std::cout << '\n';
+  }
+  if (golden.tolerances != before) gate::write(path, golden);
+}
+
+/// What the three options say.
+std::optional<gate::Quarantine> given_quarantine(const GoldenArguments& arguments) {
+  if (arguments.lift) return std::nullopt;
+  const gate::Quarantine out = gate::quarantine_of(
+      {{"until", arguments.until}, {"owner", arguments.owner}, {"reason", arguments.reason}},
+      "--until DATE --owner NOTE --reason WHY");
+  if (!gate::holds(out, gate::today())) {
+    throw Error(ErrorCode::kUsage, "the quarantine would have ended already", "--until");
+  }
+  return out;
+}
+
+}  // namespace
+
+int golden_tighten(const GoldenArguments& arguments) {
+  const std::vector<std::string> files = gate::golden_files(arguments.paths);
+  check_may_write();
+  if (arguments.repeat < 1 || arguments.repeat > kMostRepeats) {
+    throw Error(ErrorCode::kUsage, "--repeat is from 1 to 1000");
+  }
+  size_t loose = 0;
+  const auto classes = gate::classes_now(computing({}));
+  for (const auto& choice : gate::choose(files, classes)) {
+    if (choice.path.empty() || gate::read(choice.path).tolerances.empty()) continue;
+    tighten(arguments, choice.path);
+    ++loose;
+  }
+  if (loose == 0) std::cout << "no golden file of this machine has a tolerance\n";
+  return 0;
+}
+
+int golden_quarantine(const GoldenArguments& arguments) {
+  const std::vector<std::string> files = gate::golden_files(arguments.paths);
+  check_may_write();
+  const std::optional<gate::Quarantine> quarantine = given_quarantine(arguments);
+  for (const std::string& path : files) {
+    gate::Golden golden = gate::read(path);
+    golden.quarantine = quarantine;
+    gate::write(path, golden);
+    std::cout << path << ": "
+              << (quarantine ? "in quarantine " + to_string(*quarantine) : "in no quarantine")
+              << '\n';
+  }
+  return 0;
+}
+
+}  // namespace rlreplay::replay
