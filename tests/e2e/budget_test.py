@@ -3,7 +3,6 @@ chose, and a state of many zeros that is no attack.
 usage: budget_test.py RLREPLAY
 """
 import json
-import multiprocessing
 import os
 import pathlib
 import random
@@ -20,6 +19,7 @@ try:
     import rewritten
     import xxhash
     from dump_patch import CHUNK, Array, Patched, frame
+    from measured import measured
 except ImportError:
     sys.exit(77)
 
@@ -76,13 +76,24 @@ class Bounded(Case):
     def run_bounded(self, *arguments):
         """Exit code, output, and the most memory that the program held."""
         with open(self.folder / "out", "w+", errors="replace") as out:
-            process = subprocess.Popen([self.program, *map(str, arguments)], stdout=out, stderr=out)
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            self.seconds = usage.ru_utime + usage.ru_stime
-            out.seek(max(0, out.seek(0, os.SEEK_END) - 2000))  # what is read here counts in the next
-            return process.returncode, out.read(), usage.ru_maxrss << 10
+            code, self.seconds, peak = measured([self.program, *arguments], out)
+            out.seek(max(0, out.seek(0, os.SEEK_END) - 2000))
+            return code, out.read(), peak
 
+
+class Measure(Case):
+    def test_what_the_test_has_held_is_not_the_programs(self):
+        held = b"x" * MOST
+        del held
+        code, _, peak = measured(["true"], subprocess.DEVNULL)
+        self.assertEqual(code, 0)
+        self.assertLess(peak, MOST / 4)
+
+    def test_what_a_program_holds_is(self):
+        code, _, peak = measured([sys.executable, "-c", f"b'x' * {MOST}; raise SystemExit(3)"],
+                                 subprocess.DEVNULL)
+        self.assertEqual(code, 3)
+        self.assertGreater(peak, MOST)
 
 
 class Budget(Bounded):
@@ -203,16 +214,7 @@ def one_sample(tokens, columns):
     return out | {name: array(np.zeros(tokens, "u1"), dtype) for name, dtype in columns.items()}
 
 
-def zeros(*arguments, **options):
-    """By a process of its own: what one holds counts as held by those that it starts."""
-    maker = multiprocessing.Process(target=write_zeros, args=arguments, kwargs=options)
-    maker.start()
-    maker.join()
-    assert maker.exitcode == 0
-    return arguments[0]
-
-
-def write_zeros(path, tokens, generated, trained, rollouts=1, steps=1):
+def zeros(path, tokens, generated, trained, rollouts=1, steps=1):
     dump = Patched.__new__(Patched)
     dump.meta = {"ranks": 1, "source": {"imported": "jsonl"}}
     dump.unstable, dump.units = {}, {}
@@ -223,6 +225,7 @@ def write_zeros(path, tokens, generated, trained, rollouts=1, steps=1):
             dump.units[f"train/{r}-{s}/rank0.h5"] = {
                 f"{r}-{s}/{name}": column for name, column in one_sample(tokens, trained).items()}
     dump.write(path)
+    return path
 
 
 def write_empty_samples(path, count):
@@ -291,9 +294,7 @@ class WholeDump(Bounded):
     def test_many_samples(self):
         """Each of which is a dict of two dozen values to a framework, and a few bytes here."""
         path, count = self.folder / "samples", 200_000
-        writer = multiprocessing.Process(target=write_samples, args=(path, count))
-        writer.start()
-        writer.join()
+        write_samples(path, count)
         for vendor in ("slime", "miles"):
             out = self.folder / vendor
             code, output, peak = self.run_bounded("export", path, "--to", vendor, "-o", out)
@@ -309,9 +310,7 @@ class WholeDump(Bounded):
         """What a content root says of each sample of a rollout of which no table is too large."""
         path, few = self.folder / "content", self.folder / "few"
         for folder, count in ((path, 2_000_000), (few, 3)):
-            writer = multiprocessing.Process(target=write_empty_samples, args=(folder, count))
-            writer.start()
-            writer.join()
+            write_empty_samples(folder, count)
         self.assertLess((path / "rollout/0.h5").stat().st_size, 1 << 20)
         for verb, refused, word in ((["show", path], 3, "the ids of samples do not ascend"),
                                     (["diff", path, few], 4, "bytes would be held decoded")):
@@ -377,9 +376,7 @@ class LargeUnit(Bounded):
     def test_larger_than_what_is_held(self):
         paths = [self.folder / name for name in "ab"]
         for path, last in zip(paths, (2, 3)):
-            writer = multiprocessing.Process(target=write_noise, args=(path, self.TENSORS, last))
-            writer.start()
-            writer.join()
+            write_noise(path, self.TENSORS, last)
         size = (paths[0] / "weights/0-0/rank0.h5").stat().st_size
         self.assertGreater(size, 140 << 20)
         for verb, expected in ((["verify", paths[0]], 0), (["verify", "--deep", paths[0]], 0),

@@ -10,6 +10,7 @@ import unittest
 
 from edits import (CONTEXT, DATA, EditedRun, LATEST, LISTS, MILES, SLICES, TENSOR, both, gone,
                    lacks, longer, put, shards, terms, train)
+from measured import measured
 
 EditedRun.program = os.path.abspath(sys.argv.pop(1))
 
@@ -312,11 +313,8 @@ class Causes(EditedRun):
 
     def bounded(self, *arguments):
         """Exit code, and the most memory that the program held."""
-        process = subprocess.Popen([self.program, *map(str, arguments)], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        return process.returncode, usage.ru_maxrss << 10
+        code, _, peak = measured([self.program, *arguments], subprocess.DEVNULL)
+        return code, peak
 
     def test_a_small_file_of_many_contradictions(self):
         """One sample a hundred thousand times: the places of what is wrong with it are counted."""
