@@ -11,6 +11,9 @@ import unittest
 from support import Case
 
 Case.program = os.path.abspath(sys.argv.pop(1))
+SCRIPT = """test -e built || exit 1
+echo "{\\"loss\\": [$(cat loss), ${DRIVER:-0.5}], \\"grad_norm\\": [1, 2]}" >$RLBISECT_OUT/metrics.json
+"""
 RUN = "cat numbers.json > $RLBISECT_OUT/metrics.json"
 NUMBERS = '{"loss": [0.75, 0.5], "grad_norm": [1.5, 1.25]}'
 
@@ -238,6 +241,65 @@ class Gate(Case):
         self.assertIn("not judged here, goldens/train.txt counts: goldens/train@h100.txt", said)
         said = self.golden("fsck", "goldens", code=1).stdout
         self.assertIn("goldens/gone.txt: is gone, and has a candidate at ", said)
+
+    def script(self, *words):
+        """A golden file of a script that code, `loss`, and environment, DRIVER, change."""
+        (self.tree / "run.sh").write_text(SCRIPT)
+        (self.tree / ".gitignore").write_text("built\nstate\n")
+        (self.tree / "built").write_text("")
+        self.change("0.75")
+        (self.tree / "goldens").mkdir()
+        self.golden("record", "goldens/a.txt", "--run", "sh run.sh", "--class", "any", *words)
+        self.commit("Gate it")
+
+    def change(self, loss, message="A change"):
+        (self.tree / "loss").write_text(loss)
+        self.commit(message)
+
+    def test_code_is_told_from_environment(self):
+        self.script("--build", "touch built")
+        self.assertIn('about build "touch built"\n', self.file("a.txt"))
+        check = ["check", "goldens", "--run-recorded"]
+        other = {"DRIVER": "0.25", "RLREPLAY_GOLDEN_ENVIRONMENT": "driver=2"}
+        self.assertNotIn("cause", self.golden(*check).stdout)
+        said = self.golden(*check, code=1, **other).stdout
+        self.assertIn("unattributed: goldens/a.txt", said)
+        self.assertIn("cause: environment, ", said)
+        self.change("0.125")
+        said = self.golden(*check, code=1).stdout
+        self.assertIn("regression: goldens/a.txt", said)
+        self.assertIn("cause: code, ", said)
+        self.assertIn("cause: both, ", self.golden(*check, code=1, **other).stdout)
+        self.assertIn('"cause":"code"', self.golden(*check, "--json", code=1).stdout)
+        listed = subprocess.run(["git", "worktree", "list"], cwd=self.tree, text=True,
+                                capture_output=True).stdout
+        self.assertEqual(len(listed.splitlines()), 1)
+        for build, word in (("exit 3", "its build exited with code 3"), ("true", "its run: ")):
+            said = self.golden(*check, "--build", build, code=1).stdout
+            self.assertIn("cause: not attributed, " + word, said)
+        path = self.tree / "goldens/a.txt"
+        before = self.file("a.txt")
+        commit = before.partition("about commit ")[2][:40]
+        for new, word in ((commit[::-1], "cannot check out"), (commit + "-changed", "with changes")):
+            path.write_text(before.replace(commit, new))
+            self.assertIn(word, self.golden(*check, code=1).stdout)
+        path.write_text(before.replace('about build "touch built"\n', ""))
+        said = self.golden(*check, code=1, **other).stdout
+        self.assertIn("cause: not attributed; --build CMD", said)
+        self.golden("accept", "goldens", "--reason", "x")
+
+    def test_a_difference_is_searched(self):
+        self.script("--build", "touch built")
+        for loss in ("0.75\n", "0.75\n\n", "0.25", "0.25\n"):
+            self.change(loss, f"Set {loss!r}")
+        check = ["check", "goldens", "--run-recorded", "--on-fail", "bisect"]
+        said = self.golden(*check, code=1).stdout
+        self.assertIn("regression: goldens/a.txt", said)
+        self.assertRegex(said, r"culprit +\w+ Set '0.25' ")
+        self.record(name="b.txt")
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        said = self.golden("check", "goldens/b.txt", *check[2:], code=1).stdout
+        self.assertIn("no search: the recorded commit is checked out", said)
 
     def test_a_time_limit_is_a_number_of_seconds(self):
         self.record("--time-limit", "1e9")

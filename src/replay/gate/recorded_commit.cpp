@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <utility>
-#include <vector>
 
 #include "src/base/process.h"
 #include "src/replay/gate/place.h"
@@ -10,9 +9,7 @@
 namespace fs = std::filesystem;
 
 namespace rlreplay::gate {
-namespace {
 
-/// What git says in a folder, without its line's end; nothing where it fails.
 std::optional<std::string> ask_git(const std::string& folder, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"git", "-c", "core.fsmonitor=false"});
   Command command{std::move(arguments), folder};
@@ -24,8 +21,6 @@ std::optional<std::string> ask_git(const std::string& folder, std::vector<std::s
   if (result.output.ends_with('\n')) result.output.pop_back();
   return std::move(result.output);
 }
-
-}  // namespace
 
 std::optional<Checkout> find_checkout(const std::string& path) {
   const std::string folder = fs::absolute(path).parent_path().string();

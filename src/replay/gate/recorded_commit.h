@@ -2,8 +2,13 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace rlreplay::gate {
+
+/// What git says in a folder, without its line's end; nothing where it fails.
+[[nodiscard]] std::optional<std::string> ask_git(const std::string& folder,
+                                                 std::vector<std::string> arguments);
 
 /// The checkout of git that a file lies in.
 struct Checkout {

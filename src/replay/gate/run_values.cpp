@@ -43,11 +43,13 @@ GoldenEntries values_of(const measure::Measurement& measurement) {
   return out;
 }
 
-measure::Measurement run_command(const std::string& command, std::chrono::milliseconds time_limit) {
+measure::Measurement run_command(const std::string& command, std::chrono::milliseconds time_limit,
+                                 const std::string& in) {
   const TemporaryFolder folder("rlreplay-golden");
   const std::string output = folder.path() + "/out";
   std::filesystem::create_directory(output);
   Command run = shell_command(command);
+  run.folder = in;
   run.log = folder.path() + "/log";
   run.environment.emplace_back("RLBISECT_OUT", output);
   ProcessLimits limits;

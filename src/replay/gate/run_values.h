@@ -13,10 +13,11 @@ namespace rlreplay::gate {
 /// Errors: kUsage for a run that left nothing but its exit code.
 [[nodiscard]] GoldenEntries values_of(const measure::Measurement& measurement);
 
-/// Runs a command of the shell in the working folder, with RLBISECT_OUT naming an empty one to
-/// leave things in, and reads what it left, as `rlbisect --run` does.
-/// Errors: kEnvironment.
+/// Runs a command of the shell in a folder, empty: the working one, with RLBISECT_OUT naming an
+/// empty one to leave things in, and reads what it left, as `rlbisect --run` does. Errors:
+/// kEnvironment.
 [[nodiscard]] measure::Measurement run_command(const std::string& command,
-                                               std::chrono::milliseconds time_limit);
+                                               std::chrono::milliseconds time_limit,
+                                               const std::string& in = {});
 
 }  // namespace rlreplay::gate

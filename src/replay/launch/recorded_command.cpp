@@ -18,7 +18,8 @@ constexpr std::string_view kOwnOptions[] = {
     "--plot", "--tolerance", "--max-tokens", "--tensor", "--worst", "--temperature",
     "--weights-version", "--event", "--sort", "--reason", "--tokenizer",
     "--keep-samples", "--columns", "--try", "--ranks",
-    "--without-sample", "--class", "--time-limit", "--until", "--owner", "--repeat"};
+    "--without-sample", "--class", "--time-limit", "--until", "--owner", "--repeat",
+    "--build", "--on-fail"};
 constexpr std::string_view kOwnFlags[] = {
     "--resume", "--force", "--json", "--print-config", "--each-step", "--stop-at-first", "--deep",
     "--all", "--forward", "--recovered", "--dry-run", "--trust-hashes", "--add-special", "--text",

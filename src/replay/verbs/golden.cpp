@@ -58,6 +58,12 @@ void add_run(const Added& part) {
   part.arguments->flags.add(*part.app, kRunSections, {"save"});
 }
 
+void add_build(const Added& part) {
+  part.app->add_option("--build", part.arguments->build,
+                       "a command of the shell that builds a checkout of the run's commit, so that "
+                       "a check tells code from environment; record keeps it");
+}
+
 void add_reason(const Added& part, const char* help) {
   part.app->add_option("--reason", part.arguments->reason, help);
 }
@@ -78,6 +84,7 @@ void add_record(CLI::App& verb, VerbRun& chosen) {
                      "replace the file; without --model its options are kept");
   part.app->add_flag("--allow-changed", part.arguments->allow_changed,
                      "record from a checkout that is not as committed");
+  add_build(part);
   add_run(part);
 }
 
@@ -86,12 +93,18 @@ void add_check(CLI::App& verb, VerbRun& chosen) {
       add_part(verb, chosen, "check", "Run again: exit code 1 where a value differs", golden_check);
   part.app->add_flag("--run-recorded", part.arguments->run_recorded,
                      "run the commands that stand in the files");
+  part.app->add_flag("--json", part.arguments->json, "print one JSON object a file");
+  part.app
+      ->add_option("--on-fail", part.arguments->on_fail,
+                   "bisect: search the commit that made a difference, from the recorded one on")
+      ->check(CLI::IsMember({"bisect"}))
+      ->excludes(part.app->get_option("--json"));
   part.app->add_flag("--self-test", part.arguments->self_test,
                      "run nothing, and plant one ulp in each value: exit code 1 where one passes");
   part.app->add_flag("--strict", part.arguments->strict,
                      "drift of the environment within the tolerances does not pass");
   part.app->add_flag("--all", part.arguments->all, "list every difference");
-  part.app->add_flag("--json", part.arguments->json, "print one JSON object a file");
+  add_build(part);
   add_run(part);
 }
 

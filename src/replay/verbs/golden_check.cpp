@@ -26,6 +26,7 @@ struct Checked {
   gate::Judgement judgement = {};
   int code = 0;              // the exit code where it cannot be judged
   std::string pending = {};  // where its candidate lies
+  std::optional<gate::Attribution> attribution = {};
 };
 
 /// What the run gives now, as the golden file it would be.
@@ -36,6 +37,8 @@ void keep_candidate(const GoldenArguments& arguments, const std::optional<RunOpt
   const std::string recorded = gate::about(checked.golden, "run");
   candidate.about = about_now(recorded.empty() || arguments.run.empty() ? recorded : arguments.run,
                               checked.path, gate::key_of(checked.path).class_name, true);
+  const std::string build = gate::about(checked.golden, "build");
+  if (!build.empty()) candidate.about["build"] = build;
   candidate.quarantine.reset();  // who accepts new bits has no mismatch left to excuse
   candidate.environment = std::move(now.environment);
   candidate.values = std::move(now.values);
@@ -57,6 +60,9 @@ Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   }
   if (out.judgement.outcome == gate::Outcome::kNotJudged)
     out.code = exit_code(ErrorCode::kIncomplete);
+  if (!out.judgement.differences.empty() && gate::acceptable(out.golden, now)) {
+    out.attribution = attribute(out.golden, arguments, path, now.values);
+  }
   if (gate::in_ci()) return out;
   if (!out.judgement.differences.empty() && gate::acceptable(out.golden, now)) {
     keep_candidate(arguments, options, std::move(now), out);
@@ -107,6 +113,10 @@ void print_json(const Checked& c, bool passes) {
       .json("environment", json_list(c.judgement.environment))
       .text("pending", c.pending);
   if (c.golden.quarantine) line.text("quarantine", to_string(*c.golden.quarantine));
+  if (c.attribution) {
+    line.text("cause", gate::to_string(c.attribution->cause));
+    line.text("cause_reason", c.attribution->reason);
+  }
   std::cout << line.str() << '\n';
 }
 
@@ -120,6 +130,15 @@ std::string commands_to_compare(const GoldenArguments& arguments, const std::str
   return "where it begins, with then/ by the program that recorded and now/ by this one:\n" +
          capture("then", "") + capture("now", arguments.flags.command_line()) +
          "  rlreplay diff then/ now/\n";
+}
+
+std::string cause_line(const Checked& c) {
+  if (c.attribution) {
+    return "  cause: " + std::string(gate::to_string(c.attribution->cause)) + ", " +
+           c.attribution->reason + '\n';
+  }
+  if (c.judgement.outcome != gate::Outcome::kUnattributed) return "";
+  return "  cause: not attributed; --build CMD, which builds the recorded commit here, tells\n";
 }
 
 std::string quarantine_line(const Checked& c) {
@@ -144,6 +163,7 @@ void print_text(const GoldenArguments& arguments, const Checked& c) {
   if (!j.reason.empty()) std::cout << "  " << j.reason << '\n';
   std::cout << differences_text(j.differences, arguments.all ? SIZE_MAX : kShownCheck);
   for (const std::string& line : j.environment) std::cout << "  environment: " << line << '\n';
+  std::cout << cause_line(c);
   if (!c.pending.empty()) {
     std::cout << "  if that is meant: rlreplay golden accept " << shell_word(c.path)
               << " --reason WHY\n";
@@ -233,6 +253,9 @@ int golden_check(const GoldenArguments& arguments) {
     arguments.json ? print_json(c, passes) : print_text(arguments, c);
     if (passes) continue;
     ++red;
+    if (!arguments.on_fail.empty() && !c.judgement.differences.empty()) {
+      std::cout << search_text(c.golden, arguments, c.path) << std::flush;
+    }
     code = c.code == 0 ? 1 : code == 0 ? c.code : code;
     if (one && !c.golden.options.empty() && !c.judgement.differences.empty()) {
       compare = commands_to_compare(arguments, c.path);

@@ -16,11 +16,6 @@
 namespace rlreplay::replay {
 namespace {
 
-std::chrono::milliseconds limit_of(const GoldenArguments& arguments) {
-  if (arguments.time_limit == 0) return ProcessLimits::kNoTime;
-  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(arguments.time_limit * 1e3)));
-}
-
 /// A golden file names a checkpoint by where it lay when the file was made.
 /// Errors: kIncomplete where no checkpoint lies there.
 void check_model_there(const GoldenArguments& arguments, const std::string& model,
@@ -44,19 +39,6 @@ gate::Observation observe_ours(const RunOptions& options, bool twice) {
   return out;
 }
 
-/// The command that the user gave, or has agreed to.
-std::string command_of(const gate::Golden& golden, const GoldenArguments& arguments,
-                       const std::string& path) {
-  if (!arguments.run.empty()) return arguments.run;
-  const std::string recorded = gate::about(golden, "run");
-  if (arguments.run_recorded) return recorded;
-  throw Error(ErrorCode::kUsage,
-              "nothing is run because a file says so: if you know this command, give it again, "
-              "--run " +
-                  shell_word(recorded) + ", or --run-recorded for those of all files",
-              path);
-}
-
 gate::Observation observe_command(const gate::Golden& golden, const GoldenArguments& arguments,
                                   const std::string& path, bool twice) {
   const std::string command = command_of(golden, arguments, path);
@@ -73,6 +55,23 @@ gate::Observation observe_command(const gate::Golden& golden, const GoldenArgume
 }
 
 }  // namespace
+
+std::chrono::milliseconds limit_of(const GoldenArguments& arguments) {
+  if (arguments.time_limit == 0) return ProcessLimits::kNoTime;
+  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(arguments.time_limit * 1e3)));
+}
+
+std::string command_of(const gate::Golden& golden, const GoldenArguments& arguments,
+                       const std::string& path) {
+  if (!arguments.run.empty()) return arguments.run;
+  const std::string recorded = gate::about(golden, "run");
+  if (arguments.run_recorded) return recorded;
+  throw Error(ErrorCode::kUsage,
+              "nothing is run because a file says so: if you know this command, give it again, "
+              "--run " +
+                  shell_word(recorded) + ", or --run-recorded for those of all files",
+              path);
+}
 
 void check_asked(const gate::Golden& golden, const GoldenArguments& arguments,
                  const std::string& path) {

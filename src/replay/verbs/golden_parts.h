@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/replay/gate/attribution.h"
 #include "src/replay/gate/outcome.h"
 #include "src/replay/verbs/run_flags.h"
 
@@ -15,6 +16,8 @@ struct GoldenArguments {
   RunFlags flags;                  // of a run of ours
   std::vector<std::string> paths;  // golden files, or folders of them
   std::string run;                 // somebody else's run: a command of the shell
+  std::string build;               // how its commit is built
+  std::string on_fail;             // what follows a difference
   bool run_recorded = false;       // the user's word for the commands that stand in golden files
   double time_limit = 0;           // seconds a run may take; 0: as long as it does
   std::string class_name;
@@ -66,6 +69,22 @@ void check_asked(const gate::Golden& golden, const GoldenArguments& arguments,
                                         const std::optional<RunOptions>& options,
                                         const GoldenArguments& arguments, const std::string& path,
                                         bool twice);
+
+/// The command that the user gave, or has agreed to. Errors: kUsage where there is none.
+[[nodiscard]] std::string command_of(const gate::Golden& golden, const GoldenArguments& arguments,
+                                     const std::string& path);
+[[nodiscard]] std::chrono::milliseconds limit_of(const GoldenArguments& arguments);
+
+/// Whether code or environment moved the values: the recorded commit is built and run here. Nothing
+/// where no build of it was asked for. Errors: those of run_commit.
+[[nodiscard]] std::optional<gate::Attribution> attribute(const gate::Golden& golden,
+                                                         const GoldenArguments& arguments,
+                                                         const std::string& path,
+                                                         const GoldenEntries& now);
+
+/// What rlbisect finds between the recorded commit and the one checked out. Errors: kEnvironment.
+std::string search_text(const gate::Golden& golden, const GoldenArguments& arguments,
+                        const std::string& path);
 
 /// What a new golden file, or a candidate, says of itself: class, commit, contract, program.
 /// `run`: its command; empty for a run of ours. `may_be_changed`: the checkout need not be as

@@ -110,6 +110,7 @@ gate::Golden golden_now(const GoldenArguments& arguments, const std::string& pat
   gate::Golden out{.made_by = kMadeBy};
   out.about = about_now(arguments.run, path, class_name, arguments.allow_changed);
   if (!arguments.reason.empty()) out.about["reason"] = arguments.reason;
+  if (!arguments.build.empty()) out.about["build"] = arguments.build;
   if (options) out.options = golden_options(*options);
   out.tolerances = tolerances_of(arguments, path);
   gate::Observation now = observe(out, options, arguments, path, true);
@@ -140,6 +141,9 @@ int golden_record(const GoldenArguments& arguments) {
   const std::string before = gate::path_of(named);
   std::optional<RunOptions> options;
   if (arguments.run.empty()) {
+    if (!arguments.build.empty()) {
+      throw Error(ErrorCode::kUsage, "--build is of the commit of a command: give --run, too");
+    }
     options = record_options(arguments, before);
     check_golden_options(*options);
   } else {
