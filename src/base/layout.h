@@ -13,7 +13,7 @@ struct Layout {
   int pp = 1;
   int cp = 1;
   bool sp = false;    // norms and residuals hold a part of the rows, cut by tp
-  bool zero = false;  // moments hold a part of the rows of a matrix, cut by dp
+  bool zero = false;  // moments and sums hold a part of the rows of a matrix, cut by dp
 
   int ranks() const { return dp * tp * pp * cp; }
   friend bool operator==(const Layout&, const Layout&) = default;

@@ -31,7 +31,7 @@ void RankPart::take(const ParameterTable& whole,
     });
   };
   copy(from.weights, to.weights, {0, elements()});
-  copy(from.sums, sums, {0, elements()});
+  copy(from.sums, sums, held_);
   copy(from.first_moments, to.first_moments, held_);
   copy(from.second_moments, to.second_moments, held_);
 }
@@ -75,8 +75,10 @@ LayoutRank::LayoutRank(const ModelConfig& config, const Layout& layout, const Ra
     : pool_(threads), state_(config, layout, place), gradients_(state_.model.parameters()) {}
 
 RankNumbers<float, int64_t> LayoutRank::numbers() {
+  const kernels::Range held = state_.moments.held;
   return {state_.model.weights(), state_.moments.first, state_.moments.second,
-          gradients_.all_sums()};
+          gradients_.all_sums().subspan(static_cast<size_t>(held.begin),
+                                        static_cast<size_t>(held.size()))};
 }
 
 void LayoutRank::loaded(const kernels::KernelSet& kernels, int64_t steps) {

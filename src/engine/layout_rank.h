@@ -12,7 +12,7 @@
 
 namespace rlreplay::engine {
 
-/// A rank's numbers in the order of its own storage; moments as far as it holds them.
+/// A rank's numbers in the order of its own storage; moments and sums as far as it holds them.
 template <class F, class I>
 struct RankNumbers {
   std::span<F> weights, first_moments, second_moments;
@@ -30,13 +30,14 @@ class RankPart {
   /// From the whole; all that the rank holds.
   void give(const ParameterTable& whole, const StateSpans<const float>& from,
             const RankNumbers<float, int64_t>& to) const;
-  /// Into the whole what the rank answers for. Ranks of dp and cp hold the same, but for moments.
+  /// Into the whole what the rank answers for. Ranks of dp and cp hold the same, but for what zero
+  /// deals over dp.
   void take(const ParameterTable& whole, const RankNumbers<const float, const int64_t>& from,
             const StateSpans<float>& to, std::span<int64_t> sums) const;
 
  private:
   ShardTable shard_;
-  kernels::Range held_;  // moments
+  kernels::Range held_;  // moments and sums
 };
 
 /// Whether what a rank holds is what another one gives for the whole.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/engine/parallel.h"
+#include "src/engine/step_events.h"
 
 namespace rlreplay::engine {
 
@@ -10,38 +11,31 @@ using kernels::KernelSet;
 
 namespace {
 
-/// The squares of what the rank owns, data- and context-parallel ranks having the same.
-kernels::SquareSum owned_squares(const Runtime& runtime, const Model& model, Gradients& gradients) {
+/// The squares of those of the sums `held` that the rank owns.
+kernels::SquareSum owned_squares(const Runtime& runtime, const Model& model, kernels::Range held,
+                                 const Gradients& gradients) {
   kernels::SquareSum out{};
   for (size_t i = 0; i < model.slices().size(); ++i) {
     const kernels::Range owned = model.slices()[i].owned;
     const Parameter& p = model.parameters().list[i];
     const int64_t row = p.is_vector() ? 1 : p.cols;
-    if (owned.size() == 0) continue;
-    const int64_t* begin = gradients.sum(static_cast<int>(i)).data + owned.begin * row;
-    runtime.run(&KernelSet::sum_squares, {{begin, static_cast<size_t>(owned.size() * row)}, &out});
+    const int64_t begin = std::max(p.offset + owned.begin * row, held.begin);
+    const int64_t end = std::min(p.offset + owned.end * row, held.end);
+    if (begin >= end) continue;
+    const int64_t* sums = gradients.sums().data() + begin;
+    runtime.run(&KernelSet::sum_squares, {{sums, static_cast<size_t>(end - begin)}, &out});
   }
   return out;
 }
 
 /// What the rank holds of weights and moments.
 void show_parts(const Runtime& runtime, Model& model, Moments& moments) {
-  const auto show = [&](Op op, float* values, kernels::Range held) {
-    for (size_t i = 0; i < model.slices().size(); ++i) {
-      const Parameter& p = model.parameters().list[i];
-      const Slice& slice = model.slices()[i];
-      const int64_t begin = std::max(p.offset, held.begin);
-      const int64_t end = std::min(p.offset + p.size(), held.end);
-      if (begin >= end) continue;
-      const kernels::Matrix<float> part(values + begin - held.begin, (end - begin) / p.cols,
-                                        p.cols);
-      runtime.emit_part({Phase::kOptimizer, p.layer, op, p.name}, part,
-                        slice.row + (begin - p.offset) / p.cols, slice.column);
-    }
+  const auto show = [&](Op op, Buffer<float>& values, kernels::Range held) {
+    emit_parts(runtime, model, Phase::kOptimizer, op, values.data(), held);
   };
-  show(Op::kExpAvg, moments.first.data(), moments.held);
-  show(Op::kExpAvgSq, moments.second.data(), moments.held);
-  show(Op::kWeight, model.weights().data(), {0, model.parameters().elements});
+  show(Op::kExpAvg, moments.first, moments.held);
+  show(Op::kExpAvgSq, moments.second, moments.held);
+  show(Op::kWeight, model.weights(), {0, model.parameters().elements});
 }
 
 /// The weights of data-parallel ranks that each updated a part of them.
@@ -62,15 +56,17 @@ Moments::Moments(kernels::Range range)
   std::fill_n(second.data(), second.size(), 0.0f);
 }
 
-double gradient_norm(const Runtime& runtime, const Model& model, Gradients& gradients) {
+double gradient_norm(const Runtime& runtime, const Model& model, kernels::Range held,
+                     const Gradients& gradients) {
   kernels::SquareSum squares{};
   if (runtime.ranks == nullptr) {
     runtime.run(&KernelSet::sum_squares,
                 {{gradients.sums().data(), gradients.sums().size()}, &squares});
   } else {
-    squares = owned_squares(runtime, model, gradients);
+    squares = owned_squares(runtime, model, held, gradients);
     runtime.ranks->tp.sum(squares);
     runtime.ranks->pp.sum(squares);
+    if (runtime.ranks->layout.zero) runtime.ranks->dp.sum(squares);
   }
   return kernels::norm(squares, gradients.scale());
 }

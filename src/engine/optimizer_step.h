@@ -25,9 +25,10 @@ struct Moments {
   explicit Moments(kernels::Range range);
 };
 
-/// The norm of all gradients, in binary64: exact squares, one rounding (tied tensors once, and
-/// every element once that several ranks hold).
-double gradient_norm(const Runtime& runtime, const Model& model, Gradients& gradients);
+/// The norm of all gradients, of which the rank has the sums `held`, in binary64: exact squares,
+/// one rounding (tied tensors once, and every element once that several ranks hold).
+double gradient_norm(const Runtime& runtime, const Model& model, kernels::Range held,
+                     const Gradients& gradients);
 
 /// kernels::clip_scale with eps 1e-6; 1 where clipping is off.
 float clip_scale(const OptimizerConfig& config, double norm);

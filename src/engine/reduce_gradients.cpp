@@ -56,14 +56,38 @@ void sum_tied(const Ranks& ranks, const Model& model, Gradients& gradients) {
   for (size_t i = 0; i < own.size(); ++i) own[i] = kernels::add_wrapping(own[i], theirs[i]);
 }
 
+/// Over dp the part alone whose moments each rank holds: it receives that of every other one.
+void sum_dealt(Group& dp, const Model& model, std::span<int64_t> sums) {
+  const auto part = [&](int rank) {
+    const kernels::Range of = zero_range(model.parameters(), rank, dp.size());
+    return sums.subspan(static_cast<size_t>(of.begin), static_cast<size_t>(of.size()));
+  };
+  for (int rank = 0; rank < dp.size(); ++rank) {
+    if (rank != dp.rank()) dp.send(rank, std::as_bytes(part(rank)));
+  }
+  const std::span<int64_t> own = part(dp.rank());
+  std::vector<int64_t> theirs(own.size());
+  for (int rank = 0; rank < dp.size(); ++rank) {
+    if (rank == dp.rank()) continue;
+    dp.receive(rank, std::as_writable_bytes(std::span(theirs)));
+    for (size_t i = 0; i < own.size(); ++i) own[i] = kernels::add_wrapping(own[i], theirs[i]);
+  }
+}
+
 }  // namespace
 
 void reduce_gradients(const Runtime& runtime, const Model& model, Gradients& gradients) {
   if (runtime.ranks == nullptr) return;
-  if (Group* dp = runtime.dp()) dp->sum(gradients.all_sums());
   if (Group* cp = runtime.cp()) cp->sum(gradients.all_sums());
   if (Group* tp = runtime.tp()) sum_over_tp(*tp, runtime.ranks->layout.sp, model, gradients);
   sum_tied(*runtime.ranks, model, gradients);
+  Group* const dp = runtime.dp();
+  if (dp == nullptr) return;
+  if (runtime.ranks->layout.zero) {
+    sum_dealt(*dp, model, gradients.all_sums());
+  } else {
+    dp->sum(gradients.all_sums());
+  }
 }
 
 RefusedByRanks gather_refused(const Runtime& runtime, const Gradients& gradients) {

@@ -38,7 +38,7 @@ struct OwnRun {
 class Runs {
  public:
   Runs(const Model& model, const Ranks& ranks, kernels::Range held, bool dealt)
-      : model_(model), ranks_(ranks), held_(held) {
+      : model_(model), ranks_(ranks), held_(held), dealt_(dealt) {
     const Layout& layout = ranks.layout;
     all_ = layout.cp > 1 || (layout.dp > 1 && !dealt);
   }
@@ -58,8 +58,9 @@ class Runs {
     const bool replicated =
         p.role == Role::kNorm || p.role == Role::kHeadNorm || p.role == Role::kBias || keys;
     if (!all_ && !stages && !(ranks_.layout.tp > 1 && replicated)) return;
-    if (!keys) return add_run(index, 0, p.size());
-    // Neighbours may hold some of a rank's key heads: a run is a row, or a head of a vector.
+    // Neighbours may hold some of a rank's key heads, the other stage another part of the rows that
+    // are dealt: a run is a row, or a head of a vector.
+    if (!keys && !(stages && dealt_)) return add_run(index, 0, p.size());
     const int64_t size = p.is_vector() ? model_.config().head_dim : p.cols;
     for (int64_t first = 0; first < p.size(); first += size) add_run(index, first, size);
   }
@@ -88,6 +89,7 @@ class Runs {
   const Model& model_;
   const Ranks& ranks_;
   const kernels::Range held_;
+  const bool dealt_;  // over dp
   bool all_ = false;
   std::vector<OwnRun> out_;
 };
@@ -220,9 +222,9 @@ std::string to_string(const ReplicaDifference& d, const Layout& layout) {
 }
 
 std::optional<ReplicaDifference> compare_sums(const Runtime& runtime, const Model& model,
-                                              const Gradients& gradients) {
+                                              kernels::Range held, const Gradients& gradients) {
   if (runtime.ranks == nullptr) return std::nullopt;
-  return compare(runtime, model, {0, model.parameters().elements}, false, gradients.sums().data(),
+  return compare(runtime, model, held, runtime.ranks->layout.zero, gradients.sums().data(),
                  Phase::kReduce, Op::kGradient);
 }
 

@@ -9,7 +9,8 @@
 #include "src/engine/optimizer_step.h"
 
 /// Copies of one number on several ranks: data- and context-parallel ranks hold the same weights,
-/// moments and sums, tensor-parallel ones the same norms, first and last stage one tied embedding.
+/// moments and sums (of the last two, with zero, those of data parallelism do not), tensor-parallel
+/// ones the same norms, first and last stage one tied embedding.
 namespace rlreplay::engine {
 
 /// The first number, in the order of the model's parameters, that two ranks hold differently.
@@ -28,9 +29,10 @@ struct ReplicaDifference {
 /// "reduce/0/gradient/w[3, 7] is 5 on rank 1 (dp 1) and 4 on rank 0 (dp 0)", and who is outvoted.
 std::string to_string(const ReplicaDifference& difference, const Layout& layout);
 
-/// Compares the exact sums by digest, after they were reduced. Every rank is told the same.
+/// Compares the exact sums of the elements `held` by digest, after they were reduced. Every rank is
+/// told the same.
 [[nodiscard]] std::optional<ReplicaDifference> compare_sums(const Runtime& runtime,
-                                                            const Model& model,
+                                                            const Model& model, kernels::Range held,
                                                             const Gradients& gradients);
 
 /// The same of weights and moments, after the update.

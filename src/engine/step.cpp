@@ -160,9 +160,11 @@ StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradie
   emit_losses(runtime, out.losses);
   reduce_gradients(runtime, state.model, gradients);
   if (runtime.ranks == nullptr) emit_gradients(runtime, state.model.parameters(), gradients);
-  emit_gradient_parts(runtime, state.model, gradients);
-  out.replicas = compare_sums(runtime, state.model, gradients);
-  out.grad_norm = gradient_norm(runtime, state.model, gradients);
+  const kernels::Range held = state.moments.held;  // of the sums, too
+  emit_parts(runtime, state.model, Phase::kReduce, Op::kGradient,
+             gradients.all_sums().data() + held.begin, held);
+  out.replicas = compare_sums(runtime, state.model, held, gradients);
+  out.grad_norm = gradient_norm(runtime, state.model, held, gradients);
   emit_scalar(runtime, Phase::kClip, Op::kClip, "norm", out.grad_norm);
   out.clip_scale = clip_scale(config.optimizer, out.grad_norm);
   emit_scalar(runtime, Phase::kClip, Op::kClip, "scale", out.clip_scale);

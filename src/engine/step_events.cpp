@@ -64,13 +64,4 @@ void emit_gradients(const Runtime& runtime, const ParameterTable& parameters,
   }
 }
 
-void emit_gradient_parts(const Runtime& runtime, const Model& model, Gradients& gradients) {
-  for (size_t i = 0; i < model.slices().size(); ++i) {
-    const Parameter& p = model.parameters().list[i];
-    const Slice& slice = model.slices()[i];
-    runtime.emit_part({Phase::kReduce, p.layer, Op::kGradient, p.name},
-                      gradients.sum(static_cast<int>(i)), slice.row, slice.column);
-  }
-}
-
 }  // namespace rlreplay::engine

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "src/engine/gradients.h"
@@ -29,7 +30,20 @@ void emit_losses(const Runtime& runtime, Losses& losses);
 
 /// Every parameter's exact sum.
 void emit_gradients(const Runtime& runtime, const ParameterTable& parameters, Gradients& gradients);
-/// What a rank holds of them.
-void emit_gradient_parts(const Runtime& runtime, const Model& model, Gradients& gradients);
+/// What a rank holds of every parameter: `values` are the elements `held` of its flat storage.
+template <class T>
+void emit_parts(const Runtime& runtime, const Model& model, Phase phase, Op op, T* values,
+                kernels::Range held) {
+  for (size_t i = 0; i < model.slices().size(); ++i) {
+    const Parameter& p = model.parameters().list[i];
+    const Slice& slice = model.slices()[i];
+    const int64_t begin = std::max(p.offset, held.begin);
+    const int64_t end = std::min(p.offset + p.size(), held.end);
+    if (begin >= end) continue;
+    const kernels::Matrix<T> part(values + begin - held.begin, (end - begin) / p.cols, p.cols);
+    runtime.emit_part({phase, p.layer, op, p.name}, part, slice.row + (begin - p.offset) / p.cols,
+                      slice.column);
+  }
+}
 
 }  // namespace rlreplay::engine

@@ -84,7 +84,7 @@ class Processes(Case):
                 ("dp=3", 2, 0, "reduce/-/gradient/model.norm.weight"),
                 ("dp=2", 1, 0, "optimizer/-/exp_avg/model.norm.weight"),
                 ("tp=2,pp=2", 3, 2, "optimizer/-/weight/model.norm.weight"),
-                ("dp=2,cp=2,zero=1", 0, 1, "reduce/0/gradient/model.layers.0.mlp.down_proj.weight")):
+                ("dp=2,cp=2,zero=1", 1, 0, "reduce/-/gradient/model.embed_tokens.weight")):
             with self.subTest(layout):
                 planted = ["train", self.alone, "--layout", layout, "--inject", f"1.0/{event}:3:1@{rank}"]
                 by_threads, by_processes = (

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <limits>
 
 #include "src/base/error.h"
@@ -45,11 +46,12 @@ RolloutConfig sampled(float temperature = 1, int64_t top_k = 0, double top_p = 1
 /// A model in a layout, and what it shows.
 class InLayout {
  public:
-  InLayout(const ModelConfig& c, const std::string& layout)
+  InLayout(const ModelConfig& c, const std::string& layout,
+           const kernels::KernelSet& set = kernels::cpu_kernels())
       : config_(c),
         names_(make_parameters(c)),
         sink_(config_, names_, 64, {Granularity::kOps, true, true}, pool_),
-        runtime_{kernels::cpu_kernels(), pool_, &sink_},
+        runtime_{set, pool_, &sink_},
         backend_(make_backend("portable", runtime_, {.model = c, .layout = parse_layout(layout)})) {
     write([](const ParameterTable& names, std::span<float> weights) {
       Buffer<float> filled(weights.size());
@@ -101,6 +103,43 @@ int64_t first_difference(const std::vector<Sample>& a, const std::vector<Sample>
     }
   }
   return -1;
+}
+
+/// A decoded token's keys in two halves that are merged, wherever that cuts them: what kernels that
+/// deal long contexts to more threads do.
+void halved_decoding(const kernels::Attention& op, ThreadPool& pool) {
+  const auto& set = kernels::cpu_kernels();
+  set.attention(op, pool);
+  const auto size = static_cast<size_t>(op.out.tokens * op.out.heads);
+  const auto dim = static_cast<size_t>(op.out.dim);
+  kernels::Attention half[2] = {op, op};
+  std::vector<float> out[2], lse[2];
+  for (const kernels::AttentionSample& s : op.samples) {
+    if (s.queries.size() != 1 || s.position < 2) continue;
+    const int64_t middle = s.position / 2;
+    for (const int i : {0, 1}) {
+      kernels::AttentionSample part = s;
+      part.position = i == 0 ? middle - 1 : s.position - middle;
+      if (i == 1) part.k.data = s.k.at(middle, 0);
+      if (i == 1) part.v.data = s.v.at(middle, 0);
+      const std::vector one{part};
+      out[i].resize(size * dim);
+      lse[i].resize(size);
+      half[i].samples = one;
+      half[i].out = {out[i].data(), op.out.tokens, op.out.heads, op.out.dim};
+      half[i].lse = lse[i].data();
+      set.attention(half[i], pool);
+    }
+    for (int64_t h = 0; h < op.out.heads; ++h) {
+      const auto at = static_cast<size_t>(s.queries.begin * op.out.heads + h);
+      const float most = std::max(lse[0][at], lse[1][at]);
+      const float a = std::exp(lse[0][at] - most), b = std::exp(lse[1][at] - most);
+      for (size_t d = 0; d < dim; ++d) {
+        op.out.at(s.queries.begin, h)[d] =
+            (a * out[0][at * dim + d] + b * out[1][at * dim + d]) / (a + b);
+      }
+    }
+  }
 }
 
 std::string refusal(const ModelConfig& c, const std::string& layout, bool scores) {
@@ -188,6 +227,20 @@ TEST_CASE("in a layout a cold cache, a warm one and the forward of training give
           std::equal(log_probs[i].begin(), log_probs[i].end(), cold[i].rollout_log_probs.begin()));
     }
   }
+}
+
+TEST_CASE("keys that decoding splits elsewhere are seen by a cold cache, and in a layout") {
+  const ModelConfig c = model_of(Architecture::kLlama);
+  kernels::KernelSet broken = kernels::cpu_kernels();
+  broken.attention = halved_decoding;
+  InLayout one(c, ""), two(c, "dp=2,tp=2", broken);
+  const std::vector<Sample> want = one.generate(requests(c), sampled());
+  const std::vector<Sample> got = two.generate(requests(c), sampled());
+  CHECK(first_difference(want, got) != -1);
+  const std::vector<Scores> cold = two.backend().score(got, 1, 0);
+  bool same = true;
+  for (size_t i = 0; i < got.size(); ++i) same &= cold[i].log_probs == got[i].rollout_log_probs;
+  CHECK_FALSE(same);
 }
 
 TEST_CASE("a run that goes on in another layout generates what the straight run does") {

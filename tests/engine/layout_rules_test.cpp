@@ -97,6 +97,27 @@ class Swapped : public SameGroup {
   }
 };
 
+/// Sums that travel as binary32.
+class RoundedParts : public SameGroup {
+ public:
+  using SameGroup::SameGroup;
+  void receive(int from, std::span<std::byte> bytes) override {
+    inner_.receive(from, bytes);
+    const std::span sums(reinterpret_cast<int64_t*>(bytes.data()), bytes.size() / sizeof(int64_t));
+    for (int64_t& v : sums) v = static_cast<int64_t>(static_cast<float>(v));
+  }
+};
+
+/// Each rank has what it had: squares of its own part are taken for those of all.
+class OwnSums : public SameGroup {
+ public:
+  using SameGroup::SameGroup;
+  void sum(std::span<int64_t> values) override {
+    std::vector<int64_t> summed(values.begin(), values.end());
+    inner_.sum(summed);
+  }
+};
+
 template <class Broken>
 Run broken_tp() {
   return [](const Layout& layout, const std::function<void(const Ranks&)>& work) {
@@ -244,6 +265,19 @@ TEST_CASE("gradients that are added as floats are seen with three ranks of dp") 
   const Subject s(small_model(Architecture::kQwen2));
   const auto broken = broken_dp<FloatSums>();
   CHECK(difference(s.run(""), s.run("dp=3", kernels::cpu_kernels(), broken)) == "gradients");
+}
+
+TEST_CASE("parts of sums that travel as floats are seen with two ranks of dp and zero") {
+  const Subject s(small_model(Architecture::kQwen2));
+  const auto broken = broken_dp<RoundedParts>();
+  CHECK(difference(s.run(""), s.run("dp=2", kernels::cpu_kernels(), broken)) == "");
+  CHECK(difference(s.run(""), s.run("dp=2,zero=1", kernels::cpu_kernels(), broken)) == "gradients");
+}
+
+TEST_CASE("a norm of the part that a rank holds is seen with two ranks of dp and zero") {
+  const Subject s(small_model(Architecture::kQwen2));
+  const auto broken = broken_dp<OwnSums>();
+  CHECK(difference(s.run(""), s.run("dp=2,zero=1", kernels::cpu_kernels(), broken)) != "");
 }
 
 TEST_CASE("keys' gradients that are added across ranks are seen with two ranks of cp") {

@@ -58,8 +58,8 @@ class Whole {
       };
     };
     for_shard_runs(shard, table, all, true, copy(state.model.weights(), weights));
-    for_shard_runs(shard, table, all, true, copy(gradients.sums(), sums));
     const kernels::Range held = state.moments.held;
+    for_shard_runs(shard, table, held, true, copy(gradients.sums(), sums));
     const auto shifted = [&](const auto& from, auto& to) {
       return [&, begin = held.begin](int64_t local, int64_t whole, int64_t n) {
         std::copy_n(from.data() + local - begin, n, to.data() + whole);
@@ -73,16 +73,14 @@ class Whole {
   std::string differs(const TrainState& state, const Gradients& gradients) const {
     std::string out;
     const ShardTable& shard = state.model.shard_table();
-    for_shard_runs(shard, table, {0, shard.table.elements}, false,
-                   [&](int64_t local, int64_t whole, int64_t n) {
-                     const bool same =
-                         std::equal(gradients.sums().data() + local,
-                                    gradients.sums().data() + local + n, sums.data() + whole) &&
-                         std::equal(state.model.weights().data() + local,
-                                    state.model.weights().data() + local + n,
-                                    weights.data() + whole);
-                     if (!same && out.empty()) out = name_at(whole);
-                   });
+    const auto compare = [&](kernels::Range held, const auto& own, const auto& all) {
+      for_shard_runs(shard, table, held, false, [&](int64_t local, int64_t whole, int64_t n) {
+        const auto* begin = own.data() + local;
+        if (!std::equal(begin, begin + n, all.data() + whole) && out.empty()) out = name_at(whole);
+      });
+    };
+    compare(state.moments.held, gradients.sums(), sums);
+    compare({0, shard.table.elements}, state.model.weights(), weights);
     return out;
   }
 

@@ -53,7 +53,8 @@ constexpr std::pair<Phase, Op> kHeld[] = {{Phase::kReduce, Op::kGradient},
                                           {Phase::kOptimizer, Op::kExpAvgSq},
                                           {Phase::kOptimizer, Op::kWeight}};
 
-bool is_moment(Op op) { return op == Op::kExpAvg || op == Op::kExpAvgSq; }
+/// What zero deals over dp.
+bool is_dealt(Op op) { return op != Op::kWeight; }
 
 /// The ranks that hold an element of the whole flat storage, found run by run.
 std::vector<int> holders(const ModelConfig& c, const Layout& layout, Op op, int64_t element) {
@@ -62,7 +63,7 @@ std::vector<int> holders(const ModelConfig& c, const Layout& layout, Op op, int6
   for (int r = 0; r < layout.ranks(); ++r) {
     const RankPlace place = place_of(layout, r);
     const ShardTable shard = shard_parameters(c, make_shard(c, layout, place), place);
-    const kernels::Range held = is_moment(op) && layout.zero
+    const kernels::Range held = is_dealt(op) && layout.zero
                                     ? zero_range(shard.table, place.dp, layout.dp)
                                     : kernels::Range{0, shard.table.elements};
     bool holds = false;
