@@ -18,7 +18,7 @@ import subprocess
 import textwrap
 import time
 
-PARTS = {"rlreplay": [], "rlbisect": ["verdict"]}  # verbs that a program's own table leaves out
+PARTS = {"rlreplay": [], "rlbisect": ["verdict", "op"]}  # verbs that a program's own table leaves out
 
 
 def read_help(program, name):

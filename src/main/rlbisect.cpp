@@ -26,7 +26,9 @@ int main(int argc, char** argv) {
       argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
   return exit_code_for_git(rlreplay::run_reporting_errors("rlbisect", json, [&] {
     const auto word = [&](int i) { return i < argc ? std::string_view(argv[i]) : ""; };
-    if (word(1) == "help" && word(2) == "verdict") std::swap(argv[1], argv[2]);
+    const bool has_help = word(2) == "verdict" || word(2) == "op";
+    if (word(1) == "help" && has_help) std::swap(argv[1], argv[2]);
+    if (word(1) == "op") return run_op(argc - 1, argv + 1);
     if (std::ranges::find(kStoredVerbs, word(1)) != std::end(kStoredVerbs)) {
       return run_stored(argc - 1, argv + 1);
     }

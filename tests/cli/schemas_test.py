@@ -165,7 +165,7 @@ class Described(unittest.TestCase):
     def test_every_verb_has_a_file_and_every_file_a_line_of_the_index(self):
         verbs = set()
         for command in ([Case.program], [Case.rlbisect], [Case.rlbisect, "verdict"],
-                        [Case.rlbisect, "changes"]):
+                        [Case.rlbisect, "changes"], [Case.rlbisect, "op"]):
             tree = json.loads(subprocess.run([*command, "--help-json"], capture_output=True, check=True).stdout)
             verbs |= {verb["name"] for verb in walk(tree)
                       if any("--json" in option["names"] for option in verb["options"])}
@@ -410,6 +410,7 @@ class Outputs(Case):
         self.ask("loss=1..loss=2", "--run", copy, "--json", program=self.rlbisect)
         self.ask("changes", "HEAD~4..HEAD", "--repo", place, "--run", "bash run.sh", "--json", program=self.rlbisect)
         self.ask("verdict", sides[0], sides[0], "--json", program=self.rlbisect)
+        self.ask("op", "0.0/forward/0/down/y", "--from", self.a, "--json", program=self.rlbisect, code=1)
 
     def helping(self):
         for program in (self.program, self.rlbisect):

@@ -73,13 +73,15 @@ READS = {
     ("rlbisect", "ENDS..."): "{dump} {no}",
     ("rlbisect", "--repo"): "a..b --repo {no} --run true",
     ("rlbisect verdict", "PATHS..."): "{dump} {no}",
+    ("rlbisect op", "--from"): "0.0/forward/0/down/y --from {no}",
     ("rlbisect verdict", "--reference"): "--run true --reference {no}",
 }
 # Paths that are written, and what is no path.
 OTHERS = {"-o", "--output", "--out", "--save", "--plot", "--input-key", "--label-key",
           "--reward-command", "--reward-key", "--layout", "--record", "--weights", "--steps",
           "--inject", "--step", "--event", "--tensor", "--tolerance", "--reason", "--build",
-          "--run", "--until", "--owner", "--metric", "--try", "--columns", "--class", "ELEMENT"}
+          "--run", "--until", "--owner", "--metric", "--try", "--columns", "--class", "ELEMENT",
+          "EVENT", "--kernels", "--against"}
 WRITTEN = {("rlreplay golden record", "PATH"), ("rlreplay golden review", "PATH..."),
            *(("rlreplay golden tighten", option)
              for option in ("--config", "--model", "--ref-load", "--prompts"))}
@@ -113,7 +115,7 @@ class AbsentPaths(Case):
     def test_every_option_that_takes_a_text_is_named(self):
         known = set()
         for program, words in ((self.program, ()), (self.rlbisect, ()),
-                               (self.rlbisect, ("verdict",))):
+                               (self.rlbisect, ("verdict",)), (self.rlbisect, ("op",))):
             for verb in self.verbs(program, words):
                 for option in verb["options"]:
                     names = {option["argument"], *option["names"]} - {""}

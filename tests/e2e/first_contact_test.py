@@ -280,7 +280,7 @@ class Voice(Case):
     def test_help_fits(self):
         helps = [(self.program, ["help"])] + [(self.program, v.split() + ["--help"])
                                               for v in self.VERBS]
-        helps += [(self.rlbisect, ["--help"]), (self.rlbisect, ["verdict", "--help"])]
+        helps += [(self.rlbisect, ["--help"]), (self.rlbisect, ["verdict", "--help"]), (self.rlbisect, ["op", "--help"])]
         for columns in (80, 60):
             for program, words in helps:
                 said = self.said(*words, program=program,

@@ -199,7 +199,7 @@ def file_of(arguments):
         return "help"
     verb = words[0] if words and words[0].isalpha() else ""
     if pathlib.Path(program).name.startswith("rlbisect"):
-        return verb if verb in ("verdict", "changes") else "rlbisect"
+        return verb if verb in ("verdict", "changes", "op") else "rlbisect"
     return verb if verb + ENDING in SCHEMAS.files else "error"
 
 

@@ -57,7 +57,7 @@ def wrong(program, rest):
         else:
             verb = words[:1]
     else:
-        verb = ["verdict"] if words[:1] == ["verdict"] else []
+        verb = words[:1] if words[:1] in (["verdict"], ["op"]) else []
     if verb in (["help"], ["version"]):
         return []
     known = names(program, *verb)

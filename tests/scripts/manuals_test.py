@@ -39,7 +39,7 @@ def listed_verbs(text, title):
 
 def commands():
     """Program and words of everything that has a help."""
-    out = [["rlreplay"], ["rlbisect"], ["rlbisect", "verdict"]]
+    out = [["rlreplay"], ["rlbisect"], ["rlbisect", "verdict"], ["rlbisect", "op"]]
     for verb in listed_verbs(help_text("rlreplay"), "Verbs:"):
         out.append(["rlreplay", verb])
         out += [["rlreplay", verb, part] for part in listed_verbs(help_text("rlreplay", verb), "Parts:")]
@@ -76,7 +76,7 @@ class Manuals(unittest.TestCase):
             for verb in app["verbs"]:
                 yield from walk(verb)
         apps = {}
-        for words in (["rlreplay"], ["rlbisect"], ["rlbisect", "verdict"]):
+        for words in (["rlreplay"], ["rlbisect"], ["rlbisect", "verdict"], ["rlbisect", "op"]):
             tree = json.loads(run(PROGRAMS[words[0]], *words[1:], "--help-json").stdout)
             self.assertEqual(tree["schema"], "rlreplay.help/1")
             apps.update({app["name"]: app for app in walk(tree)})
@@ -168,7 +168,7 @@ class Manuals(unittest.TestCase):
                                ("rlreplay capture --wrap slime -- --dial", ["files"]),
                                ("rlbisect --rep", ["--repo", "--repeat-ends", "--repeat-sides"]),
                                ("rlbisect ver", ["verdict", "version"]),
-                               ("rlbisect rlbisect-", ["rlbisect-verdict.1"]),
+                               ("rlbisect rlbisect-", ["rlbisect-op.1", "rlbisect-verdict.1"]),
                                ("rlbisect verdict --ref", ["--reference"])):
             self.assertEqual(self.in_bash(line), proposed, line)
 

@@ -36,6 +36,7 @@ and environment, and never made twice: `rlbisect resume` goes on with a search t
 `rlbisect status` says where it is, `rlbisect log` prints what `git bisect replay` reads, `rlbisect
 gc` removes all of it.
 
+`rlbisect op EVENT --from dump/` replays one operation from its recorded inputs, and
 `rlbisect verdict --help` explains the verdict on a single checkout, for `git bisect run`.
 Exit codes: 0 found, 1 nothing found, 125 cannot judge, 128 and above error or interrupted.)";
 

@@ -6,6 +6,8 @@ namespace rlreplay::bisect {
 /// returns the exit code: of what was found 0, 1 or 125; for a wrong command line kUsageExit.
 int run_search(int argc, char** argv);
 int run_verdict(int argc, char** argv);
+/// `rlbisect op EVENT --from DUMP`: 0 where something differs from the record, else 1.
+int run_op(int argc, char** argv);
 /// `rlbisect status|log|resume|gc`, likewise.
 int run_stored(int argc, char** argv);
 

@@ -7,6 +7,7 @@
 #include "src/replay/compare/step_difference.h"
 #include "src/replay/verbs/capture.h"
 #include "src/replay/verbs/engine_half.h"
+#include "src/replay/verbs/print_operation.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -51,6 +52,10 @@ void add_layouts(CLI::App& program, VerbRun&) {
 }
 
 std::optional<int> serve_launched_rank(std::string_view) { return std::nullopt; }
+
+bool print_operation(const OperationQuestion&) {
+  throw Error(ErrorCode::kUnsupported, kSentence, "rlbisect op");
+}
 
 int capture_run(const CaptureArguments&) { refuse("capture without --wrap"); }
 

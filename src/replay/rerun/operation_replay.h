@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "src/events/name.h"
+#include "src/replay/record/recorded_run.h"
+
+/// One operation of a recorded step, computed again from its recorded inputs.
+namespace rlreplay::replay {
+
+/// What one side has of the operation's output.
+struct OperationSide {
+  std::string by;                // "record" or a kernel set
+  int64_t differing = 0;         // elements that are not the record's, by bits
+  std::optional<int64_t> first;  // the first of them, an index into the tensor
+  double largest = 0;            // error against binary64
+  double ulps = 0;               // likewise, in units of the last place of the right number
+  double rms = 0;
+  int64_t at = 0;  // where the error is the largest
+};
+
+struct OperationReplay {
+  engine::StepEvent event;
+  std::vector<std::string> inputs;
+  int64_t rows = 0, columns = 0;
+  std::vector<OperationSide> sides;  // the record, then each kernel set
+
+  [[nodiscard]] bool identical() const;
+};
+
+/// A kernel set of this processor. Errors: kUsage, with those that there are.
+const kernels::KernelSet& kernels_named(std::string_view name);
+
+/// Errors: kUsage for an event that the step has not; kUnsupported for an operation without a
+/// reference in binary64; kIncomplete where the record lacks values or the state before the step.
+[[nodiscard]] OperationReplay replay_operation(const RecordedRun& record,
+                                               const engine::StepEvent& event,
+                                               std::span<const kernels::KernelSet* const> sets,
+                                               ThreadPool& pool);
+
+/// For people, and one line: rlreplay.operation/1.
+std::string operation_text(const OperationReplay& replay);
+std::string operation_json(const OperationReplay& replay, const std::string& dump);
+
+}  // namespace rlreplay::replay
