@@ -1,6 +1,6 @@
 #include "src/bisect/markup.h"
 
-#include "src/base/terminal.h"
+#include "src/base/markup_text.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -17,29 +17,6 @@ constexpr const char* kStyle =
     "solid #24292f}.bars{overflow:visible}.bars text{font-size:11px;text-anchor:middle}</style>\n";
 
 }  // namespace
-
-std::string markup_text(std::string_view text) {
-  std::string out;
-  for (const char c : terminal_text(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 std::string html_page(const std::string& title, const std::string& body) {
   const std::string text = markup_text(title);

@@ -83,6 +83,7 @@ OTHERS = {"-o", "--output", "--out", "--save", "--plot", "--input-key", "--label
           "--run", "--until", "--owner", "--metric", "--try", "--columns", "--class", "ELEMENT",
           "EVENT", "--kernels", "--against"}
 WRITTEN = {("rlreplay golden record", "PATH"), ("rlreplay golden review", "PATH..."),
+           *(("rlreplay golden check", option) for option in ("--junit", "--sarif", "--gitlab")),
            *(("rlreplay golden tighten", option)
              for option in ("--config", "--model", "--ref-load", "--prompts"))}
 

@@ -1,12 +1,14 @@
 """A folder of golden files gates runs that are not ours: recorded, checked, reviewed, accepted.
 
 usage: gate_test.py PROGRAM"""
+import json
 import os
 import pathlib
 import pty
 import subprocess
 import sys
 import unittest
+import xml.etree.ElementTree
 
 from support import Case
 
@@ -300,6 +302,61 @@ class Gate(Case):
         self.numbers(NUMBERS.replace("0.75", "0.25"))
         said = self.golden("check", "goldens/b.txt", *check[2:], code=1).stdout
         self.assertIn("no search: the recorded commit is checked out", said)
+
+    def test_reports_are_in_the_forms_of_ci(self):
+        names = ["a|b & <c>,d:%.txt", *(f"t{i}.txt" for i in range(11))]
+        for name in names[:2]:
+            self.record(name=name)
+        for name in names[2:]:
+            (self.tree / "goldens" / name).write_text(self.file("t0.txt"))
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        (self.tree / "goldens/t5.txt").write_text("# rlreplay golden 2\nloss\n")
+        (self.tree / "goldens/t7.txt").write_text(
+            self.file("t0.txt") + "quarantine until 9999-12-31\nquarantine owner a\nquarantine reason b\n")
+        (self.tree / "goldens/t8.txt").write_text(
+            self.file("t0.txt").replace("0x1.8p-1  # 0.75", "0x1p-2  # 0.25"))
+        (self.tree / "goldens/t9.txt").write_text(
+            self.file("t0.txt").replace("0x1p-1  # 0.5", "0x1p-3  # 0.125"))
+        reports = ["--junit", "j.xml", "--sarif", "s.json", "--gitlab", "g.json", "--github"]
+        check = ["check", "goldens", "--run-recorded"]
+        said = self.golden(*check, *reports, code=1, GITHUB_STEP_SUMMARY="summary.md").stdout
+
+        suite = xml.etree.ElementTree.parse(self.tree / "j.xml").getroot()
+        self.assertEqual({k: suite.get(k) for k in ("tests", "failures", "errors")},
+                         {"tests": "12", "failures": "9", "errors": "1"})
+        cases = {case.get("name"): [part.tag for part in case] for case in suite}
+        self.assertEqual(cases["goldens/" + names[0]], ["failure"])
+        self.assertEqual(cases["goldens/t5.txt"], ["error"])
+        self.assertEqual(cases["goldens/t7.txt"], ["system-out"])
+        self.assertEqual(cases["goldens/t8.txt"], [])
+
+        run, = json.loads((self.tree / "s.json").read_text())["runs"]
+        results = {r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]: r
+                   for r in run["results"]}
+        self.assertEqual(len(results), 11)
+        self.assertEqual(results["goldens/a%7Cb%20%26%20%3Cc%3E%2Cd%3A%25.txt"]["ruleId"], "regression")
+        self.assertEqual(results["goldens/t7.txt"]["level"], "warning")
+        self.assertIn("step 0 loss: 0x1.8p-1 recorded", results["goldens/t0.txt"]["message"]["text"])
+
+        issues = {i["location"]["path"]: i for i in json.loads((self.tree / "g.json").read_text())}
+        self.assertEqual(len(issues), 11)
+        self.assertEqual(len({i["fingerprint"] for i in issues.values()}), 11)
+        self.assertEqual(issues["goldens/" + names[0]]["severity"], "critical")
+        self.assertEqual(issues["goldens/t7.txt"]["severity"], "minor")
+
+        notes = [line for line in said.splitlines() if line.startswith("::")]
+        self.assertEqual(len(notes), 10)
+        self.assertTrue(all(note.startswith("::error file=goldens/") for note in notes))
+        self.assertIn("file=goldens/t9.txt,title=regression::", notes[0])  # two values differ
+        self.assertTrue(any("file=goldens/a|b & <c>%2Cd%3A%25.txt,title" in note for note in notes))
+        summary = (self.tree / "summary.md").read_text()
+        self.assertEqual(summary.count("\n"), 14)
+        self.assertIn("| goldens/t9.txt | regression | 2 |\n", summary)
+
+        for option in reports[:-1:2]:
+            ran = self.golden(*check, option, "nowhere/x", code=5)
+            self.assertEqual(ran.stdout, "")
+        self.golden(*check, "--github", "--json", code=2)
 
     def test_a_time_limit_is_a_number_of_seconds(self):
         self.record("--time-limit", "1e9")

@@ -99,6 +99,14 @@ void add_check(CLI::App& verb, VerbRun& chosen) {
                    "bisect: search the commit that made a difference, from the recorded one on")
       ->check(CLI::IsMember({"bisect"}))
       ->excludes(part.app->get_option("--json"));
+  part.app->add_option("--junit", part.arguments->junit, "write a JUnit report to this file");
+  part.app->add_option("--sarif", part.arguments->sarif, "write a SARIF report to this file");
+  part.app->add_option("--gitlab", part.arguments->gitlab,
+                       "write a Code Quality report of GitLab to this file");
+  part.app
+      ->add_flag("--github", part.arguments->github,
+                 "print annotations of GitHub, the ten worst, and a table for the job's summary")
+      ->excludes(part.app->get_option("--json"));
   part.app->add_flag("--self-test", part.arguments->self_test,
                      "run nothing, and plant one ulp in each value: exit code 1 where one passes");
   part.app->add_flag("--strict", part.arguments->strict,

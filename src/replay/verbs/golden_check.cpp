@@ -2,8 +2,6 @@
 #include <iostream>
 
 #include "src/base/error.h"
-#include "src/base/json_line.h"
-#include "src/base/json_value.h"
 #include "src/base/shell.h"
 #include "src/base/words.h"
 #include "src/replay/gate/environment.h"
@@ -13,21 +11,17 @@
 #include "src/replay/options/config_file.h"
 #include "src/replay/rerun/golden_run.h"
 #include "src/replay/verbs/golden_parts.h"
+#include "src/replay/verbs/golden_report.h"
 
 namespace rlreplay::replay {
 namespace {
 
 constexpr size_t kShownCheck = 5;
 
-/// A golden file and what is said of it.
-struct Checked {
-  std::string path;
-  gate::Golden golden = {};
-  gate::Judgement judgement = {};
-  int code = 0;              // the exit code where it cannot be judged
-  std::string pending = {};  // where its candidate lies
-  std::optional<gate::Attribution> attribution = {};
-};
+void print(const GoldenArguments& arguments, const Checked& c, bool passes) {
+  std::cout << (arguments.json ? checked_json(c, passes) + '\n'
+                               : checked_text(c, arguments.all ? SIZE_MAX : kShownCheck));
+}
 
 /// What the run gives now, as the golden file it would be.
 void keep_candidate(const GoldenArguments& arguments, const std::optional<RunOptions>& options,
@@ -85,41 +79,6 @@ Checked check_among(const GoldenArguments& arguments, const std::string& path) {
   }
 }
 
-std::string difference_json(const gate::ValueDifference& d) {
-  JsonLine line;
-  const auto text = [&](const char* key, const std::optional<std::string>& value) {
-    value ? line.text(key, *value) : line.null(key);
-  };
-  line.text("key", d.bits.key);
-  text("recorded", d.bits.recorded);
-  text("now", d.bits.now);
-  // Readers of JSON hold integers in binary64.
-  const bool exact = d.bits.ulps && std::abs(*d.bits.ulps) <= int64_t{1} << 53;
-  exact ? line.integer("ulps", *d.bits.ulps) : line.null("ulps");
-  line.boolean("within", d.within);
-  d.tolerance ? line.text("tolerance", to_string(*d.tolerance)) : line.null("tolerance");
-  return line.str();
-}
-
-void print_json(const Checked& c, bool passes) {
-  JsonLine line;
-  line.text("schema", "rlreplay.golden/2")
-      .text("file", c.path)
-      .text("outcome", gate::to_string(c.judgement.outcome))
-      .boolean("passes", passes)
-      .text("reason", c.judgement.reason)
-      .integer("values", static_cast<int64_t>(c.judgement.values))
-      .json("differences", json_list(c.judgement.differences, difference_json))
-      .json("environment", json_list(c.judgement.environment))
-      .text("pending", c.pending);
-  if (c.golden.quarantine) line.text("quarantine", to_string(*c.golden.quarantine));
-  if (c.attribution) {
-    line.text("cause", gate::to_string(c.attribution->cause));
-    line.text("cause_reason", c.attribution->reason);
-  }
-  std::cout << line.str() << '\n';
-}
-
 /// How both runs become dumps, which say where they part: options that are overridden differ.
 std::string commands_to_compare(const GoldenArguments& arguments, const std::string& path) {
   const auto capture = [&](const std::string& name, const std::string& flags) {
@@ -132,52 +91,15 @@ std::string commands_to_compare(const GoldenArguments& arguments, const std::str
          "  rlreplay diff then/ now/\n";
 }
 
-std::string cause_line(const Checked& c) {
-  if (c.attribution) {
-    return "  cause: " + std::string(gate::to_string(c.attribution->cause)) + ", " +
-           c.attribution->reason + '\n';
-  }
-  if (c.judgement.outcome != gate::Outcome::kUnattributed) return "";
-  return "  cause: not attributed; --build CMD, which builds the recorded commit here, tells\n";
-}
-
-std::string quarantine_line(const Checked& c) {
-  const auto& quarantine = c.golden.quarantine;
-  if (!quarantine) return "";
-  const bool needless = gate::passes(c.judgement.outcome, true);
-  const char* said = needless                                 ? "  nothing needs its quarantine "
-                     : gate::holds(quarantine, gate::today()) ? "  in quarantine "
-                                                              : "  its quarantine has ended: ";
-  return said + to_string(*quarantine) + '\n';
-}
-
-void print_text(const GoldenArguments& arguments, const Checked& c) {
-  const gate::Judgement& j = c.judgement;
-  std::cout << gate::to_string(j.outcome) << ": " << c.path;
-  if (j.differences.empty()) {
-    std::cout << ", " << j.values << " values";
-  } else {
-    std::cout << ", " << j.differences.size() << " of " << j.values << " values differ";
-  }
-  std::cout << '\n' << quarantine_line(c);
-  if (!j.reason.empty()) std::cout << "  " << j.reason << '\n';
-  std::cout << differences_text(j.differences, arguments.all ? SIZE_MAX : kShownCheck);
-  for (const std::string& line : j.environment) std::cout << "  environment: " << line << '\n';
-  std::cout << cause_line(c);
-  if (!c.pending.empty()) {
-    std::cout << "  if that is meant: rlreplay golden accept " << shell_word(c.path)
-              << " --reason WHY\n";
-  }
-}
-
 /// The tests that have no file for this machine, which is no match.
-void print_absent(const GoldenArguments& arguments, const gate::Choice& choice) {
+Checked absent_of(const gate::Choice& choice) {
   const std::string reason =
       "there is no golden file of it for the classes of this machine, only " +
       choice.instead.front() + (choice.instead.size() > 1 ? " and others" : "");
   Checked absent{choice.test};
   absent.judgement.reason = reason;
-  arguments.json ? print_json(absent, false) : print_text(arguments, absent);
+  absent.code = exit_code(ErrorCode::kIncomplete);
+  return absent;
 }
 
 int print_config(const GoldenArguments& arguments) {
@@ -212,23 +134,6 @@ void print_other_classes(const std::vector<gate::Choice>& choices) {
 
 }  // namespace
 
-std::string differences_text(const std::vector<gate::ValueDifference>& differences, size_t limit) {
-  std::string out;
-  for (size_t i = 0; i < std::min(limit, differences.size()); ++i) {
-    const gate::ValueDifference& d = differences[i];
-    std::string line = rlreplay::to_string(std::span(&d.bits, 1));
-    line.pop_back();
-    if (d.tolerance) {
-      line += (d.within ? ", within " : ", beyond ") + to_string(*d.tolerance);
-    }
-    out += "  " + line + '\n';
-  }
-  if (differences.size() > limit) {
-    out += "  and " + std::to_string(differences.size() - limit) + " more (--all lists them)\n";
-  }
-  return out;
-}
-
 int golden_check(const GoldenArguments& arguments) {
   if (arguments.flags.print_config()) return print_config(arguments);
   if (arguments.self_test) return check_gate(arguments);
@@ -239,18 +144,17 @@ int golden_check(const GoldenArguments& arguments) {
   int code = 0;
   size_t red = 0;
   std::string compare;
+  ReportFiles reports(arguments);
+  std::vector<gate::Said> said;
   for (const gate::Choice& choice : choices) {
-    if (choice.path.empty()) {
-      print_absent(arguments, choice);
-      code = code == 0 ? exit_code(ErrorCode::kIncomplete) : code;
-      ++red;
-      continue;
-    }
-    const Checked c = one ? check_one(arguments, choice.path) : check_among(arguments, choice.path);
+    const Checked c = choice.path.empty() ? absent_of(choice)
+                      : one               ? check_one(arguments, choice.path)
+                                          : check_among(arguments, choice.path);
     const gate::Outcome outcome = c.judgement.outcome;
     const bool passes = gate::passes(outcome, arguments.strict) ||
                         gate::excused(outcome, c.golden.quarantine, gate::today());
-    arguments.json ? print_json(c, passes) : print_text(arguments, c);
+    print(arguments, c, passes);
+    said.push_back(said_of(c, passes));
     if (passes) continue;
     ++red;
     if (!arguments.on_fail.empty() && !c.judgement.differences.empty()) {
@@ -261,6 +165,7 @@ int golden_check(const GoldenArguments& arguments) {
       compare = commands_to_compare(arguments, c.path);
     }
   }
+  reports.write(said);
   if (arguments.json) return code;
   std::cout << compare;
   if (!one) {

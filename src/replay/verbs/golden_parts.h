@@ -27,6 +27,8 @@ struct GoldenArguments {
   bool lift = false;                    // end it
   int repeat = 2;                       // runs that noise is measured by
   bool self_test = false;
+  std::string junit, sarif, gitlab;  // reports that are written
+  bool github = false;               // annotations
   bool force = false;
   bool allow_changed = false;
   bool strict = false;

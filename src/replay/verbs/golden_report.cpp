@@ -1,0 +1,153 @@
+#include "src/replay/verbs/golden_report.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "format/dump_place.h"
+#include "src/base/atomic_file.h"
+#include "src/base/error.h"
+#include "src/base/json_line.h"
+#include "src/base/json_value.h"
+#include "src/base/shell.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr size_t kShownReport = 5;
+
+std::string difference_json(const gate::ValueDifference& d) {
+  JsonLine line;
+  const auto text = [&](const char* key, const std::optional<std::string>& value) {
+    value ? line.text(key, *value) : line.null(key);
+  };
+  line.text("key", d.bits.key);
+  text("recorded", d.bits.recorded);
+  text("now", d.bits.now);
+  // Readers of JSON hold integers in binary64.
+  const bool exact = d.bits.ulps && std::abs(*d.bits.ulps) <= int64_t{1} << 53;
+  exact ? line.integer("ulps", *d.bits.ulps) : line.null("ulps");
+  line.boolean("within", d.within);
+  d.tolerance ? line.text("tolerance", to_string(*d.tolerance)) : line.null("tolerance");
+  return line.str();
+}
+
+std::string cause_line(const Checked& c) {
+  if (c.attribution) {
+    return "  cause: " + std::string(gate::to_string(c.attribution->cause)) + ", " +
+           c.attribution->reason + '\n';
+  }
+  if (c.judgement.outcome != gate::Outcome::kUnattributed) return "";
+  return "  cause: not attributed; --build CMD, which builds the recorded commit here, tells\n";
+}
+
+std::string quarantine_line(const Checked& c) {
+  const auto& quarantine = c.golden.quarantine;
+  if (!quarantine) return "";
+  const bool needless = gate::passes(c.judgement.outcome, true);
+  const char* said = needless                                 ? "  nothing needs its quarantine "
+                     : gate::holds(quarantine, gate::today()) ? "  in quarantine "
+                                                              : "  its quarantine has ended: ";
+  return said + to_string(*quarantine) + '\n';
+}
+
+}  // namespace
+
+std::string differences_text(const std::vector<gate::ValueDifference>& differences, size_t limit) {
+  std::string out;
+  for (size_t i = 0; i < std::min(limit, differences.size()); ++i) {
+    const gate::ValueDifference& d = differences[i];
+    std::string line = rlreplay::to_string(std::span(&d.bits, 1));
+    line.pop_back();
+    if (d.tolerance) {
+      line += (d.within ? ", within " : ", beyond ") + to_string(*d.tolerance);
+    }
+    out += "  " + line + '\n';
+  }
+  if (differences.size() > limit) {
+    out += "  and " + std::to_string(differences.size() - limit) + " more (--all lists them)\n";
+  }
+  return out;
+}
+
+std::string checked_json(const Checked& c, bool passes) {
+  JsonLine line;
+  line.text("schema", "rlreplay.golden/2")
+      .text("file", c.path)
+      .text("outcome", gate::to_string(c.judgement.outcome))
+      .boolean("passes", passes)
+      .text("reason", c.judgement.reason)
+      .integer("values", static_cast<int64_t>(c.judgement.values))
+      .json("differences", json_list(c.judgement.differences, difference_json))
+      .json("environment", json_list(c.judgement.environment))
+      .text("pending", c.pending);
+  if (c.golden.quarantine) line.text("quarantine", to_string(*c.golden.quarantine));
+  if (c.attribution) {
+    line.text("cause", gate::to_string(c.attribution->cause));
+    line.text("cause_reason", c.attribution->reason);
+  }
+  return line.str();
+}
+
+std::string checked_text(const Checked& c, size_t limit) {
+  const gate::Judgement& j = c.judgement;
+  std::string out = std::string(gate::to_string(j.outcome)) + ": " + c.path + ", ";
+  if (!j.differences.empty()) out += std::to_string(j.differences.size()) + " of ";
+  out += std::to_string(j.values) + (j.differences.empty() ? " values\n" : " values differ\n");
+  out += quarantine_line(c);
+  if (!j.reason.empty()) out += "  " + j.reason + '\n';
+  out += differences_text(j.differences, limit);
+  for (const std::string& line : j.environment) out += "  environment: " + line + '\n';
+  out += cause_line(c);
+  if (c.pending.empty()) return out;
+  return out + "  if that is meant: rlreplay golden accept " + shell_word(c.path) +
+         " --reason WHY\n";
+}
+
+gate::Said said_of(const Checked& c, bool passes) {
+  using Level = gate::Said::Level;
+  const Level level = !passes                           ? Level::kError
+                      : c.judgement.differences.empty() ? Level::kFine
+                                                        : Level::kWarning;
+  return {.path = c.path,
+          .outcome = std::string(gate::to_string(c.judgement.outcome)),
+          .text = checked_text(c, kShownReport),
+          .level = level,
+          .judged = c.judgement.outcome != gate::Outcome::kNotJudged,
+          .differences = c.judgement.differences.size()};
+}
+
+struct ReportFiles::File {
+  std::unique_ptr<AtomicFile> file;
+  std::string (*form)(std::span<const gate::Said>);
+};
+
+ReportFiles::ReportFiles(const GoldenArguments& arguments) : github_(arguments.github) {
+  const auto add = [&](const std::string& path, auto form) {
+    if (path.empty()) return;
+    format::check_outside_dumps(path);
+    files_.push_back({std::make_unique<AtomicFile>(path), form});
+  };
+  add(arguments.junit, gate::junit_of);
+  add(arguments.sarif, gate::sarif_of);
+  add(arguments.gitlab, gate::gitlab_of);
+}
+
+ReportFiles::~ReportFiles() = default;
+
+void ReportFiles::write(const std::vector<gate::Said>& said) {
+  for (File& file : files_) {
+    file.file->write(file.form(said));
+    file.file->commit();
+  }
+  if (!github_) return;
+  std::cout << gate::github_of(said);
+  const char* summary = std::getenv("GITHUB_STEP_SUMMARY");
+  if (summary == nullptr || *summary == '\0') return;
+  std::ofstream out(summary, std::ios::app);
+  out << gate::summary_of(said) << std::flush;
+  if (!out) throw Error(ErrorCode::kEnvironment, "cannot write the summary of the job", summary);
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/replay/gate/forms.h"
+#include "src/replay/verbs/golden_parts.h"
+
+namespace rlreplay::replay {
+
+/// A golden file and what is said of it.
+struct Checked {
+  std::string path;
+  gate::Golden golden = {};
+  gate::Judgement judgement = {};
+  int code = 0;              // the exit code where it cannot be judged
+  std::string pending = {};  // where its candidate lies
+  std::optional<gate::Attribution> attribution = {};
+};
+
+/// One JSON object, without a line's end.
+std::string checked_json(const Checked& checked, bool passes);
+/// At most `limit` differences.
+std::string checked_text(const Checked& checked, size_t limit);
+gate::Said said_of(const Checked& checked, bool passes);
+
+/// The files that were asked for, in the forms of continuous integration. They can be made before
+/// anything runs, or there is an error then.
+class ReportFiles {
+ public:
+  /// Errors: kEnvironment, and kUsage for a place in a dump.
+  explicit ReportFiles(const GoldenArguments& arguments);
+  ~ReportFiles();
+  /// Errors: kEnvironment.
+  void write(const std::vector<gate::Said>& said);
+
+ private:
+  struct File;
+  std::vector<File> files_;
+  bool github_ = false;
+};
+
+}  // namespace rlreplay::replay
