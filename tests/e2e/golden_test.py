@@ -1,13 +1,15 @@
 """A golden file of a run is written, held, and tells what changed.
 
-usage: golden_test.py PROGRAM FILE (the project's own golden run)"""
+usage: golden_test.py PROGRAM FILE (the project's own golden run; its gates lie beside)"""
 import os
 import sys
 import unittest
 
+import checkpoints
 from support import Case
 
 GOLDEN = os.path.abspath(sys.argv.pop(2))
+GATES = os.path.join(os.path.dirname(GOLDEN), "gates")
 Case.program = os.path.abspath(sys.argv.pop(1))
 RUN = ["--model", "demo", "--steps", "2", "--rollout-batch-size", "4"]
 
@@ -26,6 +28,23 @@ class Golden(Case):
             result = self.run_program("golden", "check", GOLDEN, *flags)
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
             self.assertIn("match: ", result.stdout)
+
+    def test_the_project_gates_itself(self):
+        """Two checkpoints, in four micro-batches and two layouts beside the recorded one."""
+        for name in ("llama", "qwen3"):
+            checkpoints.write(self.folder / name, checkpoints.config(name))
+        checkpoints.write_prompts(self.folder / "prompts.jsonl")
+        for flags in ("", "--micro-batch-size 1", "--micro-batch-size 3 --threads 1", "--micro-batch-size 5 --recompute",
+                      "--micro-batch-size 8", "--layout dp=2", "--layout tp=2"):
+            result = self.run_program("golden", "check", GATES, *flags.split(), cwd=self.folder)
+            self.assertEqual(result.returncode, 0, flags + result.stdout + result.stderr)
+            self.assertIn("2 golden files, 0 do not pass", result.stdout)
+        changed = self.run_program("golden", "check", GATES, "--eps-clip", "0.1", "--lr", "2e-6", cwd=self.folder)
+        self.assertEqual(changed.returncode, 1, changed.stdout)
+        self.assertIn("2 golden files, 2 do not pass", changed.stdout)
+        for what in (("check", GATES, "--self-test"), ("fsck", GATES)):
+            result = self.run_program("golden", *what)
+            self.assertEqual(result.returncode, 0, result.stdout)
 
     def test_a_folder_that_is_not_there_is_made(self):
         self.file = self.folder / "not yet" / "goldens" / "run.txt"
