@@ -505,6 +505,7 @@ class Gate(Case):
         self.golden("check", "goldens", "--run-recorded", code=1)
         self.assertIn("on a terminal", self.golden("review", "goldens", code=2).stderr)
         self.assertEqual(self.answer(b"x\ns\n"), 0)
+        self.assertRegex(self.shown, r"\n  commits: (\w{12})\.\.\1 with changes\n")
         self.assertEqual(len(self.pending()), 1)
         self.assertEqual(self.answer(b"a\n\nwarm-up\n"), 0)
         self.assertIn("about reason warm-up\n", self.file())
@@ -513,12 +514,13 @@ class Gate(Case):
     def answer(self, keys):
         ours, theirs = pty.openpty()
         process = subprocess.Popen([Case.program, "golden", "review", "goldens"], cwd=self.tree,
-                                   stdin=theirs, stdout=subprocess.DEVNULL, env=self.environment)
+                                   stdin=theirs, stdout=subprocess.PIPE, env=self.environment,
+                                   text=True)
         os.close(theirs)
         os.write(ours, keys)
-        code = process.wait(timeout=60)
+        self.shown = process.communicate(timeout=60)[0]
         os.close(ours)
-        return code
+        return process.returncode
 
 
 if __name__ == "__main__":

@@ -42,6 +42,11 @@ void reject(const std::string& path) {
   std::cout << "rejected: " << path << '\n';
 }
 
+/// `4c309745a492`, or `4c309745a492 with changes`
+std::string short_commit(const std::string& commit) {
+  return commit.substr(0, 12) + (commit.ends_with("-changed") ? " with changes" : "");
+}
+
 /// What a candidate would change.
 std::string candidate_text(const std::string& path, const gate::Golden& candidate, size_t limit) {
   const gate::Golden golden = gate::read(path);
@@ -55,7 +60,7 @@ std::string candidate_text(const std::string& path, const gate::Golden& candidat
   }
   const std::string from = gate::about(golden, "commit"), to = gate::about(candidate, "commit");
   if (from != to && !from.empty())
-    out += "  commits: " + from.substr(0, 12) + ".." + to.substr(0, 12) + '\n';
+    out += "  commits: " + short_commit(from) + ".." + short_commit(to) + '\n';
   return out;
 }
 
