@@ -65,6 +65,18 @@ class ChosenSteps(support.Case):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("files of a framework hold whole rollouts", refused.stderr)
 
+    def test_train_opens_them_alone(self):
+        for more in (), ("--each-step",), ("-o", self.folder / "again"):
+            done = self.run_program("train", self.torn, "--steps", CHOSEN, *more)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("identical", done.stdout)
+        refused = self.run_program("train", self.torn, "--steps", "3")
+        self.assertEqual(refused.returncode, 3, refused.stdout + refused.stderr)
+
+    def test_a_step_without_a_sample_is_read_alone(self):
+        step = self.run_program("train", self.torn, "--steps", CHOSEN, "--without-sample", "8")
+        self.assertEqual(step.returncode, 0, step.stdout + step.stderr)
+
     def test_steps_that_are_not_there(self):
         for verb in (("mismatch",), ("diff", self.whole), ("export", "--to", "jsonl", "-o", "-")):
             done = self.run_program(*verb, self.torn, "--steps", "2..7")

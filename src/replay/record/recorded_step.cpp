@@ -119,13 +119,14 @@ void check_replayable(const RecordedRun& run, const RecordedRollout& rollout) {
   if (!rollout.has_rewards()) refuse("has not the rewards of all samples: it cannot be replayed");
 }
 
-int64_t longest_prompt(const RecordedRun& run) {
+int64_t longest_prompt(const RecordedRun& run, int64_t rollout) {
   int64_t out = 0;
-  if (run.rollouts().empty()) return out;
-  for (const Sample& s : replayable_samples(run, run.rollouts().front())) {
-    out = std::max(out, s.prompt_length);
-  }
+  for (const Sample& s : replayable_samples(run, rollout)) out = std::max(out, s.prompt_length);
   return out;
+}
+
+int64_t longest_prompt(const RecordedRun& run) {
+  return run.rollouts().empty() ? 0 : longest_prompt(run, run.rollouts().front());
 }
 
 }  // namespace rlreplay::replay

@@ -110,7 +110,9 @@ void check_replayable(const RecordedRun& run, const RecordedRollout& rollout);
 /// The samples of a rollout that can be replayed. Errors: those of check_replayable.
 std::vector<Sample> replayable_samples(const RecordedRun& run, int64_t rollout);
 
-/// Of the first rollout, in tokens; 0 where there is none.
+/// Of one rollout, in tokens. Errors: those of check_replayable.
+int64_t longest_prompt(const RecordedRun& run, int64_t rollout);
+/// Of the first one; 0 where there is none.
 int64_t longest_prompt(const RecordedRun& run);
 
 }  // namespace rlreplay::replay

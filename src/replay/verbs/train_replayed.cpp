@@ -147,6 +147,14 @@ void check_output(const TrainArguments& arguments) {
 }
 
 /// Before the first step: that each has its state.
+/// The longest prompt of the first step: nothing outside of the plan is opened. 0 where the record
+/// has no such step, which the replay refuses.
+int64_t first_prompt(const RecordedRun& record, const ReplayPlan& plan) {
+  const std::vector<StepId>& steps = record.steps();
+  const auto first = static_cast<size_t>(plan.steps.first);
+  return first < steps.size() ? longest_prompt(record, steps[first].rollout) : 0;
+}
+
 void check_states(const RecordedRun& record, const ReplayPlan& plan) {
   const std::vector<StepId>& steps = record.steps();
   const auto end = std::min<int64_t>(static_cast<int64_t>(steps.size()) - 1, plan.steps.last);
@@ -182,7 +190,7 @@ int train_replayed(const TrainArguments& arguments, const RecordedRun& record) {
   Machine machine(options);
   const auto model = recorded_model(record);
   Trainer trainer(machine.runtime(), options, *model,
-                  {.longest_prompt = longest_prompt(record), .records = place.has_value()});
+                  {.longest_prompt = first_prompt(record, plan), .records = place.has_value()});
   ReplayPrinter printer(arguments);
   std::optional<Recorder> recorder;
   if (place) {

@@ -142,7 +142,8 @@ int train_without(const TrainArguments& arguments, const RecordedRun& record,
   const Removal removal = find_removal(record, range, *arguments.without_sample);
   Machine machine(options);
   const auto model = recorded_model(record);
-  Trainer trainer(machine.runtime(), options, *model, {.longest_prompt = longest_prompt(record)});
+  Trainer trainer(machine.runtime(), options, *model,
+                  {.longest_prompt = longest_prompt(record, removal.step.rollout)});
   std::vector<StepOutcome> later;
   const StepWithout step =
       remove_sample(record, options, removal, range.last, trainer, machine.pool(),
