@@ -52,7 +52,7 @@ GlobalBatch gather_batch(const Runtime& runtime, const ObjectiveConfig& objectiv
                          std::span<const SampleTargets> targets);
 
 /// The losses of the global batch, of those of this rank's own samples, which the last stage has.
-/// Order: as reduce_losses.
+/// Order: chains per sample over ascending tokens, then over samples by ascending id.
 Losses gather_losses(const Runtime& runtime, const GlobalBatch& batch, std::span<const Losses> own);
 
 }  // namespace rlreplay::engine

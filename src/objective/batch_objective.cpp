@@ -115,40 +115,4 @@ Losses sample_losses(const Sample& s, double weight, const Scores& scores,
   return out;
 }
 
-Losses reduce_losses(std::span<const Sample> samples, std::span<const double> weights,
-                     std::span<const Scores> scores,
-                     std::span<const std::vector<TokenTerms>> terms) {
-  Losses out;
-  for (const size_t i : by_id(samples)) {
-    add(out, sample_losses(samples[i], weights[i], scores[i], terms[i]));
-  }
-  return out;
-}
-
-Losses evaluate_losses(const ObjectiveConfig& config, std::span<const Sample> samples,
-                       std::span<const SampleTargets> targets, std::span<const double> weights,
-                       std::span<const Scores> scores) {
-  check_batch(config, samples, targets);
-  for (size_t i = 0; i < samples.size(); ++i) {
-    check_scores(samples[i], scores[i].log_probs, scores[i].entropy);
-  }
-  Losses out;
-  for (const size_t i : by_id(samples)) {
-    const Scores& of = scores[i];
-    std::vector<TokenInput> whole;
-    if (config.reads_sequence()) whole = sample_input(samples[i], targets[i], weights[i], of);
-    const SequenceTerms sequence = sequence_terms(config, whole);
-    Losses sample;  // first the sample's chain, as a rank that holds it alone adds it
-    for (size_t t = 0; t < samples[i].loss_mask.size(); ++t) {
-      if (samples[i].loss_mask[t] == 0) continue;
-      const TokenInput token =
-          token_input(samples[i], targets[i], weights[i], t, of.log_probs[t], of.entropy[t]);
-      add(sample, token_objective(config, token, sequence), static_cast<double>(of.entropy[t]),
-          weights[i]);
-    }
-    add(out, sample);
-  }
-  return out;
-}
-
 }  // namespace rlreplay::engine

@@ -57,24 +57,11 @@ TokenInput token_input(const Sample& sample, const SampleTargets& targets, doubl
 std::vector<TokenInput> sample_input(const Sample& sample, const SampleTargets& targets,
                                      double weight, const Scores& scores);
 
-/// Order: chains per sample over ascending tokens, then over samples by ascending id.
-Losses reduce_losses(std::span<const Sample> samples, std::span<const double> weights,
-                     std::span<const Scores> scores,
-                     std::span<const std::vector<TokenTerms>> terms);
-
-/// The part of them that one sample has.
+/// The part of a batch's losses that one sample has. Order: a chain over ascending tokens.
 Losses sample_losses(const Sample& sample, double weight, const Scores& scores,
                      std::span<const TokenTerms> terms);
 
 /// Adds a sample's part; the order of the samples is the caller's.
 void add(Losses& to, const Losses& sample);
-
-/// What run_step computes between its forward and its backward, to the same bits; no more than a
-/// sample's terms are in memory.
-/// Shapes: `weights` of sample_weights; `scores` as long as the responses.
-/// Errors: as check_batch and check_scores.
-Losses evaluate_losses(const ObjectiveConfig& config, std::span<const Sample> samples,
-                       std::span<const SampleTargets> targets, std::span<const double> weights,
-                       std::span<const Scores> scores);
 
 }  // namespace rlreplay::engine

@@ -111,7 +111,8 @@ engine::SequenceTerms sequence_of(const engine::ObjectiveConfig& config,
   return out;
 }
 
-/// In the order of engine::evaluate_losses. Errors: those of its checks.
+/// Order: chains per sample over ascending tokens, then over samples by ascending id.
+/// Errors: those of check_batch and check_scores.
 engine::Losses losses_of(const engine::ObjectiveConfig& config, const LossInputs& in,
                          const std::vector<double>& weights, bool masked_nan) {
   engine::check_batch(config, in.samples, in.targets);
