@@ -56,8 +56,11 @@ class CheckCommitsTest(unittest.TestCase):
         self.refused("launch_flags.inc", "HEAD~2..HEAD")
 
     def test_released_dumps_never_change(self):
-        self.commit("new bytes", "tests/golden/dumps/0.1/manifest.json")
-        self.refused("manifest.json is of a released version")
+        for name in ("0.1/manifest.json", "0.9/manifest.json", "1.0.json"):
+            name = "tests/golden/dumps/" + name
+            self.commit("the first bytes", name)
+            self.commit("other bytes", name)
+            self.refused(name + " is of a released version")
 
     def test_golden_bits_change_with_a_reason(self):
         self.commit("one line more", "tests/golden/run.txt")
@@ -73,6 +76,9 @@ class CheckCommitsTest(unittest.TestCase):
         self.commit(why, "tests/golden/kernels.txt")
         self.commit(why + " Again.", "tests/golden/kernels.txt", fresh=True)
         self.refused("without docs/numerics.md")
+        self.refused("without src/replay/record/dump_meta.cpp")
+        self.commit(why, "tests/golden/kernels.txt", "docs/numerics.md", "src/replay/record/dump_meta.cpp", fresh=True)
+        self.assertEqual(self.check().returncode, 0)
 
     def test_a_range_that_is_none_is_said(self):
         answer = self.check("nowhere..HEAD")
