@@ -97,7 +97,8 @@ std::span<const std::byte> CheckedImage::fetch(std::span<const std::byte> part,
 }
 
 void CheckedImage::release(std::span<const std::byte> part) const {
-  constexpr size_t kAround = size_t{64} << 10;  // of what is touched the system maps as much more
+  // A fault maps what the page cache holds around its address (fault-around), a large page at most.
+  constexpr size_t kAround = size_t{2} << 20;
   const std::span<const std::byte> all = mapping_.bytes();
   if (all.empty() || part.empty()) return;
   const auto begin = static_cast<size_t>(part.data() - all.data());
