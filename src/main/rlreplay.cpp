@@ -16,7 +16,8 @@ namespace {
 constexpr const char* kFooter =
     "`rlreplay help VERB` explains a verb and shows an example; `rlreplay VERB -h` is shorter.\n"
     "Exit codes: 0 done or identical, 1 a difference or finding, 2 usage, 3 corrupt or incomplete\n"
-    "input, 4 unsupported, 5 environment (memory, disk, device), 70 internal error.";
+    "input, 4 unsupported, 5 environment (memory, disk, device), 70 internal error,\n"
+    "130 interrupted.";
 
 /// Takes off what `capture` hands to another program: the words behind `--`.
 std::vector<std::string> split_behind_dashes(int& argc, char** argv) {
