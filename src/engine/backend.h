@@ -62,7 +62,8 @@ class Backend {
   virtual const Gradients* exact_gradients() const = 0;
 };
 
-/// The engine's own functions on the kernels of `runtime`, which must outlive the backend.
+/// The engine's own functions on the kernels of `runtime`, which must outlive the backend: its sink
+/// is looked at in every call, and may be another one each time.
 std::unique_ptr<Backend> make_portable_backend(const Runtime& runtime, const BackendConfig& config);
 
 /// The same by the ranks of `config.layout`: threads of this process that share those of `runtime`,
@@ -70,7 +71,8 @@ std::unique_ptr<Backend> make_portable_backend(const Runtime& runtime, const Bac
 /// kUnsupported where the model does not go into the layout.
 std::unique_ptr<Backend> make_layout_backend(const Runtime& runtime, const BackendConfig& config);
 
-/// `name`: "portable" or "torch"; the latter loads librlreplay_torch. All weights are zero.
+/// `name`: "portable" or "torch"; the latter loads librlreplay_torch. All weights are zero;
+/// `runtime` as above.
 /// Errors: kUsage for another name; kEnvironment where the library is not there or does not load.
 std::unique_ptr<Backend> make_backend(std::string_view name, const Runtime& runtime,
                                       const BackendConfig& config);

@@ -58,9 +58,8 @@ struct Demo {
 
   std::map<StepId, Hash> capture(const std::string& path) {
     Watching recorder(format::DumpPlace(path, false, format::DumpPlace::Writer::kResumable),
-                      options, *model, *trainer, pool);
+                      options, *model, *trainer, pool, "", unit_bytes);
     recorder.watched = &*trainer;
-    recorder.state_unit_bytes = unit_bytes;
     run_training(*trainer, Task(options, *model), options, recorder);
     recorder.finish();
     return recorder.states;

@@ -1,6 +1,8 @@
 #include "src/replay/capture/recorder.h"
 
 #include "format/canonical.h"
+#include "format/rollout_data.h"
+#include "format/train_data.h"
 #include "format/unit.h"
 #include "format/unit_writer.h"
 #include "kernels/order.h"
@@ -59,8 +61,10 @@ Recorder::Recorder(const std::string& path, const RunOptions& recorded, const Mo
             engine::parse_record_options(recorded.record), pool) {}
 
 Recorder::Recorder(format::DumpPlace place, const RunOptions& options, const ModelSource& model,
-                   Trainer& trainer, ThreadPool& pool, const std::string& part)
+                   Trainer& trainer, ThreadPool& pool, const std::string& part,
+                   uint64_t state_unit_bytes)
     : Recorder(place.path(), options, model, trainer, pool) {
+  state_unit_bytes_ = state_unit_bytes;
   format::DumpWriter first =
       create(place, dump_meta(options, model.config(), part), provenance_.begun());
   place_.emplace(std::move(place));
@@ -125,13 +129,14 @@ engine::EventSink* Recorder::step_sink(int64_t rollout_id, int64_t step_id,
   return &sink_;
 }
 
+// Asked before a rollout and before its first step, between which no weight moves.
 void Recorder::keep_state(int64_t rollout_id, int64_t step_id) {
   const std::string group = StepId{rollout_id, step_id}.group();
   const int64_t steps = trainer_.backend().steps();
   if (group == kept_state_ || !weights_.keeps(steps)) return;
   kept_state_ = group;
   for (int rank = 0; rank < layout_.ranks(); ++rank) {
-    each_state_unit(trainer_.backend(), group, layout_, rank, state_unit_bytes,
+    each_state_unit(trainer_.backend(), group, layout_, rank, state_unit_bytes_,
                     [&](const std::string& unit, std::vector<format::Dataset> datasets) {
                       put(rank, unit, std::move(datasets));
                     });
@@ -155,7 +160,7 @@ void Recorder::step(StepOutcome& outcome, const engine::StepEvents& events,
   const std::string group = StepId{outcome.rollout_id, outcome.step_id}.group();
   outcome.digests = state_digests(events);
   const std::shared_ptr<const format::TrainData> whole = train_data(outcome, samples, targets);
-  bool there = true;
+  bool there = true;  // in a dump that is gone on with
   for (int rank = 0; rank < layout_.ranks(); ++rank) {
     auto datasets = coordinate_datasets(layout_, rank, group);
     append(datasets, format::to_datasets(std::make_shared<const format::TrainData>(

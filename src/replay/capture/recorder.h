@@ -29,9 +29,11 @@ StateDigests state_digests(const engine::StepEvents& events);
 class Recorder : public RunObserver {
  public:
   /// Begins the dump, which has its name from the beginning or, where it replaces another, from the
-  /// end. `part` as dump_meta has it. Errors: those of DumpWriter::create.
+  /// end. `part` as dump_meta has it; a unit of a state has `state_unit_bytes` at most.
+  /// Errors: those of DumpWriter::create.
   Recorder(format::DumpPlace place, const RunOptions& options, const ModelSource& model,
-           Trainer& trainer, ThreadPool& pool, const std::string& part = "");
+           Trainer& trainer, ThreadPool& pool, const std::string& part = "",
+           uint64_t state_unit_bytes = kStateUnitBytes);
   /// Goes on with a dump that was begun before. What it holds is not written again: it must be what
   /// the run gives now.
   /// Errors: kUsage where the dump is of another model, or of a program with other options; of
@@ -54,9 +56,6 @@ class Recorder : public RunObserver {
   void keep_state(int64_t rollout_id, int64_t step_id);
   /// A unit of another dump, as it is.
   void copy(const format::DumpReader& from, const format::UnitRecord& unit);
-
-  /// As of each_state_unit.
-  uint64_t state_unit_bytes = kStateUnitBytes;
 
   /// Where the dump is being written.
   const std::string& path() const { return path_; }
@@ -84,6 +83,7 @@ class Recorder : public RunObserver {
   Provenance provenance_;
   Layout layout_;  // by which the dump is cut
   WeightsPolicy weights_;
+  uint64_t state_unit_bytes_ = kStateUnitBytes;
   Trainer& trainer_;
   engine::RecordingSink sink_;
   std::string kept_state_;                 // group of the last state

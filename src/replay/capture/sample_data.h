@@ -13,7 +13,12 @@
 /// Between the engine's samples and the columns of a dump.
 namespace rlreplay::replay {
 
+/// A rollout as its unit holds it: the samples in their order, with groups, rewards, masks,
+/// log-probabilities, texts, and how each ended. It owns its values: a writer's thread may store it
+/// later.
 std::shared_ptr<const format::RolloutData> rollout_data(const RolloutBatch& batch);
+/// A step likewise: its samples' masks, scores and targets, and the step's numbers. A column is
+/// absent where a sample has no values for it.
 std::shared_ptr<const format::TrainData> train_data(const StepOutcome& outcome,
                                                     std::span<const Sample> samples,
                                                     std::span<const SampleTargets> targets);

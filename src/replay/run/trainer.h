@@ -66,8 +66,9 @@ struct StepOutcome {
 ///   generate    responses; a replay has recorded samples instead. Then Task (task.h) judges them.
 ///   targets     once, of all samples: what the objective needs, by the weights before any update
 ///   step        on a part of the samples and their targets, until none are left
-/// Callers: run_training (run.h) and replay_training (rerun/replay.h); of imported steps
-/// replay_imported (rerun/imported_replay.h), by complete_targets in the place of targets.
+/// Callers: run_training (run.h), replay_rollouts (of it only generate) and replay_training
+/// (rerun/replay.h); of imported steps replay_imported (rerun/imported_replay.h), by
+/// complete_targets in the place of targets.
 class Trainer {
  public:
   /// Sees that the run fits into memory, then loads the weights.
@@ -90,14 +91,14 @@ class Trainer {
   std::vector<SampleTargets> targets(std::span<const Sample> samples,
                                      std::vector<SampleTargets> given = {});
 
-  /// The rewards that those advantages begin with. `samples`: the whole rollout.
-  std::vector<double> shaped_rewards(std::span<const Sample> samples) const;
-
-  /// The same in place: what is not empty of a sample's targets stays as it is. `several_steps`:
+  /// The targets in place: what is not empty of a sample's stays as it is. `several_steps`:
   /// whether the rollout has more than one, so that old log-probabilities are needed. `shaped`: of
   /// each sample; what is not there is shaped by the options. Errors: those of set_advantages.
   void complete_targets(std::span<const Sample> samples, bool several_steps,
                         std::span<SampleTargets> targets, const ShapedRewards& shaped = {});
+
+  /// The rewards that the advantages begin with. `samples`: the whole rollout.
+  std::vector<double> shaped_rewards(std::span<const Sample> samples) const;
 
   /// One optimizer step on samples of one rollout; `trajectories` and `held` as StepConfig has
   /// them.

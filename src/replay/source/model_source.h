@@ -11,13 +11,11 @@
 #include "src/base/parameters.h"
 #include "src/engine/runtime.h"
 #include "src/engine/streamed_score.h"
+#include "src/replay/source/prompt_source.h"
 #include "src/task/chat.h"
 #include "src/task/tokenizer.h"
 
 namespace rlreplay::replay {
-
-class PromptSource;
-struct RunOptions;
 
 /// Where a model comes from: a checkpoint's folder, or the program itself ("demo").
 class ModelSource {

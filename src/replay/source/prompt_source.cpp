@@ -4,6 +4,7 @@
 #include <span>
 
 #include "src/base/error.h"
+#include "src/replay/source/model_source.h"
 
 namespace rlreplay::replay {
 namespace {

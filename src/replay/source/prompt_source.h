@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "src/replay/options/options.h"
-#include "src/replay/source/model_source.h"
 #include "src/task/prompts.h"
+#include "src/task/tokenizer.h"
 
 namespace rlreplay::replay {
+
+class ModelSource;
 
 /// A prompt as the model and the reward see it.
 struct TaskPrompt {
