@@ -58,6 +58,8 @@ Buffer<std::byte> UnitIndex::encode(std::span<const UnitRecord* const> sorted) {
     }
   }
   header.strings += paths;
+  // One cursor for each area, which follow each other: the header and rows of units, entries of
+  // groups, their sorted order, strings, counts. Strings are all paths, then all names of groups.
   Buffer<std::byte> out(static_cast<size_t>(bytes));
   std::byte* at = out.data();
   Out rows(at);

@@ -17,9 +17,9 @@ class ThreadPool;
 /// The one table of operations. Every entry has one set of bits, whatever fills the table: each
 /// descriptor states its shapes, units and order of summation where it is declared.
 ///
-/// Every operation computes in binary32, round to nearest even, and rounds where its descriptor
-/// writes an operation (profile `fp32`). A profile that rounds to bf16 would do so at the points
-/// of the last column.
+/// Operations compute in binary32, round to nearest even, and round where their descriptor writes
+/// an operation (profile `fp32`); the optimizer's compute in binary64 and exact integers, as it
+/// says. A profile that rounds to bf16 would do so at the points of the last column.
 ///
 // clang-format off
 /// | operation                | header        | sums        | bf16 rounding points (reserved) |

@@ -14,7 +14,10 @@ namespace {
 
 constexpr size_t kFlushBytes = size_t{1} << 16;
 
-/// Writes one tree. check_tree bounds the depth of the recursion.
+/// Writes one tree. check_tree bounds the depth of the recursion. What JSON has no type for is an
+/// object of one key that begins with `$`, so a dict with such a key, or with keys that are no
+/// texts, is one of them too: `$dict`, a list of pairs. Floats are bits in hex; pieces of 64 KiB
+/// leave.
 class Writer {
  public:
   Writer(const Tree& tree, const TextSink& sink) : tree_(tree), sink_(sink) {}
@@ -185,6 +188,7 @@ class Writer {
     });
   }
 
+  /// By their own canonical texts: a set has no order.
   void sorted(const Sequence& sequence) {
     std::vector<std::string> texts(sequence.size());
     for (size_t i = 0; i < sequence.size(); ++i) {

@@ -76,6 +76,8 @@ std::vector<Value> PickleCalls::copy_of(Value from) {
   return {stored.begin(), stored.end()};
 }
 
+// What a pickle may call is a list of roles, each with a rule of its own that builds values and
+// runs nothing; what Python could call beyond them is refused by its name.
 Value PickleCalls::reduce(Value callable, Value args) {
   if (callable.kind != Kind::kGlobal) corrupt("the pickle calls " + describe(callable));
   if (args.kind != Kind::kTuple) corrupt("the arguments of a call are not a tuple");
@@ -165,6 +167,8 @@ Value PickleCalls::ordered_dict(std::span<const Value> args) {
   return made;
 }
 
+// Python writes bytes as a text of the characters U+0000 to U+00FF, encoded as latin1, where a
+// pickle's protocol has no bytes of its own.
 Value PickleCalls::encode(std::span<const Value> args) {
   check_count(args, 2, "_codecs.encode");
   check_kinds(args, {Kind::kText}, "_codecs.encode");
@@ -268,6 +272,7 @@ void PickleCalls::build(Value target, Value state) {
   }
 }
 
+// An attribute with two underscores in front may change what its class does.
 void PickleCalls::build_object(Value target, Value state) {
   if (state.kind == Kind::kNone) return;
   if (state.kind != Kind::kDict) {

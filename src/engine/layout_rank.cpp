@@ -36,10 +36,13 @@ void RankPart::take(const ParameterTable& whole,
   copy(from.second_moments, to.second_moments, held_);
 }
 
+// Context-parallel ranks hold the same weights and moments. So do data-parallel ones, unless each
+// holds its own part of the moments.
 bool is_copy(const Layout& layout, const RankPlace& place) {
   return place.cp > 0 || (place.dp > 0 && !layout.zero);
 }
 
+// The last stage has the losses, on all of its tensor- and context-parallel ranks.
 bool tells_result(const Layout& layout, const RankPlace& place) {
   return place.pp == layout.pp - 1 && place.tp == 0 && place.cp == 0;
 }

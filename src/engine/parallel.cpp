@@ -48,6 +48,8 @@ Range stream_rows(const Runtime& runtime, int64_t rows) {
   return rows_of_rank(rows, runtime.tp()->rank(), runtime.tp()->size());
 }
 
+// Every rank sends as many bytes, those of the longest part: zeros behind the others, which nobody
+// copies out.
 void gather_stream(const Runtime& runtime, Matrix<float> whole) {
   if (!cuts_stream(runtime)) return;
   Group& tp = *runtime.tp();
@@ -75,6 +77,9 @@ Matrix<const float> whole_stream(const Runtime& runtime, Matrix<const float> own
   return whole;
 }
 
+// Each rank computes one segment of every sum, and combine_segments adds them in the order of
+// ranks, as one rank alone adds its own: a collective that reduces would add in an order of its
+// own.
 void row_parallel(const Runtime& runtime, Matrix<const float> x, const kernels::PackedWeight& w,
                   const kernels::DotOrder& order, Matrix<const float> residual, Matrix<float> y,
                   Range own) {

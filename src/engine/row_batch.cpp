@@ -11,6 +11,9 @@ namespace {
 
 using kernels::Range;
 
+/// Each context-parallel rank has two runs of every sample, one from either half, so that all
+/// attend to as much; `runs` says where its rows, one after the other, stand among those of whole
+/// samples.
 ContextRows context_rows(std::span<const Sample* const> samples, int64_t leaf, int size) {
   ContextRows out;
   for (const Sample* s : samples) {
@@ -65,6 +68,7 @@ RowBatch batch_of_samples(std::span<const Sample* const> samples, int64_t leaf, 
           {s->id, run.begin,
            tokens.subspan(static_cast<size_t>(run.begin), static_cast<size_t>(run.size()))});
     };
+    // Empty runs too: chunk i is of sample i / chunks_a_sample.
     const ContextRuns runs = context_runs(std::ssize(tokens), border, cp, size);
     add(runs.low);
     if (size > 1) add(runs.high);

@@ -106,6 +106,7 @@ class ServedModel {
   LayoutRank rank_;
 };
 
+// One order at a time, from rank 0 alone; between ranks the steps talk by calls of their groups.
 void serve(RankMesh& mesh, const kernels::KernelSet& kernels) {
   std::optional<ServedModel> model;
   for (;;) {
@@ -148,6 +149,7 @@ void serve(RankMesh& mesh, const kernels::KernelSet& kernels) {
 
 }  // namespace
 
+// The other ranks learn why this one ends: they would wait for it else.
 void serve_rank(RankMesh& mesh, const kernels::KernelSet& kernels) {
   try {
     serve(mesh, kernels);

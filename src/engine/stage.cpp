@@ -98,6 +98,9 @@ void final_norm(const Runtime& runtime, const Model& model, const RowBatch& batc
   gather_stream(runtime, y);
 }
 
+// The row of position p scores the token at p + 1, so the prompt's last row is the first one.
+// Leaves are runs of equal p / leaf: they follow positions, and are the same however a sample is
+// cut.
 ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch& batch,
                          int64_t leaf) {
   ScoredRows out;
@@ -145,6 +148,7 @@ void StageBatch::run_layer(const ModelContext& context, size_t layer, Buffer<flo
   layer_forward(context, static_cast<int64_t>(layer), batch_, {}, kept_[layer], stream(out));
 }
 
+// kept_[l].x is what layer l reads, and the last one what the stage gives on.
 void StageBatch::forward() {
   const Runtime& runtime = context_.runtime;
   const Model& model = context_.model;
@@ -202,6 +206,8 @@ Scores StageBatch::backward(const LossGradient& loss_gradient, Gradients& gradie
   scratch.resize(model, batch_.rows(), own_.size());
   Buffer<float> recomputed(options_.recompute ? dx.size() : 0);
   const Runtime silent = runtime.with(nullptr);
+  // Layers that run again show nothing, since their events were seen in the forward. `d` is the
+  // gradient of a layer's output, and then, in place, of its input.
   for (size_t l = kept_.size() - 1; l-- > 0;) {
     if (options_.recompute) run_layer(context_.with(silent), l, recomputed);
     layer_backward(context_, static_cast<int64_t>(l), batch_, kept_[l], d, scratch, gradients, d);

@@ -40,6 +40,8 @@ class ThreadTeam : public RankTeam {
     StepResult out;
     out.scores.resize(samples.size());
     out.terms.resize(samples.size());
+    // Ranks write into `out` at once: each data-parallel rank at its own samples, and the first of
+    // them the numbers of the step, which are the same on all.
     run_thread_ranks(layout, [&](const Ranks& ranks) {
       const RankPlace& place = ranks.place;
       const auto sink = events ? events->sink(layout, place) : nullptr;

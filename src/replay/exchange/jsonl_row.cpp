@@ -25,6 +25,7 @@ void check_line(JsonValue root, std::set<std::string, std::less<>> read) {
   check_keys(root, read);
 }
 
+// Text is the bits in hex, by which NaNs and infinities survive, of the column's own width.
 double real(JsonValue value, bool wide) {
   if (!value.is_string()) {
     const double number = value.number();
@@ -91,6 +92,7 @@ Row make_row(JsonDocument document) {
   return row;
 }
 
+// As columns have it: empty where every row has a value.
 std::optional<format::Presence> presence_of(const std::vector<Row>& rows, std::string_view key) {
   format::Presence mask;
   for (const Row& row : rows) mask.push_back(row.find(key) ? 1 : 0);

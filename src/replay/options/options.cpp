@@ -12,6 +12,7 @@ namespace {
 
 using S = Section;
 
+/// Python's spelling of an option, rollout_top_p, is the option too.
 bool same_name(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return (x == '_' ? '-' : x) == (y == '_' ? '-' : y); });

@@ -74,6 +74,7 @@ struct StepWithout {
   std::vector<int64_t> part;  // the sample's of every gradient, in the order of the parameters
 };
 
+/// Refuses a step that nothing can begin at.
 /// Errors: kIncomplete where the record has no state before the step.
 void check_state(const RecordedRun& record, const StepId& step);
 

@@ -111,6 +111,8 @@ void print_text(const VerifyArguments& arguments, const VerifiedDump& dump) {
   }
 }
 
+/// What is worst decides: bytes that are not those that were written, then parts that are not
+/// there, then what this version cannot read, then values that contradict each other.
 int exit_code_of(const VerifiedDump& dump) {
   if (dump.damaged) return exit_code(code_of(dump.report.problems[0].rule));
   if (!dump.report.sealed || dump.lacks_parts()) return exit_code(ErrorCode::kCorrupt);
@@ -217,6 +219,8 @@ void add_verify(CLI::App& program, VerbRun& chosen) {
       "Examples:\n  rlreplay verify --deep dump/\n  rlreplay verify dump_details/");
   verb->callback([=, &chosen] {
     chosen = [=] {
+      // A folder with neither a dump's files nor .pt files is taken for a dump that has lost its
+      // own.
       const bool foreign =
           std::filesystem::exists(arguments->path) &&
           (!std::filesystem::is_directory(arguments->path) ||
