@@ -78,7 +78,7 @@ def blocks(text):
             needs = []
         elif not language:
             raise Malformed(f"{start}: a block says what it is: console, sh, text, ...")
-        elif any(PROGRAM.match(line) for line in body):
+        elif "not run" not in said and any(PROGRAM.match(line) for line in body):
             raise Malformed(f"{start}: a command stands in a block of {language}")
         said, body = {}, None
     if body is not None:
