@@ -10,7 +10,7 @@
 namespace rlreplay::format {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 19;  // that one thread reads at a time
+constexpr size_t kReadPiece = size_t{1} << 19;  // that one thread reads at a time
 
 void check_hash(const Hash& found, const Hash& wanted, const std::string& path) {
   if (found == wanted) return;
@@ -58,29 +58,31 @@ CheckedImage CheckedImage::read(const OpenFile& file, const Hash& hash, ThreadPo
   }
   Buffer<std::byte> bytes = spare->take();
   bytes.resize(static_cast<size_t>(file.size));
-  OrderedHash found(bytes, kPiece);
-  pool.run(static_cast<int64_t>((bytes.size() + kPiece - 1) / kPiece), [&](int64_t item, int) {
-    const size_t begin = static_cast<size_t>(item) * kPiece;
-    file.read(begin, {bytes.data() + begin, std::min(kPiece, bytes.size() - begin)});
-    found.add(static_cast<size_t>(item));
-  });
+  OrderedHash found(bytes, kReadPiece);
+  pool.run(static_cast<int64_t>((bytes.size() + kReadPiece - 1) / kReadPiece),
+           [&](int64_t item, int) {
+             const size_t begin = static_cast<size_t>(item) * kReadPiece;
+             file.read(begin, {bytes.data() + begin, std::min(kReadPiece, bytes.size() - begin)});
+             found.add(static_cast<size_t>(item));
+           });
   check_hash(found.finish(), hash, file.path);
   return CheckedImage(std::move(bytes), std::move(spare));
 }
 
 void CheckedImage::check(const OpenFile& file, const Hash& hash, ThreadPool& pool) {
-  constexpr size_t kRoom = 8 * kPiece;
+  constexpr size_t kRoom = 8 * kReadPiece;
   Buffer<std::byte> now(kRoom), before(kRoom);
   size_t there = 0;
   Hasher hasher;
   // One item of each job hashes what the job before has read.
   for (uint64_t first = 0; first < file.size; first += kRoom) {
     const auto count = static_cast<size_t>(std::min<uint64_t>(kRoom, file.size - first));
-    pool.run(static_cast<int64_t>((count + kPiece - 1) / kPiece) + 1, [&](int64_t item, int) {
-      if (item == 0) return hasher.update({before.data(), there});
-      const size_t begin = static_cast<size_t>(item - 1) * kPiece;
-      file.read(first + begin, {now.data() + begin, std::min(kPiece, count - begin)});
-    });
+    pool.run(static_cast<int64_t>((count + kReadPiece - 1) / kReadPiece) + 1,
+             [&](int64_t item, int) {
+               if (item == 0) return hasher.update({before.data(), there});
+               const size_t begin = static_cast<size_t>(item - 1) * kReadPiece;
+               file.read(first + begin, {now.data() + begin, std::min(kReadPiece, count - begin)});
+             });
     there = count;
     now.swap(before);
   }
