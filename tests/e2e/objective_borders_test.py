@@ -248,6 +248,13 @@ class Borders(support.Case):
         step = self.step(path, PLAIN, "--use-tis", code=0)
         self.assertTrue(step["not_finite"].startswith("rollout_log_probs of sample 0, token 2"))
 
+    def test_one_sample_a_prompt(self):
+        """slime divides by no deviation then, of groups of one or of all samples as one group."""
+        path = self.write([1.0, 0.0], [0.0, 0.0], groups=[0, 1], advantages=[[0.0] * 2, [0.0] * 2])
+        flags = ("--rollout-batch-size", 2, "--n-samples-per-prompt", 1)
+        self.assertEqual(quantity(self.step(path, *flags, code=0), "rewards")["different"], 0)
+        self.assertIn("computed nan", self.text(path))
+
     def test_a_nan_against_a_number_has_no_distance(self):
         """A group of one, whose deviation slime takes as 0 / 0."""
         path = self.write([1.0, 0.0], [-0.5, 0.5], groups=[0, 1], advantages=[[-0.5] * 2, [0.5] * 2])

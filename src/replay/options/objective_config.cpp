@@ -75,7 +75,9 @@ engine::AdvantageConfig advantage_config(const RunOptions& options) {
   out.estimator = named_estimator(options).estimator;
   out.dialect = dialect(options);
   out.normalize_rewards = !options.disable_rewards_normalization;
-  out.normalize_std = !options.disable_grpo_std_normalization;
+  // slime's arguments.py switches it off where groups have one sample; Miles looks at each group.
+  const bool of_one = options.n_samples_per_prompt == 1 && out.dialect == engine::Dialect::kSlime;
+  out.normalize_std = !options.disable_grpo_std_normalization && !of_one;
   out.normalize_advantages = options.normalize_advantages;
   out.kl_coef = options.kl_coef;
   out.kl_type = kl_type(options);
