@@ -85,7 +85,8 @@ class Saved(Program):
         """Exports are built alike."""
         saved, left = self.here / "saved", self.here / ("saved" + STAGED) / "content"
         first = self.start("train", *RUN, 30, "--save", saved)
-        wait_for((left.parent / "lock").exists)
+        self.assertIn("step", first.stdout.readline())  # what had the name was looked at before it trains
+        self.assertTrue((left.parent / "lock").exists())
         saved.mkdir()
         (saved / "mine").write_text("mine")
         _, said = first.communicate()
