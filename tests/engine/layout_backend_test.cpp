@@ -42,9 +42,7 @@ Seen run(const ModelConfig& c, const char* layout, const Batch& batch, float mlp
   const auto backend =
       make_backend("portable", runtime, {.model = c, .layout = parse_layout(layout)});
   backend->write_state(0, [&](const StateSpans<float>& state) {
-    Buffer<float> weights(state.weights.size());
-    fill_weights(backend->parameters(), weights, 7);
-    std::copy_n(weights.data(), weights.size(), state.weights.data());
+    fill_weights(backend->parameters(), state, 7);
     const LayerParameters& last = names.layers.back();
     for (const int p : {last.gate, last.up}) {
       const auto part = state.weights.subspan(static_cast<size_t>(names[p].offset),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -56,6 +57,14 @@ inline void fill_weights(const ParameterTable& parameters, Buffer<float>& weight
           shift + static_cast<float>(scale * static_cast<double>(random.normal()));
     }
   }
+}
+
+/// The same of a backend's or rank's state.
+inline void fill_weights(const ParameterTable& parameters, const StateSpans<float>& state,
+                         uint64_t seed) {
+  Buffer<float> weights(state.weights.size());
+  fill_weights(parameters, weights, seed);
+  std::copy_n(weights.data(), weights.size(), state.weights.data());
 }
 
 /// cos and sin in binary64 by libm, rounded once: good enough for tests of other things.

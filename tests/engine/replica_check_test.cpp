@@ -86,11 +86,8 @@ StepResult step(const Task& task, EventSink* sink) {
   const Runtime runtime{kernels::cpu_kernels(), pool, sink};
   const auto backend =
       make_backend("portable", runtime, {.model = task.config, .layout = task.layout});
-  backend->write_state(0, [&](const StateSpans<float>& state) {
-    Buffer<float> weights(state.weights.size());
-    fill_weights(backend->parameters(), weights, 7);
-    std::copy_n(weights.data(), weights.size(), state.weights.data());
-  });
+  backend->write_state(
+      0, [&](const StateSpans<float>& state) { fill_weights(backend->parameters(), state, 7); });
   StepConfig config;
   config.train.leaf = 64;
   config.lr = 1e-3;

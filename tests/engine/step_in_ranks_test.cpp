@@ -40,11 +40,8 @@ TEST_CASE("a rollout and its scores, of ranks that are threads, have the bits of
     const Runtime runtime{kernels::cpu_kernels(), pool};
     const auto backend =
         make_backend("portable", runtime, {.model = c, .layout = parse_layout(layout)});
-    backend->write_state(0, [&](const StateSpans<float>& state) {
-      Buffer<float> weights(state.weights.size());
-      fill_weights(backend->parameters(), weights, 7);
-      std::copy_n(weights.data(), weights.size(), state.weights.data());
-    });
+    backend->write_state(
+        0, [&](const StateSpans<float>& state) { fill_weights(backend->parameters(), state, 7); });
     int64_t finished = 0;
     std::string out;
     const auto samples = backend->generate(requests, config, [&](int64_t n) { finished = n; });

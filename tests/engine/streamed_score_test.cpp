@@ -26,11 +26,8 @@ struct Both {
       : pool(2),
         runtime{kernels::cpu_kernels(), pool},
         backend(make_backend("portable", runtime, {config, kernels::Rope::kHf, false, false})) {
-    backend->write_state(0, [&](const StateSpans<float>& state) {
-      Buffer<float> weights(state.weights.size());
-      fill_weights(backend->parameters(), weights, 7);
-      std::copy_n(weights.data(), weights.size(), state.weights.data());
-    });
+    backend->write_state(
+        0, [&](const StateSpans<float>& state) { fill_weights(backend->parameters(), state, 7); });
     read = [this](const Parameter& p, kernels::Range rows, std::span<float> out) {
       const float* from = backend->state().weights.data() + p.offset + rows.begin * p.cols;
       REQUIRE(static_cast<int64_t>(out.size()) == rows.size() * p.cols);
