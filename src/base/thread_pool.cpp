@@ -1,5 +1,6 @@
 #include "src/base/thread_pool.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -16,6 +17,8 @@ std::thread start_thread(std::function<void()> work) {
                     "): use fewer (--threads), or raise the limit of processes or memory");
   }
 }
+
+int processors() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
 namespace {
 

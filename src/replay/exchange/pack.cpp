@@ -8,6 +8,7 @@
 #include "format/canonical.h"
 #include "format/dump_files.h"
 #include "format/dump_place.h"
+#include "format/folder.h"
 #include "format/foreign/mapped_file.h"
 #include "format/foreign/zip_archive.h"
 #include "format/foreign/zip_writer.h"
@@ -35,12 +36,6 @@ constexpr std::string_view kDump = "dump/";
 
 [[noreturn]] void refuse_pack(const std::string& path, const std::string& message) {
   throw Error(ErrorCode::kCorrupt, message, path);
-}
-
-RunPart chosen_part(const std::string& dump, const std::string& steps) {
-  RecordedRun run(dump);
-  run.keep_steps(steps);
-  return {run.steps().front(), run.steps().back()};
 }
 
 /// These steps, and before them those from the last recorded state on.
@@ -81,19 +76,10 @@ void add_file(foreign::ZipWriter& archive, const fs::path& folder, const std::st
   mapped.check_unchanged();
 }
 
-std::vector<std::string> dump_files(const fs::path& folder) {
-  std::vector<std::string> out;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) out.push_back(entry.path().lexically_relative(folder));
-  }
-  std::ranges::sort(out);
-  return out;
-}
-
 void write_archive(const Pack& pack, const std::string& dump, const std::string& path) {
   foreign::ZipWriter archive(path);
   archive.add(std::string(kSummary), foreign::as_bytes(pack.json() + "\n"));
-  for (const std::string& file : dump_files(dump)) add_file(archive, dump, file);
+  for (const std::string& file : format::Folder::open(dump).list()) add_file(archive, dump, file);
   archive.commit();
 }
 

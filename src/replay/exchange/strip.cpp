@@ -18,6 +18,7 @@
 #include "src/base/words.h"
 #include "src/replay/record/chosen_ids.h"
 #include "src/replay/record/content_root.h"
+#include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -353,6 +354,12 @@ class Strip {
 };
 
 }  // namespace
+
+RunPart chosen_part(const std::string& dump, const std::string& steps) {
+  RecordedRun run(dump);
+  run.keep_steps(steps);
+  return {run.steps().front(), run.steps().back()};
+}
 
 StripReport strip(const StripOptions& options) { return Strip(options).run(); }
 

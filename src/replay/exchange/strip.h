@@ -36,6 +36,9 @@ struct StripReport {
   Hash root, content;
 };
 
+/// The part of a dump that `--steps` asks for. Errors: those of RecordedRun::keep_steps.
+[[nodiscard]] RunPart chosen_part(const std::string& dump, const std::string& steps);
+
 /// Writes what is left as a new, sealed dump; the same units where nothing is taken out. What may
 /// hold what is taken out goes too: files of frameworks that an import kept, extensions of others,
 /// `unstable`, events of rollouts and steps whose samples were taken out. Errors: kUsage for a dump

@@ -23,9 +23,7 @@ class CommitTree {
  public:
   CommitTree(std::string top, const std::string& commit)
       : top_(std::move(top)), folder_("rlreplay-commit"), path_(folder_.path() + "/tree") {
-    there_ = ask_git(top_, {"-c", "core.hooksPath=/dev/null", "worktree", "add", "--detach",
-                            "--quiet", path_, commit})
-                 .has_value();
+    there_ = ask_git(top_, {"worktree", "add", "--detach", "--quiet", path_, commit}).has_value();
   }
   ~CommitTree() {
     if (there_) (void)ask_git(top_, {"worktree", "remove", "--force", "--force", path_});

@@ -113,7 +113,7 @@ std::string gitlab_of(std::span<const Said> said) {
   return json_list(not_fine(said), gitlab_issue) + "\n";
 }
 
-std::string github_of(std::vector<Said> said) {
+std::string github_of(std::span<const Said> said) {
   std::vector<Said> worst = not_fine(said);
   std::ranges::stable_sort(worst, std::greater{}, [](const Said& s) {
     return std::tuple(s.level == Level::kError, s.differences);

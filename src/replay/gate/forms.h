@@ -31,7 +31,7 @@ struct Said {
 inline constexpr size_t kMostAnnotations = 10;
 
 /// GitHub's workflow commands: the worst files, errors before warnings, most differences first.
-[[nodiscard]] std::string github_of(std::vector<Said> said);
+[[nodiscard]] std::string github_of(std::span<const Said> said);
 
 /// All of them as a table of Markdown, for the summary of a job.
 [[nodiscard]] std::string summary_of(std::span<const Said> said);

@@ -7,12 +7,15 @@
 namespace rlreplay::gate {
 namespace {
 
+/// In the tolerance's unit; nothing where one of the two has no value, or none that is a float.
+std::optional<double> distance_of(const Tolerance& tolerance, const GoldenDifference& bits) {
+  if (!bits.recorded || !bits.now) return std::nullopt;
+  return distance(tolerance.unit, *bits.recorded, *bits.now);
+}
+
 /// Holds a difference to a tolerance that covers its key; of several the first broken one is said.
 void hold(const Tolerance& tolerance, ValueDifference& d) {
-  std::optional<double> apart;
-  if (d.bits.recorded && d.bits.now) {
-    apart = distance(tolerance.unit, *d.bits.recorded, *d.bits.now);
-  }
+  const std::optional<double> apart = distance_of(tolerance, d.bits);
   const bool within = apart && *apart <= tolerance.bound;
   if (d.tolerance && (within || !d.within)) return;
   d.tolerance = tolerance;
@@ -26,9 +29,7 @@ double apart(const Tolerance& tolerance, const GoldenEntries& a, const GoldenEnt
   double out = 0;
   for (const GoldenDifference& d : compare_golden(a, b)) {
     if (!covers(tolerance, d.key)) continue;
-    std::optional<double> far;
-    if (d.recorded && d.now) far = distance(tolerance.unit, *d.recorded, *d.now);
-    out = std::max(out, far.value_or(tolerance.bound));
+    out = std::max(out, distance_of(tolerance, d).value_or(tolerance.bound));
   }
   return out;
 }

@@ -11,7 +11,8 @@ namespace fs = std::filesystem;
 namespace rlreplay::gate {
 
 std::optional<std::string> ask_git(const std::string& folder, std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {"git", "-c", "core.fsmonitor=false"});
+  arguments.insert(arguments.begin(),
+                   {"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"});
   Command command{std::move(arguments), folder};
   for (const char* name : {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"}) {
     command.environment.emplace_back(name, std::nullopt);

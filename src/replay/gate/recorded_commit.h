@@ -6,7 +6,7 @@
 
 namespace rlreplay::gate {
 
-/// What git says in a folder, without its line's end; nothing where it fails.
+/// What git says in a folder, without its line's end; nothing where it fails. No hook is run.
 [[nodiscard]] std::optional<std::string> ask_git(const std::string& folder,
                                                  std::vector<std::string> arguments);
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <iterator>
-#include <thread>
 
+#include "src/base/thread_pool.h"
 #include "src/replay/inspect/dump_audit.h"
 #include "src/replay/inspect/event_check.h"
 #include "src/replay/inspect/state_check.h"
@@ -21,7 +21,7 @@ void add_problem(const format::Problem& problem, std::vector<VerifyProblem>& to)
 
 /// Events and states against what lies beside them.
 void check_record(const RecordedRun& record, VerifiedDump& out) {
-  ThreadPool pool(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  ThreadPool pool(processors());
   for (auto* check : {&check_events, &check_states}) {
     const RecordFindings found = check(record, pool);
     for (const RecordProblem& problem : found.problems) {

@@ -6,7 +6,6 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "src/base/hash.h"
 #include "src/base/json_value.h"
 #include "src/base/shell.h"
+#include "src/base/thread_pool.h"
 #include "src/base/words.h"
 #include "src/replay/launch/recorded_command.h"
 #include "src/task/pattern.h"
@@ -101,7 +101,7 @@ std::string machine(const Computing& computing) {
   out.text("host", ascii(system.nodename))
       .text("system", ascii(std::string(system.sysname) + " " + system.release))
       .text("processor", processor_name())
-      .number("processors", std::max(1u, std::thread::hardware_concurrency()));
+      .number("processors", processors());
   if (!computing.instructions.empty()) out.text("instructions", computing.instructions);
   return out.str();
 }

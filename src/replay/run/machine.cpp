@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <iostream>
 #include <limits>
-#include <thread>
 
 #include "kernels/probe.h"
+#include "src/base/thread_pool.h"
 #include "src/engine/backend_torch_library.h"
 
 namespace rlreplay::replay {
 namespace {
-
-int64_t processors() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 int thread_count(const RunOptions& options) {
   const int64_t out = options.threads > 0 ? options.threads : processors();

@@ -54,11 +54,10 @@ Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   }
   if (out.judgement.outcome == gate::Outcome::kNotJudged)
     out.code = exit_code(ErrorCode::kIncomplete);
-  if (!out.judgement.differences.empty() && gate::acceptable(out.golden, now)) {
-    out.attribution = attribute(out.golden, arguments, path, now.values);
-  }
+  const bool is_candidate = !out.judgement.differences.empty() && gate::acceptable(out.golden, now);
+  if (is_candidate) out.attribution = attribute(out.golden, arguments, path, now.values);
   if (gate::in_ci()) return out;
-  if (!out.judgement.differences.empty() && gate::acceptable(out.golden, now)) {
+  if (is_candidate) {
     keep_candidate(arguments, options, std::move(now), out);
   } else {
     gate::drop_candidate(path);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/replay/gate/environment.h"
@@ -33,8 +34,7 @@ std::vector<GoldenEntries> runs_of(const gate::Golden& golden, const GoldenArgum
   return out;
 }
 
-void tighten(const GoldenArguments& arguments, const std::string& path) {
-  gate::Golden golden = gate::read(path);
+void tighten(const GoldenArguments& arguments, const std::string& path, gate::Golden golden) {
   const std::vector<gate::Tolerance> before = golden.tolerances;
   golden.tolerances = gate::tightened(before, runs_of(golden, arguments, path));
   for (const gate::Tolerance& old : before) {
@@ -70,8 +70,10 @@ int golden_tighten(const GoldenArguments& arguments) {
   size_t loose = 0;
   const auto classes = gate::classes_now(computing({}));
   for (const auto& choice : gate::choose(files, classes)) {
-    if (choice.path.empty() || gate::read(choice.path).tolerances.empty()) continue;
-    tighten(arguments, choice.path);
+    if (choice.path.empty()) continue;
+    gate::Golden golden = gate::read(choice.path);
+    if (golden.tolerances.empty()) continue;
+    tighten(arguments, choice.path, std::move(golden));
     ++loose;
   }
   if (loose == 0) std::cout << "no golden file of this machine has a tolerance\n";

@@ -1,8 +1,6 @@
 #include "src/replay/verbs/print_operation.h"
 
-#include <algorithm>
 #include <iostream>
-#include <thread>
 
 #include "src/base/thread_pool.h"
 #include "src/replay/exchange/any_dump.h"
@@ -18,7 +16,7 @@ bool print_operation(const OperationQuestion& question) {
       &kernels_named(question.against)};
   check_imported(question.dump);
   const RecordedRun record(question.dump);
-  ThreadPool pool(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  ThreadPool pool(processors());
   const OperationReplay found = replay_operation(record, event, sets, pool);
   std::cout << (question.json ? operation_json(found, question.dump) + "\n"
                               : operation_text(found));

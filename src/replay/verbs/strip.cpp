@@ -28,11 +28,7 @@ int run_strip(StripArguments& arguments) {
   options.samples = {arguments.samples.begin(), arguments.samples.end()};
   if (!arguments.only.empty()) options.only.emplace(arguments.only.begin(), arguments.only.end());
   options.columns = {arguments.columns.begin(), arguments.columns.end()};
-  if (!arguments.steps.empty()) {
-    RecordedRun run(options.dump);
-    run.keep_steps(arguments.steps);
-    options.steps = {run.steps().front(), run.steps().back()};
-  }
+  if (!arguments.steps.empty()) options.steps = chosen_part(options.dump, arguments.steps);
   if (options.takes_nothing()) {
     throw Error(ErrorCode::kUsage,
                 "nothing is to be taken out: give --texts, --samples, --keep-samples, --columns or "
