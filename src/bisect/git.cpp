@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
 
+namespace fs = std::filesystem;
 namespace rlreplay::bisect {
 namespace {
 
 constexpr size_t kFields = 6;
 constexpr std::chrono::hours kMostTime{1};  // of a checkout that hangs, on a network too
+constexpr const char* kWorktrees = "/worktrees";
 constexpr const char* kFormat = "--format=tformat:%H%x00%T%x00%P%x00%an%x00%ad%x00%s";
 
 ProcessResult run_git(const std::string& folder, const std::vector<std::string>& arguments,
@@ -49,17 +52,26 @@ std::vector<std::string> split_fields(const std::string& text) {
   return fields;
 }
 
-std::vector<std::string> worktrees_of(const std::string& folder, int stop_fd) {
-  constexpr std::string_view kKey = "worktree ";
-  const ProcessResult result = run_git(folder, {"worktree", "list", "--porcelain", "-z"}, stop_fd);
-  if (!succeeded(result)) {
-    throw Error(ErrorCode::kEnvironment, "git worktree list " + result.describe(), folder);
+/// What git's folder holds of a worktree that is linked to it.
+struct WorktreeEntry {
+  fs::path entry;
+  std::string folder;
+};
+
+/// Read without git, which fails for all worktrees where the making of one was cut short: it wrote
+/// the entry's `gitdir` first and left `commondir` empty.
+/// Source: gitrepository-layout(5), worktrees/<id>/gitdir
+std::vector<WorktreeEntry> worktree_entries(const std::string& common_folder) {
+  std::vector<WorktreeEntry> entries;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(common_folder + kWorktrees, none)) {
+    std::string link;
+    std::getline(std::ifstream(entry.path() / "gitdir"), link);
+    if (link.empty()) continue;
+    const fs::path link_path = (entry.path() / link).lexically_normal();
+    entries.push_back({entry.path(), link_path.parent_path()});
   }
-  std::vector<std::string> paths;
-  for (const std::string& line : split_fields(result.output)) {
-    if (line.starts_with(kKey)) paths.push_back(line.substr(kKey.size()));
-  }
-  return paths;
+  return entries;
 }
 
 }  // namespace
@@ -78,17 +90,18 @@ const std::vector<std::string>& git_variables() {
 
 Repository Repository::open(const std::string& folder, int stop_fd) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) {
+  if (!fs::is_directory(folder, ignored)) {
     throw Error(ErrorCode::kIncomplete, "there is no such folder: name a repository by --repo",
                 folder);
   }
-  const ProcessResult result = run_git(folder, {"rev-parse", "--absolute-git-dir"}, stop_fd);
-  if (!succeeded(result)) {
+  const ProcessResult result = run_git(folder, {"rev-parse", "--git-common-dir"}, stop_fd);
+  if (!succeeded(result) || result.output.empty()) {
     throw Error(ErrorCode::kUsage,
                 "this is no git repository: name one by --repo (git " + result.describe() + ")",
                 folder);
   }
-  return {std::filesystem::absolute(folder), stop_fd};
+  const fs::path common = result.output.substr(0, result.output.size() - 1);
+  return {fs::absolute(folder), fs::weakly_canonical(folder / common), stop_fd};
 }
 
 ProcessResult Repository::run(std::vector<std::string> arguments) const {
@@ -162,18 +175,13 @@ std::string Repository::listing(const Revision& revision,
   return ask(folder_, words);
 }
 
-std::string Repository::common_folder() const {
-  const ProcessResult result = run({"rev-parse", "--git-common-dir"});
-  if (!succeeded(result) || result.output.empty()) {
-    throw Error(ErrorCode::kEnvironment, "git rev-parse " + result.describe(), folder_);
-  }
-  const std::filesystem::path common = result.output.substr(0, result.output.size() - 1);
-  return std::filesystem::weakly_canonical(std::filesystem::path(folder_) / common);
+std::string Repository::store() const { return common_folder_ + "/rlbisect"; }
+
+std::vector<std::string> Repository::worktrees() const {
+  std::vector<std::string> folders;
+  for (auto& known : worktree_entries(common_folder_)) folders.push_back(std::move(known.folder));
+  return folders;
 }
-
-std::string Repository::store() const { return common_folder() + "/rlbisect"; }
-
-std::vector<std::string> Repository::worktrees() const { return worktrees_of(folder_, stop_fd_); }
 
 std::vector<std::vector<Revision>> Repository::branches(const Revision& merge) const {
   const ProcessResult result = run({"rev-list", "--no-walk", "--parents", merge.id});
@@ -204,16 +212,17 @@ void Repository::add_worktree(const std::string& path, const std::string& revisi
 }
 
 void Repository::forget_worktree(const std::string& path) const {
-  // Also when the search is being stopped: then above all.
-  const auto known = worktrees_of(folder_, -1);
-  if (std::ranges::find(known, path) == known.end()) return;
-  const ProcessResult result =
-      run_git(folder_, {"worktree", "remove", "--force", "--force", path}, -1);
-  if (!succeeded(result)) {
-    throw Error(ErrorCode::kEnvironment,
-                "git cannot remove a worktree (`git worktree prune` will): it " + result.describe(),
-                path);
+  for (const WorktreeEntry& known : worktree_entries(common_folder_)) {
+    if (known.folder != path) continue;
+    std::error_code failed;
+    fs::remove_all(known.entry, failed);
+    if (failed) {
+      throw Error(ErrorCode::kEnvironment,
+                  "cannot remove what git knows of a worktree: " + failed.message(), known.entry);
+    }
   }
+  std::error_code ignored;
+  fs::remove(common_folder_ + kWorktrees, ignored);  // that of the last one, as git does
 }
 
 }  // namespace rlreplay::bisect

@@ -58,26 +58,27 @@ class Repository {
   std::string ask(const std::string& folder, const std::vector<std::string>& arguments) const;
 
   /// The git folder that all worktrees of the repository share.
-  std::string common_folder() const;
+  const std::string& common_folder() const { return common_folder_; }
   /// Where searches in this repository store what they know: a folder beside its objects, which all
   /// of its worktrees share.
   std::string store() const;
 
-  /// The folders of all worktrees.
+  /// The folders of all worktrees but the main one.
   std::vector<std::string> worktrees() const;
   /// Checks a revision out in a new folder.
   void add_worktree(const std::string& path, const std::string& revision) const;
-  /// Forgets a worktree whose folder is gone, where git knows of it.
+  /// Lets git forget a worktree whose folder is gone, where it knows of it.
   void forget_worktree(const std::string& path) const;
 
   const std::string& folder() const { return folder_; }
 
  private:
-  Repository(std::string folder, int stop_fd) : folder_(std::move(folder)), stop_fd_(stop_fd) {}
+  Repository(std::string folder, std::string common_folder, int stop_fd)
+      : folder_(std::move(folder)), common_folder_(std::move(common_folder)), stop_fd_(stop_fd) {}
   ProcessResult run(std::vector<std::string> arguments) const;
   std::vector<Revision> log(std::vector<std::string> arguments) const;
 
-  std::string folder_;
+  std::string folder_, common_folder_;
   int stop_fd_;
 };
 

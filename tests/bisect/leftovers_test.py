@@ -107,6 +107,27 @@ class Safety(Case):
         self.assertEqual(git(path, "worktree", "list").count("\n"), 0)
         self.assert_nothing_left()
 
+    def test_a_worktree_whose_making_was_cut_short_is_removed_by_the_next(self):
+        started = self.folder / "started"
+        path, commits = self.repository(f"[ -e '{started}' ] && exit 0; touch '{started}'; sleep 1000",
+                                        "exit 1")
+        self.kill(path, commits[0], started)
+        (path / ".git" / "worktrees" / "worktree" / "commondir").write_bytes(b"")
+        self.assertEqual(subprocess.run(["git", "worktree", "list"], cwd=path, capture_output=True).returncode, 128)
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertFalse((path / ".git" / "worktrees").exists())
+        self.assert_nothing_left()
+
+    def test_a_worktree_of_the_user_stays(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        other = self.folder / "worktree"
+        git(path, "worktree", "add", "--detach", str(other))
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(git(path, "worktree", "list").count("\n"), 1)
+        self.assertEqual(git(other, "status", "--porcelain"), "")
+
     def test_a_monitor_of_the_repository_does_not_run(self):
         path, commits = self.repository("exit 0", "exit 1")
         git(path, "config", "core.fsmonitor", f"touch '{self.folder}/ran'; false")

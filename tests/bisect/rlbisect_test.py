@@ -202,7 +202,8 @@ class Searches(Case):
         self.assertIn("no reward*; it has loss, step_time", found["reason"])
 
     def test_noise_leaves_a_grey_zone(self):
-        noisy = "n=$(($(od -An -N1 -tu1 /dev/urandom) %% 9)); echo \"{\\\"loss\\\": %s.00$n}\" > $RLBISECT_OUT/metrics.json"
+        noisy = (f"c='{self.folder}/count'; echo >> \"$c\"; n=$(($(wc -l < \"$c\") * 5 %% 9)); "
+                 "echo \"{\\\"loss\\\": %s.00$n}\" > $RLBISECT_OUT/metrics.json")
         path, commits = self.repository(*[noisy % v for v in (1, 1, 1, 1, 3, 3, 3, 3)])
         result, found = self.search(path, commits[0], commits[7])
         self.assertEqual(found["culprit"], commits[4], result.stderr + result.stdout)
