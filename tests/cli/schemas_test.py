@@ -39,6 +39,8 @@ NOT_SEEN = {
         "needs files of policy_loss_debug of which some samples lack inputs",
     ("diff.schema.json", "#/$defs/diff/properties/kept_files"):
         "needs foreign files: tests/e2e/dumps_test.py has it",
+    ("diff.schema.json", "#/$defs/diff/properties/other_inputs"):
+        "needs samples with images: tests/e2e/exchange_test.py has it",
     ("rlbisect.schema.json", "#/$defs/bisect/properties/contradictions/items/properties/revision"):
         "needs a history that changes there and back again: tests/bisect/rlbisect_test.py has it",
     ("rlbisect.schema.json", "#/$defs/bisect/properties/contradictions/items/properties/reason"):

@@ -112,6 +112,32 @@ class JsonLines(support.Case):
             self.assertIn(key, documented)
 
 
+    def test_samples_with_images_are_a_difference_beside_the_content(self):
+        rows = [{"schema": "rlreplay.sample/1", "rollout_id": 4, "sample_id": i, "prompt_length": 1,
+                 "tokens": [1, 2, 3]} for i in range(6)]
+
+        def written(name, *chosen):
+            path = self.folder / f"{name}.jsonl"
+            path.write_text("".join(json.dumps(
+                row | ({"other_inputs": True} if row["sample_id"] in chosen else {})) + "\n"
+                for row in rows))
+            return path
+
+        paths = {name: written(name, *ids) for name, ids in
+                 (("none", ()), ("one", (3,)), ("all", range(6)), ("all again", range(6)))}
+        for a, b, count, note in (
+                ("none", "one", 1, "sample 3 of rollout 4 has images or sound in B alone"),
+                ("all", "none", 6, "sample 0 of rollout 4 and 5 more have images or sound in A alone"),
+                ("one", "all", 5, "sample 0 of rollout 4 and 4 more have images or sound in B alone")):
+            said = self.run_program("diff", paths[a], paths[b]).stdout
+            self.assertEqual(said.splitlines()[0], f"identical in content; {count} sample" + (
+                " has" if count == 1 else "s have") + " images or sound in one only")
+            self.assertIn(note, " ".join(said.split()))
+            found, = super().lines("diff", paths[a], paths[b])
+            self.assertEqual((found["other_inputs"], len(found["notes"])), (count, 1))
+        self.assertEqual(self.run_program("diff", paths["all"], paths["all again"])
+                         .stdout.splitlines()[0], "identical")
+
     def test_a_line_that_would_lose_something_is_refused(self):
         """By line and key; what stood there before stays."""
         sample, train, step = self.lines()

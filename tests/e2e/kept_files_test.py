@@ -52,6 +52,15 @@ class Forms(support.Case):
             for word in (self.unit, dataset, words):
                 self.assertIn(word, " ".join(text.split()))
 
+    def test_one_that_keeps_files_is_not_identical_to_one_that_keeps_none(self):
+        lines = self.folder / "lines.jsonl"
+        made = self.run_program("export", self.dump, "--to", "jsonl", "-o", lines)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for name, a, b in ("A", self.dump, lines), ("B", lines, self.dump):
+            said = self.run_program("diff", a, b)
+            self.assertEqual((said.returncode, said.stdout.splitlines()[0]),
+                             (0, f"identical in content; {name} alone keeps foreign files"))
+
     def test_another_dtype(self):
         for dataset, dtype in (("records", "i8"), ("records", "bool"), ("pickle", "i8"),
                                ("record_offsets", "i64"), ("record_offsets", "f64"),

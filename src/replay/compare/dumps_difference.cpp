@@ -1,15 +1,13 @@
 #include "src/replay/compare/dumps_difference.h"
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 
 #include "format/dump_content.h"
 #include "format/rule.h"
-#include "format/unit.h"
 #include "src/replay/compare/dump_causes.h"
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/import_findings.h"
-#include "src/replay/record/imported_samples.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -40,61 +38,6 @@ void add_notes(const std::string& name, const format::DumpReader& dump,
   for (const foreign::Problem& found : replaced_ids(dump)) {
     notes.push_back("sample ids of " + name + " are not those of its files: " + found.message +
                     " (" + found.where + ")");
-  }
-}
-
-/// What both keep of foreign files beside samples and columns, by path.
-using KeptFiles = std::map<std::string, Hash>;
-
-KeptFiles kept_files(const format::DumpReader& dump) {
-  KeptFiles out;
-  for (const format::UnitRecord& unit : dump.units()) {
-    const bool kept = unit.path.starts_with("x-") && format::kind_of(unit.path) != kFindingsKind;
-    if (kept) out.emplace(unit.path, unit.content);
-  }
-  return out;
-}
-
-/// The foreign file that a unit keeps: "train_data/0_1.pt" of "x-slime/train_data/0_1.h5".
-std::string kept_name(const std::string& path) {
-  if (format::kind_of(path) == kInputsKind)
-    return "which samples have images or sound (" + path + ")";
-  const size_t begin = path.find('/') + 1;
-  return "kept file " + path.substr(begin, path.size() - begin - 3) + ".pt";
-}
-
-/// Kept files are no part of the content: a difference in them is said beside the verdict.
-void add_kept(const format::DumpReader& a, const format::DumpReader& b, const KeptFinder& find,
-              DumpsDifference& difference) {
-  std::vector<std::string>& notes = difference.notes;
-  constexpr size_t kMostNamed = 6;
-  const KeptFiles in_a = kept_files(a), in_b = kept_files(b);
-  if (in_a.empty() != in_b.empty()) {
-    const std::string name = in_a.empty() ? "B" : "A";
-    notes.push_back("what " + name + " keeps of foreign files in x- units was not compared: the " +
-                    "other keeps none");
-    return;
-  }
-  std::vector<std::string> found;
-  for (const auto& [path, content] : in_a) {
-    const auto other = in_b.find(path);
-    if (other == in_b.end()) found.push_back(kept_name(path) + " is only in A");
-    if (other != in_b.end() && other->second != content) {
-      const bool named = find && found.size() < kMostNamed;
-      const auto field = named ? find(a, b, path) : std::nullopt;
-      if (field && field->empty()) continue;  // it is written otherwise, and says the same
-      found.push_back(kept_name(path) + " differs" + (field ? " (" + *field + ")" : ""));
-    }
-  }
-  for (const auto& [path, content] : in_b) {
-    if (!in_a.contains(path)) found.push_back(kept_name(path) + " is only in B");
-  }
-  difference.kept = found.size();
-  for (size_t i = 0; i < std::min(found.size(), kMostNamed); ++i) {
-    notes.push_back(found[i] + ": what only the file says is no part of the content");
-  }
-  if (found.size() > kMostNamed) {
-    notes.push_back("and " + std::to_string(found.size() - kMostNamed) + " more kept files");
   }
 }
 
@@ -147,7 +90,8 @@ DumpsDifference compare_dumps(const RecordedRun& a, const RecordedRun& b,
   add_content(a, b, difference);
   add_notes("A", a.dump(), difference.notes);
   add_notes("B", b.dump(), difference.notes);
-  add_kept(a.dump(), b.dump(), find_kept, difference);
+  difference.beside = compare_beside(a.dump(), b.dump(), find_kept);
+  std::ranges::copy(difference.beside.notes, std::back_inserter(difference.notes));
   add_order(difference.data, difference.notes);
   if (difference.within) {
     difference.notes.push_back(

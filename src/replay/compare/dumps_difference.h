@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/hash.h"
+#include "src/replay/compare/beside_content.h"
 #include "src/replay/compare/causes.h"
 #include "src/replay/compare/data_difference.h"
 #include "src/replay/compare/run_difference.h"
@@ -22,7 +23,7 @@ struct DumpsDifference {
   std::optional<std::pair<Hash, Hash>> content;  // roots, where the dumps say them themselves
   std::vector<std::string> notes;                // what was not compared, and why
   bool a_imported = false, b_imported = false;   // not captured by this program
-  size_t kept = 0;      // foreign files of both that say something else beside the content
+  BesideContent beside;
   bool within = false;  // not identical, but within the tolerances given
 
   bool identical() const { return data.identical; }
@@ -36,11 +37,6 @@ struct DumpsDifference {
 /// says how, or why it cannot.
 using ElementFinder = std::function<std::string(const RecordedRun& a, const RecordedRun& b,
                                                 StepDifference& difference)>;
-
-/// Where the foreign files differ that a unit of both keeps, and what each says there: empty where
-/// they say the same, nothing where that is not known.
-using KeptFinder = std::function<std::optional<std::string>(
-    const format::DumpReader& a, const format::DumpReader& b, const std::string& unit)>;
 
 /// Compares all that is part of the content of two dumps, and says what caused the difference, in
 /// the order of causes, and where in the run it begins: events of the first step that differs, with

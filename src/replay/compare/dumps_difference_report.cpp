@@ -160,9 +160,21 @@ size_t lines_of(const std::string& text) {
 }  // namespace
 
 std::string identical_verdict(const DumpsDifference& difference) {
-  if (difference.kept == 0) return "identical";
-  return "identical in content; " + counted(difference.kept, "kept file") +
-         (difference.kept == 1 ? " differs" : " differ");
+  const BesideContent& beside = difference.beside;
+  std::vector<std::string> found;
+  if (beside.kept > 0) {
+    found.push_back(counted(beside.kept, "kept file") +
+                    (beside.kept == 1 ? " differs" : " differ"));
+  }
+  if (beside.inputs > 0) {
+    found.push_back(counted(beside.inputs, "sample") + (beside.inputs == 1 ? " has" : " have") +
+                    " images or sound in one only");
+  }
+  if (!beside.keeps_alone.empty()) {
+    found.push_back(beside.keeps_alone + " alone keeps foreign files");
+  }
+  if (found.empty()) return "identical";
+  return wrapped("identical in content; " + joined(found, ", "), kLineWidth, 2);
 }
 
 std::string diff_verdict(const DumpsDifference& difference) {
@@ -246,7 +258,11 @@ std::string diff_json(const DumpsDifference& compared, const std::string& comman
       .integer("bytes_read", static_cast<int64_t>(difference.bytes_read));
   compared.content ? out.text("content_a", compared.content->first.hex()) : out.null("content_a");
   compared.content ? out.text("content_b", compared.content->second.hex()) : out.null("content_b");
-  if (compared.kept > 0) out.integer("kept_files", static_cast<int64_t>(compared.kept));
+  const auto count = [&](const char* name, size_t n) {
+    if (n > 0) out.integer(name, static_cast<int64_t>(n));
+  };
+  count("kept_files", compared.beside.kept);
+  count("other_inputs", compared.beside.inputs);
   out.json("notes", json_list(compared.notes, quoted));
   return out.text("reproduce", command).str();
 }

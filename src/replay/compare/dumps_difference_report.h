@@ -6,7 +6,8 @@
 
 namespace rlreplay::replay {
 
-/// `identical`, or `identical in content; 2 kept files differ`
+/// `identical`, or `identical in content; 2 kept files differ`: what is kept beside the content is
+/// not the same
 std::string identical_verdict(const DumpsDifference& difference);
 /// `differ: 1 option, 2 rollouts, 3 steps`
 std::string diff_verdict(const DumpsDifference& difference);
