@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/binary64.h"
 #include "src/objective/wide_inputs.h"
@@ -26,7 +27,7 @@ Clamped clamp(double x, double low, double high) {
   return {x, true};
 }
 
-/// Miles takes a log-ratio that is not finite as 0, and bounds the others.
+/// The policy's: Miles takes one that is not finite as 0, and bounds the others.
 Clamped log_ratio(Dialect dialect, double d, bool masked) {
   if (dialect == Dialect::kSlime) return {d, true};
   if (masked || !std::isfinite(d)) return {0, false};
@@ -94,6 +95,19 @@ Policy corrected_policy(const ObjectiveConfig& config, const WideToken& t, const
   return out;
 }
 
+/// Of low_var_kl, Miles takes a NaN as 0 and bounds all else, infinities too.
+Clamped kl_log_ratio(KlType type, Dialect dialect, double d) {
+  if (dialect == Dialect::kSlime || type != KlType::kLowVar) return {d, true};
+  if (std::isnan(d)) return {0, false};
+  return clamp(d, -kMilesLimit, kMilesLimit);
+}
+
+/// exp(x) - 1 - x as the frameworks sum it: of infinity inf - inf.
+double k3(double x) {
+  using Limits = std::numeric_limits<double>;
+  return x == Limits::infinity() ? Limits::quiet_NaN() : binary64::k3(x);
+}
+
 /// The KL of the loss: Miles takes one that its binary32 cannot hold as 0.
 Kl loss_kl(const ObjectiveConfig& config, const WideToken& t) {
   std::optional<double> ratio;
@@ -119,8 +133,7 @@ std::vector<WideToken> widened(std::span<const TokenInput> sample) {
 }  // namespace
 
 Kl kl_of_difference(KlType type, Dialect dialect, double difference, std::optional<double> ratio) {
-  const bool bounded = dialect == Dialect::kMiles && type == KlType::kLowVar;
-  const Clamped d = bounded ? log_ratio(dialect, difference, false) : Clamped{difference, true};
+  const Clamped d = kl_log_ratio(type, dialect, difference);
   Kl out;
   switch (type) {
     case KlType::kK1:
@@ -131,7 +144,7 @@ Kl kl_of_difference(KlType type, Dialect dialect, double difference, std::option
       break;
     case KlType::kK3:
     case KlType::kLowVar:
-      out = {binary64::k3(-d.value), -binary64::expm1(-d.value)};
+      out = {k3(-d.value), -binary64::expm1(-d.value)};
       break;
   }
   if (!d.inside) out.derivative = 0;

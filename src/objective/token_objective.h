@@ -11,8 +11,8 @@
 namespace rlreplay::engine {
 
 /// Where slime and Miles differ: Miles zeroes masked and non-finite log-ratios, advantages that are
-/// not finite and a KL that is not finite in binary32, and clamps log-ratios, and the difference of
-/// low_var alone, to +-20.
+/// not finite and a KL in the loss that is not finite in binary32, and clamps log-ratios, and the
+/// difference of low_var alone, to +-20. There an infinity is 20 and a NaN 0, in the reward too.
 enum class Dialect { kSlime, kMiles };
 enum class PolicyLoss {
   kClip,      // PPO's clip of each token's ratio
@@ -105,7 +105,8 @@ std::vector<TokenTerms> sample_objective(const ObjectiveConfig& config,
 double policy_advantage(Dialect dialect, double advantage);
 
 /// KL estimate of one token from `difference`, log_prob - ref_log_prob, times `ratio` where it is
-/// unbiased, and its derivative by log_prob (of which the ratio's logarithm is the other part).
+/// unbiased, and its derivative by log_prob (of which the ratio's logarithm is the other part). Of
+/// infinities the value is what the frameworks' own sums give: k3 of -inf is NaN.
 /// Source: Schulman, Approximating KL divergence, joschu.net/blog/kl-approx.html (2020).
 struct Kl {
   double value = 0;
