@@ -191,6 +191,32 @@ class OneEdit(EditedRun):
         self.assertEqual(deep["not_checked"], ["what values mean, and training against its "
                                                "rollout: the problems come first"])
 
+    def test_what_nothing_was_there_to_be_held_against_is_said(self):
+        """Of the last rollouts without training, and of training without any rollout."""
+        no_training = (": there is no training to hold the samples against (files may be missing, "
+                       "or the run ended)")
+        no_samples = ": there are no samples to hold the training against"
+        rollouts = gone("rollout_data/0.pt"), gone("rollout_data/1.pt")
+        last = gone("train_data/1.pt")
+        for name, edit, said, found in (
+                ("nothing", both(), None, None),
+                ("the last training", last, "rollout 1" + no_training, "rollout-untrained"),
+                ("all training", both(gone("train_data/0.pt"), last), "rollouts 0, 1" + no_training,
+                 None),
+                ("all rollouts", both(*rollouts), "rollouts 0, 1" + no_samples, "rollouts-absent"),
+                ("all but one training", both(*rollouts, last), "rollout 0" + no_samples,
+                 "rollouts-absent")):
+            files = self.files(LATEST)
+            edit(files)
+            folder, dump = self.written(f"lost {name}", files), self.folder / f"lost {name} dump"
+            report = json.loads(self.run_program("import", folder, "-o", dump, "--json").stdout)
+            codes = [f["code"] for f in report["findings"] if f["code"].startswith("rollout")]
+            with self.subTest(name):
+                self.assertEqual(codes, [found] if found else [])
+                for path in folder, dump:
+                    verified = self.run_program("verify", "--deep", "--json", path).stdout
+                    self.assertEqual(json.loads(verified)["not_checked"], [said] if said else [])
+
     def test_a_replica_says_the_steps(self):
         """Of a file without micro-batches the steps are those that its replica says."""
         for column in ("micro_batch_indices", "num_microbatches", "num_rollouts"):

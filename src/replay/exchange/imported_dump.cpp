@@ -84,7 +84,7 @@ void ImportedDump::append_inputs() {
        options_.paths.front()});
 }
 
-/// Rollouts and steps that are not there, though later ones are.
+/// Rollouts and steps that are not there, though others are.
 void ImportedDump::note_gaps() {
   std::set<int64_t> generated, trained;
   std::map<int64_t, std::set<int64_t>> steps;
@@ -95,6 +95,8 @@ void ImportedDump::note_gaps() {
     if (name->step) steps[name->rollout].insert(*name->step);
   }
   note(options_.paths.front(), check_rollouts(generated, trained));
+  // Rollouts alone are what was asked for: verify says what that leaves unchecked.
+  if (!trained.empty()) note(options_.paths.front(), find_unheld(generated, trained));
   note(options_.paths.front(), find_step_gaps(steps));
 }
 

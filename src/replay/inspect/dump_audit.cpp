@@ -20,6 +20,7 @@
 #include "src/replay/record/import_findings.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/recorded_step.h"
+#include "src/replay/record/run_gaps.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -254,6 +255,17 @@ void check_event_units(const RecordedRun& run) {
   for (const StepId& step : run.steps()) check("train", step.group());
 }
 
+/// Rollouts and steps of an import that nothing is there to be held against.
+void note_unheld(const RecordedRun& run, std::vector<std::string>& notes) {
+  if (!run.is_imported()) return;
+  std::set<int64_t> trained;
+  for (const StepId& step : run.steps()) trained.insert(step.rollout);
+  for (const Problem& found :
+       find_unheld({run.rollouts().begin(), run.rollouts().end()}, trained)) {
+    notes.push_back(found.where + ": " + found.message);
+  }
+}
+
 }  // namespace
 
 std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::string>* notes) {
@@ -263,6 +275,7 @@ std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::strin
   std::ranges::move(check_kept_files(run.dump()), std::back_inserter(problems));
   if (notes != nullptr) {
     std::ranges::move(unjudged(run.dump()), std::back_inserter(*notes));
+    note_unheld(run, *notes);
   }
   for (const int64_t rollout : recorded_rollouts(run)) {
     RecordFindings found = check_recorded_rollout(run, rollout);

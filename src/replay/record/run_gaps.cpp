@@ -8,6 +8,21 @@ namespace rlreplay::replay {
 
 using foreign::Problem;
 
+namespace {
+
+/// "rollout 3", "rollouts 3, 4, 5", of many the first few.
+std::string named_rollouts(const std::vector<int64_t>& rollouts) {
+  constexpr size_t kMost = 8;
+  std::string list;
+  for (size_t i = 0; i < std::min(rollouts.size(), kMost); ++i) {
+    list += (i == 0 ? "" : ", ") + std::to_string(rollouts[i]);
+  }
+  return (rollouts.size() == 1 ? "rollout " : "rollouts ") + list +
+         (rollouts.size() > kMost ? ", ..." : "");
+}
+
+}  // namespace
+
 std::vector<Problem> check_rollouts(const std::set<int64_t>& generated,
                                     const std::set<int64_t>& trained) {
   std::vector<Problem> problems;
@@ -25,6 +40,21 @@ std::vector<Problem> check_rollouts(const std::set<int64_t>& generated,
         "there are steps of it, and its samples are not there, as those of other rollouts are");
   }
   return problems;
+}
+
+std::vector<Problem> find_unheld(const std::set<int64_t>& generated,
+                                 const std::set<int64_t>& trained) {
+  if (generated.empty() && !trained.empty()) {
+    return {{"rollouts-absent", "there are no samples to hold the training against",
+             named_rollouts({trained.begin(), trained.end()})}};
+  }
+  const int64_t last = trained.empty() ? -1 : *trained.rbegin();
+  const std::vector<int64_t> behind(generated.upper_bound(last), generated.end());
+  if (behind.empty()) return {};
+  return {
+      {"rollout-untrained",
+       "there is no training to hold the samples against (files may be missing, or the run ended)",
+       named_rollouts(behind)}};
 }
 
 std::vector<uint64_t> kept_samples(const format::RolloutData& data) {

@@ -18,6 +18,12 @@ namespace rlreplay::replay {
 [[nodiscard]] std::vector<foreign::Problem> check_rollouts(const std::set<int64_t>& generated,
                                                            const std::set<int64_t>& trained);
 
+/// What of a run's rollouts and steps nothing was there to be held against, and no check_rollouts
+/// names: rollout-untrained (rollouts behind the last that was trained on), rollouts-absent (steps,
+/// and no rollout at all).
+[[nodiscard]] std::vector<foreign::Problem> find_unheld(const std::set<int64_t>& generated,
+                                                        const std::set<int64_t>& trained);
+
 /// The ids of samples that were not taken out of training.
 [[nodiscard]] std::vector<uint64_t> kept_samples(const format::RolloutData& data);
 
