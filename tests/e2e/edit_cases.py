@@ -370,6 +370,12 @@ EDITS = (
     ("shards that are numbers", LATEST,
      put("train_data/0.pt", "dp_shards", to=[12, *7 * [0], *3 * [255], 127, *4 * [0]]),
      every(("which no entry of dp_shards lists", "train_data/0.pt"))),
+    *((f"shards that are {name}", LATEST, edit,
+       every(("samples holds sample 0 and 15 more, which no entry of dp_shards lists",
+              "train_data/0.pt")))
+      for name, edit in (("none", put("train_data/0.pt", "dp_shards", to=[])),
+                         ("None", put("train_data/0.pt", "dp_shards", to=None)),
+                         ("gone", lacks("train_data/0.pt", "dp_shards")))),
     ("a trajectory of a half", MILES,
      train("train_data/0_1.pt", "rollout_ids", 2, to=8.5),
      every(("rollout_ids", "8.5"), *KEEPING)),

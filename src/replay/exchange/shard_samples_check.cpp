@@ -24,8 +24,11 @@ class ShardSamplesCheck {
       : file_(file), shards_(shards) {}
 
   std::vector<foreign::Problem> run() {
-    const Value* samples = file_.tree().find(file_.root(), "samples");
-    if (samples != nullptr && samples->kind == Kind::kList && !shards_.empty()) {
+    const Tree& tree = file_.tree();
+    const Value* samples = tree.find(file_.root(), "samples");
+    const bool has_shards =
+        !shards_.empty() || tree.find(file_.root(), "format_version") != nullptr;
+    if (samples != nullptr && samples->kind == Kind::kList && has_shards) {
       check_once("rank");
       check_once("data_parallel_rank");
       check_lists();

@@ -10,7 +10,7 @@
 namespace rlreplay::replay {
 
 /// Of slime's one file a rollout: what its samples say of their places against the shards that
-/// list them, a schedule-mismatch each. Nothing where the file has no samples, or no shards.
+/// list them, or that none lists them, a schedule-mismatch each. Nothing of files of other forms.
 [[nodiscard]] std::vector<foreign::Problem> check_shard_samples(
     const foreign::TorchFile& file, std::span<const ScheduleShard> shards);
 
