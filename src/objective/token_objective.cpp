@@ -224,7 +224,7 @@ double policy_kl(const ObjectiveConfig& config, const WideToken& t, const Sequen
   const bool whole = config.policy_loss == PolicyLoss::kSequence;
   const double d = whole ? sequence.log_ratio : t.log_prob - t.old_log_prob;
   const bool kept = config.dialect == Dialect::kSlime || (!t.masked && std::isfinite(d));
-  return kept ? -d : 0;
+  return kept ? 0 - d : 0;  // of equal ones +0, as a difference has it
 }
 
 double policy_advantage(Dialect dialect, double advantage) {

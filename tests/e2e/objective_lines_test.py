@@ -174,15 +174,15 @@ class Other(Case):
                       self.run_program("objective", path, "--tolerance", "0.001").stdout)
 
     def test_a_reason_is_given_for_every_step(self):
-        path = self.rows("masked.jsonl", [1.0, 0.0], log_probs=[-1.0, -1.0],
+        path = self.rows("without.jsonl", [1.0, 0.0], log_probs=[-1.0, -1.0],
                          policy_kl=[0.0, 0.0], step=lambda i: i)
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         for line in lines:
             if line.get("step_id") == 1:
-                line["loss_mask"] = [0]
+                del line["log_probs"]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        self.assertIn("step 0.1, policy_kl: every token is masked",
-                      self.run_program("objective", path).stdout)
+        self.assertIn("step 0.1, policy_kl: the policy's log-probabilities of this step are not recorded",
+                      " ".join(self.run_program("objective", path).stdout.split()))
 
     def test_a_kl_loss_is_found_with_its_type(self):
         kl = math.expm1(0.5) - 0.5

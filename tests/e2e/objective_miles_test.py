@@ -19,9 +19,10 @@ class Miles(Case):
     """A dump as Miles writes it, with the terms of the policy loss."""
 
     def dump(self, name, clip=0.2, spoil=None, sampler=0.0, sampler_is_old=False, masked=False,
-             at_mask=None):
+             at_mask=None, zeroed=True):
         """`sampler`: how far its log-probabilities lie from the trainer's; `at_mask`: the trainer's
-        log-probability of sample 1's masked token."""
+        log-probability of sample 1's masked token; `zeroed`: Miles' terms of masked tokens, else
+        slime's."""
         rng, noise = random.Random(7), random.Random(8)
         folder = self.folder / name
         samples, data, debug, kl, loss = [], {}, [], [], []
@@ -50,11 +51,12 @@ class Miles(Case):
             debug.append({"index": i, "total_length": 3 + length, "response_length": length,
                           "train_log_probs": now, "old_log_probs": list(old),
                           "advantages": row["advantages"], "local_loss_mask": mask})
-            for a, b in zip(now, old):
+            for a, b, m in zip(now, old, mask):
                 ratio = math.exp(a - b)
-                kl.append(f32(b - a))
-                loss.append(f32(max(-ratio * of[i],
-                                    -min(max(ratio, 1 - clip), 1 + clip) * of[i])))
+                term = max(-ratio * of[i], -min(max(ratio, 1 - clip), 1 + clip) * of[i])
+                counts = m or not zeroed
+                kl.append(f32(b - a) if counts else 0.0)
+                loss.append(f32(term) if counts else -0.0)
         if spoil:
             spoil(debug, kl, loss)
         save(folder / "rollout_data/0.pt", {"rollout_id": 0, "metadata": {}, "samples": samples})
@@ -76,7 +78,7 @@ class Miles(Case):
         step, = self.lines("objective", "--from", dump)
         for name in ("rewards", "returns", "advantages", "policy_kl", "policy_loss"):
             self.assertIn(quantity(step, name)["verdict"], ("equal", "rounding"), name)
-        self.assertEqual(quantity(step, "policy_loss")["compared"], sum(range(5, 13)) - 8)
+        self.assertEqual(quantity(step, "policy_loss")["compared"], sum(range(5, 13)))
         for name in ("pg_loss", "loss", "entropy", "clip_fraction"):
             self.assertEqual(quantity(step, name)["verdict"], "not recorded")
         self.assertIsNotNone(quantity(step, "pg_loss")["computed"])
@@ -128,9 +130,7 @@ class Miles(Case):
         self.assertEqual(told, {"policy-loss-unplaced": "policy_loss_debug/rank_0_call_0.pt",
                                 "policy-loss-missing": "step 0.0"})
         step, = self.lines("objective", "--from", folder)
-        # The third of sample 3's tokens is masked, as everywhere.
-        self.assertEqual(quantity(step, "policy_loss")["compared"],
-                         sum(range(5, 13)) - 8 - (8 - 1))
+        self.assertEqual(quantity(step, "policy_loss")["compared"], sum(range(5, 13)) - 8)
         self.assertEqual(step["policy_loss_unplaced"], 1)
         for where in (folder, self.folder / "orphan dump"):
             text = self.run_program("objective", "--from", where).stdout
@@ -154,7 +154,7 @@ class Miles(Case):
         step, = self.lines("objective", "--from", folder, *flags)
         for name in ("policy_kl", "policy_loss"):
             self.assertIn(quantity(step, name)["verdict"], ("equal", "rounding"), name)
-            self.assertEqual(quantity(step, name)["compared"], sum(range(5, 13)) - 8)
+            self.assertEqual(quantity(step, name)["compared"], sum(range(5, 13)))
         self.assertIn("all that is recorded of 1 step is reproduced",
                       self.run_program("objective", "--from", folder, *flags).stdout)
 
@@ -208,14 +208,17 @@ class Miles(Case):
 
     def test_a_tis_that_there_was_not_is_named(self):
         """Under each dialect; where Miles' own file may hold the terms before it, beside that."""
-        folder, dump = self.dump("no tis", sampler=0.3), self.folder / "no tis dump"
-        lines = self.folder / "no tis.jsonl"
-        self.run_program("import", folder, "-o", dump)
-        self.run_program("export", dump, "--to", "jsonl", "-o", lines)
+        def lines_of(name, **of):
+            dump, lines = self.folder / f"{name} dump", self.folder / f"{name}.jsonl"
+            self.run_program("import", self.dump(name, sampler=0.3, **of), "-o", dump)
+            self.run_program("export", dump, "--to", "jsonl", "-o", lines)
+            return lines
+        lines = lines_of("slime no tis", zeroed=False)
         step, = self.lines("objective", "--from", lines, "--use-tis", code=1)
         self.assertEqual(settings(step), ["without --use-tis"])
         text = self.run_program("objective", "--from", lines, "--use-tis").stdout
         self.assertNotIn("Miles", text)
+        lines = lines_of("no tis")
         step, = self.lines("objective", "--from", lines, "--use-tis", "--dialect", "miles", code=1)
         self.assertEqual(settings(step), ["policy_loss before OPSM and TIS"])
         self.assertIn(["without --use-tis"], step["explanations"][0]["rivals"])
@@ -224,7 +227,8 @@ class Miles(Case):
 
     def test_means_of_a_masked_step_are_zero(self):
         """Whatever its tokens have, which need not be recorded."""
-        folder, dump = self.dump("all masked", masked=True), self.folder / "all masked dump"
+        folder = self.dump("all masked", masked=True, zeroed=False)
+        dump = self.folder / "all masked dump"
         lines = self.folder / "all masked.jsonl"
         self.run_program("import", folder, "-o", dump)
         self.run_program("export", dump, "--to", "jsonl", "-o", lines)
@@ -238,14 +242,26 @@ class Miles(Case):
         step, = self.lines("objective", "--from", lines)
         for name in zero:
             self.assertEqual(quantity(step, name)["verdict"], "equal", name)
-        text = self.run_program("objective", "--from", lines).stdout
-        self.assertIn("\npolicy_loss: every token is masked\n", text)
 
-    def test_a_step_without_an_unmasked_token_says_so(self):
-        folder = self.dump("masked", masked=True)
-        step, = self.lines("objective", "--from", folder)
-        self.assertEqual(quantity(step, "policy_kl")["verdict"], "not computable")
-        self.assertEqual(quantity(step, "policy_kl")["missing"], "every token is masked")
+    def test_terms_of_masked_tokens_are_held_to_the_dialect(self):
+        """Miles writes them as 0, slime computes them: a false one is named."""
+        place = 5 + 2  # sample 1's masked token
+        for name, zeroed, of in (("miles", True, {}), ("slime", False, {}),
+                                 ("all masked miles", True, {"masked": True})):
+            flags = ("--dialect", name.split()[-1])
+            step, = self.lines("objective", "--from", self.dump(name, zeroed=zeroed, **of), *flags)
+            self.assertEqual(quantity(step, "policy_kl")["compared"], sum(range(5, 13)))
+            for column in ("policy_kl", "policy_loss"):
+                def spoil(debug, kl, loss):
+                    (kl if column == "policy_kl" else loss)[place] += 0.25
+                folder = self.dump(f"{name} {column}", zeroed=zeroed, spoil=spoil, **of)
+                step, = self.lines("objective", "--from", folder, *flags, code=1)
+                found = [(q["name"], q["sample"], q["token"], q["different"])
+                         for q in step["quantities"] if q["verdict"] == "different"]
+                self.assertEqual(found, [(column, 1, 3 + 2, 1)], name)
+            other = {"miles": "slime", "slime": "miles"}[name.split()[-1]]
+            step, = self.lines("objective", "--from", self.folder / name, "--dialect", other, code=1)
+            self.assertEqual(settings(step), ["--dialect " + name.split()[-1]])
 
 
 if __name__ == "__main__":

@@ -99,7 +99,6 @@ bool is_wide(const std::vector<std::vector<double>>& column) {
 struct Check {
   const RecordedStep& step;
   double tolerance;
-  bool unmasked_only = false;
 
   /// `computed` begins with the step's first sample at `first`.
   Quantity column(std::string name, const TokenColumn& recorded, const TokenColumn& computed,
@@ -117,15 +116,12 @@ struct Check {
       }
       if (b.empty()) pairs.leave_out(std::ssize(a));
       for (size_t t = 0; t < std::min(a.size(), b.size()); ++t) {
-        if (unmasked_only && step.samples[i].loss_mask[t] == 0) continue;
         pairs.add(a[t], wide ? b[t] : rounded(b[t]), step.samples[i].id,
                   step.samples[i].prompt_length + static_cast<int64_t>(t));
       }
     }
     Quantity out = pairs.done();
-    if (out.verdict == Verdict::kNoInput) {
-      out.missing = unmasked_only && unmasked(step) == 0 ? "every token is masked" : missing;
-    }
+    if (out.verdict == Verdict::kNoInput) out.missing = missing;
     return out;
   }
 
@@ -199,7 +195,7 @@ void judge_border(const ClipBorder& border, double tolerance, Quantity& share) {
 
 std::vector<Quantity> loss_quantities(const RecordedStep& step, const LossValues& values,
                                       double tolerance) {
-  const Check check{step, tolerance, true};
+  const Check check{step, tolerance};
   std::vector<Quantity> out = {
       check.column("policy_kl", step.policy_kl, values.policy_kl, 0, values.missing),
       check.column("policy_loss", step.policy_loss, values.policy_loss, 0, values.missing)};

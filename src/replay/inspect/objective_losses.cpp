@@ -137,13 +137,15 @@ engine::Losses losses_of(const engine::ObjectiveConfig& config, const LossInputs
   return out;
 }
 
-/// Of the tokens of a sample alone: no weight of the batch enters.
+/// Of the tokens of a sample alone: no weight of the batch enters. Miles writes the terms of a
+/// masked token as those of an advantage of 0; slime computes them.
 void add_terms(const engine::ObjectiveConfig& config, const LossInputs& in, size_t i,
                bool masked_nan, LossValues& out) {
   const engine::SequenceTerms sequence = sequence_of(config, in.tokens[i], masked_nan);
   (*out.policy_loss)[i].reserve(in.tokens[i].size());
   (*out.policy_kl)[i].reserve(in.tokens[i].size());
-  for (const engine::WideToken& token : in.tokens[i]) {
+  for (engine::WideToken token : in.tokens[i]) {
+    if (token.masked && config.dialect == engine::Dialect::kMiles) token.advantage = 0;
     (*out.policy_loss)[i].push_back(engine::token_objective(config, token, sequence).policy);
     (*out.policy_kl)[i].push_back(engine::policy_kl(config, token, sequence));
   }

@@ -329,7 +329,10 @@ Variants loss_variants(const S& from, const std::string& masked_nan) {
   add_masked_nan(out, from, masked_nan);
   add_flag(out, from, &RunOptions::calculate_per_token_loss, "--calculate-per-token-loss",
            "the mean over tokens gives long responses more weight than the mean over samples");
-  add_dialect(out, from, "Miles clamps the log-ratio to +-20 and takes non-finite ones as 0");
+  add_dialect(
+      out, from,
+      "Miles clamps the log-ratio to +-20 and takes non-finite ones, and the terms of masked "
+      "tokens, as 0");
   out.push_back(
       {"each sample for itself in the denominators",
        "the samples of a trajectory counted one by one, as before mask sums were recorded",
