@@ -275,6 +275,29 @@ class Causes(EditedRun):
                 made = self.run_program("import", path, "-o", self.folder / "ranks", "--force")
                 self.assertEqual(f"finding sample-untrained: {said}" in made.stdout, told, made.stdout)
 
+    def test_a_sample_that_a_step_has_otherwise_is_trained_on(self):
+        for column in ("tokens", "total_lengths", "response_length"):
+            files = self.files(LATEST)
+            trained = files["train_data/0.pt"]["samples"][4]
+            generated = files["rollout_data/0.pt"]["samples"][4]
+            if column == "tokens":
+                put("train_data/0.pt", "samples", 4, "tokens", 4, to=lambda x: x + 1)(files)
+            elif column == "total_lengths":
+                trained["total_lengths"] -= 1
+                trained["tokens"] = list(trained["tokens"].elements())[1:]
+            else:
+                generated["response_length"] -= 1
+                for name in ("loss_mask", "rollout_log_probs"):
+                    if generated[name] is not None:
+                        generated[name] = list(generated[name])[1:]
+            folder, dump = self.written(f"other {column}", files), self.folder / f"other {column} dump"
+            self.assertEqual(self.run_program("import", folder, "-o", dump).returncode, 0)
+            for path in folder, dump:
+                found, = self.lines("verify", "--deep", path, code=1)
+                with self.subTest(column):
+                    self.assertIn("another ", " ".join(p["message"] for p in found["problems"]))
+                    self.assertEqual([note for note in found["not_checked"] if "no step has" in note], [])
+
     def test_a_column_of_slices_is_a_note(self):
         """That its values were left out is said of the files and of their import."""
         folder, dump = self.written("a column of slices", self.files(SLICES)), self.folder / "cut column"

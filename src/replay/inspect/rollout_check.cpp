@@ -152,13 +152,9 @@ std::vector<std::string> other_masks(const RecordedRollout& rollout) {
 
 /// Of an imported rollout, samples that were not taken out of training and that no step trains on.
 std::string untrained_of(const RecordedRollout& rollout) {
-  if (rollout.steps.empty() || !rollout.data) return "";
-  std::vector<uint64_t> trained;
-  for (const RecordedStep& step : rollout.steps) {
-    for (const Sample& s : step.samples) trained.push_back(s.id);
-  }
+  if (rollout.trained.empty() || !rollout.data) return "";
   const std::string found =
-      untrained_samples(rollout.id, kept_samples(*rollout.data), std::move(trained));
+      untrained_samples(rollout.id, kept_samples(*rollout.data), rollout.trained);
   return found.empty() ? "" : "training on " + found;
 }
 

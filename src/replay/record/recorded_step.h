@@ -80,6 +80,7 @@ struct RecordedRollout {
   std::optional<format::RolloutData> data;
   std::map<uint64_t, size_t> rows;  // of `data` and `samples`, by id
   std::vector<RecordedStep> steps;
+  std::vector<uint64_t> trained;  // ids of the steps' samples, of those too that were refused
 
   [[nodiscard]] bool has_rewards() const;  // of every sample
   [[nodiscard]] bool has_groups() const;

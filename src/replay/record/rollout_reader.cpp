@@ -138,6 +138,8 @@ class RolloutReader {
     for (StepRank& rank : ranks) {
       unit_ = rank.unit;
       held_.give_back(rank.held);  // its columns become the members'
+      out_.trained.insert(out_.trained.end(), rank.data.sample_id.begin(),
+                          rank.data.sample_id.end());
       for (size_t row = 0; row < rank.data.size(); ++row) {
         guard_.run("train/" + step.group(), [&] {
           StepMember member = member_of(rank, row, prompts);
