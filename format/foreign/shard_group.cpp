@@ -77,7 +77,26 @@ std::optional<Overlap> find_overlap(
   return odd;
 }
 
-/// Ranks hold the same samples or none in common, and each sample once. Errors: kCorrupt.
+/// Of two files that list the same samples, not in the same order, the odd one: it has fewer
+/// copies, or else alone is not sorted, or is of the higher rank. Errors: kCorrupt.
+[[noreturn]] void refuse_order(const Entry& a, const Entry& b) {
+  const auto oddness = [](const Entry& of) {
+    return std::tuple(-static_cast<int64_t>(of.second.shards.size()),
+                      !std::ranges::is_sorted(of.first), of.second.shards[0]->rank());
+  };
+  const bool first = oddness(b) < oddness(a);
+  const Entry &odd = first ? a : b, &other = first ? b : a;
+  const auto at = std::ranges::mismatch(odd.first, other.first);
+  const std::string rank = std::to_string(other.second.shards[0]->rank());
+  throw Error(ErrorCode::kCorrupt,
+              "sample_indices[" + std::to_string(at.in1 - odd.first.begin()) + "] is " +
+                  std::to_string(*at.in1) + ", rank " + rank + " says " + std::to_string(*at.in2) +
+                  ": both list the same samples, and not in the same order",
+              odd.second.shards[0]->path());
+}
+
+/// Ranks hold the same samples in the same order or none in common, and each sample once.
+/// Errors: kCorrupt.
 void check_indices(const std::vector<TrainShard>& shards,
                    const std::map<std::vector<int64_t>, ShardGroup>& by_samples) {
   for (const TrainShard& shard : shards) {
@@ -87,6 +106,13 @@ void check_indices(const std::vector<TrainShard>& shards,
       throw Error(ErrorCode::kCorrupt,
                   "sample " + std::to_string(index) + " is listed twice in one file", shard.path());
     }
+  }
+  std::map<std::vector<int64_t>, const Entry*> sorted;
+  for (const Entry& entry : by_samples) {
+    std::vector<int64_t> samples = entry.first;
+    std::ranges::sort(samples);
+    const auto [at, fresh] = sorted.emplace(std::move(samples), &entry);
+    if (!fresh) refuse_order(entry, *at->second);
   }
   std::unordered_map<int64_t, std::vector<const Entry*>> holders;
   bool is_shared = false;

@@ -268,6 +268,14 @@ EDITS = (
      lacks("train_data/0_1.pt", "rollout_data", "weight_versions", 0),
      {**every(("weight_versions has 3 entries in 0_1.pt, and 4 in 0_0.pt",), IMPORT, MISMATCH, DIFF),
       **every(("weight_versions has 3 entries, 4 are expected", "0_1.pt"), PLAIN, DEEP)}),
+    *((f"a rank lists its samples in another order, {'-'.join(run)}", run,
+       both(train(f"train_data/0_{rank}.pt", "sample_indices", 1, to=second),
+            train(f"train_data/0_{rank}.pt", "sample_indices", 2, to=first)),
+       every((f"sample_indices[1] is {second}, rank {other} says {first}: both list the same samples, "
+              "and not in the same order", f"train_data/0_{rank}.pt"), *REFUSING))
+      for run, rank, other, first, second in (
+          (CONTEXT, 1, 0, 2, 4), (CONTEXT, 0, 1, 2, 4), (OLD_CONTEXT, 3, 2, 3, 5),
+          (TENSOR, 1, 0, 2, 4), (STAGES, 1, 0, 1, 2), (("miles-latest", "grpo-cp2-bshd"), 1, 0, 1, 2))),
     ("a context rank lists a sample twice", CONTEXT,
      train("train_data/0_1.pt", "sample_indices", 0, to=2),
      every(("sample 2 is listed twice in one file", "0_1.pt"), *REFUSING)),
