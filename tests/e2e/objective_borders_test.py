@@ -9,10 +9,18 @@ import sys
 import unittest
 
 import support
-from objective_formulas import f32, quantity, settings, verdicts
+from objective_formulas import chunked, f32, quantity, settings, verdicts
 
 NAN, NAN64 = "7fc00000", "7ff8000000000000"
 PLAIN = "--disable-grpo-std-normalization"
+RAW = "--disable-rewards-normalization"
+
+
+def encoded(rows):
+    """As lines of JSON have binary32, finite or not."""
+    def one(x):
+        return NAN if math.isnan(x) else ("7f800000" if x > 0 else "ff800000") if math.isinf(x) else x
+    return [[one(x) for x in row] for row in rows]
 
 
 class Borders(support.Case):
@@ -21,10 +29,10 @@ class Borders(support.Case):
     def write(self, rewards, shaped, scalars=None, groups=None, trajectories=None, **columns):
         """`columns` of each sample; one `shaped` reward is also the returns where none are given."""
         path, lines = self.folder / f"{self._testMethodName}.jsonl", []
-        tokens = len(next(iter(columns.values()))[0])
-        columns.setdefault("returns", [[x] * tokens for x in shaped])
+        lengths = [len(row) for row in next(iter(columns.values()))]
+        columns.setdefault("returns", [[x] * n for x, n in zip(shaped, lengths)])
         for i, reward in enumerate(rewards):
-            head = {"rollout_id": 0, "sample_id": i, "prompt_length": 1, "tokens": [1] * (tokens + 1),
+            head = {"rollout_id": 0, "sample_id": i, "prompt_length": 1, "tokens": [1] * (lengths[i] + 1),
                     **({"trajectory_id": trajectories[i]} if trajectories else {})}
             lines.append({"schema": "rlreplay.sample/1", **head, "reward": reward,
                           "group_id": groups[i] if groups else 0})
@@ -214,6 +222,88 @@ class Borders(support.Case):
             step = self.step(path, "--dialect", "miles", PLAIN)
             self.assertNotIn(["the NaN of a masked token"],
                              [e["settings"] for e in step["explanations"]], name)
+
+    def discounted(self, dialect, gae, spoiled, count_masked=True):
+        """Two samples of 300 and 140 tokens, every seventh masked, whose KLs at `spoiled` are not
+        finite; returns as the dialect sums them."""
+        lengths, coef = [300, 140], 0.5
+        masks = [[0 if t % 7 == 3 else 1 for t in range(n)] for n in lengths]
+        kl = [[0.25 * (t % 3 - 1) for t in range(n)] for n in lengths]
+        for (i, t), x in spoiled.items():
+            kl[i][t] = x
+        values = [[0.25 * (t % 5) for t in range(n)] for n in lengths]
+        rewards, packed = [0.0, 1.0], []
+        for i, mask in enumerate(masks):
+            terms = [-coef * x for x in kl[i]]
+            if not gae:  # times the mask, which counts a NaN
+                terms = [x if m else x * 0.0 if count_masked else 0.0 for x, m in zip(terms, mask)]
+            kept = [t for t, m in enumerate(mask) if m or dialect == "slime"]
+            last = kept[-1] if gae else max(t for t, m in enumerate(mask) if m)
+            terms[last] += rewards[i]
+            if gae:
+                terms = [terms[t] + (values[i][after] if after is not None else 0.0) - values[i][t]
+                         for t, after in zip(kept, kept[1:] + [None])]
+            packed.append((kept, terms))
+        sums = chunked([terms for _, terms in packed], 1.0)
+        advantages = [[0.0] * n for n in lengths]
+        returns = [[0.0] * n for n in lengths]
+        for i, (kept, _) in enumerate(packed):
+            for t, x in zip(kept, sums[i]):
+                advantages[i][t] = x
+                returns[i][t] = x + (values[i][t] if gae else 0.0)
+        old = [[-1.0] * n for n in lengths]
+        return self.write(rewards, rewards, old_log_probs=old,
+                          ref_log_probs=encoded([[-1.0 - x for x in row] for row in kl]),
+                          values=values, returns=encoded(returns), advantages=encoded(advantages),
+                          loss_mask=masks)
+
+    def test_what_is_not_finite_spreads_in_its_chunk(self):
+        """slime and Miles sum discounted numbers 128 at a time, from where the longest sample ends."""
+        places = [(0, 250), (0, 100), (1, 139), (1, 5)]  # none masked
+        for dialect, estimator in (("slime", "reinforce_plus_plus"), ("slime", "ppo"), ("miles", "ppo")):
+            for place in places:
+                for x in (math.inf, -math.inf, math.nan):
+                    path = self.discounted(dialect, estimator == "ppo", {place: x})
+                    step = self.step(path, "--dialect", dialect, "--advantage-estimator", estimator,
+                                     "--kl-coef", "0.5", code=0)
+                    self.assertEqual(verdicts(step)["returns"], "equal", (dialect, estimator, place))
+                    self.assertEqual(verdicts(step)["advantages"], "equal")
+        path = self.discounted("slime", True, {(0, 3): math.inf, (1, 10): -math.inf})  # masked
+        self.step(path, "--advantage-estimator", "ppo", "--kl-coef", "0.5", code=0)
+
+    def test_a_masked_nan_spreads_in_returns_of_slime(self):
+        flags = ("--advantage-estimator", "reinforce_plus_plus", "--kl-coef", "0.5")
+        for place in ((0, 150), (1, 3)):
+            for x in (math.inf, math.nan):
+                path = self.discounted("slime", False, {place: x})
+                step = self.step(path, *flags)
+                found, = step["explanations"]
+                self.assertEqual((found["settings"], found["quantities"], found["not_reproduced"]),
+                                 (["the NaN of a masked token"], ["returns"], []))
+                self.assertIn("slime sums 128 tokens' returns as one product", found["reasons"][0])
+                path = self.discounted("slime", False, {place: x}, count_masked=False)
+                self.step(path, *flags, code=0)
+
+    def test_a_masked_nan_reaches_every_whitened_advantage(self):
+        nan = [[NAN] * 2] * 2
+        columns = {"old_log_probs": [[-1.0] * 2, [-1.0, NAN]], "teacher_log_probs": [[-1.0] * 2] * 2,
+                   "loss_mask": [[1, 0]] * 2}
+        path = self.write([0.0, 1.0], [0.0, 1.0], advantages=nan, **columns)
+        for dialect in ("slime", "miles"):
+            step = self.step(path, "--dialect", dialect, RAW, "--use-opd", "--normalize-advantages")
+            found, = step["explanations"]
+            self.assertEqual((found["settings"], found["quantities"]),
+                             (["the NaN of a masked token"], ["advantages"]))
+            self.assertIn("advantages are whitened by sums of what is masked times 0", found["reasons"][0])
+
+    def test_nothing_explains_numbers_none_of_which_is_finite(self):
+        """Another NaN is no comparison: of one that the options read nowhere."""
+        path = self.write([0.0, 1.0], [0.0, 1.0], advantages=[[NAN] * 2] * 2,
+                          old_log_probs=[[-1.0] * 2] * 2, teacher_log_probs=[[NAN] * 2] * 2)
+        self.assertEqual(self.step(path, RAW)["explanations"], [])
+        path = self.write([0.0, 1.0], [0.0, 1.0], advantages=[[NAN] * 2, [0.75] * 2],
+                          old_log_probs=[[-1.0] * 2] * 2, teacher_log_probs=[[NAN] * 2, [-1.25] * 2])
+        self.assertEqual(settings(self.step(path, RAW)), ["--use-opd"])
 
     def test_a_masked_nan_reaches_the_kl_loss(self):
         path = self.masked({"pg_loss": 0.0, "kl": NAN64, "loss": NAN64},

@@ -48,6 +48,23 @@ def whitened(values, masks):
     return {i: [(x - mean) * scale for x in row] for i, row in values.items()}
 
 
+def chunked(rows, factor, chunk=128):
+    """The discounted sums of both frameworks: rows that are padded to the longest, from their ends,
+    `chunk` numbers times a triangle of powers at once, what is not finite times its zeros too."""
+    longest, out = max(map(len, rows)), []
+    for row in rows:
+        turned, carry, sums = [0.0] * (longest - len(row)) + row[::-1], 0.0, []
+        for begin in range(0, longest, chunk):
+            part = turned[begin:begin + chunk]
+            part += [0.0] * (chunk - len(part))
+            local = [sum(x * (factor ** (j - k) if k <= j else 0.0) for k, x in enumerate(part))
+                     for j in range(min(chunk, longest - begin))]
+            sums += [x + carry * factor ** (j + 1) for j, x in enumerate(local)]
+            carry = sums[-1]
+        out.append(sums[longest - len(row):][::-1])
+    return out
+
+
 def zigzag(row, ranks, rank):
     """The places of a row's response in the two chunks of a rank: a token's number is of the place
     before it."""

@@ -41,6 +41,7 @@ class Training {
       if (!rewards) return out;
       engine::Returns returns =
           engine::compute_returns(config_, samples_, *rewards, targets_, rewarded);
+      if (out.kl) spread(*out.kl, returns);
       out.returns = std::move(returns.returns);
       engine::TokenValues own;
       if (config_.normalize_advantages) own = returns.advantages;
@@ -183,6 +184,15 @@ class Training {
       for (double& x : sample) x *= -config_.kl_coef;
       if (rewarded[i] < sample.size()) sample[rewarded[i]] += (*rewards)[i];
     }
+  }
+
+  void spread(const Columns& kl, engine::Returns& returns) const {
+    std::vector<SummedSample> of;
+    const bool gae = config_.estimator == engine::Estimator::kPpo;
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      of.push_back({kl[i], gae ? targets_[i].values : std::span<const double>()});
+    }
+    spread_not_finite(setting_, samples_, of, returns);
   }
 
   /// Of the recorded teacher.

@@ -24,6 +24,7 @@ class Pairs {
   void add(double recorded, double computed, uint64_t sample, std::optional<int64_t> token) {
     ++out_.compared;
     if (std::isnan(recorded)) ++out_.not_a_number;
+    if (!std::isfinite(recorded)) ++out_.not_finite;
     if (same_value(recorded, computed)) return;
     ++out_.other_bits;
     const double apart = std::abs(recorded - computed);
@@ -70,6 +71,7 @@ Quantity taken(const Quantity& column) {
   out.verdict = Verdict::kEqual;
   out.compared = column.compared;
   out.not_a_number = column.not_a_number;
+  out.not_finite = column.not_finite;
   out.not_computed = column.not_computed;
   return out;
 }

@@ -21,6 +21,7 @@ struct Quantity {
   Verdict verdict = Verdict::kNotRecorded;
   int64_t compared = 0;
   int64_t not_a_number = 0;  // of those compared, as recorded; one equals any other
+  int64_t not_finite = 0;    // likewise, infinities too
   int64_t not_computed = 0;  // recorded beside those compared, of samples that lack an input
   int64_t other_bits = 0;
   int64_t different = 0;                     // beyond the tolerance

@@ -24,6 +24,16 @@ Sample slim(const Sample& s);
 std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
                                         const ObjectiveSetting& setting);
 
+/// What a sample's discounted sum is of, a number each response token; no values but of GAE.
+struct SummedSample {
+  std::span<const double> kl, values;
+};
+/// Sets the returns and advantages to NaN that a term that is not finite makes NaN in the
+/// frameworks' sums, REINFORCE++'s of slime and GAE's of both. Of all samples of a rollout: those
+/// of several ranks are summed as if one had them.
+void spread_not_finite(const ObjectiveSetting& setting, std::span<const Sample> samples,
+                       std::span<const SummedSample> of, engine::Returns& returns);
+
 /// What the advantages of a rollout are whitened by, of the samples of its steps in a row.
 struct WhitenedBatch {
   std::span<const Sample> samples;

@@ -138,6 +138,26 @@ class Search {
 
   bool is_complete() const { return best_ && best_->left.empty(); }
 
+  /// Of numbers none of which is finite, as recorded, nothing is compared: any NaN is another's.
+  bool has_finite(const std::vector<std::string>& found) const {
+    return std::ranges::any_of(found, [&](const std::string& name) {
+      const auto q = std::ranges::find(from_, name, &Quantity::name);
+      return q->refused || q->not_finite < q->compared;
+    });
+  }
+
+  /// Whether the record says where such a NaN is from, and no other variant has one of its own.
+  bool says_nan(std::span<const ObjectiveVariant* const> changed,
+                const std::vector<std::string>& found) {
+    const auto has_own = [&](const ObjectiveVariant* variant) {
+      return !variant->says_nan && std::ranges::any_of(found, [&](const std::string& name) {
+        return alone_[variant].contains(name);
+      });
+    };
+    return std::ranges::any_of(changed, &ObjectiveVariant::says_nan) &&
+           std::ranges::none_of(changed, has_own);
+  }
+
   bool explains_nothing(const std::vector<std::string>& found) const {
     return found.empty() ||
            (found.size() < findings_.size() && std::ranges::all_of(found, is_share));
@@ -156,6 +176,7 @@ class Search {
     std::vector<std::string> found = mended(from_, now);
     if (leaves_part_of_loss(now, setting_.options, other.options)) std::erase(found, "loss");
     if (changed.size() < 3) note(changed, found);
+    if (!has_finite(found) && !says_nan(changed, found)) found.clear();
     if (changed.size() == 3 && found.size() < findings_.size()) return false;
     if (explains_nothing(found) ||
         (best_ && !is_complete() && found.size() <= best_->quantities.size())) {
@@ -231,7 +252,8 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
                                             const RecordedRollout& rollout,
                                             const ObjectiveCompute& compute, Untried& untried) {
   const Variants variants =
-      with_recorded(options, advantage_variants(options.setting, rollout.samples.size()));
+      with_recorded(options, advantage_variants(options.setting, rollout.samples.size(),
+                                                first_masked_not_finite(rollout, options.setting)));
   const bool pairs = tries_pairs(rollout);
   Untried of_both;
   const auto joint = Search(from, options.setting, compute).run(variants, pairs, of_both);

@@ -180,7 +180,9 @@ void add_whitening(Variants& out, const S& from) {
                    s.options.normalize_advantages = true;
                    s.whitening = Whitening::kNegative;
                  },
-                 {"--normalize-advantages"}});
+                 {"--normalize-advantages"},
+                 {},
+                 true});
   for (int64_t ranks = 2; ranks <= kMostRanks; ++ranks) {
     const auto within = [ranks](S& s) {
       s.options.normalize_advantages = true;
@@ -256,7 +258,19 @@ void add_masked_nan(Variants& out, const S& from, const std::string& first) {
   if (first.empty()) return;
   const char* then = is_slime(from) ? "; slime sums what is masked times 0, and keeps the NaN"
                                     : "; Miles takes a mean of NaN, as GSPO and OPSM have it, as 0";
-  out.push_back({"the NaN of a masked token", first + then, [](S& s) { s.masked_nan = true; }});
+  const std::string returns =
+      first +
+      "; slime sums 128 tokens' returns as one product, masked ones times 0: a NaN is that "
+      "of all of these tokens and of those before them";
+  const std::string whitened =
+      first + "; advantages are whitened by sums of what is masked times 0: one NaN is that of all";
+  out.push_back({"the NaN of a masked token",
+                 first + then,
+                 [](S& s) { s.masked_nan = true; },
+                 {},
+                 {{"returns", returns},
+                  {"advantages", from.options.normalize_advantages ? whitened : returns}},
+                 true});
 }
 
 /// The estimators that choose a policy loss; all others have grpo's.
@@ -287,20 +301,30 @@ Variants recorded_variants(const S& from, const RunOptions& recorded) {
     const std::string flag = "--" + std::string(option.name);
     const bool off = text == "false" || text == "none";
     names.push_back(off ? "without " + flag : text == "true" ? flag : flag + " " + text);
-    out.push_back(
-        {names.back(), reason, [&option, text](S& s) { set_option(s.options, option, text); }});
+    out.push_back({names.back(),
+                   reason,
+                   [&option, text](S& s) { set_option(s.options, option, text); },
+                   {},
+                   {},
+                   true});
   }
   if (out.size() > 2) {
     const Variants each = out;
-    out.push_back({joined(names, " and "), reason, [each](S& s) {
+    out.push_back({joined(names, " and "),
+                   reason,
+                   [each](S& s) {
                      for (const ObjectiveVariant& variant : each) variant.apply(s);
-                   }});
+                   },
+                   {},
+                   {},
+                   true});
   }
   return out;
 }
 
-Variants advantage_variants(const S& from, size_t samples) {
+Variants advantage_variants(const S& from, size_t samples, const std::string& masked_nan) {
   Variants out;
+  add_masked_nan(out, from, masked_nan);
   add_dialect(out, from, "");
   out.back().reasons = dialect_reasons(from);
   add_flag(out, from, &RunOptions::disable_grpo_std_normalization,

@@ -46,6 +46,7 @@ struct ObjectiveVariant {
   std::function<void(ObjectiveSetting&)> apply;
   std::vector<std::string> parts = {};              // the variants of which this one says more
   std::map<std::string, std::string> reasons = {};  // of single quantities, in place of `reason`
+  bool says_nan = false;  // the record says where a NaN is from, or that the run was so
 };
 
 /// The reason of recorded_variants().
@@ -57,11 +58,11 @@ std::vector<ObjectiveVariant> recorded_variants(const ObjectiveSetting& from,
                                                 const RunOptions& recorded);
 
 /// What may lie between rewards and advantages, other than `from` has it. `samples` of the rollout,
-/// none of which may be known.
-std::vector<ObjectiveVariant> advantage_variants(const ObjectiveSetting& from, size_t samples);
+/// none of which may be known; `masked_nan`: the first masked token that is not finite, if any.
+std::vector<ObjectiveVariant> advantage_variants(const ObjectiveSetting& from, size_t samples,
+                                                 const std::string& masked_nan);
 
-/// What may lie between log-probabilities and losses. `masked_nan`: the first masked token that is
-/// not finite, if any.
+/// What may lie between log-probabilities and losses.
 std::vector<ObjectiveVariant> loss_variants(const ObjectiveSetting& from,
                                             const std::string& masked_nan);
 

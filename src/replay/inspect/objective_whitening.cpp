@@ -20,6 +20,7 @@ class Whitener {
 
   void whiten(engine::TokenValues& values) const {
     if (setting_.whitening_ranks > 1) return whiten_by_rank(values);
+    if (setting_.whitening != Whitening::kStep && spreads_nan(samples_, values)) return;
     if (setting_.whitening == Whitening::kBinary32 && whiten_as_recorded(values)) return;
     if (setting_.whitening == Whitening::kNegative && whiten_to_nan(values)) return;
     if (setting_.whitening != Whitening::kStep) return engine::whiten(samples_, values);
@@ -27,13 +28,33 @@ class Whitener {
     for (const size_t end : batch_.ends) {
       engine::TokenValues part(values.begin() + static_cast<ptrdiff_t>(begin),
                                values.begin() + static_cast<ptrdiff_t>(end));
-      engine::whiten(samples_.subspan(begin, end - begin), part);
+      const auto samples = samples_.subspan(begin, end - begin);
+      if (!spreads_nan(samples, part)) engine::whiten(samples, part);
       std::ranges::move(part, values.begin() + static_cast<ptrdiff_t>(begin));
       begin = end;
     }
   }
 
  private:
+  /// The frameworks sum values times their mask: of one that is masked and not finite all become
+  /// NaN.
+  bool spreads_nan(std::span<const Sample> samples, engine::TokenValues& values) const {
+    bool found = false;
+    for (size_t i = 0; setting_.masked_nan && i < samples.size(); ++i) {
+      for (size_t t = 0; t < values[i].size(); ++t) {
+        found = found || (samples[i].loss_mask[t] == 0 && !std::isfinite(values[i][t]));
+      }
+    }
+    if (found) set_nan(values);
+    return found;
+  }
+
+  static void set_nan(engine::TokenValues& values) {
+    for (std::vector<double>& sample : values) {
+      std::ranges::fill(sample, std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+
   /// With the mean and the scale that the recorded advantages imply, where these lie as near the
   /// exact ones as sums in binary32 do. Otherwise false, and nothing is changed.
   bool whiten_as_recorded(engine::TokenValues& values) const {
@@ -58,9 +79,7 @@ class Whitener {
     if (!(of.variance + kWhiteningEpsilon <= variance_slack(of)) || has_exact_sums(values)) {
       return false;
     }
-    for (std::vector<double>& sample : values) {
-      std::ranges::fill(sample, std::numeric_limits<double>::quiet_NaN());
-    }
+    set_nan(values);
     return true;
   }
 
