@@ -18,7 +18,7 @@ struct StepItem {
   ModelConfig model;
   std::vector<int64_t> lengths;  // step: tokens of each sample; generate: of each prompt
   int64_t response = 0;          // generate: tokens of each response
-  int64_t micro_batch_samples = 0;
+  int64_t micro_batch_size = 0;
   int rounds = 1;       // processes of each side, in turn
   int repetitions = 1;  // in each process, after one that is not timed
 };

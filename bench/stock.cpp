@@ -49,7 +49,7 @@ Numbers32 take_step(const std::string& kernels, const ModelConfig& model, int tp
   });
   const Batch batch = random_batch(model, kLengths);
   engine::StepConfig step;
-  step.micro_batch_samples = micro_batch;
+  step.micro_batch_size = micro_batch;
   step.lr = 1e-3;
   step.optimizer.clip_grad = 0;
   step.optimizer.beta1 = 0;  // the first moment is the gradient

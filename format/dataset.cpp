@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "src/base/ascii.h"
+
 namespace rlreplay::format {
 namespace {
 
-bool plain(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '-' || c == '.';
-}
+bool plain(char c) { return is_word_character(c) || c == '-' || c == '.'; }
 
 std::string value_text(const h5::Attribute& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return hash_of(*text).hex();

@@ -33,16 +33,16 @@ struct ReaderOptions {
 /// Reads a dump, finished or not.
 class DumpReader {
  public:
-  /// Checks the manifest and the journal, in the order of SPEC.md; no unit is touched yet.
-  /// Errors: FormatError.
+  /// Checks the manifest, the index and the journals, in the order of SPEC.md; no unit is touched
+  /// yet. Errors: FormatError.
   static DumpReader open(const std::string& path, const ReaderOptions& options = {});
   ~DumpReader();
   DumpReader(DumpReader&&) noexcept;
 
   const ReaderOptions& options() const;
-  /// Whether there is a manifest; without one the journal says what is whole.
+  /// Whether there is a manifest; without one the journals say what is whole.
   bool sealed() const;
-  /// Whether the writer itself ended the dump.
+  /// Whether all writers ended the dump themselves.
   bool complete() const;
   /// The version of the format, as `1.0`.
   const std::string& version() const;

@@ -44,9 +44,9 @@ struct Journal {
 
 /// Errors: FormatError, from kRecordSyntax to kWriter. A last line without its end is left out,
 /// not an error.
-[[nodiscard]] Journal parse_journal(std::span<const std::byte> bytes, const std::string& path);
-/// The same of a file, a piece at a time.
 [[nodiscard]] Journal read_journal(const OpenFile& file);
+/// The same of bytes in memory, as a fuzzer has them; `path` is what errors name.
+[[nodiscard]] Journal parse_journal(std::span<const std::byte> bytes, const std::string& path);
 
 /// The same of its first line alone, which must be whole.
 [[nodiscard]] Journal read_head(const OpenFile& file);

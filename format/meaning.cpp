@@ -8,6 +8,7 @@
 #include "format/boxes.h"
 #include "format/columns.h"
 #include "format/held_bytes.h"
+#include "src/base/ascii.h"
 #include "src/base/utf8.h"
 #include "src/base/words.h"
 
@@ -99,7 +100,7 @@ class GroupCheck {
 };
 
 void GroupCheck::bind(const StoredDataset& dataset, std::string_view symbol, uint64_t extent) {
-  if (symbol.front() >= '0' && symbol.front() <= '9') {
+  if (is_digit(symbol.front())) {
     if (std::to_string(extent) != symbol) {
       report(dataset, "a dimension is " + std::to_string(extent) + ", not " + std::string(symbol));
     }

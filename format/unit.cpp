@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "src/base/ascii.h"
 #include "src/base/number_text.h"
 
 namespace rlreplay::format {
@@ -42,10 +43,7 @@ RankPlace rank_place(std::string_view unit_path) {
 }  // namespace
 
 bool sound_name(std::string_view name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
-  };
+  const auto allowed = [](char c) { return is_word_character(c) || c == '-' || c == '.'; };
   return !name.empty() && name.size() <= 100 && name.front() != '.' &&
          std::all_of(name.begin(), name.end(), allowed);
 }

@@ -14,13 +14,13 @@ namespace rlreplay::format {
 inline constexpr char kFormat[] = "rlreplay";
 /// Of the version that is written.
 extern const int kMajor, kMinor;
-/// The one older version that is read: one writer, whose journal lay beside the manifest.
+/// The version that had one writer, whose journal lay beside the manifest.
 inline constexpr char kOldVersion[] = "0.1";
 
 /// The largest unit: readers take no more into memory.
 inline constexpr uint64_t kMaxUnitBytes = uint64_t{16} << 30;
 
-/// What the journal and the manifest say of one immutable file.
+/// What a journal's line and the index say of one immutable file.
 struct UnitRecord {
   std::string path;                 // below the dump, as `train/0-3/rank0.h5`
   uint64_t size = 0;                // stored bytes

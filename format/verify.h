@@ -11,7 +11,7 @@ namespace rlreplay::format {
 
 /// What is known of a dump after it was checked.
 struct VerifyReport {
-  /// Whether its own writer ended it.
+  /// Whether all its writers ended it themselves.
   bool complete = false;
   bool sealed = false;
   /// Of the format, as `1.0`.

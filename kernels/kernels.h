@@ -34,7 +34,6 @@ class ThreadPool;
 /// | bias_tokens              | rows.h        | tokens      | -                               |
 /// | rotary                   | rows.h        | -           | y                               |
 /// | swiglu, swiglu_backward  | rows.h        | -           | out, dgate, dup                 |
-/// | add                      | rows.h        | -           | y                               |
 /// | attention                | attention.h   | dot, row    | out                             |
 /// | attention_delta          | attention.h   | row         | -                               |
 /// | attention_backward       | attention.h   | dot, blocks | dq, dk, dv                      |
@@ -66,7 +65,6 @@ struct KernelSet {
   Kernel<Rotary> rotary = nullptr;
   Kernel<SwiGlu> swiglu = nullptr;
   Kernel<SwiGluBackward> swiglu_backward = nullptr;
-  Kernel<Add> add = nullptr;
 
   Kernel<Attention> attention = nullptr;
   Kernel<AttentionDelta> attention_delta = nullptr;

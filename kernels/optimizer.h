@@ -28,6 +28,7 @@ float clip_scale(double norm, float max_norm, float eps);
 /// grad[i] = fl(sum[i]) 2^-scale: one rounding to nearest even.
 /// Shapes: equal. scale <= 126, so that no result is subnormal.
 /// Order: nothing is summed.
+/// No step runs it: adamw rounds so what it reads. By itself the rule is proved on all integers.
 struct TokenGradient {
   std::span<const int64_t> sum;
   int scale = 0;

@@ -103,12 +103,4 @@ struct SwiGluBackward {
   Matrix<float> dup;
 };
 
-/// y = a + b. Shapes: all [T, C]; y may be a or b.
-/// Order: nothing is summed.
-struct Add {
-  Matrix<const float> a;
-  Matrix<const float> b;
-  Matrix<float> y;
-};
-
 }  // namespace rlreplay::kernels

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "format/foreign/text.h"
+#include "src/base/ascii.h"
 #include "src/base/number_text.h"
 
 namespace rlreplay::foreign {
@@ -75,9 +76,7 @@ Value integer_from_text(Tree& tree, std::string_view text) {
   const bool negative = text.starts_with('-');
   std::string_view digits = text;
   if (negative || text.starts_with('+')) digits.remove_prefix(1);
-  const bool plain = !digits.empty() && std::all_of(digits.begin(), digits.end(),
-                                                    [](char c) { return c >= '0' && c <= '9'; });
-  if (!plain) {
+  if (!is_digits(digits)) {
     throw Error(ErrorCode::kCorrupt, printable(text) + " is not a decimal integer");
   }
   if (digits.size() > kMaxDigits) {

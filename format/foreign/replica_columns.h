@@ -12,6 +12,7 @@ namespace rlreplay::foreign {
 /// which another has: a replica-mismatch each. Ranks of a pipeline's earlier stages lack all that
 /// the last one computes. Not asked here: check_columns' and those of the schedule of
 /// micro-batches.
-std::vector<Problem> missing_columns(std::span<const TrainShard* const> shards, const char* of);
+[[nodiscard]] std::vector<Problem> missing_columns(std::span<const TrainShard* const> shards,
+                                                   const char* of);
 
 }  // namespace rlreplay::foreign

@@ -10,6 +10,7 @@
 #include "format/foreign/canonical_json.h"
 #include "format/foreign/numbers.h"
 #include "format/foreign/text.h"
+#include "src/base/ascii.h"
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
 #include "src/base/words.h"
@@ -33,10 +34,7 @@ std::string number_text(const Numbers& numbers, size_t i) {
 
 /// In quotes what is no plain name.
 std::string key_text(std::string_view key) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-  };
+  const auto plain = [](char c) { return is_word_character(c) || c == '-'; };
   const bool name = !key.empty() && key.size() <= 80 && std::ranges::all_of(key, plain);
   return name ? std::string(key) : printable(key);
 }

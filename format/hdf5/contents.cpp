@@ -11,6 +11,7 @@
 #include "format/hdf5/types.h"
 #include "format/hdf5_file.h"
 #include "format/rule.h"
+#include "src/base/ascii.h"
 #include "src/base/words.h"
 
 namespace rlreplay::format::h5 {
@@ -20,8 +21,7 @@ constexpr size_t kMaxChunkBytes = 4 << 20;
 
 bool sound_name(std::string_view name) {
   const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.' || c == '%';
+    return is_word_character(c) || c == '-' || c == '.' || c == '%';
   };
   return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&
          std::all_of(name.begin(), name.end(), allowed);

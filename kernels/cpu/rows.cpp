@@ -66,23 +66,12 @@ void swiglu_backward(const SwiGluBackward& op, ThreadPool& pool) {
   each_row(pool, op.dout.rows, op.dout.cols, [&](int64_t t, int) { swiglu_backward_row(op, t); });
 }
 
-void add_row(const float* a, const float* b, float* y, int64_t n) {
-  each_vector(n, [&](auto part, int64_t i)
-                     HWY_ATTR { part.store(hn::Add(part.load(a + i), part.load(b + i)), y + i); });
-}
-
-void add(const Add& op, ThreadPool& pool) {
-  each_row(pool, op.y.rows, op.y.cols,
-           [&](int64_t t, int) { add_row(op.a.row(t), op.b.row(t), op.y.row(t), op.y.cols); });
-}
-
 }  // namespace
 
 void fill_rows(KernelSet& set) {
   set.rotary = rotary;
   set.swiglu = swiglu;
   set.swiglu_backward = swiglu_backward;
-  set.add = add;
 }
 
 }  // namespace rlreplay::kernels::cpu::HWY_NAMESPACE

@@ -113,12 +113,6 @@ void swiglu_backward(const SwiGluBackward& op, ThreadPool&) {
   }
 }
 
-void add(const Add& op, ThreadPool&) {
-  for (int64_t t = 0; t < op.y.rows; ++t) {
-    for (int64_t i = 0; i < op.y.cols; ++i) op.y(t, i) = op.a(t, i) + op.b(t, i);
-  }
-}
-
 }  // namespace
 
 void add_rows(KernelSet& set) {
@@ -130,7 +124,6 @@ void add_rows(KernelSet& set) {
   set.rotary = rotary;
   set.swiglu = swiglu;
   set.swiglu_backward = swiglu_backward;
-  set.add = add;
 }
 
 }  // namespace rlreplay::kernels::reference

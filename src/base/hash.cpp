@@ -3,11 +3,12 @@
 #include <charconv>
 #include <new>
 
+#include "src/base/ascii.h"
 #include "src/base/number_text.h"
 
-// Or the header only declares XXH3_state_t, and a Hasher could not hold one.
+// Without this switch the header only declares XXH3_state_t, and a Hasher could not hold one.
 #define XXH_STATIC_LINKING_ONLY
-// The library's functions in the widest vectors that the machine has, save in Debian's archive.
+// The library's dispatch by processor, which the static library of Debian lacks.
 #if defined(__x86_64__) && !defined(RLREPLAY_STATIC)
 #include <xxh_x86dispatch.h>
 #else
@@ -25,7 +26,7 @@ Hash hash_of_many(std::span<const std::byte> bytes, uint64_t seed) {
 
 std::optional<uint64_t> from_hex16(std::string_view text) {
   for (const char c : text) {
-    if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return std::nullopt;
+    if (!is_digit(c) && (c < 'a' || c > 'f')) return std::nullopt;
   }
   uint64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value, 16);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -39,6 +40,14 @@ struct LayerParameters {
   int post_norm = -1;
   int gate = -1, up = -1, down = -1;
 };
+
+/// Every parameter of a layer, in the flat storage's order.
+inline constexpr std::array kLayerParameters = {
+    &LayerParameters::input_norm, &LayerParameters::q,         &LayerParameters::k,
+    &LayerParameters::v,          &LayerParameters::q_bias,    &LayerParameters::k_bias,
+    &LayerParameters::v_bias,     &LayerParameters::q_norm,    &LayerParameters::k_norm,
+    &LayerParameters::o,          &LayerParameters::post_norm, &LayerParameters::gate,
+    &LayerParameters::up,         &LayerParameters::down};
 
 /// All parameters of a model. In the flat storage q, k, v are adjacent, so are their biases, and
 /// gate and up: each group is one product.

@@ -1,8 +1,8 @@
 #include "src/base/redact.h"
 
 #include <algorithm>
-#include <cctype>
 
+#include "src/base/ascii.h"
 #include "src/base/hash.h"
 #include "src/base/shell.h"
 
@@ -11,14 +11,12 @@ namespace {
 
 constexpr size_t kMarkDigits = 4;
 
-bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 /// The characters before the value of NAME=..., NAME[...]=... or NAME+=..., 0 where the word is no
 /// assignment.
 size_t assigned_name(std::string_view word) {
-  const auto* end = std::find_if_not(word.begin(), word.end(), is_name);
+  const auto* end = std::find_if_not(word.begin(), word.end(), is_word_character);
   auto size = static_cast<size_t>(end - word.begin());
-  if (size == 0 || std::isdigit(static_cast<unsigned char>(word[0])) != 0) return 0;
+  if (size == 0 || is_digit(word[0])) return 0;
   if (word.substr(size).starts_with('['))
     size = std::min(word.find(']', size), word.size() - 1) + 1;
   if (word.substr(size).starts_with('+')) ++size;
@@ -26,9 +24,7 @@ size_t assigned_name(std::string_view word) {
 }
 
 bool names_secret(std::string_view option) {
-  std::string name(option);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string name = lower_case(std::string(option));
   constexpr std::string_view kWords[] = {"key",        "token", "secret", "pass",
                                          "credential", "auth",  "bearer", "cookie"};
   return std::any_of(std::begin(kWords), std::end(kWords),
@@ -36,8 +32,9 @@ bool names_secret(std::string_view option) {
 }
 
 bool is_option(std::string_view text) {
-  return text.starts_with('-') &&
-         std::ranges::all_of(text, [](char c) { return is_name(c) || c == '-' || c == '.'; });
+  return text.starts_with('-') && std::ranges::all_of(text, [](char c) {
+           return is_word_character(c) || c == '-' || c == '.';
+         });
 }
 
 /// An option whose value is user:password.
@@ -60,7 +57,7 @@ size_t secret_key(std::string_view text) {
     std::string_view name = text.substr(0, at);
     while (name.ends_with('"') || name.ends_with('\'')) name.remove_suffix(1);
     size_t begin = name.size();
-    while (begin > 0 && (is_name(name[begin - 1]) || name[begin - 1] == '-')) --begin;
+    while (begin > 0 && (is_word_character(name[begin - 1]) || name[begin - 1] == '-')) --begin;
     if (names_secret(name.substr(begin))) return at + 1;
   }
   return 0;
@@ -117,7 +114,7 @@ class Redactor {
     const bool hide = next_is_secret_ || is_unreadable(quoted, whole), named = after_name_;
     const bool names = names_secret(plain);
     const bool sign = plain == "=" || plain == ":";
-    after_name_ = names && std::ranges::all_of(plain, is_name);
+    after_name_ = names && std::ranges::all_of(plain, is_word_character);
     // `token = X`, `token =X`, `token= X`
     next_is_secret_ = (is_option(plain) && names) || (sign && (hide || named)) ||
                       (names && plain.ends_with('=') && assigned_name(plain) == plain.size());

@@ -16,7 +16,7 @@ namespace rlreplay {
 /// By bits: -0 is not +0, and a NaN equals every NaN and nothing else. A binary32 equals the
 /// binary64 of its value.
 template <std::floating_point X, std::floating_point Y>
-bool same_value(X a, Y b) {
+[[nodiscard]] bool same_value(X a, Y b) {
   const auto x = static_cast<double>(a), y = static_cast<double>(b);
   if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
   return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y);
@@ -24,14 +24,14 @@ bool same_value(X a, Y b) {
 
 /// As integers, whatever their widths and signs.
 template <std::integral X, std::integral Y>
-bool same_value(X a, Y b) {
+[[nodiscard]] bool same_value(X a, Y b) {
   return std::cmp_equal(+a, +b);  // characters are no integers there
 }
 
 /// Where a number stands among all of its type: equal for both zeros, one more for each next
 /// number.
 template <class T>
-int64_t ulp_rank(T value) {
+[[nodiscard]] int64_t ulp_rank(T value) {
   using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   const Bits bits = std::bit_cast<Bits>(value);
   const int64_t magnitude = bits & std::numeric_limits<Bits>::max();
@@ -40,7 +40,7 @@ int64_t ulp_rank(T value) {
 
 /// How many steps lie from a to b; none where one is not a number or they do not fit.
 template <class T>
-std::optional<int64_t> ulp_distance(T a, T b) {
+[[nodiscard]] std::optional<int64_t> ulp_distance(T a, T b) {
   if (std::isnan(a) || std::isnan(b)) return {};
   int64_t distance = 0;
   if (__builtin_sub_overflow(ulp_rank(b), ulp_rank(a), &distance)) return {};

@@ -152,8 +152,8 @@ bool StagedFolder::read_notes() {
   return whole;
 }
 
-/// Killed behind the last byte: before the new one took the name, or before the old one was
-/// removed.
+/// The run was killed after the last byte was written: before the new one took the name, or before
+/// the old one was removed.
 void StagedFolder::recover_whole() {
   static_cast<void>(read_notes());  // for what it was made to replace
   whole_ = is_empty_or_absent(final_) || identity_of(final_) == replaced_;
@@ -177,7 +177,7 @@ void StagedFolder::note_replaced() {
   if (::pwrite(lock_.get(), replaced_.data(), replaced_.size(), 0) < 0) return;
 }
 
-/// Behind that: a kill or a refusal now leaves a whole one.
+/// Noted after what had the name: from here on a kill or a refusal leaves a whole one.
 void StagedFolder::note_whole() {
   const auto size = static_cast<ssize_t>(kWhole.size());
   const auto at = static_cast<off_t>(replaced_.size());

@@ -59,7 +59,7 @@ class ChangesSearch {
     const bool there = n < sampler_.of(candidate).size();
     if (!there && listener_.begin) listener_.begin(revision, 1);
     if (!there) sampler_.add(candidate, Build::kAny);
-    const Sample& sample = sampler_.of(candidate)[n];
+    const MeasuredRun& sample = sampler_.of(candidate)[n];
     if (is_run_[place] && there) return sample.measurement;
     is_run_[place] = true;
     const Measurement& m = sample.measurement;

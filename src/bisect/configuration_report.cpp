@@ -44,10 +44,7 @@ std::string cause_json(const ConfigurationFinding& finding, size_t n) {
 }  // namespace
 
 std::string configuration_text(const ConfigurationFinding& finding, const std::string& command) {
-  using Result = ConfigurationFinding::Result;
-  std::string text = finding.result == Result::kFound     ? "rlbisect: found\n\n"
-                     : finding.result == Result::kNothing ? "rlbisect: nothing found\n\n"
-                                                          : "rlbisect: cannot judge\n\n";
+  std::string text = "rlbisect: " + std::string(to_string(finding.result)) + "\n\n";
   if (!finding.reason.empty()) text += "reason     " + finding.reason + "\n";
   for (size_t n = 0; n < finding.causes.size(); ++n) text += cause_text(finding, n);
   text += "runs       " + std::to_string(finding.runs) + " for " +
@@ -66,7 +63,7 @@ std::string configuration_json(const ConfigurationFinding& finding, const std::s
   }
   JsonLine line;
   line.text("schema", "rlreplay.configurations/1").json("causes", "[" + causes + "]");
-  line.boolean("confirmed", finding.result == ConfigurationFinding::Result::kFound);
+  line.boolean("confirmed", finding.result == SearchResult::kFound);
   line.integer("differences", static_cast<int64_t>(finding.differences.size()));
   line.integer("runs", static_cast<int64_t>(finding.runs));
   line.integer("unresolved", static_cast<int64_t>(finding.unresolved));

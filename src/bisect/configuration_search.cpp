@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/base/json_value.h"
+#include "src/base/own_program.h"
 #include "src/base/shell.h"
 #include "src/base/terminal.h"
 #include "src/base/words.h"
@@ -21,7 +22,6 @@ namespace {
 using measure::Criterion;
 using measure::Judgement;
 using measure::Verdict;
-using EndedAs = ConfigurationFinding::Result;
 
 /// A value as a word of a command line.
 std::string word_of_value(const std::string& text) {
@@ -31,9 +31,8 @@ std::string word_of_value(const std::string& text) {
 
 /// rlreplay beside this program, or in PATH.
 std::string rlreplay_program() {
-  std::error_code failed;
-  const fs::path here = fs::read_symlink("/proc/self/exe", failed).parent_path() / "rlreplay";
-  return !failed && fs::exists(here) ? here.string() : "rlreplay";
+  const fs::path here = program_beside("rlreplay");
+  return fs::exists(here) ? here.string() : "rlreplay";
 }
 
 /// Takes a dump's steps again with these settings. That a replay differs from its record is no
@@ -108,7 +107,7 @@ class ConfigurationSearch {
       if (run_ends()) search();
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kLimit) throw;
-      finding_.result = EndedAs::kCannotJudge;
+      finding_.result = SearchResult::kCannotJudge;
       finding_.reason = error.what();
     }
     finding_.runs = sampler_.runs();
@@ -125,7 +124,7 @@ class ConfigurationSearch {
       const Judgement first = judged(end, 0);
       if (first.verdict != expected) {
         const bool skipped = first.verdict == Verdict::kSkip;
-        finding_.result = skipped ? EndedAs::kCannotJudge : EndedAs::kNothing;
+        finding_.result = skipped ? SearchResult::kCannotJudge : SearchResult::kNothing;
         finding_.reason = name +
                           (skipped ? " cannot be judged: "
                                    : " is " + std::string(to_string(first.verdict)) + ": ") +
@@ -144,7 +143,7 @@ class ConfigurationSearch {
       const Judgement again =
           measure::judge_repetition(question_.criterion, first, measured(subset, i));
       if (again.verdict == Verdict::kGood) continue;
-      finding_.result = EndedAs::kCannotJudge;
+      finding_.result = SearchResult::kCannotJudge;
       finding_.reason = "this run is not deterministic: run again, " + name +
                         " is not what it was (" + again.reason + "): leave noise out by --exclude";
       return false;
@@ -166,7 +165,7 @@ class ConfigurationSearch {
         return;
       }
     }
-    finding_.result = EndedAs::kFound;
+    finding_.result = SearchResult::kFound;
   }
 
   std::string describe(const Subset& set) const {

@@ -9,6 +9,7 @@
 #include "src/bisect/configuration.h"
 #include "src/bisect/delta_debugging.h"
 #include "src/bisect/runner.h"
+#include "src/bisect/search_result.h"
 #include "src/replay/measure/judgement.h"
 
 namespace rlreplay::bisect {
@@ -26,8 +27,7 @@ struct ConfigurationQuestion {
 };
 
 struct ConfigurationFinding {
-  enum class Result { kFound, kNothing, kCannotJudge };
-  Result result = Result::kCannotJudge;
+  SearchResult result = SearchResult::kCannotJudge;
   std::string reason = {};
   std::vector<KeyDifference> differences = {};
   std::vector<Subset> causes = {};        // minimal sets of differences

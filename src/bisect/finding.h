@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/bisect/git.h"
+#include "src/bisect/search_result.h"
 #include "src/replay/compare/dumps_difference.h"
 #include "src/replay/measure/judgement.h"
 #include "src/replay/measure/measurement.h"
@@ -36,8 +37,7 @@ struct Trial {
 
 /// What a search over revisions found.
 struct Finding {
-  enum class Result { kFound, kNothing, kCannotJudge };
-  Result result = Result::kCannotJudge;
+  SearchResult result = SearchResult::kCannotJudge;
   std::string reason = {};  // why, unless found
 
   Revision good = {}, bad = {};              // the ends

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
+#include "src/base/run_git.h"
 
 namespace fs = std::filesystem;
 namespace rlreplay::bisect {
@@ -17,27 +18,15 @@ constexpr std::chrono::hours kMostTime{1};  // of a checkout that hangs, on a ne
 constexpr const char* kWorktrees = "/worktrees";
 constexpr const char* kFormat = "--format=tformat:%H%x00%T%x00%P%x00%an%x00%ad%x00%s";
 
-ProcessResult run_git(const std::string& folder, const std::vector<std::string>& arguments,
+ProcessResult ask_git(const std::string& folder, const std::vector<std::string>& arguments,
                       int stop_fd) {
-  Command command{{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}, folder};
-  command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
-  for (const auto& name : git_variables()) command.environment.emplace_back(name, std::nullopt);
-  command.environment.emplace_back("LC_ALL", "C");
-  // A question on the terminal would stop a process of the background for good.
-  command.environment.emplace_back("GIT_TERMINAL_PROMPT", "0");
-  command.environment.emplace_back("GIT_ASKPASS", "true");
-  command.environment.emplace_back("SSH_ASKPASS", "true");
   ProcessLimits limits;
   limits.time = kMostTime;
   limits.max_output = size_t{1} << 30;
   limits.stop_fd = stop_fd;
-  ProcessResult result = run_process(command, "", limits);
+  ProcessResult result = run_git(folder, arguments, limits);
   if (result.end == ProcessResult::End::kStopped) throw interrupted();
   return result;
-}
-
-bool succeeded(const ProcessResult& result) {
-  return result.end == ProcessResult::End::kExit && result.code == 0;
 }
 
 /// The fields of records, each of which ends with a NUL.
@@ -76,26 +65,14 @@ std::vector<WorktreeEntry> worktree_entries(const std::string& common_folder) {
 
 }  // namespace
 
-const std::vector<std::string>& git_variables() {
-  static const std::vector<std::string> names = {"GIT_DIR",
-                                                 "GIT_WORK_TREE",
-                                                 "GIT_INDEX_FILE",
-                                                 "GIT_COMMON_DIR",
-                                                 "GIT_OBJECT_DIRECTORY",
-                                                 "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-                                                 "GIT_NAMESPACE",
-                                                 "GIT_PREFIX"};
-  return names;
-}
-
 Repository Repository::open(const std::string& folder, int stop_fd) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
     throw Error(ErrorCode::kIncomplete, "there is no such folder: name a repository by --repo",
                 folder);
   }
-  const ProcessResult result = run_git(folder, {"rev-parse", "--git-common-dir"}, stop_fd);
-  if (!succeeded(result) || result.output.empty()) {
+  const ProcessResult result = ask_git(folder, {"rev-parse", "--git-common-dir"}, stop_fd);
+  if (!result.succeeded() || result.output.empty()) {
     throw Error(ErrorCode::kUsage,
                 "this is no git repository: name one by --repo (git " + result.describe() + ")",
                 folder);
@@ -105,7 +82,7 @@ Repository Repository::open(const std::string& folder, int stop_fd) {
 }
 
 ProcessResult Repository::run(std::vector<std::string> arguments) const {
-  return run_git(folder_, arguments, stop_fd_);
+  return ask_git(folder_, arguments, stop_fd_);
 }
 
 std::vector<Revision> Repository::log(std::vector<std::string> arguments) const {
@@ -116,7 +93,7 @@ std::vector<Revision> Repository::log(std::vector<std::string> arguments) const 
   all.emplace_back("--");
   const ProcessResult result = run(all);
   const auto fields = split_fields(result.output);
-  if (!succeeded(result) || fields.size() % kFields != 0) {
+  if (!result.succeeded() || fields.size() % kFields != 0) {
     throw Error(ErrorCode::kEnvironment, "git log " + result.describe(), folder_);
   }
   std::vector<Revision> revisions;
@@ -131,7 +108,7 @@ Revision Repository::resolve(const std::string& name) const {
   const ProcessResult result =
       run({"rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"});
   // `^name` is a set of commits, which rev-parse gives back with its sign.
-  if (!succeeded(result) || result.output.empty() || result.output[0] == '^') {
+  if (!result.succeeded() || result.output.empty() || result.output[0] == '^') {
     throw Error(ErrorCode::kUsage, "`" + name + "` names no commit of this repository", folder_);
   }
   return log({"-1", result.output.substr(0, result.output.find('\n'))}).at(0);
@@ -163,8 +140,8 @@ std::vector<Revision> Repository::history(const Revision& good, const Revision& 
 
 std::string Repository::ask(const std::string& folder,
                             const std::vector<std::string>& arguments) const {
-  ProcessResult result = run_git(folder, arguments, stop_fd_);
-  if (succeeded(result)) return std::move(result.output);
+  ProcessResult result = ask_git(folder, arguments, stop_fd_);
+  if (result.succeeded()) return std::move(result.output);
   throw Error(ErrorCode::kEnvironment, "git " + arguments[0] + " " + result.describe(), folder);
 }
 
@@ -185,7 +162,7 @@ std::vector<std::string> Repository::worktrees() const {
 
 std::vector<std::vector<Revision>> Repository::branches(const Revision& merge) const {
   const ProcessResult result = run({"rev-list", "--no-walk", "--parents", merge.id});
-  if (!succeeded(result)) {
+  if (!result.succeeded()) {
     throw Error(ErrorCode::kEnvironment, "git rev-list " + result.describe(), folder_);
   }
   std::istringstream words(result.output);
@@ -204,7 +181,7 @@ std::vector<std::vector<Revision>> Repository::branches(const Revision& merge) c
 void Repository::add_worktree(const std::string& path, const std::string& revision) const {
   const ProcessResult result =
       run({"worktree", "add", "--quiet", "--detach", "--force", path, revision});
-  if (!succeeded(result)) {
+  if (!result.succeeded()) {
     throw Error(ErrorCode::kEnvironment,
                 "git cannot check out " + revision.substr(0, 12) + ": it " + result.describe(),
                 path);

@@ -82,10 +82,6 @@ class Repository {
   int stop_fd_;
 };
 
-/// The variables by which git is told of a repository other than that of its folder: a command that
-/// runs in a worktree must not inherit them.
-const std::vector<std::string>& git_variables();
-
 /// A signal ended the search.
 inline Error interrupted() {
   return {ErrorCode::kInterrupted, "interrupted; what it had begun is removed"};

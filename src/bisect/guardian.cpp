@@ -1,6 +1,5 @@
 #include "src/bisect/guardian.h"
 
-#include <filesystem>
 #include <optional>
 #include <set>
 
@@ -10,9 +9,7 @@
 #include <unistd.h>
 
 #include "src/base/descendants.h"
-#include "src/base/error.h"
-
-namespace fs = std::filesystem;
+#include "src/base/own_program.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -63,10 +60,7 @@ int end_like(int status) {
 }  // namespace
 
 Command guarded_command(const std::string& text) {
-  std::error_code failed;
-  const fs::path self = fs::read_symlink("/proc/self/exe", failed);
-  if (failed) throw Error(ErrorCode::kEnvironment, "cannot find this program", "/proc/self/exe");
-  return {{self, kGuardWord, "/bin/sh", "-c", text}};
+  return {{own_program(), kGuardWord, "/bin/sh", "-c", text}};
 }
 
 int guard(int argc, char** argv) {

@@ -7,7 +7,6 @@
 
 namespace rlreplay::bisect {
 
-using Result = Finding::Result;
 using measure::judge;
 
 namespace {
@@ -58,7 +57,7 @@ Finding HistorySearch::find() {
     if (confirm()) probe();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kLimit) throw;
-    finding_.result = Result::kCannotJudge;
+    finding_.result = SearchResult::kCannotJudge;
     finding_.reason = error.what();
     finding_.confirmed = false;
   }
@@ -153,7 +152,7 @@ bool HistorySearch::confirm() {
   }
   if (!confirms(parent(), Verdict::kGood, finding_.parent_runs, plan_.probes)) return false;
   finding_.confirmed = true;
-  finding_.result = Result::kFound;
+  finding_.result = SearchResult::kFound;
   return true;
 }
 
@@ -161,13 +160,14 @@ bool HistorySearch::confirm() {
 bool HistorySearch::confirms(const Revision& revision, Verdict expected, size_t& runs,
                              size_t left_after) {
   const Candidate candidate = candidate_of_(revision);
-  const auto is_grey = [&](const Sample& s) {
+  const auto is_grey = [&](const MeasuredRun& s) {
     return judge(plan_.criterion, reference(), s.measurement).grey;
   };
   const auto counts = [&] {
-    std::vector<Sample> counted = sampler_.of(candidate);
-    std::erase_if(counted,
-                  [&](const Sample& s) { return (plan_.confirm_again && s.stored) || is_grey(s); });
+    std::vector<MeasuredRun> counted = sampler_.of(candidate);
+    std::erase_if(counted, [&](const MeasuredRun& s) {
+      return (plan_.confirm_again && s.stored) || is_grey(s);
+    });
     return counted;
   };
   const size_t begun = sampler_.of(candidate).size();
@@ -192,7 +192,7 @@ bool HistorySearch::confirms(const Revision& revision, Verdict expected, size_t&
 
 bool HistorySearch::blame_noise(const Revision& revision, Verdict expected,
                                 const Judgement& again) {
-  finding_.result = Result::kCannotJudge;
+  finding_.result = SearchResult::kCannotJudge;
   finding_.reason = revision.short_id() + " was " + std::string(to_string(expected)) +
                     " at first and is " + std::string(to_string(again.verdict)) +
                     " when it is run again (" + again.reason +
@@ -304,7 +304,7 @@ std::optional<std::string> HistorySearch::dump_of(const Revision& revision) {
   return std::nullopt;
 }
 
-/// Here: what is stored besides must not change what a search asks for.
+/// By this search: what an earlier one stored must not change what it asks for.
 bool HistorySearch::is_judged(const Revision& revision) const {
   return judged_.contains(key_of(candidate_of_(revision)));
 }
@@ -318,7 +318,7 @@ const Measurement& HistorySearch::measure(const Revision& revision, size_t n, Pu
     if (listener_.begin) listener_.begin(revision, left);
     sampler_.add(candidate, build);
   }
-  const Sample& sample = sampler_.of(candidate)[n];
+  const MeasuredRun& sample = sampler_.of(candidate)[n];
   if (!reference_) reference_ = sample.measurement;
   const auto known = judged_.find(key);
   const bool equal = there && known != judged_.end() && known->second != revision.id;
@@ -354,8 +354,8 @@ Judgement HistorySearch::judge_first(const Revision& revision, Purpose purpose, 
   return judgement;
 }
 
-/// What the two sides between which the search goes on left is compared in the end, and what the
-/// ends left with what they leave when they are run again; nobody asks for any other.
+/// Dumps are compared of four revisions: both ends, against their next runs, and the two sides
+/// between which the search goes on, against each other. All other dumps are removed.
 void HistorySearch::drop_unless_side(const Revision& revision) {
   const std::string key = key_of(candidate_of_(revision));
   for (const Revision& kept : {whole_.front(), whole_.back(), parent(), culprit()}) {

@@ -4,8 +4,6 @@
 
 namespace rlreplay::bisect {
 
-using Result = Finding::Result;
-
 bool HistorySearch::run_ends() {
   const Revision &first = whole_.front(), &last = whole_.back();
   const size_t search = search_.left() + plan_.probes + 2;
@@ -38,7 +36,7 @@ HistorySearch::Repetition HistorySearch::repeats(const Revision& revision, Purpo
     const Measurement first = sampler_.of(candidate)[0].measurement;
     const Judgement same = measure::judge_repetition(plan_.criterion, first, second);
     if (same.verdict == Verdict::kGood) continue;
-    finding_.result = Result::kCannotJudge;
+    finding_.result = SearchResult::kCannotJudge;
     finding_.reason = "this run is not deterministic: run again, the " + end + ", " +
                       revision.short_id() + ", is not what it was (" + same.reason + ")";
     if (same.verdict == Verdict::kSkip) {
@@ -88,10 +86,10 @@ bool HistorySearch::refuse(const std::string& end, const Revision& revision,
                            const Judgement& judgement) {
   const std::string which = "the " + end + " end, " + revision.short_id() + ", ";
   if (judgement.verdict == Verdict::kSkip) {
-    finding_.result = Result::kCannotJudge;
+    finding_.result = SearchResult::kCannotJudge;
     finding_.reason = which + "cannot be judged: " + judgement.reason;
   } else {
-    finding_.result = Result::kNothing;
+    finding_.result = SearchResult::kNothing;
     finding_.reason = which + "is " + std::string(to_string(judgement.verdict)) + " (" +
                       judgement.reason + "): the ends do not differ as they should";
   }

@@ -256,15 +256,11 @@ std::string skips_text(const Finding& finding, replay::ReportLength length) {
 
 std::string headline(const RevisionQuestion& question, const Finding& finding,
                      replay::ReportLength length) {
-  switch (finding.result) {
-    case Finding::Result::kFound:
-      return "found\n\n" + found_text(question, finding, length);
-    case Finding::Result::kNothing:
-      return "nothing found\n\nreason     " + finding.reason + "\n";
-    case Finding::Result::kCannotJudge:
-      return "cannot judge\n\nreason     " + finding.reason + "\n";
+  const std::string word(to_string(finding.result));
+  if (finding.result == SearchResult::kFound) {
+    return word + "\n\n" + found_text(question, finding, length);
   }
-  return {};
+  return word + "\n\nreason     " + finding.reason + "\n";
 }
 
 std::string trials_json(const std::vector<Trial>& trials) {

@@ -5,9 +5,9 @@
 
 #include <unistd.h>
 
+#include "src/base/run_git.h"
 #include "src/base/shell.h"
 #include "src/base/terminal.h"
-#include "src/bisect/git.h"
 #include "src/bisect/guardian.h"
 #include "src/replay/measure/evidence.h"
 #include "src/replay/measure/judgement.h"
@@ -117,7 +117,7 @@ std::optional<measure::Measurement> build_checkout(const Recipe& recipe, const R
   if (recipe.build.empty()) return std::nullopt;
   const std::string log = place.folder.build_log();
   const ProcessResult build = run_command(recipe.build, log, place, recipe, interrupt);
-  if (build.end == ProcessResult::End::kExit && build.code == 0) return std::nullopt;
+  if (build.succeeded()) return std::nullopt;
   return measure::Measurement{.kind = measure::RunKind::kBuildFailed,
                               .problem = "the build " + build.describe() + workspace.name_log(log),
                               .exit_code = build.code};

@@ -16,9 +16,9 @@ std::string key_of(const Candidate& candidate) {
   return key;
 }
 
-size_t count_builds(const std::vector<Sample>& samples) {
+size_t count_builds(const std::vector<MeasuredRun>& samples) {
   std::set<std::string> builds;
-  for (const Sample& sample : samples) builds.insert(sample.measurement.build);
+  for (const MeasuredRun& sample : samples) builds.insert(sample.measurement.build);
   return builds.size();
 }
 
@@ -26,7 +26,7 @@ Sampler::Sampler(measure::Executor& executor, MeasurementStore* store,
                  std::function<void(const Measurement&)> drop)
     : executor_(executor), store_(store), drop_(std::move(drop)) {}
 
-std::vector<Sample>& Sampler::samples(const Candidate& candidate) {
+std::vector<MeasuredRun>& Sampler::samples(const Candidate& candidate) {
   const auto [at, is_new] = samples_.try_emplace(key_of(candidate));
   if (is_new && store_ != nullptr) {
     for (Measurement& measurement : store_->load(candidate)) {
@@ -36,9 +36,11 @@ std::vector<Sample>& Sampler::samples(const Candidate& candidate) {
   return at->second;
 }
 
-const std::vector<Sample>& Sampler::of(const Candidate& candidate) { return samples(candidate); }
+const std::vector<MeasuredRun>& Sampler::of(const Candidate& candidate) {
+  return samples(candidate);
+}
 
-const Sample& Sampler::add(const Candidate& candidate, Build build) {
+const MeasuredRun& Sampler::add(const Candidate& candidate, Build build) {
   if (runs_ >= most_) {
     throw Error(ErrorCode::kLimit,
                 "the runs that --max-runs allows, " + std::to_string(most_) + ", are spent");
@@ -47,10 +49,10 @@ const Sample& Sampler::add(const Candidate& candidate, Build build) {
   return keep(candidate, executor_.measure(candidate, build));
 }
 
-const Sample& Sampler::keep(const Candidate& candidate, const Measurement& measurement) {
+const MeasuredRun& Sampler::keep(const Candidate& candidate, const Measurement& measurement) {
   ++runs_;
   if (store_ != nullptr) store_->save(candidate, measurement);
-  return samples(candidate).emplace_back(Sample{measurement, false});
+  return samples(candidate).emplace_back(MeasuredRun{measurement, false});
 }
 
 void Sampler::add_first(std::span<const Candidate> candidates) {
@@ -67,7 +69,7 @@ void Sampler::add_first(std::span<const Candidate> candidates) {
 
 void Sampler::drop_outputs(const Candidate& candidate) {
   if (!drop_) return;
-  for (const Sample& sample : samples(candidate)) drop_(sample.measurement);
+  for (const MeasuredRun& sample : samples(candidate)) drop_(sample.measurement);
 }
 
 }  // namespace rlreplay::bisect

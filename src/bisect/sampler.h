@@ -16,7 +16,7 @@ using measure::Candidate;
 using measure::Measurement;
 
 /// One measurement of a candidate.
-struct Sample {
+struct MeasuredRun {
   Measurement measurement;
   bool stored = false;  // by an earlier search
 };
@@ -43,9 +43,9 @@ class Sampler {
           std::function<void(const Measurement&)> drop = {});
 
   /// All of a candidate, the oldest first.
-  const std::vector<Sample>& of(const Candidate& candidate);
+  const std::vector<MeasuredRun>& of(const Candidate& candidate);
   /// Makes one more. Errors: kLimit where that is more than the user allows; those of the executor.
-  const Sample& add(const Candidate& candidate, Build build);
+  const MeasuredRun& add(const Candidate& candidate, Build build);
 
   /// One of each of several of which there is none, at once where that is possible; fewer where the
   /// user does not allow as many. Errors: those of the executor.
@@ -59,13 +59,13 @@ class Sampler {
   void set_most(size_t most) { most_ = most; }
 
  private:
-  const Sample& keep(const Candidate& candidate, const Measurement& measurement);
-  std::vector<Sample>& samples(const Candidate& candidate);
+  const MeasuredRun& keep(const Candidate& candidate, const Measurement& measurement);
+  std::vector<MeasuredRun>& samples(const Candidate& candidate);
 
   measure::Executor& executor_;
   MeasurementStore* store_;
   std::function<void(const Measurement&)> drop_;
-  std::map<std::string, std::vector<Sample>> samples_;  // by key
+  std::map<std::string, std::vector<MeasuredRun>> samples_;  // by key
   size_t runs_ = 0, most_ = std::numeric_limits<size_t>::max();
 };
 
@@ -73,6 +73,6 @@ class Sampler {
 std::string key_of(const Candidate& candidate);
 
 /// Of how many builds measurements are.
-size_t count_builds(const std::vector<Sample>& samples);
+size_t count_builds(const std::vector<MeasuredRun>& samples);
 
 }  // namespace rlreplay::bisect

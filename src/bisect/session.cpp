@@ -125,18 +125,6 @@ std::string trial_json(const Trial& trial) {
   return line.number("seconds", trial.seconds).str();
 }
 
-std::string_view word_of(Finding::Result result) {
-  switch (result) {
-    case Finding::Result::kFound:
-      return "found";
-    case Finding::Result::kNothing:
-      return "nothing found";
-    case Finding::Result::kCannotJudge:
-      return "cannot judge";
-  }
-  return "cannot judge";
-}
-
 }  // namespace
 
 std::string context_of(const Recipe& recipe, const Candidate& good) {
@@ -210,7 +198,7 @@ void Session::end(const Finding& finding) const {
   std::vector<std::string> suspects;
   for (const Revision& revision : finding.suspects) suspects.push_back(revision.id);
   JsonLine line;
-  line.text("result", word_of(finding.result)).json("suspects", json_list(suspects));
+  line.text("result", to_string(finding.result)).json("suspects", json_list(suspects));
   append(folder_ + kJournal, line.str() + "\n");
 }
 

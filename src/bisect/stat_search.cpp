@@ -96,7 +96,7 @@ class StatSearch {
     const bool there = n < sampler_.of(candidate).size();
     if (!there && listener_.begin) listener_.begin(revision, 1);
     if (!there) sampler_.add(candidate, Build::kAny);
-    const Sample sample = sampler_.of(candidate)[n];
+    const MeasuredRun sample = sampler_.of(candidate)[n];
     if (!points_) begin(sample.measurement);
     const Judgement judgement = judge(place, sample.measurement);
     const Origin origin = !there ? Origin::kRun : sample.stored ? Origin::kStored : Origin::kRun;
@@ -174,9 +174,9 @@ class StatSearch {
                      decimal_text(mean_of(0, answer.first)) + " before and " +
                      decimal_text(mean_of(answer.last, history_.size())) + " behind";
     finding_.confirmed = undecided.empty();
-    finding_.result = undecided.empty() ? Finding::Result::kFound : Finding::Result::kCannotJudge;
+    finding_.result = undecided.empty() ? SearchResult::kFound : SearchResult::kCannotJudge;
     if (undecided.empty()) return;
-    if (points_->unchanged() >= *plan_.confidence) finding_.result = Finding::Result::kNothing;
+    if (points_->unchanged() >= *plan_.confidence) finding_.result = SearchResult::kNothing;
     finding_.reason = undecided + ": that nothing changes has a probability of " +
                       percent(points_->unchanged()) + ", the most probable revision, " +
                       history_[points_->best().first].short_id() + ", has " +

@@ -39,10 +39,10 @@ class Backend {
                                        const RolloutConfig& config,
                                        const std::function<void(int64_t finished)>& progress) = 0;
 
-  /// Log-probabilities and entropies of every sample's response tokens, `micro_batch_samples`
+  /// Log-probabilities and entropies of every sample's response tokens, `micro_batch_size`
   /// samples at a time (0: all).
   virtual std::vector<Scores> score(std::span<const Sample> samples, float temperature,
-                                    int64_t micro_batch_samples) = 0;
+                                    int64_t micro_batch_size) = 0;
 
   /// One optimizer step; see engine::run_step. Errors: kUsage without training.
   virtual StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,

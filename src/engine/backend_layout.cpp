@@ -47,11 +47,11 @@ class LayoutBackend : public Backend {
         [&] { whole_->generate(requests, config, {}); });
   }
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
-                            int64_t micro_batch_samples) override {
+                            int64_t micro_batch_size) override {
     check_samples(whole_->config(), samples);
     return as_one_rank<std::vector<Scores>>(
-        [&] { return team_->score(samples, temperature, micro_batch_samples); },
-        [&] { whole_->score(samples, temperature, micro_batch_samples); });
+        [&] { return team_->score(samples, temperature, micro_batch_size); },
+        [&] { whole_->score(samples, temperature, micro_batch_size); });
   }
 
   void write_state(int64_t steps, const StateWriter& write) override {

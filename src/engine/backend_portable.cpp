@@ -48,9 +48,8 @@ class PortableBackend : public Backend {
   }
 
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
-                            int64_t micro_batch_samples) override {
-    return score_each(context(longest(config(), samples)), samples, temperature,
-                      micro_batch_samples);
+                            int64_t micro_batch_size) override {
+    return score_each(context(longest(config(), samples)), samples, temperature, micro_batch_size);
   }
 
   StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,

@@ -1,7 +1,5 @@
 #include "src/engine/backend_torch_library.h"
 
-#include <array>
-#include <climits>
 #include <memory>
 
 #include <dlfcn.h>
@@ -9,18 +7,12 @@
 
 #include "kernels/probe.h"
 #include "src/base/error.h"
+#include "src/base/own_program.h"
 
 namespace rlreplay::engine {
 namespace {
 
 constexpr const char* kFile = "librlreplay_torch.so";
-
-std::string program_folder() {
-  std::array<char, PATH_MAX> path;
-  const ssize_t n = readlink("/proc/self/exe", path.data(), path.size());
-  const std::string whole(path.data(), n > 0 ? static_cast<size_t>(n) : 0);
-  return whole.substr(0, whole.rfind('/') + 1);
-}
 
 [[noreturn]] void refuse(const std::string& why, const std::string& path) {
   throw Error(ErrorCode::kEnvironment, "the torch backend cannot be used: " + why, path);
@@ -42,7 +34,7 @@ Function symbol(const Library& library, const char* name, const std::string& pat
 }  // namespace
 
 std::string find_torch_library() {
-  const std::string folder = program_folder();
+  const std::string folder = own_program().parent_path().string() + "/";
   for (const char* place : {"", "../lib/", "../lib64/"}) {
     std::string path = folder + place + kFile;
     if (access(path.c_str(), R_OK) == 0) return path;

@@ -28,6 +28,15 @@ struct GlobalBatch {
   }
 };
 
+/// The inputs of a step on this rank.
+struct StepBatch {
+  std::span<const Sample> samples;
+  std::span<const SampleTargets> targets;
+  const GlobalBatch& global;
+
+  double weight(size_t sample) const { return global.weights[global.first + sample]; }
+};
+
 /// What a step keeps of a batch of which it takes only a part: its sums are then those of the
 /// batch, less those of the samples that are left out, to the last integer.
 struct HeldBatch {

@@ -2,6 +2,7 @@
 
 #include "src/engine/attention_apart.h"
 #include "src/engine/layer.h"
+#include "src/engine/layer_events.h"
 #include "src/engine/parallel.h"
 
 namespace rlreplay::engine {
@@ -57,13 +58,7 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   const int64_t H = shard.heads.size(), G = shard.kv_heads.size(), width = (H + 2 * G) * D;
   const kernels::Range own = stream_rows(runtime, T);
   const int64_t S = own.size();
-  const auto emit = [&](Op op, std::string_view tensor, Matrix<float> values, int64_t first = 0) {
-    const int of_model = static_cast<int>(shard.layers.begin + layer);
-    runtime.emit({Phase::kBackward, of_model, op, tensor}, values, batch.coordinates(first));
-  };
-  const auto emit_stream = [&](Op op, std::string_view tensor, Matrix<float> values) {
-    emit(op, tensor, values, own.begin);
-  };
+  const LayerEvents emit(context, layer, batch, Phase::kBackward);
   const auto product = [&](Matrix<const float> dy, const kernels::PackedWeight& w,
                            const kernels::DotOrder& order, Matrix<float> result) {
     runtime.run(&KernelSet::matmul, {dy, &w, &order, nullptr, {}, result});
@@ -89,7 +84,7 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   const Matrix<float> dh{s.dh.data(), S, C}, dmiddle{s.dmiddle.data(), S, C};
   row_parallel(runtime, dgate_up, packed.gate_up_dx, orders.gate_up_dx, {}, dh, own);
   weight_gradient(dgate_up, {a.h2.data(), T, C}, {p.gate, p.up});
-  emit_stream(Op::kGateUp, "dx", dh);
+  emit.stream(Op::kGateUp, "dx", dh);
 
   // Post norm; the residual past it adds dout.
   runtime.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.middle.data(), S, C),
@@ -99,7 +94,7 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
                                               .residual = dout,
                                               .dx = dmiddle,
                                               .dw = gradients.token_sum({p.post_norm})});
-  emit_stream(Op::kPostNorm, "dx", dmiddle);
+  emit.stream(Op::kPostNorm, "dx", dmiddle);
 
   // Attention's output product.
   const Matrix<float> dattention{s.dattention.data(), T, H * D};
@@ -169,7 +164,7 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
   }
   row_parallel(runtime, dqkv, packed.qkv_dx, orders.qkv_dx, {}, dh, own);
   weight_gradient(dqkv, {a.h.data(), T, C}, {p.q, p.k, p.v});
-  emit_stream(Op::kQkv, "dx", dh);
+  emit.stream(Op::kQkv, "dx", dh);
   runtime.run(&KernelSet::rms_norm_backward, {.x = Matrix<const float>(a.x.data(), S, C),
                                               .w = model.weight(p.input_norm),
                                               .r = a.r.data(),
@@ -177,7 +172,7 @@ void layer_backward(const ModelContext& context, int64_t layer, const RowBatch& 
                                               .residual = Matrix<const float>(dmiddle),
                                               .dx = dx,
                                               .dw = gradients.token_sum({p.input_norm})});
-  emit_stream(Op::kInputNorm, "dx", dx);
+  emit.stream(Op::kInputNorm, "dx", dx);
 }
 
 }  // namespace rlreplay::engine

@@ -3,6 +3,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/layer.h"
+#include "src/engine/layer_events.h"
 #include "src/engine/parallel.h"
 
 namespace rlreplay::engine {
@@ -94,20 +95,14 @@ void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& b
   const kernels::Range own = stream_rows(runtime, T);
   const int64_t S = own.size();
   const auto eps = static_cast<float>(c.norm_eps);
-  const auto emit = [&](Op op, std::string_view tensor, Matrix<float> values, int64_t first = 0) {
-    const int of_model = static_cast<int>(shard.layers.begin + layer);
-    runtime.emit({batch.phase, of_model, op, tensor}, values, batch.coordinates(first));
-  };
-  const auto emit_stream = [&](Op op, std::string_view tensor, Matrix<float> values) {
-    emit(op, tensor, values, own.begin);
-  };
+  const LayerEvents emit(context, layer, batch, batch.phase);
 
   // Input norm: h = x r w.
   const Matrix<float> x{a.x.data(), S, C}, h{a.h.data(), T, C}, own_h{h.row(own.begin), S, C};
   runtime.run(&KernelSet::rms_norm,
               {Matrix<const float>(x), model.weight(p.input_norm), eps, own_h, a.r.data()});
-  emit_stream(Op::kInputNorm, "y", own_h);
-  emit_stream(Op::kInputNorm, "r", {a.r.data(), S, 1});
+  emit.stream(Op::kInputNorm, "y", own_h);
+  emit.stream(Op::kInputNorm, "r", {a.r.data(), S, 1});
   gather_stream(runtime, h);
 
   // Queries, keys and values in one product: their weights are packed side by side.
@@ -164,11 +159,11 @@ void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& b
   const Matrix<float> middle{a.middle.data(), S, C}, h2{a.h2.data(), T, C};
   const Matrix<float> own_h2{h2.row(own.begin), S, C};
   row_parallel(runtime, mixed, packed.o, orders.output, x, middle, own);
-  emit_stream(Op::kOutput, "y", middle);
+  emit.stream(Op::kOutput, "y", middle);
   runtime.run(&KernelSet::rms_norm,
               {Matrix<const float>(middle), model.weight(p.post_norm), eps, own_h2, a.r2.data()});
-  emit_stream(Op::kPostNorm, "y", own_h2);
-  emit_stream(Op::kPostNorm, "r", {a.r2.data(), S, 1});
+  emit.stream(Op::kPostNorm, "y", own_h2);
+  emit.stream(Op::kPostNorm, "r", {a.r2.data(), S, 1});
   gather_stream(runtime, h2);
 
   // out = middle + (silu(gate) * up) W_down.
@@ -180,7 +175,7 @@ void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& b
               {{gate_up.data, T, F, 2 * F}, {gate_up.data + F, T, F, 2 * F}, act});
   emit(Op::kSwiGlu, "y", act);
   row_parallel(runtime, act, packed.down, orders.down, middle, out, own);
-  emit_stream(Op::kDown, "y", out);
+  emit.stream(Op::kDown, "y", out);
 }
 
 }  // namespace rlreplay::engine

@@ -109,11 +109,11 @@ std::vector<Sample> LayoutRank::generate(const kernels::KernelSet& kernels, cons
 
 std::vector<Scores> LayoutRank::score(const kernels::KernelSet& kernels, const Ranks& ranks,
                                       const RotaryView& rotary, std::span<const Sample> samples,
-                                      float temperature, int64_t micro_batch_samples) {
+                                      float temperature, int64_t micro_batch_size) {
   Ranks uncut = ranks;
   uncut.layout = reading(ranks.layout);
   const Runtime runtime{kernels, pool_, nullptr, &uncut};
-  return score_each({runtime, state_.model, rotary}, samples, temperature, micro_batch_samples);
+  return score_each({runtime, state_.model, rotary}, samples, temperature, micro_batch_size);
 }
 
 int64_t positions_of(std::span<const Sample> samples) {

@@ -82,7 +82,7 @@ class LayoutRank {
                                const std::function<void(int64_t)>& progress);
   std::vector<Scores> score(const kernels::KernelSet& kernels, const Ranks& ranks,
                             const RotaryView& rotary, std::span<const Sample> samples,
-                            float temperature, int64_t micro_batch_samples);
+                            float temperature, int64_t micro_batch_size);
 
   const ModelConfig& config() const { return state_.model.config(); }
   ThreadPool& pool() { return pool_; }

@@ -12,7 +12,7 @@ namespace rlreplay::engine {
 /// The sizes that memory depends on besides the model's.
 struct MemoryShape {
   bool training = true;              // else generation and scoring only
-  bool recompute = false;            // TrainOptions::recompute
+  bool recompute = false;            // StageOptions::recompute
   bool reference = false;            // a second model, to compare with
   int64_t micro_batch_tokens = 0;    // of the samples that go through the model together
   int64_t slots = 0;                 // samples generated at once; 0: no rollout

@@ -21,15 +21,6 @@ struct ScoredTokens {
 ScoredTokens scored_tokens(std::span<const Sample> samples, size_t first, size_t count,
                            int64_t leaf, int cp, int size);
 
-/// The inputs of a step on this rank.
-struct StepBatch {
-  std::span<const Sample> samples;
-  std::span<const SampleTargets> targets;
-  const GlobalBatch& global;
-
-  double weight(size_t sample) const { return global.weights[global.first + sample]; }
-};
-
 /// The objective of a micro-batch's scored rows, shown to the sink and kept in `out`.
 class MicroBatchObjective {
  public:

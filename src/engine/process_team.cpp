@@ -154,16 +154,16 @@ class ProcessTeam : public RankTeam {
   }
 
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
-                            int64_t micro_batch_samples) override {
+                            int64_t micro_batch_size) override {
     WorkListener listener(runtime_, config_.model, config_.layout, {});
     const auto order = [&](int, std::span<const Sample> own, Packer& to) {
       pack(to.add(RankOrder::kScore),
-           RankScoring{{own.begin(), own.end()}, temperature, micro_batch_samples});
+           RankScoring{{own.begin(), own.end()}, temperature, micro_batch_size});
     };
     const auto own_part = [&](std::span<const Sample> own) {
       return own_.score(runtime_.kernels, ranks_.ranks(),
                         rotary_.view_for(positions_of(samples), own_.pool()), own, temperature,
-                        micro_batch_samples);
+                        micro_batch_size);
     };
     return read<Scores>(listener, samples, order, own_part);
   }

@@ -10,7 +10,7 @@ namespace rlreplay::engine {
 /// together.
 struct RankCall {
   enum class Kind : uint8_t { kGather, kSum, kMessage, kOrder, kPart };
-  GroupName group = GroupName::kWorld;
+  RankGroup group = RankGroup::kWorld;
   Kind kind = Kind::kMessage;
   friend bool operator==(const RankCall&, const RankCall&) = default;
 };
@@ -18,9 +18,9 @@ struct RankCall {
 inline constexpr uint8_t kRankCallKinds = 5;
 
 /// What rank 0 orders, and what is answered.
-inline constexpr RankCall kOrderCall{GroupName::kWorld, RankCall::Kind::kOrder};
+inline constexpr RankCall kOrderCall{RankGroup::kWorld, RankCall::Kind::kOrder};
 /// What comes back of a part that was shown to rank 0.
-inline constexpr RankCall kPartCall{GroupName::kWorld, RankCall::Kind::kPart};
+inline constexpr RankCall kPartCall{RankGroup::kWorld, RankCall::Kind::kPart};
 
 /// "tp gather".
 std::string to_string(const RankCall& call);

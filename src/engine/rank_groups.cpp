@@ -4,7 +4,7 @@
 
 namespace rlreplay::engine {
 
-std::string_view name(GroupName group) {
+std::string_view name(RankGroup group) {
   constexpr std::array<std::string_view, kGroupCount> kNames{"world", "dp", "tp", "pp", "cp"};
   return kNames[static_cast<size_t>(group)];
 }

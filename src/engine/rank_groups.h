@@ -10,11 +10,11 @@
 namespace rlreplay::engine {
 
 /// The groups that a rank is in: all ranks, and along each axis those that differ in it alone.
-enum class GroupName : uint8_t { kWorld, kDp, kTp, kPp, kCp };
+enum class RankGroup : uint8_t { kWorld, kDp, kTp, kPp, kCp };
 inline constexpr int kGroupCount = 5;
 
 /// "world", "dp".
-std::string_view name(GroupName group);
+std::string_view name(RankGroup group);
 
 /// Ranks of the world in the order of a group, by its name.
 using GroupMembers = std::array<std::vector<int>, kGroupCount>;

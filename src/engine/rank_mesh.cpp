@@ -110,7 +110,7 @@ std::vector<std::byte> RankMesh::receive(int from, const RankCall& call, uint64_
 void RankMesh::note(int to, std::vector<std::byte> bytes) {
   {
     Lock lock(mutex_);
-    const RankCall call{GroupName::kWorld, RankCall::Kind::kMessage};
+    const RankCall call{RankGroup::kWorld, RankCall::Kind::kMessage};
     size_t& on_its_way = on_its_way_[static_cast<size_t>(to)];
     wake_.wait(lock, [&] { return on_its_way < kMostOnItsWay || failure_; });
     throw_failure(" is in ", call);
@@ -293,7 +293,7 @@ void RankMesh::use(int from, const FrameHeader& header, std::vector<std::byte> b
         break;
       default: {
         // Any byte becomes a call, a wrong one a call that `receive` does not find or refuses.
-        const RankCall call{static_cast<GroupName>(header.group % kGroupCount),
+        const RankCall call{static_cast<RankGroup>(header.group % kGroupCount),
                             static_cast<RankCall::Kind>(header.call % kRankCallKinds)};
         ++own_.received;
         inbox_of(from, call).push_back({call, header.whole, std::move(bytes)});

@@ -118,7 +118,7 @@ class RankMesh {
   std::optional<Clock::time_point> leave_by_;
   RankState own_;
   RankWatch watch_;
-  std::map<std::tuple<int, GroupName, RankCall::Kind>, std::deque<Arrived>> inboxes_;
+  std::map<std::tuple<int, RankGroup, RankCall::Kind>, std::deque<Arrived>> inboxes_;
   std::vector<std::pair<int, Frame>> queued_;
   std::vector<size_t> on_its_way_;  // bytes, by rank
 

@@ -23,7 +23,7 @@ void target_fields(T& t, const Use& use) {
 }
 template <class C, class Use>
 void step_fields(C& c, const Use& use) {
-  use(c.objective), use(c.train), use(c.optimizer), use(c.lr), use(c.micro_batch_samples);
+  use(c.objective), use(c.train), use(c.optimizer), use(c.lr), use(c.micro_batch_size);
   use(c.trajectories);
 }
 template <class C, class Use>
@@ -156,13 +156,13 @@ void unpack(Unpacker& from, RankRollout& rollout) {
 }
 
 Packer& pack(Packer& to, const RankScoring& scoring) {
-  return pack(to, scoring.samples).add(scoring.temperature).add(scoring.micro_batch_samples);
+  return pack(to, scoring.samples).add(scoring.temperature).add(scoring.micro_batch_size);
 }
 
 void unpack(Unpacker& from, RankScoring& scoring) {
   unpack(from, scoring.samples);
   from.take(scoring.temperature);
-  from.take(scoring.micro_batch_samples);
+  from.take(scoring.micro_batch_size);
 }
 
 Packer& pack(Packer& to, const std::vector<Sample>& samples) {

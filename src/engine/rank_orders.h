@@ -54,7 +54,7 @@ struct RankRollout {
 struct RankScoring {
   std::vector<Sample> samples;
   float temperature = 1;
-  int64_t micro_batch_samples = 0;
+  int64_t micro_batch_size = 0;
 };
 
 Packer& pack(Packer& to, const RankOpening& opening);

@@ -24,12 +24,13 @@ class RankTeam {
   virtual StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                           const StepConfig& config) = 0;
   /// A rollout of all requests, and scores of all samples, as Backend has them. Ranks of dp and of
-  /// cp share those, the others the model. Errors: not as one rank's name what was the first.
+  /// cp share those, the others the model. Errors do not name the first wrong number, as those of
+  /// one rank do.
   virtual std::vector<Sample> generate(std::span<const Request> requests,
                                        const RolloutConfig& config,
                                        const std::function<void(int64_t)>& progress) = 0;
   virtual std::vector<Scores> score(std::span<const Sample> samples, float temperature,
-                                    int64_t micro_batch_samples) = 0;
+                                    int64_t micro_batch_size) = 0;
   /// What the ranks hold after a step, put together.
   virtual void take(const ParameterTable& whole, const StateSpans<float>& to,
                     std::span<int64_t> sums) = 0;

@@ -36,7 +36,7 @@ struct Runtime {
   Group* dp() const { return ranks == nullptr ? nullptr : shared(ranks->dp); }
   Group* pp() const { return ranks == nullptr ? nullptr : shared(ranks->pp); }
 
-  /// Runs one operation of the kernel set: `run(&KernelSet::add, Add{...})`.
+  /// Runs one operation of the kernel set: `run(&KernelSet::matmul, {...})`.
   template <class Op>
   void run(kernels::Kernel<Op> kernels::KernelSet::*kernel, const Op& op) const {
     (kernels.*kernel)(op, pool);

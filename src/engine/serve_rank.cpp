@@ -74,7 +74,7 @@ class ServedModel {
     unpack(from, order);
     answer_read(rank_.score(kernels_, ranks_.ranks(),
                             rotary_.view_for(positions_of(order.samples), rank_.pool()),
-                            order.samples, order.temperature, order.micro_batch_samples));
+                            order.samples, order.temperature, order.micro_batch_size));
   }
 
   void take() {

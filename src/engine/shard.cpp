@@ -69,11 +69,7 @@ class TableBuilder {
   void add_layer(int64_t layer) {
     const LayerParameters& from = whole_.layers[static_cast<size_t>(layer)];
     LayerParameters to;
-    using P = LayerParameters;
-    // In the order of make_parameters: q, k, v and what else is fused stay adjacent.
-    for (int P::*field :
-         {&P::input_norm, &P::q, &P::k, &P::v, &P::q_bias, &P::k_bias, &P::v_bias, &P::q_norm,
-          &P::k_norm, &P::o, &P::post_norm, &P::gate, &P::up, &P::down}) {
+    for (const auto field : kLayerParameters) {
       if (from.*field < 0) continue;
       to.*field = add(from.*field, layer_piece(from, from.*field, config_, shard_));
     }

@@ -15,7 +15,7 @@ SharedBytes shared(std::span<const std::byte> bytes) {
 
 class SocketGroup : public Group {
  public:
-  SocketGroup(RankMesh& mesh, GroupName name, std::vector<int> members)
+  SocketGroup(RankMesh& mesh, RankGroup name, std::vector<int> members)
       : mesh_(mesh),
         name_(name),
         members_(std::move(members)),
@@ -93,7 +93,7 @@ class SocketGroup : public Group {
   }
 
   RankMesh& mesh_;
-  const GroupName name_;
+  const RankGroup name_;
   const std::vector<int> members_;  // ranks of the world
   const int rank_;
 };
@@ -105,7 +105,7 @@ SocketRanks::SocketRanks(RankMesh& mesh, const Layout& layout) {
   const RankPlace place = place_of(layout, mesh.rank());
   const GroupMembers members = groups_of(layout, place);
   for (int i = 0; i < kGroupCount; ++i) {
-    groups_.push_back(std::make_unique<SocketGroup>(mesh, static_cast<GroupName>(i),
+    groups_.push_back(std::make_unique<SocketGroup>(mesh, static_cast<RankGroup>(i),
                                                     members[static_cast<size_t>(i)]));
   }
   ranks_ = std::make_unique<Ranks>(

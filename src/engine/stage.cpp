@@ -101,6 +101,12 @@ void final_norm(const Runtime& runtime, const Model& model, const RowBatch& batc
 // The row of position p scores the token at p + 1, so the prompt's last row is the first one.
 // Leaves are runs of equal p / leaf: they follow positions, and are the same however a sample is
 // cut.
+std::vector<const Sample*> pointers_to(std::span<const Sample> samples) {
+  std::vector<const Sample*> out;
+  for (const Sample& s : samples) out.push_back(&s);
+  return out;
+}
+
 ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch& batch,
                          int64_t leaf) {
   ScoredRows out;
@@ -131,7 +137,7 @@ ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch&
 }
 
 StageBatch::StageBatch(const ModelContext& context, std::span<const Sample* const> samples,
-                       const TrainOptions& options)
+                       const StageOptions& options)
     : context_(context),
       samples_(samples),
       options_(options),

@@ -10,7 +10,7 @@
 
 namespace rlreplay::engine {
 
-struct TrainOptions {
+struct StageOptions {
   float temperature = 1;
   int64_t leaf = kernels::kTokenLeaf;  // tokens of a leaf
   bool recompute = false;  // keep a layer's input only, run its forward again in the backward
@@ -32,6 +32,9 @@ void enter_stage(const Runtime& runtime, const Model& model, const RowBatch& bat
 void final_norm(const Runtime& runtime, const Model& model, const RowBatch& batch,
                 kernels::Matrix<const float> x, kernels::Matrix<float> y, float* r);
 
+/// A batch of neighbours, as the functions below take it.
+std::vector<const Sample*> pointers_to(std::span<const Sample> samples);
+
 /// The rows of a batch of samples that a response token follows. `samples` are the batch's in
 /// order.
 ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch& batch,
@@ -43,7 +46,7 @@ class StageBatch {
  public:
   /// `samples` and what `context` points to must outlive it.
   StageBatch(const ModelContext& context, std::span<const Sample* const> samples,
-             const TrainOptions& options);
+             const StageOptions& options);
 
   /// From the tokens, or from what the stage before sends, to what the next one receives.
   void forward();
@@ -59,7 +62,7 @@ class StageBatch {
 
   const ModelContext context_;
   const std::span<const Sample* const> samples_;
-  const TrainOptions options_;
+  const StageOptions options_;
   const RowBatch batch_;
   const kernels::Range own_;  // rows of the stream
   std::vector<LayerActivations> kept_;

@@ -28,11 +28,10 @@ struct InFlight {
 /// All samples of the rank through forward, objective and backward.
 void forward_backward(const ModelContext& context, Gradients& gradients, const StepBatch& batch,
                       const StepConfig& config, StepResult& out) {
-  const std::vector<MicroBatch> all =
-      micro_batches(batch.samples.size(), config.micro_batch_samples);
+  const std::vector<MicroBatch> all = micro_batches(batch.samples.size(), config.micro_batch_size);
   out.scores.assign(batch.samples.size(), {});
   out.terms.assign(batch.samples.size(), {});
-  TrainOptions options = config.train;
+  StageOptions options = config.train;
   options.scored = config.objective.reads_sequence() ? Scored::kAll : Scored::kUpToRow;
   const bool last = context.model.shard().last;
   const Ranks* ranks = context.runtime.ranks;
@@ -42,9 +41,7 @@ void forward_backward(const ModelContext& context, Gradients& gradients, const S
     const auto [first, count] = all[static_cast<size_t>(action.micro_batch)];
     InFlight& micro_batch = in_flight[action.micro_batch];
     if (action.forward) {
-      for (size_t i = first; i < first + count; ++i) {
-        micro_batch.samples.push_back(&batch.samples[i]);
-      }
+      micro_batch.samples = pointers_to(batch.samples.subspan(first, count));
       micro_batch.stage.emplace(context, micro_batch.samples, options);
       micro_batch.stage->forward();
       continue;
@@ -152,19 +149,19 @@ StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradie
     restart(runtime);
   }
   if (state.model.shard().last) gather_tokens(runtime, samples, config.train.leaf, out);
-  std::vector<Losses> own;
+  std::vector<Losses> losses;
   for (size_t i = 0; state.model.shard().last && i < samples.size(); ++i) {
-    own.push_back(sample_losses(samples[i], batch.weight(i), out.scores[i], out.terms[i]));
+    losses.push_back(sample_losses(samples[i], batch.weight(i), out.scores[i], out.terms[i]));
   }
-  out.losses = gather_losses(runtime, global, own);
+  out.losses = gather_losses(runtime, global, losses);
   emit_losses(runtime, out.losses);
   reduce_gradients(runtime, state.model, gradients);
   if (runtime.ranks == nullptr) emit_gradients(runtime, state.model.parameters(), gradients);
-  const kernels::Range held = state.moments.held;  // of the sums, too
+  const kernels::Range own = state.moments.held;  // of the sums, too
   emit_parts(runtime, state.model, Phase::kReduce, Op::kGradient,
-             gradients.all_sums().data() + held.begin, held);
-  out.replicas = compare_sums(runtime, state.model, held, gradients);
-  out.grad_norm = gradient_norm(runtime, state.model, held, gradients);
+             gradients.all_sums().data() + own.begin, own);
+  out.replicas = compare_sums(runtime, state.model, own, gradients);
+  out.grad_norm = gradient_norm(runtime, state.model, own, gradients);
   emit_scalar(runtime, Phase::kClip, Op::kClip, "norm", out.grad_norm);
   out.clip_scale = clip_scale(config.optimizer, out.grad_norm);
   emit_scalar(runtime, Phase::kClip, Op::kClip, "scale", out.clip_scale);

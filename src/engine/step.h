@@ -31,10 +31,10 @@ struct TrainState {
 
 struct StepConfig {
   ObjectiveConfig objective;
-  TrainOptions train;
+  StageOptions train;
   OptimizerConfig optimizer;
   double lr = 1e-6;
-  int64_t micro_batch_samples = 0;  // 0: all at once
+  int64_t micro_batch_size = 0;  // 0: all at once
   /// Of the global batch, as the reducer counts them; none: those that its samples name.
   std::optional<int64_t> trajectories;
   /// Where the samples are a part of a batch whose weights and scale are kept.

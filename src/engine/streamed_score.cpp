@@ -5,6 +5,8 @@
 
 #include "src/engine/bfloat16.h"
 #include "src/engine/check_samples.h"
+#include "src/engine/stage.h"
+#include "src/engine/transformer.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -75,7 +77,7 @@ class RoundingSink : public EventSink {
 
 /// Samples that are inside a layer together, and the first row of theirs in the block.
 struct Part {
-  std::vector<const Sample*> samples;
+  std::span<const Sample> samples;
   RowBatch batch;
   int64_t first = 0;
 };
@@ -120,12 +122,10 @@ class Stream {
     int64_t rows = 0;
     for (const Range& range : cut(samples_, block, plan_.micro_batch_tokens)) {
       Part part;
+      part.samples =
+          samples_.subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
       std::vector<Chunk> chunks;
-      for (int64_t i = range.begin; i < range.end; ++i) {
-        const Sample& s = samples_[static_cast<size_t>(i)];
-        part.samples.push_back(&s);
-        chunks.push_back({s.id, 0, s.tokens});
-      }
+      for (const Sample& s : part.samples) chunks.push_back({s.id, 0, s.tokens});
       part.batch = make_row_batch(chunks, 0);
       part.first = rows;
       rows += part.batch.rows();
@@ -155,15 +155,9 @@ class Stream {
   void load_layer(Model& model, int64_t layer) {
     const LayerParameters& from = names_.layers[static_cast<size_t>(layer)];
     const LayerParameters& to = model.parameters().layers[0];
-    const auto load = [&](int LayerParameters::*field) {
-      if (from.*field < 0) return;
+    for (const auto field : kLayerParameters) {
+      if (from.*field < 0) continue;
       load_into(model, names_[from.*field], model.parameters()[to.*field]);
-    };
-    using P = LayerParameters;
-    for (int P::*field :
-         {&P::input_norm, &P::q, &P::k, &P::v, &P::q_bias, &P::k_bias, &P::v_bias, &P::q_norm,
-          &P::k_norm, &P::o, &P::post_norm, &P::gate, &P::up, &P::down}) {
-      load(field);
     }
     model.pack(runtime_, /*backward=*/false);
   }
@@ -229,18 +223,10 @@ class Stream {
                                           model.weight(model.parameters().final_norm),
                                           static_cast<float>(config_.norm_eps), h, r.data()});
       if (logits == Logits::kBfloat16) round_to_bfloat16(h);
-      const ScoredRows rows = rows_to_score(part.samples, part.batch, kernels::kTokenLeaf);
-      split(head_forward(runtime_, model, h, rows, options_.temperature, logits), part, out);
-    }
-  }
-
-  static void split(const Scores& all, const Part& part, std::vector<Scores>& out) {
-    int64_t begin = 0;
-    for (const Sample* s : part.samples) {
-      const int64_t end = begin + s->response_length();
-      out.push_back({{all.log_probs.begin() + begin, all.log_probs.begin() + end},
-                     {all.entropy.begin() + begin, all.entropy.begin() + end}});
-      begin = end;
+      const ScoredRows rows =
+          rows_to_score(pointers_to(part.samples), part.batch, kernels::kTokenLeaf);
+      append_scores(part.samples,
+                    head_forward(runtime_, model, h, rows, options_.temperature, logits), out);
     }
   }
 

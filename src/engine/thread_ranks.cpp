@@ -260,20 +260,20 @@ class Hubs {
   Ranks ranks(int rank) {
     const RankPlace place = place_of(layout_, rank);
     const GroupMembers groups = groups_of(layout_, place);
-    const auto group = [&](GroupName which) -> Group& {
+    const auto group = [&](RankGroup which) -> Group& {
       return member_of(which, groups[static_cast<size_t>(which)], rank);
     };
     return {layout_,
             place,
-            group(GroupName::kWorld),
-            group(GroupName::kDp),
-            group(GroupName::kTp),
-            group(GroupName::kPp),
-            group(GroupName::kCp)};
+            group(RankGroup::kWorld),
+            group(RankGroup::kDp),
+            group(RankGroup::kTp),
+            group(RankGroup::kPp),
+            group(RankGroup::kCp)};
   }
 
  private:
-  Group& member_of(GroupName which, const std::vector<int>& members, int rank) {
+  Group& member_of(RankGroup which, const std::vector<int>& members, int rank) {
     std::unique_ptr<Hub>& hub = hubs_[{which, members.front()}];
     if (!hub) hub = std::make_unique<Hub>(world_, std::string(name(which)), members);
     const auto self = std::ranges::find(members, rank) - members.begin();
@@ -282,7 +282,7 @@ class Hubs {
 
   World& world_;
   const Layout layout_;
-  std::map<std::pair<GroupName, int>, std::unique_ptr<Hub>> hubs_;  // by name and first member
+  std::map<std::pair<RankGroup, int>, std::unique_ptr<Hub>> hubs_;  // by name and first member
   std::vector<std::unique_ptr<ThreadGroup>> groups_;
 };
 

@@ -73,11 +73,10 @@ class ThreadTeam : public RankTeam {
   }
 
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
-                            int64_t micro_batch_samples) override {
+                            int64_t micro_batch_size) override {
     const RotaryView rotary = rotary_.view_for(positions_of(samples), runtime_.pool);
     return read<Scores>(samples, [&](const Ranks& ranks, std::span<const Sample> own) {
-      return at(ranks).score(runtime_.kernels, ranks, rotary, own, temperature,
-                             micro_batch_samples);
+      return at(ranks).score(runtime_.kernels, ranks, rotary, own, temperature, micro_batch_size);
     });
   }
 

@@ -62,13 +62,11 @@ Scores score(const ModelContext& context, std::span<const Sample* const> samples
 }
 
 std::vector<Scores> score_each(const ModelContext& context, std::span<const Sample> samples,
-                               float temperature, int64_t micro_batch_samples) {
+                               float temperature, int64_t micro_batch_size) {
   std::vector<Scores> out;
-  for (const MicroBatch& part : micro_batches(samples.size(), micro_batch_samples)) {
+  for (const MicroBatch& part : micro_batches(samples.size(), micro_batch_size)) {
     const auto some = samples.subspan(part.first, part.count);
-    std::vector<const Sample*> batch;
-    for (const Sample& s : some) batch.push_back(&s);
-    const Scores scores = score(context, batch, temperature);
+    const Scores scores = score(context, pointers_to(some), temperature);
     if (context.model.shard().last) append_scores(some, scores, out);
   }
   return out;

@@ -26,9 +26,9 @@ Scores score_samples(const ModelContext& context, std::span<const Sample* const>
 Scores score(const ModelContext& context, std::span<const Sample* const> samples,
              float temperature);
 
-/// The same of each sample, `micro_batch_samples` at a time (0: all). Only the last stage has any.
+/// The same of each sample, `micro_batch_size` at a time (0: all). Only the last stage has any.
 std::vector<Scores> score_each(const ModelContext& context, std::span<const Sample> samples,
-                               float temperature, int64_t micro_batch_samples);
+                               float temperature, int64_t micro_batch_size);
 
 /// Cuts what was scored of samples one after the other by sample.
 void append_scores(std::span<const Sample> samples, const Scores& rows, std::vector<Scores>& out);

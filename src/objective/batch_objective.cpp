@@ -30,6 +30,7 @@ std::vector<double> sample_weights(Reducer reducer, std::span<const Sample> samp
   return sample_weights(reducer, headers, trajectories);
 }
 
+/// All sums are of integers: no order of samples changes a weight.
 std::vector<double> sample_weights(Reducer reducer, std::span<const SampleHeader> samples,
                                    std::optional<int64_t> trajectories) {
   std::map<std::pair<bool, uint64_t>, int64_t> of_trajectory;

@@ -74,7 +74,7 @@ std::vector<double> CommandReward::score(std::span<const RewardQuery> queries) c
                 "the reward command must answer a number a line, and wrote far more",
                 redacted_command(command_));
   }
-  if (result.end != ProcessResult::End::kExit || result.code != 0) {
+  if (!result.succeeded()) {
     const bool late = result.end == ProcessResult::End::kTimeout;
     throw Error(ErrorCode::kEnvironment,
                 "the reward command " + result.describe() +

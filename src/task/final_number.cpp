@@ -1,13 +1,12 @@
 #include "src/task/final_number.h"
 
 #include <algorithm>
-#include <cctype>
 #include <vector>
+
+#include "src/base/ascii.h"
 
 namespace rlreplay {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool digits_at(std::string_view text, size_t i, size_t count) {
   if (i + count > text.size()) return false;
@@ -129,7 +128,7 @@ std::optional<FinalNumber> read_number(std::string_view text, size_t& i) {
 
 /// Behind these a minus is an operator or a dash.
 bool ends_operand(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == ')' || c == '.' || c == '%';
+  return is_letter(c) || is_digit(c) || c == ')' || c == '.' || c == '%';
 }
 
 std::optional<FinalNumber> last_number(std::string_view text) {

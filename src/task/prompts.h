@@ -15,9 +15,10 @@
 namespace rlreplay {
 
 struct PromptOptions {
-  std::string input_key;  // empty: the first of prompt_token_ids, messages, prompt, text, input,
-                          // question that a line has
-  std::string label_key;  // empty: the first of label, answer that a line has
+  /// Empty: the first of prompt_token_ids, messages, prompt, text, input, question that a line has.
+  std::string input_key;
+  /// Empty: the first of label, answer that a line has.
+  std::string label_key;
   size_t max_line_bytes = JsonLines::kMaxLine;
 };
 

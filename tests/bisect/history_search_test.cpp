@@ -161,7 +161,7 @@ TEST_CASE("histories that change once are answered as a scan of all of them woul
     World world;
     fill(world, random, count, culprit, round % 2 == 0 ? 0 : 0.02, 0.3);
     const Finding found = world.find();
-    REQUIRE(found.result == Finding::Result::kFound);
+    REQUIRE(found.result == SearchResult::kFound);
     REQUIRE(ids(found.suspects) == scan(world));
     REQUIRE(found.contradictions.empty());
   }
@@ -180,7 +180,7 @@ TEST_CASE("runs at once change no answer, and take fewer rounds") {
     fill(one_by_one, same, count, culprit, odd ? 0.02 : 0, odd ? 0.3 : 0);
     const Finding found = world.find({.jobs = jobs});
     const Finding expected = one_by_one.find();
-    REQUIRE(found.result == Finding::Result::kFound);
+    REQUIRE(found.result == SearchResult::kFound);
     REQUIRE(ids(found.suspects) == ids(expected.suspects));
     REQUIRE(found.parent->id == expected.parent->id);
     REQUIRE(found.contradictions.empty());
@@ -200,7 +200,7 @@ TEST_CASE("runs at once are no more than the user allows, and go on where they w
     const size_t before = world.executor.runs;
     const Finding found = world.find({.jobs = 4}, 2);
     CHECK(world.executor.runs - before <= 2);
-    if (found.result != Finding::Result::kFound) continue;
+    if (found.result != SearchResult::kFound) continue;
     CHECK(ids(found.suspects) == std::vector<std::string>{"r123"});
     break;
   }
@@ -248,7 +248,7 @@ TEST_CASE("a search that is cut short goes on where it was, and repeats no run")
   for (size_t round = 0; round < whole.executor.runs; ++round) {
     const Finding found = cut.find({}, 1);
     if (round + 1 < whole.executor.runs) {
-      REQUIRE(found.result == Finding::Result::kCannotJudge);
+      REQUIRE(found.result == SearchResult::kCannotJudge);
       REQUIRE_THAT(found.reason, Contains("--max-runs"));
     } else {
       CHECK(ids(found.suspects) == ids(expected.suspects));

@@ -104,18 +104,18 @@ inline int64_t mixed_calls(const Ranks& r, uint64_t seed, int calls) {
 inline std::string check_groups(const RunRanks& run, const Layout& layout) {
   try {
     run(layout, [&](const Ranks& r) {
-      const auto check = [&](GroupName which, Group& group) {
+      const auto check = [&](RankGroup which, Group& group) {
         const auto members = groups_of(layout, r.place)[static_cast<size_t>(which)];
         const std::string wrong = check_group(r, group, members);
         if (!wrong.empty()) {
           throw Error(ErrorCode::kCorrupt, std::string(name(which)) + ": " + wrong);
         }
       };
-      check(GroupName::kWorld, r.world);
-      check(GroupName::kDp, r.dp);
-      check(GroupName::kTp, r.tp);
-      check(GroupName::kPp, r.pp);
-      check(GroupName::kCp, r.cp);
+      check(RankGroup::kWorld, r.world);
+      check(RankGroup::kDp, r.dp);
+      check(RankGroup::kTp, r.tp);
+      check(RankGroup::kPp, r.pp);
+      check(RankGroup::kCp, r.cp);
     });
   } catch (const Error& e) {
     return e.what();

@@ -18,7 +18,7 @@ const std::vector<int64_t> kLengths{37, 150, 5, 65, 2};
 
 StepConfig step_config() {
   StepConfig out = grpo_step();
-  out.micro_batch_samples = 2;
+  out.micro_batch_size = 2;
   out.train.leaf = 64;
   return out;
 }

@@ -72,7 +72,7 @@ LayoutTask task_of(const Subject& s, int64_t micro_batch) {
   LayoutTask out(s.config, s.batch);
   out.weights = s.weights;
   out.step = s.step;
-  out.step.micro_batch_samples = micro_batch;
+  out.step.micro_batch_size = micro_batch;
   return out;
 }
 

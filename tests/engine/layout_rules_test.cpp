@@ -31,7 +31,7 @@ struct Subject {
     LayoutTask task(config, batch);
     task.step.train.leaf = 64;
     task.step.lr = 1e-3;
-    task.step.micro_batch_samples = 2;
+    task.step.micro_batch_size = 2;
     task.steps = 1;
     task.kernels = &set;
     task.run = ranks;
@@ -148,13 +148,20 @@ Run broken_pp() {
   };
 }
 
+/// sum = a + b, of equal shapes.
+void add(Matrix<const float> a, Matrix<const float> b, Matrix<float> sum) {
+  for (int64_t t = 0; t < sum.rows; ++t) {
+    for (int64_t i = 0; i < sum.cols; ++i) sum(t, i) = a(t, i) + b(t, i);
+  }
+}
+
 /// A ring's order: left to right, not the tree.
 void ring(const kernels::CombineSegments& op, ThreadPool& pool) {
   const auto& set = kernels::cpu_kernels();
   Buffer<float> so_far(static_cast<size_t>(op.y.rows * op.y.cols));
   const Matrix<float> sum{so_far.data(), op.y.rows, op.y.cols};
   set.combine_segments({op.parts.first(1), nullptr, {}, sum}, pool);
-  for (size_t i = 1; i < op.parts.size(); ++i) set.add({sum, op.parts[i], sum}, pool);
+  for (size_t i = 1; i < op.parts.size(); ++i) add(sum, op.parts[i], sum);
   set.combine_segments({std::vector{Matrix<const float>(sum)}, op.bias, op.residual, op.y}, pool);
 }
 
@@ -164,7 +171,7 @@ void residual_first(const kernels::CombineSegments& op, ThreadPool& pool) {
   if (op.residual.data == nullptr) return set.combine_segments(op, pool);
   Buffer<float> first(static_cast<size_t>(op.y.rows * op.y.cols));
   const Matrix<float> sum{first.data(), op.y.rows, op.y.cols};
-  set.add({op.parts[0], op.residual, sum}, pool);
+  add(op.parts[0], op.residual, sum);
   std::vector<Matrix<const float>> parts(op.parts.begin(), op.parts.end());
   parts[0] = sum;
   set.combine_segments({parts, op.bias, {}, op.y}, pool);

@@ -34,7 +34,7 @@ struct Subject {
   LayoutTask task(int64_t micro_batch) const {
     LayoutTask out(config, batch);
     out.step = step_config();
-    out.step.micro_batch_samples = micro_batch;
+    out.step.micro_batch_size = micro_batch;
     return out;
   }
   std::string differs(const char* layout, int64_t micro_batch) const {

@@ -264,7 +264,7 @@ TEST_CASE("at the first step the ratio is exactly 1 and every KL against the ref
       step.objective.entropy_coef = 0.01;
       step.objective.tis = Tis{};
       step.train.temperature = choice.temperature;
-      step.micro_batch_samples = 2;
+      step.micro_batch_size = 2;
       step.lr = 1e-2;
       Gradients gradients(c.state.model.parameters());
       const auto run = [&] {

@@ -29,7 +29,7 @@ Error refused(const std::function<void(Model&)>& change, int64_t micro_batch, fl
   state.model.pack(runtime, true);
   StepConfig config;
   config.objective.policy_loss = PolicyLoss::kPlain;  // its gradient never vanishes
-  config.micro_batch_samples = micro_batch;
+  config.micro_batch_size = micro_batch;
   Gradients gradients(state.model.parameters());
   const Tables tables(c, 1024);
   try {

@@ -54,7 +54,7 @@ inline StepConfig scenario_step(const Scenario& s) {
   out.objective.kl_loss_type = KlType::kLowVar;
   out.objective.entropy_coef = 0.01;
   out.lr = 1e-3;
-  out.micro_batch_samples = s.micro_batch;
+  out.micro_batch_size = s.micro_batch;
   out.train.recompute = s.recompute;
   return out;
 }

@@ -239,7 +239,7 @@ TEST_CASE("a backward that is redone at the next scale is recorded once") {
     state.model.pack(run, true);
     StepConfig config;
     config.objective.policy_loss = PolicyLoss::kPlain;
-    config.micro_batch_samples = micro_batch;
+    config.micro_batch_size = micro_batch;
     Gradients gradients(state.model.parameters());
     const Tables tables(c, 1024);
     const StepResult result =

@@ -43,7 +43,7 @@ class Removal {
     ThreadPool pool(1);
     const Runtime alone{kernels::cpu_kernels(), pool, nullptr, nullptr};
     StepConfig step = step_;
-    step.micro_batch_samples = micro_batch;
+    step.micro_batch_size = micro_batch;
     step.held = hold_batch(alone, step.objective, step.train.leaf, {}, batch_.samples,
                            batch_.targets, whole.scale);
     return run(only(batch_, wanted), step, layout);

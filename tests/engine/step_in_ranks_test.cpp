@@ -15,7 +15,7 @@ TEST_CASE("a step of ranks in one process or with sockets between them has the b
   LayoutTask task(config, batch);
   task.step = grpo_step();
   task.step.train.leaf = 64;
-  task.step.micro_batch_samples = 1;
+  task.step.micro_batch_size = 1;
   task.steps = 1;
   task.threads = 2;
   const LayoutRun want = run_layout(task, {});

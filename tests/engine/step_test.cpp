@@ -141,7 +141,7 @@ TEST_CASE("two steps have the same bits in every micro-batch, order, thread coun
       for (int variant = 0; variant < 4; ++variant) {
         if (variant != micro_batch && !rlreplay::test::full()) continue;
         StepConfig other = config;
-        other.micro_batch_samples = micro_batch;
+        other.micro_batch_size = micro_batch;
         other.train.recompute = variant % 2 == 0;
         const Batch& order = variant / 2 == 0 ? permuted : batch;
         CAPTURE(micro_batch, variant);
@@ -178,7 +178,7 @@ TEST_CASE("an overflow of the exact sums is seen, redone at a coarser scale and 
     StepConfig config = grpo_step();
     config.objective = {};
     config.objective.policy_loss = PolicyLoss::kPlain;  // its gradient never vanishes
-    config.micro_batch_samples = micro_batch;
+    config.micro_batch_size = micro_batch;
     Gradients gradients(state.model.parameters());
     const Tables tables(c, 1024);
     const StepResult result =

@@ -127,7 +127,7 @@ TEST_CASE("three steps of the torch backend are near those of the portable one")
     const Runtime runtime{kernels::cpu_kernels(), pool};
     const auto run = [&](Set set, int steps, int64_t micro_batch) {
       StepConfig config = step_config();
-      config.micro_batch_samples = micro_batch;
+      config.micro_batch_size = micro_batch;
       return take_steps(*make(runtime, c, set), steps, batch, config);
     };
     for (const int steps : {1, 3}) {

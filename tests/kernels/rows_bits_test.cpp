@@ -18,26 +18,6 @@ void for_shapes(Check check) {
 
 }  // namespace
 
-TEST_CASE("add: every set gives the reference's bits, in place too") {
-  Random random(1);
-  for_shapes([&](int64_t rows, int64_t cols) {
-    const auto a = awkward_matrix(random, rows, cols), b = awkward_matrix(random, rows, cols);
-    const auto want = require_equal_sets([&](const KernelSet& set, ThreadPool& pool) {
-      Guarded<float> y(rows, cols);
-      set.add({a.view(), b.view(), y.view()}, pool);
-      REQUIRE(y.intact());
-      return y.bytes();
-    });
-    require_equal_sets([&](const KernelSet& set, ThreadPool& pool) {
-      auto y = a;
-      set.add({y.view(), b.view(), y.view()}, pool);
-      REQUIRE(y.intact());
-      REQUIRE(y.bytes() == want);
-      return y.bytes();
-    });
-  });
-}
-
 TEST_CASE("swiglu and its backward: every set gives the reference's bits, in place too") {
   Random random(2);
   for_shapes([&](int64_t rows, int64_t cols) {

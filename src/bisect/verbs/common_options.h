@@ -6,7 +6,7 @@
 #include "src/bisect/runner.h"
 #include "src/replay/measure/judgement.h"
 
-/// Options that both verbs have.
+/// Options of the search, of `changes` and of `verdict`.
 namespace rlreplay::bisect {
 
 struct CommonOptions {

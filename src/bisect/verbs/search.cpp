@@ -46,13 +46,13 @@ void check_files(const SearchOptions& options) {
   }
 }
 
-int exit_code_of(Finding::Result result) {
+int exit_code_of(SearchResult result) {
   switch (result) {
-    case Finding::Result::kFound:
+    case SearchResult::kFound:
       return kGoodExit;
-    case Finding::Result::kNothing:
+    case SearchResult::kNothing:
       return kBadExit;
-    case Finding::Result::kCannotJudge:
+    case SearchResult::kCannotJudge:
       return kCannotJudgeExit;
   }
   return kErrorExit;
@@ -268,15 +268,7 @@ int search_configurations(const SearchOptions& options, const Ends& ends, const 
   const ConfigurationFinding finding = find_configuration(question, interrupt);
   std::cout << (options.common.json ? configuration_json(finding, command_of(options)) + "\n"
                                     : configuration_text(finding, command_of(options)));
-  switch (finding.result) {
-    case ConfigurationFinding::Result::kFound:
-      return kGoodExit;
-    case ConfigurationFinding::Result::kNothing:
-      return kBadExit;
-    case ConfigurationFinding::Result::kCannotJudge:
-      return kCannotJudgeExit;
-  }
-  return kErrorExit;
+  return exit_code_of(finding.result);
 }
 
 int search(const SearchOptions& options, const CLI::App& app) {

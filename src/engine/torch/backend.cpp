@@ -45,11 +45,11 @@ class TorchBackend : public engine::Backend {
   }
 
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
-                            int64_t micro_batch_samples) override {
+                            int64_t micro_batch_size) override {
     engine::check_samples(config_.model, samples);
     const c10::NoGradGuard constant;
     std::vector<Scores> out;
-    for (const auto& part : engine::micro_batches(samples.size(), micro_batch_samples)) {
+    for (const auto& part : engine::micro_batches(samples.size(), micro_batch_size)) {
       const auto some = samples.subspan(part.first, part.count);
       append_scores(some,
                     score_rows(network_, hidden_of(network_, some), some,

@@ -134,7 +134,7 @@ GlooRanks::GlooRanks(const std::string& host, uint16_t port, int rank, const Lay
       const auto self = std::ranges::find(members, rank) - members.begin();
       // A store of its own for each group: by name and first member.
       const std::string prefix =
-          std::string(name(static_cast<GroupName>(i))) + std::to_string(members.front());
+          std::string(name(static_cast<RankGroup>(i))) + std::to_string(members.front());
       parts_->groups.push_back(std::make_unique<GlooGroup>(
           c10::make_intrusive<c10d::PrefixStore>(prefix, parts_->store), static_cast<int>(self),
           static_cast<int>(members.size()), timeout));

@@ -12,8 +12,8 @@ namespace rlreplay::aten {
 
 /// What the objective makes of log-probabilities and entropies [N] of response tokens.
 struct Objective {
-  at::Tensor ratio, policy, kl, token_total, clipped;    // [N]; constants but for their sums below
-  at::Tensor policy_loss, entropy_loss, kl_loss, total;  // weighted sums
+  at::Tensor ratio, policy, kl, token_total, clipped;    // [N], detached
+  at::Tensor policy_loss, entropy_loss, kl_loss, total;  // weighted sums, with gradients
 };
 
 /// `weights`: of each sample's tokens. The tokens are those of `samples`, one after the other; they

@@ -176,7 +176,7 @@ engine::StepResult train_step(const Training& t, std::span<const Sample> samples
   const std::vector<double> weights =
       engine::sample_weights(config.objective.reducer, samples, config.trajectories);
   for (const engine::MicroBatch& part :
-       engine::micro_batches(samples.size(), config.micro_batch_samples)) {
+       engine::micro_batches(samples.size(), config.micro_batch_size)) {
     run_micro_batch(t, samples.subspan(part.first, part.count),
                     targets.subspan(part.first, part.count),
                     std::span(weights).subspan(part.first, part.count), config, out);

@@ -24,7 +24,7 @@ class FileFindings {
   /// steps whose policy's terms were not judged, the first 20, of others the first; the last says
   /// how many more there were and, of contradictions, the hash of all, by which they are told from
   /// others.
-  std::vector<foreign::Problem> finish() const;
+  [[nodiscard]] std::vector<foreign::Problem> finish() const;
 
  private:
   /// A file, and a sample of it or, below 0, one of `texts_`.

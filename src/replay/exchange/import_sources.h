@@ -11,10 +11,11 @@ namespace rlreplay::replay {
 /// The files of torch.save that an import reads, in the order in which it reads them.
 /// Errors: kUsage where there are none or a path names a file of another kind; those of
 /// find_sources and check_ranks.
-std::vector<std::vector<SourceFile>> sources_of_import(const std::vector<std::string>& paths);
+[[nodiscard]] std::vector<std::vector<SourceFile>> sources_of_import(
+    const std::vector<std::string>& paths);
 
 /// The files beside them that an import leaves behind: an import that dropped them silently would
 /// be believed. Nothing where there are none.
-std::optional<foreign::Problem> left_behind(const std::vector<std::string>& paths);
+[[nodiscard]] std::optional<foreign::Problem> left_behind(const std::vector<std::string>& paths);
 
 }  // namespace rlreplay::replay

@@ -10,7 +10,8 @@ namespace rlreplay::replay {
 /// Where the foreign files differ that a unit of two dumps keeps, and what each says there:
 /// "rollout_data.truncated[2]: 0, in B 1". Empty where they say the same, nothing where either
 /// cannot be restored.
-std::optional<std::string> kept_difference(const format::DumpReader& a, const format::DumpReader& b,
-                                           const std::string& unit);
+[[nodiscard]] std::optional<std::string> kept_difference(const format::DumpReader& a,
+                                                         const format::DumpReader& b,
+                                                         const std::string& unit);
 
 }  // namespace rlreplay::replay

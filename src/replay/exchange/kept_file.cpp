@@ -12,6 +12,7 @@
 #include "format/rule.h"
 #include "format/unit.h"
 #include "format/whole_dataset.h"
+#include "src/base/ascii.h"
 #include "src/base/dtype.h"
 #include "src/base/number_text.h"
 #include "src/base/terminal.h"
@@ -30,8 +31,7 @@ constexpr size_t kMaxName = 90;
 std::string unit_name(std::string_view text) {
   std::string name;
   for (const char c : text) {
-    const bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-                       c == '_' || c == '-' || (c == '.' && !name.empty());
+    const bool plain = is_word_character(c) || c == '-' || (c == '.' && !name.empty());
     name += plain ? c : '_';
   }
   if (name.size() <= kMaxName) return name.empty() ? "_" : name;

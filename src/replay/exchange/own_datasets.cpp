@@ -74,6 +74,7 @@ format::h5::Attributes attributes_of(const Tree& tree, Value dict) {
   return out;
 }
 
+/// What anybody may have edited: each part is held to what the format allows.
 Dataset dataset(const Tree& tree, Value dict, const std::string& group) {
   Dataset out;
   out.path = group + "/" + text(tree, need(tree, dict, "name"));

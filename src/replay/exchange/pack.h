@@ -18,8 +18,9 @@ struct PackOptions {
 
 /// What `pack.json` says.
 struct Pack {
-  std::string steps;  // "0.0..2.0": those that were asked for, and before them those from the last
-                      // recorded state on; empty: all
+  /// "0.0..2.0": those that were asked for, and before them those from the last recorded state on;
+  /// empty: all.
+  std::string steps;
   uint64_t units = 0;
   std::vector<std::string> without;  // what had to go, and why
   std::string root, content;         // of the dump in it

@@ -25,7 +25,8 @@ using ChosenSamples = std::map<std::string, std::set<uint64_t>>;
 /// Nothing where all are taken. `name`: the dump's, for errors.
 /// Errors: kUsage for a sample or group that the dump has not, with
 /// those that it has; FormatError.
-std::optional<ChosenSamples> choose_samples(const format::DumpReader& dump,
-                                            const Selection& selection, const std::string& name);
+[[nodiscard]] std::optional<ChosenSamples> choose_samples(const format::DumpReader& dump,
+                                                          const Selection& selection,
+                                                          const std::string& name);
 
 }  // namespace rlreplay::replay

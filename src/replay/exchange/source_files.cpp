@@ -9,6 +9,7 @@
 
 #include <sys/stat.h>
 
+#include "src/base/ascii.h"
 #include "src/base/error.h"
 #include "src/base/first_problems.h"
 #include "src/base/input_file.h"
@@ -36,15 +37,11 @@ std::string name_below(const fs::path& folder, const std::string& name) {
 
 /// "train_data/12" of "train_data/12_3.pt"; nothing for other names.
 std::optional<std::string> rank_family(const std::string& name) {
-  const auto digits = [](std::string_view text) {
-    return !text.empty() &&
-           std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-  };
   const fs::path path(name);
   const std::string stem = path.stem().string();
   const size_t bar = stem.find('_');
-  if (bar == stem.npos || !digits(std::string_view(stem).substr(0, bar)) ||
-      !digits(std::string_view(stem).substr(bar + 1))) {
+  if (bar == stem.npos || !is_digits(std::string_view(stem).substr(0, bar)) ||
+      !is_digits(std::string_view(stem).substr(bar + 1))) {
     return std::nullopt;
   }
   return (path.parent_path() / stem.substr(0, bar)).string();
@@ -55,7 +52,7 @@ bool by_number(const std::string& a, const std::string& b) {
   const auto key = [](const std::string& text) {
     std::string out, run;
     for (const char c : text + ' ') {
-      if (c >= '0' && c <= '9') {
+      if (is_digit(c)) {
         run += c;
         continue;
       }

@@ -15,7 +15,7 @@ namespace rlreplay::gate {
 namespace {
 
 bool agree(const Golden& golden, const GoldenEntries& a, const GoldenEntries& b) {
-  return std::ranges::all_of(differences(golden.tolerances, a, b), &ValueDifference::within);
+  return std::ranges::all_of(differences(golden.tolerances, a, b), &JudgedDifference::within);
 }
 
 /// A worktree of a commit, removed at the object's end.
@@ -42,17 +42,16 @@ class CommitTree {
 };
 
 /// Why a build failed; empty: it did not.
-std::string build(const Recipe& recipe, const std::string& folder) {
+std::string build(const OldRecipe& recipe, const std::string& folder) {
   Command command = shell_command(recipe.build);
   command.folder = folder;
   ProcessLimits limits;
   limits.time = recipe.time_limit;
   const ProcessResult result = run_process(command, "", limits);
-  const bool built = result.end == ProcessResult::End::kExit && result.code == 0;
-  return built ? "" : "its build " + result.describe();
+  return result.succeeded() ? "" : "its build " + result.describe();
 }
 
-OldRun run_there(const Golden& golden, const Recipe& recipe, const std::string& folder) {
+OldRun run_there(const Golden& golden, const OldRecipe& recipe, const std::string& folder) {
   OldRun out;
   for (int i = 0; i < 2; ++i) {
     const measure::Measurement run = run_command(recipe.run, recipe.time_limit, folder);
@@ -94,7 +93,7 @@ Attribution attribute(const Golden& recorded, const GoldenEntries& now,
           "code of now gives"};
 }
 
-OldRun run_commit(const Golden& golden, const Recipe& recipe, const std::string& path) {
+OldRun run_commit(const Golden& golden, const OldRecipe& recipe, const std::string& path) {
   const auto top =
       ask_git(fs::absolute(path).parent_path().string(), {"rev-parse", "--show-toplevel"});
   if (!top) return {{}, "the file lies in no checkout of git"};

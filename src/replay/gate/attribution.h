@@ -25,7 +25,7 @@ struct Attribution {
                                     const GoldenEntries& old_here);
 
 /// How a commit is built and run, from the root of its checkout or a folder in it.
-struct Recipe {
+struct OldRecipe {
   std::string commit, build, run;
   std::chrono::milliseconds time_limit;  // of each of them
 };
@@ -39,7 +39,7 @@ struct OldRun {
 /// Checks the commit out of the repository that a golden file lies in, into a folder of its own,
 /// builds it there and runs it twice in the folder that is now the working one. No hook is run.
 /// Errors: kEnvironment.
-[[nodiscard]] OldRun run_commit(const Golden& golden, const Recipe& recipe,
+[[nodiscard]] OldRun run_commit(const Golden& golden, const OldRecipe& recipe,
                                 const std::string& path);
 
 }  // namespace rlreplay::gate

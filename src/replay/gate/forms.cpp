@@ -1,9 +1,9 @@
 #include "src/replay/gate/forms.h"
 
 #include <algorithm>
-#include <cctype>
 #include <tuple>
 
+#include "src/base/ascii.h"
 #include "src/base/hash.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -29,10 +29,9 @@ std::vector<Said> not_fine(std::span<const Said> said) {
 std::string address_of(std::string_view path) {
   std::string out;
   for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
     const bool plain =
-        std::isalnum(byte) != 0 || std::string_view("/._-~@").find(c) != std::string_view::npos;
-    out += plain ? std::string(1, c) : formatted("%%%02X", static_cast<unsigned>(byte));
+        is_word_character(c) || std::string_view("/.-~@").find(c) != std::string_view::npos;
+    out += plain ? std::string(1, c) : formatted("%%%02X", static_cast<unsigned char>(c));
   }
   return out;
 }

@@ -14,7 +14,7 @@ std::optional<double> distance_of(const Tolerance& tolerance, const GoldenDiffer
 }
 
 /// Holds a difference to a tolerance that covers its key; of several the first broken one is said.
-void hold(const Tolerance& tolerance, ValueDifference& d) {
+void hold(const Tolerance& tolerance, JudgedDifference& d) {
   const std::optional<double> apart = distance_of(tolerance, d.bits);
   const bool within = apart && *apart <= tolerance.bound;
   if (d.tolerance && (within || !d.within)) return;
@@ -34,12 +34,12 @@ double apart(const Tolerance& tolerance, const GoldenEntries& a, const GoldenEnt
   return out;
 }
 
-bool all_within(const std::vector<ValueDifference>& differences) {
-  return std::ranges::all_of(differences, &ValueDifference::within);
+bool all_within(const std::vector<JudgedDifference>& differences) {
+  return std::ranges::all_of(differences, &JudgedDifference::within);
 }
 
-std::string first_of(const std::vector<ValueDifference>& differences) {
-  const auto beyond = std::ranges::find(differences, false, &ValueDifference::within);
+std::string first_of(const std::vector<JudgedDifference>& differences) {
+  const auto beyond = std::ranges::find(differences, false, &JudgedDifference::within);
   return beyond == differences.end() ? std::string() : beyond->bits.key;
 }
 
@@ -69,11 +69,11 @@ std::string_view to_string(Outcome outcome) {
   return "";
 }
 
-std::vector<ValueDifference> differences(const std::vector<Tolerance>& tolerances,
-                                         const GoldenEntries& recorded, const GoldenEntries& now) {
-  std::vector<ValueDifference> out;
+std::vector<JudgedDifference> differences(const std::vector<Tolerance>& tolerances,
+                                          const GoldenEntries& recorded, const GoldenEntries& now) {
+  std::vector<JudgedDifference> out;
   for (GoldenDifference& bits : compare_golden(recorded, now)) {
-    ValueDifference d{std::move(bits)};
+    JudgedDifference d{std::move(bits)};
     for (const Tolerance& tolerance : tolerances) {
       if (covers(tolerance, d.bits.key)) hold(tolerance, d);
     }
@@ -90,7 +90,7 @@ Judgement judge(const Golden& golden, const Observation& now) {
   }
   out.environment = environment_difference(golden.environment, now.environment);
   out.differences = differences(golden.tolerances, golden.values, now.values);
-  const auto is_new = [](const ValueDifference& d) { return !d.bits.recorded; };
+  const auto is_new = [](const JudgedDifference& d) { return !d.bits.recorded; };
   out.values =
       golden.values.size() + static_cast<size_t>(std::ranges::count_if(out.differences, is_new));
   const auto say = [&](Outcome outcome, std::string reason = "") {

@@ -34,7 +34,7 @@ struct Observation {
 };
 
 /// A value that is not what was recorded.
-struct ValueDifference {
+struct JudgedDifference {
   GoldenDifference bits;
   std::optional<Tolerance> tolerance =
       {};  // of those of its key the first that is broken, or the first
@@ -45,15 +45,15 @@ struct ValueDifference {
 struct Judgement {
   Outcome outcome = Outcome::kNotJudged;
   std::string reason = {};  // of those that need one
-  std::vector<ValueDifference> differences = {};
+  std::vector<JudgedDifference> differences = {};
   std::vector<std::string> environment = {};  // what of it differs
   size_t values = 0;                          // compared
 };
 
 /// Of two runs' values what differs. Of several tolerances whose patterns fit a key all hold.
-[[nodiscard]] std::vector<ValueDifference> differences(const std::vector<Tolerance>& tolerances,
-                                                       const GoldenEntries& recorded,
-                                                       const GoldenEntries& now);
+[[nodiscard]] std::vector<JudgedDifference> differences(const std::vector<Tolerance>& tolerances,
+                                                        const GoldenEntries& recorded,
+                                                        const GoldenEntries& now);
 
 /// The line of the table that holds.
 [[nodiscard]] Judgement judge(const Golden& golden, const Observation& now);

@@ -3,22 +3,17 @@
 #include <filesystem>
 #include <utility>
 
-#include "src/base/process.h"
+#include "src/base/run_git.h"
 #include "src/replay/gate/place.h"
 
 namespace fs = std::filesystem;
 
 namespace rlreplay::gate {
 
-std::optional<std::string> ask_git(const std::string& folder, std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(),
-                   {"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"});
-  Command command{std::move(arguments), folder};
-  for (const char* name : {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"}) {
-    command.environment.emplace_back(name, std::nullopt);
-  }
-  ProcessResult result = run_process(command, "");
-  if (result.end != ProcessResult::End::kExit || result.code != 0) return std::nullopt;
+std::optional<std::string> ask_git(const std::string& folder,
+                                   const std::vector<std::string>& arguments) {
+  ProcessResult result = run_git(folder, arguments);
+  if (!result.succeeded()) return std::nullopt;
   if (result.output.ends_with('\n')) result.output.pop_back();
   return std::move(result.output);
 }

@@ -8,7 +8,7 @@ namespace rlreplay::gate {
 
 /// What git says in a folder, without its line's end; nothing where it fails. No hook is run.
 [[nodiscard]] std::optional<std::string> ask_git(const std::string& folder,
-                                                 std::vector<std::string> arguments);
+                                                 const std::vector<std::string>& arguments);
 
 /// The checkout of git that a file lies in.
 struct Checkout {

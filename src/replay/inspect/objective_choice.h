@@ -15,9 +15,9 @@ namespace rlreplay::replay {
 bool holds(const Explanation& explanation, const std::vector<Quantity>& from,
            const std::vector<Quantity>& now);
 
-/// What explains the losses of a step and reproduces of its other quantities, which are `from` and
-/// `now` with it, what one of `explained` does becomes a rival of this one: one option then
-/// explains all.
+/// `of_losses` explains a step's losses. Its other quantities are `from` as recorded options give
+/// them and `now` with this explanation. Where it reproduces all of them that one of `explained`
+/// reproduces, it becomes a rival of that one: one option then explains all.
 void add_rival(const Explanation& of_losses, const std::vector<Quantity>& from,
                const std::vector<Quantity>& now, std::vector<Explanation>& explained);
 

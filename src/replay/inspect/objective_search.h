@@ -19,9 +19,10 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
                                             const RecordedRollout& rollout,
                                             const ObjectiveCompute& compute, Untried& untried);
 
-/// From log-probabilities to losses; empty or one. What gives shares of clipped tokens alone, and
-/// losses that were recorded beside them not, explains nothing; nor does what gives a lone share.
-/// What explains the advantages of the step, and its rivals, are tried of the losses as well.
+/// From log-probabilities to losses; empty or one. A setting that gives the recorded shares of
+/// clipped tokens, but not the losses recorded beside them, explains nothing; nor does one where a
+/// share is all that was recorded. The settings that explain the step's advantages, and their
+/// rivals, are tried of its losses too.
 std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
                                         const ObjectiveOptions& options,
                                         const RecordedRollout& rollout,

@@ -46,6 +46,7 @@ Line line_of(const format::RolloutData& data, const std::string& rollout, size_t
   return out;
 }
 
+/// What is held at once is bounded: a unit's columns are given back when its lines are made.
 std::vector<Line> lines_of(const format::DumpReader& dump, const ShowOptions& options) {
   std::vector<Line> out;
   format::HeldBytes held;

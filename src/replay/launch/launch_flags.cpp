@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/ascii.h"
 #include "src/base/words.h"
 
 namespace rlreplay::replay {
@@ -141,14 +142,14 @@ std::string dashed(std::string_view name) {
 
 /// -o and --steps; -1 is a number.
 bool is_flag(std::string_view word) {
-  return word.size() > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9') && word[1] != '.';
+  return word.size() > 1 && word[0] == '-' && !is_digit(word[1]) && word[1] != '.';
 }
 
 /// How many of the words behind a flag are its values.
 size_t count_values(std::string_view values, std::span<const std::string> behind) {
   size_t most = behind.size();
   if (values == "?") most = 1;
-  if (values[0] >= '0' && values[0] <= '9') most = static_cast<size_t>(values[0] - '0');
+  if (is_digit(values[0])) most = static_cast<size_t>(values[0] - '0');
   size_t out = 0;
   while (out < std::min(most, behind.size()) && !is_flag(behind[out])) ++out;
   return out;

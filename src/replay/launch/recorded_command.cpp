@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "src/base/ascii.h"
 #include "src/base/redact.h"
 #include "src/replay/launch/launch.h"
 
@@ -32,10 +33,7 @@ bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
 }
 
 bool is_option_name(std::string_view name) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
-  };
+  const auto plain = [](char c) { return is_word_character(c) || c == '-'; };
   return name.starts_with("--") && name.size() > 2 && std::ranges::all_of(name, plain);
 }
 

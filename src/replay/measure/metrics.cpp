@@ -1,7 +1,6 @@
 #include "src/replay/measure/metrics.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "src/base/ascii.h"
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/json_value.h"
@@ -40,9 +40,7 @@ std::string without_zeros_before(std::string digits) {
 
 bool is_word(std::string_view text) {
   constexpr std::string_view kWords[] = {"nan", "inf", "infinity"};
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = lower_case(std::string(text));
   return std::find(std::begin(kWords), std::end(kWords), lower) != std::end(kWords);
 }
 
@@ -127,8 +125,8 @@ std::string quote_inexact(const std::string& text) {
     const size_t quoted = in_string || in_number ? 0 : inexact_prefix(rest);
     const size_t length = quoted > 0 ? quoted : in_string && text[i] == '\\' ? 2 : 1;
     if (length == 1 && text[i] == '"') in_string = !in_string;
-    in_number = !in_string && (std::isalnum(static_cast<unsigned char>(text[i])) != 0 ||
-                               std::strchr("+-.", text[i]) != nullptr);
+    in_number = !in_string &&
+                (is_letter(text[i]) || is_digit(text[i]) || std::strchr("+-.", text[i]) != nullptr);
     out += quoted > 0 ? '"' + text.substr(i, length) + '"' : text.substr(i, length);
     i += length;
   }

@@ -17,7 +17,7 @@ struct MetricValue {
 
 /// Whether two values are the same, or finite numbers at most `tolerance` apart. NaN agrees with
 /// NaN alone, an infinity with itself, a text with the same text, and -0 is not +0.
-bool agree(const MetricValue& a, const MetricValue& b, double tolerance);
+[[nodiscard]] bool agree(const MetricValue& a, const MetricValue& b, double tolerance);
 
 /// A named value, or a value a step.
 struct Metric {

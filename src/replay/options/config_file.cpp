@@ -1,10 +1,10 @@
 #include "src/replay/options/config_file.h"
 
 #include <algorithm>
-#include <cctype>
 #include <functional>
 #include <map>
 
+#include "src/base/ascii.h"
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/json_value.h"
@@ -111,7 +111,7 @@ bool names(std::string_view sentence, std::string_view option) {
   for (size_t at = 0; (at = sentence.find(flag, at)) != sentence.npos; at += flag.size()) {
     const size_t end = at + flag.size();
     const bool longer =
-        end < sentence.size() && (sentence[end] == '-' || std::isalnum(sentence[end]) != 0);
+        end < sentence.size() && (sentence[end] == '-' || is_word_character(sentence[end]));
     if (!longer) return true;
   }
   return false;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <set>
 
 #include <yaml-cpp/yaml.h>
 
+#include "src/base/ascii.h"
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/json_value.h"
@@ -22,17 +22,12 @@ constexpr size_t kMaxDepth = 100;
 bool is_text_everywhere(const std::string& text) {
   static constexpr std::array kWords = {"y",    "yes",   "n",    "no",  "on",
                                         "true", "false", "null", "off", "none"};
-  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
   if (text.empty() || !(is_letter(text[0]) || text[0] == '_' || text[0] == '/')) return false;
-  std::string lower;
-  for (const char c : text) {
-    const bool digit = c >= '0' && c <= '9';
-    if (!is_letter(c) && !digit && std::string_view("_./-+").find(c) == std::string_view::npos) {
-      return false;
-    }
-    lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return std::ranges::find(kWords, lower) == kWords.end();
+  const auto plain = [](char c) {
+    return is_word_character(c) || std::string_view("./-+").find(c) != std::string_view::npos;
+  };
+  if (!std::ranges::all_of(text, plain)) return false;
+  return std::ranges::find(kWords, lower_case(text)) == kWords.end();
 }
 
 class LeafReader {

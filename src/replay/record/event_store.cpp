@@ -10,6 +10,7 @@
 
 #include "format/group_io.h"
 #include "format/group_name.h"
+#include "src/base/ascii.h"
 #include "src/base/error.h"
 #include "src/events/event_rows.h"
 #include "src/events/name.h"
@@ -235,8 +236,7 @@ class Decoder {
     while (rest != "-" && !rest.empty()) {
       const size_t comma = std::min(rest.find(','), rest.size());
       const std::string number(rest.substr(0, comma));
-      const bool digits = !number.empty() && number.size() < 16 &&
-                          std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+      const bool digits = is_digits(number) && number.size() < 16;
       expect(digits && number.front() != '0' && out.dims.size() < kMostDims, "tensors",
              "a dimension is no number above 0, or there are more than 8");
       out.dims.push_back(std::stoll(number));

@@ -35,15 +35,15 @@ std::vector<format::Dataset> findings_datasets(const std::vector<foreign::Proble
 
 /// The contradictions that an import found; empty where it found nothing, or the dump is none.
 /// Errors: FormatError; kCorrupt where the unit says something else.
-std::vector<foreign::Problem> recorded_findings(const format::DumpReader& dump);
+[[nodiscard]] std::vector<foreign::Problem> recorded_findings(const format::DumpReader& dump);
 
 /// The same as lines of the content (format/SPEC.md section 7): "CODE: MESSAGE (WHERE)".
-std::set<std::string> contradictions(const format::DumpReader& dump);
+[[nodiscard]] std::set<std::string> contradictions(const format::DumpReader& dump);
 
 /// What the import of a dump could not judge, a sentence each.
-std::vector<std::string> unjudged(const format::DumpReader& dump);
+[[nodiscard]] std::vector<std::string> unjudged(const format::DumpReader& dump);
 
 /// Likewise, where samples have other ids than their files say.
-std::vector<foreign::Problem> replaced_ids(const format::DumpReader& dump);
+[[nodiscard]] std::vector<foreign::Problem> replaced_ids(const format::DumpReader& dump);
 
 }  // namespace rlreplay::replay

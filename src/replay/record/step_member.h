@@ -40,6 +40,6 @@ struct MemberDifference {
 
 /// The one rule for a sample that several ranks hold: `to` takes what it lacks and `from` has; what
 /// both have must be the same. Returns the first field that is not.
-std::optional<MemberDifference> merge(StepMember& to, StepMember&& from);
+[[nodiscard]] std::optional<MemberDifference> merge(StepMember& to, StepMember&& from);
 
 }  // namespace rlreplay::replay

@@ -39,6 +39,7 @@ void normalize(const Operation& op, const KernelSet& set, ThreadPool& pool, Matr
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
+/// Below is the same in binary64, from the definitions alone: no kernel, no order of summation.
 double product64(const Operation& op, int64_t row, int64_t column) {
   const Matrix<const float> x = op.rows[0], w = op.weights[0];
   const bool backward = op.form == Form::kLinearBackward;

@@ -33,7 +33,7 @@ engine::StepConfig step_config(const RunOptions& options) {
   out.optimizer.weight_decay = options.weight_decay;
   out.optimizer.decay_vectors = options.decay_vectors;
   out.optimizer.clip_grad = static_cast<float>(options.clip_grad);
-  out.micro_batch_samples = options.micro_batch_size;
+  out.micro_batch_size = options.micro_batch_size;
   return out;
 }
 

@@ -1,189 +1,14 @@
-#include <filesystem>
 #include <iostream>
 
-#include "format/dump_files.h"
-#include "format/journal.h"
-#include "src/base/error.h"
-#include "src/base/interrupt.h"
-#include "src/base/shell.h"
-#include "src/base/staged_folder.h"
-#include "src/replay/capture/recorder.h"
-#include "src/replay/capture/resume.h"
 #include "src/replay/options/config_file.h"
-#include "src/replay/options/save_place.h"
-#include "src/replay/record/content_root.h"
-#include "src/replay/record/recorded_step.h"
-#include "src/replay/rerun/replay.h"
-#include "src/replay/run/machine.h"
 #include "src/replay/run/step_report.h"
-#include "src/replay/source/model_source.h"
 #include "src/replay/verbs/capture.h"
-#include "src/replay/verbs/end_on_signal.h"
+#include "src/replay/verbs/capture_parts.h"
 
 namespace rlreplay::replay {
-namespace {
-
-/// Of a run that a recorder takes down.
-Trainer recorded_trainer(Machine& machine, const RunOptions& options, const ModelSource& model,
-                         const Task& task) {
-  return {machine.runtime(),
-          options,
-          model,
-          {.generates = true,
-           .trains = !options.rollout_only,
-           .longest_prompt = task.longest_prompt(),
-           .records = true}};
-}
-
-/// Ends the dump and says what it is. What was trained is in no dump: it is saved first, so that a
-/// dump which is not sealed yet can be resumed for it.
-int finish(const CaptureArguments& arguments, const RunOptions& options, const ModelSource& model,
-           Trainer& trainer, Recorder& recorder, SavePlace& place) {
-  place.save([&](const std::string& folder) { trainer.save(model, folder); });
-  const Hash root = recorder.finish();
-  if (arguments.json) return 0;
-  std::cout << "recorded in " << arguments.output << ", root " << root.hex() << "\n"
-            << "content " << content_root(arguments.output).hex() << "\n"
-            << "replay it: rlreplay " << (options.rollout_only ? "rollout " : "train ")
-            << shell_word(arguments.output) << '\n';
-  return 0;
-}
-
-/// Of a run that was captured whole: its last steps again, from the last state that was kept.
-/// Errors: kIncomplete where the dump does not hold the run's end; kEnvironment where the steps are
-/// not those of the dump.
-void save_again(const RunOptions& options, const RecordedRun& record, SavePlace& place) {
-  const std::vector<StepId>& steps = record.steps();
-  const int64_t last = planned_steps(options) - 1, in_rollout = steps_per_rollout(options);
-  const bool trains = !options.rollout_only;
-  if (trains && (steps.empty() || steps.back() != StepId{last / in_rollout, last % in_rollout})) {
-    throw Error(ErrorCode::kIncomplete,
-                "--save: the dump does not hold the run's last step, after which its weights are "
-                "saved",
-                record.path());
-  }
-  Machine machine(options);
-  const auto model = find_model(options.model, options.seed);
-  if (!same_shape(model->config(), record.config().model)) {
-    throw Error(ErrorCode::kUsage, "the model's shape is not that of the dump", options.model);
-  }
-  Trainer trainer(machine.runtime(), options, *recorded_model(record),
-                  {.longest_prompt = longest_prompt(record)});
-  ReplayPlan plan;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (record.has_state(steps[i])) plan.steps.first = static_cast<int64_t>(i);
-  }
-  const auto nothing = [](const ReplayedStep&) {};
-  if (trains &&
-      !replay_training(record, options, plan, trainer, machine.pool(), nullptr, nothing)) {
-    throw Error(ErrorCode::kEnvironment,
-                "run again, the last steps are not those of the dump, and nothing was saved; see "
-                "where with: rlreplay train " +
-                    shell_word(record.path()),
-                record.path());
-  }
-  place.save([&](const std::string& folder) { trainer.save(*model, folder); });
-}
-
-/// What there is to say of a dump that has its end.
-int already_sealed(const CaptureArguments& arguments, const RunOptions& options,
-                   const RecordedRun& record, SavePlace& place) {
-  const format::DumpReader& dump = record.dump();
-  if (!dump.complete()) {
-    throw Error(ErrorCode::kUsage,
-                "the dump was closed after its writer had died: nothing can be added to it",
-                arguments.output);
-  }
-  const bool saves = arguments.flags.gives("save") && !options.save.empty();
-  if (saves) save_again(options, record, place);
-  if (!arguments.json) {
-    std::cout << arguments.output << " is complete, root " << dump.root().hex()
-              << (saves ? ": its trained weights are saved in " + options.save
-                        : ": nothing to resume")
-              << '\n';
-  }
-  return 0;
-}
-
-/// What a signal gives: the queue is stored, and the sentence says how far.
-EndOnSignal::Before drain_on_signal(EndOnSignal& end, Recorder& recorder) {
-  return {end, [&recorder] {
-            const std::string go_on = ": rlreplay verify shows it, rlreplay capture --resume -o " +
-                                      shell_word(recorder.path()) + " goes on";
-            try {
-              return Error(ErrorCode::kInterrupted, "interrupted; " + recorder.drain() + go_on,
-                           recorder.path());
-            } catch (const Error& e) {
-              return Error(
-                  ErrorCode::kInterrupted,
-                  std::string("interrupted; the last units could not be stored: ") + e.what(),
-                  recorder.path());
-            }
-          }};
-}
-
-/// Whether --save names the checkpoint that this run itself left, before it was sealed.
-bool is_own(const RunOptions& options, const RunOptions& recorded) {
-  return options.save == recorded.save &&
-         std::filesystem::exists(options.save + "/model.safetensors");
-}
-
-/// A capture with --force that was killed has its dump beside: this is about the older one.
-void note_left_beside(const std::string& path) {
-  const std::string left = StagedFolder::left_beside(path, format::kJournalFolder);
-  if (left.empty()) return;
-  std::cerr
-      << "rlreplay: " << path
-      << ": this is the older dump; what was begun with --force to replace it is unfinished in "
-      << left << ": rlreplay capture --resume -o " << shell_word(left) << " goes on with it\n";
-}
-
-int resume(const CaptureArguments& arguments) {
-  EndOnSignal on_signal(arguments.json);
-  ignore_broken_pipes();
-  if (!arguments.flags.print_config()) {
-    static_cast<void>(format::take_sealed(arguments.output));  // then it is found below
-    note_left_beside(arguments.output);
-  }
-  const RecordedRun found(arguments.output);
-  const RunOptions recorded = found.config().options;
-  const RunOptions options = arguments.flags.resolve(recorded);
-  check_resumed_options(recorded, options);
-  if (arguments.flags.print_config()) {
-    std::cout << options_yaml(options);
-    return 0;
-  }
-  RunOptions saving = options;
-  if (!arguments.flags.gives("save")) saving.save.clear();
-  SavePlace place(saving, is_own(options, recorded), "empty it");
-  if (found.dump().sealed()) {
-    format::finish_sealing(format::Folder::open(arguments.output));
-    return already_sealed(arguments, options, found, place);
-  }
-  arguments.flags.check_given(recorded, arguments.output);
-  format::WriterOptions settings;
-  settings.unstable = Provenance(computing(recorded)).begun();
-  settings.check = arguments.check;
-  format::DumpWriter writer = format::DumpWriter::resume(arguments.output, settings);
-  const RecordedRun record(arguments.output);  // as it is now that no other can write to it
-  Machine machine(options);
-  const auto model = find_model(options.model, options.seed);
-  const Task task(options, *model);
-  Trainer trainer = recorded_trainer(machine, options, *model, task);
-  Printing<Recorder> recorder(arguments.json, std::move(writer), arguments.output, recorded, *model,
-                              trainer, machine.pool());
-  const auto draining = drain_on_signal(on_signal, recorder);
-  const RunStart start = resume_run(record, options, task, trainer);
-  std::cerr << "resumed: " << record.steps().size() << " of " << planned_steps(options)
-            << " steps are recorded, the run goes on from rollout " << start.rollout << "\n";
-  run_training(trainer, task, options, recorder, start);
-  return finish(arguments, options, *model, trainer, recorder, place);
-}
-
-}  // namespace
 
 int capture_run(const CaptureArguments& arguments) {
-  if (arguments.resume) return resume(arguments);
+  if (arguments.resume) return capture_resume(arguments);
   const RunOptions options = arguments.flags.resolve_for_model();
   if (arguments.flags.print_config()) {
     std::cout << options_yaml(options);
@@ -202,7 +27,7 @@ int capture_run(const CaptureArguments& arguments) {
                               machine.pool());
   const auto draining = drain_on_signal(on_signal, recorder);
   run_training(trainer, task, options, recorder);
-  return finish(arguments, options, *model, trainer, recorder, saved);
+  return finish_recording(arguments, options, *model, trainer, recorder, saved);
 }
 
 }  // namespace rlreplay::replay

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "src/base/ascii.h"
 #include "src/base/error.h"
 #include "src/base/words.h"
 #include "src/replay/launch/launch_flags.h"
@@ -130,16 +131,13 @@ std::string conversion_sentence(const std::string& text, const CLI::App& app) {
   return name + " takes " + kind + ", not \"" + text.substr(equals + 3) + "\"";
 }
 
-std::string required_sentence(const std::string& text) {
+std::string required_sentence(const std::string& text, const CLI::App& app) {
   const size_t at = text.find(" is required");
   if (at == text.npos) return text;
   std::string name = text.substr(0, at);
-  if (name == "--from") return "DUMP is missing";
-  if (!name.starts_with('-')) {
-    std::ranges::transform(name, name.begin(), [](char c) {
-      return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    });
-  }
+  const CLI::Option* option = app.get_option_no_throw(name);
+  if (name == "--from" && option != nullptr && option->get_positional()) return "DUMP is missing";
+  if (!name.starts_with('-')) name = upper_case(std::move(name));
   return name + " is missing";
 }
 
@@ -148,7 +146,7 @@ std::string sentence(const CLI::ParseError& error, const CLI::App& app) {
   if (kind == "ValidationError") return validation_sentence(text);
   if (kind == "ArgumentMismatch") return mismatch_sentence(text);
   if (kind == "ConversionError") return conversion_sentence(text, app);
-  if (kind == "RequiredError") return required_sentence(text);
+  if (kind == "RequiredError") return required_sentence(text, app);
   return text;
 }
 

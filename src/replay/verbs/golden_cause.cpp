@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/base/own_program.h"
 #include "src/base/process.h"
 #include "src/replay/gate/recorded_commit.h"
 #include "src/replay/verbs/golden_parts.h"
@@ -32,8 +33,8 @@ std::optional<gate::Attribution> attribute(const gate::Golden& golden,
   if (build.empty()) return std::nullopt;
   const std::string problem = problem_of_commit(golden);
   if (!problem.empty()) return gate::Attribution{gate::Cause::kNotAttributed, problem};
-  const gate::Recipe recipe{gate::about(golden, "commit"), build,
-                            command_of(golden, arguments, path), limit_of(arguments)};
+  const gate::OldRecipe recipe{gate::about(golden, "commit"), build,
+                               command_of(golden, arguments, path), limit_of(arguments)};
   const gate::OldRun old = gate::run_commit(golden, recipe, path);
   if (!old.values) return gate::Attribution{gate::Cause::kNotAttributed, old.problem};
   return gate::attribute(golden, now, *old.values);
@@ -50,8 +51,7 @@ std::string search_text(const gate::Golden& golden, const GoldenArguments& argum
     problem = "the recorded commit is checked out, so that what is not committed made the change";
   }
   if (!problem.empty()) return "no search: " + problem + '\n';
-  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "rlbisect";
-  Command command{{program.string(), commit + ".." + checkout->commit, "--run",
+  Command command{{program_beside("rlbisect").string(), commit + ".." + checkout->commit, "--run",
                    command_of(golden, arguments, path)},
                   fs::absolute(path).parent_path().string()};
   if (const std::string build = build_of(golden, arguments); !build.empty()) {

@@ -23,7 +23,7 @@ std::vector<GoldenEntries> runs_of(const gate::Golden& golden, const GoldenArgum
     gate::Observation now = observe(golden, options, arguments, path, false);
     if (!now.problem.empty()) throw Error(ErrorCode::kIncomplete, now.problem, path);
     const auto apart = gate::differences(golden.tolerances, golden.values, now.values);
-    if (!std::ranges::all_of(apart, &gate::ValueDifference::within)) {
+    if (!std::ranges::all_of(apart, &gate::JudgedDifference::within)) {
       throw Error(ErrorCode::kEnvironment,
                   "its run gives values beyond the tolerances, which say nothing of noise: check "
                   "it first",

@@ -30,6 +30,7 @@ std::string quarantine_text(const gate::Golden& golden) {
          golden.quarantine->until;
 }
 
+/// The first of what is wrong with a file, from its name to its values; empty: nothing.
 std::string problem_of(const std::string& path) {
   try {
     (void)gate::key_of(path);

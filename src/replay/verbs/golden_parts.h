@@ -96,6 +96,6 @@ std::string search_text(const gate::Golden& golden, const GoldenArguments& argum
                                       const std::string& class_name, bool may_be_changed);
 
 /// A line a difference, at most `limit` of them.
-std::string differences_text(const std::vector<gate::ValueDifference>& differences, size_t limit);
+std::string differences_text(const std::vector<gate::JudgedDifference>& differences, size_t limit);
 
 }  // namespace rlreplay::replay

@@ -96,7 +96,7 @@ std::vector<gate::Tolerance> tolerances_of(const GoldenArguments& arguments,
 /// Errors: kEnvironment for two runs that differ by more than the tolerances.
 void check_stable(const gate::Golden& golden, const gate::Observation& now) {
   const auto between = gate::differences(golden.tolerances, now.values, *now.again);
-  if (std::ranges::all_of(between, &gate::ValueDifference::within)) return;
+  if (std::ranges::all_of(between, &gate::JudgedDifference::within)) return;
   std::cerr << differences_text(between, kShownRecord);
   throw Error(ErrorCode::kEnvironment,
               "two runs do not give the same bits (" + std::to_string(between.size()) + " of " +

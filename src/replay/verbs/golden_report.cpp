@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kShownReport = 5;
 
-std::string difference_json(const gate::ValueDifference& d) {
+std::string difference_json(const gate::JudgedDifference& d) {
   JsonLine line;
   const auto text = [&](const char* key, const std::optional<std::string>& value) {
     value ? line.text(key, *value) : line.null(key);
@@ -54,10 +54,10 @@ std::string quarantine_line(const Checked& c) {
 
 }  // namespace
 
-std::string differences_text(const std::vector<gate::ValueDifference>& differences, size_t limit) {
+std::string differences_text(const std::vector<gate::JudgedDifference>& differences, size_t limit) {
   std::string out;
   for (size_t i = 0; i < std::min(limit, differences.size()); ++i) {
-    const gate::ValueDifference& d = differences[i];
+    const gate::JudgedDifference& d = differences[i];
     std::string line = rlreplay::to_string(std::span(&d.bits, 1));
     line.pop_back();
     if (d.tolerance) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/ascii.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/words.h"
@@ -22,13 +23,6 @@ size_t help_width() {
   size_t columns = kWidest;
   if (text != nullptr) std::from_chars(text, text + std::char_traits<char>::length(text), columns);
   return std::clamp(columns, kNarrowest, kWidest);
-}
-
-std::string upper(std::string text) {
-  std::ranges::transform(text, text.begin(), [](char c) {
-    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  });
-  return text;
 }
 
 /// "  name    description", the description in its column.
@@ -87,7 +81,7 @@ std::string option_name(const CLI::Option& option) {
 }
 
 std::string positional_name(const CLI::Option& option) {
-  return upper(option.get_name(true, false)) + (option.get_expected_max() > 1 ? "..." : "");
+  return upper_case(option.get_name(true, false)) + (option.get_expected_max() > 1 ? "..." : "");
 }
 
 std::string description(const CLI::Option& option) {

@@ -45,6 +45,7 @@ void check_plot(const MismatchArguments& arguments) {
   check_unoccupied(arguments.plot, arguments.force);
 }
 
+/// The table comes first: a plot that cannot be written does not take it away.
 int mismatch(const MismatchArguments& arguments, const RecordedRun& run) {
   const std::optional<Tokenizer> tokenizer = find_tokenizer(run, arguments.model);
   Mismatch found = measure_mismatch(run, arguments.options);

@@ -11,9 +11,10 @@ namespace rlreplay::replay {
 bool print_operation(const OperationQuestion& question) {
   const engine::StepEvent event = engine::parse_step_event(question.event);
   const auto fastest = std::string(kernels::cpu_kernels().name);
-  const kernels::KernelSet* sets[] = {
-      &kernels_named(question.kernels.empty() ? fastest : question.kernels),
-      &kernels_named(question.against)};
+  std::vector<const kernels::KernelSet*> sets = {
+      &kernels_named(question.kernels.empty() ? fastest : question.kernels)};
+  const kernels::KernelSet* against = &kernels_named(question.against);
+  if (against != sets.front()) sets.push_back(against);
   check_imported(question.dump);
   const RecordedRun record(question.dump);
   ThreadPool pool(processors());

@@ -54,7 +54,7 @@ int score(const ScoreArguments& arguments) {
   while (const auto line = lines.next()) {
     const Sample sample = read_sample(line->root());
     const Scores scores = with_place(line->where(), [&] {
-      return backend->score({&sample, 1}, temperature, /*micro_batch_samples=*/0).front();
+      return backend->score({&sample, 1}, temperature, /*micro_batch_size=*/0).front();
     });
     std::cout << JsonLine()
                      .json("log_probs", floats_json(scores.log_probs))

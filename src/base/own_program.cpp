@@ -1,0 +1,14 @@
+#include "src/base/own_program.h"
+
+#include "src/base/error.h"
+
+namespace rlreplay {
+
+std::filesystem::path own_program() {
+  std::error_code failed;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (failed) throw Error(ErrorCode::kEnvironment, "cannot find this program", "/proc/self/exe");
+  return self;
+}
+
+}  // namespace rlreplay

@@ -1,0 +1,30 @@
+#include "src/base/run_git.h"
+
+namespace rlreplay {
+
+ProcessResult run_git(const std::string& folder, const std::vector<std::string>& arguments,
+                      const ProcessLimits& limits) {
+  Command command{{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}, folder};
+  command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
+  for (const auto& name : git_variables()) command.environment.emplace_back(name, std::nullopt);
+  command.environment.emplace_back("LC_ALL", "C");
+  // A question on the terminal would stop a process of the background for good.
+  command.environment.emplace_back("GIT_TERMINAL_PROMPT", "0");
+  command.environment.emplace_back("GIT_ASKPASS", "true");
+  command.environment.emplace_back("SSH_ASKPASS", "true");
+  return run_process(command, "", limits);
+}
+
+const std::vector<std::string>& git_variables() {
+  static const std::vector<std::string> names = {"GIT_DIR",
+                                                 "GIT_WORK_TREE",
+                                                 "GIT_INDEX_FILE",
+                                                 "GIT_COMMON_DIR",
+                                                 "GIT_OBJECT_DIRECTORY",
+                                                 "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+                                                 "GIT_NAMESPACE",
+                                                 "GIT_PREFIX"};
+  return names;
+}
+
+}  // namespace rlreplay

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/base/process.h"
+
+namespace rlreplay {
+
+/// Runs git in a folder, without a shell: neither hooks nor a monitor of the repository run,
+/// nothing is asked on the terminal, and its messages are in English.
+[[nodiscard]] ProcessResult run_git(const std::string& folder,
+                                    const std::vector<std::string>& arguments,
+                                    const ProcessLimits& limits = {});
+
+/// The variables by which git is told of a repository other than that of its folder: a command that
+/// runs in a worktree must not inherit them.
+const std::vector<std::string>& git_variables();
+
+}  // namespace rlreplay

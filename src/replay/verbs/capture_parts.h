@@ -1,0 +1,26 @@
+#pragma once
+
+#include "src/replay/capture/recorder.h"
+#include "src/replay/options/save_place.h"
+#include "src/replay/run/machine.h"
+#include "src/replay/source/model_source.h"
+#include "src/replay/verbs/capture.h"
+#include "src/replay/verbs/end_on_signal.h"
+
+/// What a capture and its resumption have in common.
+namespace rlreplay::replay {
+
+/// Of a run that a recorder takes down.
+Trainer recorded_trainer(Machine& machine, const RunOptions& options, const ModelSource& model,
+                         const Task& task);
+
+/// What a signal gives: the queue is stored, and the sentence says how far.
+EndOnSignal::Before drain_on_signal(EndOnSignal& end, Recorder& recorder);
+
+/// Ends the dump and says what it is. What was trained is in no dump: it is saved first, so that a
+/// dump which is not sealed yet can be resumed for it. Returns the exit code.
+int finish_recording(const CaptureArguments& arguments, const RunOptions& options,
+                     const ModelSource& model, Trainer& trainer, Recorder& recorder,
+                     SavePlace& place);
+
+}  // namespace rlreplay::replay
