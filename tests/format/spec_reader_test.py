@@ -81,6 +81,7 @@ class Spec(unittest.TestCase):
             code, lines = read(self.bad(text.stem))
             want = [line.split("\t")[:3] for line in text.read_text().splitlines()][0]
             want = UNTOLD.get(text.stem, want)
+            want[1] = want[1].split(":")[0]  # the line of a journal is ours alone
             self.assertEqual((code, lines[0].split("\t")[:4]), (1, ["broken", *want]), text.stem)
 
     def capture(self):
