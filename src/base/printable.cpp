@@ -14,4 +14,17 @@ std::string printable(std::string_view text) {
   return out + (text.size() > kLimit ? "...'" : "'");
 }
 
+std::string shortened(std::string text) {
+  constexpr size_t kMost = 1000, kHead = 600, kTail = 300;
+  if (text.size() <= kMost) return text;
+  const auto is_inside = [&](size_t i) {
+    return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+  };
+  size_t head = kHead, tail = text.size() - kTail;
+  while (head > 0 && is_inside(head)) --head;
+  while (tail < text.size() && is_inside(tail)) ++tail;
+  return text.substr(0, head) + " ... (" + std::to_string(tail - head) + " bytes left out) ... " +
+         text.substr(tail);
+}
+
 }  // namespace rlreplay

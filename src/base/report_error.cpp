@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "src/base/json_line.h"
+#include "src/base/printable.h"
 #include "src/base/terminal.h"
 
 namespace rlreplay {
@@ -48,9 +49,11 @@ void check_output() {
 }
 
 std::string members(const Error& error) {
+  constexpr size_t kLongestPath = 4096;
+  const std::string& where = error.where();
   JsonLine out;
-  out.text("code", to_string(error.code())).text("message", error.what());
-  out.text("where", error.where());
+  out.text("code", to_string(error.code())).text("message", shortened(error.what()));
+  out.text("where", where.size() <= kLongestPath ? where : shortened(where));
   if (const auto& breach = error.breach()) {
     out.text("rule", breach->rule).text("dataset", breach->dataset);
     breach->offset ? out.integer("offset", static_cast<int64_t>(*breach->offset))
@@ -60,8 +63,8 @@ std::string members(const Error& error) {
 }
 
 std::string sentence(const Error& error) {
-  std::string out = error.where().empty() ? "" : error.where() + ": ";
-  out += error.what();
+  std::string out = error.where().empty() ? "" : shortened(error.where()) + ": ";
+  out += shortened(error.what());
   if (const auto& breach = error.breach()) {
     out += " (rule " + breach->rule;
     out += breach->offset ? ", at byte " + std::to_string(*breach->offset) + ")" : ")";

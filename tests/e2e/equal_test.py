@@ -13,65 +13,15 @@ import unittest
 import numpy
 
 import content
-from dump_patch import STORED, Array, Patched
-from random_dump import random_dump
+from dump_patch import Array, Patched
+from equal_case import CORRUPT, DIFFERENT, LINE, SMALL, USAGE, EqualCase
 from support import FULL, SEED, Case
 
 Case.program, Case.rlbisect = sys.argv[1:3]
 del sys.argv[1:3]
 
-DIFFERENT, USAGE, CORRUPT = 1, 2, 3
-SMALL = ("--model", "demo", "--steps", "2", "--rollout-batch-size", "2", "--n-samples-per-prompt",
-         "2", "--rollout-max-response-len", "4")
-LINE = {"schema": "rlreplay.sample/1", "rollout_id": 0, "sample_id": 0, "prompt_length": 1,
-        "tokens": [1, 2], "log_probs": [-0.5]}
 
-
-class Equal(Case):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.base, _ = cls.capture("base", *SMALL, "--weights", "all", "--record",
-                                  "tensors+stats+values")
-        cls.loaded = Patched(cls.base)
-
-    def content(self, path):
-        result = self.run_program("verify", path, "--json")
-        self.assertNotEqual(result.stdout, "", f"exit {result.returncode}: {result.stderr}")
-        return json.loads(result.stdout)["content"]
-
-    def diff(self, a, b, code, *flags):
-        found, = self.lines("diff", a, b, *flags, code=code)
-        return found
-
-    def identical(self, a, b):
-        """What diff says, held to the content roots and to what rlbisect says."""
-        result = self.run_program("diff", a, b, "--json")
-        self.assertIn(result.returncode, (0, DIFFERENT), result.stderr)
-        found = json.loads(result.stdout)
-        self.assertEqual(found["identical"], result.returncode == 0)
-        self.assertEqual(found["identical"], self.content(a) == self.content(b), found)
-        if found["identical"]:
-            self.assertEqual([found["content_a"], found["content_b"]], [self.content(a)] * 2)
-        result = self.bisected(a, b, "--json")
-        self.assertEqual(result.returncode, int(found["identical"]), result.stdout)
-        self.assertEqual(json.loads(result.stdout)["first"], found["first"])
-        text = self.run_program("diff", a, b).stdout
-        self.assertLessEqual(len(text.splitlines()), 20, text)
-        for line in text.replace(str(self.folder), "").splitlines():
-            if not line.startswith("first difference: "):  # an event's name is one word
-                self.assertLessEqual(len(line), 80, text)
-        for field in found["fields"]:
-            self.assertLessEqual(field["different"], field["compared"], field)
-        return found["identical"], found
-
-    def imported(self, name, *lines):
-        path = self.folder / (name + ".jsonl")
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        result = self.run_program("import", path, "-o", self.folder / name)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return self.folder / name
-
+class Equal(EqualCase):
     def test_runs_that_computed_the_same(self):
         """However they ran; the manifest's root tells how."""
         model = self.folder / "model"
@@ -116,64 +66,6 @@ class Equal(Case):
         self.assertEqual(json.loads(result.stdout)["content"],
                          self.content(self.folder / "from line"))
 
-    def assert_specified(self, path):
-        """The program's content root, and what units' records say of their groups, computed in
-        Python from what h5py reads."""
-        dump = Patched(path)
-        self.assertEqual(self.content(path), content.content_root(dump))
-        for unit, record in dump.records.items():
-            alone = copy.copy(dump)
-            alone.units = {unit: dump.units[unit]}
-            for group, said in record.get("group_contents", {}).items():
-                self.assertEqual(said, content.group_hash(alone, unit.split("/")[0], group), unit)
-
-    def test_the_root_of_random_dumps_is_what_the_specification_says(self):
-        choose = random.Random(SEED)
-        print("seed", SEED)
-        for i in range(300 if FULL else 30):
-            with self.subTest(i):
-                self.assert_specified(random_dump(choose).write(self.folder / "random"))
-        for i in range(30 if FULL else 5):
-            with self.subTest(imported=i):
-                path = self.imported("random lines", *self.random_lines(choose))
-                self.assert_specified(path)
-                shutil.rmtree(path)
-
-    @staticmethod
-    def random_lines(choose):
-        """Samples of a rollout and of a step of one or two ranks."""
-        lines, ranks = [], choose.randrange(1, 3)
-        for s in range(4):
-            tokens = [choose.randrange(9) for _ in range(choose.randrange(2, 5))]
-            numbers = [choose.choice((0.0, -0.0, 0.1, -1.5)) for _ in tokens[1:]]
-            lines.append({**LINE, "sample_id": s, "tokens": tokens, "log_probs": numbers,
-                          "reward": choose.choice((0, 0.1, 1))})
-            step = {"schema": "rlreplay.train/1", "rollout_id": 0, "step_id": 0, "rank": s % ranks,
-                    "sample_id": s, "length": len(tokens), "prompt_length": 1,
-                    "advantages": numbers}
-            if choose.random() < 0.5:
-                step["loss_mask"] = [1 for _ in numbers]
-            lines.append(step)
-        for rank in range(ranks):
-            lines.append({"schema": "rlreplay.step/1", "rollout_id": 0, "step_id": 0, "rank": rank,
-                          "scalars": {"loss": choose.choice((0.1, 2.0))}})
-        return lines
-
-    def test_the_example_of_the_specification(self):
-        arrays = {"0/sample_id": ([7], "u64"), "0/offsets": ([0, 3], "u64"),
-                  "0/tokens": ([11, 22, 33], "i32")}
-        dump = Patched.__new__(Patched)
-        dump.meta, dump.unstable = {"ranks": 1}, {}
-        dump.units = {"rollout/0.h5": {
-            name: Array(numpy.array(values, STORED[dtype]), dtype, [len(values)], {})
-            for name, (values, dtype) in arrays.items()}}
-        path = dump.write(self.folder / "example")
-        fields = content.fields_of(dump, "rollout", "0")
-        self.assert_specified(path)
-        for text in (self.content(path), "rollout 0 " + content.group_hash(dump, "rollout", "0"),
-                     *(f"\n{field} {value}\n" for field, value in fields.items())):
-            self.assertIn(text, content.SPEC)
-
     def test_contradictions_of_files_are_content(self):
         """Those that an import found; that samples have other ids than their files say is none."""
         one = self.imported("one line", LINE)
@@ -217,47 +109,6 @@ class Equal(Case):
                 self.assertEqual(found["first"]["rank"], first)
         self.assertTrue(self.identical(said(1), said(1, 1))[0])
         self.assert_specified(mixed)
-
-    def test_the_root_is_what_the_specification_says(self):
-        for i, flags in enumerate(((), ("--eps-clip", "0.3", "--eps-clip-high", "0.3"),
-                                   ("--lr-decay-style", "cosine", "--gamma", "0.9"))):
-            with self.subTest(flags):
-                dump, _ = self.capture(f"specified {i}", *SMALL, *flags)
-                self.assert_specified(dump)
-
-    def test_every_option_that_counts_is_in_the_specification(self):
-        """With the value of a run in which it was not given."""
-        unset, _ = self.capture("unset", "--model", "demo", "--steps", "1", "--rollout-batch-size",
-                                "1", "--n-samples-per-prompt", "2")
-        config = Patched(unset).meta["config"]
-        defaults = content.defaults()
-        self.assertEqual(defaults, {name: config[name] for name in defaults} |
-                         {"rollout-max-response-len": "256", "lr": "1e-06"})
-        for name in config:
-            self.assertNotEqual(name in defaults, name in content.left_out(), name)
-
-    def test_an_option_at_its_default_does_not_count(self):
-        """Whether it was given, was not, or is not known to the program that wrote the dump."""
-        given, _ = self.capture("given", *SMALL, "--weights", "all", "--record",
-                                "tensors+stats+values", "--gamma", "1", "--tis-clip-low",
-                                "0", "--value-clip", "0.2", "--advantage-estimator", "grpo")
-        self.assertTrue(self.identical(self.base, given)[0])
-        choose = random.Random(SEED)
-        print("seed", SEED)
-        config, defaults = self.loaded.meta["config"], content.defaults()
-        names = sorted(defaults)
-        for name in names if FULL else choose.sample(names, 10):
-            with self.subTest(name):
-                dump = copy.deepcopy(self.loaded)
-                del dump.meta["config"][name]
-                path = dump.write(self.folder / "lacks")
-                identical, found = self.identical(self.base, path)
-                self.assertEqual(identical, config[name] == defaults[name])
-                self.assertEqual([o["option"] for o in found["options"]],
-                                 [] if identical else [name])
-        dump = copy.deepcopy(self.loaded)
-        dump.meta["config"]["an-option-of-tomorrow"] = "1"
-        self.assertFalse(self.identical(self.base, dump.write(self.folder / "newer"))[0])
 
     def test_options_that_count_are_named_first(self):
         for name, flags in (("lr", ("--lr", "0.0006")), ("seed", ("--seed", "7")),
@@ -505,9 +356,6 @@ class Equal(Case):
                 self.assertFalse(found["within_tolerance"])
                 field, = [f for f in found["fields"] if not f["equal"]]
                 self.assertEqual(field["field"], unit.split("/")[0] + "/" + name.split("/")[1])
-
-    def bisected(self, a, b, *flags):
-        return self.run_program(a, b, *flags, program=self.rlbisect)
 
     def test_rlbisect_decides_by_what_no_event_shows(self):
         """And its report names what differs in the order of causes."""

@@ -26,7 +26,8 @@ class Invariance(Case):
     def setUpClass(cls):
         super().setUpClass()
         prompts = checkpoints.write_prompts(cls.folder / "prompts.jsonl")
-        cls.commands = {"demo": ["--model", "demo", "--steps", "3", "--rollout-batch-size", "4"]}
+        cls.commands = {"demo": ["--weights", "all", "--model", "demo", "--steps", "3",
+                                 "--rollout-batch-size", "4"]}
         for architecture in ("qwen3", "llama"):
             model = checkpoints.write(cls.folder / architecture, checkpoints.config(architecture))
             cls.commands[architecture] = [

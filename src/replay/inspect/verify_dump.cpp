@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "src/base/printable.h"
 #include "src/base/thread_pool.h"
 #include "src/replay/inspect/dump_audit.h"
 #include "src/replay/inspect/event_check.h"
@@ -25,7 +26,8 @@ void check_record(const RecordedRun& record, VerifiedDump& out) {
   for (auto* check : {&check_events, &check_states}) {
     const RecordFindings found = check(record, pool);
     for (const RecordProblem& problem : found.problems) {
-      out.problems.push_back({problem.code, problem.unit, problem.dataset, problem.message});
+      out.problems.push_back(
+          {problem.code, problem.unit, problem.dataset, shortened(problem.message)});
     }
     std::ranges::copy(found.not_checked, std::back_inserter(out.not_checked));
   }
@@ -72,7 +74,7 @@ bool is_refused_file(const Error& error) {
 VerifyProblem unreadable_problem(const Error& error, const std::string& path) {
   const bool runs = error.code() == ErrorCode::kUsage;
   return {runs ? "two-runs" : std::string(to_string(error.code())),
-          error.where().empty() ? path : error.where(), "", error.what()};
+          error.where().empty() ? path : error.where(), "", shortened(error.what())};
 }
 
 void add_problems(const std::vector<foreign::Problem>& from, const std::string& path,
