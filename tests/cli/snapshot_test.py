@@ -8,6 +8,7 @@ Lines of other forms before the first command say what the case is about. `--upd
 anew: read the difference before it is committed. $ROOT is the repository.
 """
 import difflib
+import json
 import os
 import pathlib
 import re
@@ -21,6 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Commits have the same hashes everywhere.
 GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_DATE": "2026-11-21T12:00:00Z",
        "GIT_COMMITTER_DATE": "2026-11-21T12:00:00Z"}
+# What rlbisect does beside a search.
+RLBISECT_WORDS = ("changes", "verdict", "op", "status", "log", "resume", "gc")
 # What differs from run to run or from build to build, and what stands for it.
 VARIES = [
     (re.compile(r"\(([0-9a-f]{12}|unknown)(, modified)?\)"), "(REVISION)"),
@@ -96,6 +99,30 @@ class Snapshots(unittest.TestCase):
         text = "$ printf 'one\\ntwo\\n'; echo three >&2; exit 3\none\ntwo\n! three\n? 3\n"
         self.assertEqual(session(text), text)
         self.assertNotEqual(session(text.replace("two\n!", "twO\n!")), text.replace("two\n!", "twO\n!"))
+
+
+    def test_every_verb_has_its_sessions(self):
+        """Its help, an end with 0 and one with another code."""
+        sessions = []  # a command, and how it ended
+        for path in sorted(CASES.glob("*.txt")):
+            for line in path.read_text().splitlines():
+                if line.startswith("$ "):
+                    sessions.append([line[2:], "0"])
+                elif line.startswith("? "):
+                    sessions[-1][1] = line[2:]
+        words = [f"rlbisect {word}" for word in RLBISECT_WORDS] + ["rlreplay rank"]
+        program = json.loads(subprocess.run([PROGRAMS["rlreplay"], "--help-json"], text=True,
+                                            capture_output=True, check=True).stdout)
+        for verb in program["verbs"]:
+            words += [verb["name"], *(part["name"] for part in verb.get("verbs", []))]
+        for word in words:
+            with self.subTest(word):
+                of = [(text, end) for text, end in sessions if re.search(rf"(?:^|[|;&] |'){word}(?: |$)", text)]
+                runs = [end for text, end in of if not re.search(r" (-h|--help)$", text)]
+                self.assertTrue(any(end != "0" for end in runs), "no refusal")
+                if word != "rlreplay rank":  # which a layout starts
+                    self.assertIn((word + " --help", "0"), of)
+                    self.assertIn("0", runs)
 
 
 for path in sorted(CASES.glob("*.txt")):
