@@ -46,6 +46,10 @@ class CheckCommitsTest(unittest.TestCase):
         self.assertEqual(self.check().returncode, 0)
         self.commit("key", "docs/json/show.json")
         self.refused("docs/json/show.json changes without CHANGELOG.md")
+        self.commit('    {"rollout", "tokens"}', "format/columns.cpp")
+        self.refused("format/columns.cpp changes without format/SPEC.md")
+        self.commit("// words", "format/columns.cpp")
+        self.assertEqual(self.check().returncode, 0)
         self.commit("flag", "src/bisect/verbs/search.cpp")
         self.refused("src/bisect/verbs/search.cpp changes without docs/bisect.md")
 
@@ -54,6 +58,13 @@ class CheckCommitsTest(unittest.TestCase):
         self.commit("harmless", "README.md")
         self.assertEqual(self.check().returncode, 0)
         self.refused("launch_flags.inc", "HEAD~2..HEAD")
+
+    def test_what_a_commit_includes_is_in_it(self):
+        self.commit('#include "src/base/gone.h"', "src/run.cpp")
+        self.refused("src/run.cpp includes src/base/gone.h, which the commit has not")
+        self.commit("header", "src/base/gone.h")
+        self.assertEqual(self.check().returncode, 0)
+        self.refused("src/run.cpp includes", "HEAD~2..HEAD")
 
     def test_released_dumps_never_change(self):
         for name in ("0.1/manifest.json", "0.9/manifest.json", "1.0.json"):

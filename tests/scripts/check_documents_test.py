@@ -100,6 +100,12 @@ class CheckDocuments(unittest.TestCase):
                 self.assertEqual(result.returncode, 1 if words else 0, result.stdout + result.stderr)
                 self.assertIn(words, result.stdout)
 
+    def test_a_list_of_files_names_each_header(self):
+        (self.root / "src/README.md").write_text("    run                 goes on,\n                        or stops\n")
+        self.assertIn("src/README.md:1: lists files and not stop.h", self.check().stdout)
+        (self.root / "src/README.md").write_text("    run                 goes on,\n                        stop\n")
+        self.assertEqual(self.check().returncode, 0)
+
     def test_the_diagram_of_floors_is_the_table_of_layers(self):
         for floor in "abc":
             (self.root / "src/replay" / floor).mkdir(parents=True)
