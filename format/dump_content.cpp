@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 #include <string_view>
 
 #include "format/chain_reader.h"
@@ -196,13 +195,11 @@ std::map<std::pair<std::string, std::string>, Hash> group_contents(const DumpRea
 }
 
 std::vector<std::pair<std::string, std::string>> content_groups(const DumpReader& dump) {
-  std::set<std::pair<std::string, std::string>> groups;
-  for (const UnitRecord& unit : dump.units()) {
-    const std::string kind(kind_of(unit.path));
-    if (!has_content(kind)) continue;
-    for (const std::string& group : unit.groups) groups.emplace(kind, group);
-  }
-  return {groups.begin(), groups.end()};
+  std::vector<std::pair<std::string, std::string>> out;
+  dump.units().index().for_each_name([&](std::span<const IndexedGroup> groups) {
+    if (has_content(groups[0].kind())) out.emplace_back(groups[0].kind(), groups[0].name);
+  });
+  return out;
 }
 
 }  // namespace rlreplay::format

@@ -132,6 +132,37 @@ std::string_view UnitIndex::path(size_t row) const {
   return text(of.path_at, of.path_length);
 }
 
+uint64_t UnitIndex::stored_bytes() const {
+  uint64_t bytes = 0;
+  for (size_t row = 0; row < units_; ++row) bytes += unit(row).size;
+  return bytes;
+}
+
+IndexedGroup UnitIndex::indexed_group(size_t number) const {
+  const Group entry = group(number);
+  IndexedGroup out;
+  out.row = static_cast<size_t>(entry.unit);
+  out.path = path(out.row);
+  out.name = text(entry.name_at, entry.name_length);
+  out.counts = {reinterpret_cast<const char*>(area(kCounts)) + entry.counts_at,
+                entry.counts_length};
+  if ((entry.flags & kHasContent) != 0) out.content = from_stored(entry.content);
+  return out;
+}
+
+void UnitIndex::for_each_name(const std::function<void(std::span<const IndexedGroup>)>& use) const {
+  std::vector<IndexedGroup> alike;
+  for (size_t place = 0; place < groups_; ++place) {
+    const IndexedGroup next = indexed_group(ordered(place));
+    if (!alike.empty() && (next.name != alike[0].name || next.kind() != alike[0].kind())) {
+      use(alike);
+      alike.clear();
+    }
+    alike.push_back(next);
+  }
+  if (!alike.empty()) use(alike);
+}
+
 UnitRecord UnitIndex::record(size_t row) const {
   const Unit of = unit(row);
   UnitRecord out;
@@ -141,16 +172,10 @@ UnitRecord UnitIndex::record(size_t row) const {
   out.hash = from_stored(of.hash);
   out.content = from_stored(of.content);
   for (uint64_t i = 0; i < of.group_count; ++i) {
-    const Group entry = group(static_cast<size_t>(of.first_group + i));
-    const std::string_view name = text(entry.name_at, entry.name_length);
-    out.groups.emplace_back(name);
-    if ((entry.flags & kHasContent) != 0) {
-      out.group_contents.emplace(name, from_stored(entry.content));
-    }
-    if ((entry.flags & kHasCounts) != 0) {
-      const char* counts = reinterpret_cast<const char*>(area(kCounts)) + entry.counts_at;
-      out.counts.emplace(name, std::string(counts, entry.counts_length));
-    }
+    const IndexedGroup group = indexed_group(static_cast<size_t>(of.first_group + i));
+    out.groups.emplace_back(group.name);
+    if (group.content) out.group_contents.emplace(group.name, *group.content);
+    if (!group.counts.empty()) out.counts.emplace(group.name, group.counts);
   }
   return out;
 }

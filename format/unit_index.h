@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -28,6 +29,15 @@ inline constexpr size_t kMaxUnits = 1'000'000;
 /// The bytes that a unit takes in the index.
 uint64_t index_bytes(const UnitRecord& unit);
 
+/// What an index says of a group of a unit; its texts lie in the index.
+struct IndexedGroup {
+  size_t row = 0;
+  std::string_view path, name, counts;  // counts: empty where the record has none
+  std::optional<Hash> content;
+
+  std::string_view kind() const { return kind_of(path); }
+};
+
 /// An index in memory, whose structure is checked: units by row, sorted by path.
 class UnitIndex {
  public:
@@ -38,7 +48,14 @@ class UnitIndex {
 
   std::span<const std::byte> bytes() const { return {bytes_.data(), bytes_.size()}; }
   size_t size() const { return units_; }
+  /// The bytes of all stored units.
+  uint64_t stored_bytes() const;
   std::string_view path(size_t row) const;
+  /// The groups of all units: by unit, those of one in the order of its record.
+  size_t group_count() const { return static_cast<size_t>(groups_); }
+  IndexedGroup indexed_group(size_t number) const;
+  /// Calls `use` with all groups of one kind and name, in the order of ranks, sorted by both.
+  void for_each_name(const std::function<void(std::span<const IndexedGroup>)>& use) const;
   UnitRecord record(size_t row) const;
   /// The row of a path.
   [[nodiscard]] std::optional<size_t> find(std::string_view path) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <sstream>
 
 #include "src/base/words.h"
 
@@ -13,12 +14,12 @@ namespace {
 constexpr size_t kGap = 2, kIndent = 4;
 
 /// Characters, counted by the bytes that begin one.
-size_t width_of(const std::string& text) {
+size_t width_of(std::string_view text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-bool is_number(const std::string& text) {
+bool is_number(std::string_view text) {
   const auto first = text.find_first_of("0123456789");
   const bool digits = text.find_first_not_of("0123456789+-.e%") == text.npos;
   return text.empty() || text == "-" || text == "nan" || text.ends_with("inf") ||
@@ -63,50 +64,79 @@ std::string cut_lines(std::string line) {
 
 }  // namespace
 
-void TextTable::add_texts(const std::string& heading, const std::vector<std::string>& texts) {
-  constexpr size_t kLeast = 12;
-  size_t filled = 0;
-  for (size_t c = 0; c < rows_[0].size(); ++c) {
-    size_t width = 0;
-    for (const auto& row : rows_) width = std::max(width, c < row.size() ? width_of(row[c]) : 0);
-    filled += width + kGap;
+void TextTable::add(const std::vector<std::string>& row) {
+  for (size_t c = 0; c < row.size(); ++c) {
+    if (c == widths_.size()) {
+      widths_.push_back(0);
+      right_.push_back(true);
+    }
+    widths_[c] = std::max(widths_[c], width_of(row[c]));
+    if (!rows_.empty()) right_[c] = right_[c] && is_number(row[c]);
+    cells_ += row[c];
+    lengths_.push_back(static_cast<uint32_t>(row[c].size()));
   }
-  const bool beside = filled + kLeast <= kLineWidth;
-  rows_[0].push_back(heading);
-  for (size_t r = 1; r < rows_.size(); ++r) {
-    rows_[r].resize(rows_[0].size() - 1);
-    rows_[r].push_back(one_line(texts[r - 1], kLineWidth - (beside ? filled : kIndent)));
+  rows_.push_back(static_cast<uint32_t>(row.size()));
+}
+
+template <class Use>
+void TextTable::for_each_row(Use use) const {
+  std::vector<std::string_view> row;
+  size_t at = 0, cell = 0;
+  for (const uint32_t cells : rows_) {
+    row.clear();
+    for (const size_t end = cell + cells; cell < end; at += lengths_[cell++]) {
+      row.emplace_back(cells_.data() + at, lengths_[cell]);
+    }
+    use(row);
   }
 }
 
-std::string TextTable::str() const {
-  std::vector<size_t> widths;
-  std::vector<bool> right;
-  for (size_t r = 0; r < rows_.size(); ++r) {
-    for (size_t c = 0; c < rows_[r].size(); ++c) {
-      if (c == widths.size()) {
-        widths.push_back(0);
-        right.push_back(true);
-      }
-      widths[c] = std::max(widths[c], width_of(rows_[r][c]));
-      if (r > 0) right[c] = right[c] && is_number(rows_[r][c]);
-    }
-  }
-  const std::vector<Band> bands = bands_of(widths);
-  std::string out;
-  for (const std::vector<std::string>& row : rows_) {
+void TextTable::add_texts(const std::string& heading, const std::vector<std::string>& texts) {
+  constexpr size_t kLeast = 12;
+  size_t filled = 0;
+  for (size_t c = 0; c < rows_[0]; ++c) filled += widths_[c] + kGap;
+  const bool beside = filled + kLeast <= kLineWidth;
+  TextTable out;
+  for_each_row([&](const std::vector<std::string_view>& cells) {
+    std::vector<std::string> row(cells.begin(), cells.end());
+    row.resize(rows_[0]);
+    const size_t number = out.rows_.size();
+    row.push_back(number == 0
+                      ? heading
+                      : one_line(texts[number - 1], kLineWidth - (beside ? filled : kIndent)));
+    out.add(row);
+  });
+  *this = std::move(out);
+}
+
+void TextTable::hide_last() {
+  widths_.resize(rows_[0] - 1);
+  right_.resize(rows_[0] - 1);
+}
+
+void TextTable::print(std::ostream& out) const {
+  const std::vector<Band> bands = bands_of(widths_);
+  std::string line;
+  for_each_row([&](const std::vector<std::string_view>& row) {
     for (const Band& band : bands) {
-      std::string line(band.indent, ' ');
+      line.assign(band.indent, ' ');
       for (size_t c = band.begin; c < std::min(band.end, row.size()); ++c) {
-        const std::string blank(widths[c] - width_of(row[c]), ' ');
-        if (c > band.begin) line += std::string(kGap, ' ');
-        line += right[c] ? blank + row[c] : row[c] + blank;
+        const size_t blank = widths_[c] - width_of(row[c]);
+        if (c > band.begin) line.append(kGap, ' ');
+        if (right_[c]) line.append(blank, ' ');
+        line += row[c];
+        if (!right_[c]) line.append(blank, ' ');
       }
-      const bool blank = line.find_first_not_of(' ') == line.npos;
-      if (band.begin == 0 || !blank) out += cut_lines(line);
+      const bool is_blank = line.find_first_not_of(' ') == line.npos;
+      if (band.begin == 0 || !is_blank) out << cut_lines(line);
     }
-  }
-  return out;
+  });
+}
+
+std::string TextTable::str() const {
+  std::ostringstream out;
+  print(out);
+  return out.str();
 }
 
 std::string short_number(std::optional<double> value, int digits) {

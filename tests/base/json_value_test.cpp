@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "src/base/json_scan.h"
+
 using Catch::Matchers::Contains;
 using rlreplay::Error;
 using rlreplay::ErrorCode;
@@ -91,4 +93,32 @@ TEST_CASE("a missing file and a folder are refused") {
 TEST_CASE("text is quoted") {
   REQUIRE(rlreplay::json_quoted("a\"\\\n\x01\xc3\xa9") == "\"a\\\"\\\\\\n\\u0001\xc3\xa9\"");
   REQUIRE(rlreplay::json_quoted("\xff") == "\"\xef\xbf\xbd\"");
+}
+
+TEST_CASE("a scan tells of every value with its place, and of nothing in inner objects") {
+  std::string told;
+  rlreplay::scan_json(R"({"a":[1,[2,{"x":[3]}],4],"b":{"c":5},"d":[]})", "doc",
+                      [&](const rlreplay::ScannedValue& value) {
+                        told += std::string(value.member());
+                        for (const size_t index : value.place()) told += std::to_string(index);
+                        told += ' ';
+                      });
+  REQUIRE(told == "a a0 a1 a10 a11 a2 b d ");
+}
+
+TEST_CASE("a scan refuses what a parse refuses, and values of another type with their place") {
+  const auto scan = [](const std::string& text) {
+    return error_of([&] {
+      rlreplay::scan_json(text, "doc", [](const rlreplay::ScannedValue& value) {
+        if (!value.place().empty()) value.integer(0, 9);
+      });
+    });
+  };
+  for (const std::string text : {"", "{", "[1]", "3", "{} 1", "{\"a\":\"\xff\"}"}) {
+    REQUIRE(scan(text).code() == ErrorCode::kCorrupt);
+  }
+  REQUIRE(scan(std::string("{}\0", 3)).code() == ErrorCode::kCorrupt);
+  REQUIRE(scan("{\"a\":" + std::string(70, '[') + std::string(70, ']') + "}").code() ==
+          ErrorCode::kCorrupt);
+  REQUIRE(scan(R"({"a":[1,10]})").where() == "doc /a/1");
 }

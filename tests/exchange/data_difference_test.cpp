@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <sstream>
 
 #include "format/dump_writer.h"
 #include "format/rollout_data.h"
@@ -262,22 +263,27 @@ TEST_CASE("a dump's summary and samples are shown in at most 100 columns") {
       at = end + 1;
     }
   };
-  const std::string summary = show_dump(dump, {});
+  const auto shown = [&](const ShowOptions& options) {
+    std::ostringstream out;
+    show_dump(dump, options, out);
+    return out.str();
+  };
+  const std::string summary = shown({});
   check_width(summary);
   CHECK(summary.find(dump.root().hex()) != summary.npos);
   ShowOptions options;
   options.sample = 173;
-  const std::string sample = show_dump(dump, options);
+  const std::string sample = shown(options);
   check_width(sample);
   const RolloutData data = make_rollout(17);
   CHECK(sample.find("sample 173 of rollout 17") == 0);
   CHECK(sample.find(std::to_string(data.tokens[data.offsets[4] - 1])) != sample.npos);
   options.sample = 9;
-  CHECK_THROWS_AS(show_dump(dump, options), Error);
+  CHECK_THROWS_AS(shown(options), Error);
   ShowOptions tensor;
   tensor.step = "17-0";
   tensor.tensor = "scalars";
-  CHECK(show_dump(dump, tensor) == "17-0/scalars  f64 [1]\n0.5\n");
+  CHECK(shown(tensor) == "17-0/scalars  f64 [1]\n0.5\n");
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include "format/unit_index.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
+#include "format/group_counts.h"
 #include "format/rule.h"
 #include "tests/format/support.h"
 
@@ -160,4 +162,43 @@ TEST_CASE("of an index no bit says another thing than a hash or a number of a un
     }
   }
   CHECK(taken > 1000);
+}
+
+TEST_CASE("an index lists its groups by unit, and by kind and name") {
+  const UnitIndex index = parsed(encoded(some_units()));
+  std::string listed, named;
+  for (size_t number = 0; number < index.group_count(); ++number) {
+    const IndexedGroup group = index.indexed_group(number);
+    listed += std::to_string(group.row) + ":" + std::string(group.name) +
+              std::string(group.counts) + (group.content ? "! " : " ");
+  }
+  index.for_each_name([&](std::span<const IndexedGroup> groups) {
+    named += std::string(groups[0].kind()) + "/" + std::string(groups[0].name);
+    for (const IndexedGroup& group : groups) named += " " + std::to_string(group.row);
+    named += "; ";
+  });
+  CHECK(listed == "0:0{\"samples\":3} 0:1! 1:0-0 2:0-0{\"a\":1} 2:0-1{\"b\":{}} 3:0-0 4:0-0 ");
+  CHECK(named == "rollout/0 0; rollout/1 0; train/0-0 1 3 2; train/0-1 2; weights/0-0 4; ");
+  CHECK(index.stored_bytes() == 6021);
+}
+
+TEST_CASE("counts of a group are read, and those of another form refused") {
+  const GroupCounts counts = parse_counts(
+      R"({"columns":["a","b"],"events":true,"finish":[1,2,3,4,5],"new":{"x":[1]},)"
+      R"("reward_mean":"nan","samples":2,"scalars":[["loss","0.5"]],"versions":[-1,7]})",
+      "counts");
+  CHECK(counts.columns == std::vector<std::string>{"a", "b"});
+  CHECK(counts.events == true);
+  CHECK(counts.finish == std::array<uint64_t, 5>{1, 2, 3, 4, 5});
+  CHECK(std::isnan(counts.reward_mean.value()));
+  CHECK(counts.samples == 2);
+  CHECK_FALSE(counts.tokens);
+  CHECK(counts.scalars->find("loss") == 0.5);
+  CHECK(counts.versions == std::pair<int64_t, int64_t>(-1, 7));
+  for (const char* wrong :
+       {R"({"samples":-1})", R"({"samples":"2"})", R"({"finish":[1,2]})", R"({"finish":[]})",
+        R"({"finish":[1,2,3,4,-5]})", R"({"versions":[1]})", R"({"scalars":[["loss"]]})",
+        R"({"scalars":["loss"]})", R"({"reward_mean":"x"})", R"({"columns":"a"})", "[]", "{"}) {
+    CHECK_THROWS_AS(static_cast<void>(parse_counts(wrong, "counts")), Error);
+  }
 }

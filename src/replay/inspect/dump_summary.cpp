@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <set>
 
+#include "format/group_counts.h"
 #include "format/rollout_data.h"
 #include "format/train_data.h"
-#include "src/base/json_value.h"
-#include "src/base/number_text.h"
+#include "src/base/error.h"
 
 namespace rlreplay::replay {
 namespace {
 
 using format::DumpReader;
+using format::GroupCounts;
+using format::IndexedGroup;
 using format::RolloutData;
 using format::TrainData;
 using format::UnitRecord;
@@ -60,78 +62,81 @@ RolloutSummary summarize(const RolloutData& data, const std::string& id) {
   return made;
 }
 
-/// What a record counts of a group: nothing where its writer did not count.
-std::optional<JsonDocument> counts_of(const UnitRecord& record, const std::string& group) {
-  const auto counts = record.counts.find(group);
-  if (counts == record.counts.end()) return std::nullopt;
-  return JsonDocument::parse(counts->second, record.path + ": counts of " + group);
+void for_each_group(const DumpReader& dump, const std::function<void(const IndexedGroup&)>& use) {
+  const format::UnitIndex& index = dump.units().index();
+  for (size_t number = 0; number < index.group_count(); ++number) use(index.indexed_group(number));
 }
 
-uint64_t number_in(const JsonValue& counts, const char* name) {
-  return static_cast<uint64_t>(counts[name].integer(0, INT64_MAX));
+std::string place_of_counts(const IndexedGroup& group) {
+  return std::string(group.path) + ": counts of " + std::string(group.name);
 }
 
-std::optional<double> mean_in(const JsonValue& counts, const char* name) {
-  const auto text = counts.find(name);
-  if (!text) return std::nullopt;
-  const auto value = parse_number<double>(text->string());
-  if (!value) throw text->error("expected a number");
-  return value;
+/// A count that there must be.
+template <class Count>
+const Count& needed(const std::optional<Count>& count, const char* name,
+                    const IndexedGroup& group) {
+  if (count) return *count;
+  throw Error(ErrorCode::kCorrupt, std::string("the key \"") + name + "\" is missing",
+              place_of_counts(group));
+}
+
+/// The unit of a group whose record does not count it, opened once for all of its groups.
+class OpenedUnit {
+ public:
+  explicit OpenedUnit(const DumpReader& dump) : dump_(dump) {}
+
+  const format::UnitReader& of(const IndexedGroup& group) {
+    const UnitRecord& record = dump_.units()[group.row];
+    if (!unit_ || unit_->record().path != record.path) unit_.emplace(dump_.open_unit(record));
+    return *unit_;
+  }
+
+ private:
+  const DumpReader& dump_;
+  std::optional<format::UnitReader> unit_;
+};
+
+/// What a record counts of a group; nothing where its writer did not count.
+std::optional<GroupCounts> counts_of(const IndexedGroup& group) {
+  if (group.counts.empty()) return std::nullopt;
+  return format::parse_counts(group.counts, place_of_counts(group));
 }
 
 /// Of a group with samples, from what its record counts.
-RolloutSummary summarize(const JsonValue& counts, const std::string& id) {
+RolloutSummary counted_rollout(const GroupCounts& counts, const IndexedGroup& group) {
+  const auto counted = [&](const std::optional<uint64_t>& number, const char* name) {
+    return needed(number, name, group);
+  };
   RolloutSummary made;
-  made.id = id;
-  made.samples = number_in(counts, "samples");
-  made.tokens = number_in(counts, "tokens");
-  made.response_tokens = number_in(counts, "response_tokens");
-  made.longest = number_in(counts, "longest_response");
-  made.masked = number_in(counts, "masked_tokens");
-  if (counts.find("groups")) made.groups = number_in(counts, "groups");
-  made.reward = mean_in(counts, "reward_mean");
-  made.log_prob = mean_in(counts, "log_prob_mean");
-  if (const auto finish = counts.find("finish")) {
-    made.finish.emplace();
-    for (size_t i = 0; i < made.finish->size(); ++i) {
-      (*made.finish)[i] = static_cast<uint64_t>(finish->at(i).integer(0, INT64_MAX));
-    }
-  }
-  if (const auto versions = counts.find("versions")) {
-    made.versions = {versions->at(0).integer(INT64_MIN, INT64_MAX),
-                     versions->at(1).integer(INT64_MIN, INT64_MAX)};
-  }
+  made.id = group.name;
+  made.samples = counted(counts.samples, "samples");
+  made.tokens = counted(counts.tokens, "tokens");
+  made.response_tokens = counted(counts.response_tokens, "response_tokens");
+  made.longest = counted(counts.longest_response, "longest_response");
+  made.masked = counted(counts.masked_tokens, "masked_tokens");
+  made.groups = counts.groups;
+  made.reward = counts.reward_mean;
+  made.log_prob = counts.log_prob_mean;
+  made.finish = counts.finish;
+  made.versions = counts.versions;
   return made;
 }
 
-/// Calls `use(record, group, counts)`, or where the record counts nothing `read(record, unit,
-/// group)` with the unit, which is opened once.
-template <class Use, class Read>
-void for_each_group(const DumpReader& dump, const UnitRecord& record, Use use, Read read) {
-  std::optional<format::UnitReader> unit;
-  for (const std::string& group : record.groups) {
-    if (const auto counts = counts_of(record, group)) {
-      if (use(record, group, counts->root())) continue;
-    }
-    if (!unit) unit.emplace(dump.open_unit(record));
-    read(record, *unit, group);
-  }
-}
-
-/// Adds what a unit holds of samples.
-void add_samples(const DumpReader& dump, const UnitRecord& record,
-                 std::vector<RolloutSummary>& to) {
-  for_each_group(
-      dump, record,
-      [&](const auto&, const std::string& group, const JsonValue& counts) {
-        const bool samples = counts.find("samples").has_value();
-        if (samples) to.push_back(summarize(counts, group));
-        return samples;
-      },
-      [&](const auto&, const format::UnitReader& unit, const std::string& group) {
-        if (unit.find(group + "/tokens") == nullptr) return;
-        to.push_back(summarize(read_rollout_data(dump, unit, group), group));
-      });
+/// Of all groups in the order of their units that `wanted` is true of.
+std::vector<RolloutSummary> summarize_samples(const DumpReader& dump,
+                                              bool (*wanted)(const IndexedGroup&)) {
+  std::vector<RolloutSummary> made;
+  OpenedUnit opened(dump);
+  for_each_group(dump, [&](const IndexedGroup& group) {
+    if (!wanted(group)) return;
+    const auto counts = counts_of(group);
+    if (counts && counts->samples) return made.push_back(counted_rollout(*counts, group));
+    const std::string name(group.name);
+    const format::UnitReader& unit = opened.of(group);
+    if (unit.find(name + "/tokens") == nullptr) return;
+    made.push_back(summarize(read_rollout_data(dump, unit, name), name));
+  });
+  return made;
 }
 
 StepSummary summarize(const DumpReader& dump, const UnitRecord& record,
@@ -154,38 +159,35 @@ StepSummary summarize(const DumpReader& dump, const UnitRecord& record,
 }
 
 /// Of a rank's step, from what its record counts.
-StepSummary summarize(const UnitRecord& record, const std::string& group, const JsonValue& counts) {
+StepSummary counted_step(const GroupCounts& counts, const IndexedGroup& group) {
   StepSummary made;
-  made.id = group;
-  made.rank = format::rank_of(record.path);
-  made.events = counts["events"].boolean();
-  std::set<std::string, std::less<>> names;
-  const JsonValue columns = counts["columns"];
-  for (size_t i = 0; i < columns.size(); ++i) names.insert(columns.at(i).string());
+  made.id = group.name;
+  made.rank = format::rank_of(group.path);
+  made.events = needed(counts.events, "events", group);
+  const auto columns = needed(counts.columns, "columns", group);
   for (const format::TokenColumnField& field : format::kTokenColumnFields) {
-    if (names.contains(field.name)) made.columns.emplace_back(field.name);
-  }
-  if (!counts.find("samples")) return made;
-  made.samples = number_in(counts, "samples");
-  made.tokens = number_in(counts, "tokens");
-  if (const auto scalars = counts.find("scalars")) {
-    for (size_t i = 0; i < scalars->size(); ++i) {
-      made.scalars.names.push_back(scalars->at(i).at(0).string());
-      const auto value = parse_number<double>(scalars->at(i).at(1).string());
-      if (!value) throw scalars->at(i).error("expected a name and a number");
-      made.scalars.values.push_back(*value);
+    if (std::ranges::find(columns, field.name) != columns.end()) {
+      made.columns.emplace_back(field.name);
     }
   }
+  if (!counts.samples) return made;
+  made.samples = *counts.samples;
+  made.tokens = needed(counts.tokens, "tokens", group);
+  if (counts.scalars) made.scalars = *counts.scalars;
   return made;
+}
+
+bool is_rollout(const IndexedGroup& group) { return group.kind() == "rollout"; }
+
+bool is_evaluation(const IndexedGroup& group) {
+  const std::string_view name = group.path.substr(group.path.rfind('/') + 1);
+  return group.path.starts_with("x-") && name.starts_with("eval_");
 }
 
 }  // namespace
 
 std::vector<RolloutSummary> summarize_rollouts(const DumpReader& dump) {
-  std::vector<RolloutSummary> made;
-  for (const UnitRecord& record : dump.units()) {
-    if (format::kind_of(record.path) == "rollout") add_samples(dump, record, made);
-  }
+  auto made = summarize_samples(dump, is_rollout);
   std::sort(made.begin(), made.end(), [](const auto& a, const auto& b) {
     return std::pair(a.id.size(), a.id) < std::pair(b.id.size(), b.id);
   });
@@ -193,31 +195,16 @@ std::vector<RolloutSummary> summarize_rollouts(const DumpReader& dump) {
 }
 
 std::vector<RolloutSummary> summarize_evaluations(const DumpReader& dump) {
-  std::vector<RolloutSummary> made;
-  for (const UnitRecord& record : dump.units()) {
-    const std::string name = record.path.substr(record.path.rfind('/') + 1);
-    if (record.path.starts_with("x-") && name.starts_with("eval_")) {
-      add_samples(dump, record, made);
-    }
-  }
-  return made;
+  return summarize_samples(dump, is_evaluation);
 }
 
-std::vector<StepSummary> summarize_steps(const DumpReader& dump) {
-  std::vector<StepSummary> made;
-  for (const UnitRecord& record : dump.units()) {
-    if (format::kind_of(record.path) != "train") continue;
-    for_each_group(
-        dump, record,
-        [&](const UnitRecord& of, const std::string& group, const JsonValue& counts) {
-          made.push_back(summarize(of, group, counts));
-          return true;
-        },
-        [&](const UnitRecord& of, const format::UnitReader& unit, const std::string& group) {
-          made.push_back(summarize(dump, of, unit, group));
-        });
-  }
-  return made;
+void for_each_step(const DumpReader& dump, const std::function<void(const StepSummary&)>& use) {
+  OpenedUnit opened(dump);
+  for_each_group(dump, [&](const IndexedGroup& group) {
+    if (group.kind() != "train") return;
+    if (const auto counts = counts_of(group)) return use(counted_step(*counts, group));
+    use(summarize(dump, dump.units()[group.row], opened.of(group), std::string(group.name)));
+  });
 }
 
 }  // namespace rlreplay::replay

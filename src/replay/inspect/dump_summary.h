@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,7 +37,8 @@ struct StepSummary {
   bool events = false;
 };
 
-/// Of every rank.
-std::vector<StepSummary> summarize_steps(const format::DumpReader& dump);
+/// Of every rank, one after the other: there may be a million.
+void for_each_step(const format::DumpReader& dump,
+                   const std::function<void(const StepSummary&)>& use);
 
 }  // namespace rlreplay::replay

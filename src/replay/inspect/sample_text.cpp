@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <ostream>
 #include <span>
 #include <string>
 
@@ -78,16 +79,17 @@ std::string prompt(const Found& found, const Tokenizer& tokenizer) {
 
 }  // namespace
 
-std::string sample_text(const format::DumpReader& dump, const ShowOptions& options,
-                        const std::optional<Tokenizer>& tokenizer) {
-  if (!takes_colours(stdout) || !tokenizer) return show_dump(dump, options);
+void print_sample_text(const format::DumpReader& dump, const ShowOptions& options,
+                       const std::optional<Tokenizer>& tokenizer, std::ostream& out) {
+  if (!takes_colours(stdout) || !tokenizer) return show_dump(dump, options, out);
   const std::optional<Found> found = find(dump, options);
   if (!found || !found->data.prompt_length || !found->data.log_probs ||
       !found->data.log_probs->has(found->row)) {
-    return show_dump(dump, options);
+    return show_dump(dump, options, out);
   }
-  return terminal_text(prompt(*found, *tokenizer)) + "\n---\n" +
-         painted_response(*found, *tokenizer) + "\n\n" + legend();
+  out << terminal_text(prompt(*found, *tokenizer)) << "\n---\n"
+      << painted_response(*found, *tokenizer) << "\n\n"
+      << legend();
 }
 
 }  // namespace rlreplay::replay

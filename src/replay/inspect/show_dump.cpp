@@ -1,6 +1,7 @@
 #include "src/replay/inspect/show_dump.h"
 
 #include <cstring>
+#include <ostream>
 #include <set>
 #include <vector>
 
@@ -245,14 +246,21 @@ std::string tensor(const DumpReader& dump, const ShowOptions& options) {
 
 }  // namespace
 
-std::string show_dump(const DumpReader& dump, const ShowOptions& options) {
+void show_dump(const DumpReader& dump, const ShowOptions& options, std::ostream& out) {
   if (options.rollout) check_rollout(dump, *options.rollout);
-  if (options.samples) return show_samples(dump, options);
-  if (options.sample) return show_sample(dump, options);
-  if (options.tensor) return tensor(dump, options);
-  if (options.step || options.rollout) return datasets(dump, options);
-  return options.json ? summary_json(dump, options.incomplete)
-                      : summary_text(dump, options.temporary);
+  if (options.samples) {
+    out << show_samples(dump, options);
+  } else if (options.sample) {
+    out << show_sample(dump, options);
+  } else if (options.tensor) {
+    out << tensor(dump, options);
+  } else if (options.step || options.rollout) {
+    out << datasets(dump, options);
+  } else if (options.json) {
+    print_summary_json(dump, options.incomplete, out);
+  } else {
+    print_summary(dump, options.temporary, out);
+  }
 }
 
 }  // namespace rlreplay::replay

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <optional>
 #include <string>
 
@@ -27,6 +28,6 @@ struct ShowOptions {
 
 /// Tables of at most 80 columns where names allow, or JSON: one object a line.
 /// Errors: kUsage where what is asked for is not there; FormatError.
-std::string show_dump(const format::DumpReader& dump, const ShowOptions& options);
+void show_dump(const format::DumpReader& dump, const ShowOptions& options, std::ostream& out);
 
 }  // namespace rlreplay::replay

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <iosfwd>
 #include <optional>
 #include <string>
 
@@ -16,7 +17,7 @@ std::string show_sample(const format::DumpReader& dump, const ShowOptions& optio
 /// Prompt and response of a sample as text. On a terminal, where there is a tokenizer and
 /// log-probabilities, each token of the response in a colour by its log-probability, with a legend.
 /// Errors: as show_dump.
-std::string sample_text(const format::DumpReader& dump, const ShowOptions& options,
-                        const std::optional<Tokenizer>& tokenizer);
+void print_sample_text(const format::DumpReader& dump, const ShowOptions& options,
+                       const std::optional<Tokenizer>& tokenizer, std::ostream& out);
 
 }  // namespace rlreplay::replay

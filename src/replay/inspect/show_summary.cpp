@@ -1,6 +1,7 @@
 #include "src/replay/inspect/show_summary.h"
 
 #include <algorithm>
+#include <ostream>
 #include <vector>
 
 #include "format/rollout_data.h"
@@ -19,7 +20,6 @@ namespace rlreplay::replay {
 namespace {
 
 using format::DumpReader;
-using format::UnitRecord;
 
 std::string state(const DumpReader& dump) {
   if (!dump.sealed()) return "unfinished";
@@ -92,8 +92,7 @@ constexpr char kContentInParts[] = "of parts in several units: rlreplay verify c
 
 /// Of which dump the numbers below are, and how it was made.
 std::string head(const DumpReader& dump) {
-  uint64_t bytes = 0;
-  for (const UnitRecord& unit : dump.units()) bytes += unit.size;
+  const uint64_t bytes = dump.units().index().stored_bytes();
   const auto content = recorded_content_root(dump);
   std::string out = "root     " + dump.root().hex() + "\ncontent  " +
                     (content ? content->hex() : kContentInParts) + "\nstate    " + state(dump) +
@@ -128,40 +127,46 @@ std::string recorded_of(const StepSummary& step, size_t width) {
   return first_of(step.columns, width) + (step.events ? " events" : "");
 }
 
-std::string steps_text(const std::vector<StepSummary>& of) {
-  if (of.empty()) return "";
-  const auto as_first = [&](const StepSummary& s) {
-    return s.columns == of[0].columns && s.events == of[0].events;
-  };
-  const bool alike = std::ranges::all_of(of, as_first);
-  std::vector<std::string> header = {"step", "rank", "samples", "tokens", "loss", "grad norm"};
-  if (!alike) header.emplace_back("recorded");
-  TextTable table(header);
-  for (const StepSummary& s : of) {
-    std::vector<std::string> row = {s.id,
-                                    std::to_string(s.rank),
-                                    std::to_string(s.samples),
-                                    std::to_string(s.tokens),
-                                    short_number(s.scalars.find("loss")),
-                                    short_number(s.scalars.find("grad_norm"))};
-    if (!alike) row.push_back(recorded_of(s, 34));
-    table.add(row);
+/// The table of steps, which says once what all of them record, where that is the same.
+class StepTable {
+ public:
+  void add(const StepSummary& s) {
+    if (table_.empty()) first_ = s;
+    alike_ = alike_ && s.columns == first_.columns && s.events == first_.events;
+    table_.add({s.id, std::to_string(s.rank), std::to_string(s.samples), std::to_string(s.tokens),
+                short_number(s.scalars.find("loss")), short_number(s.scalars.find("grad_norm")),
+                recorded_of(s, 34)});
   }
-  std::string out = "\n" + table.str();
-  if (alike) out += wrapped("each with " + recorded_of(of[0], SIZE_MAX), kLineWidth, 2) + "\n";
-  return out;
-}
+
+  void print(std::ostream& out) {
+    if (table_.empty()) return;
+    if (alike_) table_.hide_last();
+    out << '\n';
+    table_.print(out);
+    if (!alike_) return;
+    out << wrapped("each with " + recorded_of(first_, SIZE_MAX), kLineWidth, 2) << '\n';
+  }
+
+ private:
+  TextTable table_ =
+      TextTable({"step", "rank", "samples", "tokens", "loss", "grad norm", "recorded"});
+  StepSummary first_;
+  bool alike_ = true;
+};
 
 }  // namespace
 
-std::string summary_text(const DumpReader& dump, bool temporary) {
-  std::string out = temporary ? origin_text(dump) : head(dump);
-  out += rollouts_text("rollout", summarize_rollouts(dump)) +
-         rollouts_text("eval", summarize_evaluations(dump));
-  return out + steps_text(summarize_steps(dump));
+void print_summary(const DumpReader& dump, bool temporary, std::ostream& out) {
+  const std::string before = (temporary ? origin_text(dump) : head(dump)) +
+                             rollouts_text("rollout", summarize_rollouts(dump)) +
+                             rollouts_text("eval", summarize_evaluations(dump));
+  StepTable steps;
+  for_each_step(dump, [&](const StepSummary& step) { steps.add(step); });
+  out << before;
+  steps.print(out);
 }
 
-std::string summary_json(const DumpReader& dump, const std::string& incomplete) {
+void print_summary_json(const DumpReader& dump, const std::string& incomplete, std::ostream& out) {
   JsonLine first;
   first.text("schema", "rlreplay.show/2").text("root", dump.root().hex());
   const auto content = recorded_content_root(dump);
@@ -173,7 +178,7 @@ std::string summary_json(const DumpReader& dump, const std::string& incomplete) 
       .integer("units", static_cast<int64_t>(dump.units().size()))
       .json("meta", dump.meta())
       .json("unstable", dump.unstable());
-  std::string out = first.str() + "\n";
+  out << first.str() << '\n';
   for (const RolloutSummary& r : summarize_rollouts(dump)) {
     JsonLine line;
     line.text("schema", "rlreplay.show.rollout/1").json("rollout_id", r.id);
@@ -182,9 +187,9 @@ std::string summary_json(const DumpReader& dump, const std::string& incomplete) 
     line.integer("response_tokens", static_cast<int64_t>(r.response_tokens));
     line.integer("longest_response", static_cast<int64_t>(r.longest));
     line.number("reward_mean", r.reward).number("log_prob_mean", r.log_prob);
-    out += line.str() + "\n";
+    out << line.str() << '\n';
   }
-  for (const StepSummary& s : summarize_steps(dump)) {
+  for_each_step(dump, [&](const StepSummary& s) {
     const StepId id = parse_step(s.id).value();
     JsonLine line;
     line.text("schema", "rlreplay.show.step/1").integer("rollout_id", id.rollout);
@@ -197,9 +202,8 @@ std::string summary_json(const DumpReader& dump, const std::string& incomplete) 
       scalars += (scalars.empty() ? "" : ",") + json_quoted(s.scalars.names[i]) + ":" +
                  json_number(s.scalars.values[i]);
     }
-    out += line.json("scalars", "{" + scalars + "}").str() + "\n";
-  }
-  return out;
+    out << line.json("scalars", "{" + scalars + "}").str() << '\n';
+  });
 }
 
 }  // namespace rlreplay::replay

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <iosfwd>
 #include <string>
 
 #include "format/dump_reader.h"
@@ -7,10 +8,11 @@
 namespace rlreplay::replay {
 
 /// What a dump holds: a table of its rollouts and one of its steps.
-std::string summary_text(const format::DumpReader& dump, bool temporary);
+void print_summary(const format::DumpReader& dump, bool temporary, std::ostream& out);
 
 /// The same: one object for the dump, one for each rollout and step.
 /// `incomplete`: why the dump is not whole; empty where it is.
-std::string summary_json(const format::DumpReader& dump, const std::string& incomplete);
+void print_summary_json(const format::DumpReader& dump, const std::string& incomplete,
+                        std::ostream& out);
 
 }  // namespace rlreplay::replay

@@ -19,6 +19,8 @@
 namespace rlreplay::replay {
 namespace {
 
+using Holders = std::span<const format::IndexedGroup>;
+
 /// What a run numbers: others are somebody else's.
 bool is_numbered(const StepId& step) { return step.rollout >= 0 && step.step >= 0; }
 
@@ -37,22 +39,20 @@ RecordedRun::RecordedRun(const std::string& folder, std::string path)
     : path_(std::move(path)), dump_(format::DumpReader::open(folder)) {
   std::set<int64_t> rollouts;
   std::map<StepId, int64_t> steps, states;  // and how many units hold them
-  const auto count = [](std::map<StepId, int64_t>& units, const format::UnitRecord& unit,
-                        const std::string& group) {
-    const auto id = parse_step(group);
-    if (id && is_numbered(*id)) units[*id] += format::is_part(unit.path) ? 0 : 1;
+  const auto count = [](std::map<StepId, int64_t>& units, Holders holders) {
+    const auto id = parse_step(holders[0].name);
+    if (!id || !is_numbered(*id)) return;
+    units[*id] += std::ranges::count_if(
+        holders, [](const format::IndexedGroup& of) { return !format::is_part(of.path); });
   };
-  for (const format::UnitRecord& unit : dump_.units()) {
-    for (const std::string& group : unit.groups) {
-      if (unit.path.starts_with("rollout/")) {
-        if (const auto id = format::parse_rollout(group); id && *id >= 0) rollouts.insert(*id);
-      } else if (unit.path.starts_with("train/")) {
-        count(steps, unit, group);
-      } else if (unit.path.starts_with("weights/")) {
-        count(states, unit, group);
-      }
-    }
-  }
+  dump_.units().index().for_each_name([&](Holders holders) {
+    const std::string_view kind = holders[0].kind();
+    if (kind == "train") count(steps, holders);
+    if (kind == "weights") count(states, holders);
+    if (kind != "rollout") return;
+    const auto id = format::parse_rollout(holders[0].name);
+    if (id && *id >= 0) rollouts.insert(*id);
+  });
   rollouts_.assign(rollouts.begin(), rollouts.end());
   const int64_t needed = dump_.complete() ? 1 : format::ranks_of(dump_.meta());
   steps_ = held_by(steps, needed);

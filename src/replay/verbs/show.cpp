@@ -81,11 +81,10 @@ void print_dump(const ShowArguments& arguments, const AnyDump& dump) {
   std::optional<Tokenizer> tokenizer;
   if (options.sample) tokenizer = find_tokenizer(dump.run(), arguments.tokenizer);
   if (options.sample && options.text && !options.json) {
-    std::cout << sample_text(dump.reader(), options, tokenizer);
-    return;
+    return print_sample_text(dump.reader(), options, tokenizer, std::cout);
   }
   if (tokenizer) options.token_text = [&](int32_t id) { return token_text(tokenizer, id); };
-  std::cout << show_dump(dump.reader(), options);
+  show_dump(dump.reader(), options, std::cout);
 }
 
 /// The file is parsed here for what it is and what is wrong with it, and again where it is
