@@ -1,8 +1,26 @@
 #include "src/base/printable.h"
 
+#include <algorithm>
+
 #include "src/base/number_text.h"
 
 namespace rlreplay {
+namespace {
+
+/// Cut between characters of UTF-8.
+std::string without_middle(const std::string& text, size_t most) {
+  if (text.size() <= most) return text;
+  const auto is_inside = [&](size_t i) {
+    return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+  };
+  size_t head = most / 2, tail = text.size() - most / 4;
+  while (head > 0 && is_inside(head)) --head;
+  while (tail < text.size() && is_inside(tail)) ++tail;
+  return text.substr(0, head) + "... (" + std::to_string(tail - head) + " bytes left out) ..." +
+         text.substr(tail);
+}
+
+}  // namespace
 
 std::string printable(std::string_view text) {
   constexpr size_t kLimit = 80;
@@ -14,17 +32,16 @@ std::string printable(std::string_view text) {
   return out + (text.size() > kLimit ? "...'" : "'");
 }
 
-std::string shortened(std::string text) {
-  constexpr size_t kMost = 1000, kHead = 600, kTail = 300;
-  if (text.size() <= kMost) return text;
-  const auto is_inside = [&](size_t i) {
-    return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
-  };
-  size_t head = kHead, tail = text.size() - kTail;
-  while (head > 0 && is_inside(head)) --head;
-  while (tail < text.size() && is_inside(tail)) ++tail;
-  return text.substr(0, head) + " ... (" + std::to_string(tail - head) + " bytes left out) ... " +
-         text.substr(tail);
+std::string shortened(const std::string& text) {
+  constexpr size_t kWord = 300, kText = 16'000;
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_of(" \n", at), text.size());
+    out += without_middle(text.substr(at, end - at), kWord);
+    if (end < text.size()) out += text[end];
+    at = end + 1;
+  }
+  return without_middle(out, kText);
 }
 
 }  // namespace rlreplay

@@ -9,8 +9,8 @@ namespace rlreplay {
 /// \xHH.
 std::string printable(std::string_view text);
 
-/// A message that may repeat what a file says: at most 1,000 bytes, without its middle where it is
-/// longer.
-std::string shortened(std::string text);
+/// A message that may repeat what a file says: words above 300 bytes, and the whole above 16,000,
+/// lose their middle.
+std::string shortened(const std::string& text);
 
 }  // namespace rlreplay

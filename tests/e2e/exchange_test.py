@@ -203,7 +203,8 @@ class JsonLines(support.Case):
             self.assertIn(f"of 2 ranks, no line of step 0-{step} is of these: {rank};", said)
         imported([(0, 1), (1, 1)], code=3)
         self.assertEqual(imported(whole)["steps"], 2)
-        gap, = imported([(0, 0), (3, 0)])["findings"]
+        alone, gap = imported([(0, 0), (3, 0)])["findings"]
+        self.assertEqual(alone["code"], "rollouts-absent")
         self.assertEqual((gap["code"], gap["message"]),
                          ("step-missing", "2 steps are missing between the first and the last"))
         part, again = self.folder / "part.jsonl", self.folder / "part"

@@ -124,7 +124,8 @@ class Train(support.Case):
                "rewards": 0.5, "loss_masks": [1, 1]}
         whole = self.folder / "whole"
         support.save(whole / "train_data/0.pt",
-                     {"format_version": 2, "rollout_id": 0, "rank": 0, "samples": [row]})
+                     {"format_version": 2, "rollout_id": 0, "rank": 0, "samples": [row],
+                      "dp_shards": [{"dp_rank": 0, "sample_indices": [0]}]})
         self.assertEqual(self.run_program("verify", whole).returncode, 0)
         for name, version, content in (("newer", 3, {"samples": [row]}), ("text", "2", {"samples": []}),
                                        ("renamed", 3, {"rows": [row]})):
