@@ -116,6 +116,24 @@ class Borders(support.Case):
                               for q in different], [("reverse_kl", 0, 2, 9.0, 0.25)], dialect)
             self.assertEqual(step["explanations"], [])
 
+    def test_a_false_return_is_no_false_distilled_advantage(self):
+        """Advantages are the recorded returns less the reverse KL; the baseline's returns are charged."""
+        returns = [[-0.5, 9.0], [0.5] * 2]
+        columns = {"old_log_probs": [[-0.5] * 2] * 2, "teacher_log_probs": [[-0.75] * 2] * 2}
+        for estimator, charged in (("grpo", 0.0), ("reinforce_plus_plus_baseline", 0.25)):
+            path = self.write([-0.5, 0.5], [-0.5, 0.5], advantages=[[x - 0.25 for x in row] for row in returns],
+                              returns=[[x - charged for x in row] for row in returns], **columns)
+            step = self.step(path, RAW, "--use-opd", "--advantage-estimator", estimator)
+            self.assertEqual([q["name"] for q in step["quantities"] if q["verdict"] == "different"],
+                             ["returns"], estimator)
+
+    def test_what_is_left_out_comes_last(self):
+        shaped = [-1.0, 1.0]
+        path = self.write([0.0, 2.0], shaped, advantages=[[x - 0.25] * 2 for x in shaped],
+                          old_log_probs=[[-0.5] * 2] * 2, teacher_log_probs=[[-0.75] * 2] * 2)
+        text = self.text(path, PLAIN, "--normalize-advantages")
+        self.assertIn("reproduced with: --use-opd and without --normalize-advantages", text)
+
     def test_a_reverse_kl_of_the_rollout_is_miles(self):
         path = self.distilled([[0.5] * 2] * 2, [[0.5] * 2] * 2)
         step = self.step(path, "--dialect", "miles", PLAIN, "--use-opd", code=0)

@@ -43,11 +43,10 @@ class Training {
           engine::compute_returns(config_, samples_, *rewards, targets_, rewarded);
       if (out.kl) spread(*out.kl, returns);
       out.returns = std::move(returns.returns);
-      engine::TokenValues own;
-      if (config_.normalize_advantages) own = returns.advantages;
+      engine::TokenValues own = returns.advantages;
       if (take_recorded_returns(returns.advantages)) {
         if (config_.normalize_advantages) whiten(own);
-        out.own_advantages = config_.normalize_advantages ? own : *out.returns;
+        out.own_advantages = std::move(own);
       }
       if (config_.normalize_advantages) whiten(returns.advantages);
       out.advantages = std::move(returns.advantages);
@@ -208,15 +207,28 @@ class Training {
     out.reverse_kl = std::move(reverse);
   }
 
-  /// But for GAE and distillation returns are the advantages before they are whitened.
-  /// Whether they were taken.
+  /// But for GAE returns are the advantages before these are charged with the reverse KL and
+  /// whitened. Whether they were taken.
   bool take_recorded_returns(engine::TokenValues& advantages) const {
-    const bool charged =
-        config_.opd_kl_coef && config_.estimator != engine::Estimator::kReinforcePlusPlusBaseline;
-    if (config_.estimator == engine::Estimator::kPpo || charged) return false;
+    if (config_.estimator == engine::Estimator::kPpo) return false;
     if (!is_recorded(&RecordedStep::returns)) return false;
     advantages = recorded(&RecordedStep::returns);
+    // The baseline's returns are charged already.
+    if (config_.estimator != engine::Estimator::kReinforcePlusPlusBaseline) {
+      charge_reverse_kl(advantages);
+    }
     return true;
+  }
+
+  void charge_reverse_kl(engine::TokenValues& advantages) const {
+    for (size_t i = 0; config_.opd_kl_coef && i < advantages.size(); ++i) {
+      const engine::WideTargets& t = targets_[i];
+      for (size_t k = 0; k < advantages[i].size(); ++k) {
+        const double reverse =
+            t.reverse_kl.empty() ? t.old_log_probs[k] - t.teacher_log_probs[k] : t.reverse_kl[k];
+        advantages[i][k] -= *config_.opd_kl_coef * reverse;
+      }
+    }
   }
 
   void whiten(engine::TokenValues& values) const {

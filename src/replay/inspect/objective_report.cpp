@@ -204,7 +204,7 @@ std::string other_options_text(const Explanation& e) {
   constexpr size_t kNamed = 3;
   std::vector<std::string> names;
   for (const Explanation* rival : other_options(e)) {
-    if (names.size() < kNamed) names.push_back(joined(rival->settings, " and "));
+    if (names.size() < kNamed) names.push_back(joined_settings(rival->settings));
   }
   return joined(names, ", or ");
 }
@@ -230,7 +230,7 @@ std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
   }
   for (const Explanation& e : step.explanations) {
     out += paragraph(
-        joined(e.quantities, ", ") + " reproduced with: " + joined(e.settings, " and "), 2);
+        joined(e.quantities, ", ") + " reproduced with: " + joined_settings(e.settings), 2);
     for (const std::string& reason : e.reasons) {
       if (!reason.empty()) out += paragraph("(" + reason + ")", 2);
     }

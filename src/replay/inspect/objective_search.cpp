@@ -224,7 +224,7 @@ Variants with_recorded(const ObjectiveOptions& options, const Variants& others) 
 /// What explains other numbers of the step, where it is not among the variants.
 void add_explained(const std::vector<Explanation>& explained, Variants& variants) {
   const auto add = [&](const Explanation& e) {
-    const std::string name = joined(e.settings, " and ");
+    const std::string name = joined_settings(e.settings);
     const bool known = std::ranges::count(variants, name, &ObjectiveVariant::name) > 0;
     if (known) return;
     std::vector<std::string> parts = e.parts;
@@ -297,6 +297,12 @@ std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
   found->of_losses = true;
   for (Explanation& rival : found->rivals) rival.of_losses = true;
   return {std::move(*found)};
+}
+
+std::string joined_settings(std::vector<std::string> names) {
+  std::ranges::stable_partition(
+      names, [](const std::string& name) { return name.find("without ") == name.npos; });
+  return joined(names, " and ");
 }
 
 bool is_lone_share(const std::vector<Quantity>& of_step, const Quantity& q) {

@@ -310,7 +310,7 @@ Variants recorded_variants(const S& from, const RunOptions& recorded) {
   }
   if (out.size() > 2) {
     const Variants each = out;
-    out.push_back({joined(names, " and "),
+    out.push_back({joined_settings(names),
                    reason,
                    [each](S& s) {
                      for (const ObjectiveVariant& variant : each) variant.apply(s);

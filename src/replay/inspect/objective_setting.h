@@ -62,6 +62,9 @@ std::vector<ObjectiveVariant> recorded_variants(const ObjectiveSetting& from,
 std::vector<ObjectiveVariant> advantage_variants(const ObjectiveSetting& from, size_t samples,
                                                  const std::string& masked_nan);
 
+/// "--a and without --b": what is left out comes last, so that it leaves out no more.
+std::string joined_settings(std::vector<std::string> names);
+
 /// What may lie between log-probabilities and losses.
 std::vector<ObjectiveVariant> loss_variants(const ObjectiveSetting& from,
                                             const std::string& masked_nan);
