@@ -300,8 +300,8 @@ std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
 }
 
 std::string joined_settings(std::vector<std::string> names) {
-  std::ranges::stable_partition(
-      names, [](const std::string& name) { return name.find("without ") == name.npos; });
+  std::stable_partition(names.begin(), names.end(),
+                        [](const std::string& name) { return name.find("without ") == name.npos; });
   return joined(names, " and ");
 }
 
