@@ -9,7 +9,7 @@
 namespace rlreplay {
 namespace {
 
-constexpr size_t kDeepest = 64;  // as JsonLimits has it
+constexpr auto kDeepest = static_cast<size_t>(JsonLimits{}.max_depth);
 
 /// What nlohmann's parser tells of a text, told on with its place.
 class Scan {

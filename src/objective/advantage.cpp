@@ -197,11 +197,7 @@ void add_returns(const AdvantageConfig& config, const Sample& s, double reward,
       for (double& x : advantages) x = reward - x;
   }
   if (config.estimator != Estimator::kPpo) returns = advantages;
-  for (size_t k = 0; config.opd_kl_coef && k < advantages.size(); ++k) {
-    const double reverse =
-        t.reverse_kl.empty() ? t.old_log_probs[k] - t.teacher_log_probs[k] : t.reverse_kl[k];
-    advantages[k] -= *config.opd_kl_coef * reverse;
-  }
+  charge_reverse_kl(config, t, advantages);
   // The baseline's returns are one with its advantages: both frameworks charge them too.
   if (config.estimator == Estimator::kReinforcePlusPlusBaseline) returns = advantages;
   out.returns.push_back(std::move(returns));
@@ -227,6 +223,15 @@ float finite_advantage(const Sample& sample, double x) {
 }
 
 }  // namespace
+
+void charge_reverse_kl(const AdvantageConfig& config, const WideTargets& t,
+                       std::vector<double>& advantages) {
+  for (size_t k = 0; config.opd_kl_coef && k < advantages.size(); ++k) {
+    const double reverse =
+        t.reverse_kl.empty() ? t.old_log_probs[k] - t.teacher_log_probs[k] : t.reverse_kl[k];
+    advantages[k] -= *config.opd_kl_coef * reverse;
+  }
+}
 
 std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<const Sample> samples) {
   std::vector<double> out;

@@ -29,5 +29,9 @@ struct WideTargets {
 Returns compute_returns(const AdvantageConfig& config, std::span<const Sample> samples,
                         std::span<const double> rewards, std::span<const WideTargets> targets,
                         std::span<const size_t> rewarded);
+/// Distillation: what a sample's advantages lose of its tokens' reverse KL, which is the recorded
+/// one, or else of the teacher; without its coefficient nothing. Shapes: all of the response.
+void charge_reverse_kl(const AdvantageConfig& config, const WideTargets& targets,
+                       std::vector<double>& advantages);
 
 }  // namespace rlreplay::engine

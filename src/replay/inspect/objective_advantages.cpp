@@ -215,20 +215,11 @@ class Training {
     advantages = recorded(&RecordedStep::returns);
     // The baseline's returns are charged already.
     if (config_.estimator != engine::Estimator::kReinforcePlusPlusBaseline) {
-      charge_reverse_kl(advantages);
-    }
-    return true;
-  }
-
-  void charge_reverse_kl(engine::TokenValues& advantages) const {
-    for (size_t i = 0; config_.opd_kl_coef && i < advantages.size(); ++i) {
-      const engine::WideTargets& t = targets_[i];
-      for (size_t k = 0; k < advantages[i].size(); ++k) {
-        const double reverse =
-            t.reverse_kl.empty() ? t.old_log_probs[k] - t.teacher_log_probs[k] : t.reverse_kl[k];
-        advantages[i][k] -= *config_.opd_kl_coef * reverse;
+      for (size_t i = 0; i < advantages.size(); ++i) {
+        engine::charge_reverse_kl(config_, targets_[i], advantages[i]);
       }
     }
+    return true;
   }
 
   void whiten(engine::TokenValues& values) const {

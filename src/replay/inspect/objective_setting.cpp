@@ -173,16 +173,17 @@ void add_whitening(Variants& out, const S& from) {
                    s.whitening = Whitening::kBinary32;
                  },
                  {"--normalize-advantages"}});
-  out.push_back({"--normalize-advantages in binary32, with a variance below 0",
-                 "the framework's variance, E[x^2] - E[x]^2 of binary32 sums, ends below 0 where "
+  out.push_back(
+      {.name = "--normalize-advantages in binary32, with a variance below 0",
+       .reason = "the framework's variance, E[x^2] - E[x]^2 of binary32 sums, ends below 0 where "
                  "values are equal but for rounding: its root is NaN",
-                 [](S& s) {
-                   s.options.normalize_advantages = true;
-                   s.whitening = Whitening::kNegative;
-                 },
-                 {"--normalize-advantages"},
-                 {},
-                 true});
+       .apply =
+           [](S& s) {
+             s.options.normalize_advantages = true;
+             s.whitening = Whitening::kNegative;
+           },
+       .parts = {"--normalize-advantages"},
+       .says_nan = true});
   for (int64_t ranks = 2; ranks <= kMostRanks; ++ranks) {
     const auto within = [ranks](S& s) {
       s.options.normalize_advantages = true;
@@ -264,13 +265,13 @@ void add_masked_nan(Variants& out, const S& from, const std::string& first) {
       "of all of these tokens and of those before them";
   const std::string whitened =
       first + "; advantages are whitened by sums of what is masked times 0: one NaN is that of all";
-  out.push_back({"the NaN of a masked token",
-                 first + then,
-                 [](S& s) { s.masked_nan = true; },
-                 {},
-                 {{"returns", returns},
-                  {"advantages", from.options.normalize_advantages ? whitened : returns}},
-                 true});
+  out.push_back(
+      {.name = "the NaN of a masked token",
+       .reason = first + then,
+       .apply = [](S& s) { s.masked_nan = true; },
+       .reasons = {{"returns", returns},
+                   {"advantages", from.options.normalize_advantages ? whitened : returns}},
+       .says_nan = true});
 }
 
 /// The estimators that choose a policy loss; all others have grpo's.
@@ -301,23 +302,20 @@ Variants recorded_variants(const S& from, const RunOptions& recorded) {
     const std::string flag = "--" + std::string(option.name);
     const bool off = text == "false" || text == "none";
     names.push_back(off ? "without " + flag : text == "true" ? flag : flag + " " + text);
-    out.push_back({names.back(),
-                   reason,
-                   [&option, text](S& s) { set_option(s.options, option, text); },
-                   {},
-                   {},
-                   true});
+    out.push_back({.name = names.back(),
+                   .reason = reason,
+                   .apply = [&option, text](S& s) { set_option(s.options, option, text); },
+                   .says_nan = true});
   }
   if (out.size() > 2) {
     const Variants each = out;
-    out.push_back({joined_settings(names),
-                   reason,
-                   [each](S& s) {
-                     for (const ObjectiveVariant& variant : each) variant.apply(s);
-                   },
-                   {},
-                   {},
-                   true});
+    out.push_back({.name = joined_settings(names),
+                   .reason = reason,
+                   .apply =
+                       [each](S& s) {
+                         for (const ObjectiveVariant& variant : each) variant.apply(s);
+                       },
+                   .says_nan = true});
   }
   return out;
 }

@@ -13,11 +13,11 @@ namespace {
 /// "rollout 3", "rollouts 3, 4, 5", of many the first few.
 std::string named_rollouts(const std::vector<int64_t>& rollouts) {
   constexpr size_t kMost = 8;
-  std::string list;
+  std::vector<std::string> first;
   for (size_t i = 0; i < std::min(rollouts.size(), kMost); ++i) {
-    list += (i == 0 ? "" : ", ") + std::to_string(rollouts[i]);
+    first.push_back(std::to_string(rollouts[i]));
   }
-  return (rollouts.size() == 1 ? "rollout " : "rollouts ") + list +
+  return (rollouts.size() == 1 ? "rollout " : "rollouts ") + joined(first, ", ") +
          (rollouts.size() > kMost ? ", ..." : "");
 }
 
