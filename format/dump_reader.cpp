@@ -129,22 +129,26 @@ class RecentUnits {
     return units_.front();
   }
 
-  void add(const UnitReader& unit) {
+  /// Lets go of what the next unit takes the place of, before it is read: its memory is used again.
+  void make_room(const UnitRecord& next) {
     constexpr size_t kMost = 16;
     const std::lock_guard lock(mutex_);
-    units_.push_front(unit);
-    bytes_ += held(unit);
-    while (units_.size() > kMost || bytes_ > kMostHeldUnit) {
-      bytes_ -= held(units_.back());
+    while (!units_.empty() && (units_.size() >= kMost || bytes_ + held(next) > kMostHeldUnit)) {
+      bytes_ -= held(units_.back().record());
       units_.pop_back();
     }
   }
 
+  void add(const UnitReader& unit) {
+    const std::lock_guard lock(mutex_);
+    units_.push_front(unit);
+    bytes_ += held(unit.record());
+  }
+
  private:
   /// Of a larger unit no byte is held.
-  static uint64_t held(const UnitReader& unit) {
-    const uint64_t size = unit.record().size;
-    return size <= kMostHeldUnit ? size : 0;
+  static uint64_t held(const UnitRecord& unit) {
+    return unit.size <= kMostHeldUnit ? unit.size : 0;
   }
 
   std::mutex mutex_;
@@ -276,6 +280,7 @@ void DumpReader::check_unit(const UnitRecord& unit) const {
 UnitReader DumpReader::open_unit(const UnitRecord& unit, uint64_t most_held) const {
   const UnitRecord& whole = state_->kept ? *find(unit.path) : unit;
   if (auto recent = state_->recent.find(whole)) return *recent;
+  state_->recent.make_room(whole);
   CheckedImage image = with_file(unit, [&](const OpenFile& file) {
     return CheckedImage::read(file, unit.hash, state_->pool, state_->spare, most_held);
   });

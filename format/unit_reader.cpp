@@ -280,11 +280,11 @@ Bytes UnitReader::State::decode(size_t dataset, uint64_t index, int worker,
   const h5::DatasetEntry& entry = entries[dataset];
   const size_t size = entry.layout.chunk * entry.layout.element.size;
   const Bytes stored = entry.pieces[index];
-  const size_t room = 2 * size + stored.size();
+  const size_t room = 2 * size + (image.is_mapped() ? stored.size() : 0);
   const std::span<std::byte> scratch(pool.scratch(worker, room), room);
   const std::span<std::byte> plain = out.size() >= size ? out.first(size) : scratch.first(size);
   const std::span<std::byte> decoded = entry.layout.shuffled ? scratch.subspan(size, size) : plain;
-  const Bytes frame = image.fetch(stored, scratch.last(stored.size()));
+  const Bytes frame = image.fetch(stored, scratch.subspan(2 * size));
   const FrameFault fault = decoders[static_cast<size_t>(worker)].decode(frame, decoded);
   if (fault != FrameFault::kNone) {
     throw error(Rule::kFrame, "chunk " + std::to_string(index) + " is " + to_string(fault),
