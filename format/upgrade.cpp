@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "format/dataset_copy.h"
 #include "format/dump_place.h"
 #include "format/dump_reader.h"
 #include "format/dump_writer.h"
@@ -12,28 +13,6 @@
 
 namespace rlreplay::format {
 namespace {
-
-/// A dataset as its unit holds it, with the bytes that it needs to be written again.
-struct Copy {
-  Buffer<std::byte> bytes, base_bytes;
-  Dataset dataset;
-};
-
-Copy copy_of(const DumpReader& dump, const UnitReader& unit, const StoredDataset& stored) {
-  Copy copy;
-  copy.bytes = dump.read(unit, stored);
-  copy.dataset.path = stored.path;
-  copy.dataset.dtype = stored.dtype;
-  copy.dataset.shape = stored.shape;
-  copy.dataset.attributes = stored.attributes;
-  copy.dataset.bytes = {copy.bytes.data(), copy.bytes.size()};
-  if (stored.base) {
-    copy.base_bytes = dump.read_base(unit, stored);
-    copy.dataset.base = stored.base;
-    copy.dataset.base_bytes = {copy.base_bytes.data(), copy.base_bytes.size()};
-  }
-  return copy;
-}
 
 void refuse_what_is_not_whole(const std::string& path, const DumpReader& dump) {
   if (!dump.sealed()) {
@@ -53,7 +32,7 @@ void copy_units(const DumpReader& dump, DumpWriter& writer, int threads) {
     const UnitReader unit = dump.open_unit(record);
     UnitWriter out(record.path, pool);
     for (const StoredDataset& stored : unit.datasets()) {
-      out.add(copy_of(dump, unit, stored).dataset);
+      out.add(copy_as_stored(dump, unit, stored));
     }
     EncodedUnit encoded = out.finish();
     encoded.record.group_contents = record.group_contents;

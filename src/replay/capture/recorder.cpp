@@ -1,6 +1,7 @@
 #include "src/replay/capture/recorder.h"
 
 #include "format/canonical.h"
+#include "format/dataset_copy.h"
 #include "format/rollout_data.h"
 #include "format/train_data.h"
 #include "format/unit.h"
@@ -176,14 +177,7 @@ void Recorder::copy(const format::DumpReader& from, const format::UnitRecord& re
   const format::UnitReader unit = from.open_unit(record);
   std::vector<format::Dataset> datasets;
   for (const format::StoredDataset& stored : unit.datasets()) {
-    auto bytes = std::make_shared<const Buffer<std::byte>>(from.read(unit, stored));
-    format::Dataset& out = datasets.emplace_back();
-    out.path = stored.path;
-    out.dtype = stored.dtype;
-    out.shape = stored.shape;
-    out.bytes = {bytes->data(), bytes->size()};
-    out.owner = std::move(bytes);
-    out.attributes = stored.attributes;
+    datasets.push_back(format::copy_of(from, unit, stored));
   }
   told([&] { writers_->append(0, record.path, std::move(datasets)); });
 }

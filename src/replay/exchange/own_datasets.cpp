@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 
+#include "format/dataset_copy.h"
 #include "format/foreign/numbers.h"
 #include "format/foreign/tensor_content.h"
 #include "format/meaning.h"
@@ -107,14 +108,7 @@ std::vector<Dataset> read_datasets(const format::DumpReader& dump, const format:
   for (const format::StoredDataset& stored : unit.datasets()) {
     if (!stored.path.starts_with(group + "/")) continue;
     if (!wanted(stored.path.substr(group.size() + 1))) continue;
-    auto bytes = std::make_shared<const Buffer<std::byte>>(dump.read(unit, stored));
-    Dataset& made = out.emplace_back();
-    made.path = stored.path;
-    made.dtype = stored.dtype;
-    made.shape = stored.shape;
-    made.attributes = stored.attributes;
-    made.bytes = {bytes->data(), bytes->size()};
-    made.owner = std::move(bytes);
+    out.push_back(format::copy_of(dump, unit, stored));
   }
   return out;
 }

@@ -9,6 +9,7 @@
 
 #include "format/canonical.h"
 #include "format/columns.h"
+#include "format/dataset_copy.h"
 #include "format/dump_place.h"
 #include "format/dump_reader.h"
 #include "format/dump_writer.h"
@@ -35,16 +36,6 @@ using Lengths = std::vector<uint64_t>;
 
 constexpr std::string_view kNeeded[] = {"sample_id", "offsets",     "tokens", "slice_offsets",
                                         "slices",    "coordinates", "lengths"};
-
-/// A dataset that will be written again, of bytes of its own.
-struct Copy {
-  std::vector<std::byte> bytes, base_bytes;
-  Dataset dataset;
-};
-
-std::vector<std::byte> bytes_of(const Buffer<std::byte>& buffer) {
-  return {buffer.data(), buffer.data() + buffer.size()};
-}
 
 /// The column to which a dataset belongs: `nucleus` for `nucleus_size`.
 std::string column_of(std::string_view kind, std::string_view name) {
@@ -77,14 +68,13 @@ class GroupStrip {
   [[nodiscard]] bool keeps_none() const { return std::ranges::find(rows_, 1) == rows_.end(); }
 
   /// Nothing of a dataset whose rows nobody knows.
-  [[nodiscard]] bool cut(const StoredDataset& dataset, Copy& copy) const {
+  [[nodiscard]] bool cut(const std::string& name, Dataset& dataset) const {
     if (keeps_all()) return true;
     const std::string_view kind = format::kind_of(unit_.record().path);
-    const std::string name(dataset.name());
     const KnownDataset* known = format::find_known(kind, name);
     if (known == nullptr) return false;
     if (known->values == Values::kOffsets) {
-      cut_offsets(copy);
+      cut_offsets(dataset);
       return true;
     }
     const char axis = known->shape.front();
@@ -93,43 +83,44 @@ class GroupStrip {
     if (axis == 'S') {
       Lengths places(rows_.size() + 1);
       for (size_t s = 0; s < places.size(); ++s) places[s] = s;
-      cut_rows(dataset, places, copy);
+      cut_rows(places, dataset);
     } else {
-      cut_rows(dataset, numbers(own), copy);
+      cut_rows(numbers(own), dataset);
     }
     return true;
   }
 
  private:
-  void set(Copy& copy, std::vector<std::byte> bytes, uint64_t rows) const {
-    copy.bytes = std::move(bytes);
-    copy.dataset.shape[0] = rows;
-    copy.dataset.bytes = copy.bytes;
+  static void set(Dataset& dataset, std::vector<std::byte> bytes, uint64_t rows) {
+    const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+    dataset.shape[0] = rows;
+    dataset.bytes = *owner;
+    dataset.owner = owner;
   }
 
-  void cut_offsets(Copy& copy) const {
-    Lengths before(copy.bytes.size() / sizeof(uint64_t)), after = {0};
-    std::memcpy(before.data(), copy.bytes.data(), copy.bytes.size());
+  void cut_offsets(Dataset& dataset) const {
+    Lengths before(dataset.bytes.size() / sizeof(uint64_t)), after = {0};
+    std::memcpy(before.data(), dataset.bytes.data(), dataset.bytes.size());
     for (size_t s = 0; s < rows_.size(); ++s) {
       if (rows_[s] != 0) after.push_back(after.back() + before[s + 1] - before[s]);
     }
     const auto bytes = std::as_bytes(std::span(after));
-    set(copy, {bytes.begin(), bytes.end()}, after.size());
+    set(dataset, {bytes.begin(), bytes.end()}, after.size());
   }
 
-  void cut_rows(const StoredDataset& dataset, const Lengths& places, Copy& copy) const {
+  void cut_rows(const Lengths& places, Dataset& dataset) const {
     uint64_t width = size_of(dataset.dtype);
     for (size_t d = 1; d < dataset.shape.size(); ++d) width *= dataset.shape[d];
     std::vector<std::byte> kept;
     uint64_t rows = 0;
     for (size_t s = 0; s < rows_.size(); ++s) {
       if (rows_[s] == 0) continue;
-      const auto begin = copy.bytes.begin();
-      kept.insert(kept.end(), begin + static_cast<ptrdiff_t>(places[s] * width),
-                  begin + static_cast<ptrdiff_t>(places[s + 1] * width));
-      rows += places[s + 1] - places[s];
+      const uint64_t count = places[s + 1] - places[s];
+      const auto rows_of_sample = dataset.bytes.subspan(places[s] * width, count * width);
+      kept.insert(kept.end(), rows_of_sample.begin(), rows_of_sample.end());
+      rows += count;
     }
-    set(copy, std::move(kept), rows);
+    set(dataset, std::move(kept), rows);
   }
 
   const DumpReader& dump_;
@@ -271,34 +262,20 @@ class Strip {
     strip_unit(record, writer);
   }
 
-  Copy copy_of(const UnitReader& unit, const StoredDataset& stored) const {
-    Copy copy;
-    copy.bytes = bytes_of(dump_.read(unit, stored));
-    copy.dataset.path = stored.path;
-    copy.dataset.dtype = stored.dtype;
-    copy.dataset.shape = stored.shape;
-    copy.dataset.attributes = stored.attributes;
-    copy.dataset.bytes = copy.bytes;
-    if (stored.base && format::kind_of(unit.record().path) == "weights" &&
-        dump_.find(stored.base->unit) != nullptr) {
-      copy.base_bytes = bytes_of(dump_.read_base(unit, stored));
-      copy.dataset.base = stored.base;
-      copy.dataset.base_bytes = copy.base_bytes;
-    }
-    return copy;
+  /// A difference stays one where its base stays.
+  Dataset copied(const UnitReader& unit, const StoredDataset& stored) const {
+    const bool difference = stored.base && format::kind_of(unit.record().path) == "weights" &&
+                            dump_.find(stored.base->unit) != nullptr;
+    return difference ? format::copy_as_stored(dump_, unit, stored)
+                      : format::copy_of(dump_, unit, stored);
   }
 
   void copy(const UnitRecord& record, format::DumpWriter& writer) {
     const UnitReader unit = dump_.open_unit(record);
     std::vector<Dataset> datasets;
-    std::vector<std::unique_ptr<Copy>> copies;
     for (const std::string& group : record.groups) {
       for (const StoredDataset& stored : unit.datasets_of(group)) {
-        copies.push_back(std::make_unique<Copy>(copy_of(unit, stored)));
-        Dataset& out = copies.back()->dataset;
-        out.bytes = copies.back()->bytes;
-        out.base_bytes = copies.back()->base_bytes;
-        datasets.push_back(out);
+        datasets.push_back(copied(unit, stored));
       }
     }
     writer.append(record.path, datasets);
@@ -309,7 +286,6 @@ class Strip {
     const UnitReader unit = dump_.open_unit(record);
     const std::string_view kind = format::kind_of(record.path);
     std::vector<Dataset> datasets;
-    std::vector<std::unique_ptr<Copy>> copies;
     for (const std::string& group : record.groups) {
       GroupStrip cut(dump_, unit, group);
       const Lengths ids = cut.numbers("sample_id");
@@ -330,14 +306,12 @@ class Strip {
           if (name == "events/tensors") note("table", " of events, which are of all samples");
           continue;
         }
-        auto copied = std::make_unique<Copy>(copy_of(unit, stored));
-        if (!cut.cut(stored, *copied)) {
+        Dataset copy = copied(unit, stored);
+        if (!cut.cut(name, copy)) {
           note("dataset", " of unknown rows (" + name + ")");
           continue;
         }
-        copied->dataset.bytes = copied->bytes;
-        datasets.push_back(copied->dataset);
-        copies.push_back(std::move(copied));
+        datasets.push_back(std::move(copy));
       }
     }
     if (datasets.empty()) return;
