@@ -205,7 +205,7 @@ std::string origin_json(const std::optional<Origin>& origin) {
   origin->event.layer < 0 ? out.null("layer") : out.integer("layer", origin->event.layer);
   out.text("op", named ? "" : name(origin->event.op));
   out.text("tensor", origin->event.tensor);
-  out.integer("rank", origin->rank).null("replicas");
+  out.integer("rank", origin->rank);
   const bool token = origin->row && origin->per_token;
   token ? out.json("sample", std::to_string(origin->row->sample)) : out.null("sample");
   token ? out.integer("token", origin->row->row) : out.null("token");
