@@ -65,17 +65,11 @@ std::optional<T> parse_float(std::string_view text) {
   if (single) text.remove_suffix(1);
   const bool negative = text.starts_with('-');
   if (negative) text.remove_prefix(1);
-  T value{};
-  if (text == "inf") {
-    value = std::numeric_limits<T>::infinity();
-  } else {
-    if (!text.starts_with("0x")) return {};
-    text.remove_prefix(2);
-    const auto [end, error] =
-        std::from_chars(text.begin(), text.end(), value, std::chars_format::hex);
-    if (error != std::errc{} || end != text.end()) return {};
-  }
-  return negative ? -value : value;
+  if (text != "inf" && !text.starts_with("0x")) return {};
+  const auto value = text == "inf" ? std::numeric_limits<T>::infinity()
+                                   : parse_number<T>(text.substr(2), std::chars_format::hex);
+  if (!value) return {};
+  return negative ? -*value : *value;
 }
 
 struct Entry {

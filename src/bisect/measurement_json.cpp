@@ -1,7 +1,6 @@
 #include "src/bisect/measurement_json.h"
 
 #include <bit>
-#include <charconv>
 #include <cstdint>
 
 #include "src/base/json_line.h"
@@ -24,23 +23,15 @@ void each(const JsonValue& value, const Read& read) {
   for (size_t i = 0; i < value.size(); ++i) read(value.at(i));
 }
 
-std::string hexadecimal(uint64_t bits) {
-  char text[17];
-  return {text, std::to_chars(text, text + sizeof text, bits, 16).ptr};
-}
-
 uint64_t bits_of(const JsonValue& value, std::string_view text) {
-  uint64_t bits = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) {
-    throw value.error("these are no bits of a number");
-  }
-  return bits;
+  const auto bits = parse_number<uint64_t>(text, 16);
+  if (!bits) throw value.error("these are no bits of a number");
+  return *bits;
 }
 
 std::string metric_value_json(const MetricValue& value) {
   return value.text.empty()
-             ? '"' + (kBits + hexadecimal(std::bit_cast<uint64_t>(value.number))) + '"'
+             ? '"' + (kBits + shortest(std::bit_cast<uint64_t>(value.number), 16)) + '"'
              : json_quoted(kText + value.text);
 }
 
@@ -102,7 +93,7 @@ std::string log_probs_json(const StepLogProbs& step) {
     std::string mask;
     for (const uint8_t bit : sample.loss_mask) mask += bit == 0 ? '0' : '1';
     JsonLine line;
-    line.text("id", hexadecimal(sample.id)).integer("prompt", sample.prompt_length);
+    line.text("id", shortest(sample.id, 16)).integer("prompt", sample.prompt_length);
     line.text("mask", mask).text("log_probs", floats_text(step.log_probs[i]));
     samples += (samples.empty() ? "" : ",") + line.str();
   }

@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
-#include <cstdio>
 
 #include "format/record.h"
 #include "format/rollout_join.h"
 #include "format/train_ranks.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/number_text.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/jsonl.h"
 #include "src/replay/exchange/jsonl_row.h"
 #include "src/replay/record/imported_samples.h"
@@ -23,9 +23,7 @@ using format::TrainData;
 using jsonl::key_of;
 
 void append_bits(std::string& out, uint64_t bits, int digits) {
-  char text[24];
-  std::snprintf(text, sizeof text, "\"%0*llx\"", digits, static_cast<unsigned long long>(bits));
-  out += text;
+  out += '"' + hex(bits, digits) + '"';
 }
 
 void append_number(std::string& out, double value) {
@@ -34,8 +32,7 @@ void append_number(std::string& out, double value) {
     out += "-0.0";
     return;
   }
-  char text[32];
-  out.append(text, std::to_chars(text, text + sizeof text, value).ptr);
+  out += shortest(value);
 }
 
 /// Readers round twice, to binary64 and then to binary32: where that would change the shortest
@@ -46,20 +43,14 @@ void append_number(std::string& out, float value) {
     out += "-0.0";
     return;
   }
-  char text[32];
-  char* end = std::to_chars(text, text + sizeof text, value).ptr;
-  double read = 0;
-  std::from_chars(text, end, read);
-  if (static_cast<float>(read) != value) {
-    end = text + std::snprintf(text, sizeof text, "%.9g", static_cast<double>(value));
-  }
-  out.append(text, end);
+  const std::string text = shortest(value);
+  const bool safe = static_cast<float>(*parse_number<double>(text)) == value;
+  out += safe ? text : formatted("%.9g", static_cast<double>(value));
 }
 
 template <class T>
 void append_number(std::string& out, T value) {
-  char text[32];
-  out.append(text, std::to_chars(text, text + sizeof text, value).ptr);
+  out += shortest(value);
 }
 
 template <class Values>

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 
+#include "src/base/number_text.h"
 #include "src/base/words.h"
 
 namespace rlreplay::replay::jsonl {
@@ -34,21 +34,17 @@ double real(JsonValue value, bool wide) {
                       " is too large for binary32, the type of a column that `wide` does not name");
   }
   const std::string& text = value.string();
-  uint64_t bits = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
+  const auto bits = parse_number<uint64_t>(text, 16);
   const size_t digits = wide ? 16 : 8;
-  const bool sound = read.ec == std::errc() && read.ptr == text.data() + text.size();
-  if (!sound || text.size() != digits) throw value.error("expected a number or its bits in hex");
-  if (wide) return std::bit_cast<double>(bits);
-  return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  if (!bits || text.size() != digits) throw value.error("expected a number or its bits in hex");
+  if (wide) return std::bit_cast<double>(*bits);
+  return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(*bits)));
 }
 
 uint64_t id_of(JsonValue value) {
   const std::string text = value.dump();
-  uint64_t id = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
-  const bool sound = read.ec == std::errc() && read.ptr == text.data() + text.size();
-  if (value.is_integer() && sound) return id;
+  const auto id = parse_number<uint64_t>(text);
+  if (value.is_integer() && id) return *id;
   throw value.error("expected an integer from 0 to " + std::to_string(UINT64_MAX) + ", found " +
                     text);
 }

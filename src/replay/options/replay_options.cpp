@@ -133,11 +133,7 @@ std::string written(const RunOptions& options, const Option& option) {
   if (field == nullptr) return option_text(options, option);
   const double value = options.**field;
   if (value == 0 || (value >= 1e-3 && value < 1e6)) return shortest(value);
-  std::array<char, 64> text;
-  const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific)
-          .ptr;
-  return {text.data(), end};
+  return shortest(value, std::chars_format::scientific);
 }
 
 Effect effect_of(const Option& option, ReplayKind kind, const RunOptions& options,

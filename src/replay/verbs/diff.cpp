@@ -1,10 +1,10 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
-#include <charconv>
 #include <iostream>
 #include <iterator>
 
+#include "src/base/number_text.h"
 #include "src/base/shell.h"
 #include "src/base/step_id.h"
 #include "src/replay/compare/dumps_difference_report.h"
@@ -31,17 +31,16 @@ DiffOptions diff_options(const DiffArguments& arguments) {
   options.trust_hashes = arguments.trust_hashes;
   for (const std::string& text : arguments.tolerances) {
     const size_t equals = text.find('=');
-    double value = -1;
-    const char* end = text.data() + text.size();
-    const bool whole =
-        equals != text.npos && std::from_chars(text.data() + equals + 1, end, value).ptr == end;
-    if (!whole || !is_distance(value)) {
+    const auto value = equals == text.npos
+                           ? std::nullopt
+                           : parse_number<double>(std::string_view(text).substr(equals + 1));
+    if (!value || !is_distance(*value)) {
       throw Error(ErrorCode::kUsage,
                   "a tolerance is FIELD=NUMBER, as rewards=1e-6; of several fields each has a "
                   "--tolerance of its own",
                   text);
     }
-    options.tolerance[text.substr(0, equals)] = value;
+    options.tolerance[text.substr(0, equals)] = *value;
   }
   return options;
 }
