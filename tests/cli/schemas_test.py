@@ -316,6 +316,14 @@ class Outputs(Case):
         self.ask("golden", "check", golden, "--json", code=1)
         golden.write_text(golden.read_text() + "quarantine until 9999-12-31\nquarantine owner a\nquarantine reason b\n")
         self.ask("golden", "check", golden, "--json")
+        tree = self.folder / "tree"
+        for number in (1, 2):
+            tree.mkdir(exist_ok=True)
+            command = (f"git init -q . && echo '{{\"loss\": {number}}}' >metrics.json && git add . &&"
+                       f" git -c user.name=n -c user.email=e@x commit -qm 'Commit {number} [bitwise]'")
+            subprocess.run(["sh", "-c", command], check=True, cwd=tree)
+        self.ask("golden", "check", "--claim", "HEAD~..HEAD", "--run", "cp metrics.json $RLBISECT_OUT", "--json", code=1,
+                 cwd=tree)
 
     def computing(self):
         names = self.ask("train", "--from", self.a, "--json")

@@ -81,7 +81,7 @@ OTHERS = {"-o", "--output", "--out", "--save", "--plot", "--input-key", "--label
           "--reward-command", "--reward-key", "--layout", "--record", "--weights", "--steps",
           "--inject", "--step", "--event", "--tensor", "--tolerance", "--reason", "--build",
           "--run", "--until", "--owner", "--metric", "--try", "--columns", "--class", "ELEMENT",
-          "EVENT", "--kernels", "--against"}
+          "EVENT", "--kernels", "--against", "--claim"}
 WRITTEN = {("rlreplay golden record", "PATH"), ("rlreplay golden review", "PATH..."),
            *(("rlreplay golden check", option) for option in ("--junit", "--sarif", "--gitlab")),
            *(("rlreplay golden tighten", option)

@@ -1,71 +1,10 @@
 #include "src/replay/gate/attribution.h"
 
 #include <algorithm>
-#include <filesystem>
 
-#include "src/base/process.h"
-#include "src/base/temporary_folder.h"
 #include "src/replay/gate/outcome.h"
-#include "src/replay/gate/recorded_commit.h"
-#include "src/replay/gate/run_values.h"
-
-namespace fs = std::filesystem;
 
 namespace rlreplay::gate {
-namespace {
-
-bool agree(const Golden& golden, const GoldenEntries& a, const GoldenEntries& b) {
-  return std::ranges::all_of(differences(golden.tolerances, a, b), &JudgedDifference::within);
-}
-
-/// A worktree of a commit, removed at the object's end.
-class CommitTree {
- public:
-  CommitTree(std::string top, const std::string& commit)
-      : top_(std::move(top)), folder_("rlreplay-commit"), path_(folder_.path() + "/tree") {
-    there_ = ask_git(top_, {"worktree", "add", "--detach", "--quiet", path_, commit}).has_value();
-  }
-  ~CommitTree() {
-    if (there_) (void)ask_git(top_, {"worktree", "remove", "--force", "--force", path_});
-  }
-  CommitTree(const CommitTree&) = delete;
-  CommitTree& operator=(const CommitTree&) = delete;
-
-  bool there() const { return there_; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string top_;
-  TemporaryFolder folder_;
-  std::string path_;
-  bool there_ = false;
-};
-
-/// Why a build failed; empty: it did not.
-std::string build(const OldRecipe& recipe, const std::string& folder) {
-  Command command = shell_command(recipe.build);
-  command.folder = folder;
-  ProcessLimits limits;
-  limits.time = recipe.time_limit;
-  const ProcessResult result = run_process(command, "", limits);
-  return result.succeeded() ? "" : "its build " + result.describe();
-}
-
-OldRun run_there(const Golden& golden, const OldRecipe& recipe, const std::string& folder) {
-  OldRun out;
-  for (int i = 0; i < 2; ++i) {
-    const measure::Measurement run = run_command(recipe.run, recipe.time_limit, folder);
-    if (run.kind != measure::RunKind::kRan) return {{}, "its run: " + run.problem};
-    if (run.evidence == measure::Evidence::kExitCode) return {{}, "its run: it left no values"};
-    GoldenEntries values = values_of(run);
-    if (out.values && !agree(golden, *out.values, values)) return {{}, "its runs do not repeat"};
-    out.values = std::move(values);
-  }
-  return out;
-}
-
-}  // namespace
-
 std::string_view to_string(Cause cause) {
   switch (cause) {
     case Cause::kCode:
@@ -85,32 +24,13 @@ Attribution attribute(const Golden& recorded, const GoldenEntries& now,
   if (compare_golden(old_here, now).empty()) {
     return {Cause::kEnvironment, "the recorded commit gives here what the code of now gives"};
   }
-  if (agree(recorded, recorded.values, old_here)) {
+  if (std::ranges::all_of(differences(recorded.tolerances, recorded.values, old_here),
+                          &JudgedDifference::within)) {
     return {Cause::kCode, "the recorded commit gives here what was recorded"};
   }
   return {Cause::kBoth,
           "the recorded commit gives here neither what was recorded nor what the "
           "code of now gives"};
-}
-
-OldRun run_commit(const Golden& golden, const OldRecipe& recipe, const std::string& path) {
-  const auto top =
-      ask_git(fs::absolute(path).parent_path().string(), {"rev-parse", "--show-toplevel"});
-  if (!top) return {{}, "the file lies in no checkout of git"};
-  const fs::path here = fs::current_path().lexically_relative(fs::weakly_canonical(*top));
-  if (here.empty() || *here.begin() == "..") {
-    return {{}, "the working folder is not in the checkout of the file"};
-  }
-  const CommitTree tree(*top, recipe.commit);
-  if (!tree.there()) {
-    return {{},
-            "git cannot check out the recorded commit " + recipe.commit.substr(0, 12) +
-                ", which a shallow clone lacks"};
-  }
-  const std::string folder = (fs::path(tree.path()) / here).lexically_normal().string();
-  if (!fs::is_directory(folder)) return {{}, "the recorded commit has no folder " + here.string()};
-  if (std::string why = build(recipe, tree.path()); !why.empty()) return {{}, std::move(why)};
-  return run_there(golden, recipe, folder);
 }
 
 }  // namespace rlreplay::gate

@@ -4,6 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/base/process.h"
+#include "src/base/run_git.h"
 #include "src/base/temporary_folder.h"
 #include "src/replay/measure/evidence.h"
 
@@ -52,6 +53,10 @@ measure::Measurement run_command(const std::string& command, std::chrono::millis
   run.folder = in;
   run.log = folder.path() + "/log";
   run.environment.emplace_back("RLBISECT_OUT", output);
+  if (!in.empty()) {  // a checkout of its own
+    for (const std::string& name : git_variables())
+      run.environment.emplace_back(name, std::nullopt);
+  }
   ProcessLimits limits;
   limits.time = time_limit;
   return measure::read_evidence(run_process(run, "", limits), output, false);

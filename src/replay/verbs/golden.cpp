@@ -88,9 +88,22 @@ void add_record(CLI::App& verb, VerbRun& chosen) {
   add_run(part);
 }
 
+/// Of two commits, and no golden file: what speaks of files is not for it.
+void add_claim(const Added& part) {
+  CLI::Option* claim = part.app->add_option(
+      "--claim", part.arguments->claim,
+      "BASE..HEAD, without a golden file: where a commit's message has [bitwise], run their merge "
+      "base and HEAD by --run, in checkouts of their own: one bit is a difference");
+  for (const char* other : {"--run-recorded", "--on-fail", "--junit", "--sarif", "--gitlab",
+                            "--github", "--self-test", "--strict"}) {
+    claim->excludes(part.app->get_option(other));
+  }
+}
+
 void add_check(CLI::App& verb, VerbRun& chosen) {
   const Added part =
       add_part(verb, chosen, "check", "Run again: exit code 1 where a value differs", golden_check);
+  part.app->get_option("path")->required(false);
   part.app->add_flag("--run-recorded", part.arguments->run_recorded,
                      "run the commands that stand in the files");
   part.app->add_flag("--json", part.arguments->json, "print one JSON object a file");
@@ -112,6 +125,7 @@ void add_check(CLI::App& verb, VerbRun& chosen) {
   part.app->add_flag("--strict", part.arguments->strict,
                      "drift of the environment within the tolerances does not pass");
   part.app->add_flag("--all", part.arguments->all, "list every difference");
+  add_claim(part);
   add_build(part);
   add_run(part);
 }

@@ -3,6 +3,7 @@
 #include "src/base/error.h"
 #include "src/base/own_program.h"
 #include "src/base/process.h"
+#include "src/replay/gate/commit_run.h"
 #include "src/replay/gate/recorded_commit.h"
 #include "src/replay/verbs/golden_parts.h"
 
@@ -33,9 +34,10 @@ std::optional<gate::Attribution> attribute(const gate::Golden& golden,
   if (build.empty()) return std::nullopt;
   const std::string problem = problem_of_commit(golden);
   if (!problem.empty()) return gate::Attribution{gate::Cause::kNotAttributed, problem};
-  const gate::OldRecipe recipe{gate::about(golden, "commit"), build,
-                               command_of(golden, arguments, path), limit_of(arguments)};
-  const gate::OldRun old = gate::run_commit(golden, recipe, path);
+  const gate::CommitRecipe recipe{gate::about(golden, "commit"), build,
+                                  command_of(golden, arguments, path), limit_of(arguments)};
+  const gate::CommitRun old = gate::run_commit(
+      golden.tolerances, recipe, std::filesystem::absolute(path).parent_path().string());
   if (!old.values) return gate::Attribution{gate::Cause::kNotAttributed, old.problem};
   return gate::attribute(golden, now, *old.values);
 }

@@ -134,6 +134,10 @@ void print_other_classes(const std::vector<gate::Choice>& choices) {
 }  // namespace
 
 int golden_check(const GoldenArguments& arguments) {
+  if (!arguments.claim.empty()) return golden_claim(arguments);
+  if (arguments.paths.empty()) {
+    throw Error(ErrorCode::kUsage, "PATH is missing; see rlreplay golden check --help");
+  }
   if (arguments.flags.print_config()) return print_config(arguments);
   if (arguments.self_test) return check_gate(arguments);
   const std::vector<std::string> files = gate::golden_files(arguments.paths);

@@ -17,6 +17,7 @@ struct GoldenArguments {
   std::vector<std::string> paths;  // golden files, or folders of them
   std::string run;                 // somebody else's run: a command of the shell
   std::string build;               // how its commit is built
+  std::string claim;               // BASE..HEAD, of which no golden file is needed
   std::string on_fail;             // what follows a difference
   bool run_recorded = false;       // the user's word for the commands that stand in golden files
   double time_limit = 0;           // seconds a run may take; 0: as long as it does
@@ -40,6 +41,7 @@ struct GoldenArguments {
 
 int golden_record(const GoldenArguments& arguments);
 int golden_check(const GoldenArguments& arguments);
+int golden_claim(const GoldenArguments& arguments);
 int golden_list(const GoldenArguments& arguments);
 int golden_explain(const GoldenArguments& arguments);
 int golden_accept(const GoldenArguments& arguments);

@@ -17,22 +17,6 @@ namespace {
 
 constexpr size_t kShownReport = 5;
 
-std::string difference_json(const gate::JudgedDifference& d) {
-  JsonLine line;
-  const auto text = [&](const char* key, const std::optional<std::string>& value) {
-    value ? line.text(key, *value) : line.null(key);
-  };
-  line.text("key", d.bits.key);
-  text("recorded", d.bits.recorded);
-  text("now", d.bits.now);
-  // Readers of JSON hold integers in binary64.
-  const bool exact = d.bits.ulps && std::abs(*d.bits.ulps) <= int64_t{1} << 53;
-  exact ? line.integer("ulps", *d.bits.ulps) : line.null("ulps");
-  line.boolean("within", d.within);
-  d.tolerance ? line.text("tolerance", to_string(*d.tolerance)) : line.null("tolerance");
-  return line.str();
-}
-
 std::string cause_line(const Checked& c) {
   if (c.attribution) {
     return "  cause: " + std::string(gate::to_string(c.attribution->cause)) + ", " +
@@ -53,6 +37,22 @@ std::string quarantine_line(const Checked& c) {
 }
 
 }  // namespace
+
+std::string difference_json(const gate::JudgedDifference& d) {
+  JsonLine line;
+  const auto text = [&](const char* key, const std::optional<std::string>& value) {
+    value ? line.text(key, *value) : line.null(key);
+  };
+  line.text("key", d.bits.key);
+  text("recorded", d.bits.recorded);
+  text("now", d.bits.now);
+  // Readers of JSON hold integers in binary64.
+  const bool exact = d.bits.ulps && std::abs(*d.bits.ulps) <= int64_t{1} << 53;
+  exact ? line.integer("ulps", *d.bits.ulps) : line.null("ulps");
+  line.boolean("within", d.within);
+  d.tolerance ? line.text("tolerance", to_string(*d.tolerance)) : line.null("tolerance");
+  return line.str();
+}
 
 std::string differences_text(const std::vector<gate::JudgedDifference>& differences, size_t limit) {
   std::string out;

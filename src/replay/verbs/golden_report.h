@@ -19,6 +19,8 @@ struct Checked {
   std::optional<gate::Attribution> attribution = {};
 };
 
+/// A value that differs, as an object of JSON.
+std::string difference_json(const gate::JudgedDifference& difference);
 /// One JSON object, without a line's end.
 std::string checked_json(const Checked& checked, bool passes);
 /// At most `limit` differences.
