@@ -41,6 +41,7 @@ enum class Repeats {
   kLong,     // whole
   kRounded,  // maybe cut, and maybe rounded to the trainer's type
   kInSteps,  // where a dump's steps are held against its rollouts
+  kThere,    // of the same samples; its values may be of another type
 };
 
 /// A column of a framework's training data: what is known of it before a file is read.
@@ -104,7 +105,7 @@ inline constexpr auto kTrainColumns = [] {
       {"prompt", kOptional, kInSlice, kStage, kShort, "prompt"},
       {"metadata", kOptional, kInSlice, kStage, kShort, "train_metadata"},
       {"source_names", kOptional, kInSlice, kStage, kShort, "metadata"},
-      {"multimodal_train_inputs", kOptional, kInSlice, kStage},
+      {"multimodal_train_inputs", kOptional, kInSlice, kStage, kThere, "multimodal_train_inputs"},
       {"raw_reward", kBatch, kAlways, kEvery},
       {"dynamic_global_batch_size", kRollout, kAlways, kEvery},
       {"n_adapters", kRollout, kAlways, kStage},

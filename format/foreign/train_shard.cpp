@@ -1,6 +1,7 @@
 #include "format/foreign/train_shard.h"
 
 #include <cmath>
+#include <set>
 
 #include "format/foreign/dump_check.h"
 #include "src/base/number_text.h"
@@ -146,20 +147,30 @@ std::optional<int64_t> TrainShard::token_count(size_t row, std::string_view colu
 
 std::vector<std::string> TrainShard::columns() const {
   std::vector<std::string> out;
-  if (by_row_ && tree().sequence(data_).size() == 0) return out;
-  const Value record = by_row_ ? tree().sequence(data_)[0] : data_;
-  const Sequence& items = tree().sequence(record);
-  for (size_t i = record.kind == Kind::kObject ? 1 : 0; i + 1 < items.size(); i += 2) {
-    if (items[i].kind == Kind::kText) out.emplace_back(tree().text(items[i]));
+  std::set<std::string_view> seen;
+  const auto add_keys = [&](Value record) {
+    const Sequence& items = tree().sequence(record);
+    for (size_t i = record.kind == Kind::kObject ? 1 : 0; i + 1 < items.size(); i += 2) {
+      const bool is_new = items[i].kind == Kind::kText && seen.insert(tree().text(items[i])).second;
+      if (is_new) out.emplace_back(tree().text(items[i]));
+    }
+  };
+  if (!by_row_) add_keys(data_);
+  for (size_t row = 0; by_row_ && row < indices_.size(); ++row) {
+    add_keys(tree().sequence(data_)[row]);
   }
   return out;
 }
 
 bool TrainShard::has(std::string_view column) const {
-  if (by_row_ && indices_.empty()) return false;
-  const std::optional<Value> row = by_row_ ? find(0, column) : std::nullopt;
-  const Value* value = by_row_ ? (row ? &*row : nullptr) : tree().find(data_, column);
-  return value != nullptr && value->kind != Kind::kNone;
+  const auto is_said = [](const Value* value) {
+    return value != nullptr && value->kind != Kind::kNone;
+  };
+  if (!by_row_) return is_said(tree().find(data_, column));
+  for (size_t row = 0; row < indices_.size(); ++row) {
+    if (is_said(tree().find(tree().sequence(data_)[row], column))) return true;
+  }
+  return false;
 }
 
 bool TrainShard::is_by_sample(std::string_view column) const {

@@ -34,10 +34,10 @@ class TrainShard {
 
   const Tree& tree() const { return file_->tree(); }
 
-  /// The names of its columns; of a file of rows those of the first row.
+  /// The names of its columns; of a file of rows those that any row has.
   std::vector<std::string> columns() const;
 
-  /// Whether there is such a column; in a file of rows, in the first row.
+  /// Whether there is such a column; in a file of rows, of any row.
   [[nodiscard]] bool has(std::string_view column) const;
 
   /// A column's value for a row; nothing where it is absent.

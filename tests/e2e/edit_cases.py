@@ -2,9 +2,9 @@
 legal: a line of LEGAL."""
 from edits import (CONTEXT, DATA, LATEST, LISTS, MILES, MILES_STAGES, OLD_CONTEXT, SHORTER, STAGES,
                    TENSOR, at_mask, both, called_again, cells_shorter, copied, copies, distilled,
-                   experts, gone, lacks, local_rewards, longer, nuclei, numbered, part, popped, popped_of,
-                   prompts, put, renamed, rewards_of_parts, rounded, shards, term, terms, train,
-                   trained_terms, without_rollouts)
+                   experts, gone, lacks, local_rewards, longer, nuclei, numbered, own_rewards,
+                   part, popped, popped_of, prompts, put, renamed, rewards_of_parts, rounded,
+                   shards, term, terms, train, trained_terms, without_rollouts)
 
 PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH, DIFF = (
     "verify", "verify --deep", "import", "verify --deep of what was imported", "mismatch", "diff")
@@ -360,7 +360,7 @@ EDITS = (
     ("a shard of another place", LATEST, shards(0, "partition", 0, to=99),
      every(("has the rollout_position 0, its partition says 99",))),
     ("a sample's own raw reward", LATEST,
-     put("train_data/0.pt", "samples", 4, "local_raw_reward", to=7),
+     own_rewards(7, of=4),
      every(("sample 4 has the local_raw_reward 7, raw_reward says ",))),
     ("a sample is gone that a shard lists", LATEST, popped("samples"),
      every(("dp_shards lists sample 15, which samples does not hold",))),

@@ -136,6 +136,16 @@ def local_rewards(to=None, ranks=4):
     return edit
 
 
+def own_rewards(to, of):
+    """The raw reward of each sample of slime's one file a rollout; `to`: that of sample `of`."""
+    def edit(files):
+        data = files["train_data/0.pt"]
+        for row in data["samples"]:
+            said = data["raw_reward"][row["rollout_position"]]
+            row["local_raw_reward"] = to if row["sample_index"] == of else said
+    return edit
+
+
 def rewards_of_parts(*edits):
     """Rewards of rollout 0 that are dicts."""
     def edit(files):

@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
-#include "format/foreign/framework.h"
-#include "format/foreign/train_columns.h"
 #include "format/foreign/train_shard.h"
 #include "format/foreign/tree_difference.h"
 #include "format/foreign/tree_hash.h"
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
 #include "src/base/words.h"
+#include "src/replay/exchange/training_copy.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -28,7 +28,8 @@ using foreign::Tree;
 using foreign::Value;
 
 bool is_compared(const TrainColumn& column) {
-  return column.repeats != Repeats::kNothing && column.repeats != Repeats::kInSteps;
+  using enum Repeats;
+  return column.repeats != kNothing && column.repeats != kInSteps && column.repeats != kThere;
 }
 
 const Value* field(const Tree& tree, Value sample, std::string_view key) {
@@ -50,25 +51,6 @@ std::map<int64_t, Value> by_index(const TorchFile& file) {
   return out;
 }
 
-/// The cell of a column that holds something; nothing where it is absent or None.
-std::optional<Value> copy_of(const TrainShard& shard, size_t row, std::string_view column) {
-  const auto cell = shard.is_by_sample(column) ? shard.find(row, column) : std::nullopt;
-  return cell && cell->kind != Kind::kNone ? cell : std::nullopt;
-}
-
-/// Whether the shard repeats the column for any sample: of one that it leaves out it says nothing.
-bool repeats(const TrainShard& shard, std::string_view column) {
-  for (size_t row = 0; row < shard.indices().size(); ++row) {
-    if (copy_of(shard, row, column)) return true;
-  }
-  return false;
-}
-
-/// Whether a sample without an id of its rollout has its index there, as Miles says.
-bool has_index_as_id(const TorchFile& file) {
-  return identify_dump(file.tree(), file.root()).framework == foreign::Framework::kMiles;
-}
-
 /// What a sample says that the column should repeat; nothing where it says none of it.
 std::optional<Value> said_of(const TorchFile& file, Value sample, const TrainColumn& column) {
   const Tree& tree = file.tree();
@@ -85,11 +67,6 @@ std::optional<Value> said_of(const TorchFile& file, Value sample, const TrainCol
   if (column.name != "source_names") return *of;
   const Value* name = foreign::is_record(*of) ? field(tree, *of, "source_name") : nullptr;
   return name == nullptr ? std::nullopt : std::optional(*name);
-}
-
-std::string size_text(const Tree& tree, Value value) {
-  const auto numbers = Numbers::of(tree, value);
-  return numbers ? counted(numbers->size(), "number") : in_words(tree, value);
 }
 
 /// The numbers of a list, integers and floats as they come, or of a tensor; NaN for what is none.
@@ -122,14 +99,6 @@ std::optional<size_t> beyond_rounding(const Numbers& copy, const Numbers& of) {
   return std::nullopt;
 }
 
-Problem mismatch(const TrainShard& shard, std::string_view column, int64_t sample,
-                 const std::string& place, const std::string& found, const std::string& said) {
-  return {"rollout-mismatch",
-          std::string(column) + " of the training data is not what the rollout says",
-          shard.path() + ": sample " + std::to_string(sample) + place + ": " + found +
-              ", the rollout says " + said};
-}
-
 void compare_copies(const TrainShard& shard, const TorchFile& rollout,
                     const std::map<int64_t, Value>& samples, std::span<const TrainColumn> columns,
                     std::vector<Problem>& problems) {
@@ -141,31 +110,37 @@ void compare_copies(const TrainShard& shard, const TorchFile& rollout,
     for (const TrainColumn& column : columns) {
       const auto copy = copy_of(shard, row, column.name);
       const auto said = said_of(rollout, sample->second, column);
-      if (!said) continue;
+      if (!said) continue;  // SaidColumns
       const auto x = column.repeats == Repeats::kRounded && copy ? Numbers::of(shard.tree(), *copy)
                                                                  : std::nullopt;
       const auto y = x ? Numbers::of(tree, *said) : std::nullopt;
       if (y && x->size() <= y->size()) {
         const auto at = x->size() == y->size() ? beyond_rounding(*x, *y) : std::nullopt;
         if (at) {
-          problems.push_back(mismatch(shard, column.name, index, "[" + std::to_string(*at) + "]",
-                                      shortest_of(x->real(*at)), shortest_of(y->real(*at))));
+          problems.push_back(
+              rollout_mismatch(shard, column.name, index, "[" + std::to_string(*at) + "]",
+                               shortest_of(x->real(*at)), shortest_of(y->real(*at))));
         }
         continue;
       }
       const std::string whole = size_text(tree, *said);
       if (!copy) {
-        problems.push_back(mismatch(shard, column.name, index, "", "None", whole));
+        problems.push_back(rollout_mismatch(shard, column.name, index, "", "None", whole));
         continue;
       }
       const auto found = tree_difference(shard.tree(), *copy, tree, *said);
       if (!found) continue;
       const std::string own = size_text(shard.tree(), *copy);
       const bool other_size = own != whole;
-      problems.push_back(mismatch(shard, column.name, index, other_size ? "" : found->place,
-                                  other_size ? own : found->a, other_size ? whole : found->b));
+      problems.push_back(rollout_mismatch(shard, column.name, index, other_size ? "" : found->place,
+                                          other_size ? own : found->a,
+                                          other_size ? whole : found->b));
     }
   }
+}
+
+std::string reward_text(const std::optional<double>& reward) {
+  return reward ? shortest_of(*reward) : "None";
 }
 
 /// Whether a trainer's copy of a reward is it, maybe in binary32.
@@ -209,12 +184,19 @@ std::vector<Problem> compare_raw_rewards(std::span<const TorchFile* const> files
 }
 
 void RolloutCopies::add(const ImportedRollout& rollout, const TorchFile& file) {
-  Rollout& made = rollouts_[rollout.rollout_id];
-  made = {file.path(), rollout.raw_rewards, {}, {}};
-  const Value* samples = file.tree().find(file.root(), "samples");
+  Rollout made{file.path(), rollout.raw_rewards, SaidColumns(file), {}, {}, {}};
+  const Tree& tree = file.tree();
+  const foreign::Sequence& samples = tree.sequence(*tree.find(file.root(), "samples"));
+  bool named = false;  // rewards, be it as None
+  for (size_t i = 0; i < samples.size(); ++i) {
+    named = named || tree.find(samples[i], "reward") != nullptr;
+  }
   for (size_t i = 0; i < made.rewards.size(); ++i) {
-    const auto index = file.tree().integer(file.tree().sequence(*samples)[i], "index");
-    if (index && made.rewards[i]) made.reward_of.emplace(*index, *made.rewards[i]);
+    made.unrewarded.push_back(named && field(tree, samples[i], "reward") == nullptr);
+    const auto index = tree.integer(samples[i], "index");
+    if (index && (made.rewards[i] || made.unrewarded[i])) {
+      made.reward_of.emplace(*index, made.rewards[i]);
+    }
   }
   for (const auto& [index, sample] : by_index(file)) {
     for (const TrainColumn& column : kTrainColumns) {
@@ -223,19 +205,24 @@ void RolloutCopies::add(const ImportedRollout& rollout, const TorchFile& file) {
       if (said) made.hashes[index].emplace(column.name, tree_hash(file.tree(), *said));
     }
   }
+  rollouts_.insert_or_assign(rollout.rollout_id, std::move(made));
 }
 
-/// A rank's raw rewards of its own samples. Of shards in one file check_shard_samples asks.
+/// A rank's raw rewards of its own samples, each of which has one where any does. Of shards in one
+/// file check_shard_samples asks.
 void RolloutCopies::compare_local_rewards(const TrainShard& shard, const Rollout& rollout,
                                           std::vector<Problem>& problems) {
-  if (shard.is_whole() || !shard.is_by_sample("local_raw_reward")) return;
+  constexpr std::string_view kColumn = "local_raw_reward";
+  if (shard.is_whole() || !repeats(shard, kColumn)) return;
   for (size_t row = 0; row < shard.indices().size(); ++row) {
     const auto said = rollout.reward_of.find(shard.indices()[row]);
-    const auto cell = copy_of(shard, row, "local_raw_reward");
+    if (said == rollout.reward_of.end()) continue;
+    const auto cell = copy_of(shard, row, kColumn);
     const auto own = cell ? foreign::number_of(*cell) : std::nullopt;
-    if (said == rollout.reward_of.end() || !own || is_copy(*own, said->second)) continue;
-    problems.push_back(mismatch(shard, "local_raw_reward", said->first, "", shortest_of(*own),
-                                shortest_of(said->second)));
+    const auto& reward = said->second;
+    if (own && reward ? is_copy(*own, *reward) : !own && !reward) continue;
+    problems.push_back(
+        rollout_mismatch(shard, kColumn, said->first, "", reward_text(own), reward_text(reward)));
   }
 }
 
@@ -277,13 +264,16 @@ std::vector<Problem> RolloutCopies::compare(int64_t rollout,
     }
     for (size_t i = 0; raw.size() == rewards.size() && i < raw.size(); ++i) {
       const auto& said = rewards[i];
-      if (!said || is_copy(raw[i], *said)) continue;
+      if (said ? is_copy(raw[i], *said) : !known->second.unrewarded[i] || std::isnan(raw[i])) {
+        continue;
+      }
       problems.push_back(
           {"rollout-mismatch", "raw_reward of the training data is not what the rollout says",
            shard.path() + ": raw_reward[" + std::to_string(i) + "]: " + shortest_of(raw[i]) +
-               ", the rollout says " + shortest_of(*said)});
+               ", the rollout says " + reward_text(said)});
     }
     compare_local_rewards(shard, known->second, problems);
+    std::ranges::move(known->second.said.compare(*file), std::back_inserter(problems));
     std::vector<TrainColumn> columns;
     for (const TrainColumn& column : kTrainColumns) {
       const bool agree = column.repeats == Repeats::kShort &&

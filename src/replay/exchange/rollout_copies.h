@@ -12,6 +12,7 @@
 #include "format/foreign/train_shard.h"
 #include "src/base/hash.h"
 #include "src/replay/exchange/import_rollout.h"
+#include "src/replay/exchange/said_columns.h"
 
 namespace rlreplay::replay {
 
@@ -29,9 +30,9 @@ class RolloutCopies {
   void add(const ImportedRollout& rollout, const foreign::TorchFile& file);
 
   /// What the files of a rollout's training say otherwise: a rollout-mismatch of each column and
-  /// sample. What the rollout has not, or no row of a file, is not compared. Of a rollout that was
-  /// not read: compare_raw_rewards. Errors: those of
-  /// TorchFile, which the rollout's is again where training has copies of its long columns.
+  /// sample. What the rollout does not say, be it as None, or no row of a file, is not compared. Of
+  /// a rollout that was not read: compare_raw_rewards. Errors: those of TorchFile, which the
+  /// rollout's is again where training has copies of its long columns.
   [[nodiscard]] std::vector<foreign::Problem> compare(
       int64_t rollout, std::span<const foreign::TorchFile* const> files) const;
 
@@ -39,7 +40,10 @@ class RolloutCopies {
   struct Rollout {
     std::string path;
     std::vector<std::optional<double>> rewards;  // in the order of the file
-    std::map<int64_t, double> reward_of;         // the same by sample
+    SaidColumns said;
+    std::vector<bool> unrewarded;  // samples that say that they have none
+    /// Rewards, and None, of those of which the file says either, by index.
+    std::map<int64_t, std::optional<double>> reward_of;
     /// Of each sample, by its index, the hashes of what columns of training repeat.
     std::map<int64_t, std::map<std::string_view, Hash>> hashes;
   };

@@ -146,21 +146,30 @@ class ShardSamplesCheck {
            std::to_string(*said));
   }
 
+  /// Where one sample has its raw reward, each has, of which the rollout's say one.
   void check_raw_rewards(const std::map<int64_t, Value>& rows) {
     const Tree& tree = file_.tree();
     const Value* list = tree.find(file_.root(), "raw_reward");
     if (list == nullptr || list->kind != Kind::kList) return;
+    const auto local = [&](Value row) { return tree.find(row, "local_raw_reward"); };
+    const bool any =
+        std::ranges::any_of(rows, [&](const auto& row) { return local(row.second) != nullptr; });
+    if (!any) return;
     const foreign::Sequence& rewards = tree.sequence(*list);
     for (const auto& [index, row] : rows) {
       const auto at = tree.integer(row, "rollout_position");
-      const Value* local = tree.find(row, "local_raw_reward");
-      if (!at || *at < 0 || static_cast<size_t>(*at) >= rewards.size() || !local) continue;
-      const auto own = foreign::number_of(*local),
-                 said = foreign::number_of(rewards[static_cast<size_t>(*at)]);
-      if (!own || !said || same_value(*own, *said)) continue;
-      report("sample " + std::to_string(index) + " has the local_raw_reward " + shortest(*own) +
-             ", raw_reward says " + shortest(*said) + " at its place " + std::to_string(*at));
+      if (!at || *at < 0 || static_cast<size_t>(*at) >= rewards.size()) continue;
+      const Value* cell = local(row);
+      const auto own = foreign::number_of(cell != nullptr ? *cell : Value());
+      const auto said = foreign::number_of(rewards[static_cast<size_t>(*at)]);
+      if (own && said ? same_value(*own, *said) : !own && !said) continue;
+      report("sample " + std::to_string(index) + " has the local_raw_reward " + text(own) +
+             ", raw_reward says " + text(said) + " at its place " + std::to_string(*at));
     }
+  }
+
+  static std::string text(std::optional<double> reward) {
+    return reward ? shortest(*reward) : "None";
   }
 
   const foreign::TorchFile& file_;

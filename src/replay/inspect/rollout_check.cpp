@@ -123,8 +123,15 @@ void check_log_probs(const RecordedRollout& rollout, RecordProblems& problems) {
   }
 }
 
-/// Masks of steps that are not the rollout's, by step.
-std::vector<std::string> other_masks(const RecordedRollout& rollout) {
+/// Whether a framework wrote the files that the run was imported from.
+bool is_of_framework(const RecordedRun& run) {
+  const auto vendor = imported_from(run.dump().meta(), run.path());
+  return vendor && *vendor != "jsonl" && *vendor != "unknown";
+}
+
+/// Masks of steps that are not the rollout's, by step. `ones`: of a sample without one the trainer
+/// counts each token.
+std::vector<std::string> other_masks(const RecordedRollout& rollout, bool ones) {
   std::vector<std::string> out;
   for (const RecordedStep& step : rollout.steps) {
     size_t count = 0;
@@ -133,7 +140,8 @@ std::vector<std::string> other_masks(const RecordedRollout& rollout) {
       const Sample& s = step.samples[i];
       const auto row = rollout.rows.find(s.id);
       if (!step.fields[i].own_mask || row == rollout.rows.end()) continue;
-      if (!rollout.fields[row->second].mask) continue;
+      const bool said = rollout.fields[row->second].mask;
+      if (!said && !ones) continue;
       const Sample& generated = rollout.samples[row->second];
       if (std::ranges::count(generated.loss_mask, uint8_t{1}) == 0) continue;  // check_removed
       const auto at = std::ranges::mismatch(s.loss_mask, generated.loss_mask);
@@ -141,7 +149,8 @@ std::vector<std::string> other_masks(const RecordedRollout& rollout) {
       if (++count > 1) continue;
       const int64_t token = s.prompt_length + (at.in1 - s.loss_mask.begin());
       first = "sample " + std::to_string(s.id) + ", token " + std::to_string(token) + ": " +
-              std::to_string(*at.in1) + ", the rollout says " + std::to_string(*at.in2);
+              std::to_string(*at.in1) + ", the rollout says " +
+              (said ? std::to_string(*at.in2) : "None");
     }
     if (count == 0) continue;
     out.push_back("masks of step " + step.id.name() + " that are not the rollout's: " + first +
@@ -161,11 +170,9 @@ std::string untrained_of(const RecordedRollout& rollout) {
 /// Of a framework's rollout whose rewards are dicts: which number the trainer took of them is an
 /// option of its.
 std::string unjudged_rewards(const RecordedRun& run, const RecordedRollout& rollout) {
-  const auto vendor = imported_from(run.dump().meta(), run.path());
-  const bool framework = vendor && *vendor != "jsonl" && *vendor != "unknown";
   const bool dicts = rollout.data && rollout.data->reward_components &&
                      std::ranges::none_of(rollout.fields, &RecordedFields::reward);
-  if (!framework || !dicts || rollout.steps.empty()) return "";
+  if (!is_of_framework(run) || !dicts || rollout.steps.empty()) return "";
   return "raw_reward of the training data of rollout " + std::to_string(rollout.id) +
          ": the rewards are dicts, and rlreplay import --reward-key NAME, which takes one of their "
          "numbers, checks it (" +
@@ -189,7 +196,7 @@ RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
       problems.add({"not-replayable", "rollout/" + std::to_string(rollout), "", error.what()});
     }
   }
-  std::vector<std::string> notes = other_masks(read);
+  std::vector<std::string> notes = other_masks(read, is_of_framework(run));
   const std::string untrained = run.find_config() ? "" : untrained_of(read);
   if (!untrained.empty()) notes.push_back(untrained);
   const std::string unjudged = unjudged_rewards(run, read);

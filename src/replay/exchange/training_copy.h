@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "format/foreign/train_shard.h"
+
+namespace rlreplay::replay {
+
+/// The cell of a column of training that holds something; nothing where it is absent or None.
+std::optional<foreign::Value> copy_of(const foreign::TrainShard& shard, size_t row,
+                                      std::string_view column);
+
+/// Whether the shard has the column, be it of Nones alone: of one that it leaves out it says
+/// nothing.
+[[nodiscard]] bool repeats(const foreign::TrainShard& shard, std::string_view column);
+
+/// Whether a sample without an id of its rollout has its index there, as Miles says.
+[[nodiscard]] bool has_index_as_id(const foreign::TorchFile& rollout);
+
+/// A value in a few words: of numbers how many there are.
+std::string size_text(const foreign::Tree& tree, foreign::Value value);
+
+/// That a sample's training says `found`, and the rollout `said`. `place`: within the cell.
+foreign::Problem rollout_mismatch(const foreign::TrainShard& shard, std::string_view column,
+                                  int64_t sample, const std::string& place,
+                                  const std::string& found, const std::string& said);
+
+}  // namespace rlreplay::replay
