@@ -56,6 +56,23 @@ Event input_event(const Input& input, int layer, int layers) {
 
 }  // namespace
 
+bool has(const ModelConfig& model, When when) {
+  switch (when) {
+    case When::kHeadNorms:
+      return model.qk_norm;
+    case When::kNoHeadNorms:
+      return !model.qk_norm;
+    case When::kBias:
+      return model.qkv_bias;
+    case When::kTied:
+      return model.tied;
+    case When::kUntied:
+      return !model.tied;
+    default:
+      return true;
+  }
+}
+
 const std::vector<EventSpec>& event_table() {
   static const std::vector<EventSpec> table = make_event_lines();
   return table;
@@ -129,6 +146,12 @@ std::vector<ResolvedInput> event_inputs(const Event& event, int64_t layers) {
     out.push_back({input_event(input, event.layer, static_cast<int>(layers)), input.reach,
                    input.when, input.before});
   }
+  return out;
+}
+
+std::vector<ResolvedInput> event_inputs(const Event& event, const ModelConfig& model) {
+  std::vector<ResolvedInput> out = event_inputs(event, model.layers);
+  std::erase_if(out, [&](const ResolvedInput& input) { return !has(model, input.when); });
   return out;
 }
 

@@ -50,6 +50,9 @@ enum class When : uint8_t {
   kRolloutLogProbs,  // the samples have the rollout's log-probabilities
 };
 
+/// Whether the model has it, as far as the model says.
+[[nodiscard]] bool has(const ModelConfig& model, When when);
+
 /// Where an input stands, seen from the event's layer.
 enum class At : uint8_t {
   kHere,   // the same layer
@@ -123,6 +126,8 @@ struct ResolvedInput {
   bool before = false;
 };
 std::vector<ResolvedInput> event_inputs(const Event& event, int64_t layers);
+/// Of those, the ones that such a model has.
+std::vector<ResolvedInput> event_inputs(const Event& event, const ModelConfig& model);
 
 /// Elements of a row, by model.
 int64_t row_width(Width width, const ModelConfig& config);

@@ -10,9 +10,9 @@ namespace {
 constexpr const char* kOpFooter =
     R"(The operation is computed again from the inputs that the dump holds of it, by kernel sets of
 this program. Beside them stands what the build has recorded that made the dump. Each is compared
-with the record, bit for bit, and with the same formula in binary64. Products, norms and swiglu of
-the forward can be taken, and down, o and swiglu of the backward, of a dump captured with
---record ops+values; the step's state has to be in it (--weights all).
+with the record, bit for bit, and with the same formula in binary64. All that the phases forward and
+backward compute can be taken, of a dump captured with --record ops+values; what reads weights needs
+the step's state, too (--weights all).
 
 Example:
   rlbisect op 0.0/forward/0/down/y --from dump/

@@ -1,41 +1,45 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <optional>
+#include <span>
 #include <vector>
 
-#include "kernels/kernels.h"
-#include "kernels/order.h"
+#include "kernels/rotary_table.h"
 #include "kernels/view.h"
+#include "src/base/model_config.h"
+#include "src/engine/head.h"
+#include "src/engine/row_batch.h"
+#include "src/engine/runtime.h"
 
 /// One operation apart from its step: by a kernel set, and in binary64.
 namespace rlreplay::replay {
 
-enum class Form : uint8_t {
-  kLinear,          // x w^T (+ bias) (+ residual)
-  kLinearBackward,  // dy w
-  kNorm,            // (x r) w
-  kNormScale,       // r of each head
-  kSwiGlu,          // silu(gate) up
-  kSwiGluGate,      // its dgate, from dout, gate, up
-  kSwiGluUp         // its dup
-};
-
 struct Operation {
-  Form form = Form::kLinear;
+  engine::Event event;
+  ModelConfig model;
+  float temperature = 1;
+  engine::RowBatch batch;                             // all tokens of the step
+  engine::ScoredRows scored;                          // those before a token of a response
+  std::optional<kernels::RotaryTable> rotary;         // of a rotation
   std::vector<kernels::Matrix<const float>> rows;     // inputs by token, as docs/events.md has them
   std::vector<kernels::Matrix<const float>> weights;  // likewise
-  kernels::DotOrder order;                            // of a product
-  int64_t heads = 1;                                  // of a norm: vectors a row
-  float eps = 0;
-  int64_t columns = 0;  // of the output
+  int64_t count = 0, columns = 0;                     // of the output
 };
 
-/// Shapes: [tokens, columns]. Order: the contract's (docs/numerics.md).
-std::vector<float> compute(const Operation& op, const kernels::KernelSet& kernels,
-                           ThreadPool& pool);
+/// How an operation is computed.
+struct OperationForm {
+  /// Order: the contract's (docs/numerics.md).
+  void (*compute)(const Operation& op, const engine::Runtime& runtime, kernels::Matrix<float> out);
+  /// A row of the same from the formulas, in binary64 and in an order of its own; `out` is zero.
+  void (*row64)(const Operation& op, int64_t row, std::span<double> out);
+};
 
-/// The same from the formulas, in binary64 and in an order of its own.
+/// Nothing for what has no reference in binary64.
+[[nodiscard]] std::optional<OperationForm> form_of(const engine::Event& event);
+
+/// Shapes: [count, columns], of both.
+std::vector<float> compute(const Operation& op, const engine::Runtime& runtime);
 std::vector<double> compute_binary64(const Operation& op, ThreadPool& pool);
 
 }  // namespace rlreplay::replay

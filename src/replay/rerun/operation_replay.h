@@ -29,6 +29,7 @@ struct OperationReplay {
   engine::StepEvent event;
   std::vector<std::string> inputs;
   int64_t rows = 0, columns = 0;
+  double magnitude = 0;              // the largest of its numbers in binary64, without the sign
   std::vector<OperationSide> sides;  // the record, then each kernel set
 
   [[nodiscard]] bool identical() const;
@@ -37,8 +38,7 @@ struct OperationReplay {
 /// A kernel set of this processor. Errors: kUsage, with those that there are.
 const kernels::KernelSet& kernels_named(std::string_view name);
 
-/// Errors: kUsage for an event that the step has not; kUnsupported for an operation without a
-/// reference in binary64; kIncomplete where the record lacks values or the state before the step.
+/// Errors: those of RecordedOperation.
 [[nodiscard]] OperationReplay replay_operation(const RecordedRun& record,
                                                const engine::StepEvent& event,
                                                std::span<const kernels::KernelSet* const> sets,

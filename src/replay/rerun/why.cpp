@@ -102,29 +102,6 @@ std::string reach_text(Reach reach, bool by_token) {
   return "";
 }
 
-bool is_there(const engine::ResolvedInput& input, const ModelConfig& c) {
-  switch (input.when) {
-    case engine::When::kHeadNorms:
-      return c.qk_norm;
-    case engine::When::kNoHeadNorms:
-      return !c.qk_norm;
-    case engine::When::kBias:
-      return c.qkv_bias;
-    case engine::When::kTied:
-      return c.tied;
-    case engine::When::kUntied:
-      return !c.tied;
-    default:
-      return true;
-  }
-}
-
-std::vector<engine::ResolvedInput> inputs_of(const Event& event, const ModelConfig& model) {
-  std::vector<engine::ResolvedInput> out = engine::event_inputs(event, model.layers);
-  std::erase_if(out, [&](const auto& input) { return !is_there(input, model); });
-  return out;
-}
-
 /// Whether what a gradient's element adds up is known by tokens: not of logits, which are no event.
 bool is_by_token(const Target& t, const ModelConfig& model) {
   return t.parameter->role != Role::kHead && !(t.parameter->role == Role::kEmbedding && model.tied);
@@ -303,7 +280,7 @@ ElementOrigin find_origin(const RecordedRun& record, const RunOptions& options,
   const Target target =
       find_target(question, recorded->samples, model, trainer.backend().parameters());
   const Event& event = question.at.event;
-  const auto inputs = inputs_of(event, model);
+  const auto inputs = engine::event_inputs(event, model);
   const bool gradient = target.spec->kind == Kind::kParameterSum;
   const bool by_token = gradient && is_by_token(target, model);
   std::vector<WantedNumbers> wanted;
