@@ -316,6 +316,8 @@ class Outputs(Case):
         self.ask("golden", "check", golden, "--json", code=1)
         golden.write_text(golden.read_text() + "quarantine until 9999-12-31\nquarantine owner a\nquarantine reason b\n")
         self.ask("golden", "check", golden, "--json")
+        golden.write_text(golden.read_text() + "input model 0\n")
+        self.ask("golden", "check", golden, "--json")
         tree = self.folder / "tree"
         for number in (1, 2):
             tree.mkdir(exist_ok=True)

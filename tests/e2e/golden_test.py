@@ -2,6 +2,7 @@
 
 usage: golden_test.py PROGRAM FILE (the project's own golden run; its gates lie beside)"""
 import os
+import re
 import sys
 import unittest
 
@@ -92,6 +93,35 @@ class Golden(Case):
             self.assertIn("golden check '" + str(self.file) + "' --model DIR",
                           self.golden("check", code=3).stderr)
         self.golden("check", "--model", "demo")
+
+    def test_what_a_run_was_given_is_named_where_it_has_changed(self):
+        model = checkpoints.write(self.folder / "given", checkpoints.config("qwen3"))
+        prompts = checkpoints.write_prompts(self.folder / "given.jsonl")
+        judge = self.folder / "judge.py"
+        judge.write_text("import sys\nfor i, line in enumerate(sys.stdin): print(i % 3)\n")
+        self.golden("record", "--model", model, "--prompts", prompts, "--reward", "command", "--reward-command",
+                    f"{sys.executable} '{judge}'", *RUN[2:], "--rollout-max-response-len", "4")
+        names = re.findall("(?m)^input (\\w+) [0-9a-f]{32}$", self.file.read_text())
+        self.assertEqual(names, ["model", "prompts", "reward", "tokenizer"])
+        again = ["--reward-command", f"{sys.executable} '{judge}'"]
+        (model / "README.md").write_text("of no effect")
+        self.assertNotIn("input", self.golden("check", *again).stdout)
+        cause = "  cause: the run is not given what it was recorded with\n"
+        for name, path, change in (("reward", judge, lambda text: text.replace(b"3", b"2")),
+                                   ("prompts", prompts, lambda text: text[text.index(b"\n") + 1:]),
+                                   ("model", model / "model.safetensors", lambda data: data[:-1] + bytes([data[-1] ^ 1]))):
+            before = path.read_bytes()
+            path.write_bytes(change(before))
+            said = self.golden("check", *again, code=1).stdout
+            self.assertEqual(re.findall("  input: (\\w+): [0-9a-f]{32} recorded, [0-9a-f]{32} now\n", said), [name])
+            self.assertIn(cause, said)
+            path.write_bytes(before)
+        said = self.golden("check", *again, "--lr", "0.5", code=1).stdout
+        self.assertNotIn("cause", said)
+        judge.write_text(judge.read_text() + "# of no effect\n")
+        said = self.golden("check", *again).stdout
+        self.assertRegex(said, "match: .*\n  input: reward: ")
+        self.assertNotIn("cause", said)
 
     def test_a_file_is_not_replaced_unasked(self):
         self.golden("record", *RUN)

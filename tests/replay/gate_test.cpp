@@ -154,7 +154,7 @@ TEST_CASE("each edit ends in the line of the outcome table that it was made for"
   for (int round = 0; round < 200; ++round) {
     const Edit& edit = kEdits[static_cast<size_t>(round) % kEdits.size()];
     Golden golden = golden_run(random);
-    Observation now{golden.environment, golden.values};
+    Observation now{.environment = golden.environment, .values = golden.values};
     edit.apply(random, golden, now);
     const Judgement judgement = judge(golden, now);
     CAPTURE(round, to_string(edit.expected), judgement.reason);
@@ -168,7 +168,7 @@ TEST_CASE("one ulp anywhere turns an exact golden file red") {
   Random random(test::seed());
   for (int round = 0; round < 200; ++round) {
     const Golden golden = golden_run(random);
-    Observation now{golden.environment, golden.values};
+    Observation now{.environment = golden.environment, .values = golden.values};
     const std::string key = any_key(random, now.values, round % 2 == 0 ? "loss" : "grad_norm");
     std::string& value = now.values[key];
     value =
@@ -222,7 +222,7 @@ TEST_CASE("of several tolerances whose patterns fit a value all hold") {
 TEST_CASE("what could not be recorded is no candidate") {
   Random random(test::seed());
   const Golden golden = golden_run(random);
-  const Observation once{golden.environment, golden.values};
+  const Observation once{.environment = golden.environment, .values = golden.values};
   Observation twice = once;
   twice.again = once.values;
   CHECK_FALSE(acceptable(golden, once));
@@ -271,6 +271,47 @@ TEST_CASE("tolerances shrink to what runs need of each other, and never grow") {
   CHECK(tightened({{"m *", Unit::kUlps, 2, "a"}}, {two, three})[0].bound == 2);
   CHECK(tightened({{"m *", Unit::kUlps, 2, "a"}}, {one, {}})[0].bound == 2);
   CHECK(tightened(loose, {one, one}).empty());
+}
+
+TEST_CASE("noise is the distance of the two runs that lie farthest apart") {
+  using Unit = Tolerance::Unit;
+  Random random(test::seed());
+  for (int round = 0; round < 300; ++round) {
+    std::vector<GoldenEntries> runs;
+    for (int64_t i = 0, n = 2 + random.below(8); i < n; ++i) {
+      const double x = std::ldexp(static_cast<double>(random.below(1 << 20)),
+                                  static_cast<int>(random.below(4)) - 20);
+      runs.push_back({{"loss", golden_value(random.below(2) == 0 || round % 2 == 0 ? x : -x)}});
+    }
+    for (const Unit unit : {Unit::kUlps, Unit::kAbsolute, Unit::kRelative}) {
+      double farthest = 0;
+      for (const GoldenEntries& a : runs) {
+        for (const GoldenEntries& b : runs) {
+          farthest = std::max(farthest, distance(unit, a.at("loss"), b.at("loss")).value_or(1e300));
+        }
+      }
+      const auto tight = tightened({{"loss", unit, 1e300, "a"}}, runs);
+      if (farthest == 0) {
+        CHECK(tight.empty());
+        continue;
+      }
+      CAPTURE(round, farthest, to_string(tight.at(0)));
+      CHECK(tight[0].bound >= farthest);
+      CHECK(tight[0].bound <= farthest * (unit == Unit::kRelative ? 1 + 1e-15 : 1));
+    }
+  }
+}
+
+TEST_CASE("a changed input is named, unless the file says nothing of inputs") {
+  Random random(test::seed());
+  Golden golden = golden_run(random);
+  Observation now{
+      .environment = golden.environment, .inputs = {{"model", "b"}}, .values = golden.values};
+  CHECK(judge(golden, now).inputs.empty());
+  golden.inputs = {{"model", "a"}, {"prompts", "c"}};
+  CHECK(judge(golden, now).inputs ==
+        std::vector<std::string>{"model: a recorded, b now", "prompts: c recorded, nothing now"});
+  CHECK(judge(golden, now).outcome == Outcome::kMatch);
 }
 
 TEST_CASE("a gate sees changes that are planted in it, unless a tolerance hides them") {

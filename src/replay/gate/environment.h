@@ -27,7 +27,8 @@ inline constexpr const char* kAnyClass = "any";
 /// Errors: kUsage unless it consists of lower-case letters, digits, `.`, `_` and `-`.
 void check_class(std::string_view name);
 
-/// A line each of what differs, `processor: RECORDED recorded, NOW now`.
+/// A line each of what differs, of an environment or of inputs: `processor: RECORDED recorded, NOW
+/// now`.
 [[nodiscard]] std::vector<std::string> environment_difference(const GoldenEntries& recorded,
                                                               const GoldenEntries& now);
 

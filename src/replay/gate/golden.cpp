@@ -8,7 +8,8 @@ namespace rlreplay::gate {
 namespace {
 
 constexpr std::string_view kAbout = "about ", kEnvironment = "environment ", kOption = "option ",
-                           kTolerance = "tolerance ", kQuarantine = "quarantine ";
+                           kInput = "input ", kTolerance = "tolerance ",
+                           kQuarantine = "quarantine ";
 
 bool is_gradient_norm(std::string_view key) { return key.find("grad_norm") != key.npos; }
 
@@ -31,6 +32,8 @@ Golden golden_of(const GoldenFile& file, const std::string& where) {
       out.environment.emplace(rest(kEnvironment), value);
     } else if (key.starts_with(kOption)) {
       out.options.emplace(rest(kOption), value);
+    } else if (key.starts_with(kInput)) {
+      out.inputs.emplace(rest(kInput), value);
     } else if (key.starts_with(kTolerance)) {
       out.tolerances.push_back(parse_tolerance(rest(kTolerance), value, where));
     } else if (key.starts_with(kQuarantine)) {
@@ -48,6 +51,7 @@ GoldenFile file_of(const Golden& golden) {
   prefixed(kAbout, golden.about, out.entries);
   prefixed(kEnvironment, golden.environment, out.entries);
   prefixed(kOption, golden.options, out.entries);
+  prefixed(kInput, golden.inputs, out.entries);
   if (golden.quarantine) prefixed(kQuarantine, lines_of(*golden.quarantine), out.entries);
   for (const Tolerance& t : golden.tolerances) {
     out.entries.emplace(std::string(kTolerance) + t.keys, to_string(t));

@@ -11,13 +11,14 @@
 namespace rlreplay::gate {
 
 /// What a golden file holds, by what its lines mean (docs/golden.md): `about NAME`,
-/// `environment NAME`, `option NAME`, `quarantine NAME`, `tolerance PATTERN`, and all others, which
-/// are the values.
+/// `environment NAME`, `option NAME`, `input NAME`, `quarantine NAME`, `tolerance PATTERN`, and all
+/// others, which are the values.
 struct Golden {
   std::string made_by = {};
   GoldenEntries about = {};        // class, commit, contract, reason, run, ...
   GoldenEntries environment = {};  // of what recorded
   GoldenEntries options = {};      // of a run of ours: all that change its bits, defaults too
+  GoldenEntries inputs = {};       // hashes of the files that a run of ours is given
   std::vector<Tolerance> tolerances = {};  // by pattern
   std::optional<Quarantine> quarantine = {};
   GoldenEntries values = {};

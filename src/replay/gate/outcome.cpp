@@ -1,6 +1,8 @@
 #include "src/replay/gate/outcome.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "src/replay/gate/environment.h"
 
@@ -23,13 +25,19 @@ void hold(const Tolerance& tolerance, JudgedDifference& d) {
   d.within = within;
 }
 
-/// The farthest that values of a tolerance lie apart; those without a distance stay as far as they
-/// may.
-double apart(const Tolerance& tolerance, const GoldenEntries& a, const GoldenEntries& b) {
-  double out = 0;
-  for (const GoldenDifference& d : compare_golden(a, b)) {
-    if (!covers(tolerance, d.key)) continue;
-    out = std::max(out, distance_of(tolerance, d).value_or(tolerance.bound));
+/// What several runs give of a key.
+struct Given {
+  std::set<std::string> values = {};
+  size_t runs = 0;
+};
+
+std::map<std::string, Given> by_key(const std::vector<GoldenEntries>& runs) {
+  std::map<std::string, Given> out;
+  for (const GoldenEntries& run : runs) {
+    for (const auto& [key, value] : run) {
+      out[key].values.insert(value);
+      ++out[key].runs;
+    }
   }
   return out;
 }
@@ -89,6 +97,7 @@ Judgement judge(const Golden& golden, const Observation& now) {
     return out;
   }
   out.environment = environment_difference(golden.environment, now.environment);
+  if (!golden.inputs.empty()) out.inputs = environment_difference(golden.inputs, now.inputs);
   out.differences = differences(golden.tolerances, golden.values, now.values);
   const auto is_new = [](const JudgedDifference& d) { return !d.bits.recorded; };
   out.values =
@@ -152,10 +161,15 @@ bool excused(Outcome outcome, const std::optional<Quarantine>& quarantine, const
 
 std::vector<Tolerance> tightened(std::vector<Tolerance> tolerances,
                                  const std::vector<GoldenEntries>& runs) {
+  const std::map<std::string, Given> given = by_key(runs);
   for (Tolerance& tolerance : tolerances) {
     double worst = 0;
-    for (size_t i = 0; i < runs.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) worst = std::max(worst, apart(tolerance, runs[j], runs[i]));
+    for (const auto& [key, of_key] : given) {
+      if (!covers(tolerance, key)) continue;
+      // Values without a distance stay as far apart as they may.
+      const auto apart =
+          of_key.runs == runs.size() ? spread(tolerance.unit, of_key.values) : std::nullopt;
+      worst = std::max(worst, apart.value_or(tolerance.bound));
     }
     tolerance.bound = std::min(tolerance.bound, worst);
   }

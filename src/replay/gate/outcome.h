@@ -28,6 +28,7 @@ std::string_view to_string(Outcome outcome);
 /// What a run gives now, and where.
 struct Observation {
   GoldenEntries environment = {};
+  GoldenEntries inputs = {};  // of a run of ours
   GoldenEntries values = {};
   std::optional<GoldenEntries> again = {};  // of a second run
   std::string problem = {};                 // why there are no values
@@ -47,6 +48,7 @@ struct Judgement {
   std::string reason = {};  // of those that need one
   std::vector<JudgedDifference> differences = {};
   std::vector<std::string> environment = {};  // what of it differs
+  std::vector<std::string> inputs = {};       // the same of what the run is given
   size_t values = 0;                          // compared
 };
 

@@ -71,7 +71,7 @@ SelfTest self_test(const Golden& golden) {
   SelfTest out;
   const size_t stride = (golden.values.size() + kMostPlanted - 1) / kMostPlanted;
   size_t i = 0;
-  Observation now{{}, golden.values};  // in another environment, where tolerances count
+  Observation now{.values = golden.values};  // in another environment, where tolerances count
   for (const auto& [key, value] : golden.values) {
     if (i++ % std::max<size_t>(stride, 1) != 0) continue;
     now.values[key] = planted(golden, key, value);

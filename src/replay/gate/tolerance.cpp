@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include <fnmatch.h>
 
@@ -66,6 +68,25 @@ std::optional<double> distance(Unit unit, const std::string& recorded, const std
   const double apart = std::abs(*b - *a);
   if (unit == Unit::kAbsolute || apart == 0) return apart;
   return apart / std::max(std::abs(*a), std::abs(*b));
+}
+
+std::optional<double> spread(Unit unit, const std::set<std::string>& values) {
+  std::vector<std::string> sorted(values.begin(), values.end());
+  for (size_t i = 1; i < sorted.size(); ++i) {  // who has one to the first has one to all
+    if (!distance(unit, sorted.front(), sorted[i])) return std::nullopt;
+  }
+  if (sorted.size() < 2) return 0;
+  std::ranges::sort(sorted, {}, [](const std::string& text) { return *golden_number(text); });
+  const std::optional<double> ends = distance(unit, sorted.front(), sorted.back());
+  if (!ends || unit != Unit::kRelative) return ends;  // none: more ulps than can be counted
+  // Two of different sign are the farther apart the nearer their magnitudes lie.
+  std::ranges::sort(sorted, {},
+                    [](const std::string& text) { return std::abs(*golden_number(text)); });
+  double out = *ends;
+  for (size_t i = 1; i < sorted.size(); ++i) {
+    out = std::max(out, *distance(unit, sorted[i - 1], sorted[i]));
+  }
+  return out * (1 + 2 * std::numeric_limits<double>::epsilon());
 }
 
 }  // namespace rlreplay::gate

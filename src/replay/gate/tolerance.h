@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -33,5 +34,10 @@ std::string to_string(const Tolerance& tolerance);
 /// type, between which there is no distance.
 [[nodiscard]] std::optional<double> distance(Tolerance::Unit unit, const std::string& recorded,
                                              const std::string& now);
+
+/// How far the two lie apart that lie farthest; nothing where some have no distance. A relative one
+/// is never too small by a rounding.
+[[nodiscard]] std::optional<double> spread(Tolerance::Unit unit,
+                                           const std::set<std::string>& values);
 
 }  // namespace rlreplay::gate

@@ -35,6 +35,7 @@ void keep_candidate(const GoldenArguments& arguments, const std::optional<RunOpt
   if (!build.empty()) candidate.about["build"] = build;
   candidate.quarantine.reset();  // who accepts new bits has no mismatch left to excuse
   candidate.environment = std::move(now.environment);
+  candidate.inputs = std::move(now.inputs);
   candidate.values = std::move(now.values);
   gate::keep_candidate(checked.path, checked.golden, std::move(candidate));
   checked.pending = gate::pending_path(checked.path);

@@ -51,7 +51,7 @@ int golden_diff(const GoldenArguments& arguments) {
   std::cout << from << " and " << to << ": " << apart.size() << " of " << a.values.size()
             << " values differ\n"
             << differences_text(apart, arguments.all ? SIZE_MAX : kShownDiff)
-            << lines_text("option", a.options, b.options)
+            << lines_text("option", a.options, b.options) << lines_text("input", a.inputs, b.inputs)
             << lines_text("environment", a.environment, b.environment)
             << lines_text("tolerance", tolerance_lines(a), tolerance_lines(b))
             << lines_text("about", a.about, b.about);

@@ -77,6 +77,9 @@ int golden_explain(const GoldenArguments& arguments) {
       for (const auto& [name, value] : golden.about) {
         std::cout << "  " << name << "  " << value << '\n';
       }
+      for (const auto& [name, hash] : golden.inputs) {
+        std::cout << "  input " << name << "  " << hash << '\n';
+      }
       if (golden.quarantine) {
         std::cout << "  quarantine  " << to_string(*golden.quarantine)
                   << (gate::holds(golden.quarantine, gate::today()) ? "" : " (it has ended)")

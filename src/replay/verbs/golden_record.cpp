@@ -120,6 +120,7 @@ gate::Golden golden_now(const GoldenArguments& arguments, const std::string& pat
   }
   check_stable(out, now);
   out.environment = std::move(now.environment);
+  out.inputs = std::move(now.inputs);
   out.values = std::move(now.values);
   return out;
 }

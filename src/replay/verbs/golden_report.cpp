@@ -22,6 +22,9 @@ std::string cause_line(const Checked& c) {
     return "  cause: " + std::string(gate::to_string(c.attribution->cause)) + ", " +
            c.attribution->reason + '\n';
   }
+  if (!c.judgement.inputs.empty() && !c.judgement.differences.empty()) {
+    return "  cause: the run is not given what it was recorded with\n";
+  }
   if (c.judgement.outcome != gate::Outcome::kUnattributed) return "";
   return "  cause: not attributed; --build CMD, which builds the recorded commit here, tells\n";
 }
@@ -82,6 +85,7 @@ std::string checked_json(const Checked& c, bool passes) {
       .json("differences", json_list(c.judgement.differences, difference_json))
       .json("environment", json_list(c.judgement.environment))
       .text("pending", c.pending);
+  if (!c.judgement.inputs.empty()) line.json("inputs", json_list(c.judgement.inputs));
   if (c.golden.quarantine) line.text("quarantine", to_string(*c.golden.quarantine));
   if (c.attribution) {
     line.text("cause", gate::to_string(c.attribution->cause));
@@ -98,6 +102,7 @@ std::string checked_text(const Checked& c, size_t limit) {
   out += quarantine_line(c);
   if (!j.reason.empty()) out += "  " + j.reason + '\n';
   out += differences_text(j.differences, limit);
+  for (const std::string& line : j.inputs) out += "  input: " + line + '\n';
   for (const std::string& line : j.environment) out += "  environment: " + line + '\n';
   out += cause_line(c);
   if (c.pending.empty()) return out;

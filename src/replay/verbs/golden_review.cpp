@@ -58,6 +58,9 @@ std::string candidate_text(const std::string& path, const gate::Golden& candidat
        gate::environment_difference(golden.environment, candidate.environment)) {
     out += "  environment: " + line + '\n';
   }
+  for (const std::string& line : gate::environment_difference(golden.inputs, candidate.inputs)) {
+    out += "  input: " + line + '\n';
+  }
   const std::string from = gate::about(golden, "commit"), to = gate::about(candidate, "commit");
   if (from != to && !from.empty())
     out += "  commits: " + short_commit(from) + ".." + short_commit(to) + '\n';
