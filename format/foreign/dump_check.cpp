@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "format/foreign/no_dump.h"
 #include "format/foreign/numbers.h"
 #include "format/foreign/reward_check.h"
 #include "format/foreign/text.h"
@@ -42,10 +43,7 @@ class Checker {
     }
     switch (dump_kind(tree_, root)) {
       case DumpKind::kNone:
-        report("not-a-dump",
-               lacks_rollout_id(root) ? "rollout_id is missing, without which samples are no dump"
-                                      : "this is no dump of a rollout or of training data",
-               "");
+        sink_(no_dump_problem(tree_, root));
         break;
       case DumpKind::kRollout:
         rollout(*tree_.find(root, "samples"));
@@ -62,12 +60,6 @@ class Checker {
   }
 
  private:
-  bool lacks_rollout_id(Value root) const {
-    if (root.kind != Kind::kDict || tree_.find(root, "rollout_id") != nullptr) return false;
-    const Value* samples = tree_.find(root, "samples");
-    return samples != nullptr && samples->kind == Kind::kList;
-  }
-
   void report(const char* code, const std::string& message, const std::string& where) {
     ++found_;
     sink_({code, message, where});

@@ -254,6 +254,18 @@ EDITS = (
                                      (OLD_CONTEXT, "train_data/0_1.pt", "advantages", 0),
                                      (CONTEXT, "train_data/0_1.pt", "advantages", 0))
       for size in (0, 99)),
+    *((f"{file}: sample {place} is {name}", run, put(file, "samples", place, to=to),
+       every((f"samples[{place}] is {name}, expected a dict of the sample's fields", file),
+             PLAIN, DEEP, IMPORT, MISMATCH, DIFF))
+      for run, file, place, name, to in (
+          (DATA, "rollout_data/0.pt", 3, "None", None), (LATEST, "train_data/0.pt", 5, "7", 7),
+          (DATA, "rollout_data/eval_1.pt", 0, "None", None))),
+    ("samples that are none", DATA, put("rollout_data/1.pt", "samples", to=None),
+     every(("samples is None, expected a list of samples", "rollout_data/1.pt"),
+           PLAIN, DEEP, IMPORT, DIFF)),
+    ("columns that are none", DATA, put("train_data/0_1.pt", "rollout_data", to=3),
+     every(("rollout_data is 3, expected a dict of columns", "train_data/0_1.pt"),
+           PLAIN, DEEP, IMPORT, DIFF)),
     ("a pipeline rank of another context", MILES_STAGES, put("train_data/0_0.pt", "cp_size", to=2),
      every(("cp_size is not that of rank 0", "one of the two files is wrong", "0_1.pt"),
            *REFUSING)),
