@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,6 +13,7 @@
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
 #include "src/base/words.h"
+#include "src/replay/inspect/lacking_columns.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/record/run_gaps.h"
@@ -95,16 +97,32 @@ std::optional<size_t> other_log_prob(const std::vector<double>& copy,
   return std::nullopt;
 }
 
+/// That one side has a sample's log-probabilities, and the other has those of other samples alone.
+RecordProblem one_sided_log_probs(const RecordedStep& step, const Sample& sample, bool trained,
+                                  int64_t rollout) {
+  const std::string numbers = " has " + counted(sample.loss_mask.size(), "number") + " of it";
+  const std::string of_rollout = "log_probs of rollout " + std::to_string(rollout);
+  const std::string of_step = "rollout_log_probs of step " + step.id.name();
+  return {"rollout-mismatch", "train/" + step.id.group(), "rollout_log_probs",
+          (trained ? of_rollout : of_step) + " lacks sample " + std::to_string(sample.id) + ", " +
+              (trained ? of_step : of_rollout) + numbers,
+          sample.id};
+}
+
 /// What the trainer repeats of the sampler's.
 void check_log_probs(const RecordedRollout& rollout, RecordProblems& problems) {
   if (!rollout.data || !rollout.data->log_probs) return;
   const format::RolloutData& data = *rollout.data;
   for (const RecordedStep& step : rollout.steps) {
-    for (size_t i = 0; i < step.samples.size(); ++i) {
+    const bool repeats = std::ranges::any_of(step.fields, &RecordedFields::own_rollout_log_probs);
+    for (size_t i = 0; repeats && i < step.samples.size(); ++i) {
       const Sample& s = step.samples[i];
       const auto row = rollout.rows.find(s.id);
-      if (!step.fields[i].own_rollout_log_probs || row == rollout.rows.end()) continue;
-      if (!data.log_probs->has(row->second)) continue;
+      if (row == rollout.rows.end() || s.loss_mask.empty()) continue;
+      const bool trained = step.fields[i].own_rollout_log_probs;
+      const bool said = data.log_probs->has(row->second);
+      if (trained != said) problems.add(one_sided_log_probs(step, s, trained, rollout.id));
+      if (!trained || !said) continue;
       std::vector<double> generated;
       const uint64_t end = data.offsets[row->second + 1];
       for (uint64_t t = end - s.loss_mask.size(); t < end; ++t) {
@@ -130,9 +148,10 @@ bool is_of_framework(const RecordedRun& run) {
 }
 
 /// Masks of steps that are not the rollout's, by step. `ones`: of a sample without one the trainer
-/// counts each token.
+/// counts each token, as it does where other samples have one.
 std::vector<std::string> other_masks(const RecordedRollout& rollout, bool ones) {
   std::vector<std::string> out;
+  const bool masked = std::ranges::any_of(rollout.fields, &RecordedFields::mask);
   for (const RecordedStep& step : rollout.steps) {
     size_t count = 0;
     std::string first;
@@ -141,7 +160,7 @@ std::vector<std::string> other_masks(const RecordedRollout& rollout, bool ones) 
       const auto row = rollout.rows.find(s.id);
       if (!step.fields[i].own_mask || row == rollout.rows.end()) continue;
       const bool said = rollout.fields[row->second].mask;
-      if (!said && !ones) continue;
+      if (!said && !ones && !masked) continue;
       const Sample& generated = rollout.samples[row->second];
       if (std::ranges::count(generated.loss_mask, uint8_t{1}) == 0) continue;  // check_removed
       const auto at = std::ranges::mismatch(s.loss_mask, generated.loss_mask);
@@ -196,9 +215,11 @@ RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
       problems.add({"not-replayable", "rollout/" + std::to_string(rollout), "", error.what()});
     }
   }
-  std::vector<std::string> notes = other_masks(read, is_of_framework(run));
+  const bool of_framework = is_of_framework(run);
+  std::vector<std::string> notes = other_masks(read, of_framework);
   const std::string untrained = run.find_config() ? "" : untrained_of(read);
   if (!untrained.empty()) notes.push_back(untrained);
+  std::ranges::move(lacking_columns(read, !of_framework), std::back_inserter(notes));
   const std::string unjudged = unjudged_rewards(run, read);
   if (!unjudged.empty()) notes.push_back(unjudged);
   return {std::move(problems).take(), std::move(notes)};
