@@ -51,6 +51,16 @@ class Borders(support.Case):
         result = self.run_program("objective", path, *flags)
         return " ".join((result.stdout + result.stderr).split())
 
+    def test_a_step_without_its_rollout_says_where_rewards_are_read(self):
+        path = self.write([0, 1], [-0.5, 0.5], advantages=[[-0.5] * 2, [0.5] * 2])
+        lines = [line for line in path.read_text().splitlines() if "rlreplay.sample/1" not in line]
+        path.write_text("\n".join(lines))
+        rewards = quantity(self.step(path, PLAIN, code=0), "rewards")
+        self.assertEqual(rewards["verdict"], "not computable")
+        self.assertTrue(rewards["missing"].startswith("the dump holds no rollout 0: "), rewards)
+        self.assertIn("(raw_reward of a framework's training data is kept, but names neither)",
+                      self.text(path, PLAIN))
+
     # One reward that the dialect cannot shape.
 
     def compact(self, advantages, **more):

@@ -285,6 +285,65 @@ class Search(support.Case):
         self.assertIn("or with: --use-tis", text)
         self.assertIn(["--use-tis"], found["rivals"])
 
+    def test_estimators_of_the_same_advantages_are_named_together(self):
+        """grpo, gspo and cispo differ by the policy loss alone: one that was recorded tells which."""
+        rewards, given = [1, 0, 0, 1, 0.5, 0], ("--advantage-estimator", "policy_gradient")
+        names = lambda *of: [["--advantage-estimator " + name] for name in of]
+
+        def explained(name, lines, *more):
+            (step,), text = self.check(name, lines, more=(*given, *more))
+            found, *others = step["explanations"]
+            self.assertEqual(others, [])
+            return found["settings"], found.get("rivals", []), text
+
+        # Without the division by a deviation the baseline's are the same, too; Miles has no cispo.
+        plain, base = self.rollout(0, rewards, self.centred(rewards)), "reinforce_plus_plus_baseline"
+        for dialect, same in (("slime", ["gspo", "cispo"]), ("miles", ["gspo"])):
+            settings, rivals, text = explained("alike", plain, "--dialect", dialect)
+            self.assertEqual(([settings], rivals), (names("grpo"), names(base, *same)))
+            self.assertIn(f"--advantage-estimator grpo, {', '.join([base, *same[:-1]])} or {same[-1]}",
+                          text)
+        # Beside another option.
+        of_groups = self.centred(rewards[:3]) + self.centred(rewards[3:])
+        tokens = whitened([a for a in of_groups for _ in range(self.TOKENS)])
+        settings, rivals, text = explained(
+            "pair", self.rollout(0, rewards, tokens[::self.TOKENS], group=3), "--tolerance", "1e-5")
+        self.assertEqual(len(settings), 2)
+        self.assertIn(names("grpo")[0][0], settings)
+        for name in ("gspo", "cispo"):
+            self.assertIn([s.replace("grpo", name) for s in settings], rivals)
+        self.assertIn("--normalize-advantages and --advantage-estimator grpo, gspo or cispo", text)
+
+        def with_loss(scalars):
+            return self.rollout(0, rewards, self.centred(rewards), scalars=scalars,
+                                old_log_probs=[[-0.6, -0.6, -2.4]] * 6,
+                                log_probs=(self.NOW * 2)[:6])
+
+        for true in ("grpo", "gspo", "cispo"):
+            (asked,), _ = self.check("asked", with_loss({"pg_loss": 9.0}),
+                                     more=("--advantage-estimator", true))
+            loss, = (q["computed"] for q in asked["quantities"] if q["name"] == "pg_loss")
+            settings, rivals, text = explained(true, with_loss({"pg_loss": loss}))
+            same = names(base) if true == "grpo" else []
+            self.assertEqual(([settings], rivals), (names(true), same), text)
+
+    def test_estimators_of_the_same_policy_loss_are_named_together(self):
+        rewards = [1, 0, 0, 1]
+
+        def without_rewards(loss):
+            lines = self.rollout(0, rewards, rewards, scalars={"pg_loss": loss},
+                                 old_log_probs=[[-0.6, -0.6, -2.4]] * 4, log_probs=self.NOW)
+            return [{k: v for k, v in line.items() if k != "reward"} for line in lines]
+
+        (asked,), _ = self.check("asked", without_rewards(9.0))
+        loss, = (q["computed"] for q in asked["quantities"] if q["name"] == "pg_loss")
+        (step,), text = self.check("clip", without_rewards(loss),
+                                   more=("--advantage-estimator", "gspo"))
+        found, = step["explanations"]
+        self.assertEqual(found["quantities"], ["pg_loss"])
+        self.assertIn("--advantage-estimator grpo, reinforce_plus_plus, reinforce_plus_plus_baseline "
+                      "or ppo", text)
+
     def discounted(self, rollout, kl):
         """A step of REINFORCE++ with a KL in the reward: the rewards are as they come, and where there
         is a KL the advantages tell the estimator."""

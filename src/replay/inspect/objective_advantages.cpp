@@ -80,6 +80,11 @@ class Training {
 
   /// Why rewards cannot be shaped: none is there, or one is not, which is named with its step.
   std::string without_rewards() const {
+    if (!rollout_.data) {
+      return "the dump holds no rollout " + std::to_string(rollout_.id) +
+             ": which reward a sample got, and which samples answer one prompt, is read there "
+             "(raw_reward of a framework's training data is kept, but names neither)";
+    }
     const auto has = &RecordedFields::reward;
     if (std::ranges::none_of(rollout_.fields, has)) {
       return "the dump holds no rewards as the reward function gave them";

@@ -7,6 +7,7 @@
 #include "src/base/json_value.h"
 #include "src/base/text_table.h"
 #include "src/base/words.h"
+#include "src/replay/inspect/objective_rivals.h"
 #include "src/replay/inspect/objective_search.h"
 
 namespace rlreplay::replay {
@@ -160,55 +161,6 @@ std::string failing_steps(const Explanation& e) {
          (more == 0 ? "" : " and " + std::to_string(more) + " more");
 }
 
-bool is_flag(const std::string& setting) {
-  return setting.starts_with("--") || setting.starts_with("without --");
-}
-
-/// The settings of an explanation, and those of which they say more.
-std::set<std::string> with_parts(const Explanation& e) {
-  std::set<std::string> out(e.settings.begin(), e.settings.end());
-  out.insert(e.parts.begin(), e.parts.end());
-  return out;
-}
-
-/// Whether one takes all that the other takes, with something more: "--normalize-advantages over
-/// each step".
-bool refines(const Explanation& a, const Explanation& b) {
-  const auto has_all = [](const Explanation& one, const Explanation& other) {
-    const std::set<std::string> taken = with_parts(one);
-    return std::ranges::all_of(other.settings,
-                               [&](const std::string& name) { return taken.contains(name); });
-  };
-  return has_all(a, b) || has_all(b, a);
-}
-
-/// Options that reproduce as much in as many steps, each once: none where the dump itself recorded
-/// the one that is named.
-std::vector<const Explanation*> other_options(const Explanation& e) {
-  const auto said = std::ranges::find(e.reasons, kAsRecorded);
-  if (said != e.reasons.end()) return {};
-  std::vector<const Explanation*> out;
-  for (const Explanation& rival : e.rivals) {
-    const bool known = std::ranges::any_of(
-        out, [&](const Explanation* other) { return other->settings == rival.settings; });
-    if (known || !std::ranges::all_of(rival.settings, is_flag)) continue;
-    if (refines(rival, e) || rival.fails_in.size() > e.fails_in.size()) continue;
-    if (rival.mends < e.mends) continue;
-    out.push_back(&rival);
-  }
-  return out;
-}
-
-/// The first three of them.
-std::string other_options_text(const Explanation& e) {
-  constexpr size_t kNamed = 3;
-  std::vector<std::string> names;
-  for (const Explanation* rival : other_options(e)) {
-    if (names.size() < kNamed) names.push_back(joined_settings(rival->settings));
-  }
-  return joined(names, ", or ");
-}
-
 /// `open`: takes the names of what no alternative reproduces.
 std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
   std::string out;
@@ -229,12 +181,12 @@ std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
     }
   }
   for (const Explanation& e : step.explanations) {
-    out += paragraph(
-        joined(e.quantities, ", ") + " reproduced with: " + joined_settings(e.settings), 2);
+    const std::vector<std::string> settings = settings_texts(e);
+    out += paragraph(joined(e.quantities, ", ") + " reproduced with: " + settings.front(), 2);
     for (const std::string& reason : e.reasons) {
       if (!reason.empty()) out += paragraph("(" + reason + ")", 2);
     }
-    const std::string others = other_options_text(e);
+    const std::string others = joined(std::span(settings).subspan(1), ", or ");
     if (!others.empty()) out += paragraph("or with: " + others, 2);
     if (!e.left.empty()) out += paragraph("but not " + joined(e.left, ", "), 2);
     if (!e.fails_in.empty()) out += paragraph("but it fails in " + failing_steps(e), 2);
@@ -289,7 +241,7 @@ std::string explanation_json(const Explanation& e) {
       .json("reasons", json_list(e.reasons))
       .json("not_reproduced", json_list(e.left))
       .json("fails_in", json_list(e.fails_in));
-  const auto rivals = other_options(e);
+  const auto rivals = named_rivals(e);
   if (rivals.empty()) return line.str();
   const auto settings = [](const Explanation* rival) { return json_list(rival->settings); };
   return line.json("rivals", json_list(rivals, settings)).str();

@@ -8,6 +8,8 @@
 
 #include "src/base/words.h"
 #include "src/replay/inspect/objective_not_finite.h"
+#include "src/replay/inspect/objective_variants.h"
+#include "src/replay/options/objective_config.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -237,6 +239,36 @@ void add_explained(const std::vector<Explanation>& explained, Variants& variants
   }
 }
 
+/// An explanation that names an estimator, with each other one that gives the same numbers.
+std::vector<Explanation> with_same_estimators(const Explanation& e, const ObjectiveSetting& from) {
+  ObjectiveSetting setting = from;
+  e.apply(setting);
+  const RunOptions& options = setting.options;
+  const auto at = std::ranges::find(e.settings, kEstimatorSetting + options.advantage_estimator);
+  if (at == e.settings.end()) return {};
+  std::vector<Explanation> out;
+  for (const std::string& name :
+       e.of_losses ? same_policy_loss(options) : same_advantages(options)) {
+    if (name == from.options.advantage_estimator) continue;
+    Explanation& other = out.emplace_back(e);
+    other.rivals.clear();
+    other.settings[static_cast<size_t>(at - e.settings.begin())] = kEstimatorSetting + name;
+    other.apply = [apply = e.apply, name](ObjectiveSetting& s) {
+      apply(s);
+      s.options.advantage_estimator = name;
+    };
+  }
+  return out;
+}
+
+void add_same_estimators(const ObjectiveSetting& from, Explanation& found) {
+  std::vector<Explanation> same = with_same_estimators(found, from);
+  for (const Explanation& rival : found.rivals) {
+    std::ranges::move(with_same_estimators(rival, from), std::back_inserter(same));
+  }
+  std::ranges::move(same, std::back_inserter(found.rivals));
+}
+
 bool tries_pairs(const RecordedRollout& rollout) {
   size_t tokens = 0;
   for (const RecordedStep& step : rollout.steps) {
@@ -256,7 +288,8 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
                                                 first_masked_not_finite(rollout, options.setting)));
   const bool pairs = tries_pairs(rollout);
   Untried of_both;
-  const auto joint = Search(from, options.setting, compute).run(variants, pairs, of_both);
+  auto joint = Search(from, options.setting, compute).run(variants, pairs, of_both);
+  if (joint) add_same_estimators(options.setting, *joint);
   if (joint && joint->left.empty()) return {*joint};
   const auto explain_part = [&](bool rewards) {
     const auto part_of = [=](std::vector<Quantity> all) {
@@ -274,6 +307,7 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
   const auto take = [&](std::optional<Explanation> found, const char* reason) {
     if (!found) return;
     explained += found->quantities.size();
+    add_same_estimators(options.setting, *found);
     found->reasons.emplace_back(reason);
     for (Explanation& rival : found->rivals) rival.reasons.emplace_back(reason);
     out.push_back(std::move(*found));
@@ -296,13 +330,8 @@ std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
   if (!found) return {};
   found->of_losses = true;
   for (Explanation& rival : found->rivals) rival.of_losses = true;
+  add_same_estimators(options.setting, *found);
   return {std::move(*found)};
-}
-
-std::string joined_settings(std::vector<std::string> names) {
-  std::stable_partition(names.begin(), names.end(),
-                        [](const std::string& name) { return name.find("without ") == name.npos; });
-  return joined(names, " and ");
 }
 
 bool is_lone_share(const std::vector<Quantity>& of_step, const Quantity& q) {

@@ -42,11 +42,34 @@ const NamedEstimator& named_estimator(const RunOptions& options) {
   return *found;
 }
 
+template <typename Member>
+std::vector<std::string> same_estimators(const RunOptions& options,
+                                         Member NamedEstimator::*member) {
+  const NamedEstimator& own = named_estimator(options);
+  const bool miles = dialect(options) == engine::Dialect::kMiles;
+  std::vector<std::string> out;
+  for (const NamedEstimator& other : kEstimators) {
+    const bool there = !miles || other.policy_loss != engine::PolicyLoss::kCispo;
+    if (there && other.name != own.name && other.*member == own.*member) {
+      out.emplace_back(other.name);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 engine::Dialect dialect(const RunOptions& options) {
   const bool miles = options.dialect == to_string(foreign::Framework::kMiles);
   return miles ? engine::Dialect::kMiles : engine::Dialect::kSlime;
+}
+
+std::vector<std::string> same_advantages(const RunOptions& options) {
+  return same_estimators(options, &NamedEstimator::estimator);
+}
+
+std::vector<std::string> same_policy_loss(const RunOptions& options) {
+  return same_estimators(options, &NamedEstimator::policy_loss);
 }
 
 engine::ObjectiveConfig objective_config(const RunOptions& options) {

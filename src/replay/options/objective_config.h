@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "src/objective/advantage.h"
 #include "src/objective/token_objective.h"
 #include "src/replay/options/options.h"
@@ -10,6 +13,11 @@ namespace rlreplay::replay {
 engine::Dialect dialect(const RunOptions& options);
 engine::AdvantageConfig advantage_config(const RunOptions& options);
 engine::ObjectiveConfig objective_config(const RunOptions& options);
+
+/// The dialect's estimators beside that of the options which give the same advantages, and those
+/// which give the same policy loss of the same advantages.
+std::vector<std::string> same_advantages(const RunOptions& options);
+std::vector<std::string> same_policy_loss(const RunOptions& options);
 
 /// Whether log-probabilities of a reference model are needed.
 bool needs_reference(const RunOptions& options);
