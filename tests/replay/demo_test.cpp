@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/kernels.h"
 #include "src/base/error.h"
 #include "src/base/hash.h"
 #include "src/replay/rerun/golden_run.h"

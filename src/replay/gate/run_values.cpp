@@ -7,6 +7,7 @@
 #include "src/base/run_git.h"
 #include "src/base/temporary_folder.h"
 #include "src/replay/measure/evidence.h"
+#include "src/replay/record/content_root.h"
 
 namespace rlreplay::gate {
 namespace {
@@ -38,9 +39,7 @@ GoldenEntries values_of(const measure::Measurement& measurement) {
   for (const measure::NamedDigest& d : measurement.inputs) {
     if (!d.digest.empty()) out["given " + d.name] = d.digest;
   }
-  if (!measurement.content.empty() && measurement.weights.empty()) {
-    out["content"] = measurement.content;
-  }
+  if (!measurement.content.empty()) out["content"] = measurement.content;
   return out;
 }
 
@@ -59,7 +58,9 @@ measure::Measurement run_command(const std::string& command, std::chrono::millis
   }
   ProcessLimits limits;
   limits.time = time_limit;
-  return measure::read_evidence(run_process(run, "", limits), output, false);
+  measure::Measurement out = measure::read_evidence(run_process(run, "", limits), output, false);
+  if (out.content.empty() && !out.dump.empty()) out.content = replay::content_root(out.dump).hex();
+  return out;
 }
 
 }  // namespace rlreplay::gate

@@ -9,7 +9,7 @@
 namespace rlreplay::gate {
 
 /// The values of a run that a golden file keeps: every number to the bit, digests of weights and of
-/// inputs, the content root of a dump without steps.
+/// inputs, the content root of a dump.
 /// Errors: kUsage for a run that left nothing but its exit code.
 [[nodiscard]] GoldenEntries values_of(const measure::Measurement& measurement);
 

@@ -84,11 +84,11 @@ void check_golden_options(const RunOptions& options) {
                   ": take fewer rollouts, prompts or samples");
 }
 
-GoldenEntries golden_run(Machine& machine, const RunOptions& options) {
+GoldenEntries golden_run(const engine::Runtime& runtime, const RunOptions& options) {
   const auto model = find_model(options.model, options.seed);
   const Task task(options, *model);
-  Trainer trainer(machine.runtime(), options, *model, {true, true, task.longest_prompt()});
-  Keeper keeper(options, trainer, machine.pool());
+  Trainer trainer(runtime, options, *model, {true, true, task.longest_prompt()});
+  Keeper keeper(options, trainer, runtime.pool);
   run_training(trainer, task, options, keeper);
   return keeper.take();
 }

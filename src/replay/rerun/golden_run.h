@@ -1,7 +1,7 @@
 #pragma once
 
 #include "src/base/golden_file.h"
-#include "src/replay/run/machine.h"
+#include "src/engine/runtime.h"
 #include "src/replay/run/run.h"
 
 namespace rlreplay::replay {
@@ -21,7 +21,7 @@ inline constexpr int64_t kMaxGoldenSamples = 1 << 16;
 void check_golden_options(const RunOptions& options);
 
 /// Runs on policy; the entries of all its rollouts and steps.
-GoldenEntries golden_run(Machine& machine, const RunOptions& options);
+GoldenEntries golden_run(const engine::Runtime& runtime, const RunOptions& options);
 
 /// The options of a run that can change its bits, as texts by name, defaults too.
 GoldenEntries golden_options(const RunOptions& options);

@@ -10,6 +10,7 @@
 #include "src/replay/gate/self_test.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/rerun/golden_run.h"
+#include "src/replay/run/machine.h"
 #include "src/replay/verbs/golden_parts.h"
 #include "src/replay/verbs/golden_report.h"
 

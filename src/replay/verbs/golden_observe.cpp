@@ -11,6 +11,7 @@
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/rerun/golden_inputs.h"
 #include "src/replay/rerun/golden_run.h"
+#include "src/replay/run/machine.h"
 #include "src/replay/verbs/golden_parts.h"
 #include "src/task/find_tokenizer.h"
 
@@ -36,8 +37,8 @@ void check_model_there(const GoldenArguments& arguments, const std::string& mode
 gate::Observation observe_ours(const RunOptions& options, bool twice) {
   Machine machine(options);
   gate::Observation out{gate::environment_now(computing(options)), golden_inputs(options),
-                        golden_run(machine, options)};
-  if (twice) out.again = golden_run(machine, options);
+                        golden_run(machine.runtime(), options)};
+  if (twice) out.again = golden_run(machine.runtime(), options);
   return out;
 }
 

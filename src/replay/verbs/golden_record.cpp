@@ -11,6 +11,7 @@
 #include "src/replay/gate/place.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/rerun/golden_run.h"
+#include "src/replay/run/machine.h"
 #include "src/replay/verbs/golden_parts.h"
 
 namespace rlreplay::replay {
