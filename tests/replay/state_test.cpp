@@ -5,6 +5,7 @@
 
 #include "format/boxes.h"
 #include "format/chain_reader.h"
+#include "format/dataset_copy.h"
 #include "format/dump_writer.h"
 #include "format/verify.h"
 #include "src/replay/capture/recorder.h"
@@ -46,12 +47,14 @@ class Watching : public Recorder {
 
 /// A trainer of the demo, and the run that it makes.
 struct Demo {
-  explicit Demo(const std::string& weights, uint64_t bytes = kStateUnitBytes)
+  explicit Demo(const std::string& weights, uint64_t bytes = kStateUnitBytes,
+                const std::string& layout = {})
       : unit_bytes(bytes), pool(2), runtime{kernels::cpu_kernels(), pool} {
     apply_settings(options, demo_settings());
     options.steps = 11;
     options.rollout_batch_size = 2;
     options.weights = weights;
+    if (!layout.empty()) options.layout = layout;
     model = open_demo();
     trainer.emplace(runtime, options, *model, Workload{});
   }
@@ -162,6 +165,37 @@ TEST_CASE("a state in many units is the same state, and none without its last on
                     torn.append(path, datasets);
                   });
   CHECK(RecordedRun(folder / "torn").has_state({0, 0}));
+}
+
+TEST_CASE("what all ranks of a state lack is said of all of them, a false unit of itself") {
+  TemporaryFolder folder;
+  Demo demo("all", kStateUnitBytes, "dp=1,tp=2,pp=1,cp=1");
+  demo.options.steps = 2;
+  demo.capture(folder / "good");
+  const auto problems = [&](const std::string& path) {
+    return check_states(RecordedRun(path), demo.pool).problems;
+  };
+  CHECK(problems(folder / "good").empty());
+  const auto without = [&](const std::string& name, const auto& gone) {
+    const RecordedRun good(folder / "good");
+    format::DumpWriter writer = format::DumpWriter::create(folder / name, good.dump().meta());
+    for (const format::UnitRecord& record : good.dump().units()) {
+      const format::UnitReader unit = good.dump().open_unit(record);
+      std::vector<format::Dataset> datasets;
+      for (const format::StoredDataset& stored : unit.datasets()) {
+        if (!gone(stored.path)) datasets.push_back(format::copy_of(good.dump(), unit, stored));
+      }
+      writer.append(record.path, std::move(datasets));
+    }
+    writer.seal();
+    return problems(folder / name);
+  };
+  for (const std::string lacks : {"1-0/scalars", "1-0/parameters/model.norm.weight"}) {
+    const auto found = without(lacks.substr(4, 3), [&](const auto& path) { return path == lacks; });
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].unit == "weights/1-0/rank0.h5 and 1 more");
+    CHECK(found[0].message.find(lacks) != std::string::npos);
+  }
 }
 
 TEST_CASE("a state that no step left is found, and named") {

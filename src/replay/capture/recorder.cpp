@@ -188,15 +188,17 @@ std::string Recorder::drain() {
   std::map<std::string, int> ranks;  // that hold a step, by group
   for (const auto& units : *writers) {
     for (const format::UnitRecord& unit : units) {
-      if (format::kind_of(unit.path) == "train") ++ranks[unit.groups.front()];
+      if (format::kind_of(unit.path) != "train") continue;
+      for (const std::string& group : unit.groups) ++ranks[group];
     }
   }
   std::string last;  // units are in the order in which they were appended, rank 0's among them all
   for (const format::UnitRecord& unit : writers->front()) {
-    const std::string& group = unit.groups.front();
-    if (format::kind_of(unit.path) == "rollout") last = "rollout " + group;
-    if (format::kind_of(unit.path) != "train" || ranks[group] < layout_.ranks()) continue;
-    last = "step " + parse_step(group)->name();
+    for (const std::string& group : unit.groups) {
+      if (format::kind_of(unit.path) == "rollout") last = "rollout " + group;
+      if (format::kind_of(unit.path) != "train" || ranks[group] < layout_.ranks()) continue;
+      last = "step " + parse_step(group)->name();
+    }
   }
   return last.empty() ? "no rollout is stored" : "everything up to " + last + " is stored";
 }

@@ -50,10 +50,14 @@ class StateCheck {
   }
 
   /// A unit that cannot be read at all.
-  void add(const StepId& step, const format::FormatError& error) {
-    problems.push_back({std::string(to_string(error.rule())),
-                        "weights/" + step.group() + "/rank0.h5", error.problem().dataset,
-                        error.what()});
+  void add(const format::FormatError& error) {
+    problems.push_back({std::string(to_string(error.rule())), error.problem().path,
+                        error.problem().dataset, error.what()});
+  }
+
+  /// A state that cannot be put together: the error names the units.
+  void add(const StepId& step, const Error& error) {
+    problems.push_back({"state", error.where(), step.group() + "/parameters", error.what()});
   }
 
   std::vector<RecordProblem> problems;
@@ -66,7 +70,8 @@ class StateCheck {
     for (const format::UnitRecord* unit : units) {
       if (record_.dump().open_unit(*unit).find(dataset) != nullptr) return unit->path;
     }
-    return units.front()->path;
+    // In none: what was computed of all of them.
+    return units.size() == 1 ? units.front()->path : "weights/" + step.group();
   }
 
   /// The first element of each tensor with which no step can be computed.
@@ -138,10 +143,10 @@ RecordFindings check_states(const RecordedRun& record, ThreadPool& pool) {
     try {
       states.check(step, number, number == 0 ? nullptr : &*(after - 1));
     } catch (const format::FormatError& error) {
-      states.add(step, error);
+      states.add(error);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kCorrupt && error.code() != ErrorCode::kIncomplete) throw;
-      states.add(step, "parameters", error.what());
+      states.add(step, error);
     }
   }
   return {std::move(states.problems), std::move(states.not_checked)};

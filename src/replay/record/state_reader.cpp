@@ -23,6 +23,12 @@ std::vector<const format::UnitRecord*> state_units(const format::DumpReader& dum
                                           "; capture with --weights all to load them");
 }
 
+/// None of which holds what is looked for: "weights/3-0/rank0.h5 and 3 more".
+std::string named_units(const std::vector<const format::UnitRecord*>& units) {
+  const std::string& first = units.front()->path;
+  return units.size() == 1 ? first : first + " and " + std::to_string(units.size() - 1) + " more";
+}
+
 }  // namespace
 
 std::span<const StateTensor> state_tensors() { return kTensors; }
@@ -50,7 +56,7 @@ int64_t read_steps(const format::DumpReader& dump, const std::string& group) {
   if (said) return static_cast<int64_t>(*said);
   throw Error(ErrorCode::kIncomplete,
               "the recorded state lacks " + group + "/" + std::string(kStateCounters),
-              state_units(dump, group).front()->path);
+              named_units(state_units(dump, group)));
 }
 
 StateReader::StateReader(const format::DumpReader& dump, const ParameterTable& parameters,
@@ -113,7 +119,7 @@ void StateReader::read(const std::string& group) {
     const format::LogicalGroup::Tensor* tensor = logical.find(name);
     if (tensor == nullptr) {
       throw Error(ErrorCode::kIncomplete, "the recorded state lacks " + group + "/" + name,
-                  records.front()->path);
+                  named_units(records));
     }
     if (tensor->dtype != DType::kF32 || tensor->bytes() != place.size()) {
       throw Error(ErrorCode::kCorrupt, group + "/" + name + " is not of the model's shape");
