@@ -89,6 +89,23 @@ class Golden(Case):
             result = self.run_program("golden", "check", file, cwd=self.folder)
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
+    def test_one_ulp_in_the_run_turns_its_gate_red(self):
+        file = self.gates()[1]
+
+        def inject(at, code, *words, file=file):
+            result = self.run_program("golden", "check", file, *words, "--inject", at, cwd=self.folder)
+            self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+            return result.stdout + result.stderr
+
+        for at in ("0.0/backward/0/down/dx:1234:1", "1.0/optimizer/-/weight/model.norm.weight:3:-1"):
+            self.assertRegex(inject(at, 0, "--self-test"), f"planted {at}, regression, [1-9]")
+        # The file holds the whole loss alone.
+        self.assertIn(", unseen, 0 of ", inject("0.0/objective/-/loss/policy:0:1", 1, "--self-test"))
+        self.assertIn("nothing was planted", inject("7.0/backward/0/down/dx:0:1", 2, "--self-test"))
+        self.assertIn("requires --self-test", inject("0.0/backward/0/down/dx:0:1", 2))
+        self.assertIn("is a command", inject("0.0/backward/0/down/dx:0:1", 2, "--self-test",
+                                             file=os.path.join(GATES, "capture.txt")))
+
     def test_a_folder_that_is_not_there_is_made(self):
         self.file = self.folder / "not yet" / "goldens" / "run.txt"
         self.golden("record", *RUN)

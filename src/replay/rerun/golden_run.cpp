@@ -4,6 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
+#include "src/base/layout.h"
 #include "src/base/step_id.h"
 #include "src/replay/capture/digesting.h"
 #include "src/replay/launch/recorded_command.h"
@@ -25,11 +26,23 @@ double mean_log_prob(const engine::StepResult& result) {
   return count > 0 ? sum / count : 0;
 }
 
-/// Keeps what a run gives.
+/// Keeps what a run gives, and plants a difference in it where one is asked for.
 class Keeper : public DigestingObserver {
  public:
-  using DigestingObserver::DigestingObserver;
+  Keeper(const RunOptions& options, Trainer& trainer, ThreadPool& pool,
+         const std::optional<Injection>& planted)
+      : DigestingObserver(options, trainer, pool) {
+    if (!planted) return;
+    injecting_.emplace(*planted, trainer.backend().config(), trainer.backend().parameters(),
+                       parse_layout(options.layout), DigestingObserver::step_sink(0, 0, {}));
+  }
 
+  engine::EventSink* step_sink(int64_t rollout_id, int64_t step_id,
+                               std::span<const Sample> samples) override {
+    if (!injecting_) return DigestingObserver::step_sink(rollout_id, step_id, samples);
+    injecting_->begin(rollout_id, step_id, engine::sample_shapes(samples));
+    return &*injecting_;
+  }
   void rollout(const RolloutBatch& batch) override { add_golden(batch, entries_); }
   void step(StepOutcome& outcome, std::span<const Sample> samples,
             std::span<const SampleTargets> targets) override {
@@ -37,8 +50,10 @@ class Keeper : public DigestingObserver {
     add_golden(outcome, entries_);
   }
   GoldenEntries take() { return std::move(entries_); }
+  bool has_planted() const { return injecting_ && injecting_->planted(); }
 
  private:
+  std::optional<InjectingSink> injecting_;
   GoldenEntries entries_;
 };
 
@@ -84,12 +99,18 @@ void check_golden_options(const RunOptions& options) {
                   ": take fewer rollouts, prompts or samples");
 }
 
-GoldenEntries golden_run(const engine::Runtime& runtime, const RunOptions& options) {
+GoldenEntries golden_run(const engine::Runtime& runtime, const RunOptions& options,
+                         const std::optional<Injection>& planted) {
   const auto model = find_model(options.model, options.seed);
   const Task task(options, *model);
   Trainer trainer(runtime, options, *model, {true, true, task.longest_prompt()});
-  Keeper keeper(options, trainer, runtime.pool);
+  Keeper keeper(options, trainer, runtime.pool, planted);
   run_training(trainer, task, options, keeper);
+  if (planted && !keeper.has_planted()) {
+    throw Error(ErrorCode::kUsage, "--inject " + to_string(*planted) +
+                                       ": nothing was planted, the run has no such step or event, "
+                                       "or never reached its element");
+  }
   return keeper.take();
 }
 

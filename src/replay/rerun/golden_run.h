@@ -1,7 +1,10 @@
 #pragma once
 
+#include <optional>
+
 #include "src/base/golden_file.h"
 #include "src/engine/runtime.h"
+#include "src/replay/rerun/injection.h"
 #include "src/replay/run/run.h"
 
 namespace rlreplay::replay {
@@ -20,8 +23,11 @@ inline constexpr int64_t kMaxGoldenSamples = 1 << 16;
 /// Errors: kUsage for options that no run on policy can have, and for more than kMaxGoldenSamples.
 void check_golden_options(const RunOptions& options);
 
-/// Runs on policy; the entries of all its rollouts and steps.
-GoldenEntries golden_run(const engine::Runtime& runtime, const RunOptions& options);
+/// Runs on policy; the entries of all its rollouts and steps. `planted`: a difference that is to be
+/// planted in one of the steps.
+/// Errors: those of InjectingSink; kUsage where nothing was planted.
+GoldenEntries golden_run(const engine::Runtime& runtime, const RunOptions& options,
+                         const std::optional<Injection>& planted = {});
 
 /// The options of a run that can change its bits, as texts by name, defaults too.
 GoldenEntries golden_options(const RunOptions& options);

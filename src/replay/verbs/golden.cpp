@@ -120,8 +120,14 @@ void add_check(CLI::App& verb, VerbRun& chosen) {
       ->add_flag("--github", part.arguments->github,
                  "print annotations of GitHub, the ten worst, and a table for the job's summary")
       ->excludes(part.app->get_option("--json"));
-  part.app->add_flag("--self-test", part.arguments->self_test,
-                     "run nothing, and plant one ulp in each value: exit code 1 where one passes");
+  CLI::Option* self_test = part.app->add_flag(
+      "--self-test", part.arguments->self_test,
+      "run nothing, and plant one ulp in each value: exit code 1 where one passes");
+  part.app
+      ->add_option("--inject", part.arguments->inject,
+                   "EVENT:INDEX:ULPS, with --self-test: plant it in the run of rlreplay itself, as "
+                   "train --inject does: exit code 1 where that passes")
+      ->needs(self_test);
   part.app->add_flag("--strict", part.arguments->strict,
                      "drift of the environment within the tolerances does not pass");
   part.app->add_flag("--all", part.arguments->all, "list every difference");

@@ -7,7 +7,6 @@
 #include "src/replay/gate/environment.h"
 #include "src/replay/gate/pending.h"
 #include "src/replay/gate/place.h"
-#include "src/replay/gate/self_test.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/rerun/golden_run.h"
 #include "src/replay/run/machine.h"
@@ -111,19 +110,6 @@ int print_config(const GoldenArguments& arguments) {
   return 0;
 }
 
-/// Whether the gate sees what it is there for: runs nothing.
-int check_gate(const GoldenArguments& arguments) {
-  int code = 0;
-  for (const std::string& path : gate::golden_files(arguments.paths)) {
-    const gate::SelfTest test = gate::self_test(gate::read(path));
-    std::cout << path << ": " << counted(test.planted, "planted change") << ", "
-              << test.unseen.size() << " unseen\n";
-    for (const std::string& key : test.unseen) std::cout << "  unseen: " << key << '\n';
-    if (test.planted == 0 || !test.unseen.empty()) code = 1;
-  }
-  return code;
-}
-
 void print_other_classes(const std::vector<gate::Choice>& choices) {
   for (const gate::Choice& choice : choices) {
     if (choice.path.empty()) continue;
@@ -141,7 +127,7 @@ int golden_check(const GoldenArguments& arguments) {
     throw Error(ErrorCode::kUsage, "PATH is missing; see rlreplay golden check --help");
   }
   if (arguments.flags.print_config()) return print_config(arguments);
-  if (arguments.self_test) return check_gate(arguments);
+  if (arguments.self_test) return golden_self_test(arguments);
   const std::vector<std::string> files = gate::golden_files(arguments.paths);
   const bool one = files.size() == 1 && files == arguments.paths;
   std::vector<gate::Choice> choices = {{files.front(), files.front()}};

@@ -28,6 +28,7 @@ struct GoldenArguments {
   bool lift = false;                    // end it
   int repeat = 2;                       // runs that noise is measured by
   bool self_test = false;
+  std::string inject;                // EVENT:INDEX:ULPS, of a self-test
   std::string junit, sarif, gitlab;  // reports that are written
   bool github = false;               // annotations
   bool force = false;
@@ -41,6 +42,7 @@ struct GoldenArguments {
 
 int golden_record(const GoldenArguments& arguments);
 int golden_check(const GoldenArguments& arguments);
+int golden_self_test(const GoldenArguments& arguments);
 int golden_claim(const GoldenArguments& arguments);
 int golden_list(const GoldenArguments& arguments);
 int golden_explain(const GoldenArguments& arguments);
