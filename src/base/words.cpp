@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "src/base/terminal.h"
+
 namespace rlreplay {
 namespace {
 
@@ -49,7 +51,9 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
   return out;
 }
 
-std::string wrapped(std::string_view text, size_t width, size_t indent) {
+std::string wrapped(std::string_view raw, size_t width, size_t indent) {
+  const std::string shown = terminal_text(raw);  // its width is what people see
+  std::string_view text = shown;
   std::string out;
   size_t column = indent;
   while (true) {
