@@ -61,7 +61,7 @@ class Bench {
     replay::apply_settings(options_, replay::demo_settings());
     options_.weights = "none";
     const engine::Runtime runtime{kernels::cpu_kernels(), pool_};
-    const replay::Task task(options_, *model_);
+    const replay::RunTask task(options_, *model_);
     trainer_.emplace(runtime, options_, *model_, replay::Workload{});
     batch_ = task.judge(0, trainer_->generate(task.requests(0), nullptr, [](int64_t) {}));
     targets_ = trainer_->targets(batch_.samples);

@@ -51,25 +51,25 @@ void GroupWriter::presence(std::string_view name, const Presence& presence) {
   add(presence_name(name), DType::kU8, {presence.size()}, std::as_bytes(std::span(presence)));
 }
 
-void GroupWriter::operator()(std::string_view name, const TokenFloats& column, size_t rows) {
+void GroupWriter::put(std::string_view name, const TokenFloats& column, size_t rows) {
   expect(column.narrow.empty() || column.wide.empty(), name, "it is there as f32 and as f64");
   if (column.is_wide()) {
-    (*this)(name, column.wide, rows);
+    put(name, column.wide, rows);
   } else {
-    (*this)(name, column.narrow, rows);
+    put(name, column.narrow, rows);
   }
   presence(name, column.presence);
 }
 
-void GroupWriter::operator()(std::string_view name, const Texts& texts, size_t) {
+void GroupWriter::put(std::string_view name, const Texts& texts, size_t) {
   offsets(offsets_name(name), texts.offsets, texts.bytes.size());
   add(name, DType::kU8, {texts.bytes.size()}, std::as_bytes(std::span(texts.bytes)));
   presence(name, texts.presence);
 }
 
-void GroupWriter::operator()(std::string_view name, const TokenSets& sets, size_t rows) {
+void GroupWriter::put(std::string_view name, const TokenSets& sets, size_t rows) {
   offsets(offsets_name(name), sets.offsets, sets.ids.size());
-  (*this)(size_name(name), sets.sizes, rows);
+  put(size_name(name), sets.sizes, rows);
   add(name, DType::kI32, {sets.ids.size()}, std::as_bytes(std::span(sets.ids)));
   presence(name, sets.presence);
 }
@@ -82,7 +82,7 @@ void GroupWriter::offsets(std::string_view name, const std::vector<uint64_t>& of
   add(name, DType::kU64, {offsets.size()}, std::as_bytes(std::span(offsets)));
 }
 
-void GroupWriter::operator()(std::string_view name, const NamedColumns& columns, size_t rows) {
+void GroupWriter::put(std::string_view name, const NamedColumns& columns, size_t rows) {
   expect(rows > 0, name, "there is nothing that they are of");
   named(name, columns, rows);
 }
@@ -149,17 +149,17 @@ void GroupReader::presence(std::string_view name, Presence& presence) {
   check_mask(std::as_bytes(std::span(presence)), unit_.record().path, dataset->path);
 }
 
-void GroupReader::operator()(std::string_view name, TokenFloats& column, size_t rows) {
+void GroupReader::take(std::string_view name, TokenFloats& column, size_t rows) {
   const StoredDataset* dataset = find(name);
   if (dataset != nullptr && dataset->dtype == DType::kF64) {
-    (*this)(name, column.wide, rows);
+    take(name, column.wide, rows);
   } else {
-    (*this)(name, column.narrow, rows);
+    take(name, column.narrow, rows);
   }
   presence(name, column.presence);
 }
 
-void GroupReader::operator()(std::string_view name, Texts& texts, size_t) {
+void GroupReader::take(std::string_view name, Texts& texts, size_t) {
   const StoredDataset* dataset = find(name);
   expect(dataset != nullptr, name, "it is missing");
   check_form(*dataset, DType::kU8);
@@ -168,12 +168,12 @@ void GroupReader::operator()(std::string_view name, Texts& texts, size_t) {
   presence(name, texts.presence);
 }
 
-void GroupReader::operator()(std::string_view name, TokenSets& sets, size_t rows) {
+void GroupReader::take(std::string_view name, TokenSets& sets, size_t rows) {
   const StoredDataset* dataset = find(name);
   expect(dataset != nullptr, name, "it is missing");
   sets.ids = read<int32_t>(*dataset);
   sets.offsets = offsets(offsets_name(name), extents_.samples, sets.ids.size());
-  (*this)(size_name(name), sets.sizes, rows);
+  take(size_name(name), sets.sizes, rows);
   presence(name, sets.presence);
 }
 

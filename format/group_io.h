@@ -56,23 +56,23 @@ class GroupWriter {
       : group_(std::move(group)), owner_(std::move(owner)), extents_(extents) {}
 
   template <class T>
-  void operator()(std::string_view name, const std::vector<T>& values, size_t rows) {
+  void put(std::string_view name, const std::vector<T>& values, size_t rows) {
     expect_size(values.size(), rows, name);
     add(name, dtype_for<T>(), {values.size()}, std::as_bytes(std::span(values)));
   }
   template <class T>
-  void operator()(std::string_view name, const std::optional<T>& field, size_t rows) {
-    if (field) (*this)(name, *field, rows);
+  void put(std::string_view name, const std::optional<T>& field, size_t rows) {
+    if (field) put(name, *field, rows);
   }
   template <class T>
-  void operator()(std::string_view name, const Column<T>& column, size_t rows) {
-    (*this)(name, column.values, rows);
+  void put(std::string_view name, const Column<T>& column, size_t rows) {
+    put(name, column.values, rows);
     presence(name, column.presence);
   }
-  void operator()(std::string_view name, const TokenFloats& column, size_t rows);
-  void operator()(std::string_view name, const Texts& texts, size_t rows);
-  void operator()(std::string_view name, const TokenSets& sets, size_t rows);
-  void operator()(std::string_view name, const NamedColumns& columns, size_t rows);
+  void put(std::string_view name, const TokenFloats& column, size_t rows);
+  void put(std::string_view name, const Texts& texts, size_t rows);
+  void put(std::string_view name, const TokenSets& sets, size_t rows);
+  void put(std::string_view name, const NamedColumns& columns, size_t rows);
   void offsets(std::string_view name, const std::vector<uint64_t>& offsets, size_t total);
   /// Shapes: [rows, names], or [names] for `rows` 0.
   void named(std::string_view name, const NamedColumns& columns, size_t rows);
@@ -110,27 +110,27 @@ class GroupReader {
   void leave_out(std::vector<std::string> names) { left_out_ = std::move(names); }
 
   template <class T>
-  void operator()(std::string_view name, std::vector<T>& values, size_t rows) {
+  void take(std::string_view name, std::vector<T>& values, size_t rows) {
     const StoredDataset* dataset = find(name);
     expect(dataset != nullptr, name, "it is missing");
     values = read<T>(*dataset);
     expect_size(values.size(), rows, name);
   }
   template <class T>
-  void operator()(std::string_view name, std::optional<T>& field, size_t rows) {
+  void take(std::string_view name, std::optional<T>& field, size_t rows) {
     if (std::find(left_out_.begin(), left_out_.end(), name) != left_out_.end()) return;
-    if (find(name) != nullptr) (*this)(name, field.emplace(), rows);
+    if (find(name) != nullptr) take(name, field.emplace(), rows);
   }
   template <class T>
-  void operator()(std::string_view name, Column<T>& column, size_t rows) {
-    (*this)(name, column.values, rows);
+  void take(std::string_view name, Column<T>& column, size_t rows) {
+    take(name, column.values, rows);
     presence(name, column.presence);
   }
-  void operator()(std::string_view name, TokenFloats& column, size_t rows);
-  void operator()(std::string_view name, Texts& texts, size_t rows);
-  void operator()(std::string_view name, TokenSets& sets, size_t rows);
+  void take(std::string_view name, TokenFloats& column, size_t rows);
+  void take(std::string_view name, Texts& texts, size_t rows);
+  void take(std::string_view name, TokenSets& sets, size_t rows);
   /// Without rows there are no names either.
-  void operator()(std::string_view name, std::optional<NamedColumns>& columns, size_t rows) {
+  void take(std::string_view name, std::optional<NamedColumns>& columns, size_t rows) {
     if (rows > 0) named(name, columns, rows);
   }
   /// `size` rows up to `total`.

@@ -63,24 +63,25 @@ const char* contradiction(const RolloutData& data) {
 
 template <class T>
 void put(GroupWriter& writer, std::string_view name, const T& column, size_t rows) {
-  writer(name, column, rows);
+  writer.put(name, column, rows);
 }
 
 void put(GroupWriter& writer, std::string_view, const std::optional<Versions>& versions, size_t) {
   if (!versions) return;
   const size_t count = versions->versions.size();
   writer.offsets("version_offsets", versions->offsets, count);
-  writer("versions", versions->versions, count);
-  writer("version_starts", versions->starts, count);
+  writer.put("versions", versions->versions, count);
+  writer.put("version_starts", versions->starts, count);
 }
 
 void put(GroupWriter& writer, std::string_view, const std::optional<Calls>& calls, size_t) {
   if (!calls) return;
   writer.offsets("call_offsets", calls->offsets, calls->size());
-  writer("call_first", calls->first, calls->size());
-  writer("call_length", calls->length, calls->size());
-  Calls::for_each_column(
-      [&](std::string_view name, auto member) { writer(name, (*calls).*member, calls->size()); });
+  writer.put("call_first", calls->first, calls->size());
+  writer.put("call_length", calls->length, calls->size());
+  Calls::for_each_column([&](std::string_view name, auto member) {
+    writer.put(name, (*calls).*member, calls->size());
+  });
 }
 
 /// Stored in the narrowest type that holds them.
@@ -92,8 +93,8 @@ void put(GroupWriter& writer, std::string_view name, const std::optional<Experts
     writer.expect(elements_of(shape) == size, dataset,
                   "there are " + std::to_string(size) + " values, expected " + shape_text(shape));
   };
-  writer("expert_layers", of->layer_ids, of->layers);
-  writer("expert_recorded", of->recorded, tokens);
+  writer.put("expert_layers", of->layer_ids, of->layers);
+  writer.put("expert_recorded", of->recorded, tokens);
   if (of->gates) {
     expect("expert_gates", of->gates->size());
     writer.add("expert_gates", DType::kF32, shape, std::as_bytes(std::span(*of->gates)));
@@ -108,7 +109,7 @@ void put(GroupWriter& writer, std::string_view name, const std::optional<Experts
 
 template <class T>
 void take(GroupReader& reader, std::string_view name, T& column, Extents, size_t rows) {
-  reader(name, column, rows);
+  reader.take(name, column, rows);
 }
 
 /// They are read first: they say how many there are.
@@ -122,7 +123,7 @@ void take(GroupReader& reader, std::string_view name, std::optional<Versions>& t
   versions.versions = reader.read<int64_t>(*dataset);
   const size_t count = versions.versions.size();
   versions.offsets = reader.offsets("version_offsets", extents.samples, count);
-  reader("version_starts", versions.starts, count);
+  reader.take("version_starts", versions.starts, count);
 }
 
 void take(GroupReader& reader, std::string_view, std::optional<Calls>& to, Extents extents,
@@ -133,9 +134,9 @@ void take(GroupReader& reader, std::string_view, std::optional<Calls>& to, Exten
   calls.first = reader.read<uint32_t>(*first);
   const size_t count = calls.size();
   calls.offsets = reader.offsets("call_offsets", extents.samples, count);
-  reader("call_length", calls.length, count);
+  reader.take("call_length", calls.length, count);
   Calls::for_each_column(
-      [&](std::string_view name, auto member) { reader(name, calls.*member, count); });
+      [&](std::string_view name, auto member) { reader.take(name, calls.*member, count); });
 }
 
 void take(GroupReader& reader, std::string_view name, std::optional<Experts>& to, Extents,
@@ -153,9 +154,9 @@ void take(GroupReader& reader, std::string_view name, std::optional<Experts>& to
     const std::vector<uint8_t> narrow = reader.read<uint8_t>(*dataset);
     experts.experts.assign(narrow.begin(), narrow.end());
   }
-  reader("expert_layers", experts.layer_ids, experts.layers);
-  reader("expert_gates", experts.gates, experts.experts.size());
-  reader("expert_recorded", experts.recorded, tokens);
+  reader.take("expert_layers", experts.layer_ids, experts.layers);
+  reader.take("expert_gates", experts.gates, experts.experts.size());
+  reader.take("expert_recorded", experts.recorded, tokens);
 }
 
 std::vector<int32_t> read_tokens(GroupReader& reader) {
@@ -199,7 +200,7 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data,
   const Extents extents{data->size(), data->tokens.size()};
   GroupWriter writer(group, data, extents);
   writer.offsets("offsets", data->offsets, extents.tokens);
-  writer("sample_id", data->sample_id, extents.samples);
+  writer.put("sample_id", data->sample_id, extents.samples);
   for_each_rollout_column([&](std::string_view name, auto member, Axis axis) {
     put(writer, name, (*data).*member, extents.of(axis));
   });
@@ -217,7 +218,7 @@ RolloutData read_fields(GroupReader reader) {
   const Extents extents{ids->shape[0], data.tokens.size()};
   reader.set_extents(extents);
   data.offsets = reader.offsets("offsets", extents.samples, extents.tokens);
-  reader("sample_id", data.sample_id, extents.samples);
+  reader.take("sample_id", data.sample_id, extents.samples);
   for_each_rollout_column([&](std::string_view name, auto member, Axis axis) {
     take(reader, name, data.*member, extents, extents.of(axis));
   });

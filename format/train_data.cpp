@@ -75,9 +75,9 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const TrainData> data, const st
   const Extents extents{data->size(), data->offsets.back()};
   GroupWriter writer(group, data, extents);
   writer.offsets("offsets", data->offsets, extents.tokens);
-  writer("sample_id", data->sample_id, extents.samples);
+  writer.put("sample_id", data->sample_id, extents.samples);
   for_each_train_column([&](std::string_view name, auto member, Axis axis) {
-    writer(name, (*data).*member, extents.of(axis));
+    writer.put(name, (*data).*member, extents.of(axis));
   });
   if (const char* message = contradiction(*data)) throw Error(ErrorCode::kUsage, message, group);
   if (data->slices) add_slices(writer, *data->slices);
@@ -96,9 +96,9 @@ TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const 
   const Extents extents{ids->shape[0], reader.read<uint64_t>(*offsets).back()};
   data.offsets = reader.offsets("offsets", extents.samples, extents.tokens);
   reader.set_extents(extents);
-  reader("sample_id", data.sample_id, extents.samples);
+  reader.take("sample_id", data.sample_id, extents.samples);
   for_each_train_column([&](std::string_view name, auto member, Axis axis) {
-    reader(name, data.*member, extents.of(axis));
+    reader.take(name, data.*member, extents.of(axis));
   });
   read_slices(reader, data);
   reader.named("scalars", data.scalars, 0);

@@ -19,13 +19,42 @@ namespace {
 constexpr int kScaleStep = 8;  // what an overflow takes off the scale
 constexpr int kScaleTries = 3;
 
-/// A micro-batch on its way through the stage.
-struct InFlight {
-  std::vector<const Sample*> samples;
-  std::optional<StageBatch> stage;
+/// What the samples of a micro-batch go through in this rank's stage: forward, objective, backward.
+class MicroBatchPass {
+ public:
+  MicroBatchPass(const ModelContext& context, const StepConfig& config, const StepBatch& batch,
+                 const StageOptions& options, MicroBatch which)
+      : context_(context),
+        config_(config),
+        batch_(batch),
+        which_(which),
+        samples_(pointers_to(batch.samples.subspan(which.first, which.count))),
+        stage_(context, samples_, options) {}
+
+  void forward() { stage_.forward(); }
+
+  /// Only the last stage has scores, and so the objective.
+  void backward(Gradients& gradients, StepResult& out) {
+    if (!context_.model.shard().last) {
+      stage_.backward({}, gradients);
+      return;
+    }
+    MicroBatchObjective objective(context_, config_, batch_, which_.first, which_.count, out);
+    objective.keep_scores(stage_.backward(std::ref(objective), gradients));
+    if (config_.progress) config_.progress(static_cast<int64_t>(which_.first + which_.count));
+  }
+
+ private:
+  const ModelContext& context_;
+  const StepConfig& config_;
+  const StepBatch& batch_;
+  const MicroBatch which_;
+  const std::vector<const Sample*> samples_;
+  StageBatch stage_;
 };
 
-/// All samples of the rank through forward, objective and backward.
+/// All samples of the rank, a micro-batch at a time: which one goes forward or backward next is the
+/// pipeline's schedule, and without a pipeline each goes back at once.
 void forward_backward(const ModelContext& context, Gradients& gradients, const StepBatch& batch,
                       const StepConfig& config, StepResult& out) {
   const std::vector<MicroBatch> all = micro_batches(batch.samples.size(), config.micro_batch_size);
@@ -33,27 +62,18 @@ void forward_backward(const ModelContext& context, Gradients& gradients, const S
   out.terms.assign(batch.samples.size(), {});
   StageOptions options = config.train;
   options.scored = config.objective.reads_sequence() ? Scored::kAll : Scored::kUpToRow;
-  const bool last = context.model.shard().last;
   const Ranks* ranks = context.runtime.ranks;
   const int64_t after = ranks == nullptr ? 0 : ranks->layout.pp - 1 - ranks->place.pp;
-  std::map<int64_t, InFlight> in_flight;
+  std::map<int64_t, MicroBatchPass> in_flight;
   for (const StageAction& action : make_schedule(after, std::ssize(all))) {
-    const auto [first, count] = all[static_cast<size_t>(action.micro_batch)];
-    InFlight& micro_batch = in_flight[action.micro_batch];
     if (action.forward) {
-      micro_batch.samples = pointers_to(batch.samples.subspan(first, count));
-      micro_batch.stage.emplace(context, micro_batch.samples, options);
-      micro_batch.stage->forward();
-      continue;
-    }
-    if (last) {
-      MicroBatchObjective objective(context, config, batch, first, count, out);
-      objective.keep_scores(micro_batch.stage->backward(std::ref(objective), gradients));
-      if (config.progress) config.progress(static_cast<int64_t>(first + count));
+      const MicroBatch which = all[static_cast<size_t>(action.micro_batch)];
+      in_flight.try_emplace(action.micro_batch, context, config, batch, options, which)
+          .first->second.forward();
     } else {
-      micro_batch.stage->backward({}, gradients);
+      in_flight.at(action.micro_batch).backward(gradients, out);
+      in_flight.erase(action.micro_batch);
     }
-    in_flight.erase(action.micro_batch);
   }
   gradients.finish();
 }
@@ -108,7 +128,8 @@ std::string name_of(const Parameter& p, int64_t element) {
               "a contribution to a gradient is no finite number, or does not fit its exact sum");
 }
 
-/// What the step has shown did not happen; no rank shows anything before all of it is forgotten.
+/// Takes back the events that the step has emitted. The empty sum is a barrier: no rank emits again
+/// before the sinks of all have forgotten.
 void restart(const Runtime& runtime) {
   if (runtime.sink != nullptr) runtime.sink->restart();
   if (runtime.ranks != nullptr) runtime.ranks->world.sum({});

@@ -55,7 +55,7 @@ Course train(int threads, int64_t steps) {
   apply_settings(options, demo_settings());
   options.steps = steps;
   const auto demo = open_demo();
-  const Task task(options, *demo);
+  const RunTask task(options, *demo);
   Trainer trainer(runtime, options, *demo, {});
   Course out;
   out.bits["warm weights"] = weights_hash(trainer.backend().state().weights);

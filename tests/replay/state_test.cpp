@@ -63,7 +63,7 @@ struct Demo {
     Watching recorder(format::DumpPlace(path, false, format::DumpPlace::Writer::kResumable),
                       options, *model, *trainer, pool, "", unit_bytes);
     recorder.watched = &*trainer;
-    run_training(*trainer, Task(options, *model), options, recorder);
+    run_training(*trainer, RunTask(options, *model), options, recorder);
     recorder.finish();
     return recorder.states;
   }

@@ -54,7 +54,7 @@ void check_model(const RecordedRun& record, Trainer& trainer) {
               record.path());
 }
 
-void check_prompts(const RecordedRun& record, const Task& task) {
+void check_prompts(const RecordedRun& record, const RunTask& task) {
   if (record.rollouts().empty()) return;
   const int64_t last = record.rollouts().back();
   const auto samples = replayable_samples(record, last);
@@ -86,7 +86,7 @@ void check_resumed_options(const RunOptions& recorded, const RunOptions& asked) 
   }
 }
 
-RunStart resume_run(const RecordedRun& record, const RunOptions& options, const Task& task,
+RunStart resume_run(const RecordedRun& record, const RunOptions& options, const RunTask& task,
                     Trainer& trainer) {
   check_model(record, trainer);
   check_prompts(record, task);

@@ -16,7 +16,7 @@ void check_resumed_options(const RunOptions& recorded, const RunOptions& asked);
 /// where that is; `record` must outlive it. Without such a state it is the model's own, at the
 /// first rollout.
 /// Errors: kUsage where model or prompts are not those of the record.
-RunStart resume_run(const RecordedRun& record, const RunOptions& options, const Task& task,
+RunStart resume_run(const RecordedRun& record, const RunOptions& options, const RunTask& task,
                     Trainer& trainer);
 
 }  // namespace rlreplay::replay

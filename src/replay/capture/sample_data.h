@@ -7,7 +7,7 @@
 
 #include "format/rollout_data.h"
 #include "format/train_data.h"
-#include "src/replay/run/task.h"
+#include "src/replay/run/run_task.h"
 #include "src/replay/run/trainer.h"
 
 /// Between the engine's samples and the columns of a dump.
@@ -17,8 +17,8 @@ namespace rlreplay::replay {
 /// log-probabilities, texts, and how each ended. It owns its values: a writer's thread may store it
 /// later.
 std::shared_ptr<const format::RolloutData> rollout_data(const RolloutBatch& batch);
-/// A step likewise: its samples' masks, scores and targets, and the step's numbers. A column is
-/// absent where a sample has no values for it.
+/// A step as its unit holds it: its samples' masks, scores and targets, and the step's numbers. A
+/// column is absent where a sample has no values for it.
 std::shared_ptr<const format::TrainData> train_data(const StepOutcome& outcome,
                                                     std::span<const Sample> samples,
                                                     std::span<const SampleTargets> targets);

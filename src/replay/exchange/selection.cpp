@@ -64,7 +64,7 @@ void add_trajectories(const format::DumpReader& dump, const format::UnitReader& 
   const auto samples = fields.read<uint64_t>(*fields.find("sample_id"));
   std::optional<format::Column<uint64_t>> ids;
   fields.set_extents({samples.size(), 0});
-  fields("trajectory_id", ids, samples.size());
+  fields.take("trajectory_id", ids, samples.size());
   to.add(samples, Together::Kind::kTrajectory, *ids);
 }
 

@@ -102,7 +102,7 @@ void check_golden_options(const RunOptions& options) {
 GoldenEntries golden_run(const engine::Runtime& runtime, const RunOptions& options,
                          const std::optional<Injection>& planted) {
   const auto model = find_model(options.model, options.seed);
-  const Task task(options, *model);
+  const RunTask task(options, *model);
   Trainer trainer(runtime, options, *model, {true, true, task.longest_prompt()});
   Keeper keeper(options, trainer, runtime.pool, planted);
   run_training(trainer, task, options, keeper);

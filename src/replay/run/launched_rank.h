@@ -28,10 +28,10 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 /// By the variables that torchrun, mpirun (Open MPI) and srun set, and rlreplay itself; nothing
 /// where none of them started more than one rank. Errors: kUsage for variables that do not go
 /// together, and where ranks on several machines are not told where rank 0 is.
-std::optional<LaunchedRank> launched_rank(const Environment& environment);
+[[nodiscard]] std::optional<LaunchedRank> launched_rank(const Environment& environment);
 
 /// Of this process.
-std::optional<LaunchedRank> launched_rank();
+[[nodiscard]] std::optional<LaunchedRank> launched_rank();
 
 /// The variables that make a process such a rank.
 std::vector<std::pair<std::string, std::optional<std::string>>> variables_of(

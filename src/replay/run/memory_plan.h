@@ -25,8 +25,7 @@ int64_t fit_micro_batch(const RunOptions& options, const ModelConfig& model,
                         const Workload& workload, int64_t available);
 
 /// Estimates the memory of a run before it takes any; says so on standard error from 1 GiB on.
-/// Returns fit_micro_batch. Errors: kEnvironment where nothing fits, with what to do; kUnsupported
-/// where a recorded state would be larger than a dump's unit can be.
+/// Returns fit_micro_batch. Errors: kEnvironment where nothing fits, with what to do.
 int64_t plan_run_memory(const RunOptions& options, const ModelConfig& model,
                         const Workload& workload);
 

@@ -11,7 +11,7 @@ namespace rlreplay::replay {
 namespace {
 
 /// Responses with their rewards.
-RolloutBatch generate_and_judge(Trainer& trainer, const Task& task, int64_t id,
+RolloutBatch generate_and_judge(Trainer& trainer, const RunTask& task, int64_t id,
                                 RunObserver& observer, const RunStart& start) {
   if (start.samples) {
     std::vector<Sample> samples = start.samples(id);
@@ -76,7 +76,7 @@ void train_rollout(Trainer& trainer, const RunOptions& options, const RolloutBat
 
 }  // namespace
 
-void run_training(Trainer& trainer, const Task& task, const RunOptions& options,
+void run_training(Trainer& trainer, const RunTask& task, const RunOptions& options,
                   RunObserver& observer, const RunStart& start) {
   const int64_t per_rollout = steps_per_rollout(options);
   int64_t left = planned_steps(options) - start.rollout * per_rollout;

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "src/replay/run/task.h"
+#include "src/replay/run/run_task.h"
 #include "src/replay/run/trainer.h"
 
 namespace rlreplay::replay {
@@ -32,7 +32,7 @@ struct RunStart {
 
 /// On-policy training: rollout, rewards, steps, until the planned steps are done; without the steps
 /// where the options say so.
-void run_training(Trainer& trainer, const Task& task, const RunOptions& options,
+void run_training(Trainer& trainer, const RunTask& task, const RunOptions& options,
                   RunObserver& observer, const RunStart& start = {});
 
 }  // namespace rlreplay::replay

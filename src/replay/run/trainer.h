@@ -63,9 +63,9 @@ struct StepOutcome {
 
 /// A model in training: a backend with its weights and moments, the reference, and the schedule.
 /// Of each rollout its caller calls, in this order:
-///   generate    responses; a replay has recorded samples instead. Then Task (task.h) judges them.
-///   targets     once, of all samples: what the objective needs, by the weights before any update
-///   step        on a part of the samples and their targets, until none are left
+///   generate    responses; a replay has recorded samples instead. Then RunTask (run_task.h) judges
+///   them. targets     once, of all samples: what the objective needs, by the weights before any
+///   update step        on a part of the samples and their targets, until none are left
 /// Callers: run_training (run.h), replay_rollouts (of it only generate) and replay_training
 /// (rerun/replay.h); of imported steps replay_imported (rerun/imported_replay.h), by
 /// complete_targets in the place of targets.
@@ -75,6 +75,10 @@ class Trainer {
   /// Errors: those of plan_run_memory, ModelSource::load and engine::make_backend.
   Trainer(const engine::Runtime& runtime, const RunOptions& options, const ModelSource& model,
           const Workload& workload);
+
+  /// Its backends look into its runtime: it stays where it is.
+  Trainer(Trainer&&) = delete;
+  Trainer& operator=(Trainer&&) = delete;
 
   engine::Backend& backend() { return *backend_; }
 

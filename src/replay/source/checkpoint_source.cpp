@@ -58,7 +58,7 @@ class CheckpointSource : public ModelSource {
 
   std::unique_ptr<PromptSource> prompts(const RunOptions& options,
                                         const Tokenizer& tokenizer) const override {
-    return read_prompt_source(options, *this, tokenizer);
+    return read_prompt_source(options, config(), tokenizer, [&] { return chat_template(); });
   }
 
   void save(const ParameterTable& parameters, std::span<const float> weights,

@@ -53,7 +53,9 @@ class DemoSource : public ModelSource {
 
   std::unique_ptr<PromptSource> prompts(const RunOptions& options,
                                         const Tokenizer& tokenizer) const override {
-    if (!options.prompts.empty()) return read_prompt_source(options, *this, tokenizer);
+    if (!options.prompts.empty()) {
+      return read_prompt_source(options, config(), tokenizer, [&] { return chat_template(); });
+    }
     return std::make_unique<DemoPrompts>(demo_task(options_.seed), tokenizer);
   }
 

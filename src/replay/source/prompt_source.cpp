@@ -4,7 +4,6 @@
 #include <span>
 
 #include "src/base/error.h"
-#include "src/replay/source/model_source.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -51,9 +50,9 @@ void check_prompt(const TaskPrompt& prompt, const ModelConfig& model) {
 
 }  // namespace
 
-std::unique_ptr<PromptSource> read_prompt_source(const RunOptions& options,
-                                                 const ModelSource& model,
-                                                 const Tokenizer& tokenizer) {
+std::unique_ptr<PromptSource> read_prompt_source(
+    const RunOptions& options, const ModelConfig& model, const Tokenizer& tokenizer,
+    const std::function<ChatTemplate()>& chat_template) {
   if (options.prompts.empty()) {
     throw Error(ErrorCode::kUsage, "no prompts: give --prompts a JSONL file");
   }
@@ -62,7 +61,7 @@ std::unique_ptr<PromptSource> read_prompt_source(const RunOptions& options,
   keys.label_key = options.label_key;
   const std::vector<Prompt> prompts = read_prompts(options.prompts, keys);
   std::optional<ChatTemplate> chat;
-  if (needs_template(options, prompts)) chat = model.chat_template();
+  if (needs_template(options, prompts)) chat = chat_template();
   PromptEncoding encoding;
   encoding.tokenizer = &tokenizer;
   encoding.chat = chat ? &*chat : nullptr;
@@ -74,7 +73,7 @@ std::unique_ptr<PromptSource> read_prompt_source(const RunOptions& options,
     one.text = tokenizer.decode(one.ids);
     one.label = prompt.label;
     one.where = prompt.where;
-    check_prompt(one, model.config());
+    check_prompt(one, model);
   }
   return std::make_unique<FilePrompts>(std::move(out));
 }

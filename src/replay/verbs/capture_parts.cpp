@@ -8,7 +8,7 @@
 namespace rlreplay::replay {
 
 Trainer recorded_trainer(Machine& machine, const RunOptions& options, const ModelSource& model,
-                         const Task& task) {
+                         const RunTask& task) {
   return {machine.runtime(),
           options,
           model,

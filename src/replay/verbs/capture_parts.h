@@ -12,7 +12,7 @@ namespace rlreplay::replay {
 
 /// Of a run that a recorder takes down.
 Trainer recorded_trainer(Machine& machine, const RunOptions& options, const ModelSource& model,
-                         const Task& task);
+                         const RunTask& task);
 
 /// What a signal gives: the queue is stored, and the sentence says how far.
 EndOnSignal::Before drain_on_signal(EndOnSignal& end, Recorder& recorder);

@@ -122,7 +122,7 @@ int capture_resume(const CaptureArguments& arguments) {
   const RecordedRun record(arguments.output);  // as it is now that no other can write to it
   Machine machine(options);
   const auto model = find_model(options.model, options.seed);
-  const Task task(options, *model);
+  const RunTask task(options, *model);
   Trainer trainer = recorded_trainer(machine, options, *model, task);
   Printing<Recorder> recorder(arguments.json, std::move(writer), arguments.output, recorded, *model,
                               trainer, machine.pool());

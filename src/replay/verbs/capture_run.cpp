@@ -21,7 +21,7 @@ int capture_run(const CaptureArguments& arguments) {
   format::DumpPlace place(arguments.output, arguments.force, format::DumpPlace::Writer::kResumable);
   Machine machine(options);
   const auto model = find_model(options.model, options.seed);
-  const Task task(options, *model);
+  const RunTask task(options, *model);
   Trainer trainer = recorded_trainer(machine, options, *model, task);
   Printing<Recorder> recorder(arguments.json, std::move(place), options, *model, trainer,
                               machine.pool());

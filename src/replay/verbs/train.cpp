@@ -29,7 +29,7 @@ int train_on_policy(const TrainArguments& arguments) {
   if (!options.save.empty()) ignore_broken_pipes();
   Machine machine(options);
   const auto model = find_model(options.model, options.seed);
-  const Task task(options, *model);
+  const RunTask task(options, *model);
   Trainer trainer(machine.runtime(), options, *model, {true, true, task.longest_prompt()});
   Printer printer(arguments.json, options, trainer, machine.pool());
   run_training(trainer, task, options, printer);

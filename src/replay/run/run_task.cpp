@@ -1,4 +1,4 @@
-#include "src/replay/run/task.h"
+#include "src/replay/run/run_task.h"
 
 #include <algorithm>
 #include <chrono>
@@ -17,7 +17,7 @@ RewardOptions reward_options(const RunOptions& options) {
 
 }  // namespace
 
-Task::Task(const RunOptions& options, const ModelSource& model)
+RunTask::RunTask(const RunOptions& options, const ModelSource& model)
     : groups_(static_cast<uint64_t>(options.rollout_batch_size)),
       samples_per_group_(static_cast<uint64_t>(options.n_samples_per_prompt)),
       tokenizer_(model.tokenizer()),
@@ -27,7 +27,7 @@ Task::Task(const RunOptions& options, const ModelSource& model)
   try_reward(static_cast<uint64_t>((planned_steps(options) + steps - 1) / steps) * groups_);
 }
 
-void Task::try_reward(uint64_t used) const {
+void RunTask::try_reward(uint64_t used) const {
   // A command costs a start: it is tried once. Labels are looked at wherever the run will come.
   const uint64_t count = reward_->runs_command() ? 1 : std::min(prompts_->size(), used);
   for (uint64_t i = 0; i < count; ++i) {
@@ -38,7 +38,7 @@ void Task::try_reward(uint64_t used) const {
   }
 }
 
-std::vector<engine::Request> Task::requests(int64_t id) const {
+std::vector<engine::Request> RunTask::requests(int64_t id) const {
   std::vector<engine::Request> out;
   for (uint64_t i = 0; i < groups_; ++i) {
     const uint64_t group = static_cast<uint64_t>(id) * groups_ + i;
@@ -50,7 +50,7 @@ std::vector<engine::Request> Task::requests(int64_t id) const {
   return out;
 }
 
-RolloutBatch Task::judge(int64_t id, std::vector<Sample> samples) const {
+RolloutBatch RunTask::judge(int64_t id, std::vector<Sample> samples) const {
   RolloutBatch out;
   out.id = id;
   out.samples = std::move(samples);

@@ -30,12 +30,12 @@ struct RolloutBatch {
 };
 
 /// What a run is about: prompts in, texts and rewards out.
-class Task {
+class RunTask {
  public:
   /// Tries the reward before anything is generated: a command on one prompt, with its label for a
   /// response, any other on all prompts that the run will use.
   /// Errors: those of ModelSource::tokenizer, read_prompt_source, make_reward and Reward::score.
-  Task(const RunOptions& options, const ModelSource& model);
+  RunTask(const RunOptions& options, const ModelSource& model);
 
   int64_t longest_prompt() const { return prompts_->longest(); }
 
