@@ -6,6 +6,7 @@
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/base/number_text.h"
+#include "src/base/printable.h"
 
 namespace rlreplay::format {
 namespace {
@@ -156,8 +157,13 @@ RecordBody open_record(std::string_view line, const std::string& path) {
   try {
     const JsonDocument document = JsonDocument::parse(body, path, {.max_depth = kDepth});
     refuse_fractions(document.root(), path);
-    if (document.root().dump() != body) {
-      throw misspelled("the same values are spelled otherwise");
+    if (const std::string expected = document.root().dump(); expected != body) {
+      const size_t at = first_difference(body, expected);
+      constexpr size_t kShown = 24;
+      throw FormatError(Rule::kRecordForm,
+                        "not canonical JSON: " + printable(body.substr(at, kShown)) +
+                            ", expected " + printable(expected.substr(at, kShown)),
+                        path, {}, kFront.size() + at);
     }
   } catch (const FormatError&) {
     throw;

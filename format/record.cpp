@@ -3,6 +3,7 @@
 #include <set>
 
 #include "format/group_name.h"
+#include "src/base/printable.h"
 
 namespace rlreplay::format {
 
@@ -34,7 +35,10 @@ std::string check_header(const JsonValue& body, const std::string& path) {
   under(Rule::kFormatName, path, [&] {
     const std::string& format = body["format"].string();
     if (format == kFormat) return;
-    throw FormatError(Rule::kFormatName, "the record is of the format \"" + format + "\"", path);
+    throw FormatError(
+        Rule::kFormatName,
+        "the record is of the format " + printable(format) + ", expected " + std::string(kFormat),
+        path);
   });
   under(Rule::kVersion, path, [&] {
     const int64_t major = body["major"].integer(0, INT32_MAX);

@@ -49,7 +49,8 @@ class Reader {
 
 void Reader::add(Bytes message) {
   if (all_.size() >= limits_.attributes) {
-    file_.refuse(Rule::kObjectLimit, "more than " + counted(limits_.attributes, "attribute"));
+    file_.refuse(Rule::kObjectLimit, "a further attribute, expected at most " +
+                                         std::to_string(limits_.attributes) + " of an object");
   }
   Cursor c(message, file_);
   c.expect(1, 3, "an attribute of another version than 3");

@@ -12,6 +12,7 @@
 #include "format/hdf5_file.h"
 #include "format/rule.h"
 #include "src/base/ascii.h"
+#include "src/base/printable.h"
 #include "src/base/words.h"
 
 namespace rlreplay::format::h5 {
@@ -99,16 +100,21 @@ void ObjectWalk::visit_links(const ObjectHeader& group, const std::string& prefi
   const std::vector<Link> links = links_of(file_, group, limits_.objects);
   links_ += links.size();
   if (links_ > limits_.objects)
-    file_.refuse(Rule::kObjectLimit, "more than " + counted(limits_.objects, "object"));
+    file_.refuse(Rule::kObjectLimit, counted(links_, "object") + " so far, expected at most " +
+                                         std::to_string(limits_.objects));
   for (const Link& link : links) {
     const std::string path = prefix + printed(link.name);
     file_.look_at(path, group.address());
     if (!link.hard) {
-      faults_.add(Rule::kObject, "a link that is not a hard link", path, group.address());
+      faults_.add(Rule::kObject, "a soft or external link, expected a hard one", path,
+                  group.address());
     } else if (!sound_name(link.name)) {
-      faults_.add(Rule::kObject, "a name outside the grammar", path, group.address());
+      faults_.add(Rule::kObject,
+                  "the name is " + printable(link.name) +
+                      ", expected 1 to 100 letters, digits, `.`, `_` and `-`, no `.` first",
+                  path, group.address());
     } else if (!seen_.insert(link.target).second) {
-      faults_.add(Rule::kObject, "an object has two names", path, link.target);
+      faults_.add(Rule::kObject, "an object of two names, expected one", path, link.target);
     } else {
       visit_object(link.target, path, depth);
     }
@@ -121,7 +127,8 @@ void ObjectWalk::visit_object(uint64_t address, const std::string& path, size_t 
   if (object.find(MessageType::kLinkInfo) != nullptr) {
     object.expect_kind(true);
     if (depth >= limits_.depth) {
-      file_.refuse(Rule::kObjectLimit, "groups nest more than " + counted(limits_.depth, "level"));
+      file_.refuse(Rule::kObjectLimit, "a group on level " + std::to_string(depth + 1) +
+                                           ", expected at most " + std::to_string(limits_.depth));
     }
     if (!take_attributes(object, path).empty()) {
       faults_.add(Rule::kAttribute, "a group has attributes; only the root may", path, address);
@@ -131,7 +138,8 @@ void ObjectWalk::visit_object(uint64_t address, const std::string& path, size_t 
     object.expect_kind(false);
     add_dataset(object, path);
   } else {
-    faults_.add(Rule::kObject, "neither a group nor a dataset", path, address);
+    faults_.add(Rule::kObject, "an object of another kind, expected a group or a dataset", path,
+                address);
   }
 }
 
@@ -219,21 +227,24 @@ std::optional<Storage> ObjectWalk::describe(const ObjectHeader& dataset, Dataset
 void ObjectWalk::find_bytes(const Storage& storage, DatasetEntry& entry) {
   const uint64_t bytes = entry.layout.bytes();
   if (storage.kind != Storage::Kind::kContiguous) {
-    if (auto chunks = chunks_of(file_, storage, entry.layout)) {
-      entry.pieces = std::move(*chunks);
-    } else {
-      faults_.add(Rule::kChunk, "a stored chunk is absent, or not filtered as it must be",
-                  entry.path, entry.address);
+    Chunks chunks = chunks_of(file_, storage, entry.layout);
+    if (!chunks.fault.empty()) {
+      return faults_.add(Rule::kChunk, chunks.fault, entry.path, entry.address);
     }
+    entry.pieces = std::move(chunks.pieces);
   } else if (bytes == 0) {
     if (storage.size == 0 && storage.address == kNowhere) return;
-    faults_.add(Rule::kLayout, "a contiguous dataset without elements that names bytes", entry.path,
-                entry.address);
+    faults_.add(Rule::kLayout,
+                "a contiguous dataset without elements names " + counted(storage.size, "byte") +
+                    ", expected no place and 0",
+                entry.path, entry.address);
   } else {
     const auto piece = storage.size == bytes ? file_.find(storage.address, bytes) : std::nullopt;
     if (!piece) {
-      return faults_.add(Rule::kLayout, "a contiguous dataset without its bytes", entry.path,
-                         entry.address);
+      return faults_.add(Rule::kLayout,
+                         "a contiguous dataset stores " + counted(storage.size, "byte") +
+                             ", expected " + std::to_string(bytes) + " inside of the file",
+                         entry.path, entry.address);
     }
     entry.pieces.push_back(*piece);
   }
@@ -253,8 +264,15 @@ Contents contents_of(const CheckedImage& image, const Limits& limits, const std:
   constexpr size_t kSmallest = 48;
   const Bytes bytes = image.bytes();
   if (bytes.size() < kSmallest || std::memcmp(bytes.data(), kSignature, 9) != 0) {
-    throw FormatError(Rule::kSignature, "not an HDF5 file with a superblock of version 3", where,
-                      {}, 0);
+    const std::string_view front(reinterpret_cast<const char*>(bytes.data()),
+                                 std::min<size_t>(bytes.size(), 9));
+    throw FormatError(Rule::kSignature,
+                      "the file of " + counted(bytes.size(), "byte") + " begins with " +
+                          printable(front) +
+                          ", expected HDF5's signature, a superblock of "
+                          "version 3 and at least " +
+                          std::to_string(kSmallest) + " bytes",
+                      where, {}, 0);
   }
   return ObjectWalk(bytes, limits, where, faults).run();
 }

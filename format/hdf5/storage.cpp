@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "format/hdf5/lookup3.h"
+#include "src/base/words.h"
 
 namespace rlreplay::format::h5 {
 namespace {
@@ -11,12 +12,28 @@ namespace {
 constexpr char kOtherIndex[] = "an index of chunks of another kind";
 constexpr size_t kChecksum = 4;
 
+/// Adds a chunk, or says what is wrong with it.
+void add_chunk(File& file, uint64_t address, uint64_t size, uint64_t mask, Chunks& out) {
+  const std::string name = "chunk " + std::to_string(out.pieces.size());
+  if (size == 0) {
+    out.fault = name + " is absent: 0 bytes are stored, expected a zstd frame";
+  } else if (mask != 0) {
+    out.fault =
+        name + " was stored without filters of the mask " + std::to_string(mask) + ", expected 0";
+  } else if (const auto chunk = file.find(address, size)) {
+    out.pieces.push_back(*chunk);
+  } else {
+    out.fault = name + " of " + counted(size, "byte") + " at " + std::to_string(address) +
+                " ends outside of the file";
+  }
+}
+
 /// The index of the chunks of a dataset of fixed length: a header, a block of entries, and where
 /// they are many, pages of them behind the block.
 class FixedArray {
  public:
   FixedArray(File& file, uint64_t address, const Layout& layout);
-  std::optional<std::vector<Bytes>> chunks();
+  Chunks chunks();
 
  private:
   void read_entries(Cursor c, uint64_t count);
@@ -26,8 +43,7 @@ class FixedArray {
   uint64_t address_;
   size_t entry_size_ = 0;
   uint64_t entries_ = 0, page_entries_ = 0, block_ = 0;
-  std::vector<Bytes> chunks_;
-  bool whole_ = true;
+  Chunks out_;
 };
 
 FixedArray::FixedArray(File& file, uint64_t address, const Layout& layout)
@@ -41,11 +57,15 @@ FixedArray::FixedArray(File& file, uint64_t address, const Layout& layout)
   block_ = c.address();
   file.expect(entry_size_ > 12 && entry_size_ <= 20 && page_bits < 32, kOtherIndex);
   page_entries_ = uint64_t{1} << page_bits;
-  whole_ = entries_ == layout.chunks() && block_ != kNowhere;
+  const uint64_t there = block_ == kNowhere ? 0 : entries_;
+  if (there != layout.chunks() || there != entries_) {
+    out_.fault = "the index lists " + counted(there, "chunk") + ", expected " +
+                 std::to_string(layout.chunks());
+  }
 }
 
-std::optional<std::vector<Bytes>> FixedArray::chunks() {
-  if (!whole_) return std::nullopt;
+Chunks FixedArray::chunks() {
+  if (!out_.fault.empty()) return std::move(out_);
   const bool paged = entries_ > page_entries_;
   const uint64_t pages = paged ? (entries_ - 1) / page_entries_ + 1 : 0;
   const uint64_t bitmap = (pages + 7) / 8;
@@ -56,21 +76,24 @@ std::optional<std::vector<Bytes>> FixedArray::chunks() {
   c.expect(1, 0, kOtherIndex);
   c.expect(1, 1, kOtherIndex);
   c.expect(8, address_, "an index of another dataset");
-  chunks_.reserve(static_cast<size_t>(entries_));
+  out_.pieces.reserve(static_cast<size_t>(entries_));
   if (paged) {
     read_pages(block_ + size, c.bytes(bitmap));
   } else {
     read_entries(c, entries_);
   }
-  if (!whole_) return std::nullopt;
-  return std::move(chunks_);
+  return std::move(out_);
 }
 
 void FixedArray::read_pages(uint64_t address, Bytes there) {
-  for (uint64_t first = 0, page = 0; first < entries_ && whole_; first += page_entries_, ++page) {
+  for (uint64_t first = 0, page = 0; first < entries_ && out_.fault.empty();
+       first += page_entries_, ++page) {
     const auto bit = std::byte{0x80} >> (page % 8);
-    whole_ = (there[static_cast<size_t>(page / 8)] & bit) != std::byte{0};
-    if (!whole_) return;
+    if ((there[static_cast<size_t>(page / 8)] & bit) == std::byte{0}) {
+      out_.fault =
+          "chunk " + std::to_string(first) + " is absent, expected all " + std::to_string(entries_);
+      return;
+    }
     const uint64_t count = std::min(page_entries_, entries_ - first);
     read_entries(file_.block(address, count * entry_size_ + kChecksum, ""), count);
     address += count * entry_size_ + kChecksum;
@@ -78,11 +101,9 @@ void FixedArray::read_pages(uint64_t address, Bytes there) {
 }
 
 void FixedArray::read_entries(Cursor c, uint64_t count) {
-  for (uint64_t i = 0; i < count && whole_; ++i) {
+  for (uint64_t i = 0; i < count && out_.fault.empty(); ++i) {
     const uint64_t address = c.address(), size = c.number(entry_size_ - 12), mask = c.number(4);
-    const auto chunk = size == 0 || mask != 0 ? std::nullopt : file_.find(address, size);
-    whole_ = chunk.has_value();
-    if (whole_) chunks_.push_back(*chunk);
+    add_chunk(file_, address, size, mask, out_);
   }
 }
 
@@ -151,16 +172,20 @@ std::optional<bool> shuffled_by(Bytes filters, const Element& element, const Fil
   return std::nullopt;
 }
 
-std::optional<std::vector<Bytes>> chunks_of(File& file, const Storage& storage,
-                                            const Layout& layout) {
-  if (storage.kind == Storage::Kind::kFixedArray) {
-    if (storage.address == kNowhere) return std::nullopt;
+Chunks chunks_of(File& file, const Storage& storage, const Layout& layout) {
+  const bool indexed = storage.kind == Storage::Kind::kFixedArray;
+  if (indexed && storage.address != kNowhere) {
     return FixedArray(file, storage.address, layout).chunks();
   }
-  if (layout.chunks() != 1 || storage.mask != 0 || storage.size == 0) return std::nullopt;
-  const auto chunk = file.find(storage.address, storage.size);
-  if (!chunk) return std::nullopt;
-  return std::vector<Bytes>{*chunk};
+  const uint64_t there = indexed ? 0 : 1;
+  Chunks out;
+  if (layout.chunks() != there) {
+    out.fault = counted(there, "chunk") + (there == 1 ? " is" : " are") + " stored, expected " +
+                std::to_string(layout.chunks());
+  } else if (!indexed) {
+    add_chunk(file, storage.address, storage.size, storage.mask, out);
+  }
+  return out;
 }
 
 }  // namespace rlreplay::format::h5

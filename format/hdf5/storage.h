@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "format/hdf5/object_header.h"
@@ -21,17 +22,21 @@ struct Storage {
 
 /// Nothing for a layout outside of the list, or chunks of another size than the element's.
 /// Errors (also of the others): FormatError kContainer.
-std::optional<Storage> storage_of(Bytes layout, const Element& element, const File& file);
+[[nodiscard]] std::optional<Storage> storage_of(Bytes layout, const Element& element,
+                                                const File& file);
 
 /// That a fill value is of the form that is written; it is never needed.
 void check_fill(Bytes fill, const File& file);
 
 /// Whether chunks are shuffled before zstd; nothing for other filters.
-std::optional<bool> shuffled_by(Bytes filters, const Element& element, const File& file);
+[[nodiscard]] std::optional<bool> shuffled_by(Bytes filters, const Element& element,
+                                              const File& file);
 
-/// The stored chunks of a dataset in their order; nothing where one is absent, lies outside of the
-/// file, or was not filtered.
-std::optional<std::vector<Bytes>> chunks_of(File& file, const Storage& storage,
-                                            const Layout& layout);
+/// The stored chunks of a dataset in their order.
+struct Chunks {
+  std::vector<Bytes> pieces;
+  std::string fault;  // the first one that is absent, outside of the file or not filtered; or empty
+};
+Chunks chunks_of(File& file, const Storage& storage, const Layout& layout);
 
 }  // namespace rlreplay::format::h5

@@ -10,10 +10,10 @@
 namespace rlreplay::format::h5 {
 
 /// The element that a datatype message describes; nothing for one outside of the list.
-std::optional<Element> element_of(Bytes datatype);
+[[nodiscard]] std::optional<Element> element_of(Bytes datatype);
 
 /// The size of a text of fixed length, null-padded; nothing for another type.
-std::optional<uint64_t> text_size(Bytes datatype, const File& file);
+[[nodiscard]] std::optional<uint64_t> text_size(Bytes datatype, const File& file);
 
 struct Dataspace {
   enum class Kind : uint8_t { kScalar = 0, kSimple = 1, kNull = 2 };
@@ -22,7 +22,7 @@ struct Dataspace {
   bool fixed = true;  // no dimension can grow
 
   /// The length of what is one-dimensional and of fixed length.
-  std::optional<uint64_t> length() const;
+  [[nodiscard]] std::optional<uint64_t> length() const;
 };
 
 /// Errors: FormatError kContainer.
