@@ -23,6 +23,13 @@ std::string current_revision(const std::string& folder) {
 
 Measurement read_reference(const Criterion& criterion, const std::string& path) {
   Measurement reference = measure::read_recorded(path, criterion.needs_log_probs());
+  if (const auto& error = reference.unread) {
+    // A breach is told of a path below the dump.
+    const std::string where =
+        error->breach() ? (std::filesystem::path(path) / error->where()).string() : error->where();
+    throw Error(error->code(), "this is no reference: " + std::string(error->what()), where,
+                error->breach());
+  }
   if (reference.kind != measure::RunKind::kRan) {
     throw Error(ErrorCode::kCorrupt, "this is no reference: " + reference.problem, path);
   }

@@ -20,6 +20,12 @@ Measurement unreadable(std::string problem) {
   return {.kind = RunKind::kUnreadable, .problem = std::move(problem)};
 }
 
+Measurement unreadable(const std::string& what, const Error& error) {
+  Measurement out = unreadable(what + ": " + error.where() + ": " + error.what());
+  out.unread = error;
+  return out;
+}
+
 bool exists(const std::string& path) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(path, ignored));
@@ -40,7 +46,7 @@ Measurement read_metrics_file(const std::string& path) {
   try {
     out.metrics = read_metrics(path);
   } catch (const Error& error) {
-    return unreadable("metrics.json cannot be read: " + error.where() + ": " + error.what());
+    return unreadable("metrics.json cannot be read", error);
   }
   if (out.metrics.empty()) return unreadable("metrics.json holds no number");
   return out;
@@ -51,7 +57,7 @@ Measurement read_dump(const std::string& path, bool log_probs) {
   try {
     read_dump_numbers(path, log_probs, out);
   } catch (const Error& error) {
-    return unreadable("the dump cannot be compared: " + error.where() + ": " + error.what());
+    return unreadable("the dump cannot be compared", error);
   }
   return out;
 }
@@ -66,9 +72,8 @@ Measurement import_files(const std::string& folder, bool log_probs) {
     options.force = true;
     replay::import_dump(options);
   } catch (const Error& error) {
-    return unreadable(
-        "the files of torch that the run left are no dump of slime, Miles or Relax: " +
-        error.where() + ": " + error.what());
+    return unreadable("the files of torch that the run left are no dump of slime, Miles or Relax",
+                      error);
   }
   return read_dump(dump, log_probs);
 }

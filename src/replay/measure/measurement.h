@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/base/sample.h"
 #include "src/replay/measure/metrics.h"
 
@@ -48,8 +50,9 @@ struct StepLogProbs {
 /// What happened when a candidate was run. What is said of it is a matter of rules (judgement.h).
 struct Measurement {
   RunKind kind = RunKind::kUnreadable;
-  std::string problem = {};  // what happened; of kRan only what an exit code does not say
-  int exit_code = 0;         // of the run; 128 and the signal that ended it
+  std::string problem = {};          // what happened; of kRan only what an exit code does not say
+  std::optional<Error> unread = {};  // of kUnreadable the error of reading; not stored
+  int exit_code = 0;                 // of the run; 128 and the signal that ended it
   Evidence evidence = Evidence::kNone;
 
   std::vector<Metric> metrics = {};          // of metrics.json, or the scalars of a dump; by name

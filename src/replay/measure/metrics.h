@@ -11,7 +11,7 @@ struct MetricValue {
   std::string text = {};  // empty for what is a binary64 number
 
   /// Neither a text nor a finite number.
-  bool nonfinite() const;
+  [[nodiscard]] bool nonfinite() const;
   std::string describe() const;
 };
 
