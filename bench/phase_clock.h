@@ -20,7 +20,7 @@ class PhaseClock : public engine::EventSink {
   /// A table on stderr, largest share first; seconds are those of one of `repetitions`.
   void print(const std::string& title, int repetitions) const;
 
-  bool wants(const engine::Event& event) const override;
+  [[nodiscard]] bool wants(const engine::Event& event) const override;
   void rows(const engine::Event&, const engine::EventView&,
             const engine::RowCoordinates&) override {}
   void whole(const engine::Event&, const engine::EventView&) override {}

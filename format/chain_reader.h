@@ -49,7 +49,7 @@ class ChainReader {
   };
 
   Link differences_of(const UnitReader& unit, std::string_view group) const;
-  bool holds_bases(const Link& link) const;
+  [[nodiscard]] bool holds_bases(const Link& link) const;
   const UnitRecord& base_record(const Link& link) const;
   void decode_bases(const Link& link);
 

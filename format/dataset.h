@@ -83,12 +83,12 @@ struct StoredDataset {
 Hash content_of(std::vector<StoredDataset> datasets);
 
 /// The number of elements, or nothing when the shape is outside 1 to 8 dimensions or overflows.
-std::optional<uint64_t> elements_of(std::span<const uint64_t> shape);
+[[nodiscard]] std::optional<uint64_t> elements_of(std::span<const uint64_t> shape);
 
 h5::Element element_of(DType dtype);
 
 /// Whether the path of a dataset follows the grammar: 2 to 4 names joined by slashes.
-bool sound_dataset_path(std::string_view path);
+[[nodiscard]] bool sound_dataset_path(std::string_view path);
 
 /// A name of any bytes as a link name: bytes outside [A-Za-z0-9._-] become %XX.
 std::string link_name(std::string_view name);

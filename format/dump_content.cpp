@@ -112,6 +112,7 @@ PartSource GroupParts::source() {
           }};
 }
 
+// The boxes of a tensor come in any order, and several of one dataset: what is decoded is kept.
 std::span<const std::byte> GroupParts::read(size_t unit, const std::string& dataset) {
   constexpr uint64_t kMostKept = uint64_t{1} << 30;
   const auto found = decoded_.find({unit, dataset});
@@ -130,6 +131,7 @@ std::span<const std::byte> GroupParts::read(size_t unit, const std::string& data
   return kept;
 }
 
+// Units are held in memory up to kMostHeldUnit together; the others are mapped (most_held of 0).
 GroupParts::Unit opened_units(const DumpReader& dump, std::vector<const UnitRecord*> units) {
   constexpr size_t kMostOpen = 4096;
   struct Open {

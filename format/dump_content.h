@@ -71,7 +71,8 @@ GroupParts::Unit opened_units(const DumpReader& dump, std::vector<const UnitReco
                                                       const std::string& group);
 
 /// Whether units, in their order, are recorded as holding the same.
-bool same_content(std::span<const UnitRecord* const> a, std::span<const UnitRecord* const> b);
+[[nodiscard]] bool same_content(std::span<const UnitRecord* const> a,
+                                std::span<const UnitRecord* const> b);
 
 /// The hash of each group, by kind and name: the recorded one where a single unit holds the group
 /// and says so, else computed, each unit being opened once.

@@ -24,7 +24,7 @@ std::vector<std::string> list_journals(const Folder& folder);
 [[nodiscard]] bool looks_like_dump(const std::string& path);
 
 /// A journal to be read; nothing where it is absent. Errors: FormatError kFileType.
-std::optional<OpenFile> open_journal(const Folder& folder, const std::string& path);
+[[nodiscard]] std::optional<OpenFile> open_journal(const Folder& folder, const std::string& path);
 
 /// Whether a journal has a whole line. Errors: FormatError kFileType.
 [[nodiscard]] bool has_begun(const Folder& folder);
@@ -44,10 +44,10 @@ std::vector<const UnitRecord*> sorted_units(std::span<const Journal> journals,
 
 /// Whether the folder is empty or holds only what a writer left that died before its first record
 /// was whole.
-bool nothing_acknowledged(const Folder& folder);
+[[nodiscard]] bool nothing_acknowledged(const Folder& folder);
 
 /// Whether a journal of the folder begins with a record of this format.
-bool begins_as_dump(const Folder& folder);
+[[nodiscard]] bool begins_as_dump(const Folder& folder);
 
 /// Why no dump is begun in a folder that holds something: the error to throw.
 Error occupied_by_dump(const Folder& folder);

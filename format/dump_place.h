@@ -41,7 +41,7 @@ class DumpPlace {
   /// Where to build it.
   const std::string& path() const { return staged_ ? staged_->path() : path_; }
   /// Whether an unfinished one stays at `path()`.
-  bool keeps() const { return writer_ == Writer::kResumable; }
+  [[nodiscard]] bool keeps() const { return writer_ == Writer::kResumable; }
   /// The name that it will have.
   const std::string& name() const { return path_; }
 

@@ -41,9 +41,9 @@ class DumpReader {
 
   const ReaderOptions& options() const;
   /// Whether there is a manifest; without one the journals say what is whole.
-  bool sealed() const;
+  [[nodiscard]] bool sealed() const;
   /// Whether all writers ended the dump themselves.
-  bool complete() const;
+  [[nodiscard]] bool complete() const;
   /// The version of the format, as `1.0`.
   const std::string& version() const;
   const std::optional<DerivedFrom>& derived_from() const;

@@ -109,7 +109,7 @@ class DumpWriter {
 
   /// Ends this writer and, where all others have ended, the dump: its root. Nothing where one has
   /// not, or another has sealed it just now.
-  std::optional<Hash> finish(const SealOptions& options = {});
+  [[nodiscard]] std::optional<Hash> finish(const SealOptions& options = {});
 
   /// Ends the dump and returns its root. Nothing can be appended afterwards.
   /// Errors: kUsage where another writer has not ended.

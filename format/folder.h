@@ -70,7 +70,7 @@ class Folder {
   const std::string& path() const { return path_; }
   int descriptor() const { return file_.get(); }
 
-  bool exists(std::string_view name) const;
+  [[nodiscard]] bool exists(std::string_view name) const;
   /// All files below, as paths, sorted; links and other things that are not folders are listed too.
   /// Errors: kUnsupported when there are more than `most`.
   std::vector<std::string> list(size_t most = 4'000'000) const;
@@ -82,11 +82,11 @@ class Folder {
   /// The bytes of a regular file; nothing when it is absent.
   /// Errors: FormatError kFileType, kFileSize (more than `most` bytes), or kUnitType for a link or
   /// something that is no folder on the way.
-  std::optional<Buffer<std::byte>> read(std::string_view path, uint64_t most) const;
+  [[nodiscard]] std::optional<Buffer<std::byte>> read(std::string_view path, uint64_t most) const;
 
   /// A regular file to be read; nothing when it is absent.
   /// Errors: FormatError kFileType, or kUnitType as `read`.
-  std::optional<OpenFile> open_file(std::string_view path) const;
+  [[nodiscard]] std::optional<OpenFile> open_file(std::string_view path) const;
 
   /// Writes a file under a temporary name, makes it durable, and gives it its name in one step:
   /// whoever looks sees all of it or none.

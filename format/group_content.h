@@ -83,7 +83,7 @@ class GroupContent {
   void find_samples(const Read& read);
   [[nodiscard]] bool find_slices(const Read& read);
   void find_columns(const Read& read);
-  std::optional<Offsets> places_of(const GroupDataset& dataset, const Read& read);
+  [[nodiscard]] std::optional<Offsets> places_of(const GroupDataset& dataset, const Read& read);
   void add_samples(const GroupDataset& dataset, const Offsets& places,
                    std::span<const std::byte> bytes);
   void add_slices(const GroupDataset& dataset, size_t sample);

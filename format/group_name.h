@@ -42,7 +42,7 @@ struct GroupName {
 
 /// Whether units of a kind may hold a group of this name: those of rollouts a rollout, those of
 /// training and of states a step, others any.
-inline bool sound_group_name(std::string_view kind, std::string_view text) {
+[[nodiscard]] inline bool sound_group_name(std::string_view kind, std::string_view text) {
   if (kind != "rollout" && kind != "train" && kind != "weights") return true;
   const auto name = GroupName::parse(text);
   return name && name->step.has_value() == (kind != "rollout");

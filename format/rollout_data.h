@@ -131,7 +131,7 @@ std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data, const 
                                             const std::string& group, HeldBytes* held = nullptr);
 
 /// Whether a rollout unit's group holds no samples, but what was seen of their generation.
-bool holds_events_alone(const UnitReader& unit, const std::string& group);
+[[nodiscard]] bool holds_events_alone(const UnitReader& unit, const std::string& group);
 
 /// The rollout `id` of a dump, whichever unit holds it; nothing where none does.
 [[nodiscard]] std::optional<RolloutData> find_rollout_data(const DumpReader& dump, int64_t id,

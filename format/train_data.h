@@ -32,7 +32,7 @@ struct TrainData {
   std::vector<uint64_t> offsets = {0};                 // [S + 1], of stored tokens
   std::optional<TokenSlices> slices;                   // where samples are not whole
   std::optional<std::vector<int32_t>> tokens;          // [T], where no rollout unit holds them
-  std::optional<std::vector<uint32_t>> prompt_length;  // [S], likewise
+  std::optional<std::vector<uint32_t>> prompt_length;  // [S], as tokens
   std::optional<std::vector<uint32_t>> micro_batch;    // [S]
   std::optional<Column<uint8_t>> loss_mask;            // [T]
   std::optional<Column<double>> rewards;               // [S], as the trainer shaped them

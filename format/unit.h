@@ -43,17 +43,17 @@ struct EncodedUnit {
 };
 
 /// Whether a name in a path follows the grammar: 1 to 100 bytes of [A-Za-z0-9._-], no dot in front.
-bool sound_name(std::string_view name);
+[[nodiscard]] bool sound_name(std::string_view name);
 
 /// Whether a unit's path follows the grammar: KIND/NAME.h5 or KIND/NAME/NAME.h5, where KIND is
 /// rollout, train, weights or x-VENDOR.
-bool sound_unit_path(std::string_view path);
+[[nodiscard]] bool sound_unit_path(std::string_view path);
 
 /// The version that is written: `1.0`.
 std::string this_version();
 
 /// Whether a version that a unit names can be read.
-bool sound_version(std::string_view version);
+[[nodiscard]] bool sound_version(std::string_view version);
 
 /// The first name of a unit's path.
 std::string_view kind_of(std::string_view unit_path);

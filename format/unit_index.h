@@ -97,7 +97,7 @@ class UnitList {
 
   const UnitIndex& index() const { return index_; }
   size_t size() const { return index_.size(); }
-  bool empty() const { return size() == 0; }
+  [[nodiscard]] bool empty() const { return size() == 0; }
   const UnitRecord& operator[](size_t row) const;
 
   class Iterator {

@@ -53,7 +53,7 @@ inline uint64_t integer_mass(float p) {
 
 /// Whether an id stays in top-p when the ids before it have mass `before`, out of `kept`.
 /// Units: top_p counts 2^-24.
-inline bool stays_in_top_p(uint64_t before, uint64_t top_p, uint64_t kept) {
+[[nodiscard]] inline bool stays_in_top_p(uint64_t before, uint64_t top_p, uint64_t kept) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<Wide>(before) << 24 < static_cast<Wide>(top_p) * kept;
 }

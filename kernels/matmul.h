@@ -34,7 +34,7 @@ struct PackWeight {
 };
 
 /// The inner axis k and the outer axis n of what `op` packs.
-/// Errors: kInternal where the parts do not fit together; likewise the checks below.
+/// Errors (of the checks below, too): kInternal where the parts do not fit together.
 struct PackedShape {
   int64_t k = 0;
   int64_t n = 0;

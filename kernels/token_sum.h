@@ -12,9 +12,9 @@ namespace rlreplay::kernels {
 /// What a TokenSum did not accept. Workers add in any order.
 class Rejected {
  public:
-  bool any() const { return first_ != kNothing; }
+  [[nodiscard]] bool any() const { return first_ != kNothing; }
   /// Whether all of it are numbers, which a smaller scale may take.
-  bool finite() const { return (first_ & kFinite) != 0; }
+  [[nodiscard]] bool finite() const { return (first_ & kFinite) != 0; }
   /// The first element of the sum, row-major, that a contribution which is no finite number was
   /// meant for; where all are finite, the first that one was too large for.
   int64_t element() const { return static_cast<int64_t>(first_ & ~kFinite); }

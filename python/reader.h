@@ -28,6 +28,6 @@ void rlreplay_close_unit(rlreplay_unit* unit);
 const char* rlreplay_unit_text(const rlreplay_unit* unit);
 
 /// Decodes a whole dataset into `out`, of exactly `bytes` bytes, and checks its hash.
-bool rlreplay_read(const rlreplay_unit* unit, const char* dataset, void* out, uint64_t bytes,
-                   char** error);
+[[nodiscard]] bool rlreplay_read(const rlreplay_unit* unit, const char* dataset, void* out,
+                                 uint64_t bytes, char** error);
 }

@@ -51,6 +51,7 @@ std::vector<int64_t> array_shape(const Tree& tree, Value value) {
   return shape;
 }
 
+// Where one size is 0 there are no bytes, whatever the others multiply to.
 void check_size(const std::vector<int64_t>& shape, const ArrayDType& dtype, size_t bytes) {
   int64_t wanted = dtype.size;
   const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
@@ -65,6 +66,7 @@ void check_size(const std::vector<int64_t>& shape, const ArrayDType& dtype, size
   }
 }
 
+// Places `to` go through C order; `stride` are those of Fortran order, in bytes.
 Bytes to_c_order(Tree& tree, const Array& array) {
   const size_t dims = array.shape.size();
   if (dims < 2 || array.data.empty()) return array.data;

@@ -18,6 +18,6 @@ struct NonFinite {
 
 /// The first NaN or infinity of an f32, bf16 or f16 tensor.
 /// Errors: kUnsupported for another element type.
-std::optional<NonFinite> first_nonfinite(const StoredTensor& tensor);
+[[nodiscard]] std::optional<NonFinite> first_nonfinite(const StoredTensor& tensor);
 
 }  // namespace rlreplay::foreign

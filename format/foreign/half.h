@@ -21,7 +21,7 @@ inline float float16_to_float(uint16_t bits) {
 }
 
 /// Whether binary32 holds a number exactly, a NaN's payload and the sign of zero included.
-inline bool fits_float(double value) {
+[[nodiscard]] inline bool fits_float(double value) {
   const auto narrow = static_cast<double>(static_cast<float>(value));
   return std::bit_cast<uint64_t>(narrow) == std::bit_cast<uint64_t>(value);
 }

@@ -11,7 +11,7 @@
 namespace rlreplay::foreign {
 
 /// One number: of an integer, a float or, as in Python, a bool.
-std::optional<double> number_of(Value value);
+[[nodiscard]] std::optional<double> number_of(Value value);
 
 /// The numbers of a list, tensor or numpy array under one interface, row-major. Frameworks write
 /// the same column as any of them. Valid as long as the tree.
@@ -21,7 +21,7 @@ class Numbers {
   /// of int64 range, bools or real floats. In a list a bool is 0 or 1, as in Python, and integers
   /// among floats are floats: nothing where binary64 does not hold one. An empty list is one of
   /// integers.
-  static std::optional<Numbers> of(const Tree& tree, Value value);
+  [[nodiscard]] static std::optional<Numbers> of(const Tree& tree, Value value);
 
   size_t size() const { return size_; }
   [[nodiscard]] bool is_integer() const { return integer_; }
@@ -44,12 +44,12 @@ class Numbers {
 
  private:
   Numbers() = default;
-  static std::optional<Numbers> of_values(std::span<const Value> values);
+  [[nodiscard]] static std::optional<Numbers> of_values(std::span<const Value> values);
   template <class T>
   void copy(T value);
-  static std::optional<Numbers> of_tensor(const Tree& tree, const Tensor& tensor);
-  static std::optional<Numbers> of_array(const Array& array);
-  bool fits() const;
+  [[nodiscard]] static std::optional<Numbers> of_tensor(const Tree& tree, const Tensor& tensor);
+  [[nodiscard]] static std::optional<Numbers> of_array(const Array& array);
+  [[nodiscard]] bool fits() const;
   const uint8_t* at(size_t i) const { return data().data() + i * item_; }
   Bytes data() const { return copy_.empty() ? view_ : Bytes(copy_); }
 

@@ -32,12 +32,12 @@ class PickleMachine {
 
  private:
   void run_short_numbers();
-  bool run_number(uint8_t op);
-  bool run_text(uint8_t op);
-  bool run_container(uint8_t op);
-  bool run_memo(uint8_t op);
-  bool run_call(uint8_t op);
-  bool run_refused(uint8_t op);
+  [[nodiscard]] bool run_number(uint8_t op);
+  [[nodiscard]] bool run_text(uint8_t op);
+  [[nodiscard]] bool run_container(uint8_t op);
+  [[nodiscard]] bool run_memo(uint8_t op);
+  [[nodiscard]] bool run_call(uint8_t op);
+  [[nodiscard]] bool run_refused(uint8_t op);
   Value finish();
 
   Bytes take(uint64_t size, const char* what);

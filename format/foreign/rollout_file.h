@@ -16,16 +16,16 @@ struct RolloutFile {
   std::vector<Value> tokens;                  // [S]: ids of int32's range
   std::vector<int64_t> response_lengths;      // [S]
   std::vector<Value> loss_mask;               // [S]: 0 and 1, one a token of the response, or None
-  std::vector<Value> log_probs;               // [S]: likewise, floats
+  std::vector<Value> log_probs;               // [S]: floats, one a token of the response, or None
   std::vector<std::optional<int64_t>> index;  // [S]
   std::vector<std::optional<int64_t>> group_index;  // [S]
   std::vector<std::optional<int64_t>> trajectory;   // [S]: their rollout_id
   std::vector<Value> nucleus;                       // [S]: ids that top-p kept, or None
-  std::vector<Value> nucleus_offsets;               // [S]: of the response's tokens, likewise
-  std::vector<std::optional<double>> reward;        // [S], raw
-  std::vector<std::string_view> status;             // [S]
-  std::vector<uint64_t> version_offsets = {0};      // [S + 1]
-  std::vector<std::string_view> weight_versions;    // one a call of the engine
+  std::vector<Value> nucleus_offsets;             // [S]: where each response token's begin, or None
+  std::vector<std::optional<double>> reward;      // [S], raw
+  std::vector<std::string_view> status;           // [S]
+  std::vector<uint64_t> version_offsets = {0};    // [S + 1]
+  std::vector<std::string_view> weight_versions;  // one a call of the engine
 
   size_t size() const { return response_lengths.size(); }
 };

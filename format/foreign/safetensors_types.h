@@ -8,7 +8,7 @@
 namespace rlreplay::foreign {
 
 /// The element type that safetensors calls `name` ("BF16").
-std::optional<DType> safetensors_dtype(std::string_view name);
+[[nodiscard]] std::optional<DType> safetensors_dtype(std::string_view name);
 
 /// The name of safetensors for an element type.
 std::string_view safetensors_name(DType dtype);

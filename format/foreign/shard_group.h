@@ -34,7 +34,7 @@ std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row, int64_t
 void find_cut(ShardGroup& group);
 
 /// Whether the shard has numbers of any sample in the column.
-bool fills(const TrainShard& shard, std::string_view column);
+[[nodiscard]] bool fills(const TrainShard& shard, std::string_view column);
 
 /// "ranks 0, 2".
 std::string ranks_text(const std::vector<const TrainShard*>& shards);

@@ -22,14 +22,14 @@ using rlreplay::Surrogates;
 
 /// The characters U+0000 to U+00FF of `text` as bytes; nothing where another one occurs.
 /// `text` must be valid.
-std::optional<std::string> utf8_to_latin1(std::string_view text);
+[[nodiscard]] std::optional<std::string> utf8_to_latin1(std::string_view text);
 
 /// Python's raw-unicode-escape: Latin-1 bytes with \uXXXX and \UXXXXXXXX. Nothing where an escape
 /// is broken.
-std::optional<std::string> decode_raw_unicode_escape(std::string_view raw);
+[[nodiscard]] std::optional<std::string> decode_raw_unicode_escape(std::string_view raw);
 
 /// The content of a quoted string of Python 2 (`'a\n\x00'`). Nothing where it is broken.
-std::optional<std::string> decode_quoted(std::string_view quoted);
+[[nodiscard]] std::optional<std::string> decode_quoted(std::string_view quoted);
 
 std::string to_hex(Bytes bytes);
 

@@ -130,6 +130,7 @@ Value TorchValues::storage(Value id) {
   made.count = to_int(items[4], "the number of elements of a storage");
   made.untyped = type.role == Role::kUntypedStorage;
   made.dtype = made.untyped ? TorchDType::kUint8 : type.dtype;
+  // Each tensor on a storage describes it again: all must say the same, or one could see beyond it.
   const auto known = known_.find(made.key);
   if (known != known_.end()) {
     const Value again = Value::node(Kind::kStorage, known->second);

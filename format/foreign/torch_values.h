@@ -13,12 +13,12 @@ namespace rlreplay::foreign {
 class RecordSource {
  public:
   virtual ~RecordSource() = default;
-  virtual std::optional<Bytes> record(std::string_view key) const = 0;
+  [[nodiscard]] virtual std::optional<Bytes> record(std::string_view key) const = 0;
 
   /// The value that a pickle of this project's own left out (PickleWriter's replacements): a list
   /// of "integers" or "floats", or a "text". Nothing where there is none.
-  virtual std::optional<Value> value(std::string_view what, std::string_view place,
-                                     Tree& tree) const {
+  [[nodiscard]] virtual std::optional<Value> value(std::string_view what, std::string_view place,
+                                                   Tree& tree) const {
     static_cast<void>(what), static_cast<void>(place), static_cast<void>(tree);
     return std::nullopt;
   }

@@ -26,8 +26,8 @@ class TrainShard {
   int64_t rank() const { return rank_; }
 
   /// What the file says of its place in context parallelism, if it does.
-  std::optional<int64_t> cp_rank() const { return cp_rank_; }
-  std::optional<int64_t> cp_size() const { return cp_size_; }
+  [[nodiscard]] std::optional<int64_t> cp_rank() const { return cp_rank_; }
+  [[nodiscard]] std::optional<int64_t> cp_size() const { return cp_size_; }
 
   /// Whether the framework has put context-parallel slices together already.
   [[nodiscard]] bool is_whole() const { return whole_; }
@@ -53,25 +53,25 @@ class TrainShard {
   const std::vector<int64_t>& indices() const { return indices_; }
 
   /// The cell of a row as numbers; nothing where the column is absent or holds something else.
-  std::optional<Numbers> cell(size_t row, std::string_view column) const;
+  [[nodiscard]] std::optional<Numbers> cell(size_t row, std::string_view column) const;
 
   /// The cell as one number. Errors: kCorrupt where it is something else.
-  std::optional<double> scalar(size_t row, std::string_view column) const;
+  [[nodiscard]] std::optional<double> scalar(size_t row, std::string_view column) const;
 
   /// The same, of a list of cells or of a column that is one tensor with an element a sample.
-  std::optional<double> number(size_t row, std::string_view column) const;
+  [[nodiscard]] std::optional<double> number(size_t row, std::string_view column) const;
 
   /// The same, for lengths. Errors: kCorrupt where absent or negative.
   int64_t length(size_t row, std::string_view column) const;
 
   /// The cell as an integer; nothing where it is absent or no whole number.
-  std::optional<int64_t> whole_number(size_t row, std::string_view column) const;
+  [[nodiscard]] std::optional<int64_t> whole_number(size_t row, std::string_view column) const;
 
   /// The cell as a number of tokens; nothing where it is absent. Errors: kCorrupt for another.
-  std::optional<int64_t> token_count(size_t row, std::string_view column) const;
+  [[nodiscard]] std::optional<int64_t> token_count(size_t row, std::string_view column) const;
 
  private:
-  std::optional<int64_t> integer(std::string_view key) const;
+  [[nodiscard]] std::optional<int64_t> integer(std::string_view key) const;
 
   const TorchFile* file_;
   Value data_;           // dict of columns, or list of rows

@@ -122,7 +122,7 @@ class Tree {
   /// The last one where a key occurs twice.
   [[nodiscard]] const Value* find(Value dict, std::string_view key) const;
   /// The same where it is an integer.
-  std::optional<int64_t> integer(Value dict, std::string_view key) const;
+  [[nodiscard]] std::optional<int64_t> integer(Value dict, std::string_view key) const;
 
   Value add_sequence(Kind kind);
   Value add_sequence(Kind kind, std::span<const Value> values);

@@ -7,7 +7,7 @@
 namespace rlreplay {
 
 /// From now on this process is the parent of descendants whose own has ended. Whether it can be.
-bool adopt_orphans();
+[[nodiscard]] bool adopt_orphans();
 
 /// The processes that this one has started, and they in turn, as they are now, none twice; those
 /// too whose parents have ended, once `adopt_orphans` was called before. No zombies.

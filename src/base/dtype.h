@@ -35,7 +35,7 @@ inline constexpr DType kAllDTypes[] = {DType::kBool, DType::kI8,     DType::kI16
 
 /// The name in files and reports: `f32`, `bf16`, `i64`, `bool`.
 std::string_view to_string(DType dtype);
-std::optional<DType> dtype_from_string(std::string_view name);
+[[nodiscard]] std::optional<DType> dtype_from_string(std::string_view name);
 
 /// Bytes of one element.
 size_t size_of(DType dtype);

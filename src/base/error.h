@@ -9,7 +9,7 @@
 
 namespace rlreplay {
 
-/// What went wrong, by kind. The values are pinned: they are printed in JSON.
+/// What went wrong, by kind. The names are pinned (to_string): they are printed in JSON.
 enum class ErrorCode : int {
   kUsage = 10,        // the caller asked for something that makes no sense
   kCorrupt = 20,      // input that breaks its own rules

@@ -18,8 +18,8 @@ class FirstProblems {
     listed_.push_back(std::move(problem));
   }
   void leave_out(size_t count) { unlisted_ += count; }
-  bool full() const { return listed_.size() == most_; }
-  bool empty() const { return listed_.empty(); }
+  [[nodiscard]] bool full() const { return listed_.size() == most_; }
+  [[nodiscard]] bool empty() const { return listed_.empty(); }
 
   /// With a problem of code more-problems at the end that counts the others, where there are any.
   std::vector<Problem> take() && {

@@ -17,6 +17,7 @@
 
 #include "src/base/descendants.h"
 #include "src/base/descriptor.h"
+#include "src/base/error.h"
 #include "src/base/interrupt.h"
 #include "src/base/process.h"
 
@@ -79,9 +80,13 @@ std::string ForegroundEnd::describe() const {
 
 ForegroundEnd run_in_foreground(const Command& command) {
   const Interrupt interrupt;
-  adopt_orphans();
-  for (const auto& [name, value] :
-       command.environment) {  // what is recorded of it is this process's
+  if (!adopt_orphans()) {
+    throw Error(ErrorCode::kEnvironment,
+                "this process cannot become the parent of what the command leaves behind");
+  }
+  // In this process, not in the child: a dump records the environment of the process that writes
+  // it.
+  for (const auto& [name, value] : command.environment) {
     value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
   }
   const pid_t id = spawn(command, {.death_signal = SIGTERM});

@@ -22,7 +22,7 @@ struct Hash {
   /// 32 lower-case hexadecimal digits, the high half first.
   std::string hex() const;
   /// Nothing unless `text` is what `hex` prints.
-  static std::optional<Hash> from_hex(std::string_view text);
+  [[nodiscard]] static std::optional<Hash> from_hex(std::string_view text);
 };
 
 Hash hash_of(std::span<const std::byte> bytes);

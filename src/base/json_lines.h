@@ -27,7 +27,7 @@ class JsonLines {
 
   /// The next object, whose place is path:line, or nothing at the end.
   /// Errors: kCorrupt with path:line when a line is too long or no JSON object.
-  std::optional<JsonDocument> next();
+  [[nodiscard]] std::optional<JsonDocument> next();
 
   /// Where the last object stands in the file.
   struct Place {

@@ -27,7 +27,7 @@ class ScannedValue {
 
   [[nodiscard]] bool is_null() const { return value_ == Value(Other::kNull); }
   std::string_view string() const;
-  bool boolean() const;
+  [[nodiscard]] bool boolean() const;
   /// An integer of [min, max].
   int64_t integer(int64_t min, int64_t max) const;
   /// That an array begins: its elements come next.

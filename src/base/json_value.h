@@ -36,7 +36,7 @@ class JsonValue {
   [[nodiscard]] bool is_number() const;
 
   const std::string& string() const;
-  bool boolean() const;
+  [[nodiscard]] bool boolean() const;
   double number() const;
   /// An integer of [min, max].
   int64_t integer(int64_t min, int64_t max) const;

@@ -51,7 +51,7 @@ struct ModelConfig {
 };
 
 /// Whether two models have the same tensors.
-inline bool same_shape(const ModelConfig& a, const ModelConfig& b) {
+[[nodiscard]] inline bool same_shape(const ModelConfig& a, const ModelConfig& b) {
   return a.architecture == b.architecture && a.hidden == b.hidden &&
          a.intermediate == b.intermediate && a.layers == b.layers && a.heads == b.heads &&
          a.kv_heads == b.kv_heads && a.head_dim == b.head_dim && a.vocab == b.vocab &&

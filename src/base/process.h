@@ -48,7 +48,7 @@ struct ProcessResult {
   std::string output;      // its standard output, unless a log took it
   std::string error_tail;  // the last bytes of its standard error, or of its log
 
-  bool succeeded() const { return end == End::kExit && code == 0; }
+  [[nodiscard]] bool succeeded() const { return end == End::kExit && code == 0; }
 
   /// "exited with code 3: LAST LINES"; printable characters only.
   std::string describe() const;

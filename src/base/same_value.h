@@ -53,7 +53,7 @@ inline constexpr int64_t kFarUlps = int64_t{1} << 20;
 
 /// The number that lies `ulps` above `value`; none where it would not be finite.
 template <class T>
-std::optional<T> add_ulps(T value, int64_t ulps) {
+[[nodiscard]] std::optional<T> add_ulps(T value, int64_t ulps) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   int64_t rank = 0;
   if (!std::isfinite(value)) return {};

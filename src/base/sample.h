@@ -58,7 +58,7 @@ struct SampleTargets {
   // What advantages alone read; empty where nothing asks for it.
   std::vector<float> values{};             // a critic's, for GAE
   std::vector<float> teacher_log_probs{};  // on-policy distillation
-  std::vector<float> reverse_kl{};         // likewise, where it is given as it was computed
+  std::vector<float> reverse_kl{};         // of the teacher, where it is given computed
 };
 
 /// Indices of the samples by ascending id: the order of every sum over samples, so that the order

@@ -37,7 +37,7 @@ class StagedFolder {
 
   /// Where to build: an empty folder, or none yet in one that is there.
   const std::string& path() const { return content_; }
-  bool in_place() const { return in_place_; }
+  [[nodiscard]] bool in_place() const { return in_place_; }
 
   /// Gives what was built its name. What had the name, unless it was an empty folder, is removed by
   /// `remove_old`, which throws nothing, from where it lies then: what it leaves stays there. No

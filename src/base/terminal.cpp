@@ -117,7 +117,7 @@ TerminalFilter::TerminalFilter(std::ostream& stream, std::FILE* file)
 }
 
 TerminalFilter::~TerminalFilter() {
-  hand_on(true);
+  static_cast<void>(hand_on(true));  // a failed write stays an error of the file
   stream_.rdbuf(target_);
 }
 

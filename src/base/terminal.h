@@ -16,7 +16,7 @@ inline constexpr std::array<std::string_view, 4> kColourCodes = {"\033[31m", "\0
                                                                  "\033[0m"};
 
 /// Whether the stream is a terminal that shows colours and NO_COLOR is not set.
-bool takes_colours(std::FILE* stream);
+[[nodiscard]] bool takes_colours(std::FILE* stream);
 
 /// `text` in a colour where the stream takes them, else as it is.
 std::string coloured(std::string_view text, Colour colour, std::FILE* stream);
@@ -40,7 +40,7 @@ class TerminalFilter : private std::streambuf {
   std::streamsize xsputn(const char* text, std::streamsize size) override;
   int_type overflow(int_type c) override;
   int sync() override;
-  bool hand_on(bool end);
+  [[nodiscard]] bool hand_on(bool end);
 
   std::ostream& stream_;
   std::streambuf* target_;

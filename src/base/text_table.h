@@ -23,7 +23,7 @@ class TextTable {
   void add_texts(const std::string& heading, const std::vector<std::string>& texts);
   /// Leaves out the last column of the header, and what rows have there.
   void hide_last();
-  bool empty() const { return rows_.size() == 1; }
+  [[nodiscard]] bool empty() const { return rows_.size() == 1; }
   /// Lines, each ended by a line feed.
   void print(std::ostream& out) const;
   std::string str() const;

@@ -59,7 +59,7 @@ class ThreadPool {
 
   void run_erased(int64_t count, void* context, Call call);
   void work(int worker);
-  bool join();
+  [[nodiscard]] bool join();
   void leave();
   void drain(int worker);
 

@@ -34,6 +34,6 @@ class Unfinished {
 
 /// Undoes all that is unfinished, the latest first; whether there was anything. The program must
 /// end next: a thread that begins, finishes or ends something from now on waits for that.
-bool undo_unfinished();
+[[nodiscard]] bool undo_unfinished();
 
 }  // namespace rlreplay

@@ -27,7 +27,8 @@ std::string counted(std::integral auto n, std::string_view one) {
 
 /// What a misspelt word most probably means: the candidate with the fewest letters to change, where
 /// those are no more than a third of the word.
-std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
+[[nodiscard]] std::optional<std::string> nearest(std::string_view word,
+                                                 std::span<const std::string> candidates);
 
 /// How wide texts for people are.
 inline constexpr size_t kLineWidth = 80;

@@ -57,18 +57,21 @@ class HistorySearch {
   [[nodiscard]] Finding find();
 
  private:
-  bool run_ends();
+  [[nodiscard]] bool run_ends();
   enum class Repetition { kSame, kNoisy, kRefused };
   Repetition repeats(const Revision& revision, Purpose purpose, size_t left);
-  bool separate_ends();
-  bool refuse(const std::string& end, const Revision& revision, const Judgement& judgement);
+  [[nodiscard]] bool separate_ends();
+  [[nodiscard]] bool refuse(const std::string& end, const Revision& revision,
+                            const Judgement& judgement);
   void search_between();
   void run_at_once(const std::vector<Revision>& revisions, size_t left);
   void descend();
-  bool enter(const Revision& merge, std::vector<Revision> branch);
-  bool confirm();
-  bool confirms(const Revision& revision, Verdict expected, size_t& runs, size_t left_after);
-  bool blame_noise(const Revision& revision, Verdict expected, const Judgement& again);
+  [[nodiscard]] bool enter(const Revision& merge, std::vector<Revision> branch);
+  [[nodiscard]] bool confirm();
+  [[nodiscard]] bool confirms(const Revision& revision, Verdict expected, size_t& runs,
+                              size_t left_after);
+  [[nodiscard]] bool blame_noise(const Revision& revision, Verdict expected,
+                                 const Judgement& again);
   void probe();
   std::vector<Revision> unjudged_within(size_t begin, size_t end, size_t most) const;
   void note_contradictions(size_t good, size_t bad);
@@ -82,7 +85,7 @@ class HistorySearch {
   void note(const Revision& revision, size_t n, Purpose purpose, Origin origin);
   void drop_unless_side(const Revision& revision);
   [[nodiscard]] bool is_judged(const Revision& revision) const;
-  std::optional<std::string> dump_of(const Revision& revision);
+  [[nodiscard]] std::optional<std::string> dump_of(const Revision& revision);
   const Measurement* reference() const { return reference_ ? &*reference_ : nullptr; }
   const Revision& culprit() const { return history_[search_.bad()]; }
   const Revision& parent() const { return history_[search_.good()]; }

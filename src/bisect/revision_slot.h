@@ -43,7 +43,8 @@ class RevisionSlot {
                                const std::string& reference);
 
  private:
-  std::optional<measure::Measurement> prepare(const measure::Candidate& candidate, RunPlace& place);
+  [[nodiscard]] std::optional<measure::Measurement> prepare(const measure::Candidate& candidate,
+                                                            RunPlace& place);
   void check_out(const measure::Candidate& candidate);
   void remove();
 

@@ -38,7 +38,8 @@ class Search {
 
  private:
   size_t distance_to_skipped(size_t place) const;
-  std::optional<size_t> nearest_to(size_t wanted, const std::set<size_t>& taken) const;
+  [[nodiscard]] std::optional<size_t> nearest_to(size_t wanted,
+                                                 const std::set<size_t>& taken) const;
 
   size_t good_ = 0;
   size_t bad_;

@@ -14,14 +14,14 @@ inline float round_to_bfloat16(float x) {
   return x == x ? std::bit_cast<float>(rounded) : x;
 }
 
-/// Rounds every element where it stands; whether one changed.
-inline bool round_to_bfloat16(kernels::Matrix<float> m) {
-  bool changed = false;
+/// Rounds every element where it stands; how many that changed.
+inline int64_t round_to_bfloat16(kernels::Matrix<float> m) {
+  int64_t changed = 0;
   for (int64_t i = 0; i < m.rows; ++i) {
     float* row = m.row(i);
     for (int64_t j = 0; j < m.cols; ++j) {
       const float rounded = round_to_bfloat16(row[j]);
-      changed |= rounded != row[j];
+      changed += rounded != row[j];
       row[j] = rounded;
     }
   }

@@ -33,7 +33,7 @@ class FiniteWatch : public EventSink {
 
   const std::optional<NotFinite>& found() const { return found_; }
 
-  bool wants(const Event& event) const override;
+  [[nodiscard]] bool wants(const Event& event) const override;
   void rows(const Event& event, const EventView& values,
             const RowCoordinates& coordinates) override;
   void whole(const Event& event, const EventView& values) override;

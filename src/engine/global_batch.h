@@ -13,7 +13,7 @@
 namespace rlreplay::engine {
 
 /// What a step must know of the samples of all ranks before its backward: every number here is the
-/// same on all of them.
+/// same on all of them. W, w_t and S: docs/numerics.md section 6.
 struct GlobalBatch {
   std::vector<SampleHeader> samples;  // by data-parallel rank, then as each has them
   std::vector<double> weights;        // of each

@@ -45,14 +45,15 @@ class Gradients {
                                 std::span<const kernels::Range> leaves,
                                 std::initializer_list<int> parameters);
 
-  /// What a contribution was refused for: the first element that one which is no finite number was
-  /// meant for, else the first that one was too large for.
+  /// The element whose contribution could not be added: of those that are NaN or infinite the first
+  /// in order of parameters and elements, and where all are finite, the first that is too large for
+  /// the scale.
   struct Refused {
     int parameter = 0;
     int64_t element = 0;  // of the parameter, row-major
     bool finite = true;   // whether a smaller scale may take it
   };
-  std::optional<Refused> refused() const;
+  [[nodiscard]] std::optional<Refused> refused() const;
 
  private:
   int64_t contributions(const Parameter& parameter) const;

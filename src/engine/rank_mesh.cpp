@@ -168,6 +168,7 @@ std::deque<RankMesh::Arrived>& RankMesh::inbox_of(int from, const RankCall& call
 
 void RankMesh::wake_io() {
   const uint64_t one = 1;
+  // It fails only where the counter is full, and then the thread is woken anyway.
   [[maybe_unused]] const ssize_t n = ::write(wake_io_.get(), &one, sizeof one);
 }
 
@@ -199,6 +200,7 @@ void RankMesh::throw_failure(const char* does, const RankCall& call) const {
   throw Error(failure_->code, text, failure_->where);
 }
 
+// The first failure is the cause; what others report afterwards follows from it.
 void RankMesh::fail_with(Failure failure) {
   if (failure_ || leave_by_) return;
   failure_ = std::move(failure);
@@ -366,6 +368,7 @@ void RankMesh::look_for_silent(Clock::time_point now) {
   }
 }
 
+// All wait, and nothing is on its way: they would for ever, without one being silent or gone.
 void RankMesh::look_for_stuck() {
   if (const auto text = watch_.stuck(layout_)) {
     fail_with({ErrorCode::kInternal, -1, "ranks wait and none can go on: " + *text, {}});

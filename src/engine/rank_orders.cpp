@@ -89,6 +89,8 @@ void make_room(Unpacker& from, std::vector<T>& items) {
   items.resize(count);
 }
 
+// unpack takes what pack has added, in its order: fields have no tags, and a message that is too
+// short is an error of Unpacker.
 void pack_events(Packer& to, const std::vector<Event>& events) {
   to.add(uint64_t{events.size()});
   for (const Event& e : events) pack(to, e);

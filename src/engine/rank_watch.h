@@ -36,7 +36,7 @@ class RankWatch {
   std::string others(const Layout& layout, int blamed) const;
 
   /// Where all wait, and have for a while, and nothing is on its way: what the first waits for.
-  std::optional<std::string> stuck(const Layout& layout) const;
+  [[nodiscard]] std::optional<std::string> stuck(const Layout& layout) const;
 
  private:
   struct Heard {

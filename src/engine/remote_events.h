@@ -22,12 +22,12 @@ class RemoteSink : public EventSink {
         wanted_(wanted.begin(), wanted.end()),
         wanted_parts_(wanted_parts.begin(), wanted_parts.end()) {}
 
-  bool wants_any() const { return !wanted_.empty() || !wanted_parts_.empty(); }
+  [[nodiscard]] bool wants_any() const { return !wanted_.empty() || !wanted_parts_.empty(); }
 
-  bool wants(const Event& event) const override { return wanted_.contains(event); }
+  [[nodiscard]] bool wants(const Event& event) const override { return wanted_.contains(event); }
   void rows(const Event& event, const EventView& values, const RowCoordinates& at) override;
   void whole(const Event& event, const EventView& values) override;
-  bool wants_part(const Event& event, int /*rank*/) const override {
+  [[nodiscard]] bool wants_part(const Event& event, int /*rank*/) const override {
     return wanted_parts_.contains(event);
   }
   void part(const Event& event, int rank, const EventView& values, int64_t row,
@@ -44,7 +44,8 @@ std::vector<Event> wanted_events(const ModelConfig& config,
                                  const std::function<bool(const Event&)>& wants);
 
 /// Shows what `rank` sent. Of a part the elements as the sink left them, which that rank waits for.
-std::optional<std::vector<std::byte>> show_note(int rank, std::span<const std::byte> note,
-                                                EventSink& sink);
+[[nodiscard]] std::optional<std::vector<std::byte>> show_note(int rank,
+                                                              std::span<const std::byte> note,
+                                                              EventSink& sink);
 
 }  // namespace rlreplay::engine

@@ -98,15 +98,15 @@ void final_norm(const Runtime& runtime, const Model& model, const RowBatch& batc
   gather_stream(runtime, y);
 }
 
-// The row of position p scores the token at p + 1, so the prompt's last row is the first one.
-// Leaves are runs of equal p / leaf: they follow positions, and are the same however a sample is
-// cut.
 std::vector<const Sample*> pointers_to(std::span<const Sample> samples) {
   std::vector<const Sample*> out;
   for (const Sample& s : samples) out.push_back(&s);
   return out;
 }
 
+// The row of position p scores the token at p + 1, so the prompt's last row is the first one.
+// Leaves are runs of equal p / leaf: they follow positions, and are the same however a sample is
+// cut.
 ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch& batch,
                          int64_t leaf) {
   ScoredRows out;

@@ -40,7 +40,8 @@ std::vector<const Sample*> pointers_to(std::span<const Sample> samples);
 ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch& batch,
                          int64_t leaf);
 
-/// A micro-batch in the stage of a pipeline that a rank has: all of the model where there is one.
+/// A micro-batch in this rank's stage of the pipeline; without a pipeline the stage is the whole
+/// model.
 /// Between its forward and its backward other micro-batches may go through the stage.
 class StageBatch {
  public:

@@ -170,7 +170,7 @@ class Stream {
   /// Rounds weights to bfloat16 and packs them, unless all of them are bfloat16 already.
   void round_and_pack(Model& model) {
     const auto size = static_cast<int64_t>(model.weights().size());
-    if (round_to_bfloat16(Matrix<float>(model.weights().data(), 1, size))) {
+    if (round_to_bfloat16(Matrix<float>(model.weights().data(), 1, size)) > 0) {
       model.pack(runtime_, /*backward=*/false);
     }
   }

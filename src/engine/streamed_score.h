@@ -32,7 +32,7 @@ struct StreamOptions {
 struct StreamPlan {
   std::vector<kernels::Range> blocks;  // of samples
   int64_t block_tokens = 0;            // of the largest
-  int64_t micro_batch_tokens = 0;      // likewise
+  int64_t micro_batch_tokens = 0;      // that are inside a layer together
   int64_t passes = 0;                  // of a block through a layer or the head
   bool nuclei = false;                 // logits are held a second time
 };

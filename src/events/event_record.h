@@ -66,7 +66,7 @@ struct EventRecord {
   std::optional<std::vector<Event>> parents = {};
 
   friend bool operator==(const EventRecord&, const EventRecord&) = default;
-  bool same_value(const EventRecord& other) const {
+  [[nodiscard]] bool same_value(const EventRecord& other) const {
     return dims == other.dims && dtype == other.dtype && rows == other.rows &&
            digest == other.digest && nonfinite == other.nonfinite;
   }
@@ -95,7 +95,7 @@ struct RecordOptions {
 
   /// Of tensors with a row per token from `tensors` on, of parameters with `ops`. Tensors with one
   /// number per token have their values kept instead, token ids always.
-  bool row_digests(Kind kind) const {
+  [[nodiscard]] bool row_digests(Kind kind) const {
     return granularity == Granularity::kOps ||
            (granularity == Granularity::kTensors && is_per_token(kind));
   }

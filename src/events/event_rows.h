@@ -25,7 +25,7 @@ RowSet event_rows(const EventSpec& spec, std::span<const SampleShape> samples);
 int64_t row_count(const RowSet& rows);
 
 /// The row at an index into a set; none outside of it.
-std::optional<Element> row_at(const RowSet& rows, int64_t index);
+[[nodiscard]] std::optional<Element> row_at(const RowSet& rows, int64_t index);
 /// The index of a row; -1 for one that is not in the set.
 int64_t index_of(const RowSet& rows, uint64_t sample, int64_t position);
 

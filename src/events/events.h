@@ -101,7 +101,7 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   /// Whether `rows` or `whole` shall be called for this event.
-  virtual bool wants(const Event& event) const = 0;
+  [[nodiscard]] virtual bool wants(const Event& event) const = 0;
   /// A tensor with a row per token. Rows of one event come in several calls, in any order of
   /// samples, a sample's in ascending position, each row once.
   virtual void rows(const Event& event, const EventView& values,
@@ -110,7 +110,9 @@ class EventSink {
   virtual void whole(const Event& event, const EventView& values) = 0;
   /// Whether `part` shall be called for what a rank holds of a parameter's tensor. The whole tensor
   /// is shown besides, once ranks have put it together.
-  virtual bool wants_part(const Event& /*event*/, int /*rank*/) const { return false; }
+  [[nodiscard]] virtual bool wants_part(const Event& /*event*/, int /*rank*/) const {
+    return false;
+  }
   /// `values` begin at `row` and `column` of the whole; other ranks may hold the same elements.
   virtual void part(const Event& /*event*/, int /*rank*/, const EventView& /*values*/,
                     int64_t /*row*/, int64_t /*column*/) {}

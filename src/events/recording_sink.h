@@ -18,7 +18,7 @@ class RecordingSink : public EventSink {
   RecordingSink(const ModelConfig& config, const ParameterTable& parameters, int64_t leaf,
                 const RecordOptions& options, ThreadPool& pool);
 
-  bool wants(const Event& event) const override;
+  [[nodiscard]] bool wants(const Event& event) const override;
   void rows(const Event& event, const EventView& values,
             const RowCoordinates& coordinates) override;
   void whole(const Event& event, const EventView& values) override;

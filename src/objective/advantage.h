@@ -32,13 +32,13 @@ struct AdvantageConfig {
   int64_t group_size = 1;             // of these
 
   /// Whether the estimator has a use for a group: else rewards stay as they are.
-  bool compares_rewards() const {
+  [[nodiscard]] bool compares_rewards() const {
     return estimator == Estimator::kGrpo || estimator == Estimator::kReinforcePlusPlusBaseline;
   }
   /// Whether rewards are shaped by their groups.
-  bool shapes_rewards() const { return normalize_rewards && compares_rewards(); }
+  [[nodiscard]] bool shapes_rewards() const { return normalize_rewards && compares_rewards(); }
   /// Whether the reward is charged with a KL.
-  bool reads_kl() const { return kl_coef != 0 && estimator != Estimator::kGrpo; }
+  [[nodiscard]] bool reads_kl() const { return kl_coef != 0 && estimator != Estimator::kGrpo; }
 };
 
 /// The reward of each sample as its advantage begins: less the group's mean and over its deviation

@@ -46,9 +46,9 @@ struct ObjectiveConfig {
   /// policy's by more than this, in the mean.
   std::optional<double> opsm_delta;
 
-  bool reads_reference() const { return kl_loss || kl_loss_coef != 0; }
+  [[nodiscard]] bool reads_reference() const { return kl_loss || kl_loss_coef != 0; }
   /// Whether a token's terms depend on its whole sample.
-  bool reads_sequence() const {
+  [[nodiscard]] bool reads_sequence() const {
     return policy_loss == PolicyLoss::kSequence || opsm_delta.has_value();
   }
 };

@@ -11,6 +11,6 @@ namespace rlreplay {
 
 /// The bytes that a vocabulary entry stands for; nothing when one of its characters is outside the
 /// table.
-std::optional<std::string> bytes_of_symbols(std::string_view symbols);
+[[nodiscard]] std::optional<std::string> bytes_of_symbols(std::string_view symbols);
 
 }  // namespace rlreplay

@@ -18,7 +18,7 @@ class CommandReward : public Reward {
       : command_(std::move(command)), time_limit_(time_limit) {}
 
   std::vector<double> score(std::span<const RewardQuery> queries) const override;
-  bool runs_command() const override { return true; }
+  [[nodiscard]] bool runs_command() const override { return true; }
 
  private:
   [[nodiscard]] std::vector<double> parse(std::string_view output, size_t count) const;

@@ -11,7 +11,7 @@ namespace rlreplay {
 struct FinalNumber {
   bool negative = false;
   std::string numerator;    // no leading zeros; "0" for zero
-  std::string denominator;  // likewise, never zero
+  std::string denominator;  // no leading zeros, never zero
 
   bool operator==(const FinalNumber& other) const;
 };
@@ -20,6 +20,6 @@ struct FinalNumber {
 /// last `\boxed{}`, whichever comes later and holds a number; else the last number of the text.
 /// Read are signs, thousands' commas, decimals, fractions (3/4, \frac{3}{4}), and signs of currency
 /// before a number.
-std::optional<FinalNumber> final_number(std::string_view text);
+[[nodiscard]] std::optional<FinalNumber> final_number(std::string_view text);
 
 }  // namespace rlreplay

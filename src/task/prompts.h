@@ -39,7 +39,7 @@ class PromptReader {
 
   /// The next prompt, or nothing at the end.
   /// Errors: kCorrupt with path:line when a line is too long, no JSON object, or lacks its input.
-  std::optional<Prompt> next();
+  [[nodiscard]] std::optional<Prompt> next();
 
  private:
   JsonLines lines_;

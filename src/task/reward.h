@@ -39,7 +39,7 @@ class Reward {
   virtual std::vector<double> score(std::span<const RewardQuery> queries) const = 0;
 
   /// Whether a program of the user judges.
-  virtual bool runs_command() const { return false; }
+  [[nodiscard]] virtual bool runs_command() const { return false; }
 };
 
 /// exact: 1 when response and label are equal but for white space around them, else 0.

@@ -139,7 +139,7 @@ void Recorder::keep_state(int64_t rollout_id, int64_t step_id) {
   for (int rank = 0; rank < layout_.ranks(); ++rank) {
     each_state_unit(trainer_.backend(), group, layout_, rank, state_unit_bytes_,
                     [&](const std::string& unit, std::vector<format::Dataset> datasets) {
-                      put(rank, unit, std::move(datasets));
+                      static_cast<void>(put(rank, unit, std::move(datasets)));
                     });
   }
 }
@@ -148,7 +148,7 @@ void Recorder::rollout(const RolloutBatch& batch) {
   const std::string group = std::to_string(batch.id);
   auto datasets = format::to_datasets(rollout_data(batch), group);
   append(datasets, event_datasets(sink_.finish(batch.id, 0), group));
-  put(0, "rollout/" + group + ".h5", std::move(datasets));
+  static_cast<void>(put(0, "rollout/" + group + ".h5", std::move(datasets)));
 }
 
 void Recorder::step(StepOutcome& outcome, std::span<const Sample> samples,
@@ -167,6 +167,7 @@ void Recorder::step(StepOutcome& outcome, const engine::StepEvents& events,
     append(datasets, format::to_datasets(std::make_shared<const format::TrainData>(
                                              rank_part(*whole, layout_, rank, kernels::kTokenLeaf)),
                                          group));
+    // Events are of the whole step, whatever the layout: one rank's unit holds them.
     if (rank == 0) append(datasets, event_datasets(events, group));
     there = put(rank, unit_of("train", group, rank), std::move(datasets)) && there;
   }

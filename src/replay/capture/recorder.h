@@ -73,7 +73,7 @@ class Recorder : public RunObserver {
   Recorder(const std::string& path, const RunOptions& recorded, const ModelSource& model,
            Trainer& trainer, ThreadPool& pool);
   /// Returns whether the unit was there already.
-  bool put(int rank, const std::string& unit, std::vector<format::Dataset> datasets);
+  [[nodiscard]] bool put(int rank, const std::string& unit, std::vector<format::Dataset> datasets);
   /// Does what stores; adds to its error what becomes of the dump.
   template <class Act>
   auto told(Act&& act);

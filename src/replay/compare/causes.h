@@ -31,7 +31,7 @@ std::vector<Cause> run_causes(const format::DumpReader& a, const format::DumpRea
                                                const Computing& computing);
 
 /// Whether samples or rewards, and so what steps are given, differ.
-bool data_differs(const std::vector<Cause>& causes);
+[[nodiscard]] bool data_differs(const std::vector<Cause>& causes);
 
 /// A line each after the name of their kind; of each kind as many as fit into about so many lines,
 /// and how many more there are. Empty without any.

@@ -26,7 +26,7 @@ struct DumpsDifference {
   BesideContent beside;
   bool within = false;  // not identical, but within the tolerances given
 
-  bool identical() const { return data.identical; }
+  [[nodiscard]] bool identical() const { return data.identical; }
   /// Of the events, where they part; null where they do not, or there are none.
   const Origin* origin() const {
     return events && !events->step.identical() ? &*events->step.origin : nullptr;

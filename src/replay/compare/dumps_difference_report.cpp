@@ -113,6 +113,7 @@ std::string fields_text(const DataDifference& data, bool all, size_t lines) {
   for (const FieldDifference& field : data.fields) {
     if (all || !field.is_equal() || field.tolerated > 0) shown.push_back(&field);
   }
+  // Two lines are the table's head and the line that counts the rest.
   const size_t most = all || shown.size() < lines ? shown.size() : std::max<size_t>(lines, 2) - 2;
   if (most == 0) return {};
   TextTable table({"field", "compared", "different", "missing", "NaN", "max |a - b|"});

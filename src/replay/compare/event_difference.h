@@ -61,11 +61,11 @@ std::vector<EventPair> paired_events(const engine::StepEvents& a, const engine::
                                                            const engine::EventRecord& in_b);
 
 /// What differs in the first of these rows only; nothing without values.
-std::optional<EventDifference::Value> first_value_in(const engine::StepEvents& a,
-                                                     const engine::EventRecord& in_a,
-                                                     const engine::StepEvents& b,
-                                                     const engine::EventRecord& in_b,
-                                                     const engine::Element& row);
+[[nodiscard]] std::optional<EventDifference::Value> first_value_in(const engine::StepEvents& a,
+                                                                   const engine::EventRecord& in_a,
+                                                                   const engine::StepEvents& b,
+                                                                   const engine::EventRecord& in_b,
+                                                                   const engine::Element& row);
 
 /// How much of an event is kept beside its digest.
 int detail_of(const engine::EventRecord& event);

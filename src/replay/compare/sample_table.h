@@ -28,7 +28,7 @@ struct FieldValues {
 };
 
 /// Elements of a dataset as a comparison takes them; nothing for types that are held as bits.
-std::optional<FieldValues> values_of(DType dtype, std::span<const std::byte> bytes);
+[[nodiscard]] std::optional<FieldValues> values_of(DType dtype, std::span<const std::byte> bytes);
 
 /// Rollouts and training data under one form: samples by id, fields by name, in the order in which
 /// a step computes them. Views the data that it is made of.

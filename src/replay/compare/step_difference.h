@@ -42,7 +42,7 @@ struct StepDifference {
   std::optional<Origin> origin;
   std::vector<EventDifference> events;  // in canonical order
 
-  bool identical() const { return !origin.has_value(); }
+  [[nodiscard]] bool identical() const { return !origin.has_value(); }
 };
 
 /// Tensors of a state.
@@ -73,6 +73,6 @@ void check_computable(const engine::StepEvents& events, const std::string& where
 
 /// Whether the record of a difference could be finer: its element is not known, or not whether it
 /// begins there.
-bool lacks_element(const StepDifference& difference);
+[[nodiscard]] bool lacks_element(const StepDifference& difference);
 
 }  // namespace rlreplay::replay

@@ -44,7 +44,7 @@ class AnyDump {
   /// that of the foreign file from which the unit was made.
   Error named(const Error& error) const;
   /// The rank whose file of training data holds a sample; nothing where none or several do.
-  std::optional<int64_t> rank_of(int64_t rollout, uint64_t sample) const;
+  [[nodiscard]] std::optional<int64_t> rank_of(int64_t rollout, uint64_t sample) const;
   /// The foreign file of training data that a sample is of, by its name in its run, and the rank
   /// that trains on it: "train_data/0_1.pt (rank 1)". Empty where the dump keeps none.
   std::string shard_of(int64_t rollout, uint64_t sample) const;
@@ -52,7 +52,7 @@ class AnyDump {
   /// those that hold the sample the first and their number; empty where none is known.
   std::string file_of(const std::string& place, std::optional<uint64_t> sample) const;
   /// Whether the unit that an error is about can be read; of no unit, it can.
-  bool reads(const Error& error) const;
+  [[nodiscard]] bool reads(const Error& error) const;
 
  private:
   /// A file of training data, the samples that it lists, and the rank that trains on each.

@@ -92,6 +92,7 @@ bool to_dtype(std::span<const From> values, TorchDType dtype, std::vector<uint8_
   return false;
 }
 
+// By bits: -0.0 is another number than 0.0. A list without entries is of no kind.
 template <class T>
 bool list_holds(const Sequence& list, std::span<const T> values) {
   constexpr bool kIntegers = std::is_integral_v<T>;

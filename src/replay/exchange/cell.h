@@ -36,12 +36,13 @@ struct NativeData {
 };
 
 /// Whether a list, text or tensor of a foreign file is the cell, type and bits.
-bool holds(const foreign::Tree& tree, foreign::Value value, const Cell& cell);
+[[nodiscard]] bool holds(const foreign::Tree& tree, foreign::Value value, const Cell& cell);
 
 /// The cell as a list of Python's integers or floats, or as a text.
 foreign::Value add_cell(foreign::Tree& tree, const Cell& cell);
 
 /// The cell as the elements of a tensor; nothing where the type cannot hold them exactly.
-std::optional<std::vector<uint8_t>> tensor_bytes(const Cell& cell, foreign::TorchDType dtype);
+[[nodiscard]] std::optional<std::vector<uint8_t>> tensor_bytes(const Cell& cell,
+                                                               foreign::TorchDType dtype);
 
 }  // namespace rlreplay::replay

@@ -24,7 +24,7 @@ class Contradictions {
   /// As it stands.
   void add(const foreign::Problem& problem) { findings_.add("", "", problem); }
 
-  bool empty() const { return findings_.empty(); }
+  [[nodiscard]] bool empty() const { return findings_.empty(); }
   /// The content of the unit (import_findings.h).
   std::vector<format::Dataset> datasets() const;
 

@@ -18,7 +18,7 @@ class FileFindings {
   /// Of the file with this name in its run, or of none; `tail`: what ends each of its places.
   void add(const std::string& name, const std::string& tail, const foreign::Problem& found);
 
-  bool empty() const { return alike_.empty(); }
+  [[nodiscard]] bool empty() const { return alike_.empty(); }
 
   /// Each with its place between name and tail: of contradictions of one code and message, and of
   /// steps whose policy's terms were not judged, the first 20, of others the first; the last says

@@ -24,7 +24,7 @@ struct RolloutSamples {
   /// What this program's own export put into a sample's metadata.
   const foreign::Value* own(size_t row, std::string_view key) const;
   /// Integers; nothing where it holds something else.
-  std::optional<foreign::Numbers> own_numbers(size_t row, std::string_view key) const;
+  [[nodiscard]] std::optional<foreign::Numbers> own_numbers(size_t row, std::string_view key) const;
 };
 
 /// A number of an own export, of a type that its dataset has. Errors: kCorrupt, naming the sample.

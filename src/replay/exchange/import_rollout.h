@@ -27,7 +27,7 @@ struct ImportedRollout {
 };
 
 /// Whether a sample's images or sound are there: a framework that has none writes an empty value.
-bool says_something(const foreign::Tree& tree, const foreign::Value* value);
+[[nodiscard]] bool says_something(const foreign::Tree& tree, const foreign::Value* value);
 
 /// The ids of a file's samples: their indices, or their places in the file where indices are
 /// missing or do not tell them apart.

@@ -57,8 +57,9 @@ class ImportedDump {
   std::optional<format::DumpWriter> writer_;
   std::string vendor_;
   int64_t ranks_ = 1;
-  std::map<int64_t, std::set<uint64_t>> with_inputs_;        // by rollout
-  std::map<int64_t, std::vector<uint64_t>> kept_, trained_;  // likewise: not taken out; of steps
+  std::map<int64_t, std::set<uint64_t>> with_inputs_;  // sample ids, by rollout
+  std::map<int64_t, std::vector<uint64_t>> kept_;      // those not taken out, by rollout
+  std::map<int64_t, std::vector<uint64_t>> trained_;   // those of its steps, by rollout
   ImportReport report_;
   Provenance provenance_;
 };

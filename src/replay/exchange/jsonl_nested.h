@@ -15,10 +15,11 @@ namespace rlreplay::replay::jsonl {
 /// By its name: "stop".
 format::Finish finish_of(JsonValue value);
 
-std::optional<format::NamedColumns> components(const std::vector<Row>& rows, std::string_view key);
-std::optional<format::Versions> versions(const std::vector<Row>& rows);
-std::optional<format::Calls> calls(const std::vector<Row>& rows);
-std::optional<format::Experts> experts(const std::vector<Row>& rows);
-std::optional<format::TokenSets> nuclei(const std::vector<Row>& rows);
+[[nodiscard]] std::optional<format::NamedColumns> components(const std::vector<Row>& rows,
+                                                             std::string_view key);
+[[nodiscard]] std::optional<format::Versions> versions(const std::vector<Row>& rows);
+[[nodiscard]] std::optional<format::Calls> calls(const std::vector<Row>& rows);
+[[nodiscard]] std::optional<format::Experts> experts(const std::vector<Row>& rows);
+[[nodiscard]] std::optional<format::TokenSets> nuclei(const std::vector<Row>& rows);
 
 }  // namespace rlreplay::replay::jsonl

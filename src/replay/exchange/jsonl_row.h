@@ -44,10 +44,11 @@ uint64_t id_of(JsonValue value);
 std::vector<std::string> names_of(JsonValue root, JsonValue object);
 
 /// Whether every row has the key, or some, or none: nothing for none, an empty mask for all.
-std::optional<format::Presence> presence_of(const std::vector<Row>& rows, std::string_view key);
+[[nodiscard]] std::optional<format::Presence> presence_of(const std::vector<Row>& rows,
+                                                          std::string_view key);
 
 /// Whether all lines have the key, or none. Errors: kCorrupt where some have it.
-bool all_or_none(const std::vector<Row>& rows, std::string_view key);
+[[nodiscard]] bool all_or_none(const std::vector<Row>& rows, std::string_view key);
 
 /// What lines call a column of the dump: "reward" for `rewards`, "prompt" for `prompt_text`.
 std::string_view key_of(std::string_view column);

@@ -17,7 +17,7 @@ namespace rlreplay::replay {
     std::span<const foreign::TorchFile* const> files, bool generated = true);
 
 /// Whether a file's name says which rollout, rank or call it is of: "train_data/0_1.pt".
-bool names_dump(const std::string& name);
+[[nodiscard]] bool names_dump(const std::string& name);
 
 /// Whether a file of train_data/ or rollout_data/ is what its name says, of which rollout and rank,
 /// and one of policy_loss_debug/, of which rank and call: name-mismatch.

@@ -22,8 +22,8 @@ void move_columns(foreign::TorchFile& file, const foreign::RolloutFile& batch,
                   format::RolloutData& data, foreign::Replacements& replacements);
 
 /// The ids that tell samples apart which count as one together; nothing where none do.
-std::optional<format::Column<uint64_t>> shared_ids(std::span<const size_t> rows,
-                                                   const std::vector<std::optional<int64_t>>& ids);
+[[nodiscard]] std::optional<format::Column<uint64_t>> shared_ids(
+    std::span<const size_t> rows, const std::vector<std::optional<int64_t>>& ids);
 
 /// Keeps which samples have a field where not all do, and drops a field that none has.
 template <class Field>

@@ -50,8 +50,8 @@ class RolloutCopies {
 
   static void compare_local_rewards(const foreign::TrainShard& shard, const Rollout& rollout,
                                     std::vector<foreign::Problem>& problems);
-  static bool are_known_to_agree(const foreign::TrainShard& shard, const Rollout& rollout,
-                                 std::string_view column);
+  [[nodiscard]] static bool are_known_to_agree(const foreign::TrainShard& shard,
+                                               const Rollout& rollout, std::string_view column);
 
   std::map<int64_t, Rollout> rollouts_;
 };

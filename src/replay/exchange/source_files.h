@@ -25,7 +25,7 @@ struct SourceFile {
     const std::vector<std::string>& paths, const std::string& ending);
 
 /// Whether a name says which rank of which rollout the file is of: `0_1.pt`.
-bool names_rank(const std::string& name);
+[[nodiscard]] bool names_rank(const std::string& name);
 
 /// Holds every rollout of a folder to the ranks that the folder's other rollouts have files of: a
 /// rank-missing for each file that is not there, with its path; of more than `most` one

@@ -10,8 +10,8 @@
 namespace rlreplay::replay {
 
 /// The cell of a column of training that holds something; nothing where it is absent or None.
-std::optional<foreign::Value> copy_of(const foreign::TrainShard& shard, size_t row,
-                                      std::string_view column);
+[[nodiscard]] std::optional<foreign::Value> copy_of(const foreign::TrainShard& shard, size_t row,
+                                                    std::string_view column);
 
 /// Whether the shard has the column, be it of Nones alone: of one that it leaves out it says
 /// nothing.

@@ -31,13 +31,13 @@ struct MismatchSums {
 
   int64_t finite() const { return tokens - nonfinite; }
   /// A value of finite pairs (`max`, a percentile); nothing without any.
-  std::optional<double> measured(double value) const {
+  [[nodiscard]] std::optional<double> measured(double value) const {
     return finite() > 0 ? std::optional(value) : std::nullopt;
   }
   /// A sum over finite pairs as their mean; nothing without any.
-  std::optional<double> mean(double sum) const;
+  [[nodiscard]] std::optional<double> mean(double sum) const;
   /// (sum w)^2 / (n sum w^2): 1 where all weights are equal.
-  std::optional<double> effective_share() const;
+  [[nodiscard]] std::optional<double> effective_share() const;
 };
 
 struct MismatchToken {
@@ -64,7 +64,7 @@ struct Mismatch {
   std::array<int64_t, kDecades> decades{};
   std::map<int64_t, MismatchSums> by_rollout;
   std::map<int64_t, MismatchSums> by_position;  // from 0: by the largest power of two at or below
-  std::map<int64_t, MismatchSums> by_length;    // of responses; likewise
+  std::map<int64_t, MismatchSums> by_length;    // of responses: by that power of two, too
   std::map<int64_t, MismatchSums> by_version;   // of the weights; empty where not recorded
   std::vector<MismatchToken> worst;             // non-finite ones first, then by distance
   std::string incomplete;                       // why the record is not a whole one

@@ -21,7 +21,7 @@ struct Quantity {
   Verdict verdict = Verdict::kNotRecorded;
   int64_t compared = 0;
   int64_t not_a_number = 0;  // of those compared, as recorded; one equals any other
-  int64_t not_finite = 0;    // likewise, infinities too
+  int64_t not_finite = 0;    // of those compared, as recorded: NaN or infinite
   int64_t not_computed = 0;  // recorded beside those compared, of samples that lack an input
   int64_t other_bits = 0;
   int64_t different = 0;                     // beyond the tolerance
@@ -31,7 +31,7 @@ struct Quantity {
   std::optional<double> recorded, computed;  // there; of a scalar, itself
   int64_t on_border = 0;                     // tokens that binary32 may clip or not, which decide
   std::string missing;                       // why it could not be computed
-  bool refused = false;                      // likewise: the options contradict what is recorded
+  bool refused = false;                      // `missing` says how options contradict the record
 
   [[nodiscard]] bool is_reproduced() const {
     return verdict == Verdict::kEqual || verdict == Verdict::kRounding;
@@ -76,8 +76,8 @@ struct ObjectiveStep {
   std::string not_finite;  // where the first NaN or infinity enters; empty without one
   int64_t unplaced = 0;    // samples that no row fits, where there are files of policy_loss_debug
 
-  bool reproduced() const;
-  bool compared() const;  // whether anything was recorded to compare with
+  [[nodiscard]] bool reproduced() const;
+  [[nodiscard]] bool compared() const;  // whether anything was recorded to compare with
 };
 
 struct ObjectiveOptions {

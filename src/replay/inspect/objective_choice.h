@@ -12,8 +12,8 @@ namespace rlreplay::replay {
 /// Whether an explanation of another step holds for a step whose quantities are `from` with the
 /// given setting and `now` with the explanation's: it breaks nothing, and what it reproduces there
 /// it reproduces here.
-bool holds(const Explanation& explanation, const std::vector<Quantity>& from,
-           const std::vector<Quantity>& now);
+[[nodiscard]] bool holds(const Explanation& explanation, const std::vector<Quantity>& from,
+                         const std::vector<Quantity>& now);
 
 /// `of_losses` explains a step's losses. Its other quantities are `from` as recorded options give
 /// them and `now` with this explanation. Where it reproduces all of them that one of `explained`

@@ -17,7 +17,7 @@ namespace rlreplay::replay {
 /// What cannot be computed is absent, and a text says why.
 struct AdvantageValues {
   std::optional<std::vector<double>> shaped;        // rewards, of the steps' samples in a row
-  TokenColumn kl, returns, reverse_kl, advantages;  // likewise
+  TokenColumn kl, returns, reverse_kl, advantages;  // of the steps' samples in a row
   /// Of the returns above, where `advantages` are of recorded ones: one false return changes these
   /// of every token that is whitened with it.
   TokenColumn own_advantages;
@@ -45,9 +45,9 @@ struct LossValues {
   std::optional<engine::Losses> losses;
   ClipBorder clip_border;                                 // where there are losses
   std::optional<double> value_loss, value_clip_fraction;  // of a critic
-  ClipBorder value_clip_border;                           // likewise
+  ClipBorder value_clip_border;                           // where there is a value loss
   bool has_entropy = true;     // else it is taken as 0 and not to be compared
-  bool has_total = true;       // likewise
+  bool has_total = true;       // else the total is not to be compared
   bool policy_is_old = false;  // no log-probabilities of the step itself: those before it
   std::string missing;
 };

@@ -33,7 +33,7 @@ struct VerifiedDump {
   std::optional<ErrorCode> unreadable = {};  // of a value that ended the reading
 
   /// Whether it was sealed whole, and parts of the run are missing in it.
-  bool lacks_parts() const { return report.complete && !complete; }
+  [[nodiscard]] bool lacks_parts() const { return report.complete && !complete; }
   std::string_view verdict() const;
 };
 
@@ -53,9 +53,9 @@ struct VerifiedFiles {
   bool lacks_parts = false;  // an import of them has gaps
 
   /// A version or form that is not read, or a limit, says nothing of what the file holds.
-  bool unsupported() const;
+  [[nodiscard]] bool unsupported() const;
   /// Whether all could be read and nothing is missing.
-  bool whole() const;
+  [[nodiscard]] bool whole() const;
 };
 
 /// Files of torch.save, one or those of a folder, or a file of JSON lines.
@@ -64,7 +64,7 @@ struct VerifiedFiles {
 // What both are made of.
 
 /// Whether a part is missing, which is no contradiction of what is there.
-bool names_missing(const VerifyProblem& problem);
+[[nodiscard]] bool names_missing(const VerifyProblem& problem);
 
 /// Whether what was thrown says something of the input, and not of the machine or the program.
 [[nodiscard]] bool is_about_input(const Error& error);

@@ -51,7 +51,7 @@ Launch plan_launch(const std::string& framework, const std::vector<std::string>&
 [[nodiscard]] std::vector<std::string> recipe_variables();
 
 /// How many values a flag of the recipe takes; nothing for other flags.
-std::optional<int> recipe_values(std::string_view flag);
+[[nodiscard]] std::optional<int> recipe_values(std::string_view flag);
 
 /// A line a setting: "set NCCL_ALGO=Ring: ..." or "kept --seed 7, yours".
 std::string describe(const Launch& launch);

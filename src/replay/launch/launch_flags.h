@@ -14,7 +14,7 @@ namespace rlreplay::replay {
 /// How many values argparse takes for a flag of slime, Miles, Megatron-LM or SGLang (named without
 /// dashes): "0", "1", "2", "3", "?" none or one, "+" at least one, "*" any. Nothing for a flag that
 /// none of them has.
-std::optional<std::string_view> launch_flag_values(std::string_view name);
+[[nodiscard]] std::optional<std::string_view> launch_flag_values(std::string_view name);
 
 /// The words of a command line with each such flag and its values as one word, "--flag=value
 /// value": only so can values be told from arguments. A flag that `is_own` has its values joined
@@ -39,6 +39,6 @@ std::string refused_launch_flags(std::span<const LaunchFlag> flags, Reach reach,
 /// Whether a flag says what the launcher's run computes (precision, architecture, kernels, where
 /// its weights and samples come from) and nothing here follows it: a replay of that run judges what
 /// came of it.
-bool changes_numbers(const LaunchFlag& flag);
+[[nodiscard]] bool changes_numbers(const LaunchFlag& flag);
 
 }  // namespace rlreplay::replay

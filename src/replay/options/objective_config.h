@@ -20,6 +20,6 @@ std::vector<std::string> same_advantages(const RunOptions& options);
 std::vector<std::string> same_policy_loss(const RunOptions& options);
 
 /// Whether log-probabilities of a reference model are needed.
-bool needs_reference(const RunOptions& options);
+[[nodiscard]] bool needs_reference(const RunOptions& options);
 
 }  // namespace rlreplay::replay

@@ -10,7 +10,7 @@ struct WeightsPolicy {
   int64_t every = 0;  // 0: none; 1: all
   bool first = true;
 
-  bool keeps(int64_t steps_taken) const {
+  [[nodiscard]] bool keeps(int64_t steps_taken) const {
     if (steps_taken == 0) return first || every > 0;
     return every > 0 && steps_taken % every == 0;
   }

@@ -28,6 +28,7 @@ struct RecordedConfig {
 
 /// Who wrote the files that a dump was imported from: "slime"; nothing for a captured one.
 /// Errors: kCorrupt where it says something else.
-std::optional<std::string> imported_from(const std::string& meta, const std::string& where);
+[[nodiscard]] std::optional<std::string> imported_from(const std::string& meta,
+                                                       const std::string& where);
 
 }  // namespace rlreplay::replay

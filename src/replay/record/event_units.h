@@ -24,7 +24,8 @@ std::map<int64_t, const format::UnitReader*> event_units(std::span<const format:
 
 /// The only one of them, for whoever compares a run of one rank; nothing where there is none.
 /// Errors: those of event_units; kUnsupported where several ranks have events.
-std::optional<format::UnitReader> open_events(const format::DumpReader& dump, const char* kind,
-                                              const std::string& group);
+[[nodiscard]] std::optional<format::UnitReader> open_events(const format::DumpReader& dump,
+                                                            const char* kind,
+                                                            const std::string& group);
 
 }  // namespace rlreplay::replay

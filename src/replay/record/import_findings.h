@@ -43,7 +43,7 @@ std::vector<format::Dataset> findings_datasets(const std::vector<foreign::Proble
 /// What the import of a dump could not judge, a sentence each.
 [[nodiscard]] std::vector<std::string> unjudged(const format::DumpReader& dump);
 
-/// Likewise, where samples have other ids than their files say.
+/// What its import found where samples have other ids than their files say.
 [[nodiscard]] std::vector<foreign::Problem> replaced_ids(const format::DumpReader& dump);
 
 }  // namespace rlreplay::replay

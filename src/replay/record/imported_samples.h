@@ -26,7 +26,7 @@ RunOptions imported_options(const RecordedRun& record, const std::string& vendor
 std::vector<Setting> launched_objective(const RecordedRun& record);
 
 /// Whether log-probabilities are taken over the ids that top-p kept: slime's are, Miles' never.
-bool needs_nuclei(const RunOptions& options);
+[[nodiscard]] bool needs_nuclei(const RunOptions& options);
 
 /// Errors: kIncomplete, naming a sample that does not say what top-p kept.
 void check_nuclei(std::span<const Sample> samples, const std::string& where);

@@ -16,7 +16,7 @@ class RecordRefusal : public Error {
                 const std::string& message, const std::string& where)
       : Error(error, message, where), problem_(code), sample_(sample) {}
   const char* problem() const { return problem_; }
-  std::optional<uint64_t> sample() const { return sample_; }
+  [[nodiscard]] std::optional<uint64_t> sample() const { return sample_; }
 
  private:
   const char* problem_;

@@ -53,9 +53,9 @@ struct RecordedStep {
   StepScalars scalars;                        // of all ranks
 
   /// A recorded scalar on which all ranks agree that have it: "loss".
-  std::optional<double> scalar(std::string_view name) const;
+  [[nodiscard]] std::optional<double> scalar(std::string_view name) const;
   /// How many the trainer counted, where that is not what the samples say.
-  std::optional<int64_t> trajectories() const;
+  [[nodiscard]] std::optional<int64_t> trajectories() const;
 };
 
 /// The column of the trainer's log-probabilities of a sample by the weights that the rollout began

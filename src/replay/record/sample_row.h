@@ -26,11 +26,11 @@ std::vector<T> tokens_of(const std::vector<T>& values, uint64_t begin, uint64_t 
 std::vector<double> response_of(const std::optional<format::TokenFloats>& column,
                                 const SampleRow& at);
 
-std::optional<std::vector<uint8_t>> mask_of(const std::optional<format::Column<uint8_t>>& column,
-                                            const SampleRow& at);
+[[nodiscard]] std::optional<std::vector<uint8_t>> mask_of(
+    const std::optional<format::Column<uint8_t>>& column, const SampleRow& at);
 
 /// What top-p kept of a sample's response; nothing where the sample does not say.
-std::optional<Nuclei> nuclei_of(const format::RolloutData& data, const SampleRow& at);
+[[nodiscard]] std::optional<Nuclei> nuclei_of(const format::RolloutData& data, const SampleRow& at);
 
 /// What these take, as they were decoded: what is read as binary64 counts as it was stored.
 uint64_t bytes_of_response(const std::optional<format::TokenFloats>& column, const SampleRow& at);

@@ -14,7 +14,7 @@ struct StepRange {
   int64_t first = 0;
   int64_t last = INT64_MAX;  // included
 
-  bool holds(int64_t place) const { return first <= place && place <= last; }
+  [[nodiscard]] bool holds(int64_t place) const { return first <= place && place <= last; }
   /// Whether it holds a step of a rollout; `steps`: those of the run, sorted.
   [[nodiscard]] bool holds_of(int64_t rollout, std::span<const StepId> steps) const;
 };
@@ -30,7 +30,7 @@ void check_steps(const StepRange& range, size_t steps, const std::string& path);
 struct RunPart {
   StepId first{0, 0}, last{INT64_MAX, 0};
 
-  bool holds(const StepId& step) const { return first <= step && step <= last; }
+  [[nodiscard]] bool holds(const StepId& step) const { return first <= step && step <= last; }
   /// "1.0..2.0", as parse_part reads it.
   [[nodiscard]] std::string text() const { return first.name() + ".." + last.name(); }
   /// Whether a group of a unit of this kind is of them: a rollout, a step, a state.

@@ -96,7 +96,7 @@ struct RefereeVerdict {
   std::array<std::vector<size_t>, 2> broken;
   std::vector<size_t> worst;  // tokens by descending distance of the farther side
 
-  bool finding() const {
+  [[nodiscard]] bool finding() const {
     return beyond_noise[0] || beyond_noise[1] || !broken[0].empty() || !broken[1].empty();
   }
 };

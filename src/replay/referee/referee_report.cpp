@@ -33,6 +33,7 @@ std::span<const int32_t> context(const Sample& s, int64_t token) {
                                      static_cast<size_t>(token - begin));
 }
 
+/// The report for people; each section appends to `out_`.
 class Text {
  public:
   Text(const RefereeSetting& setting, const RefereeCase& given, const RefereeVerdict& verdict,

@@ -28,7 +28,7 @@ class ElementSink : public engine::EventSink {
   explicit ElementSink(std::vector<WantedNumbers> wanted)
       : wanted_(std::move(wanted)), kept_(wanted_.size()) {}
 
-  bool wants(const engine::Event& event) const override;
+  [[nodiscard]] bool wants(const engine::Event& event) const override;
   void rows(const engine::Event& event, const engine::EventView& values,
             const engine::RowCoordinates& coordinates) override;
   void whole(const engine::Event& event, const engine::EventView& values) override;
@@ -37,8 +37,8 @@ class ElementSink : public engine::EventSink {
   /// Of the wanted numbers at `index`: by token, (0, 0) of a whole tensor. Every type fits binary64
   /// but sums, which stand in `sum`.
   const std::map<TokenPlace, std::vector<double>>& kept(size_t index) const { return kept_[index]; }
-  std::optional<double> number(size_t index) const;
-  std::optional<int64_t> sum() const { return sum_; }
+  [[nodiscard]] std::optional<double> number(size_t index) const;
+  [[nodiscard]] std::optional<int64_t> sum() const { return sum_; }
 
  private:
   std::vector<WantedNumbers> wanted_;

@@ -179,6 +179,7 @@ bool InjectingSink::wants_part(const Event& event, int rank) const {
   return target_ && event == injection_.at.event && rank == injection_.rank;
 }
 
+// `values` are the part of the tensor that begins at `row` and `column`, in the rank's own memory.
 void InjectingSink::part(const Event&, int, const engine::EventView& values, int64_t row,
                          int64_t column) {
   const int64_t r = target_->row - row, c = target_->column - column;
@@ -190,6 +191,7 @@ bool InjectingSink::wants(const Event& event) const {
   return target_ && event == injection_.at.event;
 }
 
+// In place: what the step computes next reads the changed element.
 void InjectingSink::plant(std::byte* element, const Element& at) {
   switch (spec_.kind) {
     case Kind::kRows:

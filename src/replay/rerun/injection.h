@@ -45,11 +45,11 @@ class InjectingSink : public engine::EventSink {
   /// INDEX mean a place. Errors: kUsage for an index outside of the tensor, with the valid range.
   void begin(int64_t rollout_id, int64_t step_id, std::span<const engine::SampleShape> samples);
 
-  bool wants(const engine::Event& event) const override;
+  [[nodiscard]] bool wants(const engine::Event& event) const override;
   void rows(const engine::Event& event, const engine::EventView& values,
             const engine::RowCoordinates& coordinates) override;
   void whole(const engine::Event& event, const engine::EventView& values) override;
-  bool wants_part(const engine::Event& event, int rank) const override;
+  [[nodiscard]] bool wants_part(const engine::Event& event, int rank) const override;
   void part(const engine::Event& event, int rank, const engine::EventView& values, int64_t row,
             int64_t column) override;
   void restart() override;

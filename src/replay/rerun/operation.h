@@ -23,7 +23,7 @@ struct Operation {
   engine::ScoredRows scored;                          // those before a token of a response
   std::optional<kernels::RotaryTable> rotary;         // of a rotation
   std::vector<kernels::Matrix<const float>> rows;     // inputs by token, as docs/events.md has them
-  std::vector<kernels::Matrix<const float>> weights;  // likewise
+  std::vector<kernels::Matrix<const float>> weights;  // whole, as docs/events.md has them
   int64_t count = 0, columns = 0;                     // of the output
 };
 

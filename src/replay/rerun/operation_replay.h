@@ -20,7 +20,7 @@ struct OperationSide {
   int64_t differing = 0;         // elements that are not the record's, by bits
   std::optional<int64_t> first;  // the first of them, an index into the tensor
   double largest = 0;            // error against binary64
-  double ulps = 0;               // likewise, in units of the last place of the right number
+  double ulps = 0;               // the largest error in units of the right number's last place
   double rms = 0;
   int64_t at = 0;  // where the error is the largest
 };

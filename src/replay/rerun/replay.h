@@ -33,7 +33,7 @@ struct ReplayedStep {
   int64_t events = 0;  // that were compared
   bool judged = true;  // false: run only to reach the first step asked for
 
-  bool identical() const {
+  [[nodiscard]] bool identical() const {
     return difference.identical() && values.identical() && !outcome.result.replicas;
   }
 };
@@ -100,7 +100,7 @@ struct ReplayedRollout {
   int64_t different_tokens = 0;                // positions of responses, missing ones too
   std::optional<LogProbDifference> log_probs;  // where all tokens agree
   StepDifference difference;
-  bool identical() const {
+  [[nodiscard]] bool identical() const {
     return different_tokens == 0 && difference.identical() &&
            (!log_probs || (log_probs->different == 0 && log_probs->nonfinite == 0));
   }

@@ -29,9 +29,9 @@ struct ReplaySummary {
 
   void add(const StepOutcome& outcome);
   void add(const ReplayedStep& step);
-  bool identical() const { return different == 0; }
+  [[nodiscard]] bool identical() const { return different == 0; }
   /// Of an imported dump nothing is called the same.
-  bool judged() const { return events + values > 0; }
+  [[nodiscard]] bool judged() const { return events + values > 0; }
 };
 
 /// Two lines: against what and how much was compared, and the largest changes. `steps`: of the

@@ -32,7 +32,7 @@ struct StepValues {
   std::vector<std::string> not_compared;       // recorded, but no number of a replay
   std::vector<std::string> taken;              // by the replay from the record
 
-  bool identical() const { return different.empty(); }
+  [[nodiscard]] bool identical() const { return different.empty(); }
 };
 
 /// `samples`, `targets`: of the replay, in the order of the record's. `taken`: columns of the

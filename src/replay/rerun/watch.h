@@ -11,7 +11,7 @@ namespace rlreplay::replay {
 class BothSinks : public engine::EventSink {
  public:
   BothSinks(engine::EventSink& first, engine::EventSink& second) : first_(first), second_(second) {}
-  bool wants(const engine::Event& event) const override {
+  [[nodiscard]] bool wants(const engine::Event& event) const override {
     return first_.wants(event) || second_.wants(event);
   }
   void rows(const engine::Event& event, const engine::EventView& values,

@@ -50,7 +50,7 @@ Error EndOnSignal::last_words() {
   if (::isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);  // over a bar, or ^C
   if (before_) {
     const Error out = before_();
-    undo_unfinished();
+    static_cast<void>(undo_unfinished());  // `before_` says what is told
     return out;
   }
   const bool undone = undo_unfinished();

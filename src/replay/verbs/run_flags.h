@@ -41,10 +41,10 @@ class RunFlags {
   RunOptions resolve_record(const RunOptions& recorded) const;
 
   /// Whether nothing was given: no option of a run, no --config, no flag of a launch script.
-  bool empty() const;
+  [[nodiscard]] bool empty() const;
 
   /// Whether the command line or --config says something of an option.
-  bool gives(std::string_view name) const;
+  [[nodiscard]] bool gives(std::string_view name) const;
 
   /// What a record says is run or written only when the user says it too.
   /// Errors: kUsage, showing the recorded --reward-command and --save that were not given again.
@@ -57,7 +57,7 @@ class RunFlags {
   /// The flags as they would be typed again, each after a space.
   std::string command_line() const;
 
-  bool print_config() const { return print_config_; }
+  [[nodiscard]] bool print_config() const { return print_config_; }
 
  private:
   RunOptions resolve(RunOptions base, Reach reach) const;
