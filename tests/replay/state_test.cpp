@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <fstream>
 #include <map>
 
 #include "format/boxes.h"
@@ -196,6 +197,15 @@ TEST_CASE("what all ranks of a state lack is said of all of them, a false unit o
     CHECK(found[0].unit == "weights/1-0/rank0.h5 and 1 more");
     CHECK(found[0].message.find(lacks) != std::string::npos);
   }
+  {
+    std::fstream file(folder / "good/weights/1-0/rank1.h5",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-1, std::ios::end);
+    file.put('\x5a');
+  }
+  const auto found = problems(folder / "good");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].unit == "weights/1-0/rank1.h5");
 }
 
 TEST_CASE("a state that no step left is found, and named") {
