@@ -1,6 +1,7 @@
 """One planted difference in a recorded run is named by event, row, element and distance.
 usage: planted_test.py PROGRAM RLBISECT
 """
+import itertools
 import os
 import pathlib
 import random
@@ -17,6 +18,10 @@ EVENTS = pathlib.Path(__file__).parents[2] / "docs/events.md"
 DEMO = ["--model", "demo", "--steps", "2", "--rollout-batch-size", "2", "--n-samples-per-prompt",
         "3"]
 LAYERS = 2
+LAYOUT = "dp=2,tp=2,pp=2"  # of the ranks that write what a difference is planted in
+ALONE = ["--layout", "dp=1"]
+# What tensor parallelism cuts by columns (docs/numerics.md, section 8).
+CUT = "qkv/[qkv]|rotary/(q|k|dq|dk)|attention/(out|dq|dk|dv|lse|delta)|gate_up/(gate|up)|swiglu/(y|dgate|dup)|(down|o)/dx"
 # What is given to a step is no place for a difference of the program; the demo has biases, tied
 # embeddings, no query norms and no reference. A disturbed token is another run, not a difference in
 # the last place.
@@ -48,28 +53,47 @@ class Planted(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.values, _ = cls.capture("values", *DEMO, "--record", "ops+values")
+        cls.values, _ = cls.capture("values", *DEMO, "--record", "ops+values", "--layout", LAYOUT)
         cls.digests, _ = cls.capture("digests", *DEMO, "--record", "ops")
         cls.events = events()
         cls.random = random.Random(SEED)
+        cls.tokens = [[], []]  # of each sample of a step, in the order of rows
+        for sample in cls.lines("show", cls.values, "--samples"):
+            cls.tokens[sample["rollout_id"]].append(sample["prompt_length"] + sample["response_length"])
+        cls.parts = itertools.cycle(itertools.product((0, 1), repeat=3))
 
     def verb(self, phase):
         return "rollout" if phase == "rollout" else "train"
 
-    def draw(self, phase):
-        """A random place: the program itself says how many elements a tensor has."""
-        step = self.random.randrange(2)
-        event = f"{step}.0/{self.random.choice(self.events[phase])}"
-        ulps = self.random.choice((-3, -1, 1, 2))
-        result = self.run_program(self.verb(phase), "--from", self.values, "--inject",
-                                  f"{event}:{1 << 60}:{ulps}")
+    def size(self, event):
+        """The program itself says how many elements a tensor has."""
+        result = self.run_program(self.verb(event.split("/")[1]), "--from", self.values, *ALONE,
+                                  "--inject", f"{event}:{1 << 60}:1")
         self.assertEqual(result.returncode, 2, event + result.stderr)
         last = re.search(r"0 to (\d+)", result.stderr)
         self.assertIsNotNone(last, result.stderr)
-        return event, self.random.randrange(int(last[1]) + 1), ulps
+        return int(last[1]) + 1
+
+    def draw(self, phase):
+        step = self.random.randrange(2)
+        event = f"{step}.0/{self.random.choice(self.events[phase])}"
+        return event, self.random.randrange(self.size(event)), self.random.choice((-3, -1, 1, 2))
+
+    def draw_in_part(self, phase, dp, tp, pp):
+        """A place that one rank of the layout alone has computed: of samples, columns and layers each a half."""
+        step = self.random.randrange(2)
+        event = f"{step}.0/" + self.random.choice(
+            [event for event in self.events[phase] if re.fullmatch(rf"\w+/{pp}/({CUT})", event)])
+        tokens = self.tokens[step]
+        rows, half = sum(tokens), sum(tokens[:len(tokens) // 2])
+        width, odd = divmod(self.size(event), rows)
+        self.assertEqual((width % 2, odd), (0, 0))
+        row = self.random.randrange(half, rows) if dp else self.random.randrange(half)
+        column = self.random.randrange(width // 2) + tp * width // 2
+        return event, row * width + column, self.random.choice((-1, 1))
 
     def origin(self, phase, path, injection, *flags):
-        lines = self.lines(self.verb(phase), "--from", path, "--inject", injection, *flags, code=1)
+        lines = self.lines(self.verb(phase), "--from", path, *ALONE, "--inject", injection, *flags, code=1)
         found = [line["origin"] for line in lines if line.get("origin")]
         self.assertTrue(found, lines)
         return found[0]
@@ -80,7 +104,8 @@ class Planted(Case):
                                   "optimizer"])
         for number in range(100 if FULL else 10):
             phase = phases[number % len(phases)]
-            event, index, ulps = self.draw(phase)
+            by_ranks = phase in ("forward", "backward") and number // len(phases) % 2 == 0
+            event, index, ulps = self.draw_in_part(phase, *next(self.parts)) if by_ranks else self.draw(phase)
             injection = f"{event}:{index}:{ulps}"
             with self.subTest(seed=SEED, injection=injection):
                 self.judge(phase, injection, number)
