@@ -12,6 +12,8 @@ ProcessResult run_git(const std::string& folder, const std::vector<std::string>&
   command.environment.emplace_back("GIT_TERMINAL_PROMPT", "0");
   command.environment.emplace_back("GIT_ASKPASS", "true");
   command.environment.emplace_back("SSH_ASKPASS", "true");
+  command.environment.emplace_back("SSH_ASKPASS_REQUIRE",
+                                   "force");  // also where there is a terminal
   return run_process(command, "", limits);
 }
 

@@ -1,6 +1,7 @@
 #include "src/bisect/changes.h"
 
 #include <algorithm>
+#include <map>
 
 #include "src/bisect/search.h"
 
@@ -25,7 +26,7 @@ class ChangesSearch {
   Changes find() {
     const size_t last = history_.size() - 1;
     if (!repeats(0, Purpose::kGoodEnd) || !repeats(last, Purpose::kBadEnd)) return out_;
-    between(0, last);
+    search(0, last);
     out_.not_run = static_cast<size_t>(std::ranges::count(is_run_, false));
     return out_;
   }
@@ -65,7 +66,9 @@ class ChangesSearch {
     const Measurement& m = sample.measurement;
     const Measurement* reference =
         place == 0 && n == 0 ? nullptr : &sampler_.of(candidate_of_(history_[0]))[0].measurement;
-    const Origin origin = !there          ? Origin::kRun
+    const auto made = made_.find(key_of(candidate));
+    const bool own = made != made_.end() && made->second == place && n == 0;
+    const Origin origin = !there || own   ? Origin::kRun
                           : sample.stored ? Origin::kStored
                                           : Origin::kEqualContent;
     out_.trials.push_back({revision, measure::judge(plan_.criterion, reference, m), purpose, origin,
@@ -85,22 +88,76 @@ class ChangesSearch {
     return measure::judge_repetition(plan_.criterion, m, m).verdict == Verdict::kGood;
   }
 
-  /// Both can be judged.
-  void between(size_t a, size_t b) {
+  /// Two places that can be judged and differ, and what is known of those between them.
+  struct Row {
+    size_t a, b;
+    Judgement moved;
+    Search middle;
+  };
+
+  void search(size_t a, size_t b) {
+    std::vector<Row> rows;
+    add_row(a, b, rows);
+    while (!rows.empty()) rows = search_round(rows);
+    std::ranges::sort(out_.found, {}, [this](const Change& change) {
+      return std::ranges::find(history_, change.suspects.front().id, &Revision::id);
+    });
+  }
+
+  void add_row(size_t a, size_t b, std::vector<Row>& rows) {
     const Judgement moved = compare(a, b);
-    if (moved.verdict == Verdict::kGood) return;
-    Search middle(b - a);  // the place nearest to the middle that can be judged
-    for (auto place = middle.next(1); !place.empty(); place = middle.next(1)) {
-      if (can_be_judged(a + place[0])) {
-        between(a, a + place[0]);
-        between(a + place[0], b);
-        return;
+    if (moved.verdict != Verdict::kGood) rows.push_back({a, b, moved, Search(b - a)});
+  }
+
+  /// Asks the first rows, all of them together for as many places as may be run at once.
+  std::vector<Row> search_round(const std::vector<Row>& rows) {
+    const size_t taken = std::min(plan_.jobs, rows.size());
+    std::vector<std::vector<size_t>> places(taken);
+    std::vector<size_t> all;
+    for (size_t i = 0; i < taken; ++i) {
+      for (const size_t place : rows[i].middle.next(plan_.jobs / taken)) {
+        places[i].push_back(rows[i].a + place);
+        all.push_back(rows[i].a + place);
       }
-      middle.add(place[0], Verdict::kSkip);
     }
-    const auto begin = history_.begin();
-    out_.found.push_back(
-        {{begin + static_cast<ptrdiff_t>(a) + 1, begin + static_cast<ptrdiff_t>(b) + 1}, moved});
+    run_at_once(all);
+    std::vector<Row> out;
+    for (size_t i = 0; i < taken; ++i) part(rows[i], places[i], out);
+    out.insert(out.end(), rows.begin() + static_cast<ptrdiff_t>(taken), rows.end());
+    return out;
+  }
+
+  void run_at_once(const std::vector<size_t>& places) {
+    if (plan_.jobs == 1 || places.size() < 2) return;
+    std::vector<Candidate> candidates;
+    for (const size_t place : places) {
+      candidates.push_back(candidate_of_(history_[place]));
+      if (!sampler_.of(candidates.back()).empty()) continue;
+      if (listener_.begin) listener_.begin(history_[place], places.size());
+      made_.try_emplace(key_of(candidates.back()), place);
+    }
+    sampler_.add_first(candidates);
+  }
+
+  /// At its places, of which some may not be judged.
+  void part(Row row, const std::vector<size_t>& places, std::vector<Row>& rows) {
+    if (places.empty()) {
+      const auto begin = history_.begin();
+      out_.found.push_back(
+          {{begin + static_cast<ptrdiff_t>(row.a) + 1, begin + static_cast<ptrdiff_t>(row.b) + 1},
+           row.moved});
+      return;
+    }
+    size_t last = row.a;
+    for (const size_t place : places) {
+      if (can_be_judged(place)) {
+        add_row(last, place, rows);
+        last = place;
+      } else {
+        row.middle.add(place - row.a, Verdict::kSkip);
+      }
+    }
+    last == row.a ? rows.push_back(row) : add_row(last, row.b, rows);
   }
 
   const std::vector<Revision>& history_;
@@ -109,6 +166,7 @@ class ChangesSearch {
   const CandidateOf& candidate_of_;
   const Listener& listener_;
   std::vector<bool> is_run_;
+  std::map<std::string, size_t> made_;  // by whose place a candidate was run with others at once
   Changes out_;
 };
 

@@ -5,6 +5,8 @@
 #include <ctime>
 #include <filesystem>
 
+#include <unistd.h>
+
 #include "src/base/error.h"
 #include "src/base/terminal.h"
 #include "src/bisect/checkout.h"
@@ -36,6 +38,20 @@ void say_empty(SlotGround& ground, const std::set<std::string>& submodules) {
                  "(git submodule update --init)\n",
                  terminal_text(path).c_str());
   }
+}
+
+/// What a run does on a full disk says nothing of its revision. Errors: kEnvironment.
+void check_space(const std::string& folder) {
+  constexpr std::uintmax_t kLeast = 64 << 10;
+  std::error_code failed;
+  const auto space = std::filesystem::space(folder, failed);
+  const auto left = ::geteuid() == 0 ? space.free : space.available;
+  if (failed || left >= kLeast) return;
+  throw Error(
+      ErrorCode::kEnvironment,
+      "the disk is full after a run, which therefore says nothing: make room, then rlbisect "
+      "resume goes on",
+      folder);
 }
 
 }  // namespace
@@ -95,6 +111,8 @@ Measurement RevisionSlot::measure(const Candidate& candidate, Build build,
     revision_ = ground_.recipe.build.empty() ? "" : candidate.revision;
     out = run_checkout(ground_.recipe, place, ground_.workspace, ground_.interrupt);
   }
+  check_space(place.folder.path);
+  check_space(std::filesystem::path(ground_.workspace.worktree(number_, attempt_)).parent_path());
   if (revision_.empty()) remove();
   out->output = place.folder.output();
   out->build = build_;

@@ -11,6 +11,7 @@
 #include "src/bisect/revision_executor.h"
 #include "src/bisect/session.h"
 #include "src/bisect/stat_search.h"
+#include "src/bisect/uncommitted.h"
 #include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::bisect {
@@ -240,6 +241,7 @@ Finding find_revision(const RevisionQuestion& question, const Interrupt& interru
                       const Listener& listener) {
   prepare(question, interrupt);
   Ground ground(question, interrupt);
+  warn_of_uncommitted(ground.repository, ground.history);
   const Listener journal = ground.journal(listener);
   const SearchPlan& plan = ground.question.plan;
   HistorySearch search(

@@ -51,7 +51,9 @@ const MeasuredRun& Sampler::add(const Candidate& candidate, Build build) {
 
 const MeasuredRun& Sampler::keep(const Candidate& candidate, const Measurement& measurement) {
   ++runs_;
-  if (store_ != nullptr) store_->save(candidate, measurement);
+  // What git lacks today it may have tomorrow.
+  const bool lasts = measurement.kind != measure::RunKind::kNoCheckout;
+  if (store_ != nullptr && lasts) store_->save(candidate, measurement);
   return samples(candidate).emplace_back(MeasuredRun{measurement, false});
 }
 

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -65,6 +66,9 @@ class Submodules(Case):
         result, found = self.search(self.path, commits[0], commits[5], run=self.run)
         self.assertEqual(result.returncode, 125)
         self.assertIn("git fetch in it", found["reason"])
+        git(bare, "fetch", "-q", str(self.library), "+main:main")
+        result, found = self.search(self.path, commits[0], commits[5], run=self.run)
+        self.assertEqual(found["culprit"], commits[4], result.stderr)
 
     def test_the_search_goes_on_inside_of_a_dependency(self):
         self.clone()
@@ -187,6 +191,20 @@ class AtOnce(Case):
         result, again = self.search(path, commits[0], "main", "-j", "3", run=self.RUN.replace("{0}", str(self.folder)))
         self.assertEqual((again["runs"], again["culprit"]), (0, commits[70]))
 
+    def test_changes_are_looked_for_in_several_places_at_once(self):
+        path, commits = self.history()
+        result = self.bisect("changes", f"{commits[0]}..main", "--repo", path, "-j", "3", "--json", "--run",
+                             self.RUN.replace("{0}", str(self.folder)))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = json.loads(result.stdout)
+        self.assertEqual([c["revision"] for c in found["changes"]], [commits[70]])
+        counts = [int(n) for n in (self.folder / "at once").read_text().split()]
+        self.assertEqual(len(counts), found["runs"])
+        self.assertLessEqual(len(counts), 4 + 3 * 4)  # a quarter of what is left is left by each round
+        names = {os.path.basename(p) for p in (self.folder / "paths").read_text().splitlines()}
+        self.assertEqual(names, {"worktree", "worktree-2", "worktree-3"})
+        self.assert_nothing_left()
+
     def test_a_search_that_is_interrupted_ends_all_and_goes_on(self):
         path, commits = self.history()
         for signal in ("INT", "KILL"):
@@ -300,6 +318,79 @@ class Surroundings(Case):
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn(f"python3 imports from the checkout, by {named}:", result.stderr)
 
+    def test_changes_that_are_not_committed_are_told(self):
+        path = self.folder / "my repo"
+        commits = make_repository(path, [{"state": f"{i // 2} ok\n", "a file": str(i), "b": str(i)} for i in range(4)])
+        (path / "new").write_text("not git's\n")
+        search = ["--repo", path, "--run", RUN]
+        self.assertNotIn("not committed", self.bisect(f"{commits[0]}..main", *search).stderr)
+        (path / "a file").write_text("mine\n")
+        for changed, words in ((["b"], "1 file of the checkout, such as a file, has"),
+                               ([], "2 files of the checkout, such as a file, have")):
+            result = self.bisect(f"{commits[0]}..main", *search)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"{words} changes that are not committed", result.stderr)
+            for name in changed:
+                (path / name).write_text("mine, too\n")
+                git(path, "add", name)
+        # Of another end than what is checked out they are nobody's business.
+        self.assertNotIn("not committed", self.bisect(f"{commits[0]}..{commits[2]}", *search).stderr)
+
+    def test_nothing_of_git_asks_on_a_terminal_or_hangs(self):
+        path = self.folder / "my repo"
+        commits = make_repository(path, [{"state": f"{i} ok\n", ".gitattributes": "n filter=told\n", "n": str(i)}
+                                         for i in range(2)])
+        git(path, "config", "filter.told.smudge", f"env > '{self.folder}/environment'; cat")
+        result, found = self.search(path, commits[0], "main", run=RUN)
+        self.assertEqual(found["culprit"], commits[1], result.stderr)
+        environment = (self.folder / "environment").read_text().splitlines()
+        for line in ("GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true", "SSH_ASKPASS=true", "SSH_ASKPASS_REQUIRE=force"):
+            self.assertIn(line, environment)
+        git(path, "config", "filter.told.smudge", f"touch '{self.folder}/hangs'; sleep 600; cat")
+        process = subprocess.Popen([self.program, f"{commits[0]}..main", "--repo", path, "--run", RUN, "--fresh"],
+                                   stderr=subprocess.PIPE, text=True, env=self.environment)
+        while not (self.folder / "hangs").exists():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        self.assertIn("interrupted", process.communicate(timeout=60)[1])
+        self.assertGreaterEqual(process.returncode, 128)
+        self.assert_nothing_left()
+
+    def test_a_full_disk_is_nobodys_fault(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("no disk can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        commits = make_repository(disk / "repo", [{"state": f"{int(i >= 5)} ok\n", "n": str(i)} for i in range(9)])
+        room = self.folder / "room"
+        run = f"[ $RLBISECT_REVISION != {commits[4]} ] || [ -e '{room}' ] || cat /dev/zero > '{disk}/fill'; " + RUN
+        result = self.bisect(f"{commits[0]}..main", "--repo", disk / "repo", "--run", run)
+        self.assertEqual(result.returncode, 128, result.stdout + result.stderr)
+        self.assertIn("the disk is full after a run", result.stderr)
+        (disk / "fill").unlink()
+        room.write_text("")
+        result = self.bisect("resume", "--repo", disk / "repo")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn(f"culprit    {commits[5][:12]}", result.stdout)
+
+    def test_repositories_without_a_checkout_or_with_a_part_of_the_history(self):
+        path = self.folder / "my repo"
+        commits = make_repository(path, [{"state": f"{int(i >= 5)} ok\n", "n": str(i)} for i in range(9)])
+        bare, shallow, sparse = (self.folder / name for name in ("bare.git", "shallow", "sparse"))
+        git(self.folder, "clone", "-q", "--bare", str(path), str(bare))
+        git(self.folder, "clone", "-q", "--depth", "6", path.as_uri(), str(shallow))
+        git(self.folder, "clone", "-q", str(path), str(sparse))
+        git(sparse, "sparse-checkout", "set", "--no-cone", "/state")
+        for clone, good in ((bare, commits[0]), (shallow, commits[3]), (sparse, commits[0])):
+            with self.subTest(clone.name):
+                result, found = self.search(clone, good, "main", run=RUN)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(found["culprit"], commits[5])
+        result, _ = self.search(shallow, commits[0], "main", run=RUN)
+        self.assertEqual(result.returncode, 129, result.stderr)
+        self.assertIn("names no commit of this repository", result.stderr)
+
     def test_a_worktree_that_cannot_be_removed_is_not_in_the_way(self):
         probe = self.folder / "probe"
         probe.write_text("")
@@ -376,6 +467,10 @@ class Changes(Case):
                 again = json.loads(self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", RUN,
                                                "--json").stdout)
                 self.assertEqual((again["runs"], again["changes"]), (0, found["changes"]))
+                at_once = json.loads(self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", RUN, "--json",
+                                                 "--fresh", "-j", "4").stdout)
+                self.assertEqual(at_once["changes"], found["changes"])
+                self.assertLessEqual(at_once["runs"], len(values) + 2)
                 forecast = self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", RUN, "--dry-run")
                 self.assertLessEqual(found["runs"], int(forecast.stdout.split("at most ")[1].split()[0]))
 

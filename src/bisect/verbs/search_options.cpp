@@ -82,6 +82,11 @@ void add_run_options(CLI::App& app, SearchOptions& options) {
                  "new folder that keeps the logs and outputs of all runs");
   app.add_option("--max-runs", options.most_runs, "stop after so many runs (resume goes on)")
       ->check(CLI::Range(1, 1000000));
+  app.add_option(
+         "-j,--jobs", options.jobs,
+         "how many runs of the search go on at once, each in a worktree of its own path; ends "
+         "and confirmations run one by one (default: 1)")
+      ->check(CLI::Range(1, 64));
   app.add_flag("--fresh", options.fresh, "use and store no measurements");
   app.add_flag("--dry-run", options.dry_run, "say how many runs it takes, and run nothing");
 }
@@ -100,11 +105,6 @@ void add_culprit_options(CLI::App& app, SearchOptions& options) {
                  "a log of git bisect log, whose verdicts are taken as they are; the ends may be "
                  "left out")
       ->type_name("FILE");
-  app.add_option(
-         "-j,--jobs", options.jobs,
-         "how many runs of the search go on at once, each in a worktree of its own path; ends "
-         "and confirmations run one by one (default: 1)")
-      ->check(CLI::Range(1, 64));
   app.add_option("--repeat-sides", options.side_runs,
                  "how often culprit and parent are run in all before one is blamed; more where a "
                  "fault comes and goes (default: 2)")
