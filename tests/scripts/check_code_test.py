@@ -13,7 +13,7 @@ CLEAN = {
                        "void check_text(int kind);  // bool is_said(int kind)\n"
                        "struct Text {\n"
                        "  [[nodiscard]] static Text parse(int kind);\n"
-                       "  bool empty() const { return is_text(0); }\n"
+                       "  [[nodiscard]] bool empty() const { return is_text(0); }\n"
                        "  int size = 0;\n"
                        "};\n",
     "src/base/text.cpp": "namespace rlreplay {\n"
@@ -44,6 +44,8 @@ PLANTED = [
     ("src/base/text.h", "bool take_text(int kind);", "is [[nodiscard]]"),
     ("src/base/text.h", "bool try_text(int kind);", "is [[nodiscard]]"),
     ("src/base/text.h", "bool replay_text(int kind);", "is [[nodiscard]]"),
+    ("src/base/text.h", "  virtual bool whole() const = 0;", "is [[nodiscard]]"),
+    ("src/base/text.h", "std::optional<int> size_of(int kind);", "is [[nodiscard]]"),
     ("src/base/text.cpp", "#define TWICE(x) (2 * (x))", "TWICE is no macro of the table"),
     ("kernels/contract.h", "#define RLREPLAY_OTHER 1", "RLREPLAY_OTHER is no macro"),
     ("src/base/text.cpp", "int count = 0;", "count is state without an owner"),
