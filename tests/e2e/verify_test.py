@@ -300,8 +300,9 @@ class Verify(Case):
             unit["1-0/events/value_count"].values[:] = 0
             unit["1-0/events/value_start"].values[:] = 0
         report = self.found(self.patched(without_values, self.good), "--deep", code=0)[1]
-        self.assertEqual(len(report["not_checked"]), 1, report)
-        self.assertIn("train/1-0: advantages of some samples alone", report["not_checked"][0])
+        self.assertEqual(len(report["not_checked"]), 2, report)
+        self.assertIn("advantages of step 1.0: sample", report["not_checked"][0])
+        self.assertIn("train/1-0: advantages of some samples alone", report["not_checked"][1])
 
     def test_numbers_that_only_rounding_makes_those_of_the_event(self):
         def wide(unit, name):
