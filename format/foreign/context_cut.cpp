@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 #include "format/foreign/shard_group.h"
 #include "format/foreign/train_columns.h"
@@ -156,6 +158,19 @@ std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row, int64_t
   const bool sound = cut >= static_cast<double>(total) && cut <= static_cast<double>(kMaxLength);
   if (!sound) corrupt("max_seq_lens or total_lengths makes no sense");
   return response_slices(total, response, static_cast<int64_t>(cut), cp_size, cp_rank);
+}
+
+const TrainShard* find_misplaced(const ShardGroup& group) {
+  const bool sound = all_fit(group, group.cp_size, group.cp_rank);
+  if (sound && replicas_agree(group, group.cp_rank)) return nullptr;
+  for (const Cut& cut : possible_cuts(group.shards.size())) {
+    if (cut.cp_size != group.cp_size || !all_fit(group, cut.cp_size, cut.cp_rank)) continue;
+    const auto at = std::ranges::mismatch(cut.cp_rank, group.cp_rank).in1 - cut.cp_rank.begin();
+    std::vector<int64_t> other = group.cp_rank;
+    other[static_cast<size_t>(at)] = cut.cp_rank[static_cast<size_t>(at)];
+    if (other == cut.cp_rank) return group.shards[static_cast<size_t>(at)];
+  }
+  return nullptr;
 }
 
 void find_cut(ShardGroup& group) {

@@ -171,6 +171,13 @@ std::vector<ShardGroup> group_shards(const std::vector<TrainShard>& shards) {
       if (std::find(group.cp_rank.begin(), group.cp_rank.end(), rank) != group.cp_rank.end()) {
         continue;
       }
+      if (const TrainShard* shard = find_misplaced(group)) {
+        throw Error(ErrorCode::kCorrupt,
+                    "cp_rank is " + std::to_string(*shard->cp_rank()) +
+                        ", and the file has the slices of context-parallel rank " +
+                        std::to_string(rank) + ", which no file of the same samples says to be",
+                    shard->path());
+      }
       throw Error(ErrorCode::kIncomplete,
                   "the file of context-parallel rank " + std::to_string(rank) + " is missing",
                   group.shards[0]->path());

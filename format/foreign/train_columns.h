@@ -37,11 +37,12 @@ enum class HadBy {
 /// it repeats.
 enum class Repeats {
   kNothing,
-  kShort,    // whole; its hash is known of each sample, so that a rollout is not read again
-  kLong,     // whole
-  kRounded,  // maybe cut, and maybe rounded to the trainer's type
-  kInSteps,  // where a dump's steps are held against its rollouts
-  kThere,    // of the same samples; its values may be of another type
+  kShort,       // whole; its hash is known of each sample, so that a rollout is not read again
+  kLong,        // whole
+  kRounded,     // maybe cut, and maybe rounded to the trainer's type
+  kInSteps,     // where a dump's steps are held against its rollouts
+  kThere,       // of the same samples; its values may be of another type
+  kInMetadata,  // whole integers, of the rollout's metadata in place of its samples
 };
 
 /// A column of a framework's training data: what is known of it before a file is read.
@@ -107,12 +108,13 @@ inline constexpr auto kTrainColumns = [] {
       {"source_names", kOptional, kInSlice, kStage, kShort, "metadata"},
       {"multimodal_train_inputs", kOptional, kInSlice, kStage, kThere, "multimodal_train_inputs"},
       {"raw_reward", kBatch, kAlways, kEvery},
-      {"dynamic_global_batch_size", kRollout, kAlways, kEvery},
+      {"dynamic_global_batch_size", kRollout, kAlways, kEvery, kInMetadata,
+       "dynamic_global_batch_size"},
       {"n_adapters", kRollout, kAlways, kStage},
       {"step_slots", kRollout, kAlways, kStage},
       {"step_adapter_names", kRollout, kAlways, kStage},
       {"step_adapter_batch_sizes", kRollout, kAlways, kStage},
-      {"prompt_group_sizes", kRollout, kAlways, kStage},
+      {"prompt_group_sizes", kRollout, kAlways, kStage, kInMetadata, "prompt_group_sizes"},
       {"partition", kBatch, kAlways, kStage},
       {"micro_batch_indices", kBatch, kAlways, kSchedule},
       {"num_microbatches", kBatch, kAlways, kSchedule},

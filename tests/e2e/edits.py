@@ -12,6 +12,7 @@ from torch_files import archive, members  # noqa: E402
 
 TENSOR = ("miles-latest", "grpo-tp2dp2")  # ranks 0 and 1 hold the same samples
 CONTEXT = ("miles-latest", "grpo-cp2dp2")
+PADDED = ("miles-latest", "grpo-cp2-bshd")
 OLD_CONTEXT = ("slime-old", "grpo-cp2dp2")
 STAGES = ("slime-old", "grpo-pp2")
 MILES_STAGES = ("miles-latest", "grpo-pp2")

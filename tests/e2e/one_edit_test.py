@@ -1,4 +1,5 @@
-"""One edit of a framework's files, and which verb names it: a line of EDITS (edit_cases.py) each.
+"""One edit of a framework's files, and which verb names it: a line of EDITS (edit_cases.py) or STATED
+(stated_cases.py) each.
 
 usage: one_edit_test.py RLREPLAY
 """
@@ -10,8 +11,10 @@ import unittest
 from edit_cases import DEEP, DIFF, EDITS, IMPORT, IMPORTED, LEGAL, MISMATCH, PLAIN
 from edits import (CONTEXT, DATA, EditedRun, LATEST, TENSOR, both, copied, copies_apart, gone,
                    lacks, longer, part, put, rewards_of_parts, shards, train)
+from stated_cases import STATED
 from support import FULL
 
+EDITS = (*EDITS, *STATED)
 EditedRun.program = os.path.abspath(sys.argv.pop(1))
 
 

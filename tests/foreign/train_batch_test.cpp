@@ -155,6 +155,15 @@ TEST_CASE("pieces that do not fit are refused") {
   refused(ErrorCode::kCorrupt, "different rollouts",
           {{0, 0, kWhole}, {1, 1, kWhole, {1, 2, 3, 4, 5, 6, 7, 8}, "Vrollout_id\nI4\n"}});
   refused(ErrorCode::kCorrupt, "fewer tokens", {{0, 0, kWhole, {1, 2}}});
+  const std::vector<int> tokens = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::string first = "Vcp_rank\nI0\nVcp_size\nI2\n";
+  refused(ErrorCode::kCorrupt,
+          "cp_rank is 0, and the file has the slices of context-parallel rank 1",
+          {{0, 0, {-1, -2, -7}, tokens, first}, {1, 0, {-3, -4, -5, -6}, tokens, first}});
+  refused(ErrorCode::kIncomplete, "rank 1 is missing",
+          {{0, 0, {-1, -2, -7}, tokens, first}, {1, 0, {-1, -2, -7}, tokens, first}});
+  refused(ErrorCode::kIncomplete, "rank 1 is missing",  // nothing that is cut: any place would fit
+          {{0, 0, {}, tokens, first}, {1, 0, {}, tokens, first}});
   refused(ErrorCode::kUsage, "no train dumps", {});
 }
 

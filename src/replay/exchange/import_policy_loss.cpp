@@ -123,7 +123,13 @@ std::string not_said(std::string_view column) {
 
 void PolicyLossRows::add(const foreign::TorchFile& file, const std::string& name) {
   any_ = true;
-  for (PolicyLossRow& made : read_policy_loss(file, name)) {
+  std::vector<PolicyLossRow> rows = read_policy_loss(file, name);
+  for (std::string& flag : untrue_flags(file, rows)) {
+    constexpr const char* kUntrue =
+        "policy_loss_debug says otherwise whether its numbers are finite";
+    mismatches_.push_back({name, 0, {"policy-loss-mismatch", kUntrue, std::move(flag)}});
+  }
+  for (PolicyLossRow& made : rows) {
     if (made.index && *made.index != static_cast<int64_t>(made.place)) {
       mismatch(made, "a row of policy_loss_debug has another index than its place",
                "index " + std::to_string(*made.index));

@@ -1,5 +1,6 @@
 #include "src/replay/exchange/policy_loss_row.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -133,6 +134,26 @@ std::vector<PolicyLossRow> read_policy_loss(const TorchFile& file, const std::st
   add_terms(file, "ppo_kl", &PolicyLossRow::policy_kl, rows);
   add_terms(file, "pg_loss", &PolicyLossRow::policy_loss, rows);
   return rows;
+}
+
+std::vector<std::string> untrue_flags(const TorchFile& file, std::span<const PolicyLossRow> rows) {
+  const Tree& tree = file.tree();
+  const Value* flags = tree.find(file.root(), "finite");
+  std::vector<std::string> out;
+  for (const PolicyLossColumn& column : kPolicyLossColumns) {
+    const Value* flag =
+        flags == nullptr || flags->kind != Kind::kDict ? nullptr : tree.find(*flags, column.name);
+    const bool there = std::ranges::any_of(
+        rows, [&](const PolicyLossRow& row) { return !(row.*column.column).empty(); });
+    if (flag == nullptr || flag->kind != Kind::kBool || !there) continue;
+    const bool finite = std::ranges::all_of(rows, [&](const PolicyLossRow& row) {
+      return std::ranges::all_of(row.*column.column, [](float x) { return std::isfinite(x); });
+    });
+    if (finite == flag->boolean) continue;
+    out.push_back("finite." + std::string(column.name) + ": " +
+                  (finite ? "False, and all are" : "True, and not all are"));
+  }
+  return out;
 }
 
 }  // namespace rlreplay::replay

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,5 +48,9 @@ inline constexpr auto kPolicyLossColumns = std::to_array<PolicyLossColumn>({
 /// length than the others; also where the terms of all rows are more or fewer than their tokens.
 [[nodiscard]] std::vector<PolicyLossRow> read_policy_loss(const foreign::TorchFile& file,
                                                           const std::string& name);
+
+/// What the file's `finite` says otherwise than its numbers, whose rows these are, a text each.
+[[nodiscard]] std::vector<std::string> untrue_flags(const foreign::TorchFile& file,
+                                                    std::span<const PolicyLossRow> rows);
 
 }  // namespace rlreplay::replay

@@ -29,7 +29,7 @@ using foreign::Value;
 
 bool is_compared(const TrainColumn& column) {
   using enum Repeats;
-  return column.repeats != kNothing && column.repeats != kInSteps && column.repeats != kThere;
+  return column.repeats == kShort || column.repeats == kLong || column.repeats == kRounded;
 }
 
 const Value* field(const Tree& tree, Value sample, std::string_view key) {
@@ -184,7 +184,8 @@ std::vector<Problem> compare_raw_rewards(std::span<const TorchFile* const> files
 }
 
 void RolloutCopies::add(const ImportedRollout& rollout, const TorchFile& file) {
-  Rollout made{file.path(), rollout.raw_rewards, SaidColumns(file), {}, {}, {}};
+  Rollout made{file.path(), rollout.raw_rewards, SaidColumns(file), MetadataCopies(file), {}, {},
+               {}};
   const Tree& tree = file.tree();
   const foreign::Sequence& samples = tree.sequence(*tree.find(file.root(), "samples"));
   bool named = false;  // rewards, be it as None
@@ -274,6 +275,7 @@ std::vector<Problem> RolloutCopies::compare(int64_t rollout,
     }
     compare_local_rewards(shard, known->second, problems);
     std::ranges::move(known->second.said.compare(*file), std::back_inserter(problems));
+    std::ranges::move(known->second.metadata.compare(shard), std::back_inserter(problems));
     std::vector<TrainColumn> columns;
     for (const TrainColumn& column : kTrainColumns) {
       const bool agree = column.repeats == Repeats::kShort &&

@@ -12,6 +12,7 @@
 #include "format/foreign/train_shard.h"
 #include "src/base/hash.h"
 #include "src/replay/exchange/import_rollout.h"
+#include "src/replay/exchange/metadata_copies.h"
 #include "src/replay/exchange/said_columns.h"
 
 namespace rlreplay::replay {
@@ -41,6 +42,7 @@ class RolloutCopies {
     std::string path;
     std::vector<std::optional<double>> rewards;  // in the order of the file
     SaidColumns said;
+    MetadataCopies metadata;
     std::vector<bool> unrewarded;  // samples that say that they have none
     /// Rewards, and None, of those of which the file says either, by index.
     std::map<int64_t, std::optional<double>> reward_of;

@@ -20,7 +20,9 @@ constexpr std::string_view kNoSource = "unknown";
 constexpr std::string_view kIds = "rollout_ids";
 
 /// Columns that training has only of samples that say them.
-bool is_said_first(const TrainColumn& column) { return column.repeats != Repeats::kNothing; }
+bool is_said_first(const TrainColumn& column) {
+  return column.repeats != Repeats::kNothing && column.repeats != Repeats::kInMetadata;
+}
 
 /// What a sample's field holds; null where it is not there.
 const Value* field_of(const Tree& tree, Value sample, const TrainColumn& column) {

@@ -29,6 +29,7 @@ class ShardSamplesCheck {
     const bool has_shards =
         !shards_.empty() || tree.find(file_.root(), "format_version") != nullptr;
     if (samples != nullptr && samples->kind == Kind::kList && has_shards) {
+      check_writer();
       check_once("rank");
       check_once("data_parallel_rank");
       check_lists();
@@ -41,6 +42,16 @@ class ShardSamplesCheck {
  private:
   void report(const std::string& message) {
     problems_.push_back({"schedule-mismatch", message, file_.path()});
+  }
+
+  /// The first shard is of the rank that writes the file.
+  void check_writer() {
+    if (shards_.empty()) return;
+    const auto own = file_.tree().integer(file_.root(), "rank");
+    const auto first = file_.tree().integer(shards_.front().dict, "rank");
+    if (!first || own == first) return;
+    report("rank is " + (own ? std::to_string(*own) : "missing or no integer") +
+           ", that of dp_shards[0], which writes the file, is " + std::to_string(*first));
   }
 
   /// Each entry is of another rank.
