@@ -111,6 +111,17 @@ class JsonLines(support.Case):
         for key in ("nucleus", "columns", "wide", "trajectory_tokens"):
             self.assertIn(key, documented)
 
+    def test_whether_a_call_was_truncated_may_be_unknown(self):
+        for said in ((True, None), (None, False), (None, None)):
+            rows = self.lines()
+            for call, truncated in zip(rows[0]["calls"], said, strict=True):
+                call["truncated"] = truncated
+            path, dump = self.folder / "calls.jsonl", self.folder / "calls"
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            made = self.run_program("import", path, "-o", dump, "--force")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            back = self.run_program("export", dump, "--to", "jsonl", "-o", "-").stdout
+            self.assertEqual([json.loads(line) for line in back.splitlines()], rows, said)
 
     def test_samples_with_images_are_a_difference_beside_the_content(self):
         rows = [{"schema": "rlreplay.sample/1", "rollout_id": 4, "sample_id": i, "prompt_length": 1,

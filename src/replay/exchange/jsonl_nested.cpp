@@ -30,13 +30,20 @@ std::set<std::string> call_numbers(const std::vector<Row>& rows) {
   return names;
 }
 
+/// Whether a call says something of a key: of `truncated` null, too, which is that it is not known.
+bool has_key(JsonValue call, std::string_view key) {
+  if (key != "truncated") return call.find(key).has_value();
+  const auto members = call.members();
+  return std::ranges::any_of(members, [&](const auto& member) { return member.first == key; });
+}
+
 /// Whether all calls have the key, or none.
 bool all_calls(const std::vector<Row>& rows, std::string_view key) {
   std::optional<bool> has;
   for (const Row& row : rows) {
     const auto calls = row.find("calls");
     for (size_t c = 0; calls && c < calls->size(); ++c) {
-      const bool here = calls->at(c).find(key).has_value();
+      const bool here = has_key(calls->at(c), key);
       if (has.value_or(here) != here) {
         throw calls->at(c).error("'" + std::string(key) +
                                  "' is of all calls of a rollout, or of none");
