@@ -6,7 +6,7 @@ ProcessResult run_git(const std::string& folder, const std::vector<std::string>&
                       const ProcessLimits& limits) {
   Command command{{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}, folder};
   command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
-  for (const auto& name : git_variables()) command.environment.emplace_back(name, std::nullopt);
+  clear_git_variables(command);
   command.environment.emplace_back("LC_ALL", "C");
   // A question on the terminal would stop a process of the background for good.
   command.environment.emplace_back("GIT_TERMINAL_PROMPT", "0");
@@ -17,16 +17,12 @@ ProcessResult run_git(const std::string& folder, const std::vector<std::string>&
   return run_process(command, "", limits);
 }
 
-const std::vector<std::string>& git_variables() {
-  static const std::vector<std::string> names = {"GIT_DIR",
-                                                 "GIT_WORK_TREE",
-                                                 "GIT_INDEX_FILE",
-                                                 "GIT_COMMON_DIR",
-                                                 "GIT_OBJECT_DIRECTORY",
-                                                 "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-                                                 "GIT_NAMESPACE",
-                                                 "GIT_PREFIX"};
-  return names;
+void clear_git_variables(Command& command) {
+  for (const char* name :
+       {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX"}) {
+    command.environment.emplace_back(name, std::nullopt);
+  }
 }
 
 }  // namespace rlreplay

@@ -13,8 +13,8 @@ namespace rlreplay {
                                     const std::vector<std::string>& arguments,
                                     const ProcessLimits& limits = {});
 
-/// The variables by which git is told of a repository other than that of its folder: a command that
-/// runs in a worktree must not inherit them.
-const std::vector<std::string>& git_variables();
+/// Takes the variables from a command by which git is told of a repository other than that of its
+/// folder: what runs in a worktree must not inherit them.
+void clear_git_variables(Command& command);
 
 }  // namespace rlreplay

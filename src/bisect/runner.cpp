@@ -40,7 +40,7 @@ ProcessResult run_command(const std::string& text, const std::string& log, const
   Command command = guarded_command(text);
   command.folder = place.checkout;
   command.log = log;
-  for (const auto& name : git_variables()) command.environment.emplace_back(name, std::nullopt);
+  clear_git_variables(command);
   command.environment.emplace_back("RLBISECT_OUT", place.folder.output());
   command.environment.emplace_back("RLBISECT_REVISION", if_any(place.revision));
   command.environment.emplace_back("RLBISECT_CONFIG", if_any(place.configuration));

@@ -47,8 +47,7 @@ class CommitTree {
 std::string build(const CommitRecipe& recipe, const std::string& folder) {
   if (recipe.build.empty()) return "";
   Command command = shell_command(recipe.build);
-  for (const std::string& name : git_variables())
-    command.environment.emplace_back(name, std::nullopt);
+  clear_git_variables(command);
   command.folder = folder;
   ProcessLimits limits;
   limits.time = recipe.time_limit;

@@ -52,10 +52,7 @@ measure::Measurement run_command(const std::string& command, std::chrono::millis
   run.folder = in;
   run.log = folder.path() + "/log";
   run.environment.emplace_back("RLBISECT_OUT", output);
-  if (!in.empty()) {  // a checkout of its own
-    for (const std::string& name : git_variables())
-      run.environment.emplace_back(name, std::nullopt);
-  }
+  if (!in.empty()) clear_git_variables(run);  // a checkout of its own
   ProcessLimits limits;
   limits.time = time_limit;
   measure::Measurement out = measure::read_evidence(run_process(run, "", limits), output, false);
