@@ -10,78 +10,14 @@
 #include "src/replay/capture/state_data.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/element_sink.h"
+#include "src/replay/rerun/element_target.h"
 
 namespace rlreplay::replay {
 namespace {
 
 using engine::Event;
 using engine::EventSpec;
-using engine::Kind;
 using engine::Reach;
-
-[[noreturn]] void refuse_element(const ElementQuestion& q, const std::string& why) {
-  throw Error(ErrorCode::kUsage, to_string(q.at) + ":" + std::to_string(q.index) + ": " + why);
-}
-
-/// The element in its tensor, and how wide the tensor is.
-struct Target {
-  const EventSpec* spec = nullptr;
-  const Parameter* parameter = nullptr;
-  engine::Element element;
-  int64_t columns = 1;
-
-  TokenPlace token() const { return {element.sample, element.row}; }
-  int64_t of_all() const {
-    return parameter->offset + element.row * parameter->cols + element.column;
-  }
-};
-
-Target find_target(const ElementQuestion& q, std::span<const Sample> samples,
-                   const ModelConfig& model, const ParameterTable& parameters) {
-  Target out;
-  out.spec = find_event(q.at.event);
-  if (out.spec == nullptr || q.at.event.layer >= model.layers) {
-    refuse_element(q, "there is no such event");
-  }
-  if (out.spec->phase == engine::Phase::kRollout) {
-    refuse_element(q, "it is of a rollout: the forward of its step has the same numbers");
-  }
-  int64_t rows = 1;
-  engine::RowSet by_token;
-  if (is_parameter(out.spec->kind)) {
-    const auto p = std::ranges::find(parameters.list, q.at.event.tensor, &Parameter::name);
-    if (p == parameters.list.end()) {
-      refuse_element(q, "the model has no parameter " + q.at.event.tensor);
-    }
-    out.parameter = &*p;
-    rows = p->rows;
-    out.columns = p->cols;
-  } else if (is_per_token(out.spec->kind)) {
-    by_token = event_rows(*out.spec, engine::sample_shapes(samples));
-    rows = row_count(by_token);
-    out.columns = row_width(out.spec->width, model);
-  }
-  if (q.index >= rows * out.columns) {
-    refuse_element(q, "the tensor is [" + std::to_string(rows) + ", " +
-                          std::to_string(out.columns) + "]: an index into it is 0 to " +
-                          std::to_string(rows * out.columns - 1));
-  }
-  const int64_t row = q.index / out.columns;
-  out.element = by_token.empty() ? engine::Element{0, row, 0} : row_at(by_token, row).value();
-  out.element.column = q.index % out.columns;
-  return out;
-}
-
-std::string place_text(const Target& t) {
-  const std::string column = "column " + std::to_string(t.element.column);
-  if (t.parameter != nullptr) {
-    return t.parameter->is_vector() ? "element " + std::to_string(t.element.column)
-                                    : "row " + std::to_string(t.element.row) + ", " + column;
-  }
-  if (!is_per_token(t.spec->kind)) return "one number";
-  return "sample " + std::to_string(t.element.sample) + ", token " + std::to_string(t.element.row) +
-         (t.columns > 1 ? ", " + column : "");
-}
 
 std::string reach_text(Reach reach, bool by_token) {
   if (!by_token) return "whole";
@@ -100,56 +36,6 @@ std::string reach_text(Reach reach, bool by_token) {
       return "all rows";
   }
   return "";
-}
-
-/// Whether what a gradient's element adds up is known by tokens: not of logits, which are no event.
-bool is_by_token(const Target& t, const ModelConfig& model) {
-  return t.parameter->role != Role::kHead && !(t.parameter->role == Role::kEmbedding && model.tied);
-}
-
-/// Columns of a gradient's factors that meet in the element.
-std::vector<std::vector<int64_t>> factor_columns(const Target& t, const ModelConfig& model) {
-  const int64_t row = t.element.row, column = t.element.column;
-  switch (t.parameter->role) {
-    case Role::kMatrix:
-      return {{row}, {column}};
-    case Role::kBias:
-      return {{column}};
-    case Role::kNorm:
-      return {{column}, {column}, {0}};
-    case Role::kEmbedding:
-      return {{column}, {0}};
-    case Role::kHeadNorm: {
-      std::vector<int64_t> of_heads, heads;
-      for (int64_t h = 0; h < t.parameter->heads; ++h) {
-        of_heads.push_back(h * model.head_dim + column);
-        heads.push_back(h);
-      }
-      return {of_heads, of_heads, heads};
-    }
-    case Role::kHead:
-      return {};
-  }
-  return {};
-}
-
-const char* formula_of(const Target& t, const ModelConfig& model) {
-  if (t.spec->kind != Kind::kParameterSum) return "";
-  if (!is_by_token(t, model)) {
-    return "a sum over samples, each taken alone: its leaves are products with gradients of "
-           "logits, "
-           "which are no event";
-  }
-  switch (t.parameter->role) {
-    case Role::kMatrix:
-      return "a sum over leaves, each one fma chain of dy x over its tokens, rounded to 2^-S";
-    case Role::kBias:
-      return "a sum over tokens of dy, each rounded to 2^-S";
-    case Role::kEmbedding:
-      return "a sum of dx over the tokens with this id, each rounded to 2^-S";
-    default:
-      return "a sum over tokens, and heads where there are some, of dy (x r), each rounded to 2^-S";
-  }
 }
 
 /// A leaf's sum by the rules of the contract (docs/numerics.md section 2).
@@ -171,7 +57,7 @@ int64_t leaf_sum(const std::vector<TokenPart>& tokens, Role role, int scale) {
 }
 
 /// The leaves that contributed to an element, by sample, of the factors that a step has shown.
-std::vector<LeafPart> leaf_parts(const Target& t, const ElementSink& sink, size_t factors,
+std::vector<LeafPart> leaf_parts(const ElementTarget& t, const ElementSink& sink, size_t factors,
                                  int scale) {
   std::map<std::pair<uint64_t, int64_t>, LeafPart> leaves;
   for (const auto& [place, first] : sink.kept(0)) {
@@ -202,7 +88,7 @@ std::vector<LeafPart> leaf_parts(const Target& t, const ElementSink& sink, size_
 }
 
 /// Where a row of an input stands that a row of the event reads alone.
-std::optional<TokenPlace> input_token(const Target& t, Reach reach) {
+std::optional<TokenPlace> input_token(const ElementTarget& t, Reach reach) {
   TokenPlace out = t.token();
   if (reach == Reach::kPrevious) --out.second;
   if (reach == Reach::kNext) ++out.second;
@@ -211,7 +97,7 @@ std::optional<TokenPlace> input_token(const Target& t, Reach reach) {
 }
 
 /// The numbers of the inputs that stand where the element does, after that of the element itself.
-std::vector<WantedNumbers> wanted_numbers(const Event& event, const Target& t,
+std::vector<WantedNumbers> wanted_numbers(const Event& event, const ElementTarget& t,
                                           std::span<const engine::ResolvedInput> inputs,
                                           const ModelConfig& model) {
   std::vector<WantedNumbers> out;
@@ -237,14 +123,57 @@ std::vector<WantedNumbers> wanted_numbers(const Event& event, const Target& t,
   return out;
 }
 
+/// Of a gradient known by tokens its factors, in the order of factor_columns(); otherwise the
+/// element and the numbers of its inputs.
+std::vector<WantedNumbers> numbers_to_keep(const Event& event, const ElementTarget& t,
+                                           std::span<const engine::ResolvedInput> inputs,
+                                           const ModelConfig& model) {
+  if (!t.is_gradient() || !is_by_token(t, model)) return wanted_numbers(event, t, inputs, model);
+  std::vector<WantedNumbers> out;
+  for (std::vector<int64_t>& columns : factor_columns(t, model)) {
+    out.push_back({inputs[out.size()].event, std::move(columns), std::nullopt, 0});
+  }
+  return out;
+}
+
 /// A weight or moment at the element, as the step found it.
-std::optional<double> value_before(const Target& t, const engine::ResolvedInput& input,
+std::optional<double> value_before(const ElementTarget& t, const engine::ResolvedInput& input,
                                    const StateSpans<const float>& state) {
-  if (t.parameter == nullptr || input.event.tensor != t.parameter->name) return std::nullopt;
+  if (!input.before || t.parameter == nullptr || input.event.tensor != t.parameter->name) {
+    return std::nullopt;
+  }
   const auto at = static_cast<size_t>(t.of_all());
   if (input.event.op == engine::Op::kWeight) return static_cast<double>(state.weights[at]);
   if (input.event.op == engine::Op::kExpAvg) return static_cast<double>(state.first_moments[at]);
   return static_cast<double>(state.second_moments[at]);
+}
+
+/// The inputs by name, with the values that the state before the step gives.
+std::vector<ElementInput> named_inputs(const ElementTarget& t,
+                                       std::span<const engine::ResolvedInput> inputs,
+                                       const StateSpans<const float>& state) {
+  std::vector<ElementInput> out;
+  for (const engine::ResolvedInput& input : inputs) {
+    const EventSpec* spec = input.event.tensor.empty() ? nullptr : find_event(input.event);
+    const bool rows = spec != nullptr && !input.before && is_per_token(spec->kind);
+    out.push_back(
+        {input.before ? digest_name(input.event) + " before the step" : to_string(input.event),
+         reach_text(input.reach, rows), value_before(t, input, state)});
+  }
+  return out;
+}
+
+/// What wanted_numbers() asked for, as the step that was taken again has shown it.
+void add_values(const ElementSink& sink, ElementOrigin& out) {
+  out.value = sink.number(0);
+  for (size_t i = 0; i < out.inputs.size(); ++i) {
+    if (!out.inputs[i].value) out.inputs[i].value = sink.number(i + 1);
+  }
+}
+
+std::vector<std::string> factor_names(Role role, size_t factors) {
+  if (role == Role::kMatrix) return {"dy", "x"};
+  return factors == 3 ? std::vector<std::string>{"dy", "x", "r"} : std::vector<std::string>{"dy"};
 }
 
 }  // namespace
@@ -277,29 +206,16 @@ ElementOrigin find_origin(const RecordedRun& record, const RunOptions& options,
   const RecordedRollout rollout = read_recorded_rollout(record, id.rollout);
   const auto recorded = std::ranges::find(rollout.steps, id, &RecordedStep::id);
   const ModelConfig& model = trainer.backend().config();
-  const Target target =
+  const ElementTarget target =
       find_target(question, recorded->samples, model, trainer.backend().parameters());
-  const Event& event = question.at.event;
-  const auto inputs = engine::event_inputs(event, model);
-  const bool gradient = target.spec->kind == Kind::kParameterSum;
-  const bool by_token = gradient && is_by_token(target, model);
-  std::vector<WantedNumbers> wanted;
-  if (by_token) {
-    const auto columns = factor_columns(target, model);
-    for (size_t i = 0; i < columns.size(); ++i) {
-      wanted.push_back({inputs[i].event, columns[i], std::nullopt, 0});
-    }
-  } else {
-    wanted = wanted_numbers(event, target, inputs, model);
-  }
-  const size_t factors = wanted.size();
+  const auto inputs = engine::event_inputs(question.at.event, model);
   ElementOrigin out{question, place_text(target), formula_of(target, model), {}, {}, {}, 0, {}, {}};
+
+  // The step again, from the state before it.
   read_state(record, id, trainer.backend());
-  std::vector<std::optional<double>> before;
-  for (const auto& input : inputs) {
-    const bool known = input.before && target.parameter != nullptr;
-    before.push_back(known ? value_before(target, input, trainer.backend().state()) : std::nullopt);
-  }
+  out.inputs = named_inputs(target, inputs, trainer.backend().state());
+  std::vector<WantedNumbers> wanted = numbers_to_keep(question.at.event, target, inputs, model);
+  const size_t factors = wanted.size();
   ElementSink sink(std::move(wanted));
   ReplayPlan plan;
   plan.steps = {step - record.steps().begin(), step - record.steps().begin()};
@@ -310,28 +226,18 @@ ElementOrigin find_origin(const RecordedRun& record, const RunOptions& options,
                                     out.events = taken.events;
                                     out.scale = taken.outcome.result.scale;
                                   });
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const EventSpec* spec = inputs[i].event.tensor.empty() ? nullptr : find_event(inputs[i].event);
-    const bool rows = spec != nullptr && !inputs[i].before && is_per_token(spec->kind);
-    std::string name = inputs[i].before ? digest_name(inputs[i].event) + " before the step"
-                                        : to_string(inputs[i].event);
-    std::optional<double> value = before[i];
-    if (!gradient && !value) value = sink.number(i + 1);
-    out.inputs.push_back({std::move(name), reach_text(inputs[i].reach, rows), value});
-  }
-  if (!gradient) {
-    out.value = sink.number(0);
+  if (!target.is_gradient()) {
+    add_values(sink, out);
     return out;
   }
+
+  // A gradient: its exact sum, and what each leaf, or else each sample, gave to it.
   const auto at = static_cast<size_t>(target.of_all());
   out.sum = trainer.backend().exact_gradients()->sums().data()[at];
   out.value = std::ldexp(static_cast<double>(*out.sum), -out.scale);
-  if (by_token) {
+  if (is_by_token(target, model)) {
     out.parts = leaf_parts(target, sink, factors, out.scale);
-    const bool norm = factors == 3;
-    out.factors = target.parameter->role == Role::kMatrix ? std::vector<std::string>{"dy", "x"}
-                  : norm                                  ? std::vector<std::string>{"dy", "x", "r"}
-                                                          : std::vector<std::string>{"dy"};
+    out.factors = factor_names(target.parameter->role, factors);
     return out;
   }
   for (const auto& [sample, sum] :
