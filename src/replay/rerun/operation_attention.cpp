@@ -33,21 +33,17 @@ Range sample_of(const Operation& op, int64_t row) {
   return *std::ranges::upper_bound(op.batch.chunks, row, {}, &Range::end);
 }
 
-double dot64_of_heads(const float* a, const float* b, int64_t n) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(a[i]) * b[i];
-  return sum;
-}
-
 double scale64(const Operation& op) {
   return 1 / std::sqrt(static_cast<double>(op.model.head_dim));
 }
 
+/// delta = dout . out, a head.
 void compute_delta(const Operation& op, const engine::Runtime& runtime, Matrix<float> out) {
   runtime.run(&KernelSet::attention_delta, {queries(op, 0), queries(op, 1), out.data});
 }
 
-/// A query and a key of the backward: the probability, and the derivative by the score.
+/// A query and a key of the backward: the probability p = e^(score - lse), and the derivative of
+/// the loss by the score, p (dp - delta), from the recorded lse and delta.
 struct Pair64 {
   double p = 0, ds = 0;
 };
@@ -55,12 +51,13 @@ struct Pair64 {
 Pair64 pair64(const Operation& op, int64_t query, int64_t key, int64_t head, int64_t kv_head) {
   const int64_t D = op.model.head_dim;
   const double score =
-      dot64_of_heads(queries(op, 0).at(query, head), keys(op, 1).at(key, kv_head), D) * scale64(op);
+      dot64(queries(op, 0).at(query, head), keys(op, 1).at(key, kv_head), D) * scale64(op);
   const double p = std::exp(score - op.rows[4](query, head));
-  const double dp = dot64_of_heads(queries(op, 3).at(query, head), keys(op, 2).at(key, kv_head), D);
+  const double dp = dot64(queries(op, 3).at(query, head), keys(op, 2).at(key, kv_head), D);
   return {p, p * (dp - op.rows[5](query, head))};
 }
 
+/// dq = sum over the keys up to the query of ds k / sqrt(D).
 void dq64(const Operation& op, int64_t row, std::span<double> out) {
   const int64_t D = op.model.head_dim;
   for (int64_t h = 0; h < op.model.heads; ++h) {
@@ -73,7 +70,7 @@ void dq64(const Operation& op, int64_t row, std::span<double> out) {
   }
 }
 
-/// dk, or dv, of a key.
+/// Of a key over the queries from it on: dk = sum of ds q / sqrt(D), or dv = sum of p dout.
 void dkv64(const Operation& op, int64_t row, bool value, std::span<double> out) {
   const int64_t D = op.model.head_dim;
   for (int64_t h = 0; h < op.model.heads; ++h) {
@@ -113,7 +110,7 @@ void attention64(const Operation& op, int64_t row, std::span<double> out) {
     const int64_t kv_head = groups_of(op).kv_head(h);
     for (int64_t key = first; key <= row; ++key) {
       score[static_cast<size_t>(key - first)] =
-          dot64_of_heads(queries(op, 0).at(row, h), keys(op, 1).at(key, kv_head), D) * scale64(op);
+          dot64(queries(op, 0).at(row, h), keys(op, 1).at(key, kv_head), D) * scale64(op);
     }
     const double most = *std::ranges::max_element(score);
     double sum = 0;
@@ -160,7 +157,7 @@ void attention_backward64(const Operation& op, int64_t row, std::span<double> ou
   if (op.event.tensor != "delta") return dkv64(op, row, op.event.tensor == "dv", out);
   for (int64_t h = 0; h < op.model.heads; ++h) {
     out[static_cast<size_t>(h)] =
-        dot64_of_heads(queries(op, 0).at(row, h), queries(op, 1).at(row, h), op.model.head_dim);
+        dot64(queries(op, 0).at(row, h), queries(op, 1).at(row, h), op.model.head_dim);
   }
 }
 

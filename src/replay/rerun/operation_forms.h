@@ -5,6 +5,13 @@
 /// The forms of operations, each by kernels and in binary64 (OperationForm).
 namespace rlreplay::replay {
 
+/// Order: ascending, in binary64; every product of two binary32 numbers is exact.
+inline double dot64(const float* a, const float* b, int64_t n) {
+  double sum = 0;
+  for (int64_t k = 0; k < n; ++k) sum += static_cast<double>(a[k]) * b[k];
+  return sum;
+}
+
 // operation_products.cpp: x w^T (+ bias) (+ residual), and dy w of one weight or of several.
 void compute_product(const Operation& op, const engine::Runtime& runtime,
                      kernels::Matrix<float> out);
@@ -13,7 +20,7 @@ void compute_product_backward(const Operation& op, const engine::Runtime& runtim
                               kernels::Matrix<float> out);
 void product_backward64(const Operation& op, int64_t row, std::span<double> out);
 
-// operation_rows.cpp
+// operation_rows.cpp: what takes a row, or a head of it, alone.
 void compute_embedding(const Operation& op, const engine::Runtime& runtime,
                        kernels::Matrix<float> out);
 void embedding64(const Operation& op, int64_t row, std::span<double> out);
@@ -32,7 +39,7 @@ void compute_swiglu_backward(const Operation& op, const engine::Runtime& runtime
                              kernels::Matrix<float> out);
 void swiglu_backward64(const Operation& op, int64_t row, std::span<double> out);
 
-// operation_attention.cpp
+// operation_attention.cpp: softmax(q k^T / sqrt(D)) v over the sample up to the row, and back.
 void compute_attention(const Operation& op, const engine::Runtime& runtime,
                        kernels::Matrix<float> out);
 void attention64(const Operation& op, int64_t row, std::span<double> out);

@@ -12,6 +12,7 @@ using kernels::Inner;
 using kernels::KernelSet;
 using kernels::Matrix;
 
+/// The chains of a sum, as the engine has them for this product (docs/numerics.md section 2).
 const kernels::DotOrder& forward_order(const engine::Orders& orders, Op op) {
   if (op == Op::kOutput) return orders.output;
   return op == Op::kDown ? orders.down : orders.hidden;
@@ -31,12 +32,6 @@ std::vector<float> beside_one_another(std::span<const Matrix<const float>> parts
   return out;
 }
 
-double dot64(const float* a, const float* b, int64_t n) {
-  double sum = 0;
-  for (int64_t k = 0; k < n; ++k) sum += static_cast<double>(a[k]) * b[k];
-  return sum;
-}
-
 }  // namespace
 
 void compute_product(const Operation& op, const engine::Runtime& runtime, Matrix<float> out) {
@@ -50,6 +45,7 @@ void compute_product(const Operation& op, const engine::Runtime& runtime, Matrix
               {op.rows[0], &packed, &forward_order(orders, op.event.op), bias, residual, out});
 }
 
+/// y_i = x . w_i, then the bias, then the residual.
 void product64(const Operation& op, int64_t row, std::span<double> out) {
   for (size_t i = 0; i < out.size(); ++i) {
     const auto column = static_cast<int64_t>(i);
@@ -73,6 +69,7 @@ void compute_product_backward(const Operation& op, const engine::Runtime& runtim
                                    out});
 }
 
+/// dx = dy w, over the outputs of all weights that read x (q, k and v; gate and up).
 void product_backward64(const Operation& op, int64_t row, std::span<double> out) {
   for (size_t part = 0; part < op.rows.size(); ++part) {
     for (int64_t k = 0; k < op.rows[part].cols; ++k) {

@@ -25,10 +25,12 @@ Heads<T> by_head(Matrix<T> m, int64_t heads) {
   return {m.data, m.rows, heads, m.cols / heads};
 }
 
+/// Whether the output is r, the factor of a norm, rather than the rows that it scales.
 bool is_scale(const Operation& op) {
   return op.event.tensor == "r" || op.event.tensor.ends_with("_r");
 }
 
+/// r = 1 / sqrt(mean of x^2 + eps).
 double norm_scale64(const Operation& op, const float* x, int64_t n) {
   double squares = 0;
   for (int64_t i = 0; i < n; ++i) squares += static_cast<double>(x[i]) * x[i];
@@ -61,6 +63,7 @@ void compute_norm(const Operation& op, const engine::Runtime& runtime, Matrix<fl
                                      by_head(Matrix(y, x.rows, x.cols), heads), r});
 }
 
+/// y_i = x_i r w_i.
 void norm64(const Operation& op, int64_t row, std::span<double> out) {
   const int64_t heads = heads_of(op), width = op.rows[0].cols / heads;
   for (int64_t h = 0; h < heads; ++h) {
@@ -77,7 +80,7 @@ void norm64(const Operation& op, int64_t row, std::span<double> out) {
 }
 
 void compute_norm_backward(const Operation& op, const engine::Runtime& runtime, Matrix<float> out) {
-  // dy, with a residual that one, x, r.
+  // Inputs in order: dy, the residual's gradient where there is one, x, r.
   const size_t x = op.rows.size() - 2;
   const int64_t heads = heads_of(op);
   const Matrix<const float> residual = x == 2 ? op.rows[1] : Matrix<const float>();
@@ -90,6 +93,7 @@ void compute_norm_backward(const Operation& op, const engine::Runtime& runtime, 
                                               .dw = {}});
 }
 
+/// dx_i = r dy_i w_i - x_i r^3 (sum of dy w x) / n, and the gradient that passes beside the norm.
 void norm_backward64(const Operation& op, int64_t row, std::span<double> out) {
   const size_t at = op.rows.size() - 2;
   const int64_t heads = heads_of(op), width = op.rows[at].cols / heads;
@@ -115,6 +119,7 @@ void compute_rotary(const Operation& op, const engine::Runtime& runtime, Matrix<
                op.rotary->sin(), op.event.phase == Phase::kBackward, by_head(out, heads)});
 }
 
+/// The pair (x_i, x_(i + D/2)) turned by the position's angle; the backward turns it back.
 void rotary64(const Operation& op, int64_t row, std::span<double> out) {
   const int64_t heads = heads_of(op), width = op.rows[0].cols / heads, half = width / 2;
   const int64_t position = op.batch.positions[static_cast<size_t>(row)];
@@ -134,6 +139,7 @@ void compute_swiglu(const Operation& op, const engine::Runtime& runtime, Matrix<
   runtime.run(&KernelSet::swiglu, {op.rows[0], op.rows[1], out});
 }
 
+/// gate sigmoid(gate) up.
 void swiglu64(const Operation& op, int64_t row, std::span<double> out) {
   const float *gate = op.rows[0].row(row), *up = op.rows[1].row(row);
   for (size_t i = 0; i < out.size(); ++i) out[i] = gate[i] * sigmoid64(gate[i]) * up[i];
@@ -148,6 +154,7 @@ void compute_swiglu_backward(const Operation& op, const engine::Runtime& runtime
               {op.rows[1], op.rows[2], op.rows[0], gate ? out : beside, gate ? beside : out});
 }
 
+/// dgate = d up s (1 + gate (1 - s)); dup = d gate s, where s = sigmoid(gate).
 void swiglu_backward64(const Operation& op, int64_t row, std::span<double> out) {
   const float *dy = op.rows[0].row(row), *gate = op.rows[1].row(row), *up = op.rows[2].row(row);
   for (size_t i = 0; i < out.size(); ++i) {

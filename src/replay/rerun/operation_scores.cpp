@@ -99,6 +99,7 @@ void compute_scores(const Operation& op, const engine::Runtime& runtime, Matrix<
   std::ranges::copy(op.event.tensor == "entropy" ? scores.entropy : scores.log_probs, out.data);
 }
 
+/// log p(label) over what top-p left; the entropy, -sum of p log p, over all ids.
 void scores64(const Operation& op, int64_t row, std::span<double> out) {
   const Logits64 all = logits64(op, row);
   if (op.event.tensor == "log_prob") {
@@ -123,6 +124,9 @@ void compute_scores_backward(const Operation& op, const engine::Runtime& runtime
                         engine::Scored::kUpToRow, loss_gradient, gradients, out);
 }
 
+/// With c = -dL/d(log p) and ce = -dL/d(entropy) the derivative by logit i is
+/// (c (p_i - [i is the label]) + ce p_i (log p_i + entropy)) / temperature; dx is the product of
+/// these with the head's rows.
 void scores_backward64(const Operation& op, int64_t row, std::span<double> out) {
   const auto at = std::ranges::lower_bound(op.scored.rows, row);
   if (at == op.scored.rows.end() || *at != row) return;
