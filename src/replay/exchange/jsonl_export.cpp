@@ -28,19 +28,15 @@ void append_bits(std::string& out, uint64_t bits, int digits) {
 
 void append_number(std::string& out, double value) {
   if (!std::isfinite(value)) return append_bits(out, std::bit_cast<uint64_t>(value), 16);
-  if (value == 0 && std::signbit(value)) {  // readers take -0 for an integer, which has no sign
-    out += "-0.0";
-    return;
-  }
-  out += shortest(value);
+  out += json_number(value);
 }
 
 /// Readers round twice, to binary64 and then to binary32: where that would change the shortest
 /// decimal's bits, nine digits are written, which are safe.
 void append_number(std::string& out, float value) {
   if (!std::isfinite(value)) return append_bits(out, std::bit_cast<uint32_t>(value), 8);
-  if (value == 0 && std::signbit(value)) {
-    out += "-0.0";
+  if (value == 0) {
+    out += json_number(static_cast<double>(value));
     return;
   }
   const std::string text = shortest(value);

@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <fstream>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
+#include "src/base/shell.h"
 #include "src/task/find_tokenizer.h"
 
 namespace fs = std::filesystem;
@@ -62,19 +62,11 @@ std::vector<fs::path> model_files(const std::string& folder) {
   return out;
 }
 
-/// A command's words, as the shell's quotes make them.
-std::vector<fs::path> words_of_command(const std::string& command) {
+/// A command's words, as a shell reads them: those of them that are files are its inputs.
+std::vector<fs::path> words_of(const std::string& command) {
   std::vector<fs::path> out;
-  std::string word;
-  char quote = 0;
-  for (const char c : command + " ") {
-    if (c == quote || (quote == 0 && (c == '\'' || c == '"'))) {
-      quote = quote == 0 ? c : '\0';
-    } else if (quote != 0 || std::string_view(" \t\n|;&<>()").find(c) == std::string_view::npos) {
-      word += c;
-    } else if (!word.empty()) {
-      out.emplace_back(std::exchange(word, {}));
-    }
+  for (const ShellPart& part : shell_parts(command)) {
+    if (part.kind == ShellPart::Kind::kWord) out.emplace_back(unquoted(part.text));
   }
   return out;
 }
@@ -94,7 +86,7 @@ GoldenEntries golden_inputs(const RunOptions& options) {
   }
   if (is_folder(options.ref_load)) add("reference", model_files(options.ref_load));
   if (!options.prompts.empty()) add("prompts", {options.prompts});
-  if (options.reward == "command") add("reward", words_of_command(options.reward_command));
+  if (options.reward == "command") add("reward", words_of(options.reward_command));
   return out;
 }
 
