@@ -156,7 +156,7 @@ TEST_CASE("each edit ends in the line of the outcome table that it was made for"
     Golden golden = golden_run(random);
     Observation now{.environment = golden.environment, .values = golden.values};
     edit.apply(random, golden, now);
-    const Judgement judgement = judge(golden, now);
+    const GoldenVerdict judgement = judge(golden, now);
     CAPTURE(round, to_string(edit.expected), judgement.reason);
     CHECK(to_string(judgement.outcome) == to_string(edit.expected));
     CHECK(passes(judgement.outcome, false) == (edit.expected <= Outcome::kEnvironmentDrift));
@@ -175,7 +175,7 @@ TEST_CASE("one ulp anywhere turns an exact golden file red") {
         round % 2 == 0
             ? moved(value, 1)
             : golden_value(std::nextafter(static_cast<float>(*golden_number(value)), HUGE_VALF));
-    const Judgement judgement = judge(golden, now);
+    const GoldenVerdict judgement = judge(golden, now);
     CHECK(judgement.outcome == Outcome::kRegression);
     REQUIRE(judgement.differences.size() == 1);
     CHECK(judgement.differences[0].bits.key == key);

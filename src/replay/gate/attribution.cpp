@@ -5,15 +5,15 @@
 #include "src/replay/gate/outcome.h"
 
 namespace rlreplay::gate {
-std::string_view to_string(Cause cause) {
+std::string_view to_string(AttributedTo cause) {
   switch (cause) {
-    case Cause::kCode:
+    case AttributedTo::kCode:
       return "code";
-    case Cause::kEnvironment:
+    case AttributedTo::kEnvironment:
       return "environment";
-    case Cause::kBoth:
+    case AttributedTo::kBoth:
       return "both";
-    case Cause::kNotAttributed:
+    case AttributedTo::kNotAttributed:
       return "not attributed";
   }
   return "";
@@ -22,13 +22,14 @@ std::string_view to_string(Cause cause) {
 Attribution attribute(const Golden& recorded, const GoldenEntries& now,
                       const GoldenEntries& old_here) {
   if (compare_golden(old_here, now).empty()) {
-    return {Cause::kEnvironment, "the recorded commit gives here what the code of now gives"};
+    return {AttributedTo::kEnvironment,
+            "the recorded commit gives here what the code of now gives"};
   }
   if (std::ranges::all_of(differences(recorded.tolerances, recorded.values, old_here),
                           &JudgedDifference::within)) {
-    return {Cause::kCode, "the recorded commit gives here what was recorded"};
+    return {AttributedTo::kCode, "the recorded commit gives here what was recorded"};
   }
-  return {Cause::kBoth,
+  return {AttributedTo::kBoth,
           "the recorded commit gives here neither what was recorded nor what the "
           "code of now gives"};
 }

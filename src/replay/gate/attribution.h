@@ -8,13 +8,13 @@
 namespace rlreplay::gate {
 
 /// Which of the two that changed since a golden file was recorded moved its values.
-enum class Cause { kCode, kEnvironment, kBoth, kNotAttributed };
+enum class AttributedTo { kCode, kEnvironment, kBoth, kNotAttributed };
 
 /// `code`, `environment`, `both`, `not attributed`.
-std::string_view to_string(Cause cause);
+std::string_view to_string(AttributedTo cause);
 
 struct Attribution {
-  Cause cause = Cause::kNotAttributed;
+  AttributedTo cause = AttributedTo::kNotAttributed;
   std::string reason;
 };
 

@@ -70,12 +70,12 @@ std::string_view to_string(ClaimOutcome outcome) {
   return "";
 }
 
-ClaimJudgement judge_claim(const CommitRun& base, const CommitRun& head) {
+ClaimVerdict judge_claim(const CommitRun& base, const CommitRun& head) {
   for (const auto& [run, name] : {std::pair(&base, "the merge base: "), {&head, "the head: "}}) {
     const std::string why = run->values ? emptiness_of(*run->values) : run->problem;
     if (!why.empty()) return {ClaimOutcome::kNotJudged, name + why};
   }
-  ClaimJudgement out{ClaimOutcome::kKept};
+  ClaimVerdict out{ClaimOutcome::kKept};
   out.differences = differences({}, *base.values, *head.values);
   if (!out.differences.empty()) out.outcome = ClaimOutcome::kBroken;
   const auto is_new = [](const JudgedDifference& d) { return !d.bits.recorded; };

@@ -34,7 +34,7 @@ enum class ClaimOutcome { kUnclaimed, kKept, kBroken, kNotJudged };
 /// `not claimed`, `kept`, `broken`, `not judged`.
 std::string_view to_string(ClaimOutcome outcome);
 
-struct ClaimJudgement {
+struct ClaimVerdict {
   ClaimOutcome outcome = ClaimOutcome::kUnclaimed;
   std::string reason = {};                         // why it is not judged
   std::vector<JudgedDifference> differences = {};  // from base to head
@@ -43,6 +43,6 @@ struct ClaimJudgement {
 
 /// Of what the two commits give here: one bit breaks the claim. Values that could show no change
 /// judge nothing.
-[[nodiscard]] ClaimJudgement judge_claim(const CommitRun& base, const CommitRun& head);
+[[nodiscard]] ClaimVerdict judge_claim(const CommitRun& base, const CommitRun& head);
 
 }  // namespace rlreplay::gate

@@ -90,8 +90,8 @@ std::vector<JudgedDifference> differences(const std::vector<Tolerance>& toleranc
   return out;
 }
 
-Judgement judge(const Golden& golden, const Observation& now) {
-  Judgement out;
+GoldenVerdict judge(const Golden& golden, const Observation& now) {
+  GoldenVerdict out;
   if (!now.problem.empty()) {
     out.reason = now.problem;
     return out;

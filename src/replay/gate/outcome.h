@@ -43,7 +43,7 @@ struct JudgedDifference {
   bool within = false;
 };
 
-struct Judgement {
+struct GoldenVerdict {
   Outcome outcome = Outcome::kNotJudged;
   std::string reason = {};  // of those that need one
   std::vector<JudgedDifference> differences = {};
@@ -58,7 +58,7 @@ struct Judgement {
                                                         const GoldenEntries& now);
 
 /// The line of the table that holds.
-[[nodiscard]] Judgement judge(const Golden& golden, const Observation& now);
+[[nodiscard]] GoldenVerdict judge(const Golden& golden, const Observation& now);
 
 /// Whether what a run gives now could be a golden file: two runs of it give values that could show
 /// a change, and lie within the tolerances of each other.

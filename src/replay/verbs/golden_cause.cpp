@@ -33,12 +33,12 @@ std::optional<gate::Attribution> attribute(const gate::Golden& golden,
   const std::string build = build_of(golden, arguments);
   if (build.empty()) return std::nullopt;
   const std::string problem = problem_of_commit(golden);
-  if (!problem.empty()) return gate::Attribution{gate::Cause::kNotAttributed, problem};
+  if (!problem.empty()) return gate::Attribution{gate::AttributedTo::kNotAttributed, problem};
   const gate::CommitRecipe recipe{gate::about(golden, "commit"), build,
                                   command_of(golden, arguments, path), limit_of(arguments)};
   const gate::CommitRun old = gate::run_commit(
       golden.tolerances, recipe, std::filesystem::absolute(path).parent_path().string());
-  if (!old.values) return gate::Attribution{gate::Cause::kNotAttributed, old.problem};
+  if (!old.values) return gate::Attribution{gate::AttributedTo::kNotAttributed, old.problem};
   return gate::attribute(golden, now, *old.values);
 }
 

@@ -17,12 +17,12 @@ constexpr size_t kShownClaim = 5, kShortHash = 12;
 
 std::string short_hash(const std::string& hash) { return hash.substr(0, kShortHash); }
 
-bool passes_claim(const gate::ClaimJudgement& j) {
+bool passes_claim(const gate::ClaimVerdict& j) {
   return j.outcome == gate::ClaimOutcome::kUnclaimed || j.outcome == gate::ClaimOutcome::kKept;
 }
 
-gate::ClaimJudgement judge_range(const gate::ClaimedRange& range, const GoldenArguments& arguments,
-                                 const std::string& folder) {
+gate::ClaimVerdict judge_range(const gate::ClaimedRange& range, const GoldenArguments& arguments,
+                               const std::string& folder) {
   if (range.claims.empty()) return {};
   const auto run = [&](const std::string& commit) {
     return gate::run_commit({}, {commit, arguments.build, arguments.run, limit_of(arguments)},
@@ -41,7 +41,7 @@ std::string search_line(const gate::ClaimedRange& range, const GoldenArguments& 
          " --run " + shell_word(arguments.run) + build + '\n';
 }
 
-std::string claim_text(const gate::ClaimedRange& range, const gate::ClaimJudgement& j,
+std::string claim_text(const gate::ClaimedRange& range, const gate::ClaimVerdict& j,
                        const GoldenArguments& arguments) {
   const std::string said = std::string(gate::kClaim) + " is in ";
   const std::string between = " of " + counted(range.commits, "commit") + " of " +
@@ -62,7 +62,7 @@ std::string claim_text(const gate::ClaimedRange& range, const gate::ClaimJudgeme
          search_line(range, arguments);
 }
 
-std::string claim_json(const gate::ClaimedRange& range, const gate::ClaimJudgement& j) {
+std::string claim_json(const gate::ClaimedRange& range, const gate::ClaimVerdict& j) {
   const auto commit = [](const gate::ClaimingCommit& c) {
     return JsonLine().text("commit", c.hash).text("title", c.title).str();
   };
@@ -93,7 +93,7 @@ int golden_claim(const GoldenArguments& arguments) {
   check_asked({.about = {{"run", arguments.run}}}, arguments, "--claim");
   const std::string folder = std::filesystem::current_path().string();
   const gate::ClaimedRange range = gate::find_claims(folder, arguments.claim);
-  const gate::ClaimJudgement j = judge_range(range, arguments, folder);
+  const gate::ClaimVerdict j = judge_range(range, arguments, folder);
   std::cout << (arguments.json ? claim_json(range, j) + '\n' : claim_text(range, j, arguments));
   if (j.outcome == gate::ClaimOutcome::kNotJudged) return exit_code(ErrorCode::kIncomplete);
   return passes_claim(j) ? 0 : 1;

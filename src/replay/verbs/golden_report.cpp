@@ -95,7 +95,7 @@ std::string checked_json(const Checked& c, bool passes) {
 }
 
 std::string checked_text(const Checked& c, size_t limit) {
-  const gate::Judgement& j = c.judgement;
+  const gate::GoldenVerdict& j = c.judgement;
   std::string out = std::string(gate::to_string(j.outcome)) + ": " + c.path + ", ";
   if (!j.differences.empty()) out += std::to_string(j.differences.size()) + " of ";
   out += std::to_string(j.values) + (j.differences.empty() ? " values\n" : " values differ\n");

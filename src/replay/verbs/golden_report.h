@@ -13,7 +13,7 @@ namespace rlreplay::replay {
 struct Checked {
   std::string path;
   gate::Golden golden = {};
-  gate::Judgement judgement = {};
+  gate::GoldenVerdict judgement = {};
   int code = 0;              // the exit code where it cannot be judged
   std::string pending = {};  // where its candidate lies
   std::optional<gate::Attribution> attribution = {};

@@ -35,7 +35,8 @@ bool sees_planted(const GoldenArguments& arguments, const std::string& path) {
   }
   Machine machine(*options);
   const GoldenEntries now = golden_run(machine.runtime(), *options, injection);
-  const gate::Judgement j = gate::judge(golden, {.environment = golden.environment, .values = now});
+  const gate::GoldenVerdict j =
+      gate::judge(golden, {.environment = golden.environment, .values = now});
   const bool seen = !gate::passes(j.outcome, false);
   std::cout << path << ": planted " << arguments.inject << ", "
             << (seen ? std::string(to_string(j.outcome)) : "unseen") << ", " << j.differences.size()
