@@ -46,21 +46,37 @@ Place unix_place(const std::string& text) {
   return out;
 }
 
-Place internet_place(const std::string& text) {
+struct HostPort {
+  std::string host, port;  // of [::1] without the brackets
+};
+
+HostPort host_port(const std::string& text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0) throw wrong_address(text);
-  std::string host = text.substr(0, colon);
-  const std::string port = text.substr(colon + 1);
-  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  HostPort out{text.substr(0, colon), text.substr(colon + 1)};
+  if (out.host.front() == '[' && out.host.back() == ']') {
+    out.host = out.host.substr(1, out.host.size() - 2);
+  }
+  return out;
+}
+
+using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+/// `status` is what getaddrinfo says; 0: they were found.
+Addresses find_addresses(const HostPort& of, int flags, int& status) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
   addrinfo* found = nullptr;
-  const int status = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
-  if (status != 0) {
-    throw Error(ErrorCode::kEnvironment,
-                "the address of rank 0, " + text + ", is not known: " + ::gai_strerror(status));
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
+  const char* port = of.port.empty() ? nullptr : of.port.c_str();
+  status = ::getaddrinfo(of.host.c_str(), port, &hints, &found);
+  return {status == 0 ? found : nullptr, ::freeaddrinfo};
+}
+
+Place internet_place(const std::string& text) {
+  int status = 0;
+  const Addresses found = find_addresses(host_port(text), AI_NUMERICHOST, status);
+  if (status != 0) throw wrong_address(text);
   Place out;
   std::memcpy(&out.address, found->ai_addr, found->ai_addrlen);
   out.size = found->ai_addrlen;
@@ -157,6 +173,29 @@ bool receive_all(int fd, char* data, size_t size, int timeout_ms) {
 }
 
 }  // namespace
+
+std::string look_up_host(const std::string& host) {
+  int status = 0;
+  const Addresses found = find_addresses({host, {}}, 0, status);
+  char number[NI_MAXHOST];
+  if (status == 0) {
+    status = ::getnameinfo(found->ai_addr, found->ai_addrlen, number, sizeof number, nullptr, 0,
+                           NI_NUMERICHOST);
+  }
+  if (status == 0) return number;
+  throw Error(ErrorCode::kEnvironment,
+              "the host " + host + " of rank 0 is not known: " + ::gai_strerror(status));
+}
+
+std::string host_of(const std::string& address) {
+  return address.starts_with(kUnix) ? std::string() : host_port(address).host;
+}
+
+std::string with_host(const std::string& address, const std::string& host) {
+  if (address.starts_with(kUnix)) return address;
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return (is_v6 ? "[" + host + "]:" : host + ":") + host_port(address).port;
+}
 
 RankListener listen_at(const std::string& address) {
   const Place place = place_of_text(address);

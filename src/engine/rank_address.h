@@ -4,9 +4,18 @@
 
 #include "src/base/descriptor.h"
 
-/// Where ranks meet: "unix:@name" or "unix:/a/path" on one machine, for one user; "host:port" or
-/// "[::1]:port" on several.
+/// Where ranks meet: "unix:@name" or "unix:/a/path" on one machine, for one user; "10.0.0.1:port"
+/// or "[::1]:port" on several. A host's name is looked up first (look_up_host).
 namespace rlreplay::engine {
+
+/// The number of a host, "10.0.0.1" or "::1"; nobody knows how long that takes. Errors:
+/// kEnvironment where the name is not known.
+std::string look_up_host(const std::string& host);
+
+/// The host that an address names, and the same address with another one; empty, and as it is, of a
+/// unix socket. Errors: kUsage for a text that is no address.
+std::string host_of(const std::string& address);
+std::string with_host(const std::string& address, const std::string& host);
 
 struct RankListener {
   Descriptor socket;

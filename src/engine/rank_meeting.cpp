@@ -1,6 +1,9 @@
 #include "src/engine/rank_meeting.h"
 
 #include <algorithm>
+#include <future>
+#include <map>
+#include <span>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -76,8 +79,34 @@ std::string refusal(const RankMeeting& m, const Hello& hello,
   return {};
 }
 
-RankListener listen_at_first(const RankMeeting& m) {
+/// The number of a host. A look-up cannot be stopped: one that takes longer goes on in a thread
+/// that nobody waits for.
+std::string number_of(const std::string& host, const RankMeeting& m, Clock::time_point until) {
+  const auto look_up = m.look_up ? m.look_up : look_up_host;
+  std::packaged_task<std::string()> task([look_up, host] { return look_up(host); });
+  std::future<std::string> answer = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (answer.wait_until(until) == std::future_status::ready) return answer.get();
+  throw Error(ErrorCode::kEnvironment,
+              "rank " + std::to_string(m.rank) + " has not learned where the host " + host +
+                  " of rank 0 is within " + patience(m) +
+                  ": no name server answers; give the host's number instead of its name");
+}
+
+/// The meeting's addresses, which are mostly ports of one host, by numbers of hosts.
+std::vector<std::string> numeric_addresses(const RankMeeting& m, Clock::time_point until) {
+  std::map<std::string, std::string> numbers{{"", ""}};
+  std::vector<std::string> out;
   for (const std::string& address : m.addresses) {
+    const std::string host = host_of(address);
+    if (!numbers.contains(host)) numbers.emplace(host, number_of(host, m, until));
+    out.push_back(with_host(address, numbers.at(host)));
+  }
+  return out;
+}
+
+RankListener listen_at_first(const RankMeeting& m, std::span<const std::string> addresses) {
+  for (const std::string& address : addresses) {
     RankListener listener = listen_at(address);
     if (listener.socket) return listener;
   }
@@ -88,9 +117,9 @@ RankListener listen_at_first(const RankMeeting& m) {
 }
 
 /// Rank 0: waits for all, then tells each where the others listen.
-std::vector<Descriptor> gather_ranks(const RankMeeting& m) {
-  const RankListener listener = listen_at_first(m);
-  const auto until = Clock::now() + m.patience;
+std::vector<Descriptor> gather_ranks(const RankMeeting& m, std::span<const std::string> addresses,
+                                     Clock::time_point until) {
+  const RankListener listener = listen_at_first(m, addresses);
   const auto count = static_cast<size_t>(m.size);
   std::vector<Descriptor> sockets(count);
   std::vector<std::string> listens(count);
@@ -128,9 +157,10 @@ std::vector<Descriptor> gather_ranks(const RankMeeting& m) {
 }
 
 /// The others: connects to rank 0, which may not be there yet.
-Descriptor find_first(const RankMeeting& m, Clock::time_point until, RankListener& own) {
+Descriptor find_first(const RankMeeting& m, std::span<const std::string> addresses,
+                      Clock::time_point until, RankListener& own) {
   while (Clock::now() < until) {
-    for (const std::string& address : m.addresses) {
+    for (const std::string& address : addresses) {
       Descriptor socket = connect_to(address, answer_time(until));
       if (!socket) continue;
       if (!own.socket) {
@@ -151,11 +181,11 @@ Descriptor find_first(const RankMeeting& m, Clock::time_point until, RankListene
                                            " within " + patience(m));
 }
 
-std::vector<Descriptor> join_ranks(const RankMeeting& m) {
-  const auto until = Clock::now() + m.patience;
+std::vector<Descriptor> join_ranks(const RankMeeting& m, std::span<const std::string> addresses,
+                                   Clock::time_point until) {
   RankListener own;
   std::vector<Descriptor> sockets(static_cast<size_t>(m.size));
-  sockets[0] = find_first(m, until, own);
+  sockets[0] = find_first(m, addresses, until, own);
   std::string all;
   if (!receive_text(sockets[0], all, milliseconds_until(until) + kAnswerMs)) {
     throw Error(ErrorCode::kEnvironment,
@@ -196,7 +226,9 @@ std::vector<Descriptor> join_ranks(const RankMeeting& m) {
 
 std::vector<Descriptor> meet(const RankMeeting& m) {
   if (m.size == 1) return std::vector<Descriptor>(1);
-  return m.rank == 0 ? gather_ranks(m) : join_ranks(m);
+  const auto until = Clock::now() + m.patience;
+  const std::vector<std::string> addresses = numeric_addresses(m, until);
+  return m.rank == 0 ? gather_ranks(m, addresses, until) : join_ranks(m, addresses, until);
 }
 
 }  // namespace rlreplay::engine

@@ -20,6 +20,8 @@ struct RankMeeting {
   std::chrono::milliseconds patience{300'000};
   /// Why no more ranks will come; empty: they may. Asked by rank 0 while it waits; may be empty.
   std::function<std::string()> lost;
+  /// The number of a host by its name; empty: the system's look_up_host.
+  std::function<std::string(const std::string& host)> look_up;
 };
 
 /// Connects every rank to every other. Returns the sockets, by rank, with nothing at the own place.

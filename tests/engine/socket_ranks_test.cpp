@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstring>
+#include <future>
+#include <thread>
 
 #include <sys/socket.h>
 
@@ -175,6 +177,56 @@ TEST_CASE("ranks that do not go together are refused when they meet") {
         "rank 1 was started as one of 3 and rank 0 as one of 2");
   tells(refusal([](RankMeeting& m) { m.token = "guessed"; }),
         "1 of 2 ranks did not come within 1 s, the first of them rank 1");
+}
+
+TEST_CASE("a name server that does not answer is given up within the meeting's patience") {
+  std::promise<void> end;
+  RankMeeting m;
+  m.size = 2;
+  m.patience = std::chrono::seconds(1);
+  m.addresses = {"trainer-0:29501", "trainer-0:29502"};
+  m.look_up = [answer = std::shared_future<void>(end.get_future())](const std::string&) {
+    answer.wait();
+    return std::string("127.0.0.1");
+  };
+  for (m.rank = 0; m.rank < 2; ++m.rank) {
+    tells(thrown_by([&] { meet(m); }),
+          "rank " + std::to_string(m.rank) +
+              " has not learned where the host trainer-0 of rank 0 is within 1 s: no name server");
+  }
+  end.set_value();
+}
+
+TEST_CASE("ranks meet by the name of a host, which each looks up once") {
+  std::string address = listen_at("127.0.0.1:0").address;  // free again
+  address = with_host(address, "trainer-0");
+  std::vector<std::string> looked(2);
+  std::vector<size_t> sockets(2);
+  const auto meet_as = [&](size_t rank) {
+    RankMeeting m;
+    m.rank = static_cast<int>(rank);
+    m.size = 2;
+    m.patience = std::chrono::seconds(20);
+    m.addresses = {address, address};
+    m.look_up = [&looked, rank](const std::string& host) {
+      looked[rank] += host;
+      return std::string("127.0.0.1");
+    };
+    sockets[rank] = meet(m).size();
+  };
+  std::thread second([&] { meet_as(1); });
+  meet_as(0);
+  second.join();
+  CHECK(sockets == std::vector<size_t>{2, 2});
+  CHECK(looked == std::vector<std::string>{"trainer-0", "trainer-0"});
+}
+
+TEST_CASE("the host of an address is found, and another put in its place") {
+  CHECK(look_up_host("127.0.0.1") == "127.0.0.1");
+  CHECK(look_up_host("::1") == "::1");
+  CHECK(with_host("trainer-0:5", "::1") == "[::1]:5");
+  CHECK(host_of("[::1]:5") == "::1");
+  CHECK(with_host("unix:@a:5", "::1") == "unix:@a:5");
 }
 
 TEST_CASE("a rank that meets hosts that are silent gives up within its patience") {
