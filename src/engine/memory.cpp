@@ -80,12 +80,14 @@ MemoryEstimate estimate_memory(const ModelConfig& c, const MemoryShape& s) {
     out.moments = 2 * elements * kFloat;
     out.gradients = elements * static_cast<int64_t>(sizeof(int64_t));
   }
-  if (s.reference) out.reference = out.weights + products;
-  if (s.training && s.layout.ranks() > 1) {
-    // Every group of dp and cp holds the model once; each micro-batch's rows are cut by cp alone.
+  if (s.reference) out.reference = out.weights;
+  if (s.layout.ranks() > 1) {
+    // Every group of dp and cp holds the model once, with what training needs; each micro-batch's
+    // rows are cut by cp alone.
     const int64_t models = s.layout.dp * s.layout.cp;
-    out.ranks = models * (out.weights + out.packed + out.gradients) +
-                (s.layout.zero ? s.layout.cp : models) * out.moments;
+    const auto sums = elements * static_cast<int64_t>(sizeof(int64_t));
+    out.ranks = models * (out.weights + 2 * products + sums) +
+                (s.layout.zero ? s.layout.cp : models) * 2 * out.weights;
   }
   const int64_t width = s.training ? train_width(c, s.recompute) : forward_width(c);
   const int64_t at_once = s.layout.ranks() / s.layout.cp;

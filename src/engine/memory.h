@@ -13,7 +13,7 @@ namespace rlreplay::engine {
 struct MemoryShape {
   bool training = true;              // else generation and scoring only
   bool recompute = false;            // StageOptions::recompute
-  bool reference = false;            // a second model, to compare with
+  bool reference = false;            // the weights of a second model, to compare with
   int64_t micro_batch_tokens = 0;    // of the samples that go through the model together
   int64_t slots = 0;                 // samples generated at once; 0: no rollout
   int64_t longest_prompt = 0;        // of a rollout
@@ -21,7 +21,7 @@ struct MemoryShape {
   bool nuclei = false;               // of samples: logits are held a second time
   int64_t recorded_state_bytes = 0;  // of weights and moments that recording holds at once
   int64_t recorded_tokens = 0;       // of a step whose values are recorded; 0: they are not
-  Layout layout = {};                // all ranks being in this process
+  Layout layout = {};                // all ranks being in this process, ready to train
 };
 
 /// Bytes by part. The first five and the last two are there all the time; of the rollout's and the

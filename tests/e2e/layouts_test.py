@@ -124,6 +124,25 @@ class Layouts(Case):
         self.judged(0, "capture", "--resume", "--layout", "cp=2", "-o", path)
         self.assertIn("identical\ncontent", self.judged(0, "diff", self.without_ops, path).stdout)
 
+    def test_a_reference_is_scored_by_all_ranks(self):
+        """It takes turns with the policy, whose weights are the same afterwards."""
+        run = [*RUN, "--use-kl-loss", "--kl-loss-coef", "0.1", "--record", "ops"]
+        alone, steps = self.capture("reference alone", *run)
+        self.assertNotEqual(steps[1]["kl"], 0)
+        for words in (["dp=2,tp=2,zero=1"], ["pp=2,cp=2", "--ranks-as", "processes"]):
+            path, _ = self.capture("reference in " + words[0], *run, "--layout", *words)
+            self.assertIn("identical\ncontent", self.judged(0, "diff", alone, path).stdout)
+            self.judged(0, "train", alone, "--layout", *words)
+
+    def test_rollouts_alone_are_shared_too(self):
+        run = [*RUN, "--rollout-only", "--record", "ops"]
+        alone, _ = self.capture("rollouts alone", *run)
+        for words in (["dp=2,tp=2"], ["tp=4,pp=2", "--ranks-as", "processes"]):
+            path, _ = self.capture("rollouts in " + words[0], *run, "--layout", *words)
+            self.assertIn("identical\ncontent", self.judged(0, "diff", alone, path).stdout)
+            self.judged(0, "rollout", alone, "--layout", *words)
+            self.judged(0, "rollout", path, "--rollout-slots", "2")
+
     def test_the_matrix_of_one_step(self):
         result = self.judged(0, "layouts", self.alone, "--ranks", "2")
         self.assertIn("dp=1,tp=2,pp=1,cp=1", result.stdout)
@@ -170,8 +189,6 @@ class Layouts(Case):
                 (4, "of 4 ranks these do", ["train", "--model", "demo", "--layout", "pp=4"]),
                 (4, "runs in one rank", ["train", "--model", "demo", "--layout", "dp=2", "--kernels",
                                          "torch"]),
-                (4, "share the steps", ["capture", *RUN, "--rollout-only", "--layout", "dp=2", "-o",
-                                        self.folder / "none"]),
                 (4, "holds of a parameter", ["train", self.alone, "--layout", "dp=2", "--inject",
                                              "0.0/backward/0/down/dx:5:1"]),
                 (2, "the ranks 0 to 1", ["train", self.alone, "--layout", "dp=2", "--inject", NORM + "@2"]),

@@ -181,6 +181,9 @@ class Processes(Case):
                 self.assertEqual([code for _, _, code in results], [0, 0], results)
                 self.assertIn("identical", results[0][0])
                 self.assertEqual(results[1][:2], ("", ""))
+                tokens = self.launch(variables, ["rollout", self.alone, "--layout", "tp=2"], 2)
+                self.assertEqual([code for _, _, code in tokens], [0, 0], tokens)
+                self.assertEqual(tokens[1][:2], ("", ""))
                 first = self.judged(2, "train", self.alone, "--layout", "dp=3",
                                     env={**os.environ, **variables(0)})
                 self.assertIn(f"{name} started 2 ranks and --layout dp=3,tp=1,pp=1,cp=1 has 3",

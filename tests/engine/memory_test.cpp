@@ -121,7 +121,7 @@ TEST_CASE("the parts of an estimate follow from the model's shape") {
   CHECK(base.reference == 0);
   CHECK(base.kv_cache == 0);
   shape.reference = true;
-  CHECK(estimate_memory(c, shape).reference == base.weights + base.packed / 2);
+  CHECK(estimate_memory(c, shape).reference == base.weights);
   shape.recompute = true;
   CHECK(estimate_memory(c, shape).activations < base.activations);
   shape.training = false;

@@ -28,7 +28,7 @@ engine::MemoryShape memory_shape(const RunOptions& options, const ModelConfig& m
   engine::MemoryShape out;
   out.training = workload.trains;
   out.recompute = options.recompute;
-  if (workload.trains) out.layout = parse_layout(options.layout);
+  out.layout = parse_layout(options.layout);
   out.reference = needs_reference(options);
   out.nuclei = workload.nuclei;
   out.longest_prompt = workload.longest_prompt;

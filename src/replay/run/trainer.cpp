@@ -49,11 +49,19 @@ void load_weights(const engine::Runtime& runtime, const ModelSource& source, eng
   });
 }
 
-void copy_weights(engine::Backend& from, engine::Backend& to) {
-  const auto weights = from.state().weights;
-  to.write_state(0, [&](const StateSpans<float>& state) {
-    std::copy(weights.begin(), weights.end(), state.weights.begin());
-  });
+/// work() of a backend that has other weights meanwhile, in all of its ranks; `other` has the
+/// backend's own. A failure leaves it so: it ends the run.
+template <class Work>
+auto with_weights(engine::Backend& backend, std::span<float> other, const Work& work) {
+  const auto swap = [&] {
+    backend.write_state(backend.steps(), [&](const StateSpans<float>& state) {
+      std::ranges::swap_ranges(state.weights, other);
+    });
+  };
+  swap();
+  auto out = work();
+  swap();
+  return out;
 }
 
 std::vector<std::vector<float>> rollout_log_probs(std::span<const Sample> samples) {
@@ -124,12 +132,7 @@ Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
                  const ModelSource& model, const Workload& workload)
     : runtime_(runtime), options_(options), schedule_(learning_rate(options)) {
   const Layout layout = parse_layout(options.layout);
-  if (layout.ranks() > 1 && !workload.trains) {
-    throw Error(ErrorCode::kUnsupported,
-                "--layout " + options.layout +
-                    ": ranks share the steps of a training; without one, leave it out");
-  }
-  if (runtime.host != nullptr && workload.trains) runtime.host->check_layout(layout);
+  if (runtime.host != nullptr) runtime.host->check_layout(layout);
   engine::check_layout(model.config(), layout);
   options_.micro_batch_size = plan_run_memory(options, model.config(), workload);
   const engine::BackendConfig config{
@@ -137,12 +140,9 @@ Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
   backend_ = engine::make_backend(options.kernels, runtime_, config);
   load_weights(runtime_, model, *backend_);
   if (!needs_reference(options)) return;
-  engine::BackendConfig frozen = config;
-  frozen.training = false;
-  frozen.layout = {};
-  reference_ = engine::make_backend(options.kernels, runtime_, frozen);
+  reference_.resize(static_cast<size_t>(backend_->parameters().elements));
   if (options.ref_load.empty()) {
-    copy_weights(*backend_, *reference_);
+    std::ranges::copy(backend_->state().weights, reference_.begin());
     return;
   }
   const auto source = find_model(options.ref_load, options.seed);
@@ -150,7 +150,7 @@ Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
     throw Error(ErrorCode::kUsage, "the reference model's shape is not that of --model",
                 options.ref_load);
   }
-  load_weights(runtime_, *source, *reference_);
+  source->load(runtime_, backend_->parameters(), reference_);
 }
 
 std::vector<Sample> Trainer::generate(std::span<const engine::Request> requests,
@@ -165,21 +165,21 @@ bool Trainer::has_stopped(const Sample& sample) const {
   return std::ranges::find(stops, sample.tokens.back()) != stops.end();
 }
 
-std::vector<std::vector<float>> Trainer::log_probs(engine::Backend& backend,
-                                                   std::span<const Sample> samples) {
+std::vector<std::vector<float>> Trainer::log_probs(std::span<const Sample> samples) {
   std::vector<std::vector<float>> out;
   const auto temperature = static_cast<float>(options_.rollout_temperature);
-  for (Scores& s : backend.score(samples, temperature, options_.micro_batch_size)) {
+  for (Scores& s : backend_->score(samples, temperature, options_.micro_batch_size)) {
     out.push_back(std::move(s.log_probs));
   }
   return out;
 }
 
-/// Computes what is missing of a field.
-void Trainer::fill(engine::Backend& backend, std::span<const Sample> samples, TargetField field,
+/// Computes what is missing of a field, by the weights as they are or by the reference's.
+void Trainer::fill(Whose whose, std::span<const Sample> samples, TargetField field,
                    std::span<SampleTargets> targets) {
   if (count_missing(samples, targets, field) == 0) return;
-  auto computed = log_probs(backend, samples);
+  const auto score = [&] { return log_probs(samples); };
+  auto computed = whose == Whose::kPolicy ? score() : with_weights(*backend_, reference_, score);
   for (size_t i = 0; i < samples.size(); ++i) {
     if ((targets[i].*field).empty()) targets[i].*field = std::move(computed[i]);
   }
@@ -204,9 +204,11 @@ void Trainer::complete_targets(std::span<const Sample> samples, bool several_ste
   const size_t no_old = count_missing(samples, targets, &Targets::old_log_probs);
   const bool read_before = options_.kl_coef != 0 || options_.use_opd;
   if (several_steps || read_before || no_old < count_responses(samples)) {
-    fill(*backend_, samples, &Targets::old_log_probs, targets);
+    fill(Whose::kPolicy, samples, &Targets::old_log_probs, targets);
   }
-  if (reference_ != nullptr) fill(*reference_, samples, &Targets::ref_log_probs, targets);
+  if (needs_reference(options_)) {
+    fill(Whose::kReference, samples, &Targets::ref_log_probs, targets);
+  }
   if (count_missing(samples, targets, &Targets::advantages) == 0) return;
   std::vector<Targets> computed(targets.begin(), targets.end());
   const engine::AdvantageConfig config = advantage_config(options_);
@@ -251,7 +253,7 @@ StepOutcome Trainer::step(std::span<const Sample> samples, std::span<const Sampl
   if (has_rollout_log_probs(samples)) {
     out.train_vs_rollout = compare_log_probs(samples, trained, rollout_log_probs(samples));
   }
-  if (reference_ != nullptr) {
+  if (needs_reference(options_)) {
     std::vector<std::vector<float>> reference;
     for (const SampleTargets& t : targets) reference.push_back(t.ref_log_probs);
     out.policy_vs_reference = compare_log_probs(samples, trained, reference);

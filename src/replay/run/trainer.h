@@ -61,7 +61,8 @@ struct StepOutcome {
   double train_seconds = 0;  // of them, forward, backward and update
 };
 
-/// A model in training: a backend with its weights and moments, the reference, and the schedule.
+/// A model in training: a backend with its weights and moments, the reference's weights, which it
+/// takes turns with, and the schedule.
 /// Of each rollout its caller calls, in this order:
 ///   generate    responses; a replay has recorded samples instead. Then RunTask (run_task.h) judges
 ///   them. targets     once, of all samples: what the objective needs, by the weights before any
@@ -120,18 +121,18 @@ class Trainer {
   }
 
  private:
-  std::vector<std::vector<float>> log_probs(engine::Backend& backend,
-                                            std::span<const Sample> samples);
+  enum class Whose { kPolicy, kReference };
+  std::vector<std::vector<float>> log_probs(std::span<const Sample> samples);
   using Clock = std::chrono::steady_clock;
   using TargetField = std::vector<float> SampleTargets::*;
-  void fill(engine::Backend& backend, std::span<const Sample> samples, TargetField field,
+  void fill(Whose whose, std::span<const Sample> samples, TargetField field,
             std::span<SampleTargets> targets);
 
   engine::Runtime runtime_;
   RunOptions options_;
   engine::LearningRate schedule_;
   std::unique_ptr<engine::Backend> backend_;
-  std::unique_ptr<engine::Backend> reference_;
+  std::vector<float> reference_;          // its weights, which the backend has while it is scored
   Clock::time_point lap_ = Clock::now();  // when the last step ended, or all this began
 };
 

@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// The verbs whose ranks a launcher may start; the others are as many programs.
-constexpr std::string_view kVerbsOfRanks[] = {"capture", "layouts", "train"};
+constexpr std::string_view kVerbsOfRanks[] = {"capture", "layouts", "rollout", "train"};
 
 /// Serves rank 0, which reports what ends a rank. Where rank 0 itself is gone, rank 1 does.
 int serve(const LaunchedRank& self) {
