@@ -6,6 +6,7 @@ import pathlib
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,10 @@ SHAPE = ["--model", "demo", "--rollout-batch-size", "3", "--n-samples-per-prompt
 RUN = ["--steps", "3", *SHAPE]
 LONG = ["--steps", "1000", *SHAPE]
 PROCESSES = ["--ranks-as", "processes"]
+# Spelt as torch 1.13 has them; newer ones take both. Debian's 1.13 fails under Python 3.11 unless something
+# is redirected: rank 0's standard output, which comes back with [default0]: in front.
+TORCHRUN = ["torchrun", "--no_python", "--nnodes", "1", "--nproc_per_node", "2", "--master_addr", "127.0.0.1",
+            "--redirects", "1", "--tee", "1", "--monitor_interval", "0.2"]
 KILLS, STOPS = (100, 20) if FULL else (10, 2)
 
 
@@ -37,6 +42,18 @@ def lives(process_id):
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def rank_of(process_id):
+    variables = pathlib.Path(f"/proc/{process_id}/environ").read_text().split("\0")
+    return int(dict(line.split("=", 1) for line in variables if line)["RANK"])
+
+
+def free_port():
+    """A port of this machine, free as the eight behind it most likely are."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return min(server.getsockname()[1], 65000)
 
 
 class Processes(Case):
@@ -196,6 +213,38 @@ class Processes(Case):
         result = subprocess.run(words, capture_output=True, text=True, timeout=120)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(result.stdout.count("step 1.0: identical\n"), 1, result.stdout)
+
+    def under_torchrun(self, *arguments):
+        return [*TORCHRUN, "--master_port", str(free_port()), self.program, *map(str, arguments)]
+
+    @unittest.skipUnless(shutil.which("torchrun"), "torchrun is not installed")
+    def test_torchrun(self):
+        path = self.folder / "by torchrun"
+        result = subprocess.run(
+            self.under_torchrun("capture", *RUN, "--record", "ops", "--layout", "dp=2", "-o", path),
+            capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.judged(0, "verify", "--deep", path)
+        self.assertIn("identical\ncontent", self.judged(0, "diff", self.alone, path).stdout)
+
+    @unittest.skipUnless(shutil.which("torchrun"), "torchrun is not installed")
+    def test_a_killed_rank_of_torchrun_is_named(self):
+        for victim in (0, 1):
+            with self.subTest(victim=victim):
+                path = self.folder / f"rank {victim} of torchrun"
+                run = subprocess.Popen(
+                    self.under_torchrun("capture", *LONG, "--layout", "dp=2", "-o", path),
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                wait_for(lambda: (path / "train").exists() or run.poll() is not None)
+                ranks = sorted(children(run), key=rank_of)
+                os.kill(ranks[victim], signal.SIGKILL)
+                said = run.communicate(timeout=120)[0]
+                self.assertNotEqual(run.returncode, 0, said)
+                for process_id in ranks:
+                    wait_for(lambda: not lives(process_id), 20)
+                named = [line for line in said.splitlines() if " is gone: " in line]
+                self.assertEqual(len(named), 1, said)
+                self.assertIn(f"rank {victim} (dp {victim}) is gone: its process has ended", named[0])
 
 
 if __name__ == "__main__":
