@@ -23,7 +23,7 @@ PROCESSES = ["--ranks-as", "processes"]
 # Spelt as torch 1.13 has them; newer ones take both. Debian's 1.13 fails under Python 3.11 unless something
 # is redirected: rank 0's standard output, which comes back with [default0]: in front.
 TORCHRUN = ["torchrun", "--no_python", "--nnodes", "1", "--nproc_per_node", "2", "--master_addr", "127.0.0.1",
-            "--redirects", "1", "--tee", "1", "--monitor_interval", "0.2"]
+            "--redirects", "1", "--tee", "1"]
 KILLS, STOPS = (100, 20) if FULL else (10, 2)
 
 
