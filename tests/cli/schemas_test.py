@@ -48,11 +48,12 @@ NOT_SEEN = {
     ("rlbisect.schema.json", "#/$defs/bisect/properties/noise"):
         "needs runs that do not repeat: tests/bisect/rlbisect_test.py has it",
     ("rlbisect.schema.json", "#/$defs/bisect/properties/confidence"): "the same",
-    **{("shared.schema.json", f"#/$defs/step/properties/replicas{path}"):
-       "needs ranks whose copies differ: tests/e2e/layouts_test.py has it"
-       for path in ("", *(f"/properties/{name}" for name in (
-           "event", "index", "place", "copies", "rank", "other", "value", "other_value",
-           "outvoted")))},
+    **{(f"{schema}.schema.json", f"#/$defs/{path}"): "needs ranks whose copies differ: tests/e2e/layouts_test.py has it"
+       for schema, path in (("shared", "step/properties/replicas"), *(("shared", f"replicas/properties/{name}") for name in (
+                                "event", "index", "place", "copies", "rank", "other", "value", "other_value", "outvoted")))},
+    ("layouts.schema.json", "#/$defs/layouts/properties/replicas"): "needs a machine that computes a copy wrongly",
+    ("layouts.schema.json", "#/$defs/layouts/properties/difference/properties/note"):
+        "needs a record without values: tests/e2e/layouts_test.py has it",
     **{("rlbisect.schema.json", f"#/$defs/bisect/properties/{path}"):
         "needs submodules: tests/bisect/odd_histories_test.py has it" for path in (
             "pins", "pins/items", *(f"pins/items/properties/{key}" for key in ("path", "before", "after", "submodule")),
@@ -310,6 +311,9 @@ class Outputs(Case):
         self.ask("golden", "record", golden, *DEMO[1:])
         self.ask("golden", "check", golden, "--json")
         self.ask("layouts", self.a, "--try", "dp=2", "--json")
+        disturbed = self.folder / "disturbed"
+        self.ask("train", self.a, "--inject", "0.0/backward/0/down/dx:5:1", "-o", disturbed, "--json", code=1)
+        self.ask("layouts", disturbed, "--try", "dp=2", "--step", "0.0", "--json", code=1)
         self.ask("why", self.a, "0.0/reduce/-/gradient/model.norm.weight:0", "--json")
         self.ask("why", self.a, "0.0/optimizer/-/weight/model.norm.weight:0", "--json")
         golden.write_text(re.sub(r"(?m)^(step 0.0 loss) .*$", r"\1 0x1p+3", golden.read_text()))

@@ -158,8 +158,25 @@ class Layouts(Case):
         lines = self.lines("layouts", disturbed, "--try", ";tp=2", "--step", "0.0", code=1)
         self.assertEqual([(line["identical"], line["first_difference"]) for line in lines],
                          [(False, "backward/0/down/dx")] * 2)
+        place = lines[1]["difference"]  # the first token of the first sample: of all columns, so of both ranks
+        self.assertEqual((place["event"], place["token"], place["column"], place["ranks"], place["exchanged_by"]),
+                         ("backward/0/down/dx", 0, None, [0, 1], []))
+        self.assertIn("computes step 0.0 otherwise than", place["note"])
         result = self.judged(1, "layouts", disturbed, "--try", "dp=2", "--step", "0.0")
         self.assertIn("1 layout: 1 NOT identical to the record", result.stdout)
+        self.assertRegex(result.stdout, r"\n    sample \d+, token 0; of rank 0 \(dp 0\); the element is not known:")
+
+    def test_a_number_whose_column_is_recorded_is_of_one_rank(self):
+        values, _ = self.capture("values", *RUN, "--record", "ops+values")
+        for column, rank in ((63, 0), (64, 1)):  # of 128 columns of the demo's down/dx, which tp=2 halves
+            with self.subTest(column):
+                path = self.folder / f"column {column}"
+                self.judged(1, "train", values, "--inject", f"0.0/backward/0/down/dx:{column}:1", "-o", path)
+                place = self.lines("layouts", path, "--try", "tp=2", "--step", "0.0", code=1)[0]["difference"]
+                self.assertEqual((place["token"], place["column"], place["ranks"], place.get("note")),
+                                 (0, column, [rank], None))
+                text = self.judged(1, "layouts", path, "--try", "tp=2", "--step", "0.0").stdout
+                self.assertIn(f", token 0, column {column}; of rank {rank} (tp {rank})\n", text)
 
     def test_a_copy_that_differs_is_named_within_its_step(self):
         for layout, rank, other, outvoted in (("dp=3", 2, 0, True), ("dp=2", 1, 0, False), ("tp=2,pp=2", 3, 2, False),

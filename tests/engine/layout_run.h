@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ struct LayoutTask {
   float head_factor = 1;                // multiplies the head's weights
   /// How ranks are run; run_thread_ranks where it is empty.
   std::function<void(const Layout&, const std::function<void(const Ranks&)>&)> run = {};
+  /// What a rank shows its events, and who sees that afterwards; empty: nothing.
+  std::function<std::unique_ptr<EventSink>(const Ranks&)> sink = {};
+  std::function<void(const EventSink&)> shown = {};
 };
 
 template <class T>
@@ -115,7 +119,8 @@ inline LayoutRun run_layout(const LayoutTask& task, const Layout& layout) {
   const auto work = [&](const Ranks& ranks) {
     ThreadPool pool(task.threads);
     const bool alone = layout.ranks() == 1;
-    const Runtime runtime{*task.kernels, pool, nullptr, alone ? nullptr : &ranks};
+    const std::unique_ptr<EventSink> sink = task.sink ? task.sink(ranks) : nullptr;
+    const Runtime runtime{*task.kernels, pool, sink.get(), alone ? nullptr : &ranks};
     TrainState state(c, layout, ranks.place);
     for_shard_runs(state.model.shard_table(), whole.table, {0, state.model.parameters().elements},
                    false, [&](int64_t local, int64_t at, int64_t n) {
@@ -136,6 +141,7 @@ inline LayoutRun run_layout(const LayoutTask& task, const Layout& layout) {
                         part(task.batch.targets), task.step);
       norms.push_back(result.grad_norm);
     }
+    if (task.shown) task.shown(*sink);
     {
       const std::lock_guard lock(mutex);
       whole.put(state, gradients);

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/base/layout.h"
+#include "src/engine/element_ranks.h"
 #include "src/replay/rerun/replay.h"
 #include "src/replay/run/machine.h"
 
@@ -16,13 +18,28 @@ namespace rlreplay::replay {
 std::vector<Layout> layouts_to_try(const std::string& text, const ModelConfig& model,
                                    int64_t ranks);
 
+/// Where a layout's numbers first differ, and whose they are.
+struct LayoutDifference {
+  engine::EventNumbers numbers;
+  bool per_token = false;
+  std::vector<int> ranks;                    // that computed them
+  std::vector<engine::RankGroup> exchanged;  // what they are computed from
+  std::string note;                          // where the element is not known: why
+
+  /// "sample 3, token 5, column 7"; empty where nothing of it is known.
+  std::string place() const;
+};
+
 /// A recorded step, taken again in a layout.
 struct LayoutVerdict {
   Layout layout;
   ReplayedStep step;
+  std::optional<LayoutDifference> difference = {};  // of events, where copies agree
 
   /// The first event or recorded number that differs; empty where none does.
   std::string first_difference() const;
+  /// For people: the element, and the ranks that computed it; empty where that is not known.
+  std::string whose() const;
 };
 
 /// Takes one recorded step, of those that `range` is of, from its recorded state in each layout,

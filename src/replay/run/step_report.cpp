@@ -76,14 +76,6 @@ std::string record_rows(const StepOutcome& step) {
              difference_text(step.replay_vs_record));
 }
 
-std::string replicas_json(const engine::ReplicaDifference& d) {
-  JsonLine out;
-  out.text("event", engine::to_string(d.event)).integer("index", d.index).text("place", d.place);
-  out.integer("rank", d.rank).integer("other", d.other).boolean("outvoted", d.outvoted);
-  out.integer("copies", d.copies).text("value", d.value).text("other_value", d.other_value);
-  return out.str();
-}
-
 std::string record_json(const RecordedScalars& record) {
   JsonLine out;
   const auto add = [&](const char* name, std::optional<double> value) {
@@ -115,6 +107,14 @@ void StepTable::add(const StepOutcome& step) {
     out_ << "ranks  " << wrapped("copies differ: " + step.replicas, kLineWidth, 7) << '\n';
   }
   out_.flush();
+}
+
+std::string replicas_json(const engine::ReplicaDifference& d) {
+  JsonLine out;
+  out.text("event", engine::to_string(d.event)).integer("index", d.index).text("place", d.place);
+  out.integer("rank", d.rank).integer("other", d.other).boolean("outvoted", d.outvoted);
+  out.integer("copies", d.copies).text("value", d.value).text("other_value", d.other_value);
+  return out.str();
 }
 
 std::string to_json(const StepOutcome& step) {

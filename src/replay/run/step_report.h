@@ -21,6 +21,9 @@ class StepTable {
   bool begun_ = false;
 };
 
+/// `replicas` of the programs' JSON.
+std::string replicas_json(const engine::ReplicaDifference& difference);
+
 /// The same for machines: `rlreplay.run.step/1`.
 std::string to_json(const StepOutcome& step);
 

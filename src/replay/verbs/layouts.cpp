@@ -7,8 +7,10 @@
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/base/words.h"
+#include "src/events/name.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/rerun/layout_matrix.h"
+#include "src/replay/run/step_report.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -35,6 +37,28 @@ int64_t chosen_step(const LayoutsArguments& arguments, const RecordedRun& record
   return range.first;
 }
 
+std::string difference_json(const LayoutDifference& d) {
+  JsonLine out;
+  const auto& row = d.numbers.row;
+  const auto add = [&](const char* name, bool known, auto value) {
+    known ? out.integer(name, static_cast<int64_t>(value())) : out.null(name);
+  };
+  out.text("event", engine::to_string(d.numbers.event));
+  add("sample", row && d.per_token, [&] { return row->sample; });
+  add("token", row && d.per_token, [&] { return row->row; });
+  add("row", row && !d.per_token, [&] { return row->row; });
+  add("column", d.numbers.column, [&] { return row->column; });
+  std::vector<std::string> ranks, groups;
+  for (const int rank : d.ranks) ranks.push_back(std::to_string(rank));
+  for (const auto group : d.exchanged) {
+    groups.push_back("\"" + std::string(engine::name(group)) + "\"");
+  }
+  out.json("ranks", "[" + joined(ranks, ",") + "]");
+  out.json("exchanged_by", "[" + joined(groups, ",") + "]");
+  if (!d.note.empty()) out.text("note", d.note);
+  return out.str();
+}
+
 /// A line a layout, as they end.
 class Lines {
  public:
@@ -52,12 +76,17 @@ class Lines {
       difference.empty() ? line.null("first_difference")
                          : line.text("first_difference", difference);
       line.integer("events", v.step.events).number("seconds", v.step.outcome.train_seconds);
+      const auto& replicas = v.step.outcome.result.replicas;
+      if (replicas) line.json("replicas", replicas_json(*replicas));
+      if (v.difference) line.json("difference", difference_json(*v.difference));
       std::cout << line.str() << std::endl;
       return;
     }
     std::cout << formatted("%-36s %5d %8.2f s  ", to_string(v.layout).c_str(), v.layout.ranks(),
                            v.step.outcome.train_seconds)
               << (difference.empty() ? "identical" : "differs: " + difference) << std::endl;
+    const std::string whose = v.whose();
+    if (!whose.empty()) std::cout << "    " << wrapped(whose, kLineWidth, 4) << std::endl;
   }
 
   void begin() const {
@@ -118,7 +147,8 @@ void add_layouts(CLI::App& program, VerbRun& chosen) {
   verb->add_flag("--json", arguments->json, "an object a layout instead of a table");
   verb->footer(
       "Ranks share the processors of this machine. What the record holds of the step is compared\n"
-      "by bits: events, log-probabilities, losses, weights.\n"
+      "by bits: events, log-probabilities, losses, weights. Where a layout gives other bits, the\n"
+      "ranks that computed the first of them are named.\n"
       "Exit code 1: a layout gives other bits.\n\n"
       "Examples:\n  rlreplay layouts dump/\n"
       "  rlreplay layouts dump/ --try \"dp=2;tp=2,pp=2,sp=1\" --step 1.0\n"
