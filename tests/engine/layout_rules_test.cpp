@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "src/base/error.h"
+#include "tests/engine/broken_group.h"
 #include "tests/engine/layout_run.h"
 
 using namespace rlreplay;
@@ -17,9 +18,6 @@ using kernels::Matrix;
 
 const std::vector<int64_t> kLengths{37, 150, 5, 65, 130};
 
-/// Runs ranks whose groups are changed.
-using Run = std::function<void(const Layout&, const std::function<void(const Ranks&)>&)>;
-
 struct Subject {
   ModelConfig config;
   Batch batch;
@@ -27,7 +25,7 @@ struct Subject {
   explicit Subject(const ModelConfig& c) : config(c), batch(random_batch(c, kLengths, 3)) {}
 
   LayoutRun run(const char* layout, const KernelSet& set = kernels::cpu_kernels(),
-                const Run& ranks = {}) const {
+                const RunRanks& ranks = {}) const {
     LayoutTask task(config, batch);
     task.step.train.leaf = 64;
     task.step.lr = 1e-3;
@@ -36,40 +34,6 @@ struct Subject {
     task.kernels = &set;
     task.run = ranks;
     return run_layout(task, parse_layout(layout));
-  }
-};
-
-/// Forwards to another group; a broken rule overrides one call.
-class SameGroup : public Group {
- public:
-  explicit SameGroup(Group& inner) : inner_(inner) {}
-  int size() const override { return inner_.size(); }
-  int rank() const override { return inner_.rank(); }
-  void gather(std::span<const std::byte> own, std::span<std::byte> all) override {
-    inner_.gather(own, all);
-  }
-  void sum(std::span<int64_t> values) override { inner_.sum(values); }
-  void send(int to, std::span<const std::byte> bytes) override { inner_.send(to, bytes); }
-  void receive(int from, std::span<std::byte> bytes) override { inner_.receive(from, bytes); }
-
- protected:
-  Group& inner_;
-};
-
-/// Adds as binary32 in the order of ranks, what an all-reduce of floats does.
-class FloatSums : public SameGroup {
- public:
-  using SameGroup::SameGroup;
-  void sum(std::span<int64_t> values) override {
-    std::vector<int64_t> all(values.size() * static_cast<size_t>(size()));
-    inner_.gather(std::as_bytes(values), std::as_writable_bytes(std::span(all)));
-    for (size_t i = 0; i < values.size(); ++i) {
-      float sum = 0;
-      for (size_t r = 0; r < static_cast<size_t>(size()); ++r) {
-        sum += static_cast<float>(all[r * values.size() + i]);
-      }
-      values[i] = static_cast<int64_t>(sum);
-    }
   }
 };
 
@@ -119,7 +83,7 @@ class OwnSums : public SameGroup {
 };
 
 template <class Broken>
-Run broken_tp() {
+RunRanks broken_tp() {
   return [](const Layout& layout, const std::function<void(const Ranks&)>& work) {
     run_thread_ranks(layout, [&](const Ranks& r) {
       Broken tp(r.tp);
@@ -129,17 +93,7 @@ Run broken_tp() {
 }
 
 template <class Broken>
-Run broken_dp() {
-  return [](const Layout& layout, const std::function<void(const Ranks&)>& work) {
-    run_thread_ranks(layout, [&](const Ranks& r) {
-      Broken dp(r.dp);
-      work({r.layout, r.place, r.world, dp, r.tp, r.pp, r.cp});
-    });
-  };
-}
-
-template <class Broken>
-Run broken_pp() {
+RunRanks broken_pp() {
   return [](const Layout& layout, const std::function<void(const Ranks&)>& work) {
     run_thread_ranks(layout, [&](const Ranks& r) {
       Broken pp(r.pp);
@@ -300,7 +254,7 @@ TEST_CASE("a sample that is cut inside of a leaf is seen with two ranks of cp") 
 }
 
 TEST_CASE("a tied tensor that counts twice is seen with two stages of pp") {
-  const Run broken = broken_pp<CountedTwice>();
+  const RunRanks broken = broken_pp<CountedTwice>();
   const Subject tied(odd_model(Architecture::kQwen2, true));
   CHECK(difference(tied.run(""), tied.run("pp=2", kernels::cpu_kernels(), broken)) != "");
 }

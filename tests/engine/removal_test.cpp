@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "tests/engine/broken_group.h"
 #include "tests/engine/layout_run.h"
 
 using namespace rlreplay;
@@ -39,25 +40,28 @@ class Removal {
 
   LayoutRun whole() const { return run(batch_, step_, {}); }
   LayoutRun held(const LayoutRun& whole, const std::function<bool(size_t)>& wanted,
-                 const Layout& layout = {}, int64_t micro_batch = 0) const {
+                 const Layout& layout = {}, int64_t micro_batch = 0,
+                 const RunRanks& ranks = {}) const {
     ThreadPool pool(1);
     const Runtime alone{kernels::cpu_kernels(), pool, nullptr, nullptr};
     StepConfig step = step_;
     step.micro_batch_size = micro_batch;
     step.held = hold_batch(alone, step.objective, step.train.leaf, {}, batch_.samples,
                            batch_.targets, whole.scale);
-    return run(only(batch_, wanted), step, layout);
+    return run(only(batch_, wanted), step, layout, ranks);
   }
   LayoutRun without(size_t sample) const {
     return run(only(batch_, [=](size_t i) { return i != sample; }), step_, {});
   }
 
  private:
-  LayoutRun run(const Batch& batch, const StepConfig& step, const Layout& layout) const {
+  LayoutRun run(const Batch& batch, const StepConfig& step, const Layout& layout,
+                const RunRanks& ranks = {}) const {
     LayoutTask task(config_, batch);
     task.step = step;
     task.steps = 1;
     task.head_factor = head_factor_;
+    task.run = ranks;
     return run_layout(task, layout);
   }
 
@@ -133,4 +137,20 @@ TEST_CASE("a step that holds nothing of the sample that it lost has other intege
   const Removal removal(small_model(Architecture::kLlama));
   const LayoutRun whole = removal.whole();
   CHECK(removal.without(1).sums != removal.held(whole, [](size_t i) { return i != 1; }).sums);
+}
+
+TEST_CASE("gradients that are added as floats leave a rest where a sample is taken out") {
+  const Removal removal(small_model(Architecture::kQwen2));
+  const Layout layout = parse_layout("dp=3");
+  const LayoutRun scale = removal.whole();
+  const auto rest = [&](const RunRanks& ranks) {
+    const auto run = [&](const std::function<bool(size_t)>& wanted) {
+      return removal.held(scale, wanted, layout, 0, ranks).sums;
+    };
+    const std::string one = run([](size_t i) { return i == 1; });
+    return less(less(run([](size_t) { return true; }), one), run([](size_t i) { return i != 1; }));
+  };
+  const std::string nothing(scale.sums.size(), '\0');
+  CHECK(rest({}) == nothing);
+  CHECK(rest(broken_dp<FloatSums>()) != nothing);
 }
