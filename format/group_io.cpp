@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "format/columns.h"
+#include "src/base/ascii.h"
 
 namespace rlreplay::format {
 
@@ -141,12 +142,36 @@ void GroupReader::read_into(const StoredDataset& dataset, std::span<std::byte> o
 }
 
 void GroupReader::presence(std::string_view name, Presence& presence) {
+  asked_.emplace(name);
   const std::string own = presence_name(name);
   const StoredDataset* dataset = find(own);
   if (dataset == nullptr) return;
   presence = read<uint8_t>(*dataset);
   expect_size(presence.size(), extents_.samples, own);
   check_mask(std::as_bytes(std::span(presence)), unit_.record().path, dataset->path);
+}
+
+void GroupReader::check_presences() {
+  const std::string_view kind = kind_of(unit_.record().path);
+  for (const KnownDataset& known : known_datasets()) {
+    const bool by_sample = known.name.find('/') == known.name.npos &&
+                           known.values != Values::kOffsets && known.values != Values::kSampleIds &&
+                           known.shape.front() != 'M' && !is_digit(known.shape.front());
+    const bool taken = by_sample && known.kind == kind && find(known.name) != nullptr;
+    if (!taken || asked_.contains(known.name)) continue;
+    if (is_left_out(known.name) || is_left_out(known.part_of)) continue;
+    Presence there;
+    presence(known.name, there);
+    const auto absent = std::ranges::find(there, 0);
+    if (absent == there.end()) continue;
+    throw Error(ErrorCode::kUnsupported,
+                presence_name(known.name) + " says that the sample in row " +
+                    std::to_string(absent - there.begin()) + " has no " + std::string(known.name) +
+                    ", which this program reads of all samples or of none: take the column out "
+                    "(rlreplay strip --columns " +
+                    std::string(known.name) + ")",
+                unit_.record().path + ":" + group_ + "/" + presence_name(known.name));
+  }
 }
 
 void GroupReader::take(std::string_view name, TokenFloats& column, size_t rows) {

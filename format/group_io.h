@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -118,7 +119,7 @@ class GroupReader {
   }
   template <class T>
   void take(std::string_view name, std::optional<T>& field, size_t rows) {
-    if (std::find(left_out_.begin(), left_out_.end(), name) != left_out_.end()) return;
+    if (is_left_out(name)) return;
     if (find(name) != nullptr) take(name, field.emplace(), rows);
   }
   template <class T>
@@ -136,6 +137,11 @@ class GroupReader {
   /// `size` rows up to `total`.
   std::vector<uint64_t> offsets(std::string_view name, size_t size, size_t total);
   void named(std::string_view name, std::optional<NamedColumns>& columns, size_t rows);
+  /// Which samples have a value of a column; stays empty where nothing says so.
+  void presence(std::string_view name, Presence& presence);
+  /// Sees that what says of a column that samples have no value was asked for by whoever took it.
+  /// Errors: kUnsupported, naming column and sample.
+  void check_presences();
 
   [[nodiscard]] const StoredDataset* find(std::string_view name) const;
   template <class T>
@@ -166,13 +172,16 @@ class GroupReader {
   /// Counts what the columns of the group take. Errors: FormatError kDataLimit.
   void hold(const StoredDataset& dataset) const;
   void read_into(const StoredDataset& dataset, std::span<std::byte> out) const;
-  void presence(std::string_view name, Presence& presence);
+  [[nodiscard]] bool is_left_out(std::string_view name) const {
+    return std::find(left_out_.begin(), left_out_.end(), name) != left_out_.end();
+  }
 
   const DumpReader& dump_;
   const UnitReader& unit_;
   std::string group_;
   Extents extents_;
   std::vector<std::string> left_out_;
+  std::set<std::string, std::less<>> asked_;  // columns whose presence somebody wanted
   HeldBytes* shared_;
   mutable HeldBytes own_;
 };

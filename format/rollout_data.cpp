@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "format/absent_values.h"
 #include "format/group_io.h"
 #include "format/partial_read.h"
 #include "format/rollout_join.h"
@@ -222,6 +223,8 @@ RolloutData read_fields(GroupReader reader) {
   for_each_rollout_column([&](std::string_view name, auto member, Axis axis) {
     take(reader, name, data.*member, extents, extents.of(axis));
   });
+  settle_absent(reader, data);
+  reader.check_presences();
   const char* message = contradiction(data);
   reader.expect(message == nullptr, "sample_id", message);
   return data;

@@ -102,6 +102,7 @@ TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const 
   });
   read_slices(reader, data);
   reader.named("scalars", data.scalars, 0);
+  reader.check_presences();
   const char* message = contradiction(data);
   reader.expect(message == nullptr, "sample_id", message);
   return data;

@@ -51,14 +51,16 @@ void check_output(const ExportOptions& options) {
   check_unoccupied(options.output, options.force);
 }
 
-void write_jsonl(const DumpReader& dump, const ExportOptions& options,
-                 const std::optional<ChosenSamples>& chosen) {
+std::vector<std::string> write_jsonl(const DumpReader& dump, const ExportOptions& options,
+                                     const std::optional<ChosenSamples>& chosen) {
   if (options.output == "-") {
     return export_jsonl(dump, chosen, [](const std::string& line) { std::cout << line; });
   }
   AtomicFile file(options.output);
-  export_jsonl(dump, chosen, [&](const std::string& line) { file.write(foreign::as_bytes(line)); });
+  std::vector<std::string> left_out = export_jsonl(
+      dump, chosen, [&](const std::string& line) { file.write(foreign::as_bytes(line)); });
   file.commit();
+  return left_out;
 }
 
 /// The name of a unit's dataset: "rollout/3/tokens", "train/3-0/rank1/advantages".
@@ -206,10 +208,7 @@ Exported write(const DumpReader& dump, const ExportOptions& options) {
     return {{options.output}, {}};
   }
   const auto chosen = choose_samples(dump, options.selection, options.dump);
-  if (options.to == "jsonl") {
-    write_jsonl(dump, options, chosen);
-    return {{options.output}, {}};
-  }
+  if (options.to == "jsonl") return {{options.output}, write_jsonl(dump, options, chosen)};
   return options.output.ends_with(".pt") ? export_torch(dump, options.to, options.output, chosen)
                                          : write_folder(dump, options, chosen);
 }

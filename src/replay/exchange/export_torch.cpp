@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <memory>
 
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
@@ -18,8 +19,10 @@
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/kept_file.h"
 #include "src/replay/exchange/own_datasets.h"
+#include "src/replay/exchange/own_rollout.h"
 #include "src/replay/exchange/slime_train_tree.h"
 #include "src/replay/exchange/slime_tree.h"
+#include "src/replay/exchange/unsaid.h"
 #include "src/replay/record/dump_meta.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/parse_step.h"
@@ -173,6 +176,7 @@ class Exporter {
       }
     }
     note_left_out();
+    std::ranges::move(unsaid_.lines(), std::back_inserter(made_.left_out));
     return std::move(made_);
   }
 
@@ -236,59 +240,32 @@ class Exporter {
       throw Error(ErrorCode::kUnsupported,
                   "rollout " + std::to_string(id) + " lies in several units: export it as jsonl");
     }
+    const std::string group = std::to_string(id);
     format::HeldBytes held;
-    const RolloutData data = read_rollout_data(dump_, unit, std::to_string(id), &held);
-    held.hold(unit.record(), std::to_string(id), data.size() * kSampleBytes);
+    const auto read = std::make_shared<RolloutData>(read_rollout_data(dump_, unit, group, &held));
+    const RolloutData& data = *read;
+    held.hold(unit.record(), group, data.size() * kSampleBytes);
     Tree tree;
-    const auto others = samples_with_inputs(dump_, std::to_string(id));
+    const auto others = samples_with_inputs(dump_, group);
     Value root = slime_rollout(tree, data, id, others);
     if (chosen_) root = select(tree, root, chosen_of(id));
-    add_own_part(tree, root, data, unit, std::to_string(id));
-    if (chosen_ && (data.calls || data.roles)) {
-      leave_out("calls and roles of rollout " + std::to_string(id),
-                "of a selection, what a sample of slime has is written");
-    }
-    if (chosen_ && data.experts &&
-        (data.experts->gates || data.experts->layer_ids || data.experts->recorded)) {
-      leave_out("layers, gates and recorded tokens of the experts of rollout " + std::to_string(id),
-                "of a selection, what a sample of slime has is written");
-    }
-    write("rollout_data/" + std::to_string(id) + ".pt", tree, root);
+    std::vector<format::Dataset> own;
+    if (!chosen_) own = own_datasets_of(dump_, unit, group, read);
+    add_own_part(tree, root, data, own, group);
+    write("rollout_data/" + group + ".pt", tree, root);
     const bool trained = !chosen_ || !imported_;
     if (vendor_ == kSlime && !single_ && trained) export_own_training(id, data);
+    unsaid_.compare(dump_, unit, group, imported_datasets(read, group, own));
   }
 
-  /// What a rollout has that slime's samples cannot say: that no finish was recorded and, of all
-  /// samples, events, calls and roles.
-  void add_own_part(Tree& tree, Value root, const RolloutData& data, const format::UnitReader& unit,
-                    const std::string& group) {
+  /// That no finish was recorded and, of all samples, datasets for which they have no field.
+  static void add_own_part(Tree& tree, Value root, const RolloutData& data,
+                           std::span<const format::Dataset> own, const std::string& group) {
     Dicts dicts(tree);
-    const Value own = dicts.make();
-    if (!data.finish) dicts.set(own, "absent", dicts.text("finish"));
-    if (!chosen_) {
-      const auto wanted = [&](const std::string& name) {
-        return name.starts_with("events/") || is_of_calls(name) ||
-               is_needless_mask(unit, group + "/" + name);
-      };
-      const Value datasets =
-          add_own_datasets(tree, read_datasets(dump_, unit, group, wanted), group);
-      if (tree.sequence(datasets).size() > 0) dicts.set(own, "datasets", datasets);
-    }
-    if (tree.sequence(own).size() > 0) dicts.set(root, "rlreplay", own);
-  }
-
-  /// slime's samples have no calls, no roles, and of experts their numbers alone.
-  static bool is_of_calls(std::string_view name) {
-    return name.starts_with("call_") || name.starts_with("expert_") || name == "roles" ||
-           name == "roles_present";
-  }
-
-  /// Whether it says of every sample that it is there, which an import would not write.
-  bool is_needless_mask(const format::UnitReader& unit, const std::string& path) const {
-    if (!path.ends_with("_present")) return false;
-    const Buffer<std::byte> bytes = dump_.read(unit, *unit.find(path));
-    return std::all_of(bytes.data(), bytes.data() + bytes.size(),
-                       [](std::byte b) { return b == std::byte{1}; });
+    const Value part = dicts.make();
+    if (!data.finish) dicts.set(part, "absent", dicts.text("finish"));
+    if (!own.empty()) dicts.set(part, "datasets", add_own_datasets(tree, own, group));
+    if (tree.sequence(part).size() > 0) dicts.set(root, "rlreplay", part);
   }
 
   void export_own_training(int64_t id, const RolloutData& rollout) {
@@ -357,6 +334,7 @@ class Exporter {
   size_t kept_left_ = 0;       // imported files that are not written, but training data
   std::set<std::string> written_;
   bool checks_ = false;
+  Unsaid unsaid_{"samples of slime"};
   Exported made_;
 };
 

@@ -38,9 +38,11 @@ using TextSink = std::function<void(const std::string&)>;
 /// Lists of the response begin with its first token. What was not recorded is left out. Numbers are
 /// the shortest decimals that read back as the same bits; those that JSON has no digits for are
 /// texts of their bits in hex ("7fc00000"). Floats are binary32, those of columns that `wide` names
-/// binary64.
-void export_jsonl(const format::DumpReader& dump, const std::optional<ChosenSamples>& chosen,
-                  const TextSink& sink);
+/// binary64. Returns what of rollouts and steps an import of the lines would not give back: a line
+/// each, with the reason.
+std::vector<std::string> export_jsonl(const format::DumpReader& dump,
+                                      const std::optional<ChosenSamples>& chosen,
+                                      const TextSink& sink);
 
 /// The lines as data again, a rollout or a step of a rank at a time: never more than the lines of
 /// one are in memory, in whatever order the file has them. The file is read twice.

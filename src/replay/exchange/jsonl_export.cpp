@@ -10,7 +10,9 @@
 #include "src/base/number_text.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/jsonl.h"
+#include "src/replay/exchange/jsonl_form.h"
 #include "src/replay/exchange/jsonl_row.h"
+#include "src/replay/exchange/unsaid.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/parse_step.h"
 
@@ -247,12 +249,18 @@ bool is_chosen(const std::optional<ChosenSamples>& chosen, const std::string& ro
 }
 
 void export_rollouts(const format::DumpReader& dump, const format::UnitRecord& unit,
-                     const std::optional<ChosenSamples>& chosen, const TextSink& sink) {
+                     const std::optional<ChosenSamples>& chosen, const TextSink& sink,
+                     Unsaid& unsaid) {
   const format::UnitReader reader = dump.open_unit(unit);
   for (const std::string& group : unit.groups) {
     if (dump.find("rollout", group).front() == &unit) format::check_samples_once(dump, group);
     if (holds_events_alone(reader, group)) continue;
-    const RolloutData data = read_rollout_data(dump, reader, group);
+    if (chosen && !chosen->contains(group)) continue;
+    const auto read = std::make_shared<RolloutData>(read_rollout_data(dump, reader, group));
+    RolloutData& data = *read;
+    jsonl::keep_what_lines_say(data);
+    unsaid.compare(dump, reader, group, to_datasets(read, group));
+    if (data.size() == 0) unsaid.add_empty(reader);
     const std::set<uint64_t> others = samples_with_inputs(dump, group);
     for (size_t s = 0; s < data.size(); ++s) {
       if (!is_chosen(chosen, group, data.sample_id[s])) continue;
@@ -262,15 +270,22 @@ void export_rollouts(const format::DumpReader& dump, const format::UnitRecord& u
 }
 
 void export_steps(const format::DumpReader& dump, const format::UnitRecord& unit,
-                  const std::optional<ChosenSamples>& chosen, const TextSink& sink) {
+                  const std::optional<ChosenSamples>& chosen, const TextSink& sink,
+                  Unsaid& unsaid) {
   const format::UnitReader reader = dump.open_unit(unit);
   const int64_t rank = format::rank_of(unit.path);
   for (const std::string& group : unit.groups) {
     const std::string rollout = std::to_string(parse_step(group).value().rollout);
     if (chosen && !chosen->contains(rollout)) continue;
-    if (reader.find(group + "/sample_id") == nullptr) continue;  // events alone
+    if (reader.find(group + "/sample_id") == nullptr) {  // events alone
+      unsaid.compare(dump, reader, group, {});
+      continue;
+    }
     format::HeldBytes held;
-    const TrainData data = read_train_rank(dump, reader, group, held);
+    const auto read = std::make_shared<TrainData>(read_train_rank(dump, reader, group, held));
+    TrainData& data = *read;
+    jsonl::keep_what_lines_say(data);
+    unsaid.compare(dump, reader, group, to_datasets(read, group));
     const std::set<uint64_t> others = samples_with_inputs(dump, rollout);
     bool said = false;
     for (size_t s = 0; s < data.size(); ++s) {
@@ -278,7 +293,10 @@ void export_steps(const format::DumpReader& dump, const format::UnitRecord& unit
       said = true;
       sink(train_line(data, step_head("rlreplay.train/1", group, rank), s, others) + '\n');
     }
-    if (!data.scalars && (said || format::ranks_of(dump.meta()) == 1)) continue;
+    if (!data.scalars && (said || format::ranks_of(dump.meta()) == 1)) {
+      if (data.size() == 0) unsaid.add_empty(reader);
+      continue;
+    }
     JsonLine line = step_head("rlreplay.step/1", group, rank);
     if (data.scalars) {
       put_named(line, "scalars", *data.scalars, 0);
@@ -291,14 +309,21 @@ void export_steps(const format::DumpReader& dump, const format::UnitRecord& unit
 
 }  // namespace
 
-void export_jsonl(const format::DumpReader& dump, const std::optional<ChosenSamples>& chosen,
-                  const TextSink& sink) {
+std::vector<std::string> export_jsonl(const format::DumpReader& dump,
+                                      const std::optional<ChosenSamples>& chosen,
+                                      const TextSink& sink) {
+  Unsaid unsaid("lines of JSON");
   for (const format::UnitRecord& unit : dump.units()) {
-    if (format::kind_of(unit.path) == "rollout") export_rollouts(dump, unit, chosen, sink);
+    if (format::kind_of(unit.path) == "rollout") {
+      export_rollouts(dump, unit, chosen, sink, unsaid);
+    }
   }
   for (const format::UnitRecord& unit : dump.units()) {
-    if (format::kind_of(unit.path) == "train") export_steps(dump, unit, chosen, sink);
+    if (format::kind_of(unit.path) == "train") {
+      export_steps(dump, unit, chosen, sink, unsaid);
+    }
   }
+  return unsaid.lines();
 }
 
 }  // namespace rlreplay::replay

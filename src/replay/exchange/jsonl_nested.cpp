@@ -23,7 +23,7 @@ std::set<std::string> call_numbers(const std::vector<Row>& rows) {
         if (name.empty() || name.find('\n') != name.npos) {
           throw value.error("a name that is empty or has a line end is none that a dump holds");
         }
-        if (std::ranges::find(kCallKeys, name) == std::end(kCallKeys)) names.emplace(name);
+        if (is_number_of_call(name)) names.emplace(name);
       }
     }
   }
@@ -105,6 +105,11 @@ format::Finish finish_of(JsonValue value) {
     if (to_string(finish) == value.string()) return finish;
   }
   throw value.error("expected stop, length, aborted, failed or unknown");
+}
+
+bool is_number_of_call(std::string_view name) {
+  return !name.empty() && name.find('\n') == name.npos &&
+         std::ranges::find(kCallKeys, name) == std::end(kCallKeys);
 }
 
 /// Every line has the names of the first one.

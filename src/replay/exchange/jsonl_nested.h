@@ -18,6 +18,8 @@ format::Finish finish_of(JsonValue value);
 [[nodiscard]] std::optional<format::NamedColumns> components(const std::vector<Row>& rows,
                                                              std::string_view key);
 [[nodiscard]] std::optional<format::Versions> versions(const std::vector<Row>& rows);
+/// Whether a call's object has room for a number of this name.
+[[nodiscard]] bool is_number_of_call(std::string_view name);
 [[nodiscard]] std::optional<format::Calls> calls(const std::vector<Row>& rows);
 [[nodiscard]] std::optional<format::Experts> experts(const std::vector<Row>& rows);
 [[nodiscard]] std::optional<format::TokenSets> nuclei(const std::vector<Row>& rows);

@@ -63,9 +63,8 @@ class RolloutTreeBuilder {
     dicts_.set(made, "prompt", cell("prompt_text", s));
     dicts_.set(made, "tokens", cell("tokens", s));
     const uint64_t total = data_.offsets[s + 1] - data_.offsets[s];
-    const uint64_t prompt = data_.prompt_length ? (*data_.prompt_length)[s] : 0;
     dicts_.set(made, "response", cell("response_text", s));
-    dicts_.set(made, "response_length", Value::of_int(static_cast<int64_t>(total - prompt)));
+    dicts_.set(made, "response_length", Value::of_int(static_cast<int64_t>(total - prompt(s))));
     dicts_.set(made, "label", cell("label_text", s));
     const bool reward = data_.rewards && data_.rewards->has(s);
     dicts_.set(made, "reward", reward ? Value::of_float(data_.rewards->values[s]) : Value());
@@ -83,6 +82,8 @@ class RolloutTreeBuilder {
     return made;
   }
 
+  uint64_t prompt(size_t s) const { return data_.prompt_length ? (*data_.prompt_length)[s] : 0; }
+
   /// What top-p kept, as slime cuts it: offsets of the response's tokens.
   void add_nucleus(Value sample, size_t s) {
     if (!data_.nucleus || !data_.nucleus->has(s)) return;
@@ -90,7 +91,7 @@ class RolloutTreeBuilder {
     const auto ids =
         std::span(sets.ids).subspan(sets.offsets[s], sets.offsets[s + 1] - sets.offsets[s]);
     std::vector<int32_t> offsets = {0};
-    for (uint64_t t = data_.offsets[s] + (*data_.prompt_length)[s]; t < data_.offsets[s + 1]; ++t) {
+    for (uint64_t t = data_.offsets[s] + prompt(s); t < data_.offsets[s + 1]; ++t) {
       offsets.push_back(offsets.back() + static_cast<int32_t>(sets.sizes[t]));
     }
     dicts_.set(sample, "rollout_top_p_token_ids", add_cell(tree_, ids));

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "format/dump_reader.h"
+#include "format/rollout_data.h"
+
+/// Datasets of a rollout that samples of slime have no field for (own_datasets.h).
+namespace rlreplay::replay {
+
+/// Events, calls, roles and what no column of `data` is read from. They own their bytes.
+[[nodiscard]] std::vector<format::Dataset> own_datasets_of(
+    const format::DumpReader& dump, const format::UnitReader& unit, const std::string& group,
+    const std::shared_ptr<const format::RolloutData>& data);
+
+/// What an import makes of samples of slime and of these datasets. Leaves in `data`, which the
+/// result views, what the samples say.
+[[nodiscard]] std::vector<format::Dataset> imported_datasets(
+    const std::shared_ptr<format::RolloutData>& data, const std::string& group,
+    std::span<const format::Dataset> own);
+
+}  // namespace rlreplay::replay
