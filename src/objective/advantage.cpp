@@ -77,20 +77,32 @@ std::vector<Group> groups_of(const AdvantageConfig& config, std::span<const Samp
   return out;
 }
 
+/// The first reward and the mean distance from it; of rewards that are not finite, of which the
+/// first may be one, what their sum gives.
+double mean_of(std::span<const double> rewards) {
+  const double n = static_cast<double>(rewards.size()), first = rewards[0];
+  double sum = 0, plain = 0;
+  for (const double r : rewards) {
+    sum += r - first;
+    plain += r;
+  }
+  const double mean = first + sum / n;
+  return std::isfinite(mean) ? mean : plain / n;
+}
+
 /// Rewards less their mean, over their deviation where the configuration asks for it.
 void shape(const AdvantageConfig& config, std::vector<double>& rewards) {
-  const double n = static_cast<double>(rewards.size()), first = rewards[0];
-  double sum = 0, square = 0;
-  for (const double r : rewards) sum += r - first;
-  const double mean = first + sum / n;
+  const double n = static_cast<double>(rewards.size()), mean = mean_of(rewards);
+  double square = 0;
   for (double& r : rewards) {
     r = r - mean;
     square += r * r;
   }
   if (config.estimator != Estimator::kGrpo || !config.normalize_std) return;
-  // Of one sample torch's deviation is NaN, and slime's advantage with it; Miles skips it.
+  // Of one sample, and of an infinite reward, torch's deviation is NaN, and slime's advantages with
+  // it; Miles skips it.
   const double deviation = std::sqrt(square / (n - 1));
-  if (config.dialect == Dialect::kMiles && (rewards.size() == 1 || deviation == 0)) return;
+  if (config.dialect == Dialect::kMiles && !(deviation > 0)) return;
   for (double& r : rewards) r /= deviation + 1e-6;
 }
 

@@ -46,7 +46,8 @@ struct AdvantageConfig {
 /// which counts once; slime looks at the number of samples alone where a trajectory has several: of
 /// as many as are announced, `group_size` are a group, in the order of their ids, else all. Order:
 /// chains over a group's samples (trajectories, by their first samples) by ascending id; the mean
-/// is the first reward plus the mean distance from it, so that equal rewards give exactly 0.
+/// is the first reward plus the mean distance from it, so that equal rewards give exactly 0; where
+/// that is not finite, the rewards' sum over their number.
 /// Errors: kUsage where Miles' samples of one trajectory have several rewards.
 std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<const Sample> samples);
 

@@ -5,6 +5,7 @@ usage: objective_borders_test.py RLREPLAY
 import json
 import math
 import os
+import struct
 import sys
 import unittest
 
@@ -21,6 +22,11 @@ def encoded(rows):
     def one(x):
         return NAN if math.isnan(x) else ("7f800000" if x > 0 else "ff800000") if math.isinf(x) else x
     return [[one(x) for x in row] for row in rows]
+
+
+def binary64(x):
+    """The text of its bits."""
+    return struct.pack(">d", x).hex()
 
 
 class Borders(support.Case):
@@ -60,6 +66,30 @@ class Borders(support.Case):
         self.assertTrue(rewards["missing"].startswith("the dump holds no rollout 0: "), rewards)
         self.assertIn("(raw_reward of a framework's training data is kept, but names neither)",
                       self.text(path, PLAIN))
+
+    # An infinite reward, of which torch's own arithmetic says what its group is left with.
+
+    def test_a_groups_infinite_reward_leaves_what_torch_leaves(self):
+        inf, nan = math.inf, math.nan
+        both, plain = [nan, nan, nan], ["--dialect", "slime", PLAIN]
+        baseline = ["--advantage-estimator", "reinforce_plus_plus_baseline"]
+        for number, (rewards, shaped, flags) in enumerate((
+                ([inf, 0, 1], [nan, -inf, -inf], plain),
+                ([0, inf, 1], [-inf, nan, -inf], plain),
+                ([-inf, 0, 1], [nan, inf, inf], ["--dialect", "miles", PLAIN]),
+                ([inf, 0, 1], [nan, -inf, -inf], ["--dialect", "miles"]),
+                ([0, inf, 1], [-inf, nan, -inf], ["--dialect", "miles"]),
+                ([inf, 0, 1], both, ["--dialect", "slime"]),
+                ([inf, 0, 1], [nan, -inf, -inf], ["--dialect", "slime", *baseline]),
+                ([0, 1, inf], [-inf, -inf, nan], ["--dialect", "miles", *baseline]),
+                ([inf, -inf, 1], both, plain), ([inf, inf, 1], [nan, nan, -inf], plain))):
+            with self.subTest(rewards=rewards, flags=flags):
+                rows = encoded([[x] * 2 for x in shaped])
+                path = self.write([binary64(x) for x in rewards], [binary64(x) for x in shaped],
+                                  old_log_probs=[[-0.5] * 2] * 3, returns=rows, advantages=rows)
+                step = self.step(path, *flags, code=0)
+                self.assertEqual({name: verdicts(step)[name] for name in ("rewards", "returns", "advantages")},
+                                 dict.fromkeys(("rewards", "returns", "advantages"), "equal"), number)
 
     # One reward that the dialect cannot shape.
 
