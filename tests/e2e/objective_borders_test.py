@@ -67,6 +67,26 @@ class Borders(support.Case):
         self.assertIn("(raw_reward of a framework's training data is kept, but names neither)",
                       self.text(path, PLAIN))
 
+    def test_an_estimator_that_recorded_returns_contradict_is_not_named(self):
+        """ppo cannot compute returns without a critic: those recorded are charged with a KL, as grpo's are not."""
+        rows = [[x - 0.125] * 2 for x in (-0.5, 0.5)]
+        path = self.write([0.0, 1.0], [-0.5, 0.5], old_log_probs=[[-0.5] * 2] * 2,
+                          ref_log_probs=[[-0.75] * 2] * 2, returns=rows, advantages=rows)
+        given = [PLAIN, "--advantage-estimator", "ppo", "--kl-coef", "0.5", "--kl-loss-type", "k1"]
+        step = self.step(path, *given)
+        self.assertEqual(verdicts(step)["returns"], "not computable")
+        true = "--advantage-estimator reinforce_plus_plus_baseline"
+        self.assertEqual(settings(step), [true])
+        self.assertNotIn("grpo", self.text(path, *given).split("reproduced with:")[1].split("again:")[0])
+
+    def test_an_option_that_computes_is_named_before_a_dialect_that_copies(self):
+        path = self.write([0.0, 1.0], [-0.5, 0.5], old_log_probs=[[-0.5] * 2] * 2,
+                          rollout_log_probs=[[-0.25] * 2] * 2, teacher_log_probs=[[-0.75] * 2] * 2,
+                          reverse_kl=[[0.5] * 2] * 2, advantages=[[x - 0.5] * 2 for x in (-0.5, 0.5)])
+        text = self.text(path, PLAIN, "--use-opd", "--opd-kl-coef", "1")
+        self.assertIn("reverse_kl reproduced with: --use-rollout-logprobs", text)
+        self.assertIn("or with: --dialect miles", text)
+
     # An infinite reward, of which torch's own arithmetic says what its group is left with.
 
     def test_a_groups_infinite_reward_leaves_what_torch_leaves(self):

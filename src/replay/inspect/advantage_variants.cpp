@@ -170,6 +170,8 @@ void add_kl_coefs(Variants& out, const S& from) {
 Variants advantage_variants(const S& from, size_t samples, const std::string& masked_nan) {
   Variants out;
   add_masked_nan(out, from, masked_nan);
+  // Miles takes a recorded reverse KL as it is: an option that computes it says more.
+  add_rollout_logprobs(out, from);
   add_dialect(out, from, "");
   out.back().reasons = dialect_reasons(from);
   add_flag(out, from, &RunOptions::disable_grpo_std_normalization,
@@ -185,7 +187,6 @@ Variants advantage_variants(const S& from, size_t samples, const std::string& ma
   add_discounts(out, from);
   add_reward_places(out, from);
   add_flag(out, from, &RunOptions::use_opd, "--use-opd");
-  add_rollout_logprobs(out, from);
   add_zero(out, from, &RunOptions::kl_coef, "--kl-coef");
   add_kl_coefs(out, from);
   add_choices(out, from, &RunOptions::kl_loss_type, "--kl-loss-type",

@@ -37,6 +37,19 @@ std::vector<std::string> mended(const std::vector<Quantity>& from,
   return out;
 }
 
+/// What the given options cannot compute of the recorded numbers, and a setting computes otherwise.
+std::vector<std::string> contradicted(const std::vector<Quantity>& from,
+                                      const std::vector<Quantity>& now) {
+  std::vector<std::string> out;
+  for (const Quantity& q : now) {
+    const auto before = std::ranges::find(from, q.name, &Quantity::name);
+    const bool unknown =
+        before != from.end() && before->verdict == Verdict::kNoInput && !before->refused;
+    if (unknown && q.verdict == Verdict::kDifferent) out.push_back(q.name);
+  }
+  return out;
+}
+
 /// Whether a setting that reproduces the total loss leaves a part of it different: what is recorded
 /// of the rest of the sum then contradicts what the setting gives. A part that the setting takes
 /// out of the sum, by a coefficient of 0, is one.
@@ -180,11 +193,12 @@ class Search {
     if (changed.size() < 3) note(changed, found);
     if (!has_finite(found) && !says_nan(changed, found)) found.clear();
     if (changed.size() == 3 && found.size() < findings_.size()) return false;
+    const std::vector<std::string> against = contradicted(from_, now);
+    const bool whole = found.size() == findings_.size() && against.empty();
     if (explains_nothing(found) ||
-        (best_ && !is_complete() && found.size() <= best_->quantities.size())) {
+        (best_ && !is_complete() && !whole && found.size() <= best_->quantities.size())) {
       return false;
     }
-    const bool whole = found.size() == findings_.size();
     if (is_complete() && !whole) return false;
     Explanation made;
     made.quantities = found;
@@ -192,6 +206,7 @@ class Search {
     std::ranges::copy_if(findings_, std::back_inserter(made.left), [&](const std::string& name) {
       return std::ranges::find(found, name) == found.end();
     });
+    std::ranges::copy(against, std::back_inserter(made.left));
     for (const Quantity& q : from_) made.judged.push_back(q.name);
     for (const ObjectiveVariant& variant : taken) {
       made.settings.push_back(variant.name);
