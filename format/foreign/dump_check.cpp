@@ -9,12 +9,14 @@
 #include <set>
 #include <string>
 
+#include "format/foreign/absent_keys.h"
 #include "format/foreign/no_dump.h"
 #include "format/foreign/numbers.h"
 #include "format/foreign/reward_check.h"
 #include "format/foreign/text.h"
 #include "format/foreign/train_columns.h"
 #include "src/base/first_problems.h"
+#include "src/base/words.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -24,8 +26,8 @@ constexpr int64_t kMaxToken = INT32_MAX;
 constexpr auto kStatuses =
     std::to_array<std::string_view>({"pending", "completed", "truncated", "aborted", "failed"});
 
-/// What every sample of a file has, be it None: frameworks write all fields of their samples.
-/// `index` and tokens have rules of their own.
+/// What every sample of a file has, be it None, in exports of this program, too: those leave out
+/// other fields that a sample lacks.
 constexpr auto kSampleKeys = std::to_array<std::string_view>(
     {"group_index", "prompt", "response", "response_length", "label", "reward", "loss_mask",
      "weight_versions", "rollout_log_probs", "status"});
@@ -46,7 +48,7 @@ class Checker {
         sink_(no_dump_problem(tree_, root));
         break;
       case DumpKind::kRollout:
-        rollout(*tree_.find(root, "samples"));
+        rollout(root, *tree_.find(root, "samples"));
         break;
       case DumpKind::kTrainRank:
         train_rank(root, *tree_.find(root, "rollout_data"));
@@ -180,7 +182,9 @@ class Checker {
     report("unknown-status", "the status is " + text, where);
   }
 
-  void rollout(Value samples) {
+  bool is_own(Value root) const { return tree_.find(root, "rlreplay") != nullptr; }
+
+  void rollout(Value root, Value samples) {
     std::set<int64_t> indices;
     for (size_t i = 0; i < tree_.sequence(samples).size(); ++i) {
       const Value sample = tree_.sequence(samples)[i];
@@ -193,19 +197,24 @@ class Checker {
       }
     }
     if (!indices.empty()) absent_indices(tree_.sequence(samples));
-    for (const std::string_view key : kSampleKeys) absent_key(tree_.sequence(samples), key);
+    // Frameworks write all fields of their samples, be it as None. Two have rules of their own.
+    report_absent(tree_.sequence(samples), [&, own = is_own(root)](std::string_view key) {
+      if (own) return std::ranges::count(kSampleKeys, key) > 0;
+      return key != "index" && key != "tokens";
+    });
     check_reward_dicts(tree_, tree_.sequence(samples), sink_);
   }
 
-  void absent_key(const Sequence& samples, std::string_view key) {
-    size_t first = 0;
-    while (first < samples.size() && tree_.find(samples[first], key) == nullptr) ++first;
-    for (size_t i = 0; first < samples.size() && i < samples.size(); ++i) {
-      if (tree_.find(samples[i], key) != nullptr) continue;
+  /// Samples that lack one of the `wanted` keys that others have.
+  void report_absent(const Sequence& samples, const std::function<bool(std::string_view)>& wanted) {
+    for (const AbsentKeys& found : absent_keys(tree_, samples, wanted)) {
       report("length-mismatch",
-             std::string(key) + " is missing, and sample " + std::to_string(first) +
-                 " of the file has it",
-             "sample " + std::to_string(i));
+             found.name() +
+                 (found.more > 0 ? " and " + counted(found.more, "key") + " more are missing"
+                                 : " is missing") +
+                 ", and sample " + std::to_string(found.first) + " of the file has " +
+                 (found.more > 0 ? "the first" : "it"),
+             "sample " + std::to_string(found.row));
     }
   }
 
@@ -320,7 +329,7 @@ class Checker {
   /// Of what some samples have, those that lack it. `has`: of a column and a sample.
   template <class Has>
   void absent_cells(Value root, size_t samples, Has has) {
-    if (tree_.find(root, "rlreplay") != nullptr) return;  // own exports leave out what is absent
+    if (is_own(root)) return;  // such leave out what is absent
     for (const TrainColumn& known : kTrainColumns) {
       if (!known.is_of_each()) continue;
       size_t first = 0;
@@ -346,6 +355,10 @@ class Checker {
     const Sequence& rows = tree_.sequence(samples);
     absent_cells(root, rows.size(), [&](std::string_view name, size_t row) {
       return present(rows[row], name) != nullptr;
+    });
+    report_absent(rows, [own = is_own(root)](std::string_view key) {
+      const TrainColumn* const known = train_column(key);
+      return !own && key != "sample_index" && (known == nullptr || !known->is_of_each());
     });
   }
 

@@ -17,6 +17,11 @@ inline std::string negative_rollout(int64_t id) {
   return "rollout_id is " + std::to_string(id) + ", expected a number from 0: rollouts are counted";
 }
 
+/// Whether it is of columns, which say how many samples a file has.
+[[nodiscard]] inline bool is_of_columns(const Problem& found) {
+  return found.code == "length-mismatch" && found.where == "rollout_data";
+}
+
 using ProblemSink = std::function<void(const Problem&)>;
 
 /// Contradictions inside one dump, each with its sample: not-a-dump, unknown-version,

@@ -95,6 +95,7 @@ inline constexpr auto kTrainColumns = [] {
       {"advantages", kSlice, kInSlice, kLastStage},
       {"kl", kSlice, kInSlice, kLastStage},
       {"opd_reverse_kl", kAnySlice, kInSlice, kStage, kRounded, "opd_reverse_kl"},
+      {"adapter_slots", kValue, kAlways, kStage},
       {"max_seq_lens", kOptional, kAlways, kStage},
       {"weight_versions", kOptional, kAlways, kStage, kShort, "weight_versions"},
       {"rollout_top_p_token_ids", kOptional, kAlways, kStage, kLong, "rollout_top_p_token_ids"},

@@ -85,10 +85,41 @@ class SaidLines(Case):
                 self.assertEqual(self.without(column, 0, 1, schema="rlreplay.train/1"), (
                     [], [f"{column} of step 2.0: sample 0 and 1 more have none, 1 other has"]))
 
+    def test_whatever_a_line_of_a_step_lacks(self):
+        keys = {"reward": "rewards", "loss_mask": "loss_mask", "trajectory_id": "trajectory_id",
+                "trajectory_tokens": "trajectory_tokens"}
+        for key, column in keys.items():
+            rows = lines()
+            for row in rows:
+                if row["schema"] == "rlreplay.train/1":
+                    row |= {"reward": 0.5, "trajectory_id": row["sample_id"],
+                            "trajectory_tokens": sum(row["loss_mask"])}
+            self.assertEqual(self.verified(rows), ([], []))
+            del next(row for row in rows if row["schema"] == "rlreplay.train/1" and row["sample_id"] == 2)[key]
+            with self.subTest(key):
+                self.assertEqual(self.verified(rows), (
+                    [], [f"{column} of step 2.0: sample 2 has none, 2 others have"]))
+
+    def test_whatever_a_line_of_a_rollout_lacks(self):
+        values = {"group_id": 1, "prompt": "p", "response": "r", "label": "l", "roles": [0, 0, 1, 1],
+                  "reward_components": {"acc": 1.0}, "removed": False,
+                  "nucleus": {"sizes": [1, 1], "ids": [7, 8]}}
+        columns = {"prompt": "prompt_text", "response": "response_text", "label": "label_text"}
+        for key, value in values.items():
+            rows = lines()
+            for row in rows:
+                if row["schema"] == "rlreplay.sample/1" and row["sample_id"] != 2:
+                    row[key] = value
+            with self.subTest(key):
+                self.assertEqual(self.verified(rows), (
+                    [], [f"{columns.get(key, key)} of rollout 2: sample 2 has none, 3 others have"]))
+
     def test_a_mask_that_others_have(self):
         self.assertEqual(self.without("loss_mask", 1), (
-            [], ["masks of step 2.0 that are not the rollout's: sample 1, token 3: 0, the rollout says None"]))
-        self.assertEqual(self.without("loss_mask", 0), ([], []))  # ones, as the trainer has them
+            [], ["masks of step 2.0 that are not the rollout's: sample 1, token 3: 0, the rollout says None",
+                 "loss_mask of rollout 2: sample 1 has none, 3 others have"]))
+        self.assertEqual(self.without("loss_mask", 0), (  # ones, as the trainer has them
+            [], ["loss_mask of rollout 2: sample 0 has none, 3 others have"]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Edits of what a file states twice, in itself or in another of its run: lines as those of EDITS."""
-from edit_cases import DEEP, IMPORTED, KEEPING, REFUSING, every
-from edits import CONTEXT, LATEST, MILES, PADDED, both, put, term, train, trained_terms
+from edit_cases import DEEP, DIFF, IMPORTED, KEEPING, REFUSING, every
+from edits import (CONTEXT, DATA, LATEST, LISTS, MILES, PADDED, both, lacks, put, shards, term, train,
+                   trained_terms)
 
 STATED = (
     *((f"a writer's rank that is {name}", LATEST, put("train_data/0.pt", "rank", to=to),
@@ -31,4 +32,36 @@ STATED = (
      trained_terms(term("finite", to={"pg_loss": True}), term("pg_loss", 1, to=float("inf"))),
      every(("policy_loss_debug/rank_0_call_0.pt: finite.pg_loss: True, and not all are",),
            *KEEPING[1:])),
+    *((f"of one sample the training has no {key}", LATEST, lacks("train_data/0.pt", "samples", 3, key),
+       every((f"length-mismatch: {key} is missing, and sample 0 of the file has it",
+              "train_data/0.pt: sample 3"), *KEEPING, DIFF))
+      for key in ("data_parallel_rank", "rollout_position")),
+    *((f"a sample has no {key}", run, lacks("rollout_data/0.pt", "samples", 3, key),
+       every((f"length-mismatch: {key} is missing, and sample 0 of the file has it",
+              "rollout_data/0.pt: sample 3"), *KEEPING, DIFF))
+      for run, key in ((LATEST, "session_id"), (DATA, "remove_sample"), (DATA, "metadata"))),
+    ("a sample has two keys fewer", LATEST,
+     both(*(lacks("rollout_data/1.pt", "samples", 2, key) for key in ("session_id", "remove_sample"))),
+     every(("length-mismatch: ", " and 1 key more are missing, and sample 0 of the file has the first",
+            "rollout_data/1.pt: sample 2"), *KEEPING, DIFF)),
+    *((f"a shard has no {key}", LATEST, lacks("train_data/0.pt", "dp_shards", 1, key),
+       every((f"schedule-mismatch: {key} is missing in dp_shards[1], and dp_shards[0] has it",
+              "train_data/0.pt"), *KEEPING, DIFF)) for key in ("rank", "data_parallel_rank", "partition")),
+    ("a place that is none", LATEST, put("train_data/0.pt", "samples", 3, "rollout_position", to=None),
+     every(("schedule-mismatch: rollout_position of sample 3 is no integer, its partition says 3",
+            "train_data/0.pt"), *KEEPING, DIFF)),
+    ("a rank has one length too many", LISTS,
+     train("train_data/0_0.pt", "response_lengths", to=lambda of: [of[0], *of]),
+     every(("response_lengths has 9 entries, 8 are expected", "train_data/0_0.pt: rollout_data"),
+           *REFUSING)),
+    ("a batch of one trajectory fewer", LATEST,
+     both(*(shards(i, "global_batch_sizes", to=[8, 7]) for i in (0, 1))),
+     every(("schedule-mismatch: the size of batch 1 is 7, its micro-batches hold 8 trajectories",
+            "train_data/0.pt"), *KEEPING, DIFF)),
+    *((f"an evaluation's {column} that is no number", LATEST,
+       put("rollout_data/eval_1.pt", "samples", 2, column, *place, to=float("nan")),
+       every(("non-finite", f"rollout_data/eval_1.pt: {end}"), DEEP)
+       | every(("non-finite", "x-slime/rollout_data/eval_1.h5: 1"), IMPORTED))
+      for column, place, end in (("rollout_log_probs", (1,), "sample 2"),
+                                 ("reward", (), "x-slime/rollout_data/eval_1.h5: 1"))),
 )

@@ -222,6 +222,10 @@ std::string AnyDump::shard_of(int64_t rollout, uint64_t sample) const {
 }
 
 std::string AnyDump::file_of(const std::string& place, std::optional<uint64_t> sample) const {
+  if (place.starts_with("x-")) {
+    const auto kept = sources_.find(place.substr(0, place.find(": ")));
+    return kept == sources_.end() ? "" : kept->second;
+  }
   const size_t slash = std::min(place.find('/'), place.size());
   const std::string rest = place.substr(std::min(slash + 1, place.size()));
   const auto name = format::GroupName::parse(rest.substr(0, rest.find_first_of("/:")));

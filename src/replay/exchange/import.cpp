@@ -298,7 +298,18 @@ class Importer {
     }
   }
 
-  /// Errors: those of check_whole and import_train, or of a file's name.
+  /// Of files that do not go together: a column of which a file has other samples is why. Errors:
+  /// that.
+  static void refuse_columns(const std::vector<const TorchFile*>& files) {
+    for (const TorchFile* file : files) {
+      for (const foreign::Problem& found : check_dump(file->tree(), file->root())) {
+        if (!foreign::is_of_columns(found)) continue;
+        throw Error(ErrorCode::kCorrupt, found.message, file->path() + ": " + found.where);
+      }
+    }
+  }
+
+  /// Errors: those of check_whole and import_train, or of a file's name or columns.
   ImportedTrain put_together(const std::vector<const TorchFile*>& files) const {
     try {
       check_whole(files.front()->path(), files);
@@ -307,6 +318,7 @@ class Importer {
       std::vector<std::string> paths;
       for (const TorchFile* file : files) paths.push_back(file->path());
       refuse_misnamed(paths, error.code());
+      refuse_columns(files);
       throw;
     }
   }

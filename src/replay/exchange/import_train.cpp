@@ -211,8 +211,10 @@ std::map<int64_t, int64_t> schedule(std::span<const TorchFile* const> files,
   }
   std::vector<foreign::TrainShard> shards;
   for (const TorchFile* file : files) shards.emplace_back(*file);
-  std::ranges::move(check_trajectories(shards, read_batch_sizes(files)).problems,
-                    std::back_inserter(findings));
+  const TrajectoryCheck found = check_trajectories(shards, read_batch_sizes(files));
+  for (const auto& problems : {found.problems, check_step_sizes(files, found)}) {
+    findings.insert(findings.end(), problems.begin(), problems.end());
+  }
   for (const TorchFile* file : files) {
     std::ranges::move(check_schedule(*file), std::back_inserter(findings));
     const auto of_file = read_schedule(*file);

@@ -125,6 +125,10 @@ std::string kept_path(const std::string& vendor, const std::string& file) {
   return "x-" + vendor + "/" + unit_name(folder) + "/" + unit_name(stem.substr(slash + 1)) + ".h5";
 }
 
+bool keeps_evaluation(std::string_view unit) {
+  return unit.starts_with("x-") && unit.substr(unit.rfind('/') + 1).starts_with("eval_");
+}
+
 std::string kept_name(const format::UnitReader& unit) {
   const std::string path = group_of(unit) + "/pickle";
   if (const StoredDataset* pickle = unit.find(path)) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "format/dump_reader.h"
@@ -18,6 +19,9 @@ namespace rlreplay::replay {
 
 /// Where a foreign file is kept: `x-slime/train_data/0_1.h5` for `train_data/0_1.pt`.
 std::string kept_path(const std::string& vendor, const std::string& file);
+
+/// Whether a unit keeps a file of an evaluation's samples, which are its own.
+[[nodiscard]] bool keeps_evaluation(std::string_view unit);
 
 /// The name of the file that a unit keeps. Errors: FormatError where it does not say it.
 std::string kept_name(const format::UnitReader& unit);

@@ -40,7 +40,10 @@ void check_batch_size(std::span<const TorchFile* const> files,
   if (file.tree().find(file.root(), "rlreplay") != nullptr) return;
   const TrajectoryCheck found = check_trajectories(shards, read_batch_sizes(files));
   std::ranges::copy(found.problems, std::back_inserter(problems));
-  if (found.missing() <= 0) return;
+  if (found.missing() <= 0) {
+    std::ranges::move(check_step_sizes(files, found), std::back_inserter(problems));
+    return;
+  }
   std::set<int64_t> ranks;
   for (const TrainShard& shard : shards) ranks.insert(shard.rank());
   std::string there;

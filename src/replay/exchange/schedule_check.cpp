@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "format/foreign/absent_keys.h"
 #include "format/foreign/numbers.h"
 #include "format/foreign/train_columns.h"
 #include "src/base/words.h"
@@ -32,6 +33,7 @@ class ScheduleCheck {
     for (const foreign::TrainColumn& column : foreign::kTrainColumns) {
       if (column.had_by == foreign::HadBy::kSchedule) check_shards_have(column.name);
     }
+    check_keys();
     check_steps();
     std::ranges::move(check_shard_samples(file_, shards_), std::back_inserter(problems_));
     return std::move(problems_);
@@ -57,8 +59,8 @@ class ScheduleCheck {
   void check_counts(const ScheduleShard& shard, size_t number) {
     if (!shard.says_steps()) return;
     if (const auto announced = announced_by(*shard.counts, shard.batches->size())) {
-      report("num_microbatches" + *announced + " micro-batches, micro_batch_indices has " +
-             std::to_string(shard.batches->size()));
+      return report("num_microbatches" + *announced + ", micro_batch_indices has " +
+                    std::to_string(shard.batches->size()));
     }
     if (!add_steps(file_, shard, number, steps_)) {
       return report("micro_batch_indices holds something else than rows");
@@ -77,12 +79,12 @@ class ScheduleCheck {
     for (size_t i = 0; i < counts.size(); ++i) {
       const int64_t count = counts.integer(i);
       if (count < 0 || count > kMost) {
-        return "[" + std::to_string(i) + "] announces " + std::to_string(count);
+        return "[" + std::to_string(i) + "] announces " + std::to_string(count) + " micro-batches";
       }
       sum += count;
     }
     if (sum == static_cast<int64_t>(there)) return std::nullopt;
-    return " announces " + std::to_string(sum);
+    return " announces " + std::to_string(sum) + (sum == 1 ? " micro-batch" : " micro-batches");
   }
 
   /// Of one rollout each shard says what another one says of the schedule.
@@ -95,6 +97,21 @@ class ScheduleCheck {
     if (gone == shards_.end() || has == shards_.end()) return;
     report(std::string(key) + " is missing in " + shard_name(gone) + ", and " + shard_name(has) +
            " has it");
+  }
+
+  /// Whatever else one shard of slime's one file says.
+  void check_keys() {
+    const Value* list = file_.tree().find(file_.root(), "dp_shards");
+    if (list == nullptr || list->kind != foreign::Kind::kList) return;
+    const auto absent =
+        absent_keys(file_.tree(), file_.tree().sequence(*list), [](std::string_view key) {
+          const foreign::TrainColumn* const known = foreign::train_column(key);
+          return known == nullptr || known->had_by != foreign::HadBy::kSchedule;
+        });
+    for (const foreign::AbsentKeys& found : absent) {
+      report(found.name() + " is missing in dp_shards[" + std::to_string(found.row) +
+             "], and dp_shards[" + std::to_string(found.first) + "] has it");
+    }
   }
 
   std::string shard_name(std::vector<ScheduleShard>::const_iterator shard) const {

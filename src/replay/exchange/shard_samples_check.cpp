@@ -151,10 +151,12 @@ class ShardSamplesCheck {
 
   void hold(const std::string& sample, Value row, const char* key, std::optional<int64_t> said,
             const std::string& by) {
+    if (!said || file_.tree().find(row, key) == nullptr) return;
     const std::optional<int64_t> own = file_.tree().integer(row, key);
-    if (!own || !said || *own == *said) return;
-    report(sample + " has the " + key + " " + std::to_string(*own) + ", " + by + " says " +
-           std::to_string(*said));
+    if (own == *said) return;
+    report((own ? sample + " has the " + key + " " + std::to_string(*own)
+                : key + (" of " + sample) + " is no integer") +
+           ", " + by + " says " + std::to_string(*said));
   }
 
   /// Where one sample has its raw reward, each has, of which the rollout's say one.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/number_text.h"
+#include "src/replay/exchange/train_schedule.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -110,6 +111,43 @@ TrajectoryCheck check_trajectories(std::span<const TrainShard> shards,
     }
   }
   return out;
+}
+
+std::vector<foreign::Problem> check_step_sizes(std::span<const foreign::TorchFile* const> files,
+                                               const TrajectoryCheck& found) {
+  if (found.taken == 0 || found.missing() > 0 || !found.problems.empty()) return {};
+  std::map<int64_t, std::set<int64_t>> held;  // trajectories, by step
+  size_t count = 0;                           // of all steps
+  for (const foreign::TorchFile* file : files) {
+    // A selection of samples, exported, is divided by the numbers of all.
+    if (file->tree().find(file->root(), "rlreplay") != nullptr) return {};
+    const auto steps = read_schedule(*file);
+    if (!steps) return {};
+    const TrainShard shard(*file);
+    for (size_t row = 0; row < shard.indices().size(); ++row) {
+      const int64_t sample = shard.indices()[row];
+      const auto step = steps->find(sample);
+      if (step == steps->end()) return {};
+      const int64_t id = shard.whole_number(row, "rollout_ids").value_or(sample);
+      count += held[step->second].insert(id).second ? 1 : 0;
+    }
+  }
+  if (static_cast<int64_t>(count) != found.named) return {};  // some are of two steps
+  const std::vector<int64_t> sizes = read_batch_sizes(files);
+  std::optional<size_t> odd;  // the first that does not fit
+  size_t fit = 0;
+  for (size_t step = 0; step < sizes.size(); ++step) {
+    const bool fits = std::cmp_equal(held[static_cast<int64_t>(step)].size(), sizes[step]);
+    fit += fits ? 1 : 0;
+    if (!fits && !odd) odd = step;
+  }
+  if (!odd || fit == 0) return {};  // of none that fits another thing was counted
+  const size_t there = held[static_cast<int64_t>(*odd)].size();
+  return {{"schedule-mismatch",
+           "the size of batch " + std::to_string(*odd) + " is " + std::to_string(sizes[*odd]) +
+               ", its micro-batches hold " +
+               (there == 1 ? "1 trajectory" : std::to_string(there) + " trajectories"),
+           files.front()->path()}};
 }
 
 }  // namespace rlreplay::replay

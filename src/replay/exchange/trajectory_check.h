@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "format/foreign/torch_file.h"
 #include "format/foreign/train_shard.h"
 #include "format/foreign/tree_check.h"
 
@@ -25,5 +26,12 @@ struct TrajectoryCheck {
 /// Errors: kCorrupt.
 [[nodiscard]] TrajectoryCheck check_trajectories(std::span<const foreign::TrainShard> shards,
                                                  std::span<const int64_t> batch_sizes);
+
+/// The first step whose micro-batches do not hold as many trajectories as the size of its batch
+/// says, where those of others do, a schedule-mismatch: of files that hold all that was `found`,
+/// each of one step.
+/// Errors: kCorrupt.
+[[nodiscard]] std::vector<foreign::Problem> check_step_sizes(
+    std::span<const foreign::TorchFile* const> files, const TrajectoryCheck& found);
 
 }  // namespace rlreplay::replay

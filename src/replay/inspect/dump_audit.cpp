@@ -64,8 +64,8 @@ std::set<int64_t> replaced_rollouts(const format::DumpReader& dump) {
   return out;
 }
 
-/// Values of each rollout, then of each step against its rollout, whose data stays loaded until
-/// another is asked for. Beyond the first 100 findings are counted only.
+/// Values of each rollout and evaluation, then of each step against its rollout, whose data stays
+/// loaded until another is asked for. Beyond the first 100 findings are counted only.
 class Auditor {
  public:
   explicit Auditor(const format::DumpReader& dump)
@@ -73,9 +73,12 @@ class Auditor {
 
   std::vector<Problem> run() {
     for (const UnitRecord& record : dump_.units()) {
-      if (format::kind_of(record.path) != "rollout") continue;
+      const bool rollout = format::kind_of(record.path) == "rollout";
+      if (!rollout && !keeps_evaluation(record.path)) continue;
       for (const std::string& group : record.groups) {
-        if (const auto name = GroupName::parse(group)) check_rollout(name->rollout);
+        const auto name = GroupName::parse(group);
+        if (name && rollout) check_rollout(name->rollout);
+        if (name && !rollout) check_evaluation(record, group);
       }
     }
     for (const auto& [group, ranks] : ranks_by_group(dump_)) check_step(group);
@@ -107,6 +110,19 @@ class Auditor {
       check_mask(*data, data->loss_mask, s, prompt);
       check_floats(*data, "log_probs", data->log_probs, data->loss_mask, s, prompt);
       check_reward(*data, s);
+    }
+  }
+
+  /// Its numbers: samples that training does not get are held to nothing else.
+  void check_evaluation(const UnitRecord& record, const std::string& group) {
+    const format::UnitReader unit = dump_.open_unit(record);
+    if (unit.find(group + "/tokens") == nullptr) return;  // another's file of this name
+    where_ = record.path + ": " + group;
+    const RolloutData data = read_rollout_data(dump_, unit, group);
+    for (size_t s = 0; s < data.size(); ++s) {
+      const uint64_t prompt = data.prompt_length ? (*data.prompt_length)[s] : 0;
+      check_response(data, "log_probs", data.log_probs, data.loss_mask, s, prompt);
+      check_reward(data, s);
     }
   }
 
@@ -226,6 +242,15 @@ class Auditor {
                  " is not +0 at token " + std::to_string(t - data.offsets[s]) + " of its prompt");
       break;
     }
+    check_response(data, name, column, mask, s, prompt);
+  }
+
+  template <class Data>
+  void check_response(const Data& data, std::string_view name,
+                      const std::optional<TokenFloats>& column,
+                      const std::optional<format::Column<uint8_t>>& mask, size_t s,
+                      uint64_t prompt) {
+    if (!column || !column->has(s)) return;
     const bool log_probs = name.ends_with("log_probs");
     for (uint64_t t = data.offsets[s] + prompt; t < data.offsets[s + 1]; ++t) {
       if (mask && mask->has(s) && mask->values[t] == 0) continue;

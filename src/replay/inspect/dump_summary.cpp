@@ -7,6 +7,7 @@
 #include "format/rollout_data.h"
 #include "format/train_data.h"
 #include "src/base/error.h"
+#include "src/replay/exchange/kept_file.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -179,10 +180,7 @@ StepSummary counted_step(const GroupCounts& counts, const IndexedGroup& group) {
 
 bool is_rollout(const IndexedGroup& group) { return group.kind() == "rollout"; }
 
-bool is_evaluation(const IndexedGroup& group) {
-  const std::string_view name = group.path.substr(group.path.rfind('/') + 1);
-  return group.path.starts_with("x-") && name.starts_with("eval_");
-}
+bool is_evaluation(const IndexedGroup& group) { return keeps_evaluation(group.path); }
 
 }  // namespace
 

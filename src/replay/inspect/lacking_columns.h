@@ -7,9 +7,10 @@
 
 namespace rlreplay::replay {
 
-/// Rewards and columns of tokens that some samples of a rollout or step have alone, a sentence
-/// each: what a sample lacks is held against nothing. `of_steps`: of steps too; a check of its own
-/// judges those in files of frameworks.
-std::vector<std::string> lacking_columns(const RecordedRollout& rollout, bool of_steps);
+/// Columns that some samples of a rollout or step have alone, a sentence each: what a sample lacks
+/// is held against nothing. Checks of their own judge files `of_framework`, but for two columns of
+/// a rollout. `joins`: no rank of a step contradicts another.
+std::vector<std::string> lacking_columns(const RecordedRun& run, const RecordedRollout& rollout,
+                                         bool of_framework, bool joins);
 
 }  // namespace rlreplay::replay

@@ -219,7 +219,8 @@ RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
   std::vector<std::string> notes = other_masks(read, of_framework);
   const std::string untrained = run.find_config() ? "" : untrained_of(read);
   if (!untrained.empty()) notes.push_back(untrained);
-  std::ranges::move(lacking_columns(read, !of_framework), std::back_inserter(notes));
+  std::ranges::move(lacking_columns(run, read, of_framework, problems.empty()),
+                    std::back_inserter(notes));
   const std::string unjudged = unjudged_rewards(run, read);
   if (!unjudged.empty()) notes.push_back(unjudged);
   return {std::move(problems).take(), std::move(notes)};
