@@ -322,14 +322,18 @@ class Outputs(Case):
         self.ask("golden", "check", golden, "--json")
         golden.write_text(golden.read_text() + "input model 0\n")
         self.ask("golden", "check", golden, "--json")
+        leave = "cp -r '{}' $RLBISECT_OUT/dump"
+        golden.unlink()
+        self.ask("golden", "record", golden, "--class", "any", "--run", leave.format(self.a), "--dump", self.a)
+        self.ask("golden", "check", golden, "--run", leave.format(disturbed), "--json", code=1)
         tree = self.folder / "tree"
-        for number in (1, 2):
+        for dump in (self.a, disturbed):
             tree.mkdir(exist_ok=True)
-            command = (f"git init -q . && echo '{{\"loss\": {number}}}' >metrics.json && git add . &&"
-                       f" git -c user.name=n -c user.email=e@x commit -qm 'Commit {number} [bitwise]'")
+            (tree / "run.sh").write_text(leave.format(dump))
+            command = ("git init -q . && git add . &&"
+                       " git -c user.name=n -c user.email=e@x commit -qm 'Leave another dump [bitwise]'")
             subprocess.run(["sh", "-c", command], check=True, cwd=tree)
-        self.ask("golden", "check", "--claim", "HEAD~..HEAD", "--run", "cp metrics.json $RLBISECT_OUT", "--json", code=1,
-                 cwd=tree)
+        self.ask("golden", "check", "--claim", "HEAD~..HEAD", "--run", "sh run.sh", "--json", code=1, cwd=tree)
 
     def computing(self):
         names = self.ask("train", "--from", self.a, "--json")

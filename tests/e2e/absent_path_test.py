@@ -58,6 +58,7 @@ READS = {
         "{new}.txt --model demo --kl-coef 0.1 --ref-load {no} " + SMALL,
     ("rlreplay golden record", "--prompts"):
         "{new}.txt --model {model} --reward gsm8k --prompts {no} " + SMALL,
+    ("rlreplay golden record", "--dump"): "{new}.txt --run true --dump {no}",
     ("rlreplay golden check", "PATH..."): "{no} --model demo",
     **{(f"rlreplay golden {part}", "PATH..."): "{no}"
        for part in ("accept", "reject", "list", "explain", "fsck", "quarantine", "tighten")},

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pty
+import signal
 import subprocess
 import sys
 import unittest
@@ -505,18 +506,54 @@ class Gate(Case):
         self.golden("check", "goldens", "--run-recorded", code=1)
         self.assertIn("on a terminal", self.golden("review", "goldens", code=2).stderr)
         self.assertEqual(self.answer(b"x\ns\n"), 0)
+        self.assertIn("\n  step 0 loss\n    - 0x1.8p-1  # 0.75\n    + 0x1p-2  # 0.25\n", self.shown)
         self.assertRegex(self.shown, r"\n  commits: (\w{12})\.\.\1 with changes\n")
+        self.assertNotIn("begins", self.shown)  # the run leaves no dump
+        self.assertNotIn("[l]ist", self.shown)
+        for keys in (b"q\n", b"\x04", b"a\n\nq\n", b"a\n\x04"):
+            self.assertEqual(self.answer(keys), 0)
+            self.assertIn("0 accepted, 0 rejected, 1 still pending\n", self.shown)
         self.assertEqual(len(self.pending()), 1)
-        self.assertEqual(self.answer(b"a\n\nwarm-up\n"), 0)
+        self.assertEqual(self.answer(b"acc\n warm-up \n"), 0)
+        self.assertIn("1 accepted, 0 rejected, 0 still pending\n", self.shown)
         self.assertIn("about reason warm-up\n", self.file())
         self.assertEqual(self.pending(), [])
 
-    def answer(self, keys):
+    def test_a_review_of_several(self):
+        for name in ("a.txt", "b.txt", "c.txt"):
+            self.record(name=name)
+        self.numbers('{"loss": [1, 2, 3, 0.5], "grad_norm": [4, 1.25, 3]}')
+        self.golden("check", "goldens", "--run-recorded", code=1)
+        self.assertEqual(self.answer(b"l\nr\ns\na\nmore steps\n"), 0)
+        self.assertIn("\n1 of 3, goldens/a.txt: 6 of 4 values would change\n", self.shown)
+        self.assertEqual(self.shown.count("\n  and 2 more\n"), 3)
+        self.assertEqual(self.shown.count("\n    + 0x1.8p+1  # 3\n"), 1 * 3 + 2)
+        self.assertIn("1 accepted, 1 rejected, 1 still pending\n", self.shown)
+        self.assertEqual([p.name for p in self.pending()], ["b.txt"])
+        self.assertIn("about reason \"more steps\"\n", self.file("c.txt"))
+
+    def test_a_review_ends_where_it_is_interrupted(self):
+        """Also while it waits for an answer."""
+        self.record()
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        self.golden("check", "goldens", "--run-recorded", code=1)
+        ours, process = self.review()
+        while "[q]uit? " not in (shown := os.read(process.stdout.fileno(), 65536).decode()):
+            self.assertTrue(shown)
+        process.send_signal(signal.SIGINT)
+        self.assertIn("rlreplay: interrupted", process.communicate(timeout=60)[1])
+        os.close(ours)
+        self.assertEqual((process.returncode, len(self.pending())), (130, 1))
+
+    def review(self):
         ours, theirs = pty.openpty()
-        process = subprocess.Popen([Case.program, "golden", "review", "goldens"], cwd=self.tree,
-                                   stdin=theirs, stdout=subprocess.PIPE, env=self.environment,
-                                   text=True)
+        process = subprocess.Popen([Case.program, "golden", "review", "goldens"], cwd=self.tree, text=True,
+                                   stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment)
         os.close(theirs)
+        return ours, process
+
+    def answer(self, keys):
+        ours, process = self.review()
         os.write(ours, keys)
         self.shown = process.communicate(timeout=60)[0]
         os.close(ours)

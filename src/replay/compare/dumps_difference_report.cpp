@@ -215,6 +215,15 @@ std::string first_value_text(const DumpsDifference& difference) {
   return first_matters(difference) ? first_text(difference) : std::string();
 }
 
+std::string first_difference_line(const DumpsDifference& difference) {
+  if (!first_matters(difference)) return origin_line(*difference.origin());
+  if (!difference.data.first) return {};
+  const ValueDifference& at = *difference.data.first;
+  const std::string distance = distance_text(at);
+  return difference.data.first_field + (at.tensor.empty() ? "" : " " + one_line(at.tensor, 48)) +
+         ", " + place_text(at) + (distance.empty() ? "" : ", " + distance);
+}
+
 std::string diff_text(const DumpsDifference& difference, const std::string& verdict,
                       const std::string& command, bool all) {
   std::string out = verdict + "\n", end = end_text(difference);

@@ -12,6 +12,10 @@ std::string identical_verdict(const DumpsDifference& difference);
 /// `differ: 1 option, 2 rollouts, 3 steps`
 std::string diff_verdict(const DumpsDifference& difference);
 
+/// In one line where two dumps part: the first event that differs, else the first value; empty
+/// where neither does.
+std::string first_difference_line(const DumpsDifference& difference);
+
 /// For people: what came first, in the order of causes, in at most 20 lines unless `all` is asked
 /// for. `verdict`: the first line; `command` shows it again.
 std::string diff_text(const DumpsDifference& difference, const std::string& verdict,

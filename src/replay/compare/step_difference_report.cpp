@@ -194,6 +194,13 @@ std::string step_difference_report(const StepDifference& difference, std::string
   return out + gap + "  " + std::string(command) + "\n";
 }
 
+std::string origin_line(const Origin& origin) {
+  const std::string out =
+      to_string(engine::StepEvent{origin.rollout_id, origin.step_id, origin.event}) + ", " +
+      place_text(origin);
+  return origin.value ? out + ", " + distance_text(*origin.value) : out;
+}
+
 std::string origin_json(const std::optional<Origin>& origin) {
   if (!origin) return "null";
   JsonLine out;

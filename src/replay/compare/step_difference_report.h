@@ -27,6 +27,10 @@ std::string step_difference_report(const StepDifference& difference, std::string
                                    std::string_view name_b, std::string_view command,
                                    const ReportOptions& options = {});
 
+/// In one line: `2.0/backward/0/down/dx, sample 129, token 1, column 82 (index 1234), rank 0,
+/// +3.64e-12, 8.8e-08 of it, 1 ulp up`
+std::string origin_line(const Origin& origin);
+
 /// `origin` and `fields` of the programs' JSON (null, and an array).
 std::string origin_json(const std::optional<Origin>& origin);
 std::string fields_json(std::span<const EventDifference> events);

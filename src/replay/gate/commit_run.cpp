@@ -59,13 +59,14 @@ CommitRun run_there(const std::vector<Tolerance>& tolerances, const CommitRecipe
                     const std::string& folder) {
   CommitRun out;
   for (int i = 0; i < 2; ++i) {
-    const measure::Measurement run = run_command(recipe.run, recipe.time_limit, folder);
+    auto [run, dump] = run_command(recipe.run, recipe.time_limit, folder);
     if (run.kind != measure::RunKind::kRan) return {{}, "its run: " + run.problem};
     if (run.evidence == measure::Evidence::kExitCode) return {{}, "its run: it left no values"};
     GoldenEntries values = values_of(run);
     if (out.values && !agree(tolerances, *out.values, values))
       return {{}, "its runs do not repeat"};
     out.values = std::move(values);
+    out.dump = std::move(dump);
   }
   return out;
 }

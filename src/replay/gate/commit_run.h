@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/base/golden_file.h"
+#include "src/replay/gate/left_dump.h"
 #include "src/replay/gate/tolerance.h"
 
 namespace rlreplay::gate {
@@ -20,6 +21,7 @@ struct CommitRecipe {
 struct CommitRun {
   std::optional<GoldenEntries> values = {};
   std::string problem = {};
+  LeftDump dump = {};
 };
 
 /// Checks the commit out of the repository that a folder lies in, into a folder of its own, builds

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/replay/gate/golden.h"
+#include "src/replay/gate/left_dump.h"
 
 namespace rlreplay::gate {
 
@@ -32,6 +33,7 @@ struct Observation {
   GoldenEntries values = {};
   std::optional<GoldenEntries> again = {};  // of a second run
   std::string problem = {};                 // why there are no values
+  LeftDump dump = {};                       // of a command's run
 };
 
 /// A value that is not what was recorded.

@@ -43,21 +43,23 @@ GoldenEntries values_of(const measure::Measurement& measurement) {
   return out;
 }
 
-measure::Measurement run_command(const std::string& command, std::chrono::milliseconds time_limit,
-                                 const std::string& in) {
-  const TemporaryFolder folder("rlreplay-golden");
-  const std::string output = folder.path() + "/out";
+CommandRun run_command(const std::string& command, std::chrono::milliseconds time_limit,
+                       const std::string& in) {
+  const auto folder = std::make_shared<const TemporaryFolder>("rlreplay-golden");
+  const std::string output = folder->path() + "/out";
   std::filesystem::create_directory(output);
   Command run = shell_command(command);
   run.folder = in;
-  run.log = folder.path() + "/log";
+  run.log = folder->path() + "/log";
   run.environment.emplace_back("RLBISECT_OUT", output);
   if (!in.empty()) clear_git_variables(run);  // a checkout of its own
   ProcessLimits limits;
   limits.time = time_limit;
   measure::Measurement out = measure::read_evidence(run_process(run, "", limits), output, false);
-  if (out.content.empty() && !out.dump.empty()) out.content = replay::content_root(out.dump).hex();
-  return out;
+  if (out.dump.empty()) return {std::move(out)};
+  if (out.content.empty()) out.content = replay::content_root(out.dump).hex();
+  LeftDump dump{out.dump, folder};
+  return {std::move(out), std::move(dump)};
 }
 
 }  // namespace rlreplay::gate

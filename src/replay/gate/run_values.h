@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 
+#include "src/replay/gate/left_dump.h"
 #include "src/replay/gate/outcome.h"
 #include "src/replay/measure/measurement.h"
 
@@ -13,11 +14,16 @@ namespace rlreplay::gate {
 /// Errors: kUsage for a run that left nothing but its exit code.
 [[nodiscard]] GoldenEntries values_of(const measure::Measurement& measurement);
 
+struct CommandRun {
+  measure::Measurement measurement;
+  LeftDump dump = {};
+};
+
 /// Runs a command of the shell in a folder, empty: the working one, with RLBISECT_OUT naming an
 /// empty one to leave things in, and reads what it left, as `rlbisect --run` does. Errors:
 /// kEnvironment.
-[[nodiscard]] measure::Measurement run_command(const std::string& command,
-                                               std::chrono::milliseconds time_limit,
-                                               const std::string& in = {});
+[[nodiscard]] CommandRun run_command(const std::string& command,
+                                     std::chrono::milliseconds time_limit,
+                                     const std::string& in = {});
 
 }  // namespace rlreplay::gate

@@ -42,7 +42,7 @@ void EndOnSignal::wait(bool json) {
   mutex_.lock();  // for good: whoever would end an act waits for the program's end
   if (before_) interrupt_.let_next_end();  // an act may take long; undoing must come to its end
   const int code = report_error("rlreplay", json, last_words());
-  std::fflush(nullptr);
+  std::fflush(stdout);  // of all files it would wait for a line of stdin that is being read
   ::_exit(code);
 }
 

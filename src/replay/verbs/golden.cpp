@@ -84,6 +84,9 @@ void add_record(CLI::App& verb, VerbRun& chosen) {
                      "replace the file; without --model its options are kept");
   part.app->add_flag("--allow-changed", part.arguments->allow_changed,
                      "record from a checkout that is not as committed");
+  part.app->add_option("--dump", part.arguments->dump,
+                       "a dump of this run that is kept, so that a check says where in the run a "
+                       "difference begins");
   add_build(part);
   add_run(part);
 }

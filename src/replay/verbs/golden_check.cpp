@@ -33,6 +33,7 @@ void keep_candidate(const GoldenArguments& arguments, const std::optional<RunOpt
                               checked.path, gate::key_of(checked.path).class_name, true);
   const std::string build = gate::about(checked.golden, "build");
   if (!build.empty()) candidate.about["build"] = build;
+  if (!checked.cause.begins.empty()) candidate.about["begins"] = checked.cause.begins;
   candidate.quarantine.reset();  // who accepts new bits has no mismatch left to excuse
   candidate.environment = std::move(now.environment);
   candidate.inputs = std::move(now.inputs);
@@ -56,7 +57,7 @@ Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   if (out.judgement.outcome == gate::Outcome::kNotJudged)
     out.code = exit_code(ErrorCode::kIncomplete);
   const bool is_candidate = !out.judgement.differences.empty() && gate::acceptable(out.golden, now);
-  if (is_candidate) out.attribution = attribute(out.golden, arguments, path, now.values);
+  if (is_candidate) out.cause = find_cause(out.golden, arguments, path, now);
   if (gate::in_ci()) return out;
   if (is_candidate) {
     keep_candidate(arguments, options, std::move(now), out);

@@ -21,15 +21,22 @@ bool passes_claim(const gate::ClaimVerdict& j) {
   return j.outcome == gate::ClaimOutcome::kUnclaimed || j.outcome == gate::ClaimOutcome::kKept;
 }
 
-gate::ClaimVerdict judge_range(const gate::ClaimedRange& range, const GoldenArguments& arguments,
-                               const std::string& folder) {
+struct JudgedClaim : gate::ClaimVerdict {
+  std::string begins = {};  // where the difference does; empty without two dumps
+};
+
+JudgedClaim judge_range(const gate::ClaimedRange& range, const GoldenArguments& arguments,
+                        const std::string& folder) {
   if (range.claims.empty()) return {};
   const auto run = [&](const std::string& commit) {
     return gate::run_commit({}, {commit, arguments.build, arguments.run, limit_of(arguments)},
                             folder);
   };
   const gate::CommitRun base = run(range.base);
-  return gate::judge_claim(base, base.values ? run(range.head) : gate::CommitRun{});
+  const gate::CommitRun head = base.values ? run(range.head) : gate::CommitRun{};
+  JudgedClaim out{gate::judge_claim(base, head)};
+  if (!out.differences.empty()) out.begins = begins_at(base.dump.path, head.dump.path);
+  return out;
 }
 
 /// How the commit that broke a claim is found.
@@ -41,7 +48,7 @@ std::string search_line(const gate::ClaimedRange& range, const GoldenArguments& 
          " --run " + shell_word(arguments.run) + build + '\n';
 }
 
-std::string claim_text(const gate::ClaimedRange& range, const gate::ClaimVerdict& j,
+std::string claim_text(const gate::ClaimedRange& range, const JudgedClaim& j,
                        const GoldenArguments& arguments) {
   const std::string said = std::string(gate::kClaim) + " is in ";
   const std::string between = " of " + counted(range.commits, "commit") + " of " +
@@ -59,15 +66,15 @@ std::string claim_text(const gate::ClaimedRange& range, const gate::ClaimVerdict
          " values differ, recorded: at " + short_hash(range.base) + ", now: at " +
          short_hash(range.head) + '\n' +
          differences_text(j.differences, arguments.all ? SIZE_MAX : kShownClaim) +
-         search_line(range, arguments);
+         begins_line(j.begins) + search_line(range, arguments);
 }
 
-std::string claim_json(const gate::ClaimedRange& range, const gate::ClaimVerdict& j) {
+std::string claim_json(const gate::ClaimedRange& range, const JudgedClaim& j) {
   const auto commit = [](const gate::ClaimingCommit& c) {
     return JsonLine().text("commit", c.hash).text("title", c.title).str();
   };
-  return JsonLine()
-      .text("schema", "rlreplay.golden.claim/1")
+  JsonLine out;
+  out.text("schema", "rlreplay.golden.claim/1")
       .text("outcome", to_string(j.outcome))
       .boolean("passes", passes_claim(j))
       .text("reason", j.reason)
@@ -76,8 +83,9 @@ std::string claim_json(const gate::ClaimedRange& range, const gate::ClaimVerdict
       .integer("commits", static_cast<int64_t>(range.commits))
       .json("claims", json_list(range.claims, commit))
       .integer("values", static_cast<int64_t>(j.values))
-      .json("differences", json_list(j.differences, difference_json))
-      .str();
+      .json("differences", json_list(j.differences, difference_json));
+  if (!j.begins.empty()) out.text("begins", j.begins);
+  return out.str();
 }
 
 }  // namespace
@@ -93,7 +101,7 @@ int golden_claim(const GoldenArguments& arguments) {
   check_asked({.about = {{"run", arguments.run}}}, arguments, "--claim");
   const std::string folder = std::filesystem::current_path().string();
   const gate::ClaimedRange range = gate::find_claims(folder, arguments.claim);
-  const gate::ClaimVerdict j = judge_range(range, arguments, folder);
+  const JudgedClaim j = judge_range(range, arguments, folder);
   std::cout << (arguments.json ? claim_json(range, j) + '\n' : claim_text(range, j, arguments));
   if (j.outcome == gate::ClaimOutcome::kNotJudged) return exit_code(ErrorCode::kIncomplete);
   return passes_claim(j) ? 0 : 1;

@@ -47,7 +47,8 @@ gate::Observation observe_command(const gate::Golden& golden, const GoldenArgume
   const std::string command = command_of(golden, arguments, path);
   gate::Observation out{gate::environment_now({})};
   const auto values = [&]() -> GoldenEntries {
-    const measure::Measurement run = gate::run_command(command, limit_of(arguments));
+    auto [run, dump] = gate::run_command(command, limit_of(arguments));
+    out.dump = std::move(dump);
     if (run.kind == measure::RunKind::kRan) return gate::values_of(run);
     out.problem = run.problem;
     return {};

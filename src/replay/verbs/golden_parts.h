@@ -17,6 +17,7 @@ struct GoldenArguments {
   std::vector<std::string> paths;  // golden files, or folders of them
   std::string run;                 // somebody else's run: a command of the shell
   std::string build;               // how its commit is built
+  std::string dump;                // of the recorded run
   std::string claim;               // BASE..HEAD, of which no golden file is needed
   std::string on_fail;             // what follows a difference
   bool run_recorded = false;       // the user's word for the commands that stand in golden files
@@ -57,6 +58,12 @@ int golden_quarantine(const GoldenArguments& arguments);
 /// Errors: kUsage where CI is set, where nothing is written.
 void check_may_write();
 
+/// Those of the files that have a candidate. Errors: kIncomplete where none has.
+[[nodiscard]] std::vector<std::string> pending_of(const std::vector<std::string>& paths);
+/// Makes a candidate the golden file.
+void accept_candidate(const std::string& path, gate::Golden candidate, const std::string& reason);
+void reject_candidate(const std::string& path);
+
 /// Errors: kUsage for what was asked of a run of ours where a file's is a command, or the reverse.
 void check_asked(const gate::Golden& golden, const GoldenArguments& arguments,
                  const std::string& path);
@@ -81,12 +88,26 @@ void check_asked(const gate::Golden& golden, const GoldenArguments& arguments,
                                      const std::string& path);
 [[nodiscard]] std::chrono::milliseconds limit_of(const GoldenArguments& arguments);
 
-/// Whether code or environment moved the values: the recorded commit is built and run here. Nothing
-/// where no build of it was asked for. Errors: those of run_commit.
-[[nodiscard]] std::optional<gate::Attribution> attribute(const gate::Golden& golden,
-                                                         const GoldenArguments& arguments,
-                                                         const std::string& path,
-                                                         const GoldenEntries& now);
+/// What is known of why values differ.
+struct FoundCause {
+  std::optional<gate::Attribution> attribution = {};  // where a build was asked for
+  std::string begins = {};  // the first event that differs, or value; empty without two dumps
+};
+
+/// Whether code or environment moved the values: the recorded commit is built and run here. Where
+/// it left a dump, or the file names one, also where in the run the difference begins.
+/// Errors: those of run_commit.
+[[nodiscard]] FoundCause find_cause(const gate::Golden& golden, const GoldenArguments& arguments,
+                                    const std::string& path, const gate::Observation& now);
+
+/// Where the runs of two dumps part, in one line; empty where they do not, or one path is. What was
+/// judged stands whether or not the dumps say it.
+[[nodiscard]] std::string begins_at(const std::string& recorded, const std::string& now);
+
+/// The content root of a dump, or of files of a framework. Errors: those of AnyDump.
+[[nodiscard]] std::string root_of_dump(const std::string& path);
+/// Errors: kUsage unless it is the dump that these values are of; those of AnyDump.
+void check_dump(const std::string& path, const GoldenEntries& values);
 
 /// What rlbisect finds between the recorded commit and the one checked out. Errors: kEnvironment.
 std::string search_text(const gate::Golden& golden, const GoldenArguments& arguments,
@@ -98,6 +119,9 @@ std::string search_text(const gate::Golden& golden, const GoldenArguments& argum
 /// Errors: kUsage where it must be.
 [[nodiscard]] GoldenEntries about_now(const std::string& run, const std::string& path,
                                       const std::string& class_name, bool may_be_changed);
+
+/// Where a difference begins, wrapped; empty where that is not known.
+std::string begins_line(const std::string& begins);
 
 /// A line a difference, at most `limit` of them.
 std::string differences_text(const std::vector<gate::JudgedDifference>& differences, size_t limit);

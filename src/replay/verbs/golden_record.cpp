@@ -120,6 +120,10 @@ gate::Golden golden_now(const GoldenArguments& arguments, const std::string& pat
     throw Error(ErrorCode::kUsage, "such a run is no golden one: " + why, path);
   }
   check_stable(out, now);
+  if (!arguments.dump.empty()) {
+    check_dump(arguments.dump, now.values);
+    out.about["dump"] = arguments.dump;
+  }
   out.environment = std::move(now.environment);
   out.inputs = std::move(now.inputs);
   out.values = std::move(now.values);
@@ -146,6 +150,9 @@ int golden_record(const GoldenArguments& arguments) {
     if (!arguments.build.empty()) {
       throw Error(ErrorCode::kUsage, "--build is of the commit of a command: give --run, too");
     }
+    if (!arguments.dump.empty()) {
+      throw Error(ErrorCode::kUsage, "--dump is what a command leaves: give --run, too");
+    }
     options = record_options(arguments, before);
     check_golden_options(*options);
   } else {
@@ -158,6 +165,7 @@ int golden_record(const GoldenArguments& arguments) {
   const std::string class_name = class_of(arguments, options);
   const std::string path = output_file(gate::path_of({named.test, class_name}));
   check_replaced(arguments, path);  // refused before the run, not after
+  if (!arguments.dump.empty()) (void)root_of_dump(arguments.dump);
   format::check_outside_dumps(path);
   make_folder_of(path);
   const gate::Golden golden = golden_now(arguments, path, class_name, options);

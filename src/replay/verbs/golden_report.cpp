@@ -11,6 +11,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/shell.h"
+#include "src/base/words.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -18,9 +19,8 @@ namespace {
 constexpr size_t kShownReport = 5;
 
 std::string cause_line(const Checked& c) {
-  if (c.attribution) {
-    return "  cause: " + std::string(gate::to_string(c.attribution->cause)) + ", " +
-           c.attribution->reason + '\n';
+  if (const auto& found = c.cause.attribution) {
+    return "  cause: " + std::string(gate::to_string(found->cause)) + ", " + found->reason + '\n';
   }
   if (!c.judgement.inputs.empty() && !c.judgement.differences.empty()) {
     return "  cause: the run is not given what it was recorded with\n";
@@ -40,6 +40,11 @@ std::string quarantine_line(const Checked& c) {
 }
 
 }  // namespace
+
+std::string begins_line(const std::string& begins) {
+  const std::string label = "  begins at: ";
+  return begins.empty() ? "" : label + wrapped(begins, kLineWidth, label.size()) + '\n';
+}
 
 std::string difference_json(const gate::JudgedDifference& d) {
   JsonLine line;
@@ -87,10 +92,10 @@ std::string checked_json(const Checked& c, bool passes) {
       .text("pending", c.pending);
   if (!c.judgement.inputs.empty()) line.json("inputs", json_list(c.judgement.inputs));
   if (c.golden.quarantine) line.text("quarantine", to_string(*c.golden.quarantine));
-  if (c.attribution) {
-    line.text("cause", gate::to_string(c.attribution->cause));
-    line.text("cause_reason", c.attribution->reason);
+  if (const auto& found = c.cause.attribution) {
+    line.text("cause", gate::to_string(found->cause)).text("cause_reason", found->reason);
   }
+  if (!c.cause.begins.empty()) line.text("begins", c.cause.begins);
   return line.str();
 }
 
@@ -104,7 +109,7 @@ std::string checked_text(const Checked& c, size_t limit) {
   out += differences_text(j.differences, limit);
   for (const std::string& line : j.inputs) out += "  input: " + line + '\n';
   for (const std::string& line : j.environment) out += "  environment: " + line + '\n';
-  out += cause_line(c);
+  out += cause_line(c) + begins_line(c.cause.begins);
   if (c.pending.empty()) return out;
   return out + "  if that is meant: rlreplay golden accept " + shell_word(c.path) +
          " --reason WHY\n";

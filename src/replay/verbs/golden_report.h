@@ -16,7 +16,7 @@ struct Checked {
   gate::GoldenVerdict judgement = {};
   int code = 0;              // the exit code where it cannot be judged
   std::string pending = {};  // where its candidate lies
-  std::optional<gate::Attribution> attribution = {};
+  FoundCause cause = {};
 };
 
 /// A value that differs, as an object of JSON.

@@ -1,145 +1,137 @@
 #include <algorithm>
-#include <filesystem>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
 #include <unistd.h>
 
 #include "src/base/error.h"
-#include "src/base/shell.h"
+#include "src/base/number_text.h"
+#include "src/base/same_value.h"
+#include "src/base/terminal.h"
+#include "src/base/words.h"
 #include "src/replay/gate/environment.h"
 #include "src/replay/gate/pending.h"
-#include "src/replay/gate/place.h"
 #include "src/replay/verbs/golden_parts.h"
 
 namespace rlreplay::replay {
 namespace {
 
-constexpr size_t kShownReview = 10;
-
-/// Errors: kIncomplete where none is pending.
-std::vector<std::string> pending_of(const std::vector<std::string>& paths) {
-  std::vector<std::string> out;
-  for (const std::string& file : gate::golden_files(paths)) {
-    if (gate::pending(file) != gate::Pending::kNone) out.push_back(file);
-  }
-  if (out.empty()) {
-    throw Error(ErrorCode::kIncomplete,
-                "nothing is pending: rlreplay golden check leaves what it finds different",
-                paths.front());
-  }
-  return out;
-}
-
-void accept(const std::string& path, gate::Golden candidate, const std::string& reason) {
-  candidate.about["reason"] = reason;
-  gate::write(path, candidate);
-  gate::drop_candidate(path);
-  std::cout << "accepted: " << path << '\n';
-}
-
-void reject(const std::string& path) {
-  gate::drop_candidate(path);
-  std::cout << "rejected: " << path << '\n';
-}
+constexpr size_t kShownReview = 4;  // three lines each: with the question they fit a terminal
 
 /// `4c309745a492`, or `4c309745a492 with changes`
 std::string short_commit(const std::string& commit) {
   return commit.substr(0, 12) + (commit.ends_with("-changed") ? " with changes" : "");
 }
 
-/// What a candidate would change.
-std::string candidate_text(const std::string& path, const gate::Golden& candidate, size_t limit) {
-  const gate::Golden golden = gate::read(path);
-  const auto differences = gate::differences(golden.tolerances, golden.values, candidate.values);
-  std::string out = path + ": " + std::to_string(differences.size()) + " of " +
-                    std::to_string(golden.values.size()) + " values\n" +
-                    differences_text(differences, limit);
-  for (const std::string& line :
-       gate::environment_difference(golden.environment, candidate.environment)) {
-    out += "  environment: " + line + '\n';
+/// A value as a line of the golden file that goes or comes.
+std::string value_line(char sign, const std::optional<std::string>& value) {
+  if (!value) return "";
+  const std::optional<double> number = golden_number(*value);
+  const std::string line =
+      std::string("    ") + sign + ' ' + *value + (number ? "  # " + shortest_of(*number) : "");
+  return coloured(line, sign == '-' ? Colour::kRed : Colour::kGreen, stdout) + '\n';
+}
+
+std::string difference_lines(const gate::JudgedDifference& d) {
+  std::string out = "  " + d.bits.key;
+  if (d.bits.ulps && std::abs(*d.bits.ulps) < kFarUlps) {
+    const int64_t up = *d.bits.ulps;
+    out += up < 0 ? "  " + counted(-up, "ulp") + " down" : "  " + counted(up, "ulp") + " up";
   }
-  for (const std::string& line : gate::environment_difference(golden.inputs, candidate.inputs)) {
-    out += "  input: " + line + '\n';
+  if (d.tolerance) out += (d.within ? ", within " : ", beyond ") + to_string(*d.tolerance);
+  return out + '\n' + value_line('-', d.bits.recorded) + value_line('+', d.bits.now);
+}
+
+/// A candidate beside the golden file that it would take the place of.
+struct Change {
+  std::string path, head;  // head: what its first line begins with
+  gate::Golden golden, candidate;
+  std::vector<gate::JudgedDifference> differences;
+};
+
+Change change_of(const std::string& path, std::string head) {
+  Change out{path, std::move(head), gate::read(path), gate::read_candidate(path), {}};
+  out.differences =
+      gate::differences(out.golden.tolerances, out.golden.values, out.candidate.values);
+  return out;
+}
+
+std::string change_text(const Change& change, size_t limit) {
+  const auto& [path, head, golden, candidate, differences] = change;
+  std::string out = '\n' + head + path + ": " + std::to_string(differences.size()) + " of " +
+                    counted(golden.values.size(), "value") + " would change\n";
+  const size_t shown = std::min(limit, differences.size());
+  for (size_t i = 0; i < shown; ++i) out += difference_lines(differences[i]);
+  if (shown < differences.size()) {
+    out += "  and " + std::to_string(differences.size() - shown) + " more\n";
   }
+  out += begins_line(gate::about(candidate, "begins"));
+  const auto add = [&](const char* of, const GoldenEntries& recorded, const GoldenEntries& now) {
+    for (const std::string& line : gate::environment_difference(recorded, now)) {
+      out += std::string("  ") + of + ": " + line + '\n';
+    }
+  };
+  add("environment", golden.environment, candidate.environment);
+  add("input", golden.inputs, candidate.inputs);
   const std::string from = gate::about(golden, "commit"), to = gate::about(candidate, "commit");
   if (from != to && !from.empty())
     out += "  commits: " + short_commit(from) + ".." + short_commit(to) + '\n';
   return out;
 }
 
-/// A line of the terminal; nothing at its end.
+/// A line of the terminal without blanks around it; nothing at its end.
 std::optional<std::string> ask(const std::string& question) {
   std::cout << question << std::flush;
   std::string line;
-  if (!std::getline(std::cin, line)) return std::nullopt;
+  if (!std::getline(std::cin, line)) {
+    std::cout << '\n';
+    return std::nullopt;
+  }
+  line.erase(0, line.find_first_not_of(" \t\r"));
+  line.erase(line.find_last_not_of(" \t\r") + 1);
   return line;
 }
 
-enum class Choice { kAccept, kReject, kSkip, kQuit };
+constexpr std::array<std::string_view, 5> kAnswers = {"accept", "reject", "skip", "list", "quit"};
 
-Choice ask_choice() {
+/// One of kAnswers, which can be cut anywhere; `quit` at the terminal's end.
+std::string_view ask_answer(bool more) {
+  const std::string question =
+      std::string("  [a]ccept, [r]eject, [s]kip") + (more ? ", [l]ist all" : "") + " or [q]uit? ";
   while (true) {
-    const auto said = ask("  [a]ccept, [r]eject, [s]kip or [q]uit? ");
-    if (!said || *said == "q") return Choice::kQuit;
-    if (*said == "a") return Choice::kAccept;
-    if (*said == "r") return Choice::kReject;
-    if (*said == "s") return Choice::kSkip;
+    const auto said = ask(question);
+    if (!said) return "quit";
+    const auto meant = std::ranges::find_if(
+        kAnswers, [&](std::string_view word) { return !said->empty() && word.starts_with(*said); });
+    if (meant != kAnswers.end()) return *meant;
   }
 }
 
-/// Whether to go on.
-bool review_one(const std::string& path) {
-  if (gate::pending(path) == gate::Pending::kStale) {
-    std::cout << path << ": has changed since its check: check it again\n";
-    return true;
+enum class Reviewed { kAccepted, kRejected, kSkipped, kQuit };
+
+Reviewed review_one(const Change& change) {
+  std::cout << change_text(change, kShownReview);
+  while (true) {
+    const std::string_view answer = ask_answer(change.differences.size() > kShownReview);
+    if (answer == "list") std::cout << change_text(change, SIZE_MAX);
+    if (answer == "skip") return Reviewed::kSkipped;
+    if (answer == "quit") return Reviewed::kQuit;
+    if (answer == "reject") {
+      reject_candidate(change.path);
+      return Reviewed::kRejected;
+    }
+    if (answer != "accept") continue;
+    const auto reason = ask("  why do bits change? (kept in the file; empty: not accepted) ");
+    if (!reason) return Reviewed::kQuit;
+    if (reason->empty()) continue;
+    accept_candidate(change.path, change.candidate, *reason);
+    return Reviewed::kAccepted;
   }
-  const gate::Golden candidate = gate::read_candidate(path);
-  std::cout << candidate_text(path, candidate, kShownReview);
-  switch (ask_choice()) {
-    case Choice::kAccept:
-      while (true) {
-        const auto reason = ask("  why do bits change? ");
-        if (!reason) return false;
-        if (reason->empty()) continue;
-        accept(path, candidate, *reason);
-        return true;
-      }
-    case Choice::kReject:
-      reject(path);
-      return true;
-    case Choice::kSkip:
-      return true;
-    case Choice::kQuit:
-      return false;
-  }
-  return false;
 }
 
 }  // namespace
-
-void check_may_write() {
-  if (!gate::in_ci()) return;
-  throw Error(
-      ErrorCode::kUsage,
-      "nothing is accepted where CI is set: review on your own machine, and commit the file");
-}
-
-int golden_accept(const GoldenArguments& arguments) {
-  const std::vector<std::string> files = pending_of(arguments.paths);
-  check_may_write();
-  if (arguments.reason.empty()) {
-    throw Error(ErrorCode::kUsage, "say why bits change: --reason WHY is kept in the file");
-  }
-  std::vector<gate::Golden> candidates;  // all of them are read before the first is accepted
-  for (const std::string& path : files) candidates.push_back(gate::read_candidate(path));
-  for (size_t i = 0; i < files.size(); ++i) accept(files[i], candidates[i], arguments.reason);
-  return 0;
-}
-
-int golden_reject(const GoldenArguments& arguments) {
-  for (const std::string& path : pending_of(arguments.paths)) reject(path);
-  return 0;
-}
 
 int golden_review(const GoldenArguments& arguments) {
   check_may_write();
@@ -149,9 +141,22 @@ int golden_review(const GoldenArguments& arguments) {
         "a review asks on a terminal: without one, rlreplay golden accept FILE --reason WHY, "
         "or rlreplay golden reject FILE");
   }
-  for (const std::string& path : pending_of(arguments.paths)) {
-    if (!review_one(path)) break;
+  const std::vector<std::string> files = pending_of(arguments.paths);
+  size_t accepted = 0, rejected = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (gate::pending(files[i]) == gate::Pending::kStale) {
+      std::cout << '\n' << files[i] << ": has changed since its check: check it again\n";
+      continue;
+    }
+    const std::string of_all = std::to_string(i + 1) + " of " + std::to_string(files.size());
+    const Reviewed end = review_one(change_of(files[i], files.size() == 1 ? "" : of_all + ", "));
+    accepted += end == Reviewed::kAccepted ? 1 : 0;
+    rejected += end == Reviewed::kRejected ? 1 : 0;
+    if (end == Reviewed::kQuit) break;
   }
+  std::cout << '\n'
+            << accepted << " accepted, " << rejected << " rejected, "
+            << files.size() - accepted - rejected << " still pending\n";
   return 0;
 }
 
