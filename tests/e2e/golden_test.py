@@ -3,6 +3,7 @@
 usage: golden_test.py PROGRAM FILE (the project's own golden run; its gates lie beside)"""
 import os
 import pathlib
+import platform
 import re
 import sys
 import unittest
@@ -77,17 +78,41 @@ class Golden(Case):
                                   env=environment)
         self.assertIn("  content: ", result.stdout)
 
-    def test_stock_kernels_are_gated_where_a_golden_file_of_them_is_of_this_machine(self):
-        """Their bits are of a machine: elsewhere it is said that they are not gated."""
-        folder = pathlib.Path(GATES, "torch")
-        said = self.run_program("golden", "explain", folder).stdout if folder.exists() else ""
+    def gate_stock_kernels(self, folder):
+        """Checks the golden files of them that are of this machine, and names these."""
+        said = self.run_program("golden", "explain", ".", cwd=folder).stdout if folder.exists() else ""
         here = re.findall(r"(?m)^\S+: (\S+\.txt)$", said)
         if not here:
             print("not gated: the torch kernels, of which there is no golden file for this machine")
         for file in here:
             self.gates()
-            result = self.run_program("golden", "check", file, cwd=self.folder)
+            result = self.run_program("golden", "check", folder / file, cwd=self.folder)
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return here
+
+    def test_stock_kernels_are_gated_where_a_golden_file_of_them_is_of_this_machine(self):
+        """Their bits are of a machine: elsewhere it is said that they are not gated."""
+        self.gate_stock_kernels(pathlib.Path(GATES, "torch"))
+
+    def test_a_golden_file_of_stock_kernels_is_of_its_machine(self):
+        folder = self.folder / "torch"
+        recorded = self.run_program("golden", "record", folder / "run.txt", *RUN, "--kernels", "torch")
+        if recorded.returncode == 5 and "the torch backend cannot be used" in recorded.stderr:
+            self.skipTest("the program has no torch kernels")
+        self.assertEqual(recorded.returncode, 0, recorded.stderr)
+        file, = folder.iterdir()
+        self.assertTrue(file.name.startswith(f"run@{platform.machine()}-"), file.name)
+        text = file.read_text()
+        self.assertIn("option kernels torch\n", text)
+        version = re.search(r"(?m)^environment torch (\S+)$", text)[1]
+        self.assertEqual([pathlib.Path(name).name for name in self.gate_stock_kernels(folder)], [file.name])
+        changed = self.run_program("golden", "check", file, "--lr", "0.0006")
+        self.assertEqual(changed.returncode, 1, changed.stdout)
+        file.write_text(text.replace(f"environment torch {version}", "environment torch 1.0"))
+        self.assertRegex(self.run_program("golden", "check", file).stdout,
+                         f"^match: .*\n  environment: torch: 1.0 recorded, {re.escape(version)} now\n")
+        file.rename(folder / "run@another.txt")
+        self.assertEqual(self.gate_stock_kernels(folder), [])
 
     def test_one_ulp_in_the_run_turns_its_gate_red(self):
         file = self.gates()[1]

@@ -36,8 +36,10 @@ void check_model_there(const GoldenArguments& arguments, const std::string& mode
 
 gate::Observation observe_ours(const RunOptions& options, bool twice) {
   Machine machine(options);
-  gate::Observation out{gate::environment_now(computing(options)), golden_inputs(options),
-                        golden_run(machine.runtime(), options)};
+  gate::Observation out{.inputs = golden_inputs(options),
+                        .values = golden_run(machine.runtime(), options)};
+  // After the run: a library says its version where it is loaded.
+  out.environment = gate::environment_now(computing(options));
   if (twice) out.again = golden_run(machine.runtime(), options);
   return out;
 }
