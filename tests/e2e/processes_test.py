@@ -20,10 +20,10 @@ SHAPE = ["--model", "demo", "--rollout-batch-size", "3", "--n-samples-per-prompt
 RUN = ["--steps", "3", *SHAPE]
 LONG = ["--steps", "1000", *SHAPE]
 PROCESSES = ["--ranks-as", "processes"]
-# Spelt as torch 1.13 has them; newer ones take both. Debian's 1.13 fails under Python 3.11 unless something
-# is redirected: rank 0's standard output, which comes back with [default0]: in front.
+# Spelt as torch 1.13 has them; newer ones take both, and look for ended ranks as often as is said here. Debian's
+# 1.13 fails under Python 3.11 where nothing is redirected.
 TORCHRUN = ["torchrun", "--no_python", "--nnodes", "1", "--nproc_per_node", "2", "--master_addr", "127.0.0.1",
-            "--redirects", "1", "--tee", "1"]
+            "--redirects", "1", "--tee", "1", "--monitor_interval", "0.1"]
 KILLS, STOPS = (100, 20) if FULL else (10, 2)
 
 
@@ -245,6 +245,22 @@ class Processes(Case):
                 named = [line for line in said.splitlines() if " is gone: " in line]
                 self.assertEqual(len(named), 1, said)
                 self.assertIn(f"rank {victim} (dp {victim}) is gone: its process has ended", named[0])
+
+    @unittest.skipUnless(shutil.which("torchrun"), "torchrun is not installed")
+    def test_a_signal_to_torchrun_interrupts_the_run_in_one_sentence(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(number):
+                path = self.folder / f"torchrun, {number}"
+                run = subprocess.Popen(
+                    self.under_torchrun("capture", *LONG, "--layout", "dp=2", "-o", path),
+                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+                wait_for(lambda: (path / "train").exists() or run.poll() is not None)
+                os.killpg(run.pid, number)  # as Ctrl-C
+                said = run.communicate(timeout=120)[1]
+                ended = [line for line in said.splitlines() if "interrupted" in line or " is gone" in line]
+                self.assertEqual(len(ended), 1, said)
+                self.assertRegex(ended[0], "^rlreplay: .*: interrupted; everything up to .* is stored")
+                self.assertIn("units whole", self.judged(3, "verify", "--deep", path).stdout)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #include "src/base/report_error.h"
 #include "src/base/thread_pool.h"
 #include "src/base/unfinished.h"
+#include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -23,6 +24,12 @@ bool signalled(int signal, int done) {
     if (errno != EINTR) return false;
   }
   return files[1].revents == 0 && files[0].revents != 0;
+}
+
+/// Whether what made a launcher send the signal ends the work itself, shortly.
+bool reason_comes(int done) {
+  pollfd file{done, POLLIN, 0};
+  return ::poll(&file, 1, static_cast<int>(time_for_reason().count())) > 0;
 }
 
 }  // namespace
@@ -38,7 +45,7 @@ EndOnSignal::~EndOnSignal() {
 }
 
 void EndOnSignal::wait(bool json) {
-  if (!signalled(interrupt_.fd(), done_.get())) return;
+  if (!signalled(interrupt_.fd(), done_.get()) || reason_comes(done_.get())) return;
   mutex_.lock();  // for good: whoever would end an act waits for the program's end
   if (before_) interrupt_.let_next_end();  // an act may take long; undoing must come to its end
   const int code = report_error("rlreplay", json, last_words());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -42,6 +43,10 @@ inline constexpr std::string_view kRankWord = "rank";
 /// whose rank 0 runs the verb. Returns the exit code, or nothing where it is none. Errors: kUsage
 /// for the word where nothing says which rank.
 [[nodiscard]] std::optional<int> serve_launched_rank(std::string_view word);
+
+/// A launcher ends all ranks when one has failed, and may be sooner than rank 0 sees which: how
+/// long rank 0 lives on after a signal to say it. Nothing of a process that no launcher started.
+[[nodiscard]] std::chrono::milliseconds time_for_reason();
 
 /// All of them, in the order of --help.
 void add_verbs(CLI::App& program, VerbRun& chosen, const std::vector<std::string>& behind_dashes);

@@ -53,6 +53,8 @@ void add_layouts(CLI::App& program, VerbRun&) {
 
 std::optional<int> serve_launched_rank(std::string_view) { return std::nullopt; }
 
+std::chrono::milliseconds time_for_reason() { return {}; }
+
 bool print_operation(const OperationQuestion&) {
   throw Error(ErrorCode::kUnsupported, kSentence, "rlbisect op");
 }
