@@ -1,16 +1,19 @@
 """A number of a recorded step followed back: rlreplay why.
 
 usage: why_test.py PROGRAM"""
+import json
 import os
 import random
 import sys
 import unittest
 
-from support import Case
+import material
+from support import FULL, Case
 
 Case.program = os.path.abspath(sys.argv.pop(1))
 RUN = ["--model", "demo", "--num-rollout", "1", "--rollout-batch-size", "3", "--n-samples-per-prompt", "2",
-       "--rollout-max-response-len", "6", "--global-batch-size", "3", "--record", "ops", "--weights", "all"]
+       "--rollout-max-response-len", "6", "--global-batch-size", "3", "--weights", "all"]
+OPS = ["--record", "ops"]
 LAYER = "model.layers.1."
 # A parameter of each kind that the demo's model has: elements, and what a token's product is made of.
 GRADIENTS = [("1", LAYER + "mlp.down_proj.weight", 64 * 128, ["dy", "x"]),
@@ -22,11 +25,23 @@ GRADIENTS = [("1", LAYER + "mlp.down_proj.weight", 64 * 128, ["dy", "x"]),
              ("-", "model.embed_tokens.weight", 16 * 64, [])]
 
 
+def last_tensors(model):
+    """Layer and name of a checkpoint's tensors that are of its last layer, or of none."""
+    names = []
+    for path in model.glob("model*.safetensors"):
+        with path.open("rb") as file:
+            names += json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    found = [(name.split(".")[2] if ".layers." in name else "-", name) for name in names
+             if name != "__metadata__"]
+    last = max(layer for layer, _ in found)
+    return [(layer, name) for layer, name in found if layer in ("-", last)]
+
+
 class Why(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.dump, _ = cls.capture("dump", *RUN)
+        cls.dump, _ = cls.capture("dump", *RUN, *OPS)
 
     def why(self, element, code=0, dump=None):
         return self.lines("why", dump or self.dump, element, code=code)[0]
@@ -71,6 +86,49 @@ class Why(Case):
         self.assertEqual(self.why("0.1/forward/-/batch/token:2")["inputs"], [])
         gate = self.why("0.1/forward/0/swiglu/y:7")
         self.assertTrue(all(i["value"] is not None for i in gate["inputs"]), gate)
+
+    def test_what_a_run_was_told_does_not_matter(self):
+        """Options that change the step, or how it is shared, leave a gradient the sum of its leaves."""
+        for i, options in enumerate((["--layout", "dp=2,tp=2", *OPS],
+                                     ["--layout", "pp=2,cp=2"],
+                                     ["--micro-batch-size", "1", "--recompute"],
+                                     ["--record", "ops+values"], ["--record", "steps"],
+                                     ["--use-kl-loss", "--kl-loss-coef", "0.1", "--entropy-coef", "0.01"],
+                                     ["--calculate-per-token-loss", "--use-tis", "--clip-grad", "0.001"],
+                                     ["--advantage-estimator", "gspo", "--weight-decay", "0.1"],
+                                     ["--rope", "exact", "--decay-vectors", "--lr", "0.01"])):
+            with self.subTest(options):
+                dump, _ = self.capture(f"other {i}", *RUN, *options)
+                for layer, tensor, elements, _ in GRADIENTS:
+                    found = self.why(f"0.1/reduce/{layer}/gradient/{tensor}:{elements // 2}", dump=dump)
+                    self.assertTrue(found["identical"] and found["gradient"]["adds_up"])
+                    self.assertTrue(found["gradient"]["parts"])
+                for element in ("forward/0/down/y:9", "optimizer/-/weight/model.norm.weight:3"):
+                    self.assertTrue(self.why("0.1/" + element, dump=dump)["identical"])
+
+    def test_models_of_every_kind(self):
+        """Of several leaves a sample; vectors of heads, biases, untied and tied embeddings and heads."""
+        prompts = self.folder / "prompts.jsonl"
+        prompts.write_text(json.dumps({"prompt_token_ids": [7, 41, 9], "label": "1"}) + "\n")
+        seen, leaves = set(), 0
+        for folder in material.folders() if FULL else material.folders()[:1]:
+            for name in ("llama", "qwen2", "qwen3"):
+                model = folder / "models" / f"tiny-{name}"
+                dump, _ = self.capture(f"of {folder.name} {name}", "--model", model, "--prompts", prompts,
+                                       "--rollout-batch-size", "1", "--n-samples-per-prompt", "2",
+                                       "--rollout-max-response-len", "300", "--steps", "1", "--weights", "all",
+                                       "--record", "ops", "--entropy-coef", "1")
+                for layer, tensor in last_tensors(model):
+                    with self.subTest(model=model, tensor=tensor):
+                        found = self.why(f"0.0/reduce/{layer}/gradient/{tensor}:0", dump=dump)
+                        self.assertTrue(found["identical"] and found["gradient"]["adds_up"])
+                        parts = found["gradient"]["parts"]  # none of a token that is not there
+                        self.assertTrue(parts or tensor == "model.embed_tokens.weight")
+                        seen.add(".".join(tensor.split(".")[-2:]))
+                        leaves = max([leaves, *(p["leaf"] or 0 for p in parts)])
+        self.assertLessEqual({"q_norm.weight", "q_proj.bias", "lm_head.weight", "embed_tokens.weight",
+                              "input_layernorm.weight", "down_proj.weight"}, seen)
+        self.assertGreater(leaves, 0)
 
     def test_a_record_that_the_step_does_not_give_is_a_finding(self):
         disturbed = self.folder / "disturbed"

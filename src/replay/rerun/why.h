@@ -61,6 +61,8 @@ struct ElementOrigin {
   [[nodiscard]] bool is_gradient() const { return sum.has_value(); }
   /// Whether the parts are the sum, to the last integer.
   [[nodiscard]] bool adds_up() const;
+  /// Whether the step gave its record and, of a gradient, the parts the sum.
+  [[nodiscard]] bool holds() const { return identical && (!is_gradient() || adds_up()); }
 };
 
 /// Takes the step again from its recorded state and follows the element back. `options`: the

@@ -48,6 +48,15 @@ std::string tokens_text(const ElementOrigin& o, const LeafPart& part, bool all) 
                          part.products, part.rest);
 }
 
+/// Its heads stand behind each other.
+size_t count_tokens(const LeafPart& part) {
+  size_t out = 0;
+  for (size_t i = 0; i < part.tokens.size(); ++i) {
+    out += i == 0 || part.tokens[i].position != part.tokens[i - 1].position;
+  }
+  return out;
+}
+
 std::string parts_text(const ElementOrigin& o, bool all) {
   std::string out =
       formatted("  %12s %6s %7s %21s %15s\n", "sample", "leaf", "tokens", "integer", "value");
@@ -61,7 +70,7 @@ std::string parts_text(const ElementOrigin& o, bool all) {
     out += formatted(
         "  %12llu %6s %7s %21lld %15.8g\n", static_cast<unsigned long long>(part->sample),
         leaf ? std::to_string(*part->leaf).c_str() : "all",
-        leaf ? std::to_string(part->tokens.size()).c_str() : "-", static_cast<long long>(part->sum),
+        leaf ? std::to_string(count_tokens(*part)).c_str() : "-", static_cast<long long>(part->sum),
         std::ldexp(static_cast<double>(part->sum), -o.scale));
   }
   if (shown < parts.size()) {

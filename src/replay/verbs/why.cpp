@@ -45,7 +45,7 @@ int explain_element(const WhyArguments& arguments, const RecordedRun& record) {
   } else {
     std::cout << origin_text(origin, arguments.all);
   }
-  return origin.identical ? 0 : 1;
+  return origin.holds() ? 0 : 1;
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ void add_why(CLI::App& program, VerbRun& chosen) {
       "is given to the bit by the leaves (up to 256 tokens of a sample) that it adds up; inside\n"
       "a leaf the tokens' products are shown in binary64, with what roundings have left. That\n"
       "of an output head is given by samples.\n"
-      "Exit code 1: the step does not give its record again.\n\n"
+      "Exit code 1: the step does not give its record again, or the parts are not the gradient.\n\n"
       "Examples:\n  rlreplay why dump/ 2.0/backward/0/down/dx:1234\n"
       "  rlreplay why dump/ 2.0/reduce/0/gradient/model.layers.0.mlp.down_proj.weight:7\n"
       "  rlreplay why dump/ 2.0/optimizer/-/weight/model.norm.weight:0 --json");
