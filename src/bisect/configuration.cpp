@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/base/words.h"
-#include "src/replay/options/yaml_leaves.h"
+#include "src/replay/options/yaml_file.h"
 
 namespace rlreplay::bisect {
 namespace {

@@ -8,7 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/json_value.h"
-#include "src/replay/options/yaml_settings.h"
+#include "src/replay/options/yaml_file.h"
 
 namespace rlreplay::replay {
 namespace {

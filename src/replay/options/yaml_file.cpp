@@ -1,4 +1,4 @@
-#include "src/replay/options/yaml_leaves.h"
+#include "src/replay/options/yaml_file.h"
 
 #include <algorithm>
 #include <array>
@@ -14,9 +14,31 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr size_t kMaxLeafBytes = 1 << 20;
+constexpr size_t kMaxYamlBytes = 1 << 20;
 constexpr size_t kMaxValues = 100'000;  // aliases can name more than a file holds
 constexpr size_t kMaxDepth = 100;
+
+std::string place(const std::string& path, const YAML::Mark& mark) {
+  return path + ":" + std::to_string(mark.line + 1);
+}
+
+Error error_at(const std::string& path, const YAML::Mark& mark, const std::string& message) {
+  return {ErrorCode::kCorrupt, message, place(path, mark)};
+}
+
+std::string value_text(const std::string& key, const YAML::Node& value, const std::string& path) {
+  if (value.IsNull()) return "none";
+  if (value.IsScalar()) return value.Scalar();
+  if (!value.IsSequence()) {
+    throw error_at(path, value.Mark(), key + ": an option's value is a scalar or a list");
+  }
+  std::string out;
+  for (const auto& item : value) {
+    if (!item.IsScalar()) throw error_at(path, item.Mark(), key + ": a list holds scalars only");
+    out += (out.empty() ? "" : ",") + item.Scalar();
+  }
+  return out;
+}
 
 /// Whether no reader takes this plain text for a number, a truth value, a date or nothing.
 bool is_text_everywhere(const std::string& text) {
@@ -35,7 +57,7 @@ class LeafReader {
   explicit LeafReader(const std::string& path) : path_(path) {}
 
   std::vector<YamlLeaf> read() {
-    const auto documents = YAML::LoadAll(read_file(path_, kMaxLeafBytes, "a configuration"));
+    const auto documents = YAML::LoadAll(read_file(path_, kMaxYamlBytes, "a configuration"));
     if (documents.size() > 1) {
       throw refused(documents[1], ErrorCode::kUnsupported, "a configuration is one document");
     }
@@ -48,7 +70,7 @@ class LeafReader {
   }
 
   Error refused(const YAML::Mark& mark, ErrorCode code, const std::string& message) const {
-    return {code, message, path_ + ":" + std::to_string(mark.line + 1)};
+    return {code, message, place(path_, mark)};
   }
 
  private:
@@ -119,6 +141,24 @@ class LeafReader {
 };
 
 }  // namespace
+
+std::vector<PlacedSetting> read_yaml_settings(const std::string& path) {
+  const std::string text = read_file(path, kMaxYamlBytes, "a configuration");
+  try {
+    const YAML::Node root = YAML::Load(text);
+    if (root.IsNull()) return {};
+    if (!root.IsMap()) throw error_at(path, root.Mark(), "a configuration is one mapping");
+    std::vector<PlacedSetting> out;
+    for (const auto& entry : root) {
+      if (!entry.first.IsScalar()) throw error_at(path, entry.first.Mark(), "a key is a name");
+      out.push_back({{entry.first.Scalar(), value_text(entry.first.Scalar(), entry.second, path)},
+                     place(path, entry.first.Mark())});
+    }
+    return out;
+  } catch (const YAML::Exception& e) {
+    throw error_at(path, e.mark, "no YAML: " + e.msg);
+  }
+}
 
 std::vector<YamlLeaf> read_yaml_leaves(const std::string& path) {
   LeafReader reader(path);

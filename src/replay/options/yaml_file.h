@@ -3,7 +3,19 @@
 #include <string>
 #include <vector>
 
+#include "src/replay/options/options.h"
+
+/// A YAML file: as settings of a run, or as what another program's configuration holds.
 namespace rlreplay::replay {
+
+struct PlacedSetting {
+  Setting setting;
+  std::string where;  // path:line
+};
+
+/// The settings of a YAML file: one flat mapping; lists of scalars are joined by commas.
+/// Errors: as read_file; kCorrupt, naming path:line.
+[[nodiscard]] std::vector<PlacedSetting> read_yaml_settings(const std::string& path);
 
 /// A value of a YAML file and the keys that lead to it. Each is YAML again, on one line, which
 /// every reader takes for what stands in the file: plain where the file has it plain, so that no
