@@ -4,8 +4,12 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "bench/hdf5_pipeline.h"
 #include "bench/median.h"
@@ -16,8 +20,8 @@
 
 /// Writing and reading dumps against HDF5's own filter pipeline at the same settings, in one run;
 /// then what recording a training step costs.
-/// usage: dump [--json] [--threads N] [--mib N] [--units N] [--repetitions N] [--folder DIR]
-///             [--steps N]
+/// usage: dump [--json] [--threads N] [--processes N] [--mib N] [--units N] [--repetitions N]
+///             [--folder DIR] [--steps N]
 namespace rlreplay::bench {
 namespace {
 
@@ -27,6 +31,7 @@ using format::dataset_of;
 struct Arguments {
   bool json = false;
   int threads = 2;
+  int processes = 1;  // that write to one dump, or read it, each its share of the units
   uint64_t mib = 128;
   int units = 4;  // that these are divided among
   int repetitions = 5;
@@ -46,6 +51,8 @@ Arguments parse(int argc, char** argv) {
     const std::string value = argv[++i];
     if (name == "--threads") {
       arguments.threads = std::stoi(value);
+    } else if (name == "--processes") {
+      arguments.processes = std::stoi(value);
     } else if (name == "--mib") {
       arguments.mib = std::stoull(value);
     } else if (name == "--units") {
@@ -59,6 +66,9 @@ Arguments parse(int argc, char** argv) {
     } else {
       throw Error(ErrorCode::kUsage, "unknown option", name);
     }
+  }
+  if (arguments.processes < 1 || arguments.processes > arguments.units) {
+    throw Error(ErrorCode::kUsage, "of --processes each has a unit at least: give more --units");
   }
   return arguments;
 }
@@ -114,6 +124,32 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// Runs work(i) in `count` processes at once, or here where one is enough.
+void in_processes(int count, const std::function<void(int)>& work) {
+  if (count == 1) return work(0);
+  std::vector<pid_t> all;
+  for (int i = 0; i < count; ++i) {
+    const pid_t child = ::fork();
+    if (child < 0) throw Error(ErrorCode::kEnvironment, "no process can be started");
+    if (child == 0) {
+      try {
+        work(i);
+        ::_exit(0);
+      } catch (const std::exception& e) {
+        std::fprintf(stderr, "dump: process %d: %s\n", i, e.what());
+        ::_exit(1);
+      }
+    }
+    all.push_back(child);
+  }
+  bool failed = false;
+  for (const pid_t child : all) {
+    int status = 0;
+    failed |= ::waitpid(child, &status, 0) != child || status != 0;
+  }
+  if (failed) throw Error(ErrorCode::kEnvironment, "a process has failed");
+}
+
 /// Both sides in turn, so that a busy machine slows both.
 void compare(const char* name, const Arguments& arguments, double bytes,
              const std::function<void()>& ours, const std::function<void()>& pipeline) {
@@ -128,9 +164,11 @@ void compare(const char* name, const Arguments& arguments, double bytes,
   const double mine = bytes / median(a) * 1e-9, other = bytes / median(b) * 1e-9;
   const char* text = arguments.json
                          ? "{\"schema\":\"rlreplay.bench/1\",\"name\":\"%s\",\"ours\":%.3f,"
-                           "\"pipeline\":%.3f,\"ratio\":%.3f,\"unit\":\"GB/s\",\"threads\":%d}\n"
-                         : "%-16s %8.3f GB/s, HDF5 pipeline %8.3f GB/s, ratio %6.2f, %d threads\n";
-  std::printf(text, name, mine, other, median(ratios), arguments.threads);
+                           "\"pipeline\":%.3f,\"ratio\":%.3f,\"unit\":\"GB/s\",\"threads\":%d,"
+                           "\"processes\":%d}\n"
+                         : "%-16s %8.3f GB/s, HDF5 pipeline %8.3f GB/s, ratio %6.2f, threads %d, "
+                           "processes %d\n";
+  std::printf(text, name, mine, other, median(ratios), arguments.threads, arguments.processes);
   std::fflush(stdout);
 }
 
@@ -145,43 +183,98 @@ void read_whole(const format::UnitReader& unit) {
   unit.read(reads);
 }
 
-void run(const Arguments& arguments) {
-  const auto units = static_cast<uint64_t>(arguments.units);
-  const std::vector<Dataset> data = make_data((arguments.mib << 20) / units);
-  double bytes = 0;
-  for (const Dataset& d : data) bytes += static_cast<double>(d.bytes.size() * units);
-  const std::string dump = arguments.folder + "/rlreplay-bench-dump";
-  const std::string plain = arguments.folder + "/rlreplay-bench-pipeline";
-  const auto unit_path = [](uint64_t i) { return "rollout/" + std::to_string(i) + ".h5"; };
-  const auto plain_path = [&](uint64_t i) { return plain + "/" + std::to_string(i) + ".h5"; };
-  std::filesystem::create_directories(plain);
-  format::WriterOptions writer;
-  writer.threads = arguments.threads;
-  format::ReaderOptions reader;
-  reader.threads = arguments.threads;
-  register_zstd();
-  const auto write = [&] {
-    std::filesystem::remove_all(dump);
-    format::DumpWriter out = format::DumpWriter::create(dump, R"({"ranks":1})", writer);
-    for (uint64_t i = 0; i < units; ++i) out.append(unit_path(i), data);
-    out.seal();
-  };
-  const auto read = [&] {
-    const format::DumpReader in = format::DumpReader::open(dump, reader);
-    for (const format::UnitRecord& unit : in.units()) read_whole(in.open_unit(unit));
-  };
-  compare("write", arguments, bytes, write, [&] {
-    for (uint64_t i = 0; i < units; ++i) pipeline_write(plain_path(i), data, writer.packing);
-  });
-  compare("read and verify", arguments, bytes, read, [&] {
-    for (uint64_t i = 0; i < units; ++i) pipeline_read(plain_path(i), data);
-  });
-  if (!arguments.json) {
-    const auto packed = std::filesystem::file_size(dump + "/" + unit_path(0)) * units;
-    std::printf("packed to %.3f of %.0f MB\n", static_cast<double>(packed) / bytes, bytes * 1e-6);
+/// The same tensors as a dump and through the pipeline, in units that processes share.
+class Comparison {
+ public:
+  explicit Comparison(const Arguments& arguments)
+      : arguments_(arguments),
+        data_(make_data((arguments.mib << 20) / static_cast<uint64_t>(arguments.units))),
+        dump_(arguments.folder + "/rlreplay-bench-dump"),
+        plain_(arguments.folder + "/rlreplay-bench-pipeline") {
+    std::filesystem::create_directories(plain_);
+    writer_.threads = arguments.threads;
   }
-  std::filesystem::remove_all(dump);
-  std::filesystem::remove_all(plain);
+  ~Comparison() {
+    std::filesystem::remove_all(dump_);
+    std::filesystem::remove_all(plain_);
+  }
+  Comparison(const Comparison&) = delete;
+  Comparison& operator=(const Comparison&) = delete;
+
+  void run() const {
+    compare(
+        "write", arguments_, bytes(), [&] { write(); },
+        [&] { each_plain([&](auto& path) { pipeline_write(path, data_, writer_.packing); }); });
+    compare(
+        "read and verify", arguments_, bytes(), [&] { read(); },
+        [&] { each_plain([&](auto& path) { pipeline_read(path, data_); }); });
+    if (arguments_.json) return;
+    const auto packed = std::filesystem::file_size(dump_ + "/" + unit_path(0));
+    std::printf("packed to %.3f of %.0f MB\n",
+                static_cast<double>(packed) * arguments_.units / bytes(), bytes() * 1e-6);
+  }
+
+ private:
+  static std::string unit_path(int i) { return "rollout/" + std::to_string(i) + ".h5"; }
+
+  double bytes() const {
+    double out = 0;
+    for (const Dataset& d : data_) out += static_cast<double>(d.bytes.size());
+    return out * arguments_.units;
+  }
+
+  /// Calls `work` with the units of each process in it.
+  void each_share(const std::function<void(int process, std::span<const int> units)>& work) const {
+    in_processes(arguments_.processes, [&](int process) {
+      std::vector<int> share;
+      for (int i = process; i < arguments_.units; i += arguments_.processes) share.push_back(i);
+      work(process, share);
+    });
+  }
+
+  void append(format::DumpWriter& out, std::span<const int> units) const {
+    for (const int unit : units) out.append(unit_path(unit), data_);
+  }
+
+  /// Several processes are a writer each, beside the one that began the dump and seals it.
+  void write() const {
+    std::filesystem::remove_all(dump_);
+    format::DumpWriter first = format::DumpWriter::create(dump_, R"({"ranks":1})", writer_);
+    each_share([&](int process, std::span<const int> units) {
+      if (arguments_.processes == 1) return append(first, units);
+      format::WriterOptions options = writer_;
+      options.writer = std::to_string(process + 1);
+      format::DumpWriter out = format::DumpWriter::join(dump_, options);
+      append(out, units);
+      out.end();
+    });
+    first.seal();
+  }
+
+  void read() const {
+    each_share([&](int, std::span<const int> units) {
+      format::ReaderOptions options;
+      options.threads = arguments_.threads;
+      const format::DumpReader in = format::DumpReader::open(dump_, options);
+      for (const int unit : units) read_whole(in.open_unit(*in.find(unit_path(unit))));
+    });
+  }
+
+  void each_plain(const std::function<void(const std::string& path)>& work) const {
+    each_share([&](int, std::span<const int> units) {
+      for (const int unit : units) work(plain_ + "/" + std::to_string(unit) + ".h5");
+    });
+  }
+
+  const Arguments& arguments_;
+  std::vector<Dataset> data_;
+  std::string dump_, plain_;
+  format::WriterOptions writer_;
+};
+
+void run(const Arguments& arguments) {
+  register_zstd();
+  Comparison(arguments).run();
   measure_recording({arguments.json, arguments.threads, arguments.repetitions, arguments.steps,
                      arguments.folder});
 }
