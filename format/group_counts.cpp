@@ -6,6 +6,7 @@
 #include "src/base/error.h"
 #include "src/base/json_scan.h"
 #include "src/base/number_text.h"
+#include "src/base/words.h"
 
 namespace rlreplay::format {
 namespace {
@@ -90,22 +91,27 @@ GroupCounts parse_counts(std::string_view json, const std::string& where) {
   Counted read;
   scan_json(json, where, [&](const ScannedValue& value) { read_member(value, read); });
   GroupCounts& out = read.counts;
-  const auto expect = [&](bool sound, const char* what) {
-    if (!sound) throw Error(ErrorCode::kCorrupt, std::string("expected ") + what, where);
+  const auto refuse = [&](size_t found, const std::string& what, const std::string& expected) {
+    throw Error(ErrorCode::kCorrupt, counted(found, what) + ", expected " + expected, where);
   };
   if (const auto& scalars = out.scalars) {
-    expect(scalars->names.size() == scalars->values.size(), "a name and a number of each scalar");
+    const size_t names = scalars->names.size(), values = scalars->values.size();
+    if (names != values) refuse(names, "scalar name", std::to_string(values));
   }
   if (const auto& codes = read.finish) {
     out.finish.emplace();
-    expect(codes->size() >= out.finish->size() && std::ranges::min(*codes) >= 0,
-           "five counts of finish");
+    const size_t wanted = out.finish->size();
+    if (codes->size() < wanted) refuse(codes->size(), "finish count", std::to_string(wanted));
+    if (const int64_t least = std::ranges::min(*codes); least < 0) {
+      throw Error(ErrorCode::kCorrupt,
+                  "a count of finish is " + std::to_string(least) + ", expected 0 or more", where);
+    }
     for (size_t i = 0; i < out.finish->size(); ++i) {
       (*out.finish)[i] = static_cast<uint64_t>((*codes)[i]);
     }
   }
   if (const auto& versions = read.versions) {
-    expect(versions->size() >= 2, "two versions");
+    if (versions->size() < 2) refuse(versions->size(), "version", "2");
     out.versions = {versions->at(0), versions->at(1)};
   }
   return out;

@@ -110,8 +110,10 @@ void GroupReader::refuse(std::string_view name, const std::string& message) cons
   throw FormatError(Rule::kMeaning, message, unit_.record().path, group_ + "/" + std::string(name));
 }
 
-void GroupReader::expect(bool condition, std::string_view name, const char* message) const {
-  if (!condition) refuse(name, message);
+const StoredDataset& GroupReader::needed(std::string_view name) const {
+  const StoredDataset* dataset = find(name);
+  if (dataset == nullptr) refuse(name, "it is missing");
+  return *dataset;
 }
 
 void GroupReader::expect_size(size_t size, size_t expected, std::string_view name) const {
@@ -185,27 +187,22 @@ void GroupReader::take(std::string_view name, TokenFloats& column, size_t rows) 
 }
 
 void GroupReader::take(std::string_view name, Texts& texts, size_t) {
-  const StoredDataset* dataset = find(name);
-  expect(dataset != nullptr, name, "it is missing");
-  check_form(*dataset, DType::kU8);
-  texts.bytes = read_bytes<std::string>(*dataset);
+  const StoredDataset& dataset = needed(name);
+  check_form(dataset, DType::kU8);
+  texts.bytes = read_bytes<std::string>(dataset);
   texts.offsets = offsets(offsets_name(name), extents_.samples, texts.bytes.size());
   presence(name, texts.presence);
 }
 
 void GroupReader::take(std::string_view name, TokenSets& sets, size_t rows) {
-  const StoredDataset* dataset = find(name);
-  expect(dataset != nullptr, name, "it is missing");
-  sets.ids = read<int32_t>(*dataset);
+  sets.ids = read<int32_t>(needed(name));
   sets.offsets = offsets(offsets_name(name), extents_.samples, sets.ids.size());
   take(size_name(name), sets.sizes, rows);
   presence(name, sets.presence);
 }
 
 std::vector<uint64_t> GroupReader::offsets(std::string_view name, size_t size, size_t total) {
-  const StoredDataset* dataset = find(name);
-  expect(dataset != nullptr, name, "it is missing");
-  std::vector<uint64_t> values = read<uint64_t>(*dataset);
+  std::vector<uint64_t> values = read<uint64_t>(needed(name));
   expect_size(values.size(), size + 1, name);
   if (!sound_offsets(values, size, total)) {
     refuse(name, "offsets do not ascend from 0 to their total, " + std::to_string(total));
@@ -220,7 +217,7 @@ void GroupReader::named(std::string_view name, std::optional<NamedColumns>& colu
   const auto it = dataset->attributes.find("columns");
   const auto* names =
       it == dataset->attributes.end() ? nullptr : std::get_if<std::string>(&it->second);
-  expect(names != nullptr, name, "its columns have no names");
+  if (names == nullptr) refuse(name, "its columns have no names: expected an attribute `columns`");
   // `<=`: behind the last newline stands one more name, be it empty.
   for (size_t at = 0; !names->empty() && at <= names->size();) {
     const size_t end = std::min(names->find('\n', at), names->size());

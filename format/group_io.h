@@ -112,9 +112,7 @@ class GroupReader {
 
   template <class T>
   void take(std::string_view name, std::vector<T>& values, size_t rows) {
-    const StoredDataset* dataset = find(name);
-    expect(dataset != nullptr, name, "it is missing");
-    values = read<T>(*dataset);
+    values = read<T>(needed(name));
     expect_size(values.size(), rows, name);
   }
   template <class T>
@@ -144,6 +142,8 @@ class GroupReader {
   void check_presences();
 
   [[nodiscard]] const StoredDataset* find(std::string_view name) const;
+  /// Errors: FormatError kMeaning where it is missing.
+  [[nodiscard]] const StoredDataset& needed(std::string_view name) const;
   template <class T>
   std::vector<T> read(const StoredDataset& dataset) const {
     check_form(dataset, dtype_for<T>());
@@ -162,13 +162,12 @@ class GroupReader {
   }
   /// Errors: FormatError kMeaning for another dtype, or other dimensions than the tables say.
   void check_form(const StoredDataset& dataset, DType dtype) const;
-  /// Errors: FormatError kMeaning unless `condition`.
-  void expect(bool condition, std::string_view name, const char* message) const;
+  /// Throws FormatError kMeaning of the dataset.
+  [[noreturn]] void refuse(std::string_view name, const std::string& message) const;
   /// Errors: FormatError kMeaning, with both sizes, where they differ.
   void expect_size(size_t size, size_t expected, std::string_view name) const;
 
  private:
-  [[noreturn]] void refuse(std::string_view name, const std::string& message) const;
   /// Counts what the columns of the group take. Errors: FormatError kDataLimit.
   void hold(const StoredDataset& dataset) const;
   void read_into(const StoredDataset& dataset, std::span<std::byte> out) const;

@@ -144,8 +144,10 @@ void take(GroupReader& reader, std::string_view name, std::optional<Experts>& to
           size_t tokens) {
   const StoredDataset* dataset = reader.find(name);
   if (dataset == nullptr) return;
-  const bool shaped = dataset->shape.size() == 3 && dataset->shape[0] == tokens;
-  reader.expect(shaped, name, "its shape is not [T, M, E]");
+  if (dataset->shape.size() != 3 || dataset->shape[0] != tokens) {
+    reader.refuse(name, "its shape is " + shape_text(dataset->shape) + ", expected [" +
+                            std::to_string(tokens) + ", layers, slots]");
+  }
   Experts& experts = to.emplace();
   experts.layers = dataset->shape[1];
   experts.slots = dataset->shape[2];
@@ -161,12 +163,12 @@ void take(GroupReader& reader, std::string_view name, std::optional<Experts>& to
 }
 
 std::vector<int32_t> read_tokens(GroupReader& reader) {
-  const StoredDataset* dataset = reader.find("tokens");
-  reader.expect(dataset != nullptr, "tokens", "it is missing");
+  const StoredDataset* const dataset = &reader.needed("tokens");
   const auto expect_ids = [&](const auto& ids) {
-    const bool fit =
-        std::all_of(ids.begin(), ids.end(), [](int64_t id) { return id >= 0 && id <= INT32_MAX; });
-    reader.expect(fit, "tokens", "a token is no token id");
+    const auto odd = std::ranges::find_if(ids, [](int64_t id) { return id < 0 || id > INT32_MAX; });
+    if (odd == ids.end()) return;
+    reader.refuse("tokens", "token " + std::to_string(odd - ids.begin()) + " is " +
+                                std::to_string(*odd) + ", expected an id of 0 to 2^31 - 1");
   };
   if (dataset->dtype != DType::kI64) {
     std::vector<int32_t> ids = reader.read<int32_t>(*dataset);
@@ -214,9 +216,9 @@ namespace {
 RolloutData read_fields(GroupReader reader) {
   RolloutData data;
   data.tokens = read_tokens(reader);
-  const StoredDataset* ids = reader.find("sample_id");
-  reader.expect(ids != nullptr && ids->shape.size() == 1, "sample_id", "it is missing");
-  const Extents extents{ids->shape[0], data.tokens.size()};
+  const StoredDataset& ids = reader.needed("sample_id");
+  reader.check_form(ids, DType::kU64);
+  const Extents extents{ids.shape[0], data.tokens.size()};
   reader.set_extents(extents);
   data.offsets = reader.offsets("offsets", extents.samples, extents.tokens);
   reader.take("sample_id", data.sample_id, extents.samples);
@@ -225,8 +227,7 @@ RolloutData read_fields(GroupReader reader) {
   });
   settle_absent(reader, data);
   reader.check_presences();
-  const char* message = contradiction(data);
-  reader.expect(message == nullptr, "sample_id", message);
+  if (const char* message = contradiction(data)) reader.refuse("sample_id", message);
   return data;
 }
 

@@ -6,6 +6,8 @@
 #include "format/group_io.h"
 #include "format/held_bytes.h"
 #include "format/rule.h"
+#include "src/base/printable.h"
+#include "src/base/words.h"
 
 namespace rlreplay::format {
 namespace {
@@ -114,7 +116,7 @@ class Join {
     }
     column(field, [&](NamedColumns& to, const NamedColumns* from, const PartRow& at) {
       to.names = names;
-      if (from != nullptr && from->names != names) fail("its units name other columns", name);
+      if (from != nullptr) expect_names(from->names, names, name);
       append(to.values, from == nullptr ? nullptr : &from->values, at.row * names.size(),
              (at.row + 1) * names.size());
     });
@@ -155,8 +157,10 @@ class Join {
       if (const auto& from = at.part->versions) {
         const uint64_t begin = from->offsets[at.row], end = from->offsets[at.row + 1];
         append(to.versions, &from->versions, begin, end);
-        if (from->starts && !to.starts)
-          fail("a unit has it, and another has not", "version_starts");
+        if (from->starts && !to.starts) {
+          const auto other = std::ranges::find_if(rows_, lacks_starts);
+          refuse_lack(*at.part, *other->part, "version_starts");
+        }
         if (to.starts) append(*to.starts, &*from->starts, begin, end);
       }
       to.offsets.push_back(to.versions.size());
@@ -168,14 +172,13 @@ class Join {
     if (none_has(field)) return;
     Calls& to = (out_.*field).emplace();
     Calls::for_each_column([&](std::string_view name, auto member) {
-      size_t with = 0, all = 0;
+      const RolloutData *with = nullptr, *without = nullptr;
       for (const RolloutData& part : parts_) {
         if (!part.calls || part.calls->size() == 0) continue;
-        ++all;
-        with += ((*part.calls).*member).has_value() ? 1 : 0;
+        (((*part.calls).*member).has_value() ? with : without) = &part;
       }
-      if (with != 0 && with != all) fail("a unit has it, and another has not", name);
-      if (with != 0) (to.*member).emplace();
+      if (with != nullptr && without != nullptr) refuse_lack(*with, *without, name);
+      if (with != nullptr) (to.*member).emplace();
     });
     for (const PartRow& at : rows_) {
       if (at.part->calls) add_calls(to, *at.part->calls, at.row);
@@ -202,7 +205,7 @@ class Join {
   void add(std::string_view name, NamedColumns& to, const NamedColumns& from, uint64_t begin,
            uint64_t end) const {
     if (to.names.empty()) to.names = from.names;
-    if (to.names != from.names) fail("its units name other columns", name);
+    expect_names(from.names, to.names, name);
     append(to.values, &from.values, begin * to.names.size(), end * to.names.size());
   }
 
@@ -215,7 +218,12 @@ class Join {
     for (const PartRow& at : rows_) {
       const Experts& from = *at.part->experts;
       if (from.layers != to.layers || from.slots != to.slots) {
-        fail("its units have other numbers of layers or slots", "experts");
+        const auto form = [](const Experts& e) {
+          return counted(e.layers, "layer") + " of " + counted(e.slots, "slot");
+        };
+        fail(unit_of(*at.part) + " has " + form(from) + ", " + unit_of(parts_.front()) + " has " +
+                 form(to),
+             "experts");
       }
       const uint64_t size = to.layers * to.slots;
       append(to.experts, &from.experts, at.begin() * size, at.end() * size);
@@ -233,9 +241,13 @@ class Join {
     if (parts_.front().experts->gates) to.gates.emplace();
     for (const RolloutData& part : parts_) {
       const Experts& from = *part.experts;
-      if (from.layer_ids != to.layer_ids) fail("its units name other layers", "expert_layers");
+      if (from.layer_ids != to.layer_ids) {
+        fail(unit_of(part) + " names other layers than " + unit_of(parts_.front()),
+             "expert_layers");
+      }
       if (from.gates.has_value() != to.gates.has_value()) {
-        fail("a unit has it, and another has not", "expert_gates");
+        const RolloutData& first = parts_.front();
+        refuse_lack(from.gates ? part : first, from.gates ? first : part, "expert_gates");
       }
       if (from.recorded) to.recorded.emplace();
     }
@@ -249,11 +261,31 @@ class Join {
 
   template <class Field>
   bool all_have(Field field, std::string_view name) const {
-    if (none_has(field)) return false;
-    for (const RolloutData& part : parts_) {
-      if (!(part.*field)) fail("a unit of the rollout has it, and another has not", name);
-    }
+    const auto has = [&](const RolloutData& part) { return (part.*field).has_value(); };
+    const auto with = std::ranges::find_if(parts_, has);
+    if (with == parts_.end()) return false;
+    const auto without = std::ranges::find_if_not(parts_, has);
+    if (without != parts_.end()) refuse_lack(*with, *without, name);
     return true;
+  }
+
+  /// Units are told apart by what they hold.
+  static std::string unit_of(const RolloutData& part) {
+    return part.size() == 0 ? "the unit without samples"
+                            : "the unit of sample " + std::to_string(part.sample_id.front());
+  }
+
+  void expect_names(const std::vector<std::string>& found, const std::vector<std::string>& expected,
+                    std::string_view name) const {
+    if (found == expected) return;
+    fail("its units name other columns: " + printable(rlreplay::joined(found, ", ")) + ", and " +
+             printable(rlreplay::joined(expected, ", ")),
+         name);
+  }
+
+  [[noreturn]] void refuse_lack(const RolloutData& with, const RolloutData& without,
+                                std::string_view name) const {
+    fail(unit_of(with) + " has it, " + unit_of(without) + " has not", name);
   }
 
   [[noreturn]] void fail(const std::string& what, std::string_view dataset) const {

@@ -39,11 +39,12 @@ void add_slices(GroupWriter& writer, const TokenSlices& slices) {
 void read_slices(GroupReader& reader, TrainData& data) {
   const StoredDataset *stored = reader.find("slices"), *lengths = reader.find("lengths");
   if (stored == nullptr && lengths == nullptr) return;
-  reader.expect(stored != nullptr && stored->shape.size() == 2 && stored->shape[1] == 2, "slices",
-                "it is missing");
-  reader.expect(lengths != nullptr, "lengths", "it is missing");
+  if (stored == nullptr) reader.refuse("slices", "it is missing");
+  if (stored->shape.size() != 2 || stored->shape[1] != 2) {
+    reader.refuse("slices", "its shape is " + shape_text(stored->shape) + ", expected [slices, 2]");
+  }
   TokenSlices& slices = data.slices.emplace();
-  slices.lengths = reader.read<uint64_t>(*lengths);
+  slices.lengths = reader.read<uint64_t>(reader.needed("lengths"));
   slices.offsets = reader.offsets("slice_offsets", data.size(), stored->shape[0]);
   reader.expect_size(slices.lengths.size(), data.size(), "lengths");
   const std::vector<uint64_t> numbers = reader.read<uint64_t>(*stored);
@@ -89,11 +90,12 @@ TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const 
                           HeldBytes* held) {
   TrainData data;
   GroupReader reader(dump, unit, group, held);
-  const StoredDataset* ids = reader.find("sample_id");
-  reader.expect(ids != nullptr && ids->shape.size() == 1, "sample_id", "it is missing");
-  const StoredDataset* offsets = reader.find("offsets");
-  reader.expect(offsets != nullptr && offsets->bytes > 0, "offsets", "it is missing");
-  const Extents extents{ids->shape[0], reader.read<uint64_t>(*offsets).back()};
+  const StoredDataset& ids = reader.needed("sample_id");
+  reader.check_form(ids, DType::kU64);
+  const std::vector<uint64_t> offsets = reader.read<uint64_t>(reader.needed("offsets"));
+  if (offsets.empty())
+    reader.refuse("offsets", "it is empty, expected one offset more than samples");
+  const Extents extents{ids.shape[0], offsets.back()};
   data.offsets = reader.offsets("offsets", extents.samples, extents.tokens);
   reader.set_extents(extents);
   reader.take("sample_id", data.sample_id, extents.samples);
@@ -103,8 +105,7 @@ TrainData read_train_data(const DumpReader& dump, const UnitReader& unit, const 
   read_slices(reader, data);
   reader.named("scalars", data.scalars, 0);
   reader.check_presences();
-  const char* message = contradiction(data);
-  reader.expect(message == nullptr, "sample_id", message);
+  if (const char* message = contradiction(data)) reader.refuse("sample_id", message);
   return data;
 }
 

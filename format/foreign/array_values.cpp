@@ -5,6 +5,7 @@
 #include <string>
 
 #include "format/foreign/text.h"
+#include "src/base/found_text.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -40,7 +41,9 @@ int64_t swap_unit(const ArrayDType& dtype) {
 
 std::vector<int64_t> array_shape(const Tree& tree, Value value) {
   if (value.kind != Kind::kTuple) corrupt("an array's shape is not a tuple");
-  if (tree.sequence(value).size() > 64) corrupt("an array of more than 64 dimensions");
+  if (const size_t dims = tree.sequence(value).size(); dims > 64) {
+    corrupt(found_text("an array of too many dimensions", std::to_string(dims), "at most 64"));
+  }
   std::vector<int64_t> shape;
   for (const Value item : tree.sequence(value).values()) {
     if (item.kind != Kind::kInt || item.integer < 0) {
@@ -169,7 +172,10 @@ void set_array_dtype_state(Tree& tree, Value dtype, Value state) {
   const bool orderless = target.size == 1 || target.kind == 'S';
   if (!orderless) target.order = order == '>' ? '>' : '<';
   const bool sized = items[5].kind == Kind::kInt && items[5].integer != -1;
-  if (sized && items[5].integer != target.size) corrupt("a numpy dtype has two sizes");
+  if (sized && items[5].integer != target.size) {
+    corrupt("a numpy dtype has two sizes, " + std::to_string(target.size) + " and " +
+            std::to_string(items[5].integer));
+  }
 }
 
 Value make_empty_array(Tree& tree, std::span<const Value> args) {

@@ -6,6 +6,8 @@
 
 #include "format/foreign/shard_group.h"
 #include "format/foreign/train_columns.h"
+#include "src/base/found_text.h"
+#include "src/base/number_text.h"
 #include "src/base/same_value.h"
 
 namespace rlreplay::foreign {
@@ -148,15 +150,21 @@ std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row, int64_t
                                     int64_t cp_rank) {
   const int64_t total = shard.length(row, "total_lengths");
   const int64_t response = shard.length(row, "response_lengths");
-  const auto corrupt = [&](const char* message) {
+  const auto corrupt = [&](const std::string& message) {
     throw Error(ErrorCode::kCorrupt, message, shard.place(row));
   };
-  if (response >= total) corrupt("the response is not shorter than the whole sample");
+  if (response >= total) {
+    corrupt("the response is not shorter than the whole sample: " + std::to_string(response) +
+            " of " + std::to_string(total) + " tokens");
+  }
   if (cp_size == 1) return {ResponseRange{0, response}, ResponseRange{response, response}};
   const std::optional<double> padded = shard.scalar(row, "max_seq_lens");
   const double cut = padded.value_or(static_cast<double>(total));
   const bool sound = cut >= static_cast<double>(total) && cut <= static_cast<double>(kMaxLength);
-  if (!sound) corrupt("max_seq_lens or total_lengths makes no sense");
+  if (!sound) {
+    corrupt(found_text("max_seq_lens or total_lengths makes no sense", shortest(cut),
+                       "at least total_lengths, " + std::to_string(total)));
+  }
   return response_slices(total, response, static_cast<int64_t>(cut), cp_size, cp_rank);
 }
 

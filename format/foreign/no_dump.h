@@ -5,6 +5,6 @@
 namespace rlreplay::foreign {
 
 /// Of a file of DumpKind::kNone, what a dump would hold instead, with its place: not-a-dump.
-Problem no_dump_problem(const Tree& tree, Value root);
+[[nodiscard]] Problem no_dump_problem(const Tree& tree, Value root);
 
 }  // namespace rlreplay::foreign

@@ -21,7 +21,7 @@ void check_columns(const TrainShard& of, const TrainShard& first);
                                                     bool same_slice);
 
 /// A column of one rank that differs from another's; `at` names the sample and both values.
-Problem replica_problem(const TrainShard& of, const TrainShard& first, std::string_view column,
-                        const TreeDifference& at);
+[[nodiscard]] Problem replica_problem(const TrainShard& of, const TrainShard& first,
+                                      std::string_view column, const TreeDifference& at);
 
 }  // namespace rlreplay::foreign

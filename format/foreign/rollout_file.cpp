@@ -5,6 +5,9 @@
 #include "format/foreign/dump_check.h"
 #include "format/foreign/numbers.h"
 #include "format/foreign/text.h"
+#include "src/base/found_text.h"
+#include "src/base/number_text.h"
+#include "src/base/words.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -58,7 +61,11 @@ class Reader {
     batch_.offsets.push_back(batch_.offsets.back() + tokens->size());
     const std::optional<int64_t> length = integer("response_length");
     const auto total = static_cast<int64_t>(tokens->size());
-    if (!length || *length < 0 || *length > total) corrupt("response_length fits no response");
+    if (!length || *length < 0 || *length > total) {
+      corrupt(found_text("response_length fits no response",
+                         length ? std::to_string(*length) : "none",
+                         "0 to " + std::to_string(total)));
+    }
     batch_.response_lengths.push_back(*length);
     read_mask(static_cast<size_t>(*length));
     read_log_probs(static_cast<size_t>(*length));
@@ -87,10 +94,13 @@ class Reader {
   void read_mask(size_t length) {
     const std::optional<Numbers> mask = numbers("loss_mask");
     if (mask) expect_length("loss_mask", mask->size(), length);
-    if (mask && mask->find([](auto m) { return m != 0 && m != 1; })) {
-      corrupt("loss_mask is neither 0 nor 1");
+    if (!mask) return batch_.loss_mask.push_back(Value());
+    if (const auto odd = mask->find([](auto m) { return m != 0 && m != 1; })) {
+      corrupt(found_text("loss_mask is neither 0 nor 1",
+                         shortest(mask->real(*odd)) + " at place " + std::to_string(*odd),
+                         "0 or 1"));
     }
-    batch_.loss_mask.push_back(mask ? *field("loss_mask") : Value());
+    batch_.loss_mask.push_back(*field("loss_mask"));
   }
 
   void read_log_probs(size_t length) {
@@ -114,11 +124,18 @@ class Reader {
     for (size_t t = 0; sound && t < length; ++t) {
       sound = offsets->integer(t) <= offsets->integer(t + 1);
     }
-    if (!sound)
-      corrupt("rollout_top_p_token_offsets do not cut the ids into the response's tokens");
+    if (!sound) {
+      corrupt(found_text(
+          "rollout_top_p_token_offsets do not cut the ids into the response's tokens",
+          counted(offsets->size(), "offset"),
+          std::to_string(length + 1) + " that ascend from 0 to " + std::to_string(ids->size())));
+    }
     const auto bad =
         ids->find([](auto id) { return id < 0 || static_cast<int64_t>(id) > INT32_MAX; });
-    if (bad) corrupt("rollout_top_p_token_ids holds something that is no token id");
+    if (bad) {
+      corrupt("rollout_top_p_token_ids holds something that is no token id: " +
+              std::to_string(ids->integer(*bad)) + " at place " + std::to_string(*bad));
+    }
   }
 
   std::optional<double> reward() const {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "format/foreign/text.h"
+#include "src/base/words.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -47,7 +48,9 @@ int64_t count_elements(const std::vector<int64_t>& shape) {
 
 /// The largest element that the window touches must lie in the storage.
 void check_window(const Tensor& tensor, int64_t available) {
-  if (tensor.offset < 0) corrupt("a tensor's offset is negative");
+  if (tensor.offset < 0) {
+    corrupt("a tensor's offset is negative, " + std::to_string(tensor.offset));
+  }
   if (tensor.count == 0) return;
   int64_t last = tensor.offset;
   for (size_t i = 0; i < tensor.shape.size(); ++i) {
@@ -111,7 +114,9 @@ Value TorchValues::persistent(Value id) {
 Value TorchValues::storage(Value id) {
   if (id.kind != Kind::kTuple) corrupt("a persistent id is not a tuple");
   const std::span<const Value> items = tree_.sequence(id).values();
-  if (items.size() != 5) corrupt("a persistent id does not have five parts");
+  if (items.size() != 5) {
+    corrupt("a persistent id does not have five parts, but " + std::to_string(items.size()));
+  }
   if (items[0].kind != Kind::kText || items[1].kind != Kind::kGlobal ||
       items[2].kind != Kind::kText || items[3].kind != Kind::kText) {
     corrupt("a persistent id is not ('storage', class, key, location, count)");
@@ -176,7 +181,10 @@ Value TorchValues::tensor(std::span<const Value> args, int version) {
   made.offset = to_int(args[1], "a tensor's offset");
   made.shape = dims(tree_, args[2], "a tensor's size");
   made.stride = dims(tree_, args[3], "a tensor's stride");
-  if (made.shape.size() != made.stride.size()) corrupt("a tensor has more sizes than strides");
+  if (made.shape.size() != made.stride.size()) {
+    corrupt("a tensor has " + counted(made.shape.size(), "size") + " and " +
+            counted(made.stride.size(), "stride") + ", expected as many");
+  }
   made.requires_grad = to_bool(args[4], "requires_grad");
   check_hooks(tree_, args[5]);
   if (args.size() == wanted + 1) check_metadata(tree_, args[wanted]);

@@ -10,6 +10,7 @@
 #include "format/foreign/replicas.h"
 #include "format/foreign/shard_group.h"
 #include "format/foreign/train_columns.h"
+#include "src/base/found_text.h"
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
 
@@ -23,7 +24,10 @@ class Assembler {
     batch_.rollout_id = shards[0].rollout_id();
     for (const TrainShard& shard : shards) {
       if (shard.rollout_id() != batch_.rollout_id) {
-        throw Error(ErrorCode::kCorrupt, "the files belong to different rollouts", shard.path());
+        throw Error(ErrorCode::kCorrupt,
+                    "the files belong to different rollouts, " + std::to_string(batch_.rollout_id) +
+                        " and " + std::to_string(shard.rollout_id()),
+                    shard.path());
       }
     }
     const std::vector<ShardGroup> groups = group_shards(shards);
@@ -135,7 +139,8 @@ class Assembler {
     batch_.response_lengths.push_back(response);
     add_tokens(group, row);
     if (response > first.length(row, "total_lengths")) {
-      corrupt("the response is longer than the whole sample");
+      corrupt(found_text("the response is longer than the whole sample", response,
+                         first.length(row, "total_lengths")));
     }
     add_mask(group, row, static_cast<size_t>(response));
     const std::optional<double> reward = first.scalar(row, "rewards");
@@ -150,9 +155,12 @@ class Assembler {
     const std::optional<Numbers> ids = group.shards[0]->cell(row, "tokens");
     if (!ids || !ids->is_integer()) corrupt("tokens are missing or no integers");
     const auto total = static_cast<size_t>(group.shards[0]->length(row, "total_lengths"));
-    if (ids->size() < total) corrupt("there are fewer tokens than total_lengths says");
+    if (ids->size() < total) {
+      corrupt(found_text("there are fewer tokens than total_lengths says", ids->size(), total));
+    }
     for (size_t i = total; i < ids->size(); ++i) {
-      if (ids->integer(i) != 0) corrupt("there are more tokens than total_lengths says");
+      if (ids->integer(i) == 0) continue;
+      corrupt(found_text("there are more tokens than total_lengths says", i + 1, total));
     }
     if (ids->size() > total) {
       report("padding-removed", std::to_string(ids->size() - total) + " zeros behind the tokens");

@@ -6,6 +6,9 @@
 
 #include "format/foreign/text.h"
 #include "format/foreign/zlib_codec.h"
+#include "src/base/found_text.h"
+#include "src/base/number_text.h"
+#include "src/base/words.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -20,6 +23,10 @@ constexpr size_t kProgress = size_t{16} << 20;
   throw Error(ErrorCode::kCorrupt, message, "member " + printable(entry.name));
 }
 
+std::string sizes_text(uint64_t size, uint64_t stored) {
+  return counted(size, "byte") + ", " + std::to_string(stored) + " stored";
+}
+
 /// Sizes and CRC of the local header, which a data descriptor may leave zero.
 void check_local_sizes(const ZipEntry& entry, Bytes local, Bytes extra) {
   const uint32_t crc = load_as<uint32_t>(&local[14]);
@@ -31,9 +38,14 @@ void check_local_sizes(const ZipEntry& entry, Bytes local, Bytes extra) {
   read_zip64_extra(extra, marked);
   const bool deferred = entry.flags & kZipDescriptorFlag;
   if (deferred && crc == 0 && stored_size == 0 && size == 0) return;
-  if (crc != entry.crc) corrupt(entry, "the CRC of the local header is not the directory's");
+  if (crc != entry.crc) {
+    corrupt(entry, found_text("the CRC of the local header is not the directory's", hex(crc, 8),
+                              hex(entry.crc, 8)));
+  }
   if (size != entry.size || stored_size != entry.stored_size) {
-    corrupt(entry, "the size in the local header is not the directory's");
+    corrupt(entry,
+            found_text("the size in the local header is not the directory's",
+                       sizes_text(size, stored_size), sizes_text(entry.size, entry.stored_size)));
   }
 }
 
@@ -73,9 +85,12 @@ void check_tail(const ZipEntry& entry, Bytes tail) {
   const bool wide = fields.size() == 20;
   const uint64_t stored = wide ? load_as<uint64_t>(&fields[4]) : load_as<uint32_t>(&fields[4]);
   const uint64_t size = wide ? load_as<uint64_t>(&fields[12]) : load_as<uint32_t>(&fields[8]);
-  if (load_as<uint32_t>(&fields[0]) != entry.crc || stored != entry.stored_size ||
-      size != entry.size) {
-    corrupt(entry, "the data descriptor disagrees with the directory");
+  const uint32_t crc = load_as<uint32_t>(&fields[0]);
+  if (crc != entry.crc || stored != entry.stored_size || size != entry.size) {
+    corrupt(entry, found_text("the data descriptor disagrees with the directory",
+                              "CRC " + hex(crc, 8) + ", " + sizes_text(size, stored),
+                              "CRC " + hex(entry.crc, 8) + ", " +
+                                  sizes_text(entry.size, entry.stored_size)));
   }
 }
 
@@ -92,7 +107,10 @@ ZipArchive::ZipArchive(Bytes file, Budget* given, const Progress& progress) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return entries[a].header < entries[b].header; });
   for (const ZipEntry& entry : entries) {
-    if (entry.header >= directory.begin) corrupt(entry, "the member begins past the end");
+    if (entry.header < directory.begin) continue;
+    corrupt(entry,
+            found_text("the member begins past the end", "byte " + std::to_string(entry.header),
+                       "one before " + std::to_string(directory.begin)));
   }
   const uint64_t first = order.empty() ? directory.begin : entries[order[0]].header;
   if (first != 0) {
@@ -103,7 +121,9 @@ ZipArchive::ZipArchive(Bytes file, Budget* given, const Progress& progress) {
   for (size_t i = 0; i < order.size(); ++i) {
     const ZipEntry& entry = entries[order[i]];
     const uint64_t limit = i + 1 < order.size() ? entries[order[i + 1]].header : directory.begin;
-    if (limit == entry.header) corrupt(entry, "two members begin at the same byte");
+    if (limit == entry.header) {
+      corrupt(entry, "two members begin at the same byte, " + std::to_string(limit));
+    }
     try {
       const Bytes stored = stored_bytes(file, entry, limit);
       check_tail(entry, file.first(limit).subspan(stored.data() + stored.size() - file.data()));
@@ -121,7 +141,9 @@ ZipArchive::ZipArchive(Bytes file, Budget* given, const Progress& progress) {
 void ZipArchive::read_content(const ZipEntry& entry, Member& member, Budget& budget,
                               const Progress& progress) {
   if (entry.method == kZipStored) {
-    if (entry.size != entry.stored_size) corrupt(entry, "a stored member has two sizes");
+    if (entry.size != entry.stored_size) {
+      corrupt(entry, "a stored member has two sizes: " + sizes_text(entry.size, entry.stored_size));
+    }
   } else {
     Buffer<uint8_t> content;
     try {
@@ -142,7 +164,8 @@ void ZipArchive::read_content(const ZipEntry& entry, Member& member, Budget& bud
     if (progress && entry.method == kZipStored) progress(member.content.subspan(at, size));
   }
   if (crc != entry.crc) {
-    corrupt(entry, "the content does not have the CRC of the directory");
+    corrupt(entry, found_text("the content does not have the CRC of the directory", hex(crc, 8),
+                              hex(entry.crc, 8)));
   }
 }
 

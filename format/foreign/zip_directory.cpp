@@ -4,6 +4,7 @@
 #include <string>
 
 #include "format/foreign/text.h"
+#include "src/base/found_text.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -33,6 +34,11 @@ struct End {
   uint64_t begin = 0;  // of the directory
   uint64_t at = 0;     // where the end records begin
 };
+
+std::string end_text(const End& end) {
+  return std::to_string(end.entries) + " entries in " + std::to_string(end.size) + " bytes from " +
+         std::to_string(end.begin) + " on";
+}
 
 uint64_t find_end(Bytes file) {
   if (file.size() >= kEndSize) {
@@ -65,21 +71,28 @@ void read_end64(Bytes file, End& end) {
   if (load_as<uint32_t>(&record[0]) != kEnd64Signature) {
     corrupt("the zip64 locator does not point to a zip64 end record", at);
   }
-  if (load_as<uint64_t>(&record[4]) != locator - at - 12) {
-    corrupt("the zip64 end record does not end at its locator", at);
+  if (const uint64_t size = load_as<uint64_t>(&record[4]); size != locator - at - 12) {
+    corrupt(found_text("the zip64 end record does not end at its locator", size, locator - at - 12),
+            at);
   }
   if (load_as<uint32_t>(&record[16]) != 0 || load_as<uint32_t>(&record[20]) != 0) {
     unsupported_archive("the archive is spread over several disks", "byte " + std::to_string(at));
   }
   const End wide{load_as<uint64_t>(&record[32]), load_as<uint64_t>(&record[40]),
                  load_as<uint64_t>(&record[48]), at};
-  if (load_as<uint64_t>(&record[24]) != wide.entries) {
-    corrupt("the zip64 end record counts its entries in two ways", at);
+  if (const uint64_t here = load_as<uint64_t>(&record[24]); here != wide.entries) {
+    corrupt("the zip64 end record counts its entries in two ways, " + std::to_string(here) +
+                " and " + std::to_string(wide.entries),
+            at);
   }
   const bool agree = (end.entries == 0xFFFF || end.entries == wide.entries) &&
                      (end.size == kIn64 || end.size == wide.size) &&
                      (end.begin == kIn64 || end.begin == wide.begin);
-  if (!agree) corrupt("the end record and the zip64 end record disagree", at);
+  if (!agree) {
+    corrupt("the end record and the zip64 end record disagree: " + end_text(end) + ", and " +
+                end_text(wide),
+            at);
+  }
   end = wide;
 }
 
@@ -101,8 +114,10 @@ End read_end(Bytes file) {
     unsupported_archive("the archive is spread over several disks",
                         "byte " + std::to_string(end.at));
   }
-  if (load_as<uint16_t>(record + 8) != end.entries) {
-    corrupt("the end record counts its entries in two ways", end.at);
+  if (const uint16_t here = load_as<uint16_t>(record + 8); here != end.entries) {
+    corrupt("the end record counts its entries in two ways, " + std::to_string(here) + " and " +
+                std::to_string(end.entries),
+            end.at);
   }
   if (located) {
     read_end64(file, end);
@@ -148,7 +163,9 @@ ZipEntry read_entry(Bytes file, const End& end, uint64_t& at) {
   const Bytes directory = file.first(end.begin + end.size);
   const Bytes fixed = slice(directory, at, kEntrySize, "an entry of the central directory");
   if (load_as<uint32_t>(&fixed[0]) != kEntrySignature) {
-    corrupt("the central directory holds fewer entries than the end record promises", at);
+    corrupt("the central directory holds fewer entries than the end record promises, " +
+                std::to_string(end.entries),
+            at);
   }
   const uint64_t name_size = load_as<uint16_t>(&fixed[28]);
   const uint64_t extra_size = load_as<uint16_t>(&fixed[30]);
@@ -228,7 +245,9 @@ ZipDirectory read_zip_directory(Bytes file) {
     directory.entries.push_back(read_entry(file, end, at));
   }
   if (at != end.begin + end.size) {
-    corrupt("the central directory holds more than the entries that the end record promises", at);
+    corrupt("the central directory holds more than the entries that the end record promises: " +
+                std::to_string(end.begin + end.size - at) + " bytes behind the last",
+            at);
   }
   return directory;
 }

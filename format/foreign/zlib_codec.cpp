@@ -5,6 +5,8 @@
 
 #include <zlib.h>
 
+#include "src/base/found_text.h"
+
 namespace rlreplay::foreign {
 namespace {
 
@@ -51,13 +53,15 @@ void inflate_exactly(Bytes deflated, std::span<uint8_t> out) {
     status = ::inflate(&stream, Z_NO_FLUSH);
     read += in_piece - stream.avail_in;
     if (full && stream.avail_out == 0) {
-      throw Error(ErrorCode::kCorrupt, "a deflated member holds more bytes than it declares");
+      throw Error(ErrorCode::kCorrupt, "a deflated member holds more bytes than it declares, " +
+                                           std::to_string(out.size()));
     }
     if (!full) written += out_piece - stream.avail_out;
   }
   if (status != Z_STREAM_END || written != out.size() || read != deflated.size()) {
     throw Error(ErrorCode::kCorrupt,
-                "a deflated member is broken or does not have the size that it declares");
+                found_text("a deflated member is broken or does not have the size that it declares",
+                           written, out.size()));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "format/hdf5/dense.h"
 #include "format/hdf5/types.h"
 #include "format/rule.h"
+#include "src/base/printable.h"
 #include "src/base/words.h"
 
 namespace rlreplay::format::h5 {
@@ -26,7 +27,7 @@ std::optional<Attribute> value_of(Bytes datatype, const Dataspace& space, Cursor
   if (element_of(datatype) != Element{Element::Kind::kUnsigned, 8}) return std::nullopt;
   const auto length = space.kind == Kind::kNull ? 0 : space.length();
   if (!length) return std::nullopt;
-  file.expect(*length <= data.left() / 8, "an attribute without all of its values");
+  file.expect_at_most(*length, data.left() / 8, "an attribute without all of its values");
   std::vector<uint64_t> numbers(static_cast<size_t>(*length));
   for (uint64_t& n : numbers) n = data.number(8);
   return numbers;
@@ -53,12 +54,12 @@ void Reader::add(Bytes message) {
                                          std::to_string(limits_.attributes) + " of an object");
   }
   Cursor c(message, file_);
-  c.expect(1, 3, "an attribute of another version than 3");
+  c.expect(1, 3, "an attribute of another version");
   c.expect(1, 0, "an attribute of a shared type");
   const uint64_t name_size = c.number(2), type_size = c.number(2), space_size = c.number(2);
-  file_.expect(c.byte() <= 1, "a name in unknown characters");
+  file_.expect_at_most(c.byte(), 1, "a name in unknown characters");
   const std::string name = text_of(c.bytes(name_size));
-  file_.expect(name.size() + 1 == name_size, "an attribute's name of another length");
+  file_.expect_equal(name.size() + 1, name_size, "an attribute's name of another length");
   const Bytes datatype = c.bytes(type_size);
   const Dataspace space = dataspace_of(c.bytes(space_size), file_);
   if (c.left() > limits_.attribute_bytes) {
@@ -90,8 +91,8 @@ void Reader::add_dense(Bytes info) {
 
 std::vector<NamedAttribute> Reader::finish() {
   std::ranges::sort(all_, {}, &NamedAttribute::name);
-  file_.expect(std::ranges::adjacent_find(all_, {}, &NamedAttribute::name) == all_.end(),
-               "two attributes of one name");
+  const auto twice = std::ranges::adjacent_find(all_, {}, &NamedAttribute::name);
+  if (twice != all_.end()) file_.refuse("two attributes of one name, " + printable(twice->name));
   return std::move(all_);
 }
 

@@ -24,7 +24,8 @@ std::vector<size_t> pointer_sizes(const File& file, uint64_t node, size_t record
   std::vector<size_t> sizes;
   for (size_t level = 0; level < depth; ++level) {
     sizes.push_back(8 + count + (level == 0 ? 0 : width_of(total)));
-    file.expect(node > kFrame + sizes.back() + record, "a B-tree of nodes without room");
+    file.expect_at_most(kFrame + sizes.back() + record + 1, node,
+                        "a B-tree of nodes without room for a record");
     const uint64_t most = (node - kFrame - sizes.back()) / (record + sizes.back());
     total = (most + 1) * total + most;
   }
@@ -64,25 +65,27 @@ TreeWalk::TreeWalk(File& file, uint64_t address, uint64_t type, size_t size, siz
   root_ = header.address();
   root_records_ = header.number(2);
   left_ = total_ = header.number(8);
-  file.expect(node_size_ >= kFrame + size && node_size_ <= kMaxNode && depth_ <= kMaxDepth,
-              "a B-tree of an odd size");
-  file.expect(total_ <= most, "a B-tree with too many records");
+  file.expect_at_most(kFrame + size, node_size_, "a B-tree of nodes smaller than a record");
+  file.expect_at_most(node_size_, kMaxNode, "a B-tree of nodes too large");
+  file.expect_at_most(depth_, kMaxDepth, "a B-tree too deep");
+  file.expect_at_most(total_, most, "a B-tree with too many records");
 }
 
 std::vector<Bytes> TreeWalk::run() {
   if (root_ == kNowhere && total_ == 0) return {};
   pointers_ = pointer_sizes(file_, node_size_, size_, depth_);
   visit(root_, root_records_, depth_);
-  file_.expect(left_ == 0, "a B-tree with another number of records than it says");
+  file_.expect_equal(total_ - left_, total_, "a B-tree with another number of records");
   return std::move(found_);
 }
 
 void TreeWalk::visit(uint64_t address, uint64_t records, size_t level) {
   // A node without records would let few bytes stand for many nodes.
-  file_.expect(records > 0 && records <= left_, "a B-tree node with an odd number of records");
+  file_.expect(records > 0, "a B-tree node without records");
+  file_.expect_at_most(records, left_, "a B-tree node with more records than are left of the tree");
   left_ -= records;
-  file_.expect(node_size_ <= file_.look_ahead(address).left(),
-               "a B-tree node beyond the file's end");
+  file_.expect_at_most(node_size_, file_.look_ahead(address).left(),
+                       "a B-tree node beyond the file's end");
   const size_t count_size = width_of((node_size_ - kFrame) / size_);
   const size_t pointer = level == 0 ? 0 : pointers_[level - 1];
   Cursor c = file_.block(address, kFrame + records * size_ + (records + 1) * pointer,

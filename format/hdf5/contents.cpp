@@ -86,9 +86,9 @@ class ObjectWalk {
 uint64_t ObjectWalk::read_superblock() {
   constexpr char kSignature[] = "\x89HDF\r\n\x1a\n";
   Cursor c = file_.block(0, 48, {kSignature, sizeof kSignature - 1});
-  c.expect(1, 3, "a superblock of another version than 3");
-  c.expect(1, 8, "addresses of another size than 8 bytes");
-  c.expect(1, 8, "lengths of another size than 8 bytes");
+  c.expect(1, 3, "a superblock of another version");
+  c.expect(1, 8, "addresses of another size");
+  c.expect(1, 8, "lengths of another size");
   c.expect(1, 0, "a file that was not closed");
   c.expect(8, 0, "a file with a user block");
   c.expect(8, kNowhere, "a superblock with an extension");

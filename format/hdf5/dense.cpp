@@ -15,7 +15,7 @@ DensePlace place_of(Bytes info, const DenseForm& form, const File& file) {
   Cursor c(info, file);
   c.expect(1, 0, form.version);
   const uint64_t flags = c.byte();
-  file.expect((flags & ~(kTracked | kIndexed)) == 0, "an object with unknown flags");
+  file.expect_flags(flags, kTracked | kIndexed, "an object with unknown flags");
   c.skip((flags & kTracked) != 0 ? form.highest_order : 0);
   DensePlace out{c.address(), c.address()};
   if ((flags & kIndexed) != 0) out.order = c.address();
@@ -40,7 +40,7 @@ void visit_dense(File& file, Bytes info, const DenseForm& form, size_t most,
   heap.expect_counted();
   if (place.order == kNowhere) return;
   const auto again = records_of(file, place.order, form.order, form.order_record, most);
-  file.expect(again.size() == records.size(), form.disagree);
+  file.expect_equal(again.size(), records.size(), form.disagree);
 }
 
 }  // namespace rlreplay::format::h5

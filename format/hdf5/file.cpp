@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "format/hdf5/lookup3.h"
+#include "src/base/found_text.h"
 #include "src/base/number_text.h"
 
 namespace rlreplay::format::h5 {
@@ -24,7 +25,16 @@ const std::byte* overlap(std::vector<Bytes>& all) {
 
 constexpr char kOverlap[] = "structures overlap";
 
+std::string number_text(uint64_t value) {
+  return value == kNowhere ? "none" : std::to_string(value);
+}
+
 }  // namespace
+
+std::string number_found(const char* what, uint64_t found, uint64_t expected,
+                         std::string_view how) {
+  return found_text(what, number_text(found), std::string(how) + number_text(expected));
+}
 
 void File::refuse_at(uint64_t address, Rule rule, const std::string& what) const {
   const bool inside = address <= bytes_.size();
@@ -32,7 +42,7 @@ void File::refuse_at(uint64_t address, Rule rule, const std::string& what) const
 }
 
 void File::cut(uint64_t size) {
-  expect(size <= bytes_.size(), "the file is shorter than it says");
+  expect_at_most(size, bytes_.size(), "the file is shorter than it says");
   bytes_ = bytes_.first(static_cast<size_t>(size));
 }
 
@@ -93,7 +103,8 @@ Cursor File::look_ahead(uint64_t address) const {
 
 Bytes Cursor::bytes(uint64_t count) {
   if (count > bytes_.size()) {
-    file_.refuse_at(file_.address_of(bytes_.data()), Rule::kContainer, "a structure ends early");
+    file_.refuse_at(file_.address_of(bytes_.data()), Rule::kContainer,
+                    number_found("a structure ends early", bytes_.size(), count));
   }
   const Bytes taken = bytes_.first(static_cast<size_t>(count));
   bytes_ = bytes_.subspan(taken.size());
@@ -109,7 +120,9 @@ uint64_t Cursor::number(size_t size) {
 
 void Cursor::expect(size_t size, uint64_t value, const char* what) {
   const std::byte* const at = bytes_.data();
-  if (number(size) != value) file_.refuse_at(file_.address_of(at), Rule::kContainer, what);
+  const uint64_t found = number(size);
+  if (found == value) return;
+  file_.refuse_at(file_.address_of(at), Rule::kContainer, number_found(what, found, value));
 }
 
 }  // namespace rlreplay::format::h5

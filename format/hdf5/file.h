@@ -20,6 +20,10 @@ inline constexpr uint64_t kNowhere = UINT64_MAX;
 
 class Cursor;
 
+/// found_text() of a number, or of kNowhere; `how`: "at most " of a bound.
+std::string number_found(const char* what, uint64_t found, uint64_t expected,
+                         std::string_view how = {});
+
 /// A file in memory, of which blocks are handed out by address. In a sound file no two blocks
 /// overlap, and what lies in a block of a heap is counted once more, so that all of it together is
 /// no more than twice the file: a walk that asks for more goes in circles and is refused. This
@@ -47,8 +51,20 @@ class File {
   uint64_t address_of(const std::byte* byte) const {
     return static_cast<uint64_t>(byte - bytes_.data());
   }
+  /// Refuses what is not so. Where one number decides, the next three say it.
   void expect(bool condition, const char* what) const {
     if (!condition) refuse(what);
+  }
+  /// Refuses every number but one.
+  void expect_equal(uint64_t found, uint64_t expected, const char* what) const {
+    if (found != expected) refuse(number_found(what, found, expected));
+  }
+  void expect_at_most(uint64_t found, uint64_t most, const char* what) const {
+    if (found > most) refuse(number_found(what, found, most, "at most "));
+  }
+  /// Refuses flags with other bits than the `known` ones.
+  void expect_flags(uint64_t flags, uint64_t known, const char* what) const {
+    if ((flags & ~known) != 0) refuse(number_found(what, flags, known, "no bits beside "));
   }
 
   /// From now on the file is no longer than this.

@@ -51,11 +51,16 @@ void FractalHeap::read_header() {
   root_ = c.address();
   rows_ = c.number(2);
   constexpr uint64_t kMost = uint64_t{1} << 32;
-  file_.expect(std::has_single_bit(width_) && std::has_single_bit(start_) &&
-                   start_ <= max_direct_ && std::has_single_bit(max_direct_) &&
-                   max_direct_ <= kMost && bits_ < 64 && log2_of(max_direct_) <= bits_ &&
-                   log2_of(width_ * start_) <= bits_ && max_managed_ > 0,
-               "a heap of odd sizes");
+  const bool sound = std::has_single_bit(width_) && std::has_single_bit(start_) &&
+                     start_ <= max_direct_ && std::has_single_bit(max_direct_) &&
+                     max_direct_ <= kMost && bits_ < 64 && log2_of(max_direct_) <= bits_ &&
+                     log2_of(width_ * start_) <= bits_ && max_managed_ > 0;
+  if (!sound) {
+    file_.refuse("a heap of odd sizes: rows of " + std::to_string(width_) + " blocks from " +
+                 std::to_string(start_) + " to " + std::to_string(max_direct_) + " bytes, of 2^" +
+                 std::to_string(bits_) + " in all, objects of up to " +
+                 std::to_string(max_managed_));
+  }
   offset_size_ = bytes_for(bits_);
   length_size_ = std::min(bytes_for(log2_of(max_direct_)),
                           bytes_for(static_cast<uint64_t>(std::bit_width(max_managed_))));
@@ -69,7 +74,8 @@ void FractalHeap::read_free_space(uint64_t address) {
   c.expect(1, 0, kOtherHeap);
   c.expect(1, 0, kOtherHeap);  // of a heap
   const uint64_t room = c.number(8), count = c.number(8), stored = c.number(8), made = c.number(8);
-  file_.expect(room <= said_.free && count == stored + made, "a heap's room of odd sizes");
+  file_.expect_at_most(room, said_.free, "a heap with more room than it counts");
+  file_.expect_equal(stored + made, count, "a heap's room in another number of sections");
   c.expect(2, kClasses, kOtherHeap);
   c.skip(2 * 2);  // when it shrinks and grows
   c.expect(2, bits_, kOtherHeap);
@@ -115,8 +121,8 @@ void FractalHeap::count_room() {
 }
 
 void FractalHeap::read_indirect(const Indirect& block, std::vector<Indirect>& open) {
-  file_.expect(block.rows > 0 && block.rows <= max_rows(uint64_t{1} << bits_),
-               "a heap block of odd size");
+  file_.expect(block.rows > 0, "a heap block without rows");
+  file_.expect_at_most(block.rows, max_rows(uint64_t{1} << bits_), "a heap block of too many rows");
   const uint64_t children = block.rows * width_;
   Cursor c = file_.block(block.address, 4 + 1 + 8 + offset_size_ + children * 8 + 4, "FHIB");
   c.expect(1, 0, kOtherHeap);
@@ -157,11 +163,11 @@ void FractalHeap::read_direct(uint64_t address, uint64_t begin, uint64_t size) {
 
 Bytes FractalHeap::object(Bytes id) {
   constexpr uint64_t kManaged = 0x00, kHuge = 0x10;  // with version 0
-  file_.expect(id.size() == id_size_, "an id of another heap");
+  file_.expect_equal(id.size(), id_size_, "an id of another heap");
   Cursor c(id, file_);
   const uint64_t kind = c.byte();
   if (kind == kManaged) return managed(c);
-  file_.expect(kind == kHuge, "an object in a heap's id");
+  file_.expect_equal(kind, kHuge, "an object in a heap's id");
   return huge(c);
 }
 
@@ -206,8 +212,19 @@ Bytes FractalHeap::huge(Cursor id) {
 }
 
 void FractalHeap::expect_counted() const {
-  file_.expect(said_ == found_, "a heap that counts other objects or room than it has");
-  file_.expect(found_.huge == huge_records_.size(), "huge objects without a name");
+  struct Count {
+    const char* what;
+    uint64_t Totals::*total;
+  };
+  static constexpr Count kCounts[] = {
+      {"a heap that counts other bytes of space", &Totals::space},
+      {"a heap that counts other bytes of blocks", &Totals::allocated},
+      {"a heap that counts other bytes of room", &Totals::free},
+      {"a heap that counts other objects", &Totals::managed},
+      {"a heap that counts other huge objects", &Totals::huge},
+      {"a heap that counts other bytes of huge objects", &Totals::huge_bytes}};
+  for (const Count& c : kCounts) file_.expect_equal(found_.*c.total, said_.*c.total, c.what);
+  file_.expect_equal(huge_records_.size(), found_.huge, "huge objects without a name");
 }
 
 }  // namespace rlreplay::format::h5

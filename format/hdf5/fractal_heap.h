@@ -23,7 +23,6 @@ class FractalHeap {
   /// Bytes of the heap's space, of them those in blocks, those free for objects; and its objects.
   struct Totals {
     uint64_t space = 0, allocated = 0, free = 0, managed = 0, huge = 0, huge_bytes = 0;
-    bool operator==(const Totals&) const = default;
   };
   /// Of the heap's own space, which is not the file's.
   struct Block {

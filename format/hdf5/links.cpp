@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "format/hdf5/dense.h"
+#include "src/base/printable.h"
 
 namespace rlreplay::format::h5 {
 namespace {
@@ -16,12 +17,12 @@ std::string link_text(Bytes bytes) {
 Link link_of(Bytes message, const File& file) {
   constexpr uint64_t kOrder = 0x04, kType = 0x08, kCharacters = 0x10, kKnown = 0x1f;
   Cursor c(message, file);
-  c.expect(1, 1, "a link of another version than 1");
+  c.expect(1, 1, "a link of another version");
   const uint64_t flags = c.byte();
-  file.expect((flags & ~kKnown) == 0, "a link with unknown flags");
+  file.expect_flags(flags, kKnown, "a link with unknown flags");
   const bool hard = (flags & kType) == 0 || c.byte() == 0;
   c.skip((flags & kOrder) != 0 ? 8 : 0);
-  file.expect((flags & kCharacters) == 0 || c.byte() <= 1, "a name in unknown characters");
+  if ((flags & kCharacters) != 0) file.expect_at_most(c.byte(), 1, "a name in unknown characters");
   Link link{link_text(name_of(c, flags)), hard, kNowhere};
   if (hard) link.target = c.address();
   return link;
@@ -51,9 +52,9 @@ void add_dense(File& file, Bytes info, size_t most, std::vector<Link>& links) {
 void check_group_info(Bytes info, const File& file) {
   constexpr uint64_t kPhaseChange = 0x01, kEstimates = 0x02;
   Cursor c(info, file);
-  c.expect(1, 0, "group information of another version than 0");
+  c.expect(1, 0, "group information of another version");
   const uint64_t flags = c.byte();
-  file.expect((flags & ~(kPhaseChange | kEstimates)) == 0, "group information with unknown flags");
+  file.expect_flags(flags, kPhaseChange | kEstimates, "group information with unknown flags");
   c.skip(((flags & kPhaseChange) != 0 ? 4 : 0) + ((flags & kEstimates) != 0 ? 4 : 0));
 }
 
@@ -71,8 +72,8 @@ std::vector<Link> links_of(File& file, const ObjectHeader& group, size_t most) {
     check_group_info(info->body, file);
   }
   std::ranges::sort(links, {}, &Link::name);
-  file.expect(std::ranges::adjacent_find(links, {}, &Link::name) == links.end(),
-              "two links of one name");
+  const auto twice = std::ranges::adjacent_find(links, {}, &Link::name);
+  if (twice != links.end()) file.refuse("two links of one name, " + printable(twice->name));
   return links;
 }
 

@@ -64,9 +64,9 @@ ObjectHeader::ObjectHeader(File& file, uint64_t address) : file_(file), address_
   Cursor ahead = file.look_ahead(address);
   const size_t room = ahead.left();
   ahead.skip(sizeof kSignature - 1);
-  ahead.expect(1, 2, "an object header of another version than 2");
+  ahead.expect(1, 2, "an object header of another version");
   const uint64_t flags = ahead.byte();
-  file.expect((flags & ~kKnown) == 0, "an object header with unknown flags");
+  file.expect_flags(flags, kKnown, "an object header with unknown flags");
   ahead.skip((flags & kTimes) != 0 ? 16 : 0);
   if ((flags & kPhaseChange) != 0) {
     const uint64_t compact = ahead.number(2), dense = ahead.number(2);
@@ -74,7 +74,7 @@ ObjectHeader::ObjectHeader(File& file, uint64_t address) : file_(file), address_
   }
   const uint64_t size = ahead.number(size_t{1} << (flags & kSizeBits));
   const uint64_t prefix = room - ahead.left();
-  file.expect(size <= room, "an object header lies outside of the file");
+  file.expect_at_most(size, room, "an object header lies outside of the file");
 
   Cursor chunk = file.block(address, prefix + size + 4, kSignature);
   chunk.skip(prefix - (sizeof kSignature - 1));
@@ -110,14 +110,14 @@ void ObjectHeader::add_messages(Cursor chunk, bool numbered) {
       messages_.push_back(message);
     }
   }
-  file_.expect(!has_room || chunk.left() == 0, "a gap in a header that has an empty message");
+  if (has_room) file_.expect_equal(chunk.left(), 0, "a gap in a header that has an empty message");
 }
 
 void ObjectHeader::check_reference_count() const {
   const Message* message = find(MessageType::kReferenceCount);
   if (message == nullptr) return;
   Cursor c(message->body, file_);
-  c.expect(1, 0, "a reference count of another version than 0");
+  c.expect(1, 0, "a reference count of another version");
   c.skip(4);
 }
 

@@ -70,7 +70,7 @@ Chunks FixedArray::chunks() {
   const uint64_t pages = paged ? (entries_ - 1) / page_entries_ + 1 : 0;
   const uint64_t bitmap = (pages + 7) / 8;
   // Each entry takes at least 13 bytes of the file: a count beyond its size cannot be true.
-  file_.expect(entries_ <= file_.look_ahead(0).left() / entry_size_, "a structure ends early");
+  file_.expect_at_most(entries_, file_.look_ahead(0).left() / entry_size_, "an index ends early");
   const uint64_t size = 4 + 1 + 1 + 8 + bitmap + (paged ? 0 : entries_ * entry_size_) + kChecksum;
   Cursor c = file_.block(block_, size, "FADB");
   c.expect(1, 0, kOtherIndex);
@@ -143,24 +143,24 @@ std::optional<Storage> storage_of(Bytes layout, const Element& element, const Fi
 void check_fill(Bytes fill, const File& file) {
   constexpr uint64_t kTimes = 0x0f, kUndefined = 0x10, kValue = 0x20;
   Cursor c(fill, file);
-  c.expect(1, 3, "a fill value of another version than 3");
+  c.expect(1, 3, "a fill value of another version");
   const uint64_t flags = c.byte();
-  file.expect((flags & ~(kTimes | kUndefined | kValue)) == 0 &&
-                  (flags & (kUndefined | kValue)) != (kUndefined | kValue),
-              "a fill value with odd flags");
+  file.expect_flags(flags, kTimes | kUndefined | kValue, "a fill value with unknown flags");
+  file.expect((flags & (kUndefined | kValue)) != (kUndefined | kValue),
+              "a fill value that is said to be there and not to be there");
   if ((flags & kValue) != 0) c.skip(c.number(4));
 }
 
 std::optional<bool> shuffled_by(Bytes filters, const Element& element, const File& file) {
   constexpr uint64_t kShuffle = 2, kZstd = 32015, kNamed = 256, kOptional = 1;
   Cursor c(filters, file);
-  c.expect(1, 2, "filters of another version than 2");
+  c.expect(1, 2, "filters of another version");
   const uint64_t count = c.byte();
   std::vector<uint64_t> ids;
   for (uint64_t i = 0; i < count; ++i) {
     ids.push_back(c.number(2));
     const uint64_t name = ids.back() < kNamed ? 0 : c.number(2);
-    file.expect((c.number(2) & ~kOptional) == 0, "a filter with unknown flags");
+    file.expect_flags(c.number(2), kOptional, "a filter with unknown flags");
     const uint64_t parameters = c.number(2);
     c.skip(name);
     Cursor values(c.bytes(4 * parameters), file);

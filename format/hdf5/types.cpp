@@ -66,10 +66,12 @@ std::optional<uint64_t> Dataspace::length() const {
 Dataspace dataspace_of(Bytes message, const File& file) {
   constexpr uint64_t kHasMost = 0x01;
   Cursor c(message, file);
-  c.expect(1, 2, "a dataspace of another version than 2");
+  c.expect(1, 2, "a dataspace of another version");
   const uint64_t rank = c.byte(), flags = c.byte(), kind = c.byte();
-  file.expect((flags & ~kHasMost) == 0, "a dataspace with unknown flags");
-  file.expect(rank <= 32 && kind <= 2 && (kind == 1 || rank == 0), "a dataspace of another kind");
+  file.expect_flags(flags, kHasMost, "a dataspace with unknown flags");
+  file.expect_at_most(rank, 32, "a dataspace of too many dimensions");
+  file.expect_at_most(kind, 2, "a dataspace of another kind");
+  if (kind != 1) file.expect_equal(rank, 0, "a dataspace without dimensions has some");
   Dataspace out;
   out.kind = static_cast<Dataspace::Kind>(kind);
   for (uint64_t i = 0; i < rank; ++i) out.extents.push_back(c.number(8));

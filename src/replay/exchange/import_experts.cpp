@@ -80,9 +80,11 @@ std::optional<Experts> read_own_experts(const RolloutSamples& from,
       made.experts.push_back(checked<uint16_t>("experts", experts->integer(e), ids[row]));
     }
     if (!__builtin_mul_overflow(made.layers * made.slots, tokens, &wanted)) continue;
-    throw Error(ErrorCode::kCorrupt,
-                "experts_shape says more experts than there can be: layers and slots of a token",
-                "sample " + std::to_string(ids[row]));
+    throw Error(
+        ErrorCode::kCorrupt,
+        "experts_shape says more experts than there can be: " + std::to_string(made.layers) +
+            " layers of " + std::to_string(made.slots) + " slots a token",
+        "sample " + std::to_string(ids[row]));
   }
   if (from.order.empty() || made.experts.size() != wanted) return std::nullopt;
   return made;

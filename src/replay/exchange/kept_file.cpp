@@ -16,6 +16,7 @@
 #include "src/base/dtype.h"
 #include "src/base/number_text.h"
 #include "src/base/terminal.h"
+#include "src/base/words.h"
 #include "src/replay/record/parse_step.h"
 
 namespace rlreplay::replay {
@@ -94,8 +95,7 @@ template <class T>
 std::vector<T> read(const format::DumpReader& dump, const format::UnitReader& unit,
                     const std::string& group, const char* name) {
   const format::GroupReader reader(dump, unit, group);
-  const StoredDataset* dataset = reader.find(name);
-  reader.expect(dataset != nullptr, name, "it is missing");
+  const StoredDataset* const dataset = &reader.needed(name);
   reader.check_form(*dataset, format::dtype_for<T>());
   check_whole(unit.record(), *dataset);
   std::vector<T> values(dataset->bytes / sizeof(T));
@@ -253,14 +253,18 @@ RestoredFile::RestoredFile(const format::DumpReader& dump, const format::UnitRea
   state_->pickle = read<uint8_t>(dump, unit, group, "pickle");
   state_->records = read<uint8_t>(dump, unit, group, "records");
   state_->offsets = read<uint64_t>(dump, unit, group, "record_offsets");
-  const auto corrupt = [&](const char* message) {
+  const auto corrupt = [&](const std::string& message) {
     throw format::FormatError(format::Rule::kMeaning, message, unit.record().path, path);
   };
   const auto& offsets = state_->offsets;
   const bool sound = !offsets.empty() && offsets.front() == 0 &&
                      offsets.back() == state_->records.size() &&
                      std::is_sorted(offsets.begin(), offsets.end());
-  if (!sound) corrupt("the offsets of its records do not ascend from 0 to their total");
+  if (!sound) {
+    corrupt(counted(offsets.size(), "offset") +
+            " of its records, expected ones that ascend from 0 to " +
+            std::to_string(state_->records.size()));
+  }
   name_ = kept_name(unit);
   const Source source(state_->offsets, state_->records, native, state_->made);
   // What other units of the dump hold is content too: it is what bounds the tree.

@@ -11,6 +11,7 @@
 #include "format/unit_writer.h"
 #include "src/base/buffer.h"
 #include "src/base/error.h"
+#include "src/base/found_text.h"
 #include "src/base/thread_pool.h"
 #include "src/replay/exchange/dicts.h"
 
@@ -49,7 +50,9 @@ std::vector<uint64_t> counts(const Tree& tree, Value value) {
   if (!numbers || !numbers->is_integer()) corrupt("has sizes that are no integers");
   std::vector<uint64_t> out;
   for (size_t i = 0; i < numbers->size(); ++i) {
-    if (numbers->integer(i) < 0) corrupt("has a negative size");
+    if (numbers->integer(i) < 0) {
+      corrupt("has a negative size, " + std::to_string(numbers->integer(i)));
+    }
     out.push_back(static_cast<uint64_t>(numbers->integer(i)));
   }
   return out;
@@ -93,7 +96,10 @@ Dataset dataset(const Tree& tree, Value dict, const std::string& group) {
   const auto elements = format::elements_of(out.shape);
   if (!elements || owner->size() / size_of(out.dtype) != *elements ||
       owner->size() % size_of(out.dtype) != 0) {
-    corrupt("has another size than its shape says");
+    corrupt(found_text("has another size than its shape says",
+                       std::to_string(owner->size()) + " bytes",
+                       format::shape_text(out.shape) + " of " + std::to_string(size_of(out.dtype)) +
+                           " bytes each"));
   }
   out.bytes = std::as_bytes(std::span<const uint8_t>(*owner));
   out.owner = owner;

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "src/base/error.h"
+#include "src/base/found_text.h"
 #include "src/base/step_id.h"
 #include "src/replay/exchange/cell.h"
 #include "src/replay/exchange/dicts.h"
@@ -115,7 +116,8 @@ class TrainTreeBuilder {
     }
     if (out.tokens->size() == out.offsets.back()) return out;
     throw Error(ErrorCode::kIncomplete,
-                "the samples of a step and of its rollout differ in length");
+                found_text("the samples of a step and of its rollout differ in length: tokens",
+                           out.tokens->size(), out.offsets.back()));
   }
 
   using Trajectory = std::pair<bool, uint64_t>;  // whether it is named, and by which number

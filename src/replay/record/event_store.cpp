@@ -12,6 +12,8 @@
 #include "format/group_name.h"
 #include "src/base/ascii.h"
 #include "src/base/error.h"
+#include "src/base/printable.h"
+#include "src/base/words.h"
 #include "src/events/event_rows.h"
 #include "src/events/name.h"
 
@@ -25,6 +27,7 @@ using format::GroupReader;
 using format::GroupWriter;
 
 constexpr size_t kMostDims = 8;
+constexpr size_t kMostShown = 120;  // of a line, in an error
 /// In the order in which their datasets are written.
 constexpr DType kValueTypes[] = {DType::kF32,    DType::kF64,  DType::kI32, DType::kI64,
                                  DType::kBool,   DType::kI8,   DType::kI16, DType::kU8,
@@ -168,39 +171,55 @@ class Decoder {
     std::string_view lines(reinterpret_cast<const char*>(c_.tensors.data()), c_.tensors.size());
     for (size_t i = 0; i < c_.rank.size(); ++i) {
       const size_t end = lines.find('\n');
-      expect(end != lines.npos, "tensors", "it has fewer lines than there are events");
+      if (end == lines.npos) refuse_lines(i);
       out.events.push_back(record(i, lines.substr(0, end), out));
       lines.remove_prefix(end + 1);
     }
-    expect(lines.empty(), "tensors", "it has more lines than there are events");
+    if (!lines.empty()) refuse_lines(c_.rank.size() + std::ranges::count(lines, '\n'));
     take_parents(out);
     return out;
   }
 
  private:
-  void expect(bool condition, const char* name, const char* message) const {
-    reader_.expect(condition, std::string("events/") + name, message);
+  [[noreturn]] void refuse(const char* name, const std::string& message) const {
+    reader_.refuse(std::string("events/") + name, message);
+  }
+  [[noreturn]] void refuse_lines(size_t found) const {
+    refuse("tensors", counted(found, "line") + ", expected one for each of the " +
+                          counted(c_.rank.size(), "event") + " of events/rank");
+  }
+  static std::string event_text(size_t i, const EventRecord& r) {
+    return "event " + std::to_string(i) + " (" + printable(to_string(r.event)) + ")";
   }
 
   void check_lengths() const {
     const size_t e = c_.rank.size(), runs = c_.run_sample.size();
-    const bool agree = c_.rows.size() == e && c_.digest.size() == 16 * e &&
-                       c_.nonfinite.size() == 4 * e && c_.row_set.size() == e &&
-                       c_.value_start.size() == e && c_.value_count.size() == e &&
-                       (c_.stats.empty() || c_.stats.size() == 4 * e);
-    expect(agree, "rank", "the lengths of the arrays do not agree");
-    expect(c_.run_position.size() == runs && c_.run_count.size() == runs, "run_sample",
-           "the lengths of the arrays do not agree");
-    expect(!c_.row_set_offsets.empty() &&
-               format::sound_offsets(c_.row_set_offsets, c_.row_set_offsets.size() - 1, runs),
-           "row_set_offsets", "offsets do not ascend from 0 to their total");
-    expect(c_.row_digest.size() % 16 == 0 &&
-               format::sound_offsets(c_.row_digest_offsets, e, c_.row_digest.size() / 16),
-           "row_digest_offsets", "offsets do not ascend from 0 to their total");
-    expect(c_.parent_offsets.empty()
-               ? c_.parents.empty()
-               : format::sound_offsets(c_.parent_offsets, e, c_.parents.size()),
-           "parent_offsets", "offsets do not ascend from 0 to their total");
+    const auto expect_size = [&](const char* name, size_t size, size_t expected) {
+      reader_.expect_size(size, expected, std::string("events/") + name);
+    };
+    expect_size("rows", c_.rows.size(), e);
+    expect_size("digest", c_.digest.size(), 16 * e);
+    expect_size("nonfinite", c_.nonfinite.size(), 4 * e);
+    expect_size("row_set", c_.row_set.size(), e);
+    expect_size("value_start", c_.value_start.size(), e);
+    expect_size("value_count", c_.value_count.size(), e);
+    if (!c_.stats.empty()) expect_size("stats", c_.stats.size(), 4 * e);
+    expect_size("run_position", c_.run_position.size(), runs);
+    expect_size("run_count", c_.run_count.size(), runs);
+    expect_size("row_digest", c_.row_digest.size() % 16, 0);
+    const size_t sets = c_.row_set_offsets.size();
+    check_offsets("row_set_offsets", c_.row_set_offsets, sets == 0 ? 0 : sets - 1, runs);
+    check_offsets("row_digest_offsets", c_.row_digest_offsets, e, c_.row_digest.size() / 16);
+    if (!c_.parent_offsets.empty() || !c_.parents.empty()) {
+      check_offsets("parent_offsets", c_.parent_offsets, e, c_.parents.size());
+    }
+  }
+
+  void check_offsets(const char* name, const std::vector<uint64_t>& offsets, size_t size,
+                     size_t total) const {
+    if (format::sound_offsets(offsets, size, total)) return;
+    refuse(name, counted(offsets.size(), "offset") + ", expected " + std::to_string(size + 1) +
+                     " that ascend from 0 to " + std::to_string(total));
   }
 
   void decode_rows(StepEvents& out) const {
@@ -208,14 +227,22 @@ class Decoder {
     for (size_t set = 0; set + 1 < c_.row_set_offsets.size(); ++set) {
       engine::RowSet rows;
       for (size_t i = c_.row_set_offsets[set]; i < c_.row_set_offsets[set + 1]; ++i) {
-        expect(c_.run_position[i] < kMost && c_.run_count[i] - 1 < kMost, "run_count",
-               "a run of tokens is empty or too long");
+        if (c_.run_position[i] >= kMost || c_.run_count[i] - 1 >= kMost) {
+          refuse("run_count", "run " + std::to_string(i) + " has " +
+                                  counted(c_.run_count[i], "token") + " from " +
+                                  std::to_string(c_.run_position[i]) +
+                                  " on, expected 1 to 2^31 from below 2^31");
+        }
         const engine::RowRun run{c_.run_sample[i], static_cast<int64_t>(c_.run_position[i]),
                                  static_cast<int64_t>(c_.run_count[i])};
         const bool ascends = rows.empty() || rows.back().sample < run.sample ||
                              (rows.back().sample == run.sample &&
                               rows.back().position + rows.back().count < run.position);
-        expect(ascends, "run_position", "the runs of a set do not ascend");
+        if (!ascends) {
+          refuse("run_position", "run " + std::to_string(i) + " of set " + std::to_string(set) +
+                                     " does not begin behind the one before, expected runs that "
+                                     "ascend");
+        }
         rows.push_back(run);
       }
       out.row_sets.push_back(std::move(rows));
@@ -226,19 +253,24 @@ class Decoder {
   EventRecord described(std::string_view line) const {
     EventRecord out;
     const size_t dims = line.rfind(' '), dtype = line.rfind(' ', dims - 1);
-    expect(dims != line.npos && dtype < dims, "tensors", "a line has no three words");
+    const auto refuse_line = [&](const std::string& expected) {
+      refuse("tensors",
+             "the line `" + printable(line.substr(0, kMostShown)) + "`, expected " + expected);
+    };
+    if (dims == line.npos || dtype >= dims) refuse_line("three words: NAME DTYPE DIMS");
     const std::string_view name = line.substr(0, dtype);
-    expect(engine::is_event_name(name), "tensors", "a name is empty, too long or has a space");
+    if (!engine::is_event_name(name)) refuse_line("a name without a space, not empty nor too long");
     const auto type = dtype_from_string(line.substr(dtype + 1, dims - dtype - 1));
-    expect(type.has_value(), "tensors", "a dtype is not known");
+    if (!type) refuse_line("a dtype that is known");
     out.dtype = *type;
     std::string_view rest = line.substr(dims + 1);
     while (rest != "-" && !rest.empty()) {
       const size_t comma = std::min(rest.find(','), rest.size());
       const std::string number(rest.substr(0, comma));
       const bool digits = is_digits(number) && number.size() < 16;
-      expect(digits && number.front() != '0' && out.dims.size() < kMostDims, "tensors",
-             "a dimension is no number above 0, or there are more than 8");
+      if (!digits || number.front() == '0' || out.dims.size() == kMostDims) {
+        refuse_line("at most 8 dimensions, numbers above 0");
+      }
       out.dims.push_back(std::stoll(number));
       rest.remove_prefix(std::min(comma + 1, rest.size()));
     }
@@ -253,7 +285,7 @@ class Decoder {
     for (size_t d = first; d < last; ++d) {
       fits = fits && !__builtin_mul_overflow(out, r.dims[d], &out);
     }
-    expect(fits, "tensors", "a tensor has more elements than numbers count");
+    if (!fits) refuse("tensors", printable(tensor_line(r)) + " has 2^63 elements or more");
     return out;
   }
 
@@ -273,25 +305,33 @@ class Decoder {
       const double* s = &c_.stats[4 * i];
       out.stats = engine::Stats{s[0], s[1], s[2], s[3]};
     }
-    check_rows(out, events);
+    check_rows(i, out, events);
     for (size_t d = c_.row_digest_offsets[i]; d < c_.row_digest_offsets[i + 1]; ++d) {
       out.row_digests.push_back(digest_at(c_.row_digest, d));
     }
-    expect(out.row_digests.empty() || out.row_digests.size() == c_.rows[i], "row_digest_offsets",
-           "an event has more or fewer row digests than rows");
+    if (!out.row_digests.empty() && out.row_digests.size() != c_.rows[i]) {
+      refuse("row_digest_offsets",
+             event_text(i, out) + " has " + counted(out.row_digests.size(), "row digest") +
+                 ", expected none or one for each of " + counted(c_.rows[i], "row"));
+    }
     take_values(i, out);
     return out;
   }
 
-  void check_rows(const EventRecord& r, const StepEvents& events) const {
+  void check_rows(size_t i, const EventRecord& r, const StepEvents& events) const {
     const auto sets = static_cast<int>(events.row_sets.size());
     const engine::EventSpec* spec = find_event(r.event);
     const bool per_token = spec == nullptr ? r.row_set >= 0 : is_per_token(spec->kind);
-    expect(r.row_set < sets && r.row_set >= -1 && (r.row_set >= 0) == per_token, "row_set",
-           "an event has no such set of rows");
+    if (r.row_set >= sets || r.row_set < -1 || (r.row_set >= 0) != per_token) {
+      refuse("row_set", event_text(i, r) + " has the set " + std::to_string(r.row_set) +
+                            ", expected " +
+                            (per_token ? "one of " + std::to_string(sets) : "-1, for no set"));
+    }
     int64_t want = r.dims.empty() ? 1 : product(r, 0, r.dims.size() - 1);
     if (per_token) want = row_count(events.row_sets[static_cast<size_t>(r.row_set)]);
-    expect(r.rows == want, "rows", "an event has another number of rows than its set");
+    if (r.rows == want) return;
+    refuse("rows", event_text(i, r) + " has " + counted(r.rows, "row") + ", expected " +
+                       std::to_string(want));
   }
 
   void take_parents(StepEvents& out) const {
@@ -299,7 +339,10 @@ class Decoder {
     for (size_t i = 0; i < out.events.size(); ++i) {
       std::vector<Event>& parents = out.events[i].parents.emplace();
       for (size_t p = c_.parent_offsets[i]; p < c_.parent_offsets[i + 1]; ++p) {
-        expect(c_.parents[p] < i, "parents", "a parent does not come before its event");
+        if (c_.parents[p] >= i) {
+          refuse("parents", event_text(i, out.events[i]) + " has the parent " +
+                                std::to_string(c_.parents[p]) + ", expected one before it");
+        }
         parents.push_back(out.events[c_.parents[p]].event);
       }
     }
@@ -310,11 +353,15 @@ class Decoder {
     if (count == 0) return;
     const auto& values = c_.values[type_index(r.dtype)];
     const size_t size = size_of(r.dtype), total = values.size() / size;
-    expect(r.cols > 0, "value_count", "an event's values are not those of a whole tensor");
     const auto cols = static_cast<uint64_t>(r.cols);
-    const bool whole = count % cols == 0 && count / cols == static_cast<uint64_t>(r.rows);
-    expect(whole && start <= total && count <= total - start, "value_count",
-           "an event's values are not those of a whole tensor");
+    const bool whole =
+        r.cols > 0 && count % cols == 0 && count / cols == static_cast<uint64_t>(r.rows);
+    if (!whole || start > total || count > total - start) {
+      refuse("value_count", event_text(i, r) + " has " + counted(count, "value") + " from " +
+                                std::to_string(start) + " of " + std::to_string(total) +
+                                ", expected " + counted(r.rows, "row") + " of " +
+                                std::to_string(r.cols));
+    }
     const auto* from = values.data() + start * size;
     r.values.assign(from, from + count * size);
   }
@@ -374,15 +421,14 @@ StepEvents read_events(const format::DumpReader& dump, const format::UnitReader&
     const format::StoredDataset* dataset = reader.find(name);
     values.clear();
     if (dataset == nullptr && !is_needed(name)) return;
-    reader.expect(dataset != nullptr, name, "it is missing");
+    dataset = &reader.needed(name);
     values = reader.read<typename std::decay_t<decltype(values)>::value_type>(*dataset);
   });
   if (const auto* stats = reader.find("events/stats")) columns.stats = reader.read<double>(*stats);
   for (size_t i = 0; i < std::size(kValueTypes); ++i) {
     const format::StoredDataset* dataset = reader.find(values_name(kValueTypes[i]));
     if (dataset == nullptr) continue;
-    reader.expect(dataset->dtype == kValueTypes[i], values_name(kValueTypes[i]),
-                  "it has another dtype than its name says");
+    reader.check_form(*dataset, kValueTypes[i]);
     columns.values[i] = reader.read_bytes<std::vector<std::byte>>(*dataset);
   }
   for (auto [name, values] : {std::pair("events/parent_offsets", &columns.parent_offsets),

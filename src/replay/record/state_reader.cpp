@@ -5,6 +5,7 @@
 
 #include "format/logical_group.h"
 #include "src/base/error.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -47,9 +48,13 @@ int64_t read_steps(const format::DumpReader& dump, const std::string& group) {
     if (counters->bytes == sizeof steps) {
       std::memcpy(&steps, dump.read(unit, *counters).data(), sizeof steps);
     }
-    if (!(steps >= 0 && steps < 0x1p53) || said.value_or(steps) != steps) {
-      throw Error(ErrorCode::kCorrupt,
-                  "the count of steps is no count, or another unit's is another", record->path);
+    const std::string found = "the count of steps is " + shortest(steps);
+    if (!(steps >= 0 && steps < 0x1p53)) {
+      throw Error(ErrorCode::kCorrupt, found + ", expected 0 to 2^53", record->path);
+    }
+    if (said.value_or(steps) != steps) {
+      throw Error(ErrorCode::kCorrupt, found + ", in another unit " + shortest(*said),
+                  record->path);
     }
     said = steps;
   }
