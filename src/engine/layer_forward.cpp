@@ -3,8 +3,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/layer.h"
-#include "src/engine/layer_events.h"
-#include "src/engine/parallel.h"
+#include "src/engine/layer_view.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -50,6 +49,120 @@ std::vector<kernels::AttentionSample> attention_samples(int64_t layer, const Row
   return out;
 }
 
+/// The operations of a layer in order, each from what the ones before left in `a`.
+struct ForwardPass : LayerView {
+  std::span<KvCache* const> caches;
+  LayerActivations& a;
+
+  const Matrix<float> x{a.x.data(), S, C};
+  const Matrix<float> middle{a.middle.data(), S, C};
+  const Heads<float> q_raw{a.qkv.data(), T, H, D, width};
+  const Heads<float> k_raw{a.qkv.data() + H * D, T, G, D, width};
+  const Heads<float> v{a.qkv.data() + (H + G) * D, T, G, D, width};
+  const Heads<float> q{a.q.data(), T, H, D}, k{a.k.data(), T, G, D};
+
+  void input_norm() const { norm_stream(x, p.input_norm, a.h, a.r, Op::kInputNorm); }
+
+  /// One product: their weights are packed side by side.
+  void queries_keys_values() const {
+    const Matrix<float> h{a.h.data(), T, C};
+    runtime.run(&KernelSet::matmul, {.x = h,
+                                     .w = &packed.qkv,
+                                     .order = &orders.hidden,
+                                     .bias = model.weight_or_null(p.q_bias),
+                                     .residual = {},
+                                     .y = {a.qkv.data(), T, width}});
+    emit(Op::kQkv, "q", {a.qkv.data(), T, H * D, width});
+    emit(Op::kQkv, "k", {a.qkv.data() + H * D, T, G * D, width});
+    emit(Op::kQkv, "v", {a.qkv.data() + (H + G) * D, T, G * D, width});
+  }
+
+  /// Norm of every head (Qwen3), then positions. a.qkv stays as it is: the backward reads it.
+  void positions() const {
+    if (c.qk_norm) {
+      norm_heads(q_raw, p.q_norm, q, a.q_r);
+      norm_heads(k_raw, p.k_norm, k, a.k_r);
+      emit(Op::kQkNorm, "q", {a.q.data(), T, H * D});
+      emit(Op::kQkNorm, "k", {a.k.data(), T, G * D});
+      emit(Op::kQkNorm, "q_r", {a.q_r.data(), T, H});
+      emit(Op::kQkNorm, "k_r", {a.k_r.data(), T, G});
+    }
+    rotate(c.qk_norm ? q : q_raw, q);
+    rotate(c.qk_norm ? k : k_raw, k);
+    emit(Op::kRotary, "q", {a.q.data(), T, H * D});
+    emit(Op::kRotary, "k", {a.k.data(), T, G * D});
+  }
+
+  /// Within each sample; with caches over what was cached too.
+  void attention() const {
+    Heads<const float> all_k = k, all_v = v;
+    if (batch.context) {
+      all_k = all_ranks(k, a.all_k);
+      all_v = all_ranks(v, a.all_v);
+    }
+    const auto samples = attention_samples(layer, batch, all_k, all_v, caches);
+    runtime.run(&KernelSet::attention,
+                {samples, groups, q, Heads<float>{a.attention.data(), T, H, D}, a.lse.data()});
+    emit(Op::kAttention, "out", {a.attention.data(), T, H * D});
+    emit(Op::kAttention, "lse", {a.lse.data(), T, H});
+  }
+
+  /// middle = x + attention W_o, h2 its norm.
+  void output() const {
+    const Matrix<float> mixed{a.attention.data(), T, H * D};
+    row_parallel(runtime, mixed, packed.o, orders.output, x, middle, own);
+    emit.stream(Op::kOutput, "y", middle);
+    norm_stream(middle, p.post_norm, a.h2, a.r2, Op::kPostNorm);
+  }
+
+  /// out = middle + (silu(gate) * up) W_down.
+  void mlp(Matrix<float> out) const {
+    const Matrix<float> h2{a.h2.data(), T, C}, act{a.act.data(), T, F};
+    const Matrix<float> gate{a.gate_up.data(), T, F, 2 * F}, up{gate.data + F, T, F, 2 * F};
+    runtime.run(&KernelSet::matmul, {.x = h2,
+                                     .w = &packed.gate_up,
+                                     .order = &orders.hidden,
+                                     .bias = nullptr,
+                                     .residual = {},
+                                     .y = {gate.data, T, 2 * F}});
+    emit(Op::kGateUp, "gate", gate);
+    emit(Op::kGateUp, "up", up);
+    runtime.run(&KernelSet::swiglu, {gate, up, act});
+    emit(Op::kSwiGlu, "y", act);
+    row_parallel(runtime, act, packed.down, orders.down, middle, out, own);
+    emit.stream(Op::kDown, "y", out);
+  }
+
+ private:
+  /// `to` = of r w, the stream's rows gathered over ranks.
+  void norm_stream(Matrix<const float> of, int weight, Buffer<float>& to, Buffer<float>& r,
+                   Op op) const {
+    const Matrix<float> all{to.data(), T, C}, held{all.row(own.begin), S, C};
+    runtime.run(&KernelSet::rms_norm, {of, model.weight(weight), eps(), held, r.data()});
+    emit.stream(op, "y", held);
+    emit.stream(op, "r", {r.data(), S, 1});
+    gather_stream(runtime, all);
+  }
+
+  void norm_heads(Heads<const float> raw, int weight, Heads<float> to, Buffer<float>& r) const {
+    runtime.run(&KernelSet::rms_norm, {raw, model.weight(weight), eps(), to, r.data()});
+  }
+
+  void rotate(Heads<const float> from, Heads<float> to) const {
+    runtime.run(&KernelSet::rotary,
+                {from, batch.positions.data(), context.rotary.cos, context.rotary.sin, false, to});
+  }
+
+  /// Keys or values of all ranks of context parallelism.
+  Heads<const float> all_ranks(Heads<const float> held, Buffer<float>& room) const {
+    const Matrix<float> all =
+        gather_context(runtime, *batch.context, {held.data, T, G * D, held.stride}, room);
+    return {all.data, all.rows, G, D};
+  }
+
+  float eps() const { return static_cast<float>(c.norm_eps); }
+};
+
 }  // namespace
 
 void LayerActivations::resize(const Model& model, int64_t rows, int64_t stream_rows) {
@@ -83,99 +196,13 @@ void LayerActivations::release() {
 
 void layer_forward(const ModelContext& context, int64_t layer, const RowBatch& batch,
                    std::span<KvCache* const> caches, LayerActivations& a, Matrix<float> out) {
-  const Runtime& runtime = context.runtime;
-  const Model& model = context.model;
-  const ModelConfig& c = model.config();
-  const LayerParameters& p = model.parameters().layers[static_cast<size_t>(layer)];
-  const PackedLayer& packed = model.packed(layer);
-  const Orders& orders = model.orders();
-  const Shard& shard = model.shard();
-  const int64_t T = batch.rows(), C = c.hidden, F = shard.intermediate.size(), D = c.head_dim;
-  const int64_t H = shard.heads.size(), G = shard.kv_heads.size(), width = (H + 2 * G) * D;
-  const kernels::Range own = stream_rows(runtime, T);
-  const int64_t S = own.size();
-  const auto eps = static_cast<float>(c.norm_eps);
-  const LayerEvents emit(context, layer, batch, batch.phase);
-
-  // Input norm: h = x r w.
-  const Matrix<float> x{a.x.data(), S, C}, h{a.h.data(), T, C}, own_h{h.row(own.begin), S, C};
-  runtime.run(&KernelSet::rms_norm,
-              {Matrix<const float>(x), model.weight(p.input_norm), eps, own_h, a.r.data()});
-  emit.stream(Op::kInputNorm, "y", own_h);
-  emit.stream(Op::kInputNorm, "r", {a.r.data(), S, 1});
-  gather_stream(runtime, h);
-
-  // Queries, keys and values in one product: their weights are packed side by side.
-  const Matrix<float> qkv{a.qkv.data(), T, width};
-  runtime.run(&KernelSet::matmul,
-              {h, &packed.qkv, &orders.hidden, model.weight_or_null(p.q_bias), {}, qkv});
-  const Heads<float> q_raw{a.qkv.data(), T, H, D, width};
-  const Heads<float> k_raw{a.qkv.data() + H * D, T, G, D, width};
-  const Heads<float> v{a.qkv.data() + (H + G) * D, T, G, D, width};
-  emit(Op::kQkv, "q", {a.qkv.data(), T, H * D, width});
-  emit(Op::kQkv, "k", {a.qkv.data() + H * D, T, G * D, width});
-  emit(Op::kQkv, "v", {a.qkv.data() + (H + G) * D, T, G * D, width});
-
-  // Norm of every head (Qwen3), then positions. a.qkv stays as it is: the backward reads it.
-  const Heads<float> q{a.q.data(), T, H, D}, k{a.k.data(), T, G, D};
-  if (c.qk_norm) {
-    runtime.run(&KernelSet::rms_norm, {q_raw, model.weight(p.q_norm), eps, q, a.q_r.data()});
-    runtime.run(&KernelSet::rms_norm, {k_raw, model.weight(p.k_norm), eps, k, a.k_r.data()});
-    emit(Op::kQkNorm, "q", {a.q.data(), T, H * D});
-    emit(Op::kQkNorm, "k", {a.k.data(), T, G * D});
-    emit(Op::kQkNorm, "q_r", {a.q_r.data(), T, H});
-    emit(Op::kQkNorm, "k_r", {a.k_r.data(), T, G});
-  }
-  const RotaryView& rotary = context.rotary;
-  const auto rotate = [&](Heads<const float> from, Heads<float> to) {
-    runtime.run(&KernelSet::rotary,
-                {from, batch.positions.data(), rotary.cos, rotary.sin, false, to});
-  };
-  rotate(c.qk_norm ? q : q_raw, q);
-  rotate(c.qk_norm ? k : k_raw, k);
-  emit(Op::kRotary, "q", {a.q.data(), T, H * D});
-  emit(Op::kRotary, "k", {a.k.data(), T, G * D});
-
-  // Attention within each sample; with caches over what was cached too.
-  const Matrix<float> mixed{a.attention.data(), T, H * D};
-  Heads<const float> all_k = k, all_v = v;
-  if (batch.context) {
-    const auto all = [&](Heads<const float> of, Buffer<float>& room) -> Heads<const float> {
-      const Matrix<float> m =
-          gather_context(runtime, *batch.context, {of.data, T, G * D, of.stride}, room);
-      return {m.data, m.rows, G, D};
-    };
-    all_k = all(k, a.all_k);
-    all_v = all(v, a.all_v);
-  }
-  const auto samples = attention_samples(layer, batch, all_k, all_v, caches);
-  const kernels::HeadGroups groups{shard.heads.begin, c.heads / c.kv_heads};
-  runtime.run(&KernelSet::attention,
-              {samples, groups, q, Heads<float>{a.attention.data(), T, H, D}, a.lse.data()});
-  emit(Op::kAttention, "out", mixed);
-  emit(Op::kAttention, "lse", {a.lse.data(), T, H});
-
-  // middle = x + attention W_o, h2 its norm.
-  const Matrix<float> middle{a.middle.data(), S, C}, h2{a.h2.data(), T, C};
-  const Matrix<float> own_h2{h2.row(own.begin), S, C};
-  row_parallel(runtime, mixed, packed.o, orders.output, x, middle, own);
-  emit.stream(Op::kOutput, "y", middle);
-  runtime.run(&KernelSet::rms_norm,
-              {Matrix<const float>(middle), model.weight(p.post_norm), eps, own_h2, a.r2.data()});
-  emit.stream(Op::kPostNorm, "y", own_h2);
-  emit.stream(Op::kPostNorm, "r", {a.r2.data(), S, 1});
-  gather_stream(runtime, h2);
-
-  // out = middle + (silu(gate) * up) W_down.
-  const Matrix<float> gate_up{a.gate_up.data(), T, 2 * F}, act{a.act.data(), T, F};
-  runtime.run(&KernelSet::matmul, {h2, &packed.gate_up, &orders.hidden, nullptr, {}, gate_up});
-  emit(Op::kGateUp, "gate", {gate_up.data, T, F, 2 * F});
-  emit(Op::kGateUp, "up", {gate_up.data + F, T, F, 2 * F});
-  runtime.run(&KernelSet::swiglu,
-              {{gate_up.data, T, F, 2 * F}, {gate_up.data + F, T, F, 2 * F}, act});
-  emit(Op::kSwiGlu, "y", act);
-  row_parallel(runtime, act, packed.down, orders.down, middle, out, own);
-  emit.stream(Op::kDown, "y", out);
+  const ForwardPass pass{{context, layer, batch, batch.phase}, caches, a};
+  pass.input_norm();
+  pass.queries_keys_values();
+  pass.positions();
+  pass.attention();
+  pass.output();
+  pass.mlp(out);
 }
 
 }  // namespace rlreplay::engine
