@@ -43,7 +43,7 @@ class ChunkDecoder {
   ChunkDecoder(ChunkDecoder&&) noexcept;
 
   /// Decodes `frame` into `chunk`, which it must fill exactly; no other memory is taken for it.
-  FrameFault decode(std::span<const std::byte> frame, std::span<std::byte> chunk);
+  [[nodiscard]] FrameFault decode(std::span<const std::byte> frame, std::span<std::byte> chunk);
 
  private:
   struct State;

@@ -112,8 +112,6 @@ void prepare_library() {
 
 }  // namespace
 
-void Image::Free::operator()(std::byte* p) const { std::free(p); }
-
 struct Builder::State {
   int level = 1;
   Outlet outlet;

@@ -10,10 +10,12 @@
 #include <variant>
 #include <vector>
 
+#include "format/sink.h"
+
 namespace rlreplay::format {
 class CheckedImage;
 class Faults;
-class Sink;
+
 }  // namespace rlreplay::format
 
 /// HDF5 files: built by libhdf5, to which no other header leads and whose filters never run, and
@@ -49,14 +51,11 @@ using Attributes = std::map<std::string, Attribute>;
 class Image {
  public:
   Image() = default;
-  Image(std::byte* owned, size_t size) : data_(owned), size_(size) {}
+  Image(MemoryBlock owned, size_t size) : data_(std::move(owned)), size_(size) {}
   std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const;
-  };
-  std::unique_ptr<std::byte[], Free> data_;
+  MemoryBlock data_;
   size_t size_ = 0;
 };
 

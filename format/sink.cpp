@@ -14,32 +14,31 @@
 
 namespace rlreplay::format {
 
-MemorySink::~MemorySink() { std::free(data_); }
-
 void MemorySink::resize(uint64_t size) {
   if (size > capacity_) {
     const size_t room = std::max<size_t>(static_cast<size_t>(size), capacity_ + capacity_ / 2);
-    auto* grown = static_cast<std::byte*>(std::realloc(data_, room));
+    auto* grown = static_cast<std::byte*>(std::realloc(data_.get(), room));
     if (grown == nullptr) throw std::bad_alloc();
-    data_ = grown;
+    static_cast<void>(data_.release());  // realloc has taken it
+    data_.reset(grown);
     capacity_ = room;
   }
-  if (size > size_) std::memset(data_ + size_, 0, static_cast<size_t>(size) - size_);
+  if (size > size_) std::memset(data_.get() + size_, 0, static_cast<size_t>(size) - size_);
   size_ = static_cast<size_t>(size);
 }
 
 void MemorySink::write(uint64_t at, std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
   if (at + bytes.size() > size_) resize(at + bytes.size());
-  std::memcpy(data_ + at, bytes.data(), bytes.size());
+  std::memcpy(data_.get() + at, bytes.data(), bytes.size());
 }
 
 void MemorySink::read(uint64_t at, std::span<std::byte> out) {
   check(at <= size_ && out.size() <= size_ - at, "a read behind the end of a file in memory");
-  if (!out.empty()) std::memcpy(out.data(), data_ + at, out.size());
+  if (!out.empty()) std::memcpy(out.data(), data_.get() + at, out.size());
 }
 
-std::byte* MemorySink::release() {
+MemoryBlock MemorySink::release() {
   size_ = capacity_ = 0;
   return std::exchange(data_, nullptr);
 }

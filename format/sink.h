@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -22,24 +24,25 @@ class Sink {
   virtual void resize(uint64_t size) = 0;
 };
 
+/// Memory that grows by realloc, which new and delete have no word for.
+struct FreeMemory {
+  void operator()(std::byte* p) const { std::free(p); }
+};
+using MemoryBlock = std::unique_ptr<std::byte[], FreeMemory>;
+
 /// A file in memory.
 class MemorySink final : public Sink {
  public:
-  MemorySink() = default;
-  ~MemorySink() override;
-  MemorySink(const MemorySink&) = delete;
-  MemorySink& operator=(const MemorySink&) = delete;
-
   void write(uint64_t at, std::span<const std::byte> bytes) override;
   void read(uint64_t at, std::span<std::byte> out) override;
   void resize(uint64_t size) override;
 
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
-  /// Hands the memory over; it came from malloc.
-  std::byte* release();
+  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
+  /// Hands the memory over; nothing is left here.
+  MemoryBlock release();
 
  private:
-  std::byte* data_ = nullptr;
+  MemoryBlock data_;
   size_t size_ = 0, capacity_ = 0;
 };
 

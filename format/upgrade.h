@@ -19,12 +19,12 @@ struct UpgradeReport {
 /// and contents and root are compared afterwards. `replace`: another dump that is there gives way.
 /// Errors: kUsage when the dump is of this version already or not sealed, or `to` leads to it;
 /// FormatError as in reading.
-UpgradeReport upgrade(const std::string& from, const std::string& to, int threads,
-                      bool replace = false);
+[[nodiscard]] UpgradeReport upgrade(const std::string& from, const std::string& to, int threads,
+                                    bool replace = false);
 
 /// The same in place: the new dump takes the old one's name in one step.
 /// Where `path` is a link, the folder that it leads to is replaced.
 /// Errors: as above; kUsage also when the folder holds files that are none of the dump's.
-UpgradeReport upgrade_in_place(const std::string& path, int threads);
+[[nodiscard]] UpgradeReport upgrade_in_place(const std::string& path, int threads);
 
 }  // namespace rlreplay::format

@@ -22,7 +22,7 @@ class FirstProblems {
   [[nodiscard]] bool empty() const { return listed_.empty(); }
 
   /// With a problem of code more-problems at the end that counts the others, where there are any.
-  std::vector<Problem> take() && {
+  [[nodiscard]] std::vector<Problem> take() && {
     if (unlisted_ > 0) {
       Problem others;
       if constexpr (requires { others.unit; }) others.unit = listed_.back().unit;

@@ -46,8 +46,8 @@ class RecordingSink : public EventSink {
   Rows& state(const Event& event);
   const Order& order(int history, std::map<int, Order>& known, StepEvents& out) const;
   EventRecord finish_rows(const Event& event, Rows& rows, const Order& order) const;
-  TensorSummary sum_rows(const Rows& rows, const Order& order) const;
-  TensorSummary sum_leaves(const Rows& rows, const Order& order) const;
+  [[nodiscard]] TensorSummary sum_rows(const Rows& rows, const Order& order) const;
+  [[nodiscard]] TensorSummary sum_leaves(const Rows& rows, const Order& order) const;
 
   ModelConfig config_;
   const ParameterTable& parameters_;

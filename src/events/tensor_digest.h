@@ -32,8 +32,8 @@ struct RowSummary {
 
 /// Row `row` of `values` under its coordinates: (sample, position) of a token, (row) of a
 /// parameter. `with_stats`: also min, max and the sums.
-RowSummary summarize_row(const DigestPlan& plan, const RowsView& values, int64_t row,
-                         std::span<const uint64_t> coordinates, bool with_stats);
+[[nodiscard]] RowSummary summarize_row(const DigestPlan& plan, const RowsView& values, int64_t row,
+                                       std::span<const uint64_t> coordinates, bool with_stats);
 
 /// The rows' sums in order, and their statistics.
 struct TensorSummary {
@@ -44,7 +44,7 @@ struct TensorSummary {
 class Summing {
  public:
   void add(const RowSummary& row, const Element& at);
-  TensorSummary result(bool with_stats) const;
+  [[nodiscard]] TensorSummary result(bool with_stats) const;
 
  private:
   TensorSummary out_;

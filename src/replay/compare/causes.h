@@ -24,7 +24,8 @@ struct Cause {
 std::string change(const std::string& a, const std::string& b);
 
 /// What two dumps say of their runs. Errors: FormatError, kCorrupt.
-std::vector<Cause> run_causes(const format::DumpReader& a, const format::DumpReader& b);
+[[nodiscard]] std::vector<Cause> run_causes(const format::DumpReader& a,
+                                            const format::DumpReader& b);
 
 /// What differs of a record and a replay of it by this program, which computes with `computing`.
 [[nodiscard]] std::vector<Cause> replay_causes(const RecordedRun& record, const RunOptions& replay,

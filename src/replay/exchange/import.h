@@ -53,6 +53,7 @@ using ImportProgress = std::function<void(const std::string& path)>;
 /// export writes files of the same content.
 /// Errors: kUsage where nothing is found or two files hold the same; kIncomplete where a rank's
 /// file is missing; those of TorchFile and assemble_train. Nothing is left behind then.
-ImportReport import_dump(const ImportOptions& options, const ImportProgress& progress = {});
+[[nodiscard]] ImportReport import_dump(const ImportOptions& options,
+                                       const ImportProgress& progress = {});
 
 }  // namespace rlreplay::replay

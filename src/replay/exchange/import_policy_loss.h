@@ -40,7 +40,7 @@ class PolicyLossRows {
   /// each other or than their place; policy-loss-unplaced, of rows by file and of slices by step;
   /// policy-loss-missing, of samples by step. A copy of a row that another rank wrote (of tensor
   /// parallelism) is no finding. What is a mismatch is not said to be missing.
-  std::vector<PolicyLossFinding> findings();
+  [[nodiscard]] std::vector<PolicyLossFinding> findings();
 
  private:
   using Row = PolicyLossRow;

@@ -45,7 +45,7 @@ class ImportedDump {
 
   /// Notes which rollouts, steps and samples of steps are not there, and seals it. Without this
   /// call nothing is left behind.
-  ImportReport finish();
+  [[nodiscard]] ImportReport finish();
 
  private:
   void note_gaps();

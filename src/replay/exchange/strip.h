@@ -44,6 +44,6 @@ struct StripReport {
 /// `unstable`, events of rollouts and steps whose samples were taken out. Errors: kUsage for a dump
 /// that is not sealed, a sample or column that is not there, or a column without which nothing can
 /// be read; FormatError; those of DumpPlace.
-StripReport strip(const StripOptions& options);
+[[nodiscard]] StripReport strip(const StripOptions& options);
 
 }  // namespace rlreplay::replay

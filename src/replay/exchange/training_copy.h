@@ -24,8 +24,9 @@ namespace rlreplay::replay {
 std::string size_text(const foreign::Tree& tree, foreign::Value value);
 
 /// That a sample's training says `found`, and the rollout `said`. `place`: within the cell.
-foreign::Problem rollout_mismatch(const foreign::TrainShard& shard, std::string_view column,
-                                  int64_t sample, const std::string& place,
-                                  const std::string& found, const std::string& said);
+[[nodiscard]] foreign::Problem rollout_mismatch(const foreign::TrainShard& shard,
+                                                std::string_view column, int64_t sample,
+                                                const std::string& place, const std::string& found,
+                                                const std::string& said);
 
 }  // namespace rlreplay::replay

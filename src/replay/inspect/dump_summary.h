@@ -24,9 +24,9 @@ struct RolloutSummary {
   std::optional<std::pair<int64_t, int64_t>> versions;  // smallest, largest
 };
 
-std::vector<RolloutSummary> summarize_rollouts(const format::DumpReader& dump);
+[[nodiscard]] std::vector<RolloutSummary> summarize_rollouts(const format::DumpReader& dump);
 /// Those that an import keeps aside, in units of their files' names.
-std::vector<RolloutSummary> summarize_evaluations(const format::DumpReader& dump);
+[[nodiscard]] std::vector<RolloutSummary> summarize_evaluations(const format::DumpReader& dump);
 
 struct StepSummary {
   std::string id;

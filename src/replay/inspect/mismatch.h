@@ -76,7 +76,7 @@ struct Mismatch {
 
 /// Order: chains in binary64 by rollout, step, row of the step, and token.
 /// Errors: kIncomplete where no token has both.
-Mismatch measure_mismatch(const RecordedRun& run, const MismatchOptions& options);
+[[nodiscard]] Mismatch measure_mismatch(const RecordedRun& run, const MismatchOptions& options);
 
 /// "8-15" for a bucket of a power of two.
 std::string bucket_name(int64_t from);

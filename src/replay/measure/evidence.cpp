@@ -70,7 +70,7 @@ Measurement import_files(const std::string& folder, bool log_probs) {
     options.paths = {folder};
     options.output = dump;
     options.force = true;
-    replay::import_dump(options);
+    static_cast<void>(replay::import_dump(options));
   } catch (const Error& error) {
     return unreadable("the files of torch that the run left are no dump of slime, Miles or Relax",
                       error);

@@ -26,8 +26,9 @@ struct RecomputedDifference {
 };
 
 /// `step`: the first that differs. Nothing is thrown for what a record lacks: the note says it.
-RecomputedDifference recompute_difference(const DifferenceSide& a, const DifferenceSide& b,
-                                          const StepId& step);
+[[nodiscard]] RecomputedDifference recompute_difference(const DifferenceSide& a,
+                                                        const DifferenceSide& b,
+                                                        const StepId& step);
 
 /// The same for two dumps, `difference` being what their events show: where the element is not
 /// known it is computed, and the note says so, or why it is not. Empty where nothing is to be done.
