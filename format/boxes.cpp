@@ -29,7 +29,7 @@ bool is_sound(const Box& box) {
          elements_of(box.lengths());
 }
 
-/// Of 0.1: one block of the dataset's own tensor.
+/// The box of a dataset of version 0.1: one block of the dataset's own tensor.
 std::optional<std::vector<Box>> shard_of(std::string_view name, std::span<const uint64_t> shape,
                                          const h5::Attributes& attributes) {
   const auto* full = find<Numbers>(attributes, kFullShape);

@@ -12,7 +12,7 @@
 /// Which part of which tensor a dataset holds: tensors whose elements lie in several units.
 namespace rlreplay::format {
 
-/// Along one dimension.
+/// What a box holds along one dimension: `length` indices of the tensor's `of`, from `first` on.
 struct Interval {
   uint64_t first = 0;
   uint64_t length = 0;
@@ -20,6 +20,7 @@ struct Interval {
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
+/// Whether an interval, whose numbers a file may have chosen, lies within its tensor.
 [[nodiscard]] inline bool lies_within(const Interval& i) {
   return i.first <= i.of && i.length <= i.of - i.first;
 }
@@ -50,11 +51,12 @@ Box whole_box(std::string tensor, std::span<const uint64_t> shape);
                                                        std::span<const uint64_t> shape,
                                                        const h5::Attributes& attributes);
 
-/// What is said of a dataset that breaks them.
+/// What errors say of a dataset that breaks the rules of boxes.
 inline constexpr char kUnsoundBoxes[] =
     "its boxes do not lie within their tensors, or are not of its elements";
 
-/// Says it. Shapes: of all boxes as many dimensions.
+/// Writes the attributes `boxes` and `tensors`, from which boxes_of reads the boxes again.
+/// Shapes: all boxes have as many dimensions.
 void set_boxes(h5::Attributes& attributes, std::span<const Box> boxes);
 
 /// Whether `name` is an attribute that says where elements lie, and nothing else.

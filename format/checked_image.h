@@ -40,7 +40,7 @@ class CheckedImage {
   /// Errors: as above, and of reading.
   static CheckedImage read(const OpenFile& file, const Hash& hash, ThreadPool& pool,
                            std::shared_ptr<SpareBuffer> spare, uint64_t most_held);
-  /// Only checks the file, a piece at a time. Errors: as above.
+  /// Checks a unit's file, a piece at a time, and keeps nothing of it. Errors: as of `read`.
   static void check(const OpenFile& file, const Hash& hash, ThreadPool& pool);
   CheckedImage(CheckedImage&&) noexcept = default;
   CheckedImage& operator=(CheckedImage&&) noexcept = default;

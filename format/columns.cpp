@@ -196,8 +196,8 @@ constexpr KnownDataset kTable[] = {
 /// Which samples have a value: NAME_present of any column NAME.
 constexpr KnownDataset kPresence = {"", "", "u8", "S", kElsewhere, Values::kMask};
 
-/// The events of the rollout phase have the same tables in a rollout unit, kept files in any
-/// framework's.
+/// Whether a row is that of a dataset. Events of the rollout phase have the tables of `train` in a
+/// rollout unit too, and kept files of any framework those of `x-slime`.
 bool applies(const KnownDataset& known, std::string_view kind, std::string_view name) {
   if (kind == "x-miles" || kind == "x-relax" || kind == "x-unknown") kind = "x-slime";
   const bool events = name.starts_with("events/") && (kind == "rollout" || kind == "train");

@@ -40,7 +40,7 @@ struct Dataset {
   std::optional<Base> base;
   std::span<const std::byte> base_bytes;
   std::shared_ptr<const void> base_owner;
-  /// Of `bytes`, where the caller has it: they are not hashed again.
+  /// The hash of `bytes` where the caller has it: they are not hashed again.
   std::optional<Hash> known_hash = {};
 
   Hash hash() const { return known_hash ? *known_hash : hash_of(bytes); }
@@ -67,7 +67,7 @@ struct StoredDataset {
   std::string path;  // GROUP/NAME
   DType dtype = DType::kU8;
   std::vector<uint64_t> shape;
-  /// Of the decoded bytes.
+  /// The hash of the decoded bytes.
   Hash hash;
   /// Set when a difference is stored.
   std::optional<Base> base;
@@ -85,6 +85,8 @@ Hash content_of(std::vector<StoredDataset> datasets);
 /// The number of elements, or nothing when the shape is outside 1 to 8 dimensions or overflows.
 [[nodiscard]] std::optional<uint64_t> elements_of(std::span<const uint64_t> shape);
 
+/// How HDF5 stores a dtype: integers, f32 and f64 as what they are, all else (bool, f16, bf16, f8)
+/// as unsigned integers of its bits.
 h5::Element element_of(DType dtype);
 
 /// Whether the path of a dataset follows the grammar: 2 to 4 names joined by slashes.

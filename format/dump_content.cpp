@@ -13,7 +13,7 @@
 namespace rlreplay::format {
 namespace {
 
-/// Of a group, from the units that were read.
+/// What is known of a group from the units that were read so far.
 struct Gathered {
   std::vector<GroupItems> items;  // in the order of the units' ranks
   size_t read = 0;

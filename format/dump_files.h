@@ -30,8 +30,7 @@ std::vector<std::string> list_journals(const Folder& folder);
 [[nodiscard]] bool has_begun(const Folder& folder);
 
 /// The journals that have a whole line, sorted by writer, which are together a dump's.
-/// Errors: FormatError kNotADump without any, kFileType and kFileSize, and of records to
-/// kDuplicate.
+/// Errors: FormatError kNotADump without any, kFileType, kFileSize, and of records to kDuplicate.
 [[nodiscard]] std::vector<Journal> read_journals(const Folder& folder);
 
 /// The first lines of all journals that have one, sorted by writer, which are together a dump's.

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Before a folder is replaced: that it is a dump of ours and nothing else.
+/// Checks, before a folder is replaced, that it is a dump of ours and nothing else. Errors: kUsage.
 void check_replaceable(const Folder& folder) {
   if (!begins_as_dump(folder)) {
     throw misuse("the folder holds no dump of this program: it is not replaced", folder.path());

@@ -8,15 +8,13 @@
 
 namespace rlreplay::format {
 
-/// A dump that was sealed to take this name, by a process that ended before it did, takes it, which
-/// is told on standard error. Whether there was one.
-/// Errors: kUsage where it was made to replace something else, or another process is at work there;
-/// kEnvironment.
+/// Gives a dump the name `path` that was sealed for it by a process which ended too early, and
+/// tells so on standard error. Returns whether there was one.
+/// Errors: kEnvironment; kUsage where it was to replace something else or another process is there.
 [[nodiscard]] bool take_sealed(const std::string& path);
 
-/// Before any work, that what is to be written at `path` does not lie within a dump, whose folder
-/// is its own alone. Errors: kUsage, naming the dump; kEnvironment where the path cannot be
-/// followed.
+/// Asked before any work: that `path` does not lie within a dump, whose folder is its own alone.
+/// Errors: kUsage, naming the dump; kEnvironment where the path cannot be followed.
 void check_outside_dumps(const std::string& path);
 
 /// Where a new dump is built, and how it comes to its name: what can be refused is refused before
@@ -29,8 +27,7 @@ class DumpPlace {
     kTemporary   // its maker reads it and throws it away: built under its name
   };
 
-  /// `replace`: whether a dump that is there gives way to the new one, which is also the one of
-  /// `take_sealed`.
+  /// `replace`: whether a dump that is there, or that take_sealed puts there, gives way.
   /// Errors: kUsage where something is there that may not be replaced (no dump, files that are none
   /// of the dump's, a dump without `replace`), the path lies within a dump, or another process
   /// writes there; kEnvironment.

@@ -46,7 +46,7 @@ void check_journal(const Folder& folder, const JournalEntry& entry) {
   }
 }
 
-/// Before the manifest is read.
+/// Checks the types and sizes of index and journals, before the manifest is read.
 void check_files(const Folder& folder) {
   if (const auto index = folder.open_file(kIndexName)) index->expect_at_most(kMaxIndexBytes);
   for (const std::string& path : list_journals(folder)) {
@@ -92,8 +92,8 @@ void check_root(const Manifest& manifest, const UnitIndex& index) {
       kManifestName, {}, 0);
 }
 
-/// What is whole of a dump without manifest, in the form of one; nothing where it was sealed
-/// meanwhile.
+/// The whole units of a dump without manifest, in the form of a sealed one's; nothing where the
+/// dump was sealed meanwhile.
 std::optional<std::pair<Manifest, UnitIndex>> from_journals(const Folder& folder) {
   if (list_journals(folder).empty()) {
     throw FormatError(Rule::kNotADump, "the folder holds no dump", folder.path());
@@ -146,7 +146,7 @@ class RecentUnits {
   }
 
  private:
-  /// Of a larger unit no byte is held.
+  /// Bytes of memory that an open unit takes: none above kMostHeldUnit, where its file is mapped.
   static uint64_t held(const UnitRecord& unit) {
     return unit.size <= kMostHeldUnit ? unit.size : 0;
   }

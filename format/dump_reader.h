@@ -18,6 +18,7 @@ namespace rlreplay::format {
 /// The largest unit that is held in memory; larger ones are read from their files.
 inline constexpr uint64_t kMostHeldUnit = uint64_t{64} << 20;
 
+/// How a dump is read: by how many threads, and up to which sizes.
 struct ReaderOptions {
   int threads = 2;
   h5::Limits limits;
@@ -59,24 +60,25 @@ class DumpReader {
   /// Leaves out, from here on, what `wanted` does not name of the groups of units; a unit without
   /// any is not opened, unless another is stored as a difference from it.
   void keep(const std::function<bool(std::string_view kind, const std::string& group)>& wanted);
-  /// Sorted by path.
+  /// All units that are not left out, sorted by path.
   const UnitList& units() const;
-  /// Null when there is none; also of what was left out.
+  /// The unit of a path; null where there is none or it was left out.
   [[nodiscard]] const UnitRecord* find(std::string_view path) const;
   /// The units of a kind that hold a group: all ranks of `train`, `0-3`, in the order of ranks.
   [[nodiscard]] std::vector<const UnitRecord*> find(std::string_view kind,
                                                     std::string_view group) const;
 
-  /// That a unit's file is there and has its size. Errors: FormatError, from kUnitLimit to
-  /// kUnitSize.
+  /// Checks that a unit's file is there and has its size.
+  /// Errors: FormatError, from kUnitLimit to kUnitSize.
   void check_there(const UnitRecord& unit) const;
 
   /// Checks the stored bytes of a unit, and nothing of what is in them.
   /// Errors: FormatError, from kUnitLimit to kUnitHash.
   void check_unit(const UnitRecord& unit) const;
 
-  /// The few units that were opened last are not read again. `most_held`: of its bytes, as of
-  /// CheckedImage. Errors: FormatError, from kUnitLimit to kContent.
+  /// Opens a unit. The few that were opened last are not read again. `most_held`: of its bytes, as
+  /// of CheckedImage.
+  /// Errors: FormatError, from kUnitLimit to kContent.
   UnitReader open_unit(const UnitRecord& unit, uint64_t most_held = kMostHeldUnit) const;
 
   /// A whole dataset, decoded and checked, its bases too. Of a unit with many differences a

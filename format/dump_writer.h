@@ -17,13 +17,14 @@
 
 namespace rlreplay::format {
 
-/// From when on no death of the machine takes a unit away.
+/// When a unit is safe: from then on no death of the machine takes it away.
 enum class Durable {
   kAppended,  // when `append` returns
   kSealed,    // when `seal` does: for what would be made again from the beginning
   kNever      // what its maker reads and throws away
 };
 
+/// How a writer stores units, and what it refuses.
 struct WriterOptions {
   /// The writer's name, of those of a path (`sound_name`).
   std::string writer = "0";
@@ -35,10 +36,10 @@ struct WriterOptions {
   /// A JSON object of what may differ between equal runs, kept from the first moment, so that it
   /// outlives the writer; of a resumed dump nothing for what it has.
   std::optional<std::string> unstable = {};
-  /// Of a writer that goes on: whether units that a journal acknowledges are read and compared with
-  /// their hashes, or only looked for.
+  /// Whether a writer that goes on reads the units that a journal acknowledges and compares them
+  /// with their hashes, or only looks for them.
   bool check = false;
-  /// What no reader takes is not written.
+  /// A larger unit or index is refused: by default what no reader takes.
   uint64_t unit_bytes = kMaxUnitBytes;
   uint64_t index_bytes = kMaxIndexBytes;
 };
@@ -49,6 +50,7 @@ struct NewUnit {
   std::span<const Dataset> datasets;
 };
 
+/// What the manifest says of how the dump came about.
 struct SealOptions {
   /// False where the dump is closed for a writer that died: its journal is left without its end.
   bool complete = true;
@@ -86,8 +88,7 @@ class DumpWriter {
   DumpWriter(DumpWriter&&) noexcept;
 
   const std::string& meta() const;
-  /// The units that this writer acknowledged, or whom it goes on for, in the order of their journal
-  /// lines.
+  /// The units of the writer's journal, and of the journals that it goes on for, in their order.
   const std::vector<UnitRecord>& units() const;
   [[nodiscard]] const UnitRecord* find(std::string_view path) const;
 
@@ -98,7 +99,8 @@ class DumpWriter {
   /// journal, which then is written anew.
   UnitRecord append(const std::string& path, std::span<const Dataset> datasets);
 
-  /// The same of several units, which are made durable together: they are acknowledged all or none.
+  /// Encodes, stores and acknowledges several units. They are made durable together, and
+  /// acknowledged all or none. Errors: as of one unit.
   std::vector<UnitRecord> append(std::span<const NewUnit> units);
 
   /// Stores and acknowledges a unit that was encoded before.
@@ -107,8 +109,8 @@ class DumpWriter {
   /// Ends this writer, who leaves the sealing to another. Nothing can be appended afterwards.
   void end();
 
-  /// Ends this writer and, where all others have ended, the dump: its root. Nothing where one has
-  /// not, or another has sealed it just now.
+  /// Ends this writer and, where all others have ended, the dump, whose root it returns. Nothing
+  /// where one has not ended, or another has sealed the dump just now.
   [[nodiscard]] std::optional<Hash> finish(const SealOptions& options = {});
 
   /// Ends the dump and returns its root. Nothing can be appended afterwards.

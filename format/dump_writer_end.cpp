@@ -141,7 +141,8 @@ std::optional<Hash> DumpWriter::finish(const SealOptions& options) {
   return seal_all(options, std::move(others));
 }
 
-/// With the lock of the dump.
+/// Removes what no journal acknowledges and writes index and manifest, with which the dump is
+/// sealed. The caller holds the lock of the dump and has seen that no other writer is still to end.
 Hash DumpWriter::seal_all(const SealOptions& options, std::vector<Journal> others) {
   State& state = *state_;
   const Folder& folder = state.folder;

@@ -25,6 +25,7 @@ inline std::shared_ptr<System> sealing_system(const WriterOptions& options) {
   return options.system ? options.system : std::make_shared<System>();
 }
 
+/// The state of a DumpWriter. Its `units` are those that the own journal and adopted ones name.
 struct DumpWriter::State {
   State(Folder where, const WriterOptions& how, std::shared_ptr<System> calls)
       : folder(std::move(where)), options(how), system(std::move(calls)), pool(how.threads) {}

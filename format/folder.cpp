@@ -266,8 +266,7 @@ PendingFile::Name holder_of(int folder, const std::string& name) {
 PendingFile::Name PendingFile::find_name() const { return holder_of(folder_.get(), name_); }
 
 PendingFile::~PendingFile() {
-  // What stays behind is called unfinished by its name: no reader takes it, and a writer removes
-  // it.
+  // What stays behind has a name that says it: no reader takes the file, and a writer removes it.
   if (file_ && !named_) static_cast<void>(system_->remove(folder_.get(), temporary_.c_str()));
 }
 

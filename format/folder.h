@@ -47,7 +47,8 @@ class PendingFile {
   [[nodiscard]] Name find_name() const;
   /// Makes the file durable and gives it its name in one step. Errors: kEnvironment.
   void commit();
-  /// Only gives it its name: of several files that are made durable together. Errors: kEnvironment.
+  /// Gives the file its name without making it durable, for several files that are made durable
+  /// together. Errors: kEnvironment.
   void take_name();
 
  private:
@@ -119,7 +120,7 @@ void write_all(int file, std::span<const std::byte> bytes, System& system,
 
 /// Makes what was written to a file or folder durable.
 void make_durable(int file, System& system, const std::string& where);
-/// And all that was written to its filesystem.
+/// Makes durable all that was written to the filesystem of a file or folder. Errors: kEnvironment.
 void make_filesystem_durable(int file, System& system, const std::string& where);
 
 }  // namespace rlreplay::format

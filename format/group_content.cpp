@@ -290,7 +290,7 @@ void GroupContent::add_boxes(const GroupDataset& dataset) {
   }
 }
 
-/// Of numbers with names, none twice, each is a field of its own.
+/// Adds numbers with names: each is a field of its own, unless a name is there twice.
 void GroupContent::add_named(const GroupDataset& dataset, std::span<const std::byte> bytes) {
   const auto* text = std::get_if<std::string>(&dataset.attributes.at("columns"));
   const std::vector<std::string> names =

@@ -75,7 +75,7 @@ class GroupContent {
   using Offsets = std::vector<uint64_t>;
 
   [[nodiscard]] const GroupDataset* find(std::string_view name) const;
-  /// Before so many numbers of each of `samples` samples are held.
+  /// Counts `numbers` numbers of each of `samples` samples before they are held.
   void hold(std::string_view name, uint64_t samples, uint64_t numbers) const;
   [[nodiscard]] std::vector<uint64_t> read_numbers(const GroupDataset& dataset, const Read& read);
   [[nodiscard]] std::optional<Offsets> read_offsets(std::string_view name, size_t size,

@@ -38,6 +38,8 @@ struct Extents {
 };
 
 inline constexpr std::string_view kPresenceSuffix = "_present";
+/// The names of the datasets beside the column `name`: which samples have a value, where the values
+/// of each sample begin, and how many each token has.
 inline std::string presence_name(std::string_view name) {
   return std::string(name) + std::string(kPresenceSuffix);
 }
@@ -128,11 +130,12 @@ class GroupReader {
   void take(std::string_view name, TokenFloats& column, size_t rows);
   void take(std::string_view name, Texts& texts, size_t rows);
   void take(std::string_view name, TokenSets& sets, size_t rows);
-  /// Without rows there are no names either.
+  /// Reads a table that has a row a sample. Without rows it stays absent: it has no names either.
   void take(std::string_view name, std::optional<NamedColumns>& columns, size_t rows) {
     if (rows > 0) named(name, columns, rows);
   }
-  /// `size` rows up to `total`.
+  /// Reads the `size` + 1 offsets of `size` rows. Errors: FormatError kMeaning unless they ascend
+  /// from 0 to `total`.
   std::vector<uint64_t> offsets(std::string_view name, size_t size, size_t total);
   void named(std::string_view name, std::optional<NamedColumns>& columns, size_t rows);
   /// Which samples have a value of a column; stays empty where nothing says so.

@@ -104,6 +104,7 @@ struct DatasetEntry {
   std::vector<std::span<const std::byte>> pieces;
 };
 
+/// All that a file holds: the attributes of its root, and its datasets.
 struct Contents {
   Attributes root;
   uint64_t root_address = 0;           // of its header

@@ -10,15 +10,14 @@
 /// times, so a small file can claim anything.
 namespace rlreplay::format {
 
-/// For columns of samples and events, of which no real run leaves more. `bytes` counts all that is
-/// held of the unit. Errors: FormatError kDataLimit.
+/// Refuses to take a dataset of columns of samples and events, of which no real run leaves more,
+/// into memory. `bytes` counts all that is held of the unit. Errors: FormatError kDataLimit.
 void check_budget(const UnitRecord& unit, const std::string& dataset, uint64_t bytes);
 
-/// What is held at once of units that are read together, and of what is put together of them.
+/// Counts what is held at once of units that are read, and put together, with each other.
 class HeldBytes {
  public:
-  /// Before so many more are held of a unit. Errors: as of check_budget, of all units that were
-  /// named.
+  /// Counts bytes before they are held. Errors: as check_budget, of all units counted here.
   void hold(const UnitRecord& unit, const std::string& dataset, uint64_t bytes);
   void give_back(uint64_t bytes) { bytes_ -= bytes; }
   uint64_t bytes() const { return bytes_; }
@@ -29,8 +28,8 @@ class HeldBytes {
   uint64_t bytes_ = 0;
 };
 
-/// For tensors, which may be zero everywhere: beyond the budget, half of the memory that is
-/// available. Errors: as above.
+/// Refuses to take a tensor into memory above both the budget and half of the memory that is
+/// available: it may be zero everywhere. Errors: as above.
 void check_memory(const UnitRecord& unit, const std::string& dataset, uint64_t bytes);
 
 }  // namespace rlreplay::format

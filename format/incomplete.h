@@ -10,7 +10,8 @@ namespace rlreplay::format {
 /// There until a dump is sealed: who writes it, and what made the run.
 inline constexpr char kIncompleteName[] = "INCOMPLETE";
 
-/// Before it is written or removed. Errors: FormatError kFileType where no file has its name.
+/// Checks that the name INCOMPLETE is free or a regular file's, before that is written or removed.
+/// Errors: FormatError kFileType.
 void check_incomplete(const Folder& folder);
 
 /// `unstable`: as a manifest's, canonical JSON.
@@ -21,7 +22,8 @@ void write_incomplete(const Folder& folder, const std::string& unstable, System&
 /// Errors: FormatError kFileType, kFileSize, and of records kRecordSyntax to kSchema.
 [[nodiscard]] std::string read_incomplete(const Folder& folder);
 
-/// The same for whoever can do without: `{}` where the file cannot be read or breaks a rule.
+/// What read_incomplete returns, for whoever can do without: `{}` where the file cannot be read or
+/// breaks a rule.
 [[nodiscard]] std::string find_incomplete(const Folder& folder);
 
 }  // namespace rlreplay::format

@@ -22,7 +22,7 @@ std::string elements_text(DType dtype, std::span<const std::byte> bytes,
 /// " NAME=VALUE" for each attribute that is part of the content.
 std::string attributes_text(const h5::Attributes& attributes);
 
-/// Of the line "KEY TEXT", where `text` ends with a line feed.
+/// The hash of the line "KEY TEXT", where `text` ends with a line feed.
 Hash hash_of_item(std::string_view key, const std::string& text);
 
 /// The lines of a text, of which the last has no line feed; of none one that is empty.

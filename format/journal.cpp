@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kJournalSuffix = ".jsonl";
 
-/// Of line `number`, where the body before it has the hash `last`.
+/// Refuses line `number` unless it follows the line before it, whose body has the hash `last`.
+/// Nothing follows a line after which the journal has `ended`. Errors: FormatError kChain.
 void check_chain(const JsonValue& body, uint64_t number, const Hash& last, bool ended,
                  const std::string& where) {
   const auto differs = [&](const char* key, const std::string& found, const std::string& expected) {

@@ -26,7 +26,7 @@ std::string journal_path(std::string_view writer);
 
 /// What the journal of a writer acknowledges.
 struct Journal {
-  /// Its writer, as the file's name has it; empty in version 0.1.
+  /// The writer's name, as the file's name has it; empty in version 0.1.
   std::string writer;
   /// The version of the format, as `1.0`.
   std::string version;
@@ -42,13 +42,13 @@ struct Journal {
   uint64_t whole_bytes = 0;
 };
 
-/// Errors: FormatError, from kRecordSyntax to kWriter. A last line without its end is left out,
-/// not an error.
+/// Reads a journal, a piece of the file at a time. A last line without its end is left out: it was
+/// never acknowledged. Errors: FormatError, from kRecordSyntax to kWriter.
 [[nodiscard]] Journal read_journal(const OpenFile& file);
-/// The same of bytes in memory, as a fuzzer has them; `path` is what errors name.
+/// Reads a journal from bytes in memory, as a fuzzer has them; `path` is what errors name.
 [[nodiscard]] Journal parse_journal(std::span<const std::byte> bytes, const std::string& path);
 
-/// The same of its first line alone, which must be whole.
+/// Reads the first line of a journal alone, which must be whole. Errors: as of read_journal.
 [[nodiscard]] Journal read_head(const OpenFile& file);
 
 /// How many lines end behind byte `from` of a file.
@@ -68,7 +68,7 @@ class JournalWriter {
   const std::string& writer() const { return writer_; }
   void begin(const std::string& meta);
   void append(std::span<const UnitRecord> units);
-  /// Says that the writer has done; nothing follows.
+  /// Ends the journal with the line that says so; nothing follows.
   void end();
   [[nodiscard]] bool ended() const { return ended_; }
 

@@ -45,15 +45,15 @@ class LogicalGroup {
 
     uint64_t bytes() const;
   };
-  /// By name. Errors at making: FormatError kMeaning where units give one tensor two shapes or
-  /// types, or a dataset's boxes are not sound.
+  /// All tensors, by name. Errors at making: FormatError kMeaning where units give one tensor two
+  /// shapes or types, or a dataset's boxes are not sound.
   const std::map<std::string, Tensor, std::less<>>& tensors() const { return tensors_; }
   [[nodiscard]] const Tensor* find(std::string_view name) const;
 
   /// All elements, row-major. Errors: FormatError kMeaning for an element that no unit holds, or
   /// that two hold differently, naming both; those of reading.
   [[nodiscard]] Buffer<std::byte> read(std::string_view name);
-  /// Into `out`, of `bytes` of the tensor.
+  /// Reads all elements into `out`, which has the tensor's bytes(). Errors: as of `read`.
   void read_into(std::string_view name, std::span<std::byte> out);
 
  private:
@@ -68,7 +68,7 @@ class LogicalGroup {
   std::map<std::string, Tensor, std::less<>> tensors_;
 };
 
-/// Of a dump, by kind and name.
+/// The tensors of a group in all units of its kind that hold it.
 LogicalGroup logical_group(const DumpReader& dump, std::string_view kind, const std::string& group);
 
 /// Groups by kind and name.

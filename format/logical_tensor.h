@@ -36,7 +36,7 @@ class LogicalTensor {
   /// The first element that no block has given.
   [[nodiscard]] std::optional<uint64_t> gap() const;
 
-  /// What is held beside the elements, for so many of them.
+  /// Bytes that are held beside the elements, for so many of them.
   static uint64_t bookkeeping(uint64_t elements) { return elements / 8 + sizeof(uint64_t); }
 
  private:
@@ -61,8 +61,8 @@ class LogicalTensor {
 /// "[3, 5]": where an element stands.
 std::string place_text(uint64_t element, std::span<const uint64_t> shape);
 
-/// The type that holds the elements of both exactly: where they differ f64 for f32 and f64, else
-/// nothing.
+/// The type that holds both's elements exactly: their own where they are the same, f64 for f32 and
+/// f64, else nothing.
 [[nodiscard]] std::optional<DType> common_type(DType a, DType b);
 
 }  // namespace rlreplay::format

@@ -54,14 +54,15 @@ struct Manifest {
   /// Canonical JSON of what differs from run to run: times, host names. Not part of the root.
   std::string unstable = "{}";
   IndexEntry index;
-  /// In version 0.1, which had no index: sorted by path.
+  /// The units of version 0.1, which had no index, sorted by path.
   std::vector<UnitRecord> old_units;
   Hash root;
   std::optional<DerivedFrom> derived_from;
-  /// Sorted by writer.
+  /// The journals of all writers, sorted by writer.
   std::vector<JournalEntry> journals;
 };
 
+/// The manifest as a file holds it: one record, a line of JSON with its hash.
 std::string manifest_text(const Manifest& manifest);
 
 /// Errors: FormatError, from kRecordSyntax to kSchema.

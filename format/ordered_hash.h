@@ -19,7 +19,8 @@ class OrderedHash {
   /// Says that a piece is in place. May be called by several threads at once.
   void add(size_t index);
 
-  /// Once all pieces are in place and every `add` has returned.
+  /// The hash of all bytes, once all pieces are in place and every `add` has returned.
+  /// Errors: kInternal where a piece is missing.
   Hash finish() const;
 
  private:

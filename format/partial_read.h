@@ -6,9 +6,8 @@
 #include "format/rollout_data.h"
 #include "format/train_data.h"
 
-/// Groups read in part: optional fields of the names in `leave_out` stay absent, their datasets
-/// undecoded.
-/// Errors: as of the whole.
+/// Reads a group in part: optional fields of the names in `leave_out` stay absent, and their
+/// datasets are not decoded. Errors: as where the whole group is read.
 namespace rlreplay::format {
 
 [[nodiscard]] RolloutData read_rollout_data(const DumpReader& dump, const UnitReader& unit,

@@ -17,6 +17,8 @@ void put_header(JsonObject& object);
 /// Errors: FormatError kFormatName, kVersion or kMustUnderstand, in this order.
 [[nodiscard]] std::string check_header(const JsonValue& body, const std::string& path);
 
+/// What a line of a journal says of a unit. Members without content (`group_contents`, `counts`)
+/// are left out.
 std::string unit_json(const UnitRecord& unit);
 
 /// Errors: FormatError kSchema or kUnitPath.

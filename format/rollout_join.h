@@ -14,7 +14,7 @@ namespace rlreplay::format {
 /// Errors: FormatError kMeaning, also where two parts hold one sample.
 RolloutData join_rollout(std::span<const RolloutData> parts, const std::string& where);
 
-/// For whoever takes the units of a rollout one by one: that no sample stands in two of them.
+/// Checks that no sample stands in two units of a rollout, for whoever takes them one by one.
 /// Errors: FormatError kMeaning, those of GroupReader.
 void check_samples_once(const DumpReader& dump, const std::string& group);
 

@@ -82,7 +82,7 @@ struct NamedColumns {
   std::vector<double> values;  // row-major, [rows, names]
   Presence presence;
 
-  /// Of the first row; nothing where there is no such name.
+  /// The value of the column `name` in the first row; nothing where there is no such column.
   [[nodiscard]] std::optional<double> find(std::string_view name) const {
     const auto at = std::ranges::find(names, name);
     if (at == names.end()) return std::nullopt;

@@ -11,8 +11,7 @@
 
 namespace rlreplay::format {
 
-/// Where a file that is being built goes: bytes at places, in any order. What no call wrote is
-/// zero.
+/// Where a file that is being built goes: bytes at places, in any order, and zeros where none came.
 class Sink {
  public:
   virtual ~Sink() = default;

@@ -22,7 +22,7 @@ class System {
   [[nodiscard]] virtual int remove(int folder, const char* name);
 };
 
-/// Those of another, which wait for the disk nowhere but in syncfs.
+/// The calls of another System but for fsync, which does nothing: only syncfs waits for the disk.
 class UnsyncedSystem : public System {
  public:
   explicit UnsyncedSystem(std::shared_ptr<System> of) : of_(std::move(of)) {}

@@ -307,7 +307,7 @@ class SliceJoin {
   TrainData out_;
 };
 
-/// As they are stored, of the units that hold more than events.
+/// The ranks of a step as they are stored, without those that hold events alone.
 std::vector<TrainRank> read_ranks(const DumpReader& dump, const std::string& group,
                                   HeldBytes& held) {
   std::vector<TrainRank> ranks;

@@ -11,6 +11,7 @@
 /// What the ranks of a step hold, samples of which several ranks hold slices being put together.
 namespace rlreplay::format {
 
+/// What the unit of one rank holds of a step.
 struct TrainRank {
   TrainData data;
   const UnitRecord* unit = nullptr;
@@ -25,8 +26,8 @@ struct TrainRank {
 /// things, naming both; kDataLimit.
 void join_slices(std::vector<TrainRank>& ranks, const std::string& group, HeldBytes& held);
 
-/// Those of a step that hold more than events, in order, joined.
-/// Errors: FormatError.
+/// The ranks of a step that hold more than events, in order, the samples joined of which several
+/// hold slices. Errors: FormatError.
 [[nodiscard]] std::vector<TrainRank> read_train_ranks(const DumpReader& dump,
                                                       const std::string& group, HeldBytes& held);
 

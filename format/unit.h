@@ -12,7 +12,7 @@
 namespace rlreplay::format {
 
 inline constexpr char kFormat[] = "rlreplay";
-/// Of the version that is written.
+/// The version of the format that is written.
 extern const int kMajor, kMinor;
 /// The version that had one writer, whose journal lay beside the manifest.
 inline constexpr char kOldVersion[] = "0.1";
@@ -28,9 +28,9 @@ struct UnitRecord {
   Hash hash;                        // of the stored bytes
   Hash content;                     // of what they mean
   std::vector<std::string> groups;  // rollouts or steps in it, sorted
-  /// Of each group what it says (SPEC.md section 7); none where the writer did not compute it.
+  /// The hash of what each group says (SPEC.md section 7); none where no writer computed it.
   std::map<std::string, Hash> group_contents = {};
-  /// Of each group, how many things of which kind it holds: canonical JSON (SPEC.md section 2).
+  /// How many things of which kind each group holds: canonical JSON (SPEC.md section 2).
   std::map<std::string, std::string> counts = {};
 
   friend bool operator==(const UnitRecord&, const UnitRecord&) = default;

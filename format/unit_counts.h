@@ -19,8 +19,7 @@ struct CountedTable {
 };
 using CountedTables = std::map<std::string, CountedTable, std::less<>>;  // by name in the group
 
-/// Whether counts ask for the elements of a dataset of this name, and not only whether they are
-/// finite.
+/// Whether counts need the elements of a dataset of this name, beyond how many of them are finite.
 [[nodiscard]] bool is_counted(std::string_view name);
 
 /// How many elements are no finite numbers: of floats of 2, 4 and 8 bytes, else 0.
@@ -34,7 +33,7 @@ uint64_t count_nonfinite(DType dtype, std::span<const std::byte> bytes);
 std::string counts_json(std::string_view kind, std::span<const std::string> names,
                         const CountedTables& tables, uint64_t nonfinite);
 
-/// The same of each group of a unit that is written.
+/// The counts of each group of a unit that is written, by the group's name.
 std::map<std::string, std::string> unit_counts(std::string_view kind,
                                                std::span<const Dataset> datasets);
 

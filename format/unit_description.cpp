@@ -93,7 +93,7 @@ std::string described(const h5::Element& element) {
   return std::string(kind) + " of " + counted(element.size, "byte");
 }
 
-/// Sorted.
+/// The groups of the datasets, sorted, each once.
 std::vector<std::string> groups_of(const std::vector<StoredDataset>& datasets) {
   std::set<std::string> groups;
   for (const StoredDataset& d : datasets) groups.insert(d.path.substr(0, d.path.find('/')));

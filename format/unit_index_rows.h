@@ -20,6 +20,7 @@ inline constexpr uint32_t kIndexVersion = 1;
 inline constexpr uint64_t kMostUnitSize = uint64_t{1} << 50;  // of a unit
 inline constexpr uint32_t kHasContent = 1, kHasCounts = 2;
 
+/// The begin of an index: the numbers of units and groups, the bytes of strings and counts.
 struct IndexHeader {
   std::array<char, 8> magic = kIndexMagic;
   uint32_t version = kIndexVersion, zero = 0;
@@ -48,6 +49,7 @@ inline Hash from_stored(const StoredHash& bytes) {
   return hash;
 }
 
+/// A unit's row. `path_at` counts bytes of the strings, `first_group` entries of groups.
 struct UnitIndex::Unit {
   uint64_t path_at = 0;
   uint32_t path_length = 0, group_count = 0;
@@ -55,6 +57,8 @@ struct UnitIndex::Unit {
   StoredHash hash = {}, content = {};
 };
 
+/// A group's entry. `name_at` counts bytes of the strings, `counts_at` of the counts; `unit` is the
+/// number of its unit's row.
 struct UnitIndex::Group {
   uint64_t name_at = 0;
   uint32_t name_length = 0, flags = 0;
@@ -67,6 +71,7 @@ struct UnitIndex::Group {
 inline constexpr uint64_t kHeaderBytes = 64, kUnitBytes = 72, kGroupBytes = 56, kOrderBytes = 8;
 static_assert(sizeof(IndexHeader) == kHeaderBytes);
 
+/// The error of an index that breaks its form at byte `at`.
 inline FormatError malformed_index(const std::string& what, uint64_t at) {
   return {Rule::kIndexForm, what, kIndexName, {}, at};
 }

@@ -30,11 +30,11 @@ class UnitReader {
                          const h5::Limits& limits = {}, bool frame_checksums = true);
 
   const UnitRecord& record() const;
-  /// Sorted by path.
+  /// All datasets, sorted by path.
   const std::vector<StoredDataset>& datasets() const;
-  /// Those of one group.
+  /// The datasets of one group, sorted by path; none where the unit does not hold it.
   std::span<const StoredDataset> datasets_of(std::string_view group) const;
-  /// Null when there is none.
+  /// The dataset of a path; null where there is none.
   [[nodiscard]] const StoredDataset* find(std::string_view path) const;
 
   /// Decodes a whole dataset into `out`, of exactly its size, and checks its hash. `base` holds the
@@ -43,7 +43,8 @@ class UnitReader {
   void read(const StoredDataset& dataset, std::span<std::byte> out,
             std::span<const std::byte> base = {}) const;
 
-  /// The same for several datasets at once: their chunks keep all threads busy together.
+  /// Decodes and checks several datasets at once: their chunks keep all threads busy together.
+  /// Errors: as of one dataset.
   struct Read {
     const StoredDataset* dataset = nullptr;
     std::span<std::byte> out;

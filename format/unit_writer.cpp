@@ -53,8 +53,8 @@ void check_attributes(const h5::Attributes& attributes, const std::string& where
   }
 }
 
-/// The hash of a file, read back by all threads in pieces; one item of each job hashes the pieces
-/// before.
+/// The hash of a file that all threads read back in pieces; one item of each job hashes the pieces
+/// of the job before.
 Hash hash_of_file(Sink& file, uint64_t size, ThreadPool& pool) {
   constexpr size_t kPiece = size_t{1} << 18;
   const size_t room = 8 * kPiece;
@@ -115,7 +115,7 @@ struct UnitWriter::State {
   void store();
   size_t encode(const Dataset& dataset, const h5::Layout& layout, size_t index, int worker,
                 std::span<std::byte> frame);
-  /// What is known of the file once it has its end.
+  /// The record of the file, once it has its end.
   UnitRecord record_of(uint64_t size, const Hash& hash);
 };
 

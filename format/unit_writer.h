@@ -26,7 +26,7 @@ class UnitWriter {
  public:
   /// Errors: kUsage for a path outside the grammar.
   UnitWriter(std::string path, ThreadPool& pool, const Packing& packing = {});
-  /// Not in memory but to a file, while further datasets are encoded.
+  /// Encodes the unit to a sink instead of memory, while further datasets are added.
   UnitWriter(std::string path, ThreadPool& pool, const Packing& packing, Sink& sink);
   ~UnitWriter();
   UnitWriter(UnitWriter&&) noexcept;
@@ -34,9 +34,9 @@ class UnitWriter {
   /// Errors: kUsage for a path outside the grammar or used twice, a shape that does not fit the
   /// bytes, or a base of another size; kUnsupported for attributes that no reader takes.
   void add(const Dataset& dataset);
-  /// Of a unit in memory.
+  /// Ends a unit in memory.
   EncodedUnit finish();
-  /// Of a unit that went to a sink, whose bytes are read back and hashed.
+  /// Ends a unit that went to a sink: its bytes are read back and hashed.
   UnitRecord finish_file();
 
  private:

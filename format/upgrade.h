@@ -7,6 +7,7 @@
 
 namespace rlreplay::format {
 
+/// What an upgrade has written.
 struct UpgradeReport {
   std::string from;  // the version that the dump had
   std::string to;    // this program's
@@ -22,8 +23,8 @@ struct UpgradeReport {
 [[nodiscard]] UpgradeReport upgrade(const std::string& from, const std::string& to, int threads,
                                     bool replace = false);
 
-/// The same in place: the new dump takes the old one's name in one step.
-/// Where `path` is a link, the folder that it leads to is replaced.
+/// Upgrades a dump in place: the new one takes the old one's name in one step. Where `path` is a
+/// link, the folder that it leads to is replaced.
 /// Errors: as above; kUsage also when the folder holds files that are none of the dump's.
 [[nodiscard]] UpgradeReport upgrade_in_place(const std::string& path, int threads);
 

@@ -27,7 +27,7 @@ std::string group_of(const StoredDataset& dataset) {
   return dataset.path.substr(0, dataset.path.find('/'));
 }
 
-/// What of a unit is looked at.
+/// How far a unit is looked at: that its file is there, its bytes by their hash, its values.
 enum class Depth { kRecords, kBytes, kValues };
 
 /// Checks the units of one dump, one after another.
@@ -60,11 +60,11 @@ class UnitCheck {
     return problems_.empty();
   }
 
-  /// Of the units that were checked to their values.
+  /// The groups with a dataset of boxes, of the units that were looked at as far as their values.
   const GroupNames& cut_groups() const { return cut_; }
 
  private:
-  /// Once, however many differences rest on what is broken.
+  /// Adds a problem once, however many differences rest on what is broken.
   void add_problem(const Problem& problem, VerifyReport& report) {
     if (!told_.emplace(problem.rule, problem.path, problem.dataset).second) return;
     report.problems.push_back(problem);
@@ -221,7 +221,7 @@ class UnitCheck {
   Buffer<std::byte> memory_;
 };
 
-/// Nothing rests on what the writer left of itself: a breach is told, and the dump read on.
+/// Reports what is wrong with INCOMPLETE; nothing rests on it, so the dump is read on.
 void report_incomplete(const std::string& path, VerifyReport& report) {
   try {
     static_cast<void>(read_incomplete(Folder::open(path)));

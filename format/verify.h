@@ -14,15 +14,15 @@ struct VerifyReport {
   /// Whether all its writers ended it themselves.
   bool complete = false;
   bool sealed = false;
-  /// Of the format, as `1.0`.
+  /// The version of the format, as `1.0`.
   std::string version;
   Hash root;
   uint64_t units = 0;
-  /// Of these, the ones without a problem.
+  /// Units without a problem.
   uint64_t whole_units = 0;
   /// Steps of which every rank's unit is whole.
   uint64_t whole_steps = 0;
-  /// In the order in which they were found; empty when all is well.
+  /// All problems in the order in which they were found; empty when all is well.
   std::vector<Problem> problems;
 };
 
@@ -32,8 +32,8 @@ struct VerifyReport {
 [[nodiscard]] VerifyReport verify(const std::string& path, bool deep,
                                   const ReaderOptions& options = {});
 
-/// The same of records alone: manifest, index and journals are whole, and every unit is there with
-/// its size. No byte of a unit is read.
+/// Checks the records of a dump alone: manifest, index and journals are whole, and every unit is
+/// there with its size. No byte of a unit is read. Errors: kEnvironment only.
 [[nodiscard]] VerifyReport verify_quick(const std::string& path, const ReaderOptions& options = {});
 
 }  // namespace rlreplay::format

@@ -5,9 +5,9 @@
 
 namespace rlreplay::format {
 
-/// Before a dataset is decoded whole: check_budget for what lies in tables of samples and events,
-/// check_memory for other tensors, and for a difference, which is small however much it rests on.
-/// Errors: FormatError kDataLimit.
+/// Called before a dataset is decoded whole: check_budget for what lies in tables of samples and
+/// events, check_memory for other tensors, and for a difference, which is small however much it
+/// rests on. Errors: FormatError kDataLimit.
 void check_whole(const UnitRecord& unit, const StoredDataset& dataset);
 
 }  // namespace rlreplay::format

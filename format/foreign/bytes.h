@@ -17,6 +17,7 @@ static_assert(std::endian::native == std::endian::little);
 /// Bytes that somebody else owns.
 using Bytes = std::span<const uint8_t>;
 
+/// Views bytes as characters, or characters as bytes: nothing is copied or checked.
 inline std::string_view as_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

@@ -16,8 +16,8 @@ constexpr size_t kFlushBytes = size_t{1} << 16;
 
 /// Writes one tree. check_tree bounds the depth of the recursion. What JSON has no type for is an
 /// object of one key that begins with `$`, so a dict with such a key, or with keys that are no
-/// texts, is one of them too: `$dict`, a list of pairs. Floats are bits in hex; pieces of 64 KiB
-/// leave.
+/// texts, is one of them too: `$dict`, a list of pairs. Floats are bits in hex; text leaves in
+/// pieces of 64 KiB.
 class Writer {
  public:
   Writer(const Tree& tree, const TextSink& sink) : tree_(tree), sink_(sink) {}
@@ -188,7 +188,7 @@ class Writer {
     });
   }
 
-  /// By their own canonical texts: a set has no order.
+  /// Writes the items of a set, sorted by their own canonical texts: a set has no order.
   void sorted(const Sequence& sequence) {
     std::vector<std::string> texts(sequence.size());
     for (size_t i = 0; i < sequence.size(); ++i) {

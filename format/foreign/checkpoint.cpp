@@ -21,7 +21,7 @@ constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kConfig = "config.json";
 
-/// What is copied from the checkpoint that another comes from.
+/// The files that a checkpoint takes as they are from the one that it comes from.
 constexpr auto kCopied = std::to_array<const char*>(
     {"generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
      "vocab.json", "merges.txt", "chat_template.jinja"});
@@ -77,7 +77,7 @@ void check_shape(const StoredTensor& tensor, const ExpectedTensor& expected,
   }
 }
 
-/// As config.json names the element type of all tensors: readers convert to what it says.
+/// The element type of all tensors as config.json names it: readers convert to what that says.
 std::string_view common_type(std::span<const StoredTensor> tensors) {
   const DType dtype = tensors.empty() ? DType::kF32 : tensors.front().dtype;
   for (const StoredTensor& tensor : tensors) {

@@ -23,14 +23,14 @@ class Checkpoint {
   const std::string& folder() const { return folder_; }
   const ModelConfig& config() const { return config_; }
 
-  /// In the order of expected_tensors.
+  /// The model's tensors, in the order of expected_tensors.
   const std::vector<const StoredTensor*>& tensors() const { return tensors_; }
 
   /// The tensor of this name. Errors: kInternal where the configuration has none.
   const StoredTensor& tensor(std::string_view name) const;
 
-  /// To be called when the last of the contents was used. Errors: kCorrupt where a file was changed
-  /// since it was opened.
+  /// Called when the last of the contents was used. Errors: kCorrupt where a file was changed since
+  /// it was opened.
   void check_unchanged() const;
 
   /// Reads all contents. Errors: kCorrupt at the first NaN or infinity, naming tensor and index.

@@ -137,8 +137,8 @@ class Checker {
     return false;
   }
 
-  /// Of tokens that count. Of a slice it is not known which those are: as many values as tokens are
-  /// masked may be anything.
+  /// Checks the log-probabilities of tokens that count. Of a slice it is not known which those are:
+  /// as many values as tokens are masked may be anything.
   void log_probs(const Value* value, std::string_view name, const Value* loss_mask,
                  const std::string& where) {
     const auto column = value == nullptr ? std::nullopt : Numbers::of(tree_, *value);
@@ -326,7 +326,8 @@ class Checker {
     }
   }
 
-  /// Of what some samples have, those that lack it. `has`: of a column and a sample.
+  /// Reports the samples that lack a column which other samples of the file have. `has`: of a
+  /// column and a sample.
   template <class Has>
   void absent_cells(Value root, size_t samples, Has has) {
     if (is_own(root)) return;  // such leave out what is absent

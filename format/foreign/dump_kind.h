@@ -16,6 +16,7 @@ enum class DumpKind {
   kPolicyLoss,    // {rank, call, samples, ppo_kl, pg_loss}
 };
 
+/// The kind of the dump at `root`, by the keys of its dict. Its values are not checked.
 DumpKind dump_kind(const Tree& tree, Value root);
 
 /// What is wrong with the version that a dump says it has; nothing where this program reads it.

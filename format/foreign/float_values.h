@@ -11,6 +11,7 @@ namespace rlreplay::foreign {
 /// Shapes: out [count]. Errors: kUnsupported for another element type.
 void to_float(const StoredTensor& tensor, std::span<float> out);
 
+/// An element of a tensor that is no finite number.
 struct NonFinite {
   int64_t index = 0;  // flat, row-major
   bool nan = false;   // otherwise infinite

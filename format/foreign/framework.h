@@ -10,14 +10,15 @@
 
 namespace rlreplay::foreign {
 
+/// Who writes dumps that can be read; kUnknown: of a file that is none of their dumps.
 enum class Framework { kSlime, kMiles, kRelax, kUnknown };
 
 /// What commands and dumps call them, in that order.
 inline constexpr std::array<std::string_view, 4> kFrameworkNames = {"slime", "miles", "relax",
                                                                     "unknown"};
-/// Those that there are.
+/// The names of the frameworks alone, without "unknown".
 inline constexpr auto kFrameworks = std::span(kFrameworkNames).first<3>();
-/// Of these, those of which launchers (--wrap) and formulas (--dialect) are known.
+/// The names of those frameworks whose launchers (--wrap) and formulas (--dialect) are known.
 inline constexpr auto kDialects = kFrameworks.first<2>();
 
 constexpr std::string_view to_string(Framework framework) {
@@ -31,6 +32,7 @@ struct DumpIdentity {
   std::string layout;  // in words: "slime, one file a rollout (format_version 2)"
 };
 
+/// Judges the object at `root`. Of DumpKind::kNone the framework is kUnknown and `layout` empty.
 DumpIdentity identify_dump(const Tree& tree, Value root);
 
 }  // namespace rlreplay::foreign

@@ -27,7 +27,8 @@ class MappedFile {
   Bytes bytes() const;
   const std::string& path() const { return path_; }
 
-  /// As of FileMapping.
+  /// Lets pages leave memory until they are touched again; see FileMapping::release. Of a file that
+  /// was copied nothing is released.
   void release(Bytes range) const;
 
   /// Errors: kCorrupt where the file was changed since it was opened.

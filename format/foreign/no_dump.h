@@ -4,7 +4,8 @@
 
 namespace rlreplay::foreign {
 
-/// Of a file of DumpKind::kNone, what a dump would hold instead, with its place: not-a-dump.
+/// Why a file is of DumpKind::kNone: the first thing in it that a dump would have otherwise, with
+/// its place, as the problem not-a-dump.
 [[nodiscard]] Problem no_dump_problem(const Tree& tree, Value root);
 
 }  // namespace rlreplay::foreign

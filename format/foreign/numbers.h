@@ -19,8 +19,8 @@ class Numbers {
  public:
   /// Nothing where the value is no list of integers and floats, and no tensor or array of integers
   /// of int64 range, bools or real floats. In a list a bool is 0 or 1, as in Python, and integers
-  /// among floats are floats: nothing where binary64 does not hold one. An empty list is one of
-  /// integers.
+  /// among floats are floats: nothing where binary64 does not hold one.
+  /// An empty list holds integers.
   [[nodiscard]] static std::optional<Numbers> of(const Tree& tree, Value value);
 
   size_t size() const { return size_; }

@@ -236,7 +236,8 @@ Value PickleMachine::pop() {
   return value;
 }
 
-/// Nothing below the innermost mark: a pickle that reaches there is none that Python wrote.
+/// The value on top of the stack, above the innermost mark: a pickle that reaches below it is none
+/// that Python wrote.
 Value& PickleMachine::top() {
   if (stack_.size() <= floor()) corrupt("the stack is empty");
   return stack_.back();

@@ -8,10 +8,10 @@
 
 namespace rlreplay::foreign {
 
-/// Of files that should have the same columns (`of`: "of the same samples") those that lack one
-/// which another has: a replica-mismatch each. Ranks of a pipeline's earlier stages lack all that
-/// the last one computes. Not asked here: check_columns' and those of the schedule of
-/// micro-batches.
+/// The columns that a file lacks and another one of `shards` has, which should have the same (`of`
+/// says why: "of the same samples"): a replica-mismatch each. Ranks of a pipeline's earlier stages
+/// lack all that the last one computes. Columns of check_columns and of the schedule of
+/// micro-batches are not asked for.
 [[nodiscard]] std::vector<Problem> missing_columns(std::span<const TrainShard* const> shards,
                                                    const char* of);
 

@@ -14,7 +14,7 @@ namespace {
 
 bool is_absent(const Value* value) { return value == nullptr || value->kind == Kind::kNone; }
 
-/// Of a file of columns the entries of one that is a list.
+/// How many entries a column of a file of columns has; nothing where it is absent or no list.
 std::optional<size_t> list_size(const TrainShard& shard, const std::string& column) {
   const Value* value = shard.batch_value(column);
   const bool list = value != nullptr && value->kind == Kind::kList;

@@ -4,8 +4,8 @@
 
 namespace rlreplay::foreign {
 
-/// Of a rollout's samples whose rewards are dicts: the numbers that some of them have, and those
-/// samples that lack one. A sample is named once, with the first that it lacks.
+/// Reports samples of a rollout whose rewards are dicts and lack a number that other samples have
+/// there. A sample is named once, with the first that it lacks.
 void check_reward_dicts(const Tree& tree, const Sequence& samples, const ProblemSink& sink);
 
 }  // namespace rlreplay::foreign

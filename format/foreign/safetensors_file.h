@@ -34,7 +34,7 @@ class SafetensorsFile {
 
   const std::string& path() const { return file_.path(); }
 
-  /// In the order of their data. They view the mapped file.
+  /// All tensors, in the order of their data. They view the mapped file.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
 
   /// The tensor of this name or null.

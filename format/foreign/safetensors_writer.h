@@ -22,8 +22,8 @@ struct TensorHead {
   std::vector<int64_t> shape;
 };
 
-/// The same of tensors whose content `content` gives, in pieces, one tensor after the other.
-/// Errors: those of `content` too.
+/// Writes tensors whose content is not in memory: `content` gives it in pieces, one tensor after
+/// the other. Errors: as above, and those of `content`.
 using TensorSink = std::function<void(Bytes piece)>;
 void write_safetensors(const std::string& path, std::span<const TensorHead> tensors,
                        const std::function<void(size_t tensor, const TensorSink& sink)>& content);

@@ -41,7 +41,7 @@ void put_last_stage_first(ShardGroup& group) {
 
 using Entry = std::pair<const std::vector<int64_t>, ShardGroup>;
 
-/// Of two files that share samples the one that lists others too.
+/// Two lists of samples of one rollout, of which `other` has some samples of `of`, and not all.
 struct Overlap {
   const Entry* of = nullptr;
   const Entry* other = nullptr;
@@ -77,8 +77,8 @@ std::optional<Overlap> find_overlap(
   return odd;
 }
 
-/// Of two files that list the same samples, not in the same order, the odd one: it has fewer
-/// copies, or else alone is not sorted, or is of the higher rank. Errors: kCorrupt.
+/// Refuses two files that list the same samples, not in the same order, naming the odd one: it has
+/// fewer copies, or else alone is not sorted, or is of the higher rank. Errors: kCorrupt.
 [[noreturn]] void refuse_order(const Entry& a, const Entry& b) {
   const auto oddness = [](const Entry& of) {
     return std::tuple(-static_cast<int64_t>(of.second.shards.size()),

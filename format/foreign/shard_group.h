@@ -33,8 +33,8 @@ std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row, int64_t
 /// columns. Errors: kCorrupt for a column of another length than its slice, kIncomplete.
 void find_cut(ShardGroup& group);
 
-/// Of a group of which no file says one of the places: the one that says another's, where another
-/// file at that place has other slices; null where a file is missing.
+/// The file that says another's place, in a group of which no file says one of the places and
+/// another file at that place has other slices; null where a file is missing.
 [[nodiscard]] const TrainShard* find_misplaced(const ShardGroup& group);
 
 /// Whether the shard has numbers of any sample in the column.

@@ -31,6 +31,7 @@ using rlreplay::Surrogates;
 /// The content of a quoted string of Python 2 (`'a\n\x00'`). Nothing where it is broken.
 [[nodiscard]] std::optional<std::string> decode_quoted(std::string_view quoted);
 
+/// Two lower-case hexadecimal digits a byte.
 std::string to_hex(Bytes bytes);
 
 }  // namespace rlreplay::foreign

@@ -41,8 +41,7 @@ int64_t item_size(TorchDType dtype);
 /// The type that torch calls torch.<name>.
 [[nodiscard]] std::optional<TorchDType> dtype_named(std::string_view name);
 
-/// The storage class of torch for it ("BFloat16Storage"); empty where only untyped storages hold
-/// it.
+/// Torch's storage class for it ("BFloat16Storage"); empty where only untyped storages hold it.
 std::string_view storage_class(TorchDType dtype);
 
 /// The element type of the storage class torch.<name> ("BFloat16Storage").

@@ -19,7 +19,7 @@ class TorchFile {
   /// kCorrupt where it contradicts itself, kUnsupported where it is something else; `where` is the
   /// path, the member and the byte.
   explicit TorchFile(const std::string& path);
-  /// What such a file holds, without one.
+  /// The content of such a file without the file: there is nothing to release or to be changed.
   TorchFile(Tree tree, Value root, std::string path);
 
   const std::string& path() const { return path_; }
@@ -37,8 +37,8 @@ class TorchFile {
     if (file_) file_->release(file_->bytes());
   }
 
-  /// To be called when the last of the content was used. Errors: kCorrupt where the file was
-  /// changed since it was opened.
+  /// Called when the last of the content was used. Errors: kCorrupt where the file was changed
+  /// since it was opened.
   void check_unchanged() const {
     if (file_) file_->check_unchanged();
   }

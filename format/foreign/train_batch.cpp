@@ -64,7 +64,7 @@ class Assembler {
     batch_.replicas = static_cast<int64_t>(groups[0].shards.size()) / batch_.cp_size;
   }
 
-  /// What the ranks hold whole.
+  /// Compares with the group's first file what the other ranks hold of the same samples as copies.
   void check_replicas(const ShardGroup& group) {
     for (size_t i = 1; i < group.shards.size(); ++i) {
       const bool same_slice = group.cp_rank[i] == group.cp_rank[0];
@@ -123,7 +123,7 @@ class Assembler {
     batch_.findings.push_back({code, message, where_});
   }
 
-  /// Of one file.
+  /// Reports what one of several files says, by its path.
   void report(const char* code, const std::string& message, const TrainShard& shard) {
     batch_.findings.push_back({code, message, shard.path() + ": " + where_});
   }
@@ -173,7 +173,7 @@ class Assembler {
     batch_.offsets.push_back(batch_.tokens.size());
   }
 
-  /// Of one file of several.
+  /// Refuses the batch for what one of several files says, by its path.
   [[noreturn]] void corrupt(const std::string& message, const TrainShard& shard) const {
     throw Error(ErrorCode::kCorrupt, message, shard.path() + ": " + where_);
   }

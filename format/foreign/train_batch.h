@@ -29,8 +29,7 @@ struct TrainBatch {
   int64_t cp_size = 1;   // of context parallelism
   int64_t replicas = 1;  // files that hold the same samples and slices (tensor, pipeline)
 
-  /// What was found and settled: replica-mismatch, replica-missing, partial-column,
-  /// padding-removed.
+  /// Found and settled: replica-mismatch, replica-missing, partial-column, padding-removed.
   std::vector<Problem> findings;
 
   size_t size() const { return sample_index.size(); }

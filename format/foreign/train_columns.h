@@ -68,7 +68,7 @@ struct TrainColumn {
   }
 };
 
-/// In the order in which what is wrong is said.
+/// The known columns of training data, in the order in which what is wrong with them is said.
 inline constexpr auto kTrainColumns = [] {
   using enum Holds;
   using enum Alike;
@@ -124,7 +124,7 @@ inline constexpr auto kTrainColumns = [] {
   });
 }();
 
-/// Nothing for a column that is not known.
+/// The row of a column; null for one that is not known.
 constexpr const TrainColumn* train_column(std::string_view name) {
   const auto* const at = std::ranges::find(kTrainColumns, name, &TrainColumn::name);
   return at == kTrainColumns.end() ? nullptr : at;

@@ -55,13 +55,14 @@ class TrainShard {
   /// The cell of a row as numbers; nothing where the column is absent or holds something else.
   [[nodiscard]] std::optional<Numbers> cell(size_t row, std::string_view column) const;
 
-  /// The cell as one number. Errors: kCorrupt where it is something else.
+  /// The cell as one number; nothing where it is absent. Errors: kCorrupt for anything else.
   [[nodiscard]] std::optional<double> scalar(size_t row, std::string_view column) const;
 
-  /// The same, of a list of cells or of a column that is one tensor with an element a sample.
+  /// The cell as one number, also of a column that is one tensor with an element a sample. Errors:
+  /// as of `scalar`; kCorrupt where such a tensor has another number of elements.
   [[nodiscard]] std::optional<double> number(size_t row, std::string_view column) const;
 
-  /// The same, for lengths. Errors: kCorrupt where absent or negative.
+  /// The cell as a length. Errors: kCorrupt where it is absent or no integer of 0 or more.
   int64_t length(size_t row, std::string_view column) const;
 
   /// The cell as an integer; nothing where it is absent or no whole number.

@@ -43,17 +43,19 @@ enum class Role : uint8_t {
   kEnumClass,
 };
 
+/// A name that a pickle imports, and what it stands for.
 struct Global {
   std::string module;
   std::string name;
   Role role;
-  TorchDType dtype = TorchDType::kFloat32;
+  TorchDType dtype = TorchDType::kFloat32;  // of kTypedStorage and kTorchDType
 };
 
+/// Elements that tensors are windows on, as the archive holds them.
 struct Storage {
-  std::string_view key;
-  std::string_view location;
-  int64_t count = 0;  // elements, or bytes where untyped
+  std::string_view key;       // the name of its record in the archive
+  std::string_view location;  // the device that it was saved from
+  int64_t count = 0;          // elements, or bytes where untyped
   TorchDType dtype = TorchDType::kUint8;
   bool untyped = false;
   Bytes data;
@@ -121,7 +123,7 @@ class Tree {
   /// The value of a text key of a dict, an ordered dict or an object's attributes; null if absent.
   /// The last one where a key occurs twice.
   [[nodiscard]] const Value* find(Value dict, std::string_view key) const;
-  /// The same where it is an integer.
+  /// The integer of a text key, looked for as by `find`; nothing for other values.
   [[nodiscard]] std::optional<int64_t> integer(Value dict, std::string_view key) const;
 
   Value add_sequence(Kind kind);

@@ -15,7 +15,7 @@ constexpr size_t kMaxDepth = 1000;
 constexpr uint64_t kAlwaysAllowed = 1 << 20;
 constexpr uint64_t kMaxSharing = 64;  // values for each byte of the file
 
-/// Of each sequence: mark, weight, depth, and its place in the order.
+/// What the walk holds of each sequence: mark, weight, depth, and its place in the order.
 constexpr uint64_t kWalkBytes = 1 + 8 + 4 + sizeof(Value);
 
 enum class Mark : uint8_t { kNew, kOpen, kDone };

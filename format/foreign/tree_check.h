@@ -22,8 +22,7 @@ struct Problem {
 /// that, with every shared part counted as often as it is used, stays in proportion to `bytes`, the
 /// size of the file. Then settles keys that occur twice in a dict or set as Python does (the last
 /// value wins, at the place of the first), and reports them.
-/// Errors: kUnsupported for cycles and bare storages, kCorrupt for depth and content out of
-/// proportion.
+/// Errors: kUnsupported for cycles and bare storages, kCorrupt for too much depth or content.
 [[nodiscard]] std::vector<Problem> check_tree(Tree& tree, Value root, size_t bytes);
 
 }  // namespace rlreplay::foreign

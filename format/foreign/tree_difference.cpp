@@ -32,7 +32,7 @@ std::string number_text(const Numbers& numbers, size_t i) {
   return numbers.is_integer() ? std::to_string(numbers.integer(i)) : shortest_of(numbers.real(i));
 }
 
-/// In quotes what is no plain name.
+/// A key as the place of a difference shows it: in quotes where it is no plain name.
 std::string key_text(std::string_view key) {
   const auto plain = [](char c) { return is_word_character(c) || c == '-'; };
   const bool name = !key.empty() && key.size() <= 80 && std::ranges::all_of(key, plain);
@@ -121,7 +121,8 @@ class Comparison {
     return p.size() == q.size() ? Found() : whole(x, y);
   }
 
-  /// By key, in whatever order: of the first one, then what only the second one has.
+  /// The first difference of two dicts, by key and in whatever order: of the keys of `x`, then of
+  /// those that only `y` has.
   Found records(Value x, Value y) {
     const Items p = items(a_, x), q = items(b_, y);
     const bool in_order = have_keys_in_order(p, q);
@@ -157,7 +158,8 @@ class Comparison {
   };
   using Index = std::map<std::string, Other>;
 
-  /// Of the second tree; the last one where a key occurs twice, as Tree::find has it.
+  /// The values of a dict of the second tree, by key: the last one where a key occurs twice, as
+  /// Tree::find has it.
   Index index(Items q) const {
     Index out;
     for (size_t i = 0; i + 1 < q.size(); i += 2) {

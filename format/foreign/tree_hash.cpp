@@ -16,7 +16,7 @@
 namespace rlreplay::foreign {
 namespace {
 
-/// Of a text that says what is hashed, and hashes of parts.
+/// Hashes a text that says what is hashed, and then its parts: texts, words, hashes.
 class PartHasher {
  public:
   explicit PartHasher(std::string_view what) { add(std::string(what) + "\n"); }
@@ -82,7 +82,7 @@ class TreeHasher {
     return hasher.finish();
   }
 
-  /// Of numbers of several kinds (1, 2.5, True) as of a list of one kind.
+  /// The hash of a list. Numbers of several kinds (1, 2.5, True) hash as a list of one kind does.
   Hash of_row(Value value) {
     const Sequence& row = tree_.sequence(value);
     bool numbers = true;
@@ -103,7 +103,7 @@ class TreeHasher {
     add_number(hasher, *number_of(number));
   }
 
-  /// Of a key that is there twice the last value counts, as for Tree::find.
+  /// The hash of a dict or object. Of equal keys the last one's value counts, as in Tree::find.
   Hash of_record(Value value) {
     const auto items = tree_.sequence(value).values();
     std::map<Hash, Hash> parts;

@@ -5,8 +5,8 @@
 
 namespace rlreplay::foreign {
 
-/// By what all that a value says is told from others: equal where tree_difference finds nothing.
-/// Numbers count as numbers, records by key, and where a tensor was stored is no part of it.
+/// A hash of all that a value says: equal where tree_difference finds nothing. Numbers count as
+/// numbers, records by key, and where a tensor was stored is no part of it.
 [[nodiscard]] Hash tree_hash(const Tree& tree, Value value);
 
 }  // namespace rlreplay::foreign

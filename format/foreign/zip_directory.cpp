@@ -27,7 +27,7 @@ constexpr uint32_t kIn64 = 0xFFFFFFFF;  // "look into the zip64 extra field"
   throw Error(ErrorCode::kUnsupported, message, where);
 }
 
-/// What the end records say.
+/// What the end records say of the directory, and where they begin themselves.
 struct End {
   uint64_t entries = 0;
   uint64_t size = 0;   // of the directory

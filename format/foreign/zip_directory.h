@@ -23,6 +23,7 @@ struct ZipDirectory {
   uint64_t begin = 0;             // where the directory begins, that is, where members must end
 };
 
+/// The methods that a member may be stored by, and the flag of one whose sizes follow its content.
 constexpr uint16_t kZipStored = 0;
 constexpr uint16_t kZipDeflated = 8;
 constexpr uint16_t kZipDescriptorFlag = 1 << 3;

@@ -5,7 +5,8 @@
 namespace rlreplay::format::h5 {
 namespace {
 
-/// Where a message of information says that the heap and its two indices lie.
+/// The addresses that a message of information gives of a heap and its indices, by name and by
+/// order of creation; kNowhere for one that is not there.
 struct DensePlace {
   uint64_t heap = kNowhere, names = kNowhere, order = kNowhere;
 };

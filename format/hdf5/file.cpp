@@ -15,7 +15,8 @@ std::string at(uint64_t address) {
                              : "the structure at byte " + std::to_string(address);
 }
 
-/// Where the first of two that share a byte ends too late; null where none do.
+/// Sorts blocks by address and returns the first byte that a block shares with the one before it;
+/// null where none does.
 const std::byte* overlap(std::vector<Bytes>& all) {
   std::ranges::sort(all, {}, &Bytes::data);
   const auto shared = [](Bytes a, Bytes b) { return a.data() + a.size() > b.data(); };

@@ -45,9 +45,9 @@ class File {
     refuse_at(address_, rule, what);
   }
   [[noreturn]] void refuse(const std::string& what) const { refuse(Rule::kContainer, what); }
-  /// The same of what begins at this address.
+  /// Throws FormatError for what begins at this address.
   [[noreturn]] void refuse_at(uint64_t address, Rule rule, const std::string& what) const;
-  /// Of a byte that was handed out.
+  /// The address in the file of a byte that was handed out.
   uint64_t address_of(const std::byte* byte) const {
     return static_cast<uint64_t>(byte - bytes_.data());
   }
@@ -67,7 +67,7 @@ class File {
     if ((flags & ~known) != 0) refuse(number_found(what, flags, known, "no bits beside "));
   }
 
-  /// From now on the file is no longer than this.
+  /// Makes the file end after `size` bytes. Errors: kContainer where it is shorter.
   void cut(uint64_t size);
 
   /// Takes note of an object within a block that was handed out. Errors: kContainer for more bytes
@@ -75,9 +75,9 @@ class File {
   void note_inner(Bytes object);
   /// That no two structures that were handed out share a byte, and no two objects within them.
   void expect_disjoint();
-  /// Nothing where it does not lie in the file. Errors: as of `note_inner`.
+  /// Hands out a block; nothing where it does not lie in the file. Errors: as of `note_inner`.
   [[nodiscard]] std::optional<Bytes> find(uint64_t address, uint64_t size);
-  /// Errors: also for a block outside of the file.
+  /// Hands out a block. Errors: as of `find`; also for a block outside of the file.
   Bytes take(uint64_t address, uint64_t size);
   /// What a block holds between its signature (where it has one) and the checksum at its end, which
   /// is compared. Errors: also for another signature or checksum.

@@ -67,7 +67,8 @@ void FractalHeap::read_header() {
   if (free_space != kNowhere) read_free_space(free_space);
 }
 
-/// Where a writer finds room in the heap; a reader needs it as little as its sections.
+/// Checks what tells a writer where the heap has room, and takes its sections. No reader needs
+/// either, but other structures may not lie there.
 void FractalHeap::read_free_space(uint64_t address) {
   constexpr uint64_t kSize = 4 + 1 + 1 + 4 * 8 + 4 * 2 + 8 + 3 * 8 + 4, kClasses = 4;
   Cursor c = file_.block(address, kSize, "FSHD");
@@ -108,7 +109,8 @@ void FractalHeap::read_blocks() {
             [](const Block& a, const Block& b) { return a.begin < b.begin; });
 }
 
-/// Of all blocks of the root's rows, those too that were not made.
+/// Counts the space of all blocks of the root's rows and the room for objects in it, of blocks that
+/// were never made too.
 void FractalHeap::count_room() {
   std::vector<uint64_t> room = {0};  // for objects, in that many rows
   for (uint64_t row = 0; row < rows_; ++row) {

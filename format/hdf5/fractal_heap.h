@@ -24,7 +24,7 @@ class FractalHeap {
   struct Totals {
     uint64_t space = 0, allocated = 0, free = 0, managed = 0, huge = 0, huge_bytes = 0;
   };
-  /// Of the heap's own space, which is not the file's.
+  /// A block with objects, which begins at `begin` of the heap's own space, not of the file.
   struct Block {
     uint64_t begin;
     Bytes bytes;

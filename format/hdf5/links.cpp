@@ -48,7 +48,7 @@ void add_dense(File& file, Bytes info, size_t most, std::vector<Link>& links) {
   });
 }
 
-/// What only tells a writer when to move links to a heap.
+/// Checks the message that tells a writer when to move links to a heap: no reader needs it.
 void check_group_info(Bytes info, const File& file) {
   constexpr uint64_t kPhaseChange = 0x01, kEstimates = 0x02;
   Cursor c(info, file);

@@ -8,6 +8,7 @@
 
 namespace rlreplay::format::h5 {
 
+/// A link of a group; of a soft or external one nothing but the name is read.
 struct Link {
   std::string name;
   bool hard = true;

@@ -10,8 +10,7 @@ namespace rlreplay::format::h5 {
 /// Source: lookup3.c, burtleburtle.net/bob/c/lookup3.c (2006, public domain).
 uint32_t lookup3(std::span<const std::byte> bytes);
 
-/// Whether bytes have this checksum. In builds for fuzzers all have: what they look for lies
-/// behind.
+/// Whether bytes have this checksum; in builds for fuzzers all have, to let them look behind it.
 [[nodiscard]] bool has_checksum(std::span<const std::byte> bytes, uint64_t checksum);
 
 }  // namespace rlreplay::format::h5

@@ -25,6 +25,7 @@ enum class MessageType : uint8_t {
   kReferenceCount = 0x16,
 };
 
+/// One message of a header, not decoded.
 struct Message {
   MessageType type;
   Bytes body;
